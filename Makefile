@@ -1,0 +1,40 @@
+# Everything a person or a CI needs, by name. It takes Python >= 3.11, make and a shell;
+# tools/setup.py fetches the rest. Another interpreter: make test PYTHON=python3.12
+PYTHON ?= python3
+VENV := .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help test check demo bench clean have-python
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/  make \1#\2/p' Makefile | while IFS='#' read -r name what; do printf '%-14s %s\n' "$$name" "$$what"; done
+
+test: have-python ## every test, on real kernels too; ARGS="--stage unit" for a part
+	@$(PYTHON) -m tools.setup test
+	@$(VENV)/python -m tools.run_tests $(ARGS)
+
+check: have-python ## the fast half: lint, types, layers and unit tests, under a minute
+	@$(PYTHON) -m tools.setup check
+	@$(VENV)/python -m tools.run_tests --fast $(ARGS)
+
+demo: have-python ## the main job on this machine (today: what this machine can do)
+	@$(PYTHON) -m tools.setup demo
+	@$(VENV)/python -m tools.demo $(ARGS)
+
+bench: have-python ## every program in benchmarks/, one after another
+	@$(PYTHON) -m tools.setup check
+	@status=0; found=0; for program in benchmarks/[!_]*.py; do \
+		[ -e "$$program" ] || continue; found=1; \
+		echo "bench: $$program"; PYTHONPATH=. $(VENV)/python "$$program" || status=1; \
+	done; \
+	[ $$found = 1 ] || echo "bench: there are no programs in benchmarks/"; exit $$status
+
+clean: ## removes what make made in this folder; downloads in the cache folder stay
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	@find . -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+
+have-python:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "setup: $(PYTHON) is not installed; Slackwater needs Python 3.11 or newer." >&2; exit 2; }

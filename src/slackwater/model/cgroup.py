@@ -1,0 +1,141 @@
+"""What a cgroup is: where it lives, which one it is, and what was read from it."""
+
+import enum
+
+import msgspec
+
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import Gap
+from slackwater.model.units import Bandwidth, Micros
+
+
+class CgroupVersion(enum.Enum):
+    V1 = "v1"
+    V2 = "v2"
+
+
+class Driver(enum.Enum):
+    """Who lays out the kubelet's tree: plain directories, or systemd slices and scopes."""
+
+    CGROUPFS = "cgroupfs"
+    SYSTEMD = "systemd"
+
+
+class Controller(enum.Enum):
+    """The kernel controllers whose files we read or write."""
+
+    CPU = "cpu"
+    CPUACCT = "cpuacct"
+    CPUSET = "cpuset"
+    MEMORY = "memory"
+
+
+class Level(enum.Enum):
+    """Where in the kubepods tree a cgroup sits; NODE is the root of that tree."""
+
+    NODE = "node"
+    TIER = "tier"
+    POD = "pod"
+    CONTAINER = "container"
+
+
+class Tier(enum.Enum):
+    """The kubelet's QoS classes. Guaranteed pods sit directly below the root of the tree."""
+
+    GUARANTEED = "guaranteed"
+    BURSTABLE = "burstable"
+    BESTEFFORT = "besteffort"
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """One mounted hierarchy."""
+
+    version: CgroupVersion
+    directory: str
+
+
+class CgroupMounts(msgspec.Struct, frozen=True):
+    """Where each controller is mounted. A hybrid host mixes versions, by controller."""
+
+    by_controller: dict[Controller, Mount]
+
+    def mount(self, controller: Controller) -> Mount | Gap:
+        found = self.by_controller.get(controller)
+        return found or Gap(f"the {controller.value} controller is mounted nowhere")
+
+    def directory(self, controller: Controller, path: str) -> str | Gap:
+        """The absolute directory of a cgroup in this controller's hierarchy."""
+        match self.mount(controller):
+            case Gap() as gap:
+                return gap
+            case mount:
+                return f"{mount.directory}/{path}" if path else mount.directory
+
+    def identity(self) -> Mount | Gap:
+        """The hierarchy whose directory inode is a cgroup's id: the cpu controller's.
+
+        On v1 every hierarchy numbers its groups on its own; one of them has to speak for all.
+        """
+        return self.mount(Controller.CPU)
+
+
+class CgroupRef(msgspec.Struct, frozen=True):
+    """One cgroup. `id` says which one it is; `path` only where it was found.
+
+    `path` is relative to its hierarchy's mount, without slashes at either end. `id` is the
+    inode number of its directory, which the kernel never hands out again before a reboot
+    (kernfs_node.id, 64 bits with a generation). `owner` is the pod's uid, or empty.
+    """
+
+    path: str
+    id: int
+    level: Level
+    tier: Tier = Tier.GUARANTEED
+    owner: str = ""
+
+    def depth(self) -> int:
+        return self.path.count("/") + 1 if self.path else 0
+
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+class Pressure(msgspec.Struct, frozen=True):
+    """One line of a PSI file: share of time stalled, in hundredths of a percent, and in total."""
+
+    avg10: int
+    avg60: int
+    avg300: int
+    total: Micros
+
+
+class CpuPressure(msgspec.Struct, frozen=True):
+    """A PSI file. The `full` line of cpu.pressure exists below the root only, from Linux 5.13."""
+
+    some: Pressure
+    full: Pressure | None = None
+
+
+class CpuTimes(msgspec.Struct, frozen=True):
+    """The counters of one cgroup, all since its creation."""
+
+    usage: Micros
+    periods: int = 0
+    throttled_periods: int = 0
+    throttled: Micros = Micros(0)
+    bursts: int = 0
+    burst_time: Micros = Micros(0)
+
+
+class CgroupReading(msgspec.Struct, frozen=True):
+    """What was read from one cgroup at one time. A field that was not asked for is a Gap."""
+
+    ref: CgroupRef
+    at: Micros
+    times: CpuTimes | Gap
+    quota: Bandwidth | Gap
+    burst: Micros | Gap
+    weight: int | Gap
+    idle: bool | Gap
+    cpus: CpuSet | Gap
+    pressure: CpuPressure | Gap

@@ -1,0 +1,13 @@
+"""Gap: a value that could not be had, and why. Missing is never a zero."""
+
+import msgspec
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Something that was not read. `reason` is one clause a person can act on."""
+
+    reason: str
+
+
+#: The cgroup was removed while, or before, we looked: an ordinary end, not a fault.
+VANISHED = Gap("the cgroup is gone")

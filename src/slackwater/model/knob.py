@@ -1,0 +1,182 @@
+"""The knob table: every kernel file that we set, as data.
+
+A knob is one setting with a v1 and a v2 face: file, range, encoding, how "no limit" is spelled,
+systemd's property for it. How a value becomes text is in knob_text.
+"""
+
+import enum
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import Gap
+from slackwater.model.units import SMALLEST_QUOTA, Bandwidth, Unlimited
+from slackwater.model.weight import (
+    LARGEST_SHARES,
+    LARGEST_WEIGHT,
+    SMALLEST_SHARES,
+    SMALLEST_WEIGHT,
+)
+
+#: Bandwidth for quota, bool for idle, CpuSet for cpus; int or Unlimited for all others.
+KnobValue = Bandwidth | CpuSet | Unlimited | int
+
+LARGEST_MEMORY = 2**63 - 1
+#: max_cfs_runtime in kernel/sched/core.c.
+LARGEST_QUOTA = (2**64 - 1) // 2**20 // 1000
+
+
+class Encoding(enum.Enum):
+    """How a value is written as text."""
+
+    NUMBER = "number"
+    PAGES = "pages"  # a number of bytes that the kernel rounds down to whole pages
+    FLAG = "flag"  # 0 or 1
+    BANDWIDTH = "bandwidth"  # v2: "quota period"; v1: quota here, period in a second file
+    CPU_LIST = "cpu list"
+
+
+class KnobFile(msgspec.Struct, frozen=True):
+    """One version's face of a knob."""
+
+    name: str
+    low: int = 0
+    high: int = 0
+    #: How "no limit" is written; None where the file knows no such thing.
+    unlimited: str | None = None
+    #: The second file of a v1 bandwidth.
+    period: str | None = None
+    #: systemd's D-Bus property for the same value, where systemd has one.
+    unit_property: str | None = None
+
+
+class Knob(msgspec.Struct, frozen=True):
+    """One setting of a cgroup."""
+
+    name: str
+    controller: Controller
+    encoding: Encoding
+    v1: KnobFile | None
+    v2: KnobFile | None
+    #: A vendor's kernel only: absent from the mainline kernel.
+    vendor: bool = False
+    #: The knob that the kernel changes as a side effect of writing this one.
+    disturbs: str | None = None
+
+    def file(self, version: CgroupVersion) -> KnobFile | Gap:
+        found = self.v1 if version is CgroupVersion.V1 else self.v2
+        return found or Gap(f"{self.name} does not exist on cgroup {version.value}")
+
+
+WEIGHT = Knob(
+    "weight",
+    Controller.CPU,
+    Encoding.NUMBER,
+    KnobFile("cpu.shares", SMALLEST_SHARES, LARGEST_SHARES, unit_property="CPUShares"),
+    KnobFile("cpu.weight", SMALLEST_WEIGHT, LARGEST_WEIGHT, unit_property="CPUWeight"),
+)
+QUOTA = Knob(
+    "quota",
+    Controller.CPU,
+    Encoding.BANDWIDTH,
+    KnobFile(
+        "cpu.cfs_quota_us",
+        SMALLEST_QUOTA,
+        LARGEST_QUOTA,
+        unlimited="-1",
+        period="cpu.cfs_period_us",
+        unit_property="CPUQuotaPerSecUSec",
+    ),
+    KnobFile(
+        "cpu.max",
+        SMALLEST_QUOTA,
+        LARGEST_QUOTA,
+        unlimited="max",
+        unit_property="CPUQuotaPerSecUSec",
+    ),
+)
+BURST = Knob(
+    "burst",
+    Controller.CPU,
+    Encoding.NUMBER,
+    KnobFile("cpu.cfs_burst_us", 0, LARGEST_QUOTA),
+    KnobFile("cpu.max.burst", 0, LARGEST_QUOTA),
+)
+# cpu.idle=1 makes weight read 0, 1 or 3 and refuses writes to it; cpu.idle=0 puts the kernel's
+# default there, not the earlier weight (sched_group_set_idle, measured: real kernels differ).
+IDLE = Knob(
+    "idle",
+    Controller.CPU,
+    Encoding.FLAG,
+    KnobFile("cpu.idle", 0, 1),
+    KnobFile("cpu.idle", 0, 1),
+    disturbs="weight",
+)
+CPUS = Knob(
+    "cpus",
+    Controller.CPUSET,
+    Encoding.CPU_LIST,
+    KnobFile("cpuset.cpus"),
+    KnobFile("cpuset.cpus", unit_property="AllowedCPUs"),
+)
+MEMORY_MAX = Knob(
+    "memory-max",
+    Controller.MEMORY,
+    Encoding.PAGES,
+    KnobFile(
+        "memory.limit_in_bytes", 0, LARGEST_MEMORY, unlimited="-1", unit_property="MemoryLimit"
+    ),
+    KnobFile("memory.max", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryMax"),
+)
+MEMORY_HIGH = Knob(
+    "memory-high",
+    Controller.MEMORY,
+    Encoding.PAGES,
+    None,
+    KnobFile("memory.high", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryHigh"),
+)
+MEMORY_LOW = Knob(
+    "memory-low",
+    Controller.MEMORY,
+    Encoding.PAGES,
+    None,
+    KnobFile("memory.low", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryLow"),
+)
+MEMORY_MIN = Knob(
+    "memory-min",
+    Controller.MEMORY,
+    Encoding.PAGES,
+    None,
+    KnobFile("memory.min", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryMin"),
+)
+CPU_QOS_LEVEL = Knob(
+    "cpu-qos-level",
+    Controller.CPU,
+    Encoding.NUMBER,
+    KnobFile("cpu.qos_level", -1, 2),
+    KnobFile("cpu.qos_level", -1, 2),
+    vendor=True,
+)
+MEMORY_QOS_LEVEL = Knob(
+    "memory-qos-level",
+    Controller.MEMORY,
+    Encoding.NUMBER,
+    KnobFile("memory.qos_level", -1, 0),
+    KnobFile("memory.qos_level", -1, 0),
+    vendor=True,
+)
+
+KNOBS: tuple[Knob, ...] = (
+    WEIGHT,
+    QUOTA,
+    BURST,
+    IDLE,
+    CPUS,
+    MEMORY_MAX,
+    MEMORY_HIGH,
+    MEMORY_LOW,
+    MEMORY_MIN,
+    CPU_QOS_LEVEL,
+    MEMORY_QOS_LEVEL,
+)

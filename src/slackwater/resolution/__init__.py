@@ -1,0 +1,1 @@
+"""Pure: what the kernel will accept, and in which order."""

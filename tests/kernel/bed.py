@@ -1,0 +1,170 @@
+"""A kubepods-like tree of real cgroups, real processes in it, all of it removed afterwards.
+
+Owns the test's scratch cgroups and nothing else: one top folder named after this process, in
+every hierarchy of the kernel under test. Every read and write here is done by hand, not with
+the code under test.
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
+
+ROOT = "/sys/fs/cgroup"
+PREFIX = "slackwater-test-"
+V2_CONTROLLERS = ("cpu", "cpuset", "memory")
+
+
+def mounts_of(version: CgroupVersion) -> CgroupMounts:
+    if version is CgroupVersion.V2:
+        return CgroupMounts({c: Mount(version, ROOT) for c in Controller})
+    return CgroupMounts({c: Mount(version, f"{ROOT}/{c.value}") for c in Controller})
+
+
+class Bed:
+    """One scratch tree. Paths are relative to the hierarchy's mount, like CgroupRef.path."""
+
+    def __init__(self, version: CgroupVersion, name: str) -> None:
+        self.version = version
+        self.mounts = mounts_of(version)
+        self.top = f"{PREFIX}{os.getpid()}-{name}"
+        self._pids: list[int] = []
+        self._clear()
+        self.make(self.top)
+
+    @property
+    def kubepods(self) -> str:
+        return f"{self.top}/kubepods"
+
+    def directory(self, path: str, controller: Controller = Controller.CPU) -> str:
+        found = self.mounts.directory(controller, path)
+        assert isinstance(found, str), found
+        return found
+
+    def make(self, path: str) -> str:
+        """The cgroup and its parents, usable: cpusets filled on v1, controllers on on v2."""
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            here, above = "/".join(parts[:depth]), "/".join(parts[: depth - 1])
+            self._make_one(here, above)
+        return path
+
+    def _make_one(self, here: str, above: str) -> None:
+        if self.version is CgroupVersion.V2:
+            for controller in V2_CONTROLLERS:
+                put(f"{self.directory(above)}/cgroup.subtree_control", f"+{controller}")
+        for directory in {self.directory(here, c) for c in Controller}:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(directory)
+        if self.version is CgroupVersion.V1:
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                source = self.directory(above, Controller.CPUSET)
+                target = self.directory(here, Controller.CPUSET)
+                if not get(f"{target}/{file}"):
+                    put(f"{target}/{file}", get(f"{source}/{file}"))
+
+    def remove(self, path: str) -> None:
+        """One cgroup without children and processes."""
+        for directory in {self.directory(path, c) for c in Controller}:
+            _rmdir(directory)
+
+    def id(self, path: str) -> int:
+        return os.stat(self.directory(path)).st_ino
+
+    def read(self, path: str, file: str, controller: Controller = Controller.CPU) -> str:
+        return get(f"{self.directory(path, controller)}/{file}")
+
+    def write(
+        self, path: str, file: str, text: str, controller: Controller = Controller.CPU
+    ) -> None:
+        put(f"{self.directory(path, controller)}/{file}", text)
+
+    def burn(self, path: str, processes: int = 1) -> list[int]:
+        """Busy loops in this cgroup, ended with the bed."""
+        directories = sorted({self.directory(path, c) for c in Controller})
+        started = [_fork_loop(directories) for _ in range(processes)]
+        self._pids += started
+        return started
+
+    def usage(self, path: str) -> int:
+        """Exact CPU time in microseconds."""
+        if self.version is CgroupVersion.V1:
+            return int(self.read(path, "cpuacct.usage", Controller.CPUACCT)) // 1000
+        return int(self.read(path, "cpu.stat").split()[1])
+
+    def cores(self, path: str, seconds: float) -> float:
+        """CPU used in this cgroup over the next seconds, in cores."""
+        before, start = self.usage(path), time.monotonic()
+        time.sleep(seconds)
+        return (self.usage(path) - before) / 1e6 / (time.monotonic() - start)
+
+    def stop(self, pids: list[int]) -> None:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._pids.remove(pid)
+
+    def close(self) -> None:
+        self.stop(list(self._pids))
+        self._clear()
+
+    def _clear(self) -> None:
+        for directory in {self.directory(self.top, c) for c in Controller}:
+            for folder, _, _ in os.walk(directory, topdown=False):
+                _rmdir(folder)
+
+
+def get(file: str) -> str:
+    with open(file) as opened:
+        return opened.read().strip()
+
+
+def put(file: str, text: str) -> None:
+    """By os.write: the kernel's refusal must be raised here, not lost at close."""
+    fd = os.open(file, os.O_WRONLY)
+    try:
+        os.write(fd, (text + "\n").encode())
+    finally:
+        os.close(fd)
+
+
+def _fork_loop(directories: list[str]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for directory in directories:
+            put(f"{directory}/cgroup.procs", "0")
+        while True:
+            pass
+    finally:
+        os._exit(1)
+
+
+def _rmdir(directory: str) -> None:
+    """A dying process keeps its cgroup busy for a moment."""
+    for _ in range(200):
+        try:
+            os.rmdir(directory)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+    raise TimeoutError(f"{directory} stays busy")
+
+
+def leftovers(version: CgroupVersion) -> Iterator[str]:
+    """Top folders of earlier runs that were killed: their process is gone."""
+    for mount in {m.directory for m in mounts_of(version).by_controller.values()}:
+        for entry in os.scandir(mount):
+            pid = entry.name.removeprefix(PREFIX).split("-")[0]
+            if entry.name.startswith(PREFIX) and not os.path.exists(f"/proc/{pid}"):
+                yield entry.path

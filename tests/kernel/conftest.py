@@ -1,0 +1,53 @@
+"""One suite, several kernels: SLACKWATER_TEST_KERNEL says which one this is.
+
+Tests marked for another kernel are not collected here (they run there); nothing is skipped.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from slackwater.model.cgroup import CgroupVersion
+from tests.kernel.bed import Bed, _rmdir, leftovers
+
+KERNELS = {
+    "v1": (CgroupVersion.V1, frozenset({"v1"})),
+    "v2": (CgroupVersion.V2, frozenset({"v2"})),
+    "v2-systemd": (CgroupVersion.V2, frozenset({"v2", "systemd"})),
+}
+MARKS = frozenset({"v1", "v2", "systemd"})
+
+
+def kernel_name() -> str:
+    named = os.environ.get("SLACKWATER_TEST_KERNEL")
+    if named is not None and named not in KERNELS:
+        raise pytest.UsageError(f"SLACKWATER_TEST_KERNEL is {named!r}; one of {sorted(KERNELS)}")
+    return named or ("v1" if os.path.isdir("/sys/fs/cgroup/cpu") else "v2")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    offers = KERNELS[kernel_name()][1]
+    there = [i for i in items if {m.name for m in i.iter_markers()} & MARKS <= offers]
+    config.hook.pytest_deselected(items=[i for i in items if i not in there])
+    items[:] = there
+
+
+@pytest.fixture(scope="session")
+def version() -> CgroupVersion:
+    """The cgroup version under test; the first use clears what killed runs left behind."""
+    found = KERNELS[kernel_name()][0]
+    for top in leftovers(found):
+        for folder, _, _ in os.walk(top, topdown=False):
+            _rmdir(folder)
+    return found
+
+
+@pytest.fixture
+def bed(version: CgroupVersion, request: pytest.FixtureRequest) -> Iterator[Bed]:
+    made = Bed(version, re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:60])
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,90 @@
+"""Owns the processes a tool starts: each leads its own process group, and none outlives the tool.
+
+Refuses to end anything it did not start. Ending is polite first: pytest removes its cgroups on an
+interrupt, so a child gets that, then time, before anything harsher.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+# What is sent, and the seconds the group has to end before the next one.
+FAREWELLS = ((signal.SIGINT, 20.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+INTERRUPTED = 130
+
+
+def interrupt_on_every_ending() -> None:
+    """Ctrl-C, kill and a closed terminal take the same way out, also where a shell ignored them."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+
+
+class Children:
+    """Guards the running children of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        output: IO[bytes] | int | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
+        """Begins a command; its output and errors go to `output`, or where ours go."""
+        child = subprocess.Popen(
+            command,
+            cwd=self._folder,
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=None if output is None else subprocess.STDOUT,
+            process_group=0,
+            pass_fds=pass_fds,
+        )
+        self._running.append(child)
+        return child
+
+    def wait(self, child: subprocess.Popen[bytes]) -> int:
+        """The exit code as a shell tells it: a signal n is 128 + n."""
+        code = child.wait()
+        self._running.remove(child)
+        return code if code >= 0 else 128 - code
+
+    def run(self, command: Sequence[str], env: Mapping[str, str], output: int | None = None) -> int:
+        """Runs a command whose output the person sees as it comes."""
+        return self.wait(self.start(command, env, output))
+
+    def run_quietly(self, command: Sequence[str], env: Mapping[str, str]) -> tuple[int, str]:
+        """Runs a command and keeps what it says."""
+        child = self.start(command, env, subprocess.PIPE)
+        said, _ = child.communicate()
+        return self.wait(child), said.decode(errors="replace")
+
+    def end_all(self) -> None:
+        """Ends what still runs; another Ctrl-C goes on to the next, harsher farewell."""
+        for number, patience in FAREWELLS:
+            for child in self._running:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, number)
+            with suppress(KeyboardInterrupt):
+                self._await_ends(patience)
+            if not self._running:
+                return
+
+    def _await_ends(self, patience: float) -> None:
+        for child in tuple(self._running):
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(patience)
+                self._running.remove(child)

@@ -1,0 +1,118 @@
+"""Owns the list of test stages: their order, what each runs, and what each needs of the machine.
+
+Refuses to run them (tools.stage_runner) and to count them (tools.verdicts).
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.host_kernel import HostKernel
+
+PYTHON = sys.executable
+# Programs of the same virtual environment; sys.executable is not resolved, so this stays in it.
+PROGRAMS = Path(sys.executable).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Commands that are one test together, quiet unless they fail."""
+
+    name: str
+    what: str
+    commands: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tests that pytest runs on this machine."""
+
+    name: str
+    what: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSuite:
+    """Tests on this machine's kernel: they measure time, so nothing else may run beside them."""
+
+    name: str
+    what: str
+    test_kernel: str
+
+
+@dataclass(frozen=True, slots=True)
+class VmSuite:
+    """The same tests in a virtual machine with a kernel of its own."""
+
+    name: str
+    what: str
+    test_kernel: str
+    init: str
+    kernel: str
+
+
+Stage = Check | Suite | KernelSuite | VmSuite
+
+FAST: tuple[Stage, ...] = (
+    Check(
+        "lint",
+        "ruff check, ruff format --check",
+        ((PYTHON, "-m", "ruff", "check", "."), (PYTHON, "-m", "ruff", "format", "--check", ".")),
+    ),
+    Check("types", "mypy", ((PYTHON, "-m", "mypy"),)),
+    Check("layers", "lint-imports", ((str(PROGRAMS / "lint-imports"),),)),
+    Suite("unit", "pytest tests/unit", ("tests/unit", "-n", "2")),
+)
+KERNEL_V1 = KernelSuite("kernel v1", "pytest tests/kernel on this host's cgroup v1", "v1")
+KERNEL_V2_HOST = KernelSuite("kernel v2 host", "pytest tests/kernel on this host's cgroup v2", "v2")
+KERNEL_V2_VM: tuple[VmSuite, ...] = (
+    VmSuite("kernel v2", "pytest tests/kernel in a VM: 6.12, cgroupfs", "v2", "cgroupfs", "6.12"),
+    VmSuite(
+        "kernel v2 systemd",
+        "pytest tests/kernel in a VM: 6.1, systemd",
+        "v2-systemd",
+        "systemd",
+        "6.1",
+    ),
+)
+
+
+class UnknownStageError(Exception):
+    """The text is one sentence for the person."""
+
+
+def all_stages(host: HostKernel) -> tuple[Stage, ...]:
+    """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well."""
+    native: tuple[Stage, ...] = (KERNEL_V1, KERNEL_V2_HOST) if host.is_pure_v2 else (KERNEL_V1,)
+    return (*FAST, *native, *KERNEL_V2_VM)
+
+
+def slug(name: str) -> str:
+    """The name as a shell likes it: `kernel v1` is also `kernel-v1`."""
+    return name.replace(" ", "-")
+
+
+def select(stages: Sequence[Stage], names: Sequence[str]) -> tuple[Stage, ...]:
+    """The named stages in their own order, all of them if none is named."""
+    known = {slug(stage.name) for stage in stages}
+    wanted = {slug(name) for name in names}
+    if unknown := sorted(wanted - known):
+        listed = ", ".join(slug(stage.name) for stage in stages)
+        raise UnknownStageError(f"there is no stage {', '.join(unknown)}; stages: {listed}")
+    return tuple(stage for stage in stages if not wanted or slug(stage.name) in wanted)
+
+
+def obstacle(stage: Stage, host: HostKernel, vm_reason: str) -> str:
+    """Why a stage cannot run here; nothing if it can."""
+    match stage:
+        case KernelSuite(test_kernel="v1") if host.v1_cpu is None:
+            return "this host has no cgroup v1 cpu hierarchy"
+        case KernelSuite() if not host.is_root:
+            return "only root can make cgroups"
+        case KernelSuite() if not host.writable:
+            return f"{host.v1_cpu or host.v2_cpu} is read-only"
+        case VmSuite():
+            return vm_reason
+    return ""

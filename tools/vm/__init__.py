@@ -1,0 +1,16 @@
+"""Real cgroup v2 kernels for the tests, in a QEMU virtual machine.
+
+`python -m tools.vm run -- COMMAND` runs a command under a kernel of Debian's, with the caller's
+own root file system below it at the same paths, and ends with the command's exit code. This
+package owns fetching those kernels, booting them and bringing the exit code home. It installs
+nothing and knows nothing about the tests that it runs.
+"""
+
+# What `run` calls on the host or shows to the guest; tools/setup installs them.
+DEBIAN_PACKAGES: tuple[str, ...] = (
+    "qemu-system-x86",
+    "busybox-static",
+    "kmod",
+    "zstd",
+    "systemd",
+)

@@ -1,0 +1,117 @@
+"""The command line: python -m tools.vm run | prepare | check.
+
+Its own words go to stderr, so that stdout is the command's alone. Exit codes: of `run`, the
+command's own, or 125 where no machine came back with one; of the others, 0 or 1.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.vm.cache import cache_folder
+from tools.vm.debian import Series
+from tools.vm.exchange import parse_variable
+from tools.vm.failure import NO_RESULT, VmFailure
+from tools.vm.host import require
+from tools.vm.initramfs import prepare_initramfs
+from tools.vm.kernel import prepare_kernel
+from tools.vm.machine import Init, Machine
+from tools.vm.session import (
+    Interrupted,
+    Job,
+    guest_variables,
+    run_job,
+    scratch_for,
+    standard_output,
+)
+
+_DEFAULT_LIMIT_SECONDS = 600.0
+_USAGE_ERROR = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    options, command = split_command(arguments)
+    chosen = _parser().parse_args(options)
+    if (chosen.action == "run") != bool(command):
+        print("vm: `run` needs `-- COMMAND`, and only `run` takes one", file=sys.stderr)
+        return _USAGE_ERROR
+    cache = cache_folder(os.environ, Path.home())
+    try:
+        if chosen.action == "run":
+            return _run(chosen, command, cache)
+        require(chosen.kernel, chosen.init, cache)
+        if chosen.action == "prepare":
+            prepare_initramfs(prepare_kernel(chosen.kernel, cache, _say), cache, _say)
+    except VmFailure as failure:
+        _say(f"vm: {failure}")
+        return NO_RESULT if chosen.action == "run" else 1
+    except Interrupted as interrupted:
+        _say(f"vm: {interrupted}; the machine is stopped")
+        return interrupted.exit_code
+    return 0
+
+
+def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """This program's own arguments, and the command after the first "--"."""
+    if "--" not in arguments:
+        return arguments, ()
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _run(chosen: argparse.Namespace, command: Sequence[str], cache: Path) -> int:
+    require(chosen.kernel, chosen.init, cache)
+    folder = Path.cwd()
+    scratch = scratch_for(folder)
+    kernel = prepare_kernel(chosen.kernel, cache, _say)
+    initramfs = prepare_initramfs(kernel, cache, _say)
+    out: Path | None = chosen.out
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    machine = Machine(kernel.image, initramfs, chosen.init, chosen.memory, scratch, out)
+    path = os.environ.get("PATH", os.defpath)
+    variables = guest_variables(path, dict(chosen.env), out)
+    _say(f"vm: starting Linux {kernel.release} with {chosen.init}")
+    with standard_output() as output:
+        return run_job(machine, Job(command, folder, variables, chosen.timeout), _say, output)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.vm", description=__doc__)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    run = actions.add_parser("run", help="run a command in a machine: [OPTIONS] -- COMMAND ARG...")
+    prepare = actions.add_parser("prepare", help="fetch and build ahead what `run` needs")
+    check = actions.add_parser("check", help="say whether a machine can run here")
+    for action in (run, prepare, check):
+        action.add_argument("--init", type=Init, choices=[*Init], default=Init.CGROUPFS)
+        action.add_argument("--kernel", type=Series, choices=[*Series], default=Series.V6_12)
+    run.add_argument("--timeout", type=float, default=_DEFAULT_LIMIT_SECONDS, metavar="SECONDS")
+    run.add_argument("--memory", default="2G", help="as QEMU spells it (default 2G)")
+    run.add_argument(
+        "--out", type=_absolute, metavar="DIR", help="a host folder, $SLACKWATER_VM_OUT inside"
+    )
+    run.add_argument(
+        "--env", type=_variable, nargs="+", action="extend", default=[], metavar="NAME=VALUE"
+    )
+    return parser
+
+
+def _absolute(text: str) -> Path:
+    return Path(text).absolute()
+
+
+def _variable(text: str) -> tuple[str, str]:
+    try:
+        return parse_variable(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

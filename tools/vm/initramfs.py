@@ -1,0 +1,89 @@
+"""The initramfs: busybox, the modules for 9p and overlay, and this package's guest files.
+
+One archive serves both inits; the kernel's command line chooses. Its name holds a hash of all
+that goes into it, so that a changed script is a new archive and never a stale one.
+"""
+
+import hashlib
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.vm import cpio
+from tools.vm.cache import publish, scratch_folder, sole_builder
+from tools.vm.debian import Say
+from tools.vm.failure import VmFailure
+from tools.vm.kernel import Kernel
+from tools.vm.modules import insertion_order, module_bytes, module_name, parse_dependencies
+
+GUEST_FILES = Path(__file__).parent / "guest_files"
+WANTED_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+
+_FOLDERS = ("bin", "dev", "proc", "sys", "lower", "upper", "new", "modules", "guest")
+# How much of the hash is enough to tell apart a handful of archives of one user.
+_HASH_DIGITS = 16
+_INTERPRETER_SEGMENT = 3
+
+
+def prepare_initramfs(kernel: Kernel, cache: Path, say: Say) -> Path:
+    """The archive for this kernel, built if the cache has none that is current."""
+    busybox = static_busybox()
+    key = _fingerprint(busybox)
+    final = cache / "initramfs" / f"{kernel.folder.name}-{key}.cpio"
+    if final.exists():
+        return final
+    with sole_builder(cache):
+        if not final.exists():
+            say(f"vm: building the initramfs for {kernel.release}")
+            _build(kernel, busybox, final, cache)
+    return final
+
+
+def static_busybox() -> bytes:
+    """The host's busybox; it must need no library, as the initramfs has none."""
+    path = shutil.which("busybox")
+    if path is None:
+        raise VmFailure("busybox is missing: apt-get install busybox-static.")
+    program = Path(path).read_bytes()
+    if needs_libraries(program):
+        raise VmFailure(f"{path} needs shared libraries: apt-get install busybox-static.")
+    return program
+
+
+def needs_libraries(elf: bytes) -> bool:
+    """Whether a 64-bit ELF program asks for a dynamic loader (has a PT_INTERP segment)."""
+    (table,) = struct.unpack_from("<Q", elf, 32)
+    size, count = struct.unpack_from("<HH", elf, 54)
+    kinds = (struct.unpack_from("<I", elf, table + size * index)[0] for index in range(count))
+    return _INTERPRETER_SEGMENT in kinds
+
+
+def _fingerprint(busybox: bytes) -> str:
+    hashed = hashlib.sha256(" ".join((*_FOLDERS, *WANTED_MODULES)).encode())
+    hashed.update(hashlib.sha256(busybox).digest())
+    for file in sorted(GUEST_FILES.iterdir()):
+        hashed.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
+    return hashed.hexdigest()[:_HASH_DIGITS]
+
+
+def _build(kernel: Kernel, busybox: bytes, final: Path, cache: Path) -> None:
+    with scratch_folder(cache) as scratch:
+        unfinished = scratch / "initramfs"
+        unfinished.write_bytes(cpio.archive(_entries(kernel, busybox)))
+        publish(unfinished, final)
+
+
+def _entries(kernel: Kernel, busybox: bytes) -> Iterator[cpio.Entry]:
+    yield from map(cpio.directory, _FOLDERS)
+    yield cpio.executable("bin/busybox", busybox)
+    yield cpio.executable("init", (GUEST_FILES / "init").read_bytes())
+    for file in sorted(GUEST_FILES.iterdir()):
+        if file.name != "init":
+            yield cpio.regular(f"guest/{file.name}", file.read_bytes())
+    dependencies = parse_dependencies((kernel.modules / "modules.dep").read_text())
+    builtin = (kernel.modules / "modules.builtin").read_text().splitlines()
+    order = insertion_order(WANTED_MODULES, dependencies, {*map(module_name, builtin)})
+    # Numbered, so that the shell's own sorting of a glob is the order of insertion.
+    for number, path in enumerate(order):
+        yield cpio.regular(f"modules/{number:02}.ko", module_bytes(kernel.modules / path))

@@ -1,0 +1,119 @@
+"""One QEMU process: its command line, its life, and what it leaves.
+
+Guards the process: whoever leaves `machine` leaves no QEMU behind, by whatever way. Emulation
+(TCG) and not KVM, because machines for continuous integration rarely offer a KVM that works.
+"""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tools.vm.exchange import Exchange
+
+_KERNEL_ARGUMENTS = (
+    "console=ttyS0",
+    "quiet",
+    # A panic reboots at once, and -no-reboot makes that the end of QEMU.
+    "panic=-1",
+    "mitigations=off",
+    "random.trust_cpu=on",
+    "tsc=reliable",
+)
+_SYSTEMD_ARGUMENTS = (
+    "systemd.unified_cgroup_hierarchy=1",
+    # Else systemd freezes when it crashes, and the machine would hang until the time limit.
+    "systemd.crash_reboot=yes",
+    "systemd.show_status=no",
+)
+_GRACE_SECONDS = 3.0
+
+
+class Init(StrEnum):
+    """Who is PID 1 and so owns the cgroup tree."""
+
+    CGROUPFS = "cgroupfs"
+    SYSTEMD = "systemd"
+
+
+class Scratch(StrEnum):
+    """What the guest sees in /tmp: an empty folder of its own, or the host's under the overlay."""
+
+    EMPTY = "empty"
+    OVERLAY = "overlay"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What to boot."""
+
+    image: Path
+    initramfs: Path
+    init: Init
+    memory: str
+    scratch: Scratch
+    out: Path | None
+
+    def kernel_arguments(self) -> str:
+        own = [f"vm_init={self.init}", f"vm_tmp={self.scratch}"]
+        if self.out is not None:
+            own.append("vm_out=shared")
+        systemd = _SYSTEMD_ARGUMENTS if self.init is Init.SYSTEMD else ()
+        return " ".join((*_KERNEL_ARGUMENTS, *systemd, *own))
+
+    def qemu_arguments(self, exchange: Exchange) -> list[str]:
+        # thread=single: with one thread per virtual CPU a boot in fifty died while the kernel
+        # patched its own code, and times spread fourfold on a busy host.
+        arguments = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=single"]
+        arguments += ["-cpu", "max", "-smp", "2", "-m", self.memory, "-nodefaults"]
+        arguments += ["-no-user-config", "-display", "none", "-no-reboot", "-net", "none"]
+        arguments += ["-serial", f"file:{_escaped(exchange.console)}"]
+        arguments += ["-kernel", str(self.image), "-initrd", str(self.initramfs)]
+        arguments += ["-append", self.kernel_arguments()]
+        # multidevs: the host's root may span several file systems with equal inode numbers.
+        arguments += _shared("hostroot", Path("/"), "readonly=on,multidevs=remap")
+        arguments += _shared("io", exchange.folder, "multidevs=remap")
+        if self.out is not None:
+            arguments += _shared("out", self.out, "multidevs=remap")
+        return arguments
+
+
+@contextmanager
+def running(machine: Machine, exchange: Exchange) -> Iterator[subprocess.Popen[bytes]]:
+    """The machine's QEMU process, ended on the way out if it has not ended itself."""
+    with exchange.emulator_messages.open("wb") as messages:
+        process = subprocess.Popen(
+            # setpriv becomes QEMU; the kernel then ends it even if this process is killed.
+            ["setpriv", "--pdeathsig", "KILL", *machine.qemu_arguments(exchange)],
+            stdin=subprocess.DEVNULL,
+            stdout=messages,
+            stderr=messages,
+            # An interrupt from the terminal is for this process to handle, not for QEMU.
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _shared(tag: str, folder: Path, options: str) -> Sequence[str]:
+    file_system = f"local,id={tag},path={_escaped(folder)},security_model=none,{options}"
+    device = f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"
+    return ("-fsdev", file_system, "-device", device)
+
+
+def _escaped(path: Path) -> str:
+    """A path inside a QEMU option, where a comma ends the value unless doubled."""
+    return str(path).replace(",", ",,")
