@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NewType
 
 from slackwater.model.gap import Gap
-from slackwater.model.units import MilliCpu, left_over
+from slackwater.model.units import MilliCpu, left_over, promised
 
 Shares = NewType("Shares", int)
 Weight = NewType("Weight", int)
@@ -34,8 +34,8 @@ def shares_of(milli: MilliCpu) -> Shares:
 
 
 def milli_of(shares: Shares) -> MilliCpu:
-    """The smallest milliCPU that has these shares (exact for 2 < shares < 262144)."""
-    return MilliCpu(-(-shares * 1000 // 1024))
+    """The smallest milliCPU whose shares reach these."""
+    return MilliCpu(promised(shares * 1000, 1024))
 
 
 def weight_of(shares: Shares, formula: WeightFormula) -> Weight:
