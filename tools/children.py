@@ -18,22 +18,25 @@ FAREWELLS = ((signal.SIGINT, 20.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)
 INTERRUPTED = 130
 
 
-def interrupt_on_every_ending() -> None:
-    """Ctrl-C, kill and a closed terminal take the same way out, also where a shell ignored them."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
-
-
 class Children:
     """Guards the running children of this process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._running: list[subprocess.Popen[bytes]] = []
+        self._starting = False
+        self._interrupted = False
+
+    def heed_endings(self) -> None:
+        """Ctrl-C, kill and a closed terminal raise KeyboardInterrupt, also if a shell ignored them."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._interrupt)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        # A child already runs before Popen returns it: raised there, nobody would know of it.
+        if not self._starting:
+            raise KeyboardInterrupt
+        self._interrupted = True
 
     def start(
         self,
@@ -43,23 +46,29 @@ class Children:
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
         """Begins a command; its output and errors go to `output`, or where ours go."""
-        child = subprocess.Popen(
-            command,
-            cwd=self._folder,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=None if output is None else subprocess.STDOUT,
-            process_group=0,
-            pass_fds=pass_fds,
-        )
-        self._running.append(child)
+        self._starting = True
+        try:
+            child = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env={**os.environ, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=None if output is None else subprocess.STDOUT,
+                process_group=0,
+                pass_fds=pass_fds,
+            )
+            self._running.append(child)
+        finally:
+            self._starting = False
+        if self._interrupted:
+            raise KeyboardInterrupt
         return child
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
         """The exit code as a shell tells it: a signal n is 128 + n."""
         code = child.wait()
-        self._running.remove(child)
+        self._forget(child)
         return code if code >= 0 else 128 - code
 
     def run(self, command: Sequence[str], env: Mapping[str, str], output: int | None = None) -> int:
@@ -75,16 +84,25 @@ class Children:
     def end_all(self) -> None:
         """Ends what still runs; another Ctrl-C goes on to the next, harsher farewell."""
         for number, patience in FAREWELLS:
-            for child in self._running:
-                with suppress(ProcessLookupError):
-                    os.killpg(child.pid, number)
             with suppress(KeyboardInterrupt):
+                self._send(number)
                 self._await_ends(patience)
             if not self._running:
                 return
+
+    def _send(self, number: signal.Signals) -> None:
+        for child in self._running:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, number)
 
     def _await_ends(self, patience: float) -> None:
         for child in tuple(self._running):
             with suppress(subprocess.TimeoutExpired):
                 child.wait(patience)
-                self._running.remove(child)
+                self._forget(child)
+
+    def _forget(self, child: subprocess.Popen[bytes]) -> None:
+        """Its group may hold orphans still: what a shell starts with & is deaf to interrupts."""
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        self._running.remove(child)

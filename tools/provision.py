@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 import shutil
+import ssl
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,14 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools import debian
-from tools.children import INTERRUPTED, Children, interrupt_on_every_ending
+from tools.children import INTERRUPTED, Children
 from tools.console import say
 
 ROOT = Path(__file__).resolve().parent.parent
 UV_VERSION = (0, 13, 7)
 UV_NAME = "uv-" + ".".join(map(str, UV_VERSION))
 # Answers that a person's own pip settings must not change for the fetch of uv.
-PIP_ENV = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+PIP_ENV = {
+    "PIP_USER": "0",
+    "PIP_REQUIRE_VIRTUALENV": "0",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_ROOT_USER_ACTION": "ignore",
+}
 
 
 class SetupError(Exception):
@@ -41,8 +47,8 @@ def run_aloud(children: Children, command: Sequence[str], env: Mapping[str, str]
 
 def provide(profile: str) -> int:
     """Fetches what the profile lacks. 0: it is all there, or told as left out; 1: it cannot be."""
-    interrupt_on_every_ending()
     children = Children(ROOT)
+    children.heed_endings()
     try:
         cache = cache_folder(os.environ)
         with alone(cache):
@@ -173,8 +179,17 @@ def provide_environment(children: Children, uv: Path) -> None:
     if in_step == 0:
         return
     tell("bringing the virtual environment .venv in step with uv.lock: the project runs in it")
-    if run_aloud(children, command, env) != 0:
+    if run_aloud(children, command, {**env, **trusted_certificates(os.environ)}) != 0:
         raise SetupError("the virtual environment could not be made; uv's own words are above")
+
+
+def trusted_certificates(environ: Mapping[str, str]) -> dict[str, str]:
+    """uv brings its own list; behind a company's proxy only the machine's list will do."""
+    paths = ssl.get_default_verify_paths()
+    listed = paths.cafile or (paths.capath and os.listdir(paths.capath))
+    if "UV_SYSTEM_CERTS" in environ or not listed:
+        return {}
+    return {"UV_SYSTEM_CERTS": "true"}
 
 
 def was_made_elsewhere(venv: Path) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.children import INTERRUPTED, Children, interrupt_on_every_ending
+from tools.children import INTERRUPTED, Children
 from tools.console import Colour, paint, say
 from tools.host_kernel import HostKernel, look_at_host
 from tools.stage_runner import StageRunner, VmPreparation
@@ -101,8 +101,8 @@ def main(arguments: Sequence[str]) -> int:
         for line in listing(stages):
             say(line)
         return 0
-    interrupt_on_every_ending()
     children = Children(ROOT)
+    children.heed_endings()
     reports = Path(tempfile.mkdtemp(prefix="slackwater-tests-"))
     try:
         return conclude(run_stages(stages, host, children, reports), reports)

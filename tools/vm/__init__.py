@@ -6,6 +6,11 @@ package owns fetching those kernels, booting them and bringing the exit code hom
 nothing and knows nothing about the tests that it runs.
 """
 
+from collections.abc import Callable
+
+# How long work shows that it goes on: one line, without its newline.
+Say = Callable[[str], None]
+
 # What `run` calls on the host or shows to the guest; tools/setup installs them.
 DEBIAN_PACKAGES: tuple[str, ...] = (
     "qemu-system-x86",

@@ -13,19 +13,13 @@ from pathlib import Path
 from tools.vm.cache import cache_folder
 from tools.vm.debian import Series
 from tools.vm.exchange import parse_variable
-from tools.vm.failure import NO_RESULT, VmFailure
+from tools.vm.failure import NO_RESULT, VmError
 from tools.vm.host import require
 from tools.vm.initramfs import prepare_initramfs
+from tools.vm.interruption import StoppedBySignalError, signals_raised
 from tools.vm.kernel import prepare_kernel
 from tools.vm.machine import Init, Machine
-from tools.vm.session import (
-    Interrupted,
-    Job,
-    guest_variables,
-    run_job,
-    scratch_for,
-    standard_output,
-)
+from tools.vm.session import Job, guest_variables, run_job, scratch_for, standard_output
 
 _DEFAULT_LIMIT_SECONDS = 600.0
 _USAGE_ERROR = 2
@@ -37,20 +31,16 @@ def main(arguments: Sequence[str]) -> int:
     if (chosen.action == "run") != bool(command):
         print("vm: `run` needs `-- COMMAND`, and only `run` takes one", file=sys.stderr)
         return _USAGE_ERROR
-    cache = cache_folder(os.environ, Path.home())
     try:
-        if chosen.action == "run":
-            return _run(chosen, command, cache)
-        require(chosen.kernel, chosen.init, cache)
-        if chosen.action == "prepare":
-            prepare_initramfs(prepare_kernel(chosen.kernel, cache, _say), cache, _say)
-    except VmFailure as failure:
+        with signals_raised():
+            return _act(chosen, command, cache_folder(os.environ, Path.home()))
+    except (VmError, OSError) as failure:
+        # OSError too: a full disk must not look like a failed test, which a traceback's 1 would.
         _say(f"vm: {failure}")
         return NO_RESULT if chosen.action == "run" else 1
-    except Interrupted as interrupted:
-        _say(f"vm: {interrupted}; the machine is stopped")
+    except StoppedBySignalError as interrupted:
+        _say(f"vm: {interrupted}; nothing is left running")
         return interrupted.exit_code
-    return 0
 
 
 def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -61,10 +51,19 @@ def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str
     return arguments[:at], arguments[at + 1 :]
 
 
-def _run(chosen: argparse.Namespace, command: Sequence[str], cache: Path) -> int:
+def _act(chosen: argparse.Namespace, command: Sequence[str], cache: Path) -> int:
     require(chosen.kernel, chosen.init, cache)
+    match chosen.action:
+        case "run":
+            return _run(chosen, command, cache)
+        case "prepare":
+            prepare_initramfs(prepare_kernel(chosen.kernel, cache, _say), cache, _say)
+    return 0
+
+
+def _run(chosen: argparse.Namespace, command: Sequence[str], cache: Path) -> int:
     folder = Path.cwd()
-    scratch = scratch_for(folder)
+    scratch = scratch_for(folder, command)
     kernel = prepare_kernel(chosen.kernel, cache, _say)
     initramfs = prepare_initramfs(kernel, cache, _say)
     out: Path | None = chosen.out

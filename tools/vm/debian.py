@@ -7,14 +7,14 @@ package's own scripts would build an initrd and change the host's boot files.
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from tools.vm.failure import VmFailure
+from tools.vm import Say
+from tools.vm.failure import VmError
 
-Say = Callable[[str], None]
-
+_POLL_SECONDS = 0.1
 _PROGRESS_INTERVAL_SECONDS = 5.0
 _MEGABYTE = 1_000_000
 _DEPENDS = re.compile(r"^[ |]*Depends: (linux-image-(\d+\.\d+)\.\S+-amd64)$", re.MULTILINE)
@@ -56,25 +56,25 @@ def fetch_kernel(series: Series, folder: Path, say: Say) -> Path:
     _run(["apt-get", "update", "-q"])
     package = _look_up(series)
     if package is None:
-        raise VmFailure(
+        raise VmError(
             f"apt knows no Linux {series} kernel: its sources must include Debian's main archive."
         )
     if not _download(package, folder, say):
-        raise VmFailure(f"apt-get could not download {package}: check its network and sources.")
+        raise VmError(f"apt-get could not download {package}: check its network and sources.")
     return _downloaded(package, folder)
 
 
 def unpack(package_file: Path, folder: Path) -> None:
     done = _run(["dpkg-deb", "-x", str(package_file), str(folder)])
     if done.returncode != 0:
-        raise VmFailure(f"dpkg-deb could not unpack {package_file.name}: {_last_line(done)}.")
+        raise VmError(f"dpkg-deb could not unpack {package_file.name}: {_last_line(done)}.")
 
 
 def index_modules(root: Path, release: str) -> None:
     """Write modules.dep, which Debian makes at installation and does not ship."""
     done = _run(["depmod", "-b", str(root), release])
     if done.returncode != 0:
-        raise VmFailure(f"depmod could not index the modules of {release}: {_last_line(done)}.")
+        raise VmError(f"depmod could not index the modules of {release}: {_last_line(done)}.")
 
 
 def _look_up(series: Series) -> str | None:
@@ -94,12 +94,15 @@ def _download(package: str, folder: Path, say: Say) -> bool:
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as apt:
-        while apt.poll() is None:
-            time.sleep(0.1)
-            if time.monotonic() - reported >= _PROGRESS_INTERVAL_SECONDS:
-                reported = time.monotonic()
-                arrived = sum(file.stat().st_size for file in folder.iterdir())
-                say(f"vm:   {arrived // _MEGABYTE} of {size // _MEGABYTE} MB")
+        try:
+            while apt.poll() is None:
+                time.sleep(_POLL_SECONDS)
+                if time.monotonic() - reported >= _PROGRESS_INTERVAL_SECONDS:
+                    reported = time.monotonic()
+                    arrived = sum(file.stat().st_size for file in folder.iterdir())
+                    say(f"vm: {arrived // _MEGABYTE} of {size // _MEGABYTE} MB")
+        finally:
+            apt.terminate()
         problem = apt.stderr.read().strip() if apt.stderr else ""
     if apt.returncode != 0:
         say(f"vm: {problem}")

@@ -18,7 +18,8 @@ OUT_VARIABLE = "SLACKWATER_VM_OUT"
 _EXIT_CODE = re.compile(r"(\d{1,3})\n")
 _LARGEST_EXIT_CODE = 255
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_CONSOLE_LINES = 25
+# A panic with its register dump and call trace is about this long.
+_CONSOLE_LINES = 40
 
 
 @dataclass(frozen=True)

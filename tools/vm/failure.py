@@ -1,4 +1,4 @@
-"""The one way in which this package fails: no machine ran, or none came back.
+"""Owns the one way in which this package fails: no machine ran, or none came back.
 
 A failing command is not a failure here: its exit code is a result like any other.
 """
@@ -7,5 +7,5 @@ A failing command is not a failure here: its exit code is a result like any othe
 NO_RESULT = 125
 
 
-class VmFailure(Exception):
+class VmError(Exception):
     """One sentence for the user: what is wrong and, where something helps, what to do."""

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from tools.vm.debian import Series
-from tools.vm.failure import VmFailure
+from tools.vm.failure import VmError
 from tools.vm.initramfs import static_busybox
 from tools.vm.kernel import cached_kernel
 from tools.vm.machine import Init
@@ -21,20 +21,20 @@ _TO_FETCH = ("apt-get", "apt-cache")
 
 
 def require(series: Series, init: Init, cache: Path) -> None:
-    """VmFailure that names the first thing missing and the remedy."""
+    """VmError that names the first thing missing and the remedy."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        raise VmFailure(
+        raise VmError(
             f"Virtual machines need Linux on x86_64, and this is {platform.system()} on"
             f" {platform.machine()}: run these tests elsewhere."
         )
     _require_programs(_TO_RUN)
     static_busybox()
     if init is Init.SYSTEMD and not SYSTEMD.exists():
-        raise VmFailure(f"{SYSTEMD} is missing: apt-get install systemd.")
+        raise VmError(f"{SYSTEMD} is missing: apt-get install systemd.")
     if cached_kernel(series, cache) is not None:
         return
     if not all(map(shutil.which, _TO_FETCH)):
-        raise VmFailure(
+        raise VmError(
             f"There is no Linux {series} kernel in {cache} and no apt-get to fetch one: copy that"
             " folder from a machine with Debian, after `python -m tools.vm prepare` there."
         )
@@ -44,4 +44,4 @@ def require(series: Series, init: Init, cache: Path) -> None:
 def _require_programs(programs: dict[str, str]) -> None:
     for program, package in programs.items():
         if shutil.which(program) is None:
-            raise VmFailure(f"{program} is missing: apt-get install {package}.")
+            raise VmError(f"{program} is missing: apt-get install {package}.")

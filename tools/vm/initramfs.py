@@ -10,10 +10,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.vm import cpio
+from tools.vm import Say, cpio
 from tools.vm.cache import publish, scratch_folder, sole_builder
-from tools.vm.debian import Say
-from tools.vm.failure import VmFailure
+from tools.vm.failure import VmError
 from tools.vm.kernel import Kernel
 from tools.vm.modules import insertion_order, module_bytes, module_name, parse_dependencies
 
@@ -23,6 +22,8 @@ WANTED_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _FOLDERS = ("bin", "dev", "proc", "sys", "lower", "upper", "new", "modules", "guest")
 # How much of the hash is enough to tell apart a handful of archives of one user.
 _HASH_DIGITS = 16
+_ELF_64 = b"\x7fELF\x02"
+_ELF_HEADER_SIZE = 64
 _INTERPRETER_SEGMENT = 3
 
 
@@ -44,15 +45,17 @@ def static_busybox() -> bytes:
     """The host's busybox; it must need no library, as the initramfs has none."""
     path = shutil.which("busybox")
     if path is None:
-        raise VmFailure("busybox is missing: apt-get install busybox-static.")
+        raise VmError("busybox is missing: apt-get install busybox-static.")
     program = Path(path).read_bytes()
     if needs_libraries(program):
-        raise VmFailure(f"{path} needs shared libraries: apt-get install busybox-static.")
+        raise VmError(f"{path} needs shared libraries: apt-get install busybox-static.")
     return program
 
 
 def needs_libraries(elf: bytes) -> bool:
-    """Whether a 64-bit ELF program asks for a dynamic loader (has a PT_INTERP segment)."""
+    """Whether a program asks for a dynamic loader (has a PT_INTERP segment), or is no ELF-64."""
+    if len(elf) < _ELF_HEADER_SIZE or not elf.startswith(_ELF_64):
+        return True
     (table,) = struct.unpack_from("<Q", elf, 32)
     size, count = struct.unpack_from("<HH", elf, 54)
     kinds = (struct.unpack_from("<I", elf, table + size * index)[0] for index in range(count))

@@ -7,10 +7,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.vm import bzimage, debian
+from tools.vm import Say, bzimage, debian
 from tools.vm.cache import publish, scratch_folder, sole_builder
-from tools.vm.debian import Say, Series
-from tools.vm.failure import VmFailure
+from tools.vm.debian import Series
+from tools.vm.failure import VmError
 
 _KERNELS = "kernels"
 _ELF_NAME = "vmlinux.elf"
@@ -76,7 +76,7 @@ def _take_modules(tree: Path, kernel: Path) -> None:
     # Debian moves /lib below /usr from release 13 on.
     found = [*tree.glob("lib/modules/*"), *tree.glob("usr/lib/modules/*")]
     if len(found) != 1:
-        raise VmFailure(f"The kernel package holds {len(found)} module folders where 1 is right.")
+        raise VmError(f"The kernel package holds {len(found)} module folders where 1 is right.")
     target = kernel / "lib" / "modules" / found[0].name
     target.parent.mkdir(parents=True)
     shutil.move(found[0], target)
@@ -86,7 +86,7 @@ def _take_modules(tree: Path, kernel: Path) -> None:
 def _take_image(tree: Path, kernel: Path) -> None:
     image = next(tree.glob("boot/vmlinuz-*"), None)
     if image is None:
-        raise VmFailure("The kernel package holds no boot/vmlinuz.")
+        raise VmError("The kernel package holds no boot/vmlinuz.")
     elf = bzimage.elf_kernel(image.read_bytes())
     if elf is None:
         # Slower to boot, and all there is without the zstd program.

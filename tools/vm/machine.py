@@ -27,6 +27,7 @@ _SYSTEMD_ARGUMENTS = (
     # Else systemd freezes when it crashes, and the machine would hang until the time limit.
     "systemd.crash_reboot=yes",
     "systemd.show_status=no",
+    "systemd.log_color=no",
 )
 _GRACE_SECONDS = 3.0
 

@@ -7,7 +7,7 @@ import lzma
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from tools.vm.failure import VmFailure
+from tools.vm.failure import VmError
 
 Dependencies = Mapping[str, tuple[str, ...]]
 
@@ -40,7 +40,7 @@ def insertion_order(
         if name in built_in:
             continue
         if name not in by_name:
-            raise VmFailure(f"The kernel package has no module {name}: take another kernel.")
+            raise VmError(f"The kernel package has no module {name}: take another kernel.")
         _append(by_name[name], dependencies, ordered, above=())
     return tuple(ordered)
 
@@ -49,7 +49,7 @@ def _append(
     path: str, dependencies: Dependencies, ordered: dict[str, None], above: tuple[str, ...]
 ) -> None:
     if path in above:
-        raise VmFailure(f"The module {path} needs itself: the kernel's modules.dep is broken.")
+        raise VmError(f"The module {path} needs itself: the kernel's modules.dep is broken.")
     for needed in dependencies.get(path, ()):
         _append(needed, dependencies, ordered, (*above, path))
     ordered.setdefault(path)

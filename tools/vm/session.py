@@ -4,37 +4,25 @@ Owns the time limits and the difference between "the command said 1" and "no mac
 """
 
 import os
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
-from types import FrameType
 from typing import BinaryIO
 
-from tools.vm.debian import Say
+from tools.vm import Say
 from tools.vm.exchange import GUEST_OUT, OUT_VARIABLE, Exchange, command_script
-from tools.vm.failure import VmFailure
+from tools.vm.failure import VmError
 from tools.vm.machine import Machine, Scratch, running
 
 _POLL_SECONDS = 0.05
 # A boot takes 3 to 10 s, and three times that beside a busy neighbour; longer is a hang.
 BOOT_LIMIT_SECONDS = 180.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Places that are the guest's own, where the host's files do not show.
 _GUESTS_OWN = ("/dev", "/proc", "/run", "/sys")
-
-
-class Interrupted(Exception):
-    """A signal asked this process to stop."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"interrupted by {signal.Signals(number).name}")
-        self.exit_code = 128 + number
 
 
 @dataclass(frozen=True)
@@ -51,24 +39,24 @@ def guest_variables(
     host_path: str, given: Mapping[str, str], out: Path | None
 ) -> Mapping[str, str]:
     """The command's whole environment: PATH, a home, the folder for results, and what is given."""
+    # Its stdout is a file, which Python would fill in blocks, with nothing to see meanwhile.
+    fixed = {"PATH": host_path, "HOME": "/root", "PYTHONUNBUFFERED": "1"}
     results = {} if out is None else {OUT_VARIABLE: GUEST_OUT}
-    return {"PATH": host_path, "HOME": "/root", **results, **given}
+    return {**fixed, **results, **given}
 
 
-def scratch_for(folder: Path) -> Scratch:
-    """Keep the host's /tmp in sight if the command is to run in it."""
+def scratch_for(folder: Path, command: Sequence[str]) -> Scratch:
+    """Keep the host's /tmp in sight if the command is to run in it or names something there."""
     for hidden in _GUESTS_OWN:
         if folder.is_relative_to(hidden):
-            raise VmFailure(f"{folder} is not visible in the machine: run from outside {hidden}.")
-    return Scratch.OVERLAY if folder.is_relative_to("/tmp") else Scratch.EMPTY
+            raise VmError(f"{folder} is not visible in the machine: run from outside {hidden}.")
+    in_tmp = any(Path(word).is_relative_to("/tmp") for word in (str(folder), *command))
+    return Scratch.OVERLAY if in_tmp else Scratch.EMPTY
 
 
 def run_job(machine: Machine, job: Job, say: Say, output: BinaryIO) -> int:
-    """The command's exit code; VmFailure where there is none."""
-    with (
-        _signals_raised(),
-        tempfile.TemporaryDirectory(prefix="slackwater-vm-") as folder,
-    ):
+    """The command's exit code; VmError where there is none."""
+    with tempfile.TemporaryDirectory(prefix="slackwater-vm-") as folder:
         exchange = Exchange(Path(folder))
         exchange.command.write_text(command_script(job.command, job.folder, job.variables))
         exchange.output.touch()
@@ -76,8 +64,8 @@ def run_job(machine: Machine, job: Job, say: Say, output: BinaryIO) -> int:
             ending = _follow(process, exchange, job, lambda: _pass_on(source, output), say)
         code = exchange.exit_code()
         if code is None or ending is not None:
-            reason = ending or _unexplained(exchange)
-            raise VmFailure(f"{reason} The end of its console:\n{exchange.last_words()}")
+            say(f"vm: the end of the machine's console:\n{exchange.last_words()}")
+            raise VmError(ending or _unexplained(exchange))
         return code
 
 
@@ -121,24 +109,6 @@ def _pass_on(source: BinaryIO, output: BinaryIO) -> None:
     if fresh:
         output.write(fresh)
         output.flush()
-
-
-@contextmanager
-def _signals_raised() -> Iterator[None]:
-    """Turn the signals that end a process into exceptions, so that cleaning up happens."""
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        # A second signal must not cut the cleaning short; it ends by itself within seconds.
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    before = {each: signal.signal(each, interrupt) for each in _SIGNALS}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def standard_output() -> BinaryIO:

@@ -1,0 +1,73 @@
+"""Colour and redrawing only where somebody watches; times that read well."""
+
+import io
+
+import pytest
+
+from tools.console import Colour, ProgressLine, elapsed_text, paint, wants_colour
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environ", "expected"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": ""}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_wants_colour(stream: io.StringIO, environ: dict[str, str], expected: bool) -> None:
+    assert wants_colour(stream, environ) is expected
+
+
+def test_paint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert paint("passed", Colour.GREEN, Terminal()) == "\033[32mpassed\033[0m"
+    assert paint("passed", Colour.GREEN, io.StringIO()) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.0, "0.0 s"), (59.94, "59.9 s"), (60.0, "1 min 00 s"), (754.6, "12 min 35 s")],
+)
+def test_elapsed_text(seconds: float, expected: str) -> None:
+    assert elapsed_text(seconds) == expected
+
+
+def test_without_a_terminal_each_piece_of_news_is_one_line() -> None:
+    stream = io.StringIO()
+    with ProgressLine("types: mypy", stream) as line:
+        line.tell("half")
+        line.tell("half")
+        line.tell("done")
+    assert stream.getvalue() == "types: mypy\ntypes: mypy: half\ntypes: mypy: done\n"
+
+
+def test_on_a_terminal_the_line_is_redrawn_with_the_time_and_erased(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with ProgressLine("types: mypy", stream):
+        pass
+    assert stream.getvalue().startswith("\r\033[Ktypes: mypy (0.0 s)")
+    assert stream.getvalue().endswith("\r\033[K")
+    assert "\n" not in stream.getvalue()
+
+
+def test_a_live_line_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = Terminal()
+    with ProgressLine("kernel v2 systemd: fetching its kernel", stream):
+        pass
+    drawn = stream.getvalue().split("\r\033[K")
+    assert drawn[1] == "kernel v2 systemd: "
+    assert len(drawn[1]) < 20

@@ -1,0 +1,132 @@
+"""The command line of tools.vm, and what it asks of the host."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.tools.vm.stand_ins import make_kernel, stand_in
+from tools.vm import DEBIAN_PACKAGES, host
+from tools.vm.__main__ import main, split_command
+from tools.vm.debian import Series
+from tools.vm.failure import NO_RESULT, VmError
+from tools.vm.interruption import StoppedBySignalError, signals_raised
+from tools.vm.kernel import Kernel
+from tools.vm.machine import Init
+
+REPOSITORY = Path(__file__).parents[4]
+
+
+def test_only_the_first_double_dash_splits() -> None:
+    assert split_command(["run", "--", "x", "--", "y"]) == (["run"], ["x", "--", "y"])
+    assert split_command(["check"]) == (["check"], ())
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--"], ["prepare", "--", "x"]])
+def test_run_and_only_run_takes_a_command(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "needs `-- COMMAND`" in capsys.readouterr().err
+
+
+def test_a_host_without_qemu_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path))
+    sentence = "vm: qemu-system-x86_64 is missing: apt-get install qemu-system-x86.\n"
+    assert main(["check"]) == 1
+    assert capsys.readouterr().err == sentence
+    assert main(["run", "--", "true"]) == NO_RESULT
+    assert capsys.readouterr().err == sentence
+
+
+def test_a_host_without_apt_and_kernels_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busybox: Path
+) -> None:
+    for program in ("qemu-system-x86_64", "setpriv"):
+        stand_in(busybox.parent, program, "")
+    with pytest.raises(VmError, match="no apt-get to fetch one"):
+        host.require(Series.V6_12, Init.CGROUPFS, tmp_path)
+    make_kernel(tmp_path, "linux-image-6.12.1-amd64_1")
+    host.require(Series.V6_12, Init.CGROUPFS, tmp_path)
+    monkeypatch.setattr(host, "SYSTEMD", tmp_path / "systemd")
+    with pytest.raises(VmError, match="apt-get install systemd"):
+        host.require(Series.V6_12, Init.SYSTEMD, tmp_path)
+
+
+def test_another_kind_of_computer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(VmError, match="this is Linux on aarch64"):
+        host.require(Series.V6_12, Init.CGROUPFS, tmp_path)
+
+
+def test_every_program_that_is_named_has_its_package_listed() -> None:
+    assert {"qemu-system-x86", "busybox-static", "kmod", "zstd", "systemd"} == {*DEBIAN_PACKAGES}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_becomes_an_exception_and_then_the_shells_code(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(StoppedBySignalError) as raised, signals_raised():
+        signal.raise_signal(number)
+    assert raised.value.exit_code == 128 + number
+    assert signal.getsignal(number) is before
+
+
+@pytest.fixture
+def command_line(
+    tmp_path: Path, emulate: Callable[[str], None], busybox: Path, small_kernel: Kernel
+) -> Callable[[], subprocess.Popen[str]]:
+    """Starts `python -m tools.vm run -- true` as a process, with the stand-in for QEMU."""
+    (tmp_path / "vm").mkdir()
+    (tmp_path / "kernels").rename(tmp_path / "vm" / "kernels")
+    path = f"{tmp_path}:{busybox.parent}:/usr/bin:/bin"
+    temporary = str(tmp_path / "temporary")
+    environment = {"PATH": path, "SLACKWATER_CACHE": str(tmp_path), "TMPDIR": temporary}
+    return lambda: subprocess.Popen(
+        [sys.executable, "-m", "tools.vm", "run", "--", "true"],
+        cwd=REPOSITORY,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_stdout_is_the_commands_alone(
+    command_line: Callable[[], subprocess.Popen[str]], emulate: Callable[[str], None]
+) -> None:
+    emulate("touch started; echo hello >>output; echo 3 >exit-code")
+    with command_line() as process:
+        output, words = process.communicate(timeout=60)
+    assert (process.returncode, output) == (3, "hello\n")
+    assert "vm: starting Linux 6.12.1-test with cgroupfs\n" in words
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_machine_outlives_its_caller(
+    command_line: Callable[[], subprocess.Popen[str]],
+    emulate: Callable[[str], None],
+    tmp_path: Path,
+    number: signal.Signals,
+) -> None:
+    emulate(f"echo $$ >{tmp_path}/pid; touch started; echo up >>output; exec sleep 60")
+    with command_line() as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    machine_process = Path("/proc", (tmp_path / "pid").read_text().strip())
+    deadline = time.monotonic() + 10
+    while machine_process.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not machine_process.exists()
+    if number is signal.SIGTERM:
+        assert process.returncode == 128 + number
+        assert list((tmp_path / "temporary").iterdir()) == []
