@@ -1,5 +1,59 @@
-"""The console script."""
+"""The console script: one click group, each command's machinery imported when it is used."""
+
+import os
+import sys
+
+import click
+
+from slackwater import __version__
+from slackwater.cli.doctor import doctor
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def slackwater() -> None:
+    """CPU quality of service for Kubernetes: batch work in the slack of latency-sensitive
+    services.
+
+    \b
+    Start with:
+      slackwater doctor          what this machine can do, what is wrong, what to do
+      slackwater COMMAND --help  flags, environment variables, examples
+    """
+
+
+@slackwater.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(__version__)
+
+
+@slackwater.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a completion script for SHELL.
+
+    \b
+    Example:
+      eval "$(slackwater completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException(f"click knows no completion for {shell}")
+    click.echo(kind(slackwater, {}, "slackwater", "_SLACKWATER_COMPLETE").source())
+
+
+slackwater.add_command(doctor)
 
 
 def main() -> None:
-    raise SystemExit(0)
+    """Exit codes: 0 done, 1 it did not work or a problem was found, 2 wrong usage or settings."""
+    try:
+        slackwater(prog_name="slackwater")
+    except BrokenPipeError:
+        # The reader (head, less) has gone. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

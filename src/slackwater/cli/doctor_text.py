@@ -1,0 +1,142 @@
+"""Doctor's report for people: what, why, and what to do, on one screen."""
+
+from collections.abc import Iterable
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from slackwater.doctor.report import CgroupSection, KnobRow, MachineSection, Report, WeightSection
+
+_MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
+_NARROWEST = 100
+
+
+def print_report(report: Report, colour: bool, wide: bool) -> None:
+    """A screen of text; `wide` adds every finding and every level."""
+    console = Console(no_color=not colour, highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(no_color=True, highlight=False, width=max(console.width, _NARROWEST))
+    for block in _blocks(report, wide):
+        console.print(block)
+
+
+def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:
+    yield _facts(_machine_lines(report.machine) | _cgroup_lines(report.cgroup))
+    if wide:
+        yield from _section("Findings", _findings(report.cgroup))
+    yield from _section("Knobs", _knobs(report.knobs if wide else _one_row_each(report.knobs)))
+    yield from _section("Features", _features(report))
+    yield from _problems(report)
+
+
+def _facts(lines: dict[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in lines.items():
+        table.add_row(name, Text(text))
+    return table
+
+
+def _machine_lines(machine: MachineSection) -> dict[str, str]:
+    topology = machine.topology
+    layout = (
+        f" ({_count(topology.packages, 'package')}, {_count(topology.cores, 'core')})"
+        if topology
+        else ""
+    )
+    parts = [
+        f"{_count(machine.cpus, 'CPU')}{layout}",
+        machine.model or "CPU model unknown",
+        f"hyper-threads {_on_off(machine.smt)}",
+        f"turbo {_on_off(machine.turbo)}",
+        _count(machine.numa_nodes, "NUMA node"),
+        "PSI on" if machine.psi else "no PSI",
+    ]
+    return {"Machine": ", ".join(parts)}
+
+
+def _cgroup_lines(cgroup: CgroupSection) -> dict[str, str]:
+    return {
+        "Cgroups": f"{cgroup.version or 'unknown'}, by {cgroup.version_source}",
+        "Driver": f"{cgroup.driver or 'unknown'}, by {cgroup.driver_source}",
+        "Kubepods": cgroup.kubepods or "no kubelet tree found",
+        "Weights": _weights(cgroup.weights),
+    }
+
+
+def _weights(weights: WeightSection) -> str:
+    if weights.pods is None:
+        return f"formula unknown: {weights.source}"
+    return f"pods {weights.pods}, containers {weights.containers or 'unknown'}, by {weights.source}"
+
+
+def _section(title: str, table: Table) -> Iterable[RenderableType]:
+    yield Text(f"\n{title}", style="bold")
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _columns(*headers: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for header in headers[:-1]:
+        table.add_column(header, no_wrap=True)
+    table.add_column(headers[-1], overflow="fold")
+    return table
+
+
+def _findings(cgroup: CgroupSection) -> Table:
+    table = _columns("source", "found", "note")
+    for finding in cgroup.findings:
+        table.add_row(finding.source, finding.found or "-", Text(finding.note))
+    return table
+
+
+def _knobs(rows: Iterable[KnobRow]) -> Table:
+    table = _columns("knob", "level", "file", "works", "note")
+    for row in rows:
+        table.add_row(row.knob, row.level, row.file or "-", _mark(row.works), Text(row.note))
+    return table
+
+
+def _one_row_each(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
+    """The deepest knowledge of each knob: tried beats seen, and the first level beats later ones."""
+    best: dict[str, KnobRow] = {}
+    for row in rows:
+        known = best.get(row.knob)
+        if known is None or (known.works is None and row.works is not None):
+            best[row.knob] = row
+    return list(best.values())
+
+
+def _features(report: Report) -> Table:
+    table = _columns("feature", "possible", "because")
+    for row in report.features:
+        table.add_row(row.feature, _mark(row.possible), Text(row.because))
+    return table
+
+
+def _problems(report: Report) -> Iterable[RenderableType]:
+    if not report.problems:
+        yield Text("\nNo problem found.", style="green")
+        return
+    yield Text("\nProblems", style="bold red")
+    for problem in report.problems:
+        yield Padding(Text(problem.what, style="red"), (0, 0, 0, 2))
+        yield Padding(Text(f"→ {problem.action}"), (0, 0, 0, 4))
+
+
+def _mark(state: bool | None) -> Text:
+    word, style = _MARKS[state]
+    return Text(word, style=style)
+
+
+def _on_off(state: bool | None) -> str:
+    return {True: "on", False: "off", None: "unknown"}[state]
+
+
+def _count(number: int | None, noun: str) -> str:
+    if number is None:
+        return f"{noun}s unknown"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,66 @@
+"""How results reach people and scripts: -o, --no-color, and sentences on stderr."""
+
+import enum
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Output(enum.StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def output_options(command: _Command) -> _Command:
+    """-o and --no-color, the same for every command."""
+    output = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(Output, case_sensitive=True),
+        default=Output.TABLE,
+        show_default=True,
+        envvar="SLACKWATER_OUTPUT",
+        show_envvar=True,
+        help="table for people, wide with every detail; json and yaml are stable, for scripts.",
+    )
+    colour = click.option(
+        "--no-color",
+        is_flag=True,
+        envvar="SLACKWATER_NO_COLOR",
+        show_envvar=True,
+        help="No colour. NO_COLOR does the same.",
+    )
+    return output(colour(command))
+
+
+def print_data(value: Any, output: Output) -> None:  # noqa: ANN401 - any msgspec Struct
+    """The stable form, on stdout."""
+    if output is Output.YAML:
+        import yaml
+
+        text = yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True)
+    else:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def wants_colour(no_color: bool) -> bool:
+    return not no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
+
+
+class WrongSettings(click.ClickException):
+    """One sentence on stderr, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:  # noqa: ANN401 - click's own signature
+        click.echo(f"slackwater: {self.message}", file=file, err=True)

@@ -1,0 +1,132 @@
+"""A check-up from start to end: look, try if asked to, judge, report."""
+
+import os
+import time
+from collections.abc import Mapping
+
+from slackwater.doctor.examination import Examination, examine
+from slackwater.doctor.features import judge
+from slackwater.doctor.knob_rows import see_knobs
+from slackwater.doctor.probe import try_knobs
+from slackwater.doctor.problems import find_problems
+from slackwater.doctor.report import (
+    CgroupSection,
+    Finding,
+    KnobRow,
+    MachineSection,
+    Problem,
+    Report,
+    TopologyRow,
+    WeightSection,
+)
+from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.model.cgroup import CgroupMounts
+from slackwater.model.gap import Gap
+from slackwater.model.machine import Machine
+from slackwater.model.units import Micros
+from slackwater.model.weight import WeightFormula
+from slackwater.observation.roots import Roots
+
+
+def check_up(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Report:
+    """Looks, and writes nothing. Raises EnvironmentValueError for a bad override."""
+    found = examine(roots, environ, kubepods)
+    return _report(found, _seen(found), ())
+
+
+def check_up_with_probe(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Report:
+    """The same, and tries every knob on a scratch cgroup of its own."""
+    found = examine(roots, environ, kubepods)
+    if isinstance(found.mounts, Gap):
+        return _report(found, (), ())
+    cpus = found.machine.cpus
+    first_cpu = next(iter(cpus), 0) if not isinstance(cpus, Gap) else 0
+    tried = try_knobs(found.mounts, _writer(found.mounts), first_cpu)
+    if isinstance(tried, Gap):
+        action = "Run as root on a machine whose cgroups may be written."
+        return _report(found, _seen(found), (Problem(f"Nothing tried: {tried.reason}.", action),))
+    return _report(found, tried + _seen(found), ())
+
+
+def _writer(mounts: CgroupMounts) -> CgroupWriter:
+    return CgroupWriter(mounts, os.sysconf("SC_PAGE_SIZE"), _now)
+
+
+def _now() -> Micros:
+    return Micros(time.monotonic_ns() // 1000)
+
+
+def _seen(found: Examination) -> tuple[KnobRow, ...]:
+    if isinstance(found.mounts, Gap):
+        return ()
+    driver = found.driver.driver if isinstance(found.kubepods, Gap) else found.kubepods.driver
+    return see_knobs(_writer(found.mounts), found.mounts, found.samples, driver)
+
+
+def _report(found: Examination, knobs: tuple[KnobRow, ...], more: tuple[Problem, ...]) -> Report:
+    machine = _machine(found.machine)
+    works = _by_knob(knobs) | {"psi": machine.psi}
+    return Report(
+        cgroup=_cgroup(found),
+        knobs=knobs,
+        features=judge(works),
+        machine=machine,
+        problems=find_problems(found, knobs) + more,
+    )
+
+
+def _by_knob(knobs: tuple[KnobRow, ...]) -> dict[str, bool | None]:
+    """Tried beats seen; of what was only seen, one level where it is there is enough."""
+    best: dict[str, bool | None] = {}
+    for row in knobs:
+        known = best.get(row.knob, False)
+        best[row.knob] = row.works if known is False else known
+    return best
+
+
+def _cgroup(found: Examination) -> CgroupSection:
+    version, kubepods = found.version, found.kubepods
+    sources = () if isinstance(version, Gap) else version.findings
+    return CgroupSection(
+        version=None if isinstance(version, Gap) else version.label,
+        version_source=version.reason if isinstance(version, Gap) else version.source,
+        driver=found.driver.driver.value,
+        driver_source=found.driver.source,
+        findings=tuple(
+            Finding(f.source, f.found, f.note) for f in (*sources, *found.driver.findings)
+        ),
+        root=found.roots.cgroup,
+        kubepods=None if isinstance(kubepods, Gap) else kubepods.path,
+        weights=WeightSection(
+            _formula(found.weights.pods), _formula(found.weights.containers), _why(found)
+        ),
+    )
+
+
+def _formula(found: WeightFormula | Gap) -> str | None:
+    return None if isinstance(found, Gap) else found.value
+
+
+def _why(found: Examination) -> str:
+    match found.weights.pods, found.weights.containers:
+        case Gap(reason), _:
+            return reason
+        case _, Gap(reason):
+            return f"the weight of kubepods; containers: {reason}"
+        case _:
+            return "the weights of kubepods and of its pods and containers"
+
+
+def _machine(machine: Machine) -> MachineSection:
+    topology, nodes = machine.topology, machine.nodes
+    return MachineSection(
+        cpus=None if isinstance(machine.cpus, Gap) else len(machine.cpus),
+        topology=None
+        if isinstance(topology, Gap)
+        else TopologyRow(topology.packages(), topology.cores(), topology.all().format()),
+        model=None if isinstance(machine.model, Gap) else machine.model,
+        smt=None if isinstance(machine.smt, Gap) else machine.smt,
+        turbo=None if isinstance(machine.turbo, Gap) else machine.turbo,
+        numa_nodes=None if isinstance(nodes, Gap) else len(nodes),
+        psi=not isinstance(machine.psi, Gap),
+    )

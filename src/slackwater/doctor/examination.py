@@ -1,0 +1,99 @@
+"""What doctor looked at, gathered once: version, mounts, driver, tree, machine. Judges nothing."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, Level
+from slackwater.model.gap import Gap
+from slackwater.model.machine import Machine
+from slackwater.observation.cgroup_paths import KubepodsLayout
+from slackwater.observation.cgroup_tree import CgroupTree, Unread
+from slackwater.observation.detection import (
+    DriverVerdict,
+    Kubepods,
+    VersionVerdict,
+    detect_driver,
+    detect_version,
+    find_kubepods,
+    find_mounts,
+    kubelet_cgroup_root,
+)
+from slackwater.observation.host import read_machine
+from slackwater.observation.kubelet_sources import KubeletProcess, find_kubelet
+from slackwater.observation.roots import Roots
+from slackwater.observation.weight_formula import FormulasInForce, formulas_in_force
+
+_NO_TREE = Gap("there is no kubelet tree to read")
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """`samples` holds one cgroup of each level that the tree has."""
+
+    roots: Roots
+    asked_kubepods: str
+    machine: Machine
+    version: VersionVerdict | Gap
+    mounts: CgroupMounts | Gap
+    driver: DriverVerdict
+    kubelet: KubeletProcess | Gap
+    kubepods: Kubepods | Gap
+    samples: dict[Level, CgroupRef]
+    unread: tuple[Unread, ...]
+    weights: FormulasInForce
+
+
+class _Tree(msgspec.Struct, frozen=True):
+    samples: dict[Level, CgroupRef]
+    unread: tuple[Unread, ...]
+    weights: FormulasInForce
+
+
+_NO_SAMPLES = _Tree({}, (), FormulasInForce(_NO_TREE, _NO_TREE))
+
+
+def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examination:
+    """`kubepods` is the tree that was asked for; empty lets it be found."""
+    machine = read_machine(roots)
+    version = detect_version(roots, environ)
+    mounts = version if isinstance(version, Gap) else find_mounts(roots, version)
+    driver = detect_driver(roots, environ, None if isinstance(mounts, Gap) else mounts)
+    found = _find_tree(roots, mounts, driver, kubepods)
+    tree = _look_into(mounts, found, machine)
+    return Examination(
+        roots=roots,
+        asked_kubepods=kubepods,
+        machine=machine,
+        version=version,
+        mounts=mounts,
+        driver=driver,
+        kubelet=find_kubelet(roots),
+        kubepods=found,
+        samples=tree.samples,
+        unread=tree.unread,
+        weights=tree.weights,
+    )
+
+
+def _find_tree(
+    roots: Roots, mounts: CgroupMounts | Gap, driver: DriverVerdict, asked: str
+) -> Kubepods | Gap:
+    if isinstance(mounts, Gap):
+        return mounts
+    hint = KubepodsLayout(driver.driver, kubelet_cgroup_root(roots))
+    return find_kubepods(mounts, hint, asked)
+
+
+def _look_into(mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Machine) -> _Tree:
+    if isinstance(mounts, Gap) or isinstance(kubepods, Gap):
+        return _NO_SAMPLES
+    tree = CgroupTree(mounts, kubepods.path)
+    try:
+        scan = tree.scan()
+        cpus = 1 if isinstance(machine.cpus, Gap) else len(machine.cpus)
+        samples: dict[Level, CgroupRef] = {}
+        for ref in scan.refs:
+            samples.setdefault(ref.level, ref)
+        return _Tree(samples, scan.unread, formulas_in_force(mounts, tree, scan, cpus))
+    finally:
+        tree.close()

@@ -1,0 +1,81 @@
+"""Tries every knob on a scratch cgroup: written, read back, removed. Touches nothing else."""
+
+import os
+
+from slackwater.doctor.knob_rows import face
+from slackwater.doctor.report import KnobRow
+from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.scratch import Scratch
+from slackwater.model.cgroup import CgroupMounts, CgroupRef
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import Gap
+from slackwater.model.knob import (
+    BURST,
+    CPU_QOS_LEVEL,
+    CPUS,
+    IDLE,
+    MEMORY_HIGH,
+    MEMORY_LOW,
+    MEMORY_MAX,
+    MEMORY_MIN,
+    MEMORY_QOS_LEVEL,
+    QUOTA,
+    WEIGHT,
+    Knob,
+    KnobValue,
+)
+from slackwater.model.knob_text import settled
+from slackwater.model.plan import Change, Result
+from slackwater.model.units import Bandwidth, Micros
+
+LEVEL = "scratch"
+_MEMORY = 64 * 2**20
+
+
+def trials(first_cpu: int) -> tuple[tuple[Knob, KnobValue], ...]:
+    """A value for each knob that no kernel has by default; burst needs a quota to lean on,
+    and idle, which locks the weight, comes last."""
+    return (
+        (WEIGHT, 50),
+        (QUOTA, Bandwidth(Micros(50_000))),
+        (BURST, 10_000),
+        (CPUS, CpuSet.of([first_cpu])),
+        (MEMORY_MAX, _MEMORY),
+        (MEMORY_HIGH, _MEMORY),
+        (MEMORY_LOW, _MEMORY),
+        (MEMORY_MIN, _MEMORY),
+        (CPU_QOS_LEVEL, -1),
+        (MEMORY_QOS_LEVEL, -1),
+        (IDLE, True),
+    )
+
+
+def try_knobs(
+    mounts: CgroupMounts, writer: CgroupWriter, first_cpu: int
+) -> tuple[KnobRow, ...] | Gap:
+    """One row for each knob, or a Gap where no scratch cgroup can be made."""
+    with Scratch(mounts, f"slackwater-doctor-{os.getpid()}") as ref:
+        if isinstance(ref, Gap):
+            return ref
+        return tuple(_tried(mounts, writer, ref, knob, value) for knob, value in trials(first_cpu))
+
+
+def _tried(
+    mounts: CgroupMounts, writer: CgroupWriter, ref: CgroupRef, knob: Knob, value: KnobValue
+) -> KnobRow:
+    file = face(knob, mounts)
+    if isinstance(file, Gap):
+        return KnobRow(knob.name, LEVEL, None, False, file.reason)
+    before = writer.read(ref, knob)
+    if isinstance(before, Gap):
+        note = f"{before.reason} (a vendor's kernel has it)" if knob.vendor else before.reason
+        return KnobRow(knob.name, LEVEL, file.name, False, note)
+    outcome = writer.write(Change(ref, knob, before, value))
+    after = writer.read(ref, knob)
+    if outcome.result is not Result.APPLIED:
+        note = f"{outcome.result.value}: {outcome.detail}"
+        return KnobRow(knob.name, LEVEL, file.name, False, note)
+    if after != settled(knob, value):
+        note = f"wrote {value}, and {after} stands there"
+        return KnobRow(knob.name, LEVEL, file.name, False, note)
+    return KnobRow(knob.name, LEVEL, file.name, True, "written and read back")

@@ -1,0 +1,117 @@
+"""What is wrong with a machine, and what to do about it: one rule, one function, one sentence."""
+
+import os
+from collections.abc import Callable, Iterator
+
+from slackwater.doctor.examination import Examination
+from slackwater.doctor.report import KnobRow, Problem
+from slackwater.model.cgroup import Driver, Level
+from slackwater.model.gap import Gap
+
+Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[Problem]]
+ROOT_USER = 0
+
+
+def find_problems(examination: Examination, knobs: tuple[KnobRow, ...]) -> tuple[Problem, ...]:
+    return tuple(problem for rule in _RULES for problem in rule(examination, knobs))
+
+
+def _no_cgroups(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    if isinstance(examination.version, Gap):
+        yield Problem(
+            f"No cgroups: {examination.version.reason}.",
+            "Mount the host's /sys/fs/cgroup and name it with --cgroup-root.",
+        )
+    elif isinstance(examination.mounts, Gap):
+        yield Problem(
+            f"No controllers: {examination.mounts.reason}.",
+            "Check the kernel's command line for cgroup_disable= and the mounts of the host.",
+        )
+    else:
+        cpu = examination.mounts.identity()
+        if isinstance(cpu, Gap):
+            yield Problem(
+                f"No CPU control: {cpu.reason}.", "Enable the kernel's cpu controller for cgroups."
+            )
+
+
+def _wrong_tree(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    if not isinstance(examination.kubepods, Gap) or isinstance(examination.mounts, Gap):
+        return
+    if examination.asked_kubepods:
+        yield Problem(
+            f"The tree that --kubepods names is not there: {examination.kubepods.reason}.",
+            "Leave --kubepods out to let it be found, or name a folder of the cgroup root.",
+        )
+    elif not isinstance(examination.kubelet, Gap):
+        yield Problem(
+            f"A kubelet runs here, but its tree was not found: {examination.kubepods.reason}.",
+            "Name the tree with --kubepods, or the host's cgroups with --cgroup-root.",
+        )
+
+
+def _driver_conflict(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    if examination.driver.conflict:
+        yield Problem(
+            f"The cgroup driver is contradictory: {examination.driver.conflict}.",
+            "Correct the configuration, or restart the kubelet so that it lays out its tree anew.",
+        )
+
+
+def _not_allowed(_: Examination, knobs: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    user = os.geteuid()
+    if user != ROOT_USER:
+        yield Problem(
+            f"Running as user {user}: cgroup files belong to root and cannot be written.",
+            "Run as root (sudo), or give the container CAP_DAC_OVERRIDE and a writable mount.",
+        )
+    elif any("Read-only file system" in row.note for row in knobs):
+        yield Problem(
+            "The cgroup file system is mounted read-only.",
+            "Mount it read-write, for example as a hostPath volume.",
+        )
+
+
+def _systemd_out_of_reach(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    kubepods = examination.kubepods
+    socket = f"{examination.roots.host}/run/systemd/private"
+    if isinstance(kubepods, Gap) or kubepods.driver is not Driver.SYSTEMD:
+        return
+    if not os.access(socket, os.W_OK):
+        yield Problem(
+            f"systemd owns the kubelet's slices, but its socket {socket} cannot be reached: "
+            "weights and quotas written into files are reset within a minute.",
+            "Mount the host's /run/systemd at the same place and name it with --host-root.",
+        )
+
+
+def _controllers_off(examination: Examination, knobs: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    missing = [
+        row.file
+        for row in knobs
+        if row.level == Level.TIER.value and row.knob in ("quota", "weight") and row.works is False
+    ]
+    if missing and Level.TIER in examination.samples:
+        yield Problem(
+            f"The kubelet's tiers lack {' and '.join(str(name) for name in missing)}.",
+            "Start the kubelet with cgroupsPerQOS and let it enable the cpu controller.",
+        )
+
+
+def _unreadable(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    for unread in examination.unread[:3]:
+        yield Problem(
+            f"The cgroup {unread.path} cannot be listed: {unread.gap.reason}.",
+            "Run as root, and check the mount's options.",
+        )
+
+
+_RULES: tuple[Rule, ...] = (
+    _no_cgroups,
+    _wrong_tree,
+    _driver_conflict,
+    _not_allowed,
+    _systemd_out_of_reach,
+    _controllers_off,
+    _unreadable,
+)

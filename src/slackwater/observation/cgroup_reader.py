@@ -1,0 +1,164 @@
+"""The files of one cgroup as one reading: which file, in which hierarchy, in which dialect.
+
+Owns the way from a field of CgroupReading to the kernel's files. Refuses to read what was not
+asked for.
+"""
+
+import enum
+from typing import TypeVar
+
+from slackwater.model.cgroup import (
+    CgroupMounts,
+    CgroupReading,
+    CgroupRef,
+    CgroupVersion,
+    Controller,
+    CpuPressure,
+    CpuTimes,
+)
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import Gap
+from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobFile, KnobValue
+from slackwater.model.knob_text import decode
+from slackwater.model.units import Bandwidth, Micros
+from slackwater.observation import kernel_text
+from slackwater.observation.cgroup_files import GroupFolders, HeldFiles
+
+Value = TypeVar("Value", Bandwidth, CpuSet, int, bool)
+
+NOT_ASKED = Gap("not asked for")
+_NO_PRESSURE = Gap("cgroup v1 has no pressure of single groups")
+#: Read each tick, on descriptors that are kept open.
+_HELD = {
+    "cpu.stat": Controller.CPU,
+    "cpuacct.usage": Controller.CPUACCT,
+    "cpu.pressure": Controller.CPU,
+}
+
+
+class Field(enum.Enum):
+    """The parts of a CgroupReading that can be asked for."""
+
+    TIMES = "times"
+    QUOTA = "quota"
+    BURST = "burst"
+    WEIGHT = "weight"
+    IDLE = "idle"
+    CPUS = "cpus"
+    PRESSURE = "pressure"
+
+
+_EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
+#: Quota, burst, weight, idle and cpus of a reading without them.
+_NO_KNOBS = (NOT_ASKED,) * 5
+#: Fields that are opened on demand, and the knob behind each.
+_KNOBS = {
+    Field.QUOTA: QUOTA,
+    Field.BURST: BURST,
+    Field.WEIGHT: WEIGHT,
+    Field.IDLE: IDLE,
+    Field.CPUS: CPUS,
+}
+
+
+class CgroupReader:
+    """Guards the descriptors of the files that are read each tick."""
+
+    def __init__(self, mounts: CgroupMounts, folders: GroupFolders) -> None:
+        self._mounts = mounts
+        self._folders = folders
+        self._held = HeldFiles(folders, _HELD)
+        cpu = mounts.identity()
+        self._version = CgroupVersion.V2 if isinstance(cpu, Gap) else cpu.version
+
+    def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
+        times = self._times(ref) if Field.TIMES in wants else NOT_ASKED
+        pressure = self._pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
+        if wants <= _EACH_TICK:
+            return CgroupReading(ref, at, times, *_NO_KNOBS, pressure)
+        values = self._values(ref, [knob for field, knob in _KNOBS.items() if field in wants])
+        burst = _typed(int, values.get(BURST.name, NOT_ASKED))
+        return CgroupReading(
+            ref,
+            at,
+            times,
+            _typed(Bandwidth, values.get(QUOTA.name, NOT_ASKED)),
+            burst if isinstance(burst, Gap) else Micros(burst),
+            _typed(int, values.get(WEIGHT.name, NOT_ASKED)),
+            _typed(bool, values.get(IDLE.name, NOT_ASKED)),
+            _typed(CpuSet, values.get(CPUS.name, NOT_ASKED)),
+            pressure,
+        )
+
+    def keep(self, living: frozenset[int]) -> None:
+        """Closes the descriptors of all other cgroups."""
+        self._held.keep(living)
+
+    def close(self) -> None:
+        self._held.close()
+
+    def _times(self, ref: CgroupRef) -> CpuTimes | Gap:
+        stat = self._held.text("cpu.stat", ref.path, ref.id)
+        if isinstance(stat, Gap):
+            return stat
+        if self._version is CgroupVersion.V2:
+            return kernel_text.times_v2(stat)
+        usage = self._held.text("cpuacct.usage", ref.path, ref.id)
+        return usage if isinstance(usage, Gap) else kernel_text.times_v1(stat, usage)
+
+    def _pressure(self, ref: CgroupRef) -> CpuPressure | Gap:
+        if self._version is CgroupVersion.V1:
+            return _NO_PRESSURE
+        text = self._held.text("cpu.pressure", ref.path, ref.id)
+        return text if isinstance(text, Gap) else kernel_text.pressure(text)
+
+    def _values(self, ref: CgroupRef, knobs: list[Knob]) -> dict[str, KnobValue | Gap]:
+        """Every knob's value by its name; one visit to each hierarchy's directory."""
+        values: dict[str, KnobValue | Gap] = {}
+        for controller in {knob.controller: None for knob in knobs}:
+            here = [knob for knob in knobs if knob.controller is controller]
+            match self._mounts.mount(controller):
+                case Gap() as gap:
+                    values.update({knob.name: gap for knob in here})
+                case mount:
+                    values.update(self._values_in(ref, controller, mount.version, here))
+        return values
+
+    def _values_in(
+        self, ref: CgroupRef, controller: Controller, version: CgroupVersion, knobs: list[Knob]
+    ) -> dict[str, KnobValue | Gap]:
+        files = [(knob, knob.file(version)) for knob in knobs]
+        names = [name for _, file in files if isinstance(file, KnobFile) for name in _names(file)]
+        read = self._folders.texts(controller, ref.path, ref.id, tuple(names))
+        texts = dict(zip(names, read, strict=True))
+        return {
+            knob.name: file if isinstance(file, Gap) else _decoded(knob, version, file, texts)
+            for knob, file in files
+        }
+
+
+def _names(file: KnobFile) -> tuple[str, ...]:
+    return (file.name,) if file.period is None else (file.name, file.period)
+
+
+def _decoded(
+    knob: Knob, version: CgroupVersion, file: KnobFile, texts: dict[str, bytes | Gap]
+) -> KnobValue | Gap:
+    """The value behind one text, or behind two: v1 has a bandwidth's period in a second file."""
+    parts: list[str] = []
+    for name in _names(file):
+        match texts[name]:
+            case Gap() as gap:
+                return gap
+            case text:
+                parts.append(text.decode("ascii", "replace").strip())
+    return decode(knob, version, " ".join(parts))
+
+
+def _typed(kind: type[Value], value: KnobValue | Gap) -> Value | Gap:
+    """The knob table gives each knob one type of value; "no limit" has no place in a weight."""
+    if isinstance(value, Gap):
+        return value
+    if isinstance(value, kind):
+        return value
+    return Gap(f"{value} is no {kind.__name__}")

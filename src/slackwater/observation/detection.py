@@ -1,0 +1,29 @@
+"""The door to detection: which cgroup version, which mounts, which driver, which tree.
+
+Owns nothing but the list of what a program may call; each part is in a module of its own.
+"""
+
+from slackwater.observation.driver_detection import detect_driver
+from slackwater.observation.kubelet_sources import kubelet_cgroup_root
+from slackwater.observation.kubepods import Kubepods, find_kubepods
+from slackwater.observation.mounts import find_mounts
+from slackwater.observation.verdicts import (
+    DriverVerdict,
+    EnvironmentValueError,
+    Finding,
+    VersionVerdict,
+)
+from slackwater.observation.version_detection import detect_version
+
+__all__ = [
+    "DriverVerdict",
+    "EnvironmentValueError",
+    "Finding",
+    "Kubepods",
+    "VersionVerdict",
+    "detect_driver",
+    "detect_version",
+    "find_kubepods",
+    "find_mounts",
+    "kubelet_cgroup_root",
+]

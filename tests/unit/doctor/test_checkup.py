@@ -1,0 +1,213 @@
+"""Doctor on hosts that we do not have: what it finds, what it calls a problem."""
+
+from pathlib import Path
+
+import pytest
+
+from slackwater.doctor.checkup import check_up, check_up_with_probe
+from slackwater.doctor.report import FeatureRow, KnobRow, Report
+from slackwater.observation.detection import EnvironmentValueError
+from slackwater.observation.roots import Roots
+from tests.unit.doctor.host_tree import V2, group, host, kubelet, put, remove
+
+UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
+POD = f"kubepods/burstable/pod{UID}"
+CONTAINER = f"{POD}/{'a' * 64}"
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Roots:
+    return host(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+
+
+def cgroupfs_tree(roots: Roots) -> None:
+    group(roots, "kubepods", cpu_weight="157\n")
+    group(roots, "kubepods/besteffort", cpu_weight="1\n")
+    group(roots, "kubepods/burstable", cpu_weight="16\n")
+    group(roots, POD, cpu_weight="39\n")
+    group(roots, CONTAINER, cpu_weight="39\n")
+
+
+def what(report: Report) -> list[str]:
+    return [problem.what for problem in report.problems]
+
+
+def knob(report: Report, name: str, level: str) -> KnobRow:
+    return next(row for row in report.knobs if (row.knob, row.level) == (name, level))
+
+
+def feature(report: Report, name: str) -> FeatureRow:
+    return next(row for row in report.features if row.feature == name)
+
+
+def test_a_healthy_cgroupfs_node(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    kubelet(roots, "--cgroup-driver=cgroupfs")
+    report = check_up(roots, V2, "")
+    assert what(report) == []
+    assert (report.cgroup.version, report.cgroup.driver) == ("v2", "cgroupfs")
+    assert report.cgroup.kubepods == "kubepods"
+    assert report.cgroup.version_source == "SLACKWATER_CGROUP_VERSION"
+    assert (report.machine.cpus, report.machine.smt, report.machine.numa_nodes) == (4, True, 1)
+    assert report.machine.model == "Box"
+    assert report.machine.topology is not None
+    assert (report.machine.topology.cores, report.machine.topology.cpus) == (2, "0-3")
+    assert report.machine.turbo is None
+    assert report.machine.psi
+
+
+def test_every_source_is_shown_also_those_that_lost(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    kubelet(roots, "--cgroup-driver=cgroupfs")
+    sources = [finding.source for finding in check_up(roots, V2, "").cgroup.findings]
+    assert "VOLCANO_TEST_CGROUP_VERSION" in sources
+    assert "CGROUP_DRIVER" in sources
+    assert sources[-1] == "default"
+    assert len(sources) == len(set(sources))
+
+
+def test_knobs_are_looked_at_on_every_level_and_not_tried(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    report = check_up(roots, V2, "")
+    levels = [row.level for row in report.knobs if row.knob == "quota"]
+    assert levels == ["node", "tier", "pod", "container"]
+    row = knob(report, "quota", "tier")
+    assert (row.file, row.works) == ("cpu.max", None)
+    vendor = knob(report, "cpu-qos-level", "tier")
+    assert vendor.works is False
+    assert "vendor" in vendor.note
+    assert feature(report, "best_effort_share").possible is None
+    assert feature(report, "qos_level").possible is None
+    assert feature(report, "interference").possible is True
+
+
+def test_an_old_kernel_lacks_burst_and_idle(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    for path in ("kubepods", "kubepods/besteffort", "kubepods/burstable", POD, CONTAINER):
+        remove(roots, path, "cpu.max.burst", "cpu.idle")
+    report = check_up(roots, V2, "")
+    assert knob(report, "burst", "pod").note == "cpu.max.burst does not exist here"
+    assert feature(report, "quota_burst").possible is False
+    assert feature(report, "quota_burst").because == "burst does not work here"
+    assert what(report) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "container", "pods", "containers"),
+    [
+        ("157\n", "39\n", "linear", "linear"),
+        ("157\n", "100\n", "linear", "quadratic"),
+        ("300\n", "100\n", "quadratic", "quadratic"),
+        ("157\n", "1\n", "linear", None),
+        ("1\n", "1\n", None, None),
+        ("garbage\n", "39\n", None, None),
+    ],
+)
+def test_the_formulas_are_read_from_the_tree(
+    roots: Roots, node: str, container: str, pods: str | None, containers: str | None
+) -> None:
+    """1024 shares in a pod: weight 39 by the linear formula, 100 by the quadratic one."""
+    cgroupfs_tree(roots)
+    put(Path(roots.cgroup) / "kubepods/cpu.weight", node)
+    put(Path(roots.cgroup) / POD / "cpu.weight", "39\n" if pods == "linear" else "100\n")
+    put(Path(roots.cgroup) / CONTAINER / "cpu.weight", container)
+    weights = check_up(roots, V2, "").cgroup.weights
+    assert (weights.pods, weights.containers) == (pods, containers)
+
+
+def test_a_machine_without_a_kubelet_is_no_problem(roots: Roots) -> None:
+    report = check_up(roots, V2, "")
+    assert what(report) == []
+    assert report.cgroup.kubepods is None
+    assert knob(report, "quota", "none").works is None
+    assert report.cgroup.weights.source == "there is no kubelet tree to read"
+
+
+def test_a_kubelet_without_a_tree_is_one(roots: Roots) -> None:
+    kubelet(roots)
+    [problem] = check_up(roots, V2, "").problems
+    assert problem.what.startswith("A kubelet runs here, but its tree was not found: ")
+    assert "--kubepods" in problem.action
+
+
+def test_an_asked_tree_that_is_not_there(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    [problem] = check_up(roots, V2, "elsewhere").problems
+    assert "--kubepods" in problem.what
+    assert "elsewhere" in problem.what
+
+
+def test_no_cgroups_at_all(roots: Roots) -> None:
+    Path(roots.cgroup).rmdir()
+    report = check_up(roots, {}, "")
+    [problem] = report.problems
+    assert problem.what.startswith("No cgroups: ")
+    assert "--cgroup-root" in problem.action
+    assert report.cgroup.version is None
+    assert all(row.possible is False for row in report.features if row.feature != "interference")
+
+
+def test_a_folder_that_is_no_cgroup_file_system(roots: Roots) -> None:
+    [problem] = check_up(roots, {}, "").problems
+    assert "no cgroup file system" in problem.what
+
+
+def test_a_driver_that_contradicts_the_tree(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    kubelet(roots, "--cgroup-driver=systemd")
+    [problem] = check_up(roots, V2, "").problems
+    assert "contradictory" in problem.what
+    assert "systemd" in problem.what
+
+
+def test_systemd_slices_without_systemds_socket(roots: Roots) -> None:
+    group(roots, "kubepods.slice")
+    group(roots, "kubepods.slice/kubepods-besteffort.slice")
+    report = check_up(roots, V2, "")
+    [problem] = report.problems
+    assert "reset within a minute" in problem.what
+    assert f"{roots.host}/run/systemd/private" in problem.what
+    assert "CPUQuotaPerSecUSec" in knob(report, "quota", "tier").note
+
+
+def test_tiers_without_the_cpu_controller(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    for tier in ("kubepods/besteffort", "kubepods/burstable"):
+        remove(roots, tier, "cpu.max", "cpu.weight")
+    [problem] = check_up(roots, V2, "").problems
+    assert problem.what == "The kubelet's tiers lack cpu.weight and cpu.max."
+
+
+def test_not_root(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    [problem] = check_up(roots, V2, "").problems
+    assert problem.what.startswith("Running as user 1000: ")
+
+
+def test_a_bad_override_is_an_error_of_the_caller(roots: Roots) -> None:
+    with pytest.raises(EnvironmentValueError, match="SLACKWATER_CGROUP_VERSION is 'v3'"):
+        check_up(roots, {"SLACKWATER_CGROUP_VERSION": "v3"}, "")
+
+
+def test_a_probe_that_cannot_make_its_scratch_group(roots: Roots) -> None:
+    """A folder lets one be made; a file in the way of its name does not."""
+    cgroupfs_tree(roots)
+    Path(roots.cgroup).chmod(0o755)
+    import os
+
+    put(Path(roots.cgroup) / f"slackwater-doctor-{os.getpid()}", "in the way")
+    [problem] = check_up_with_probe(roots, V2, "").problems
+    assert problem.what.startswith("Nothing tried: no cgroup can be made at ")
+
+
+def test_a_probe_on_plain_directories_finds_no_files_and_leaves_nothing(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    before = sorted(Path(roots.cgroup).iterdir())
+    report = check_up_with_probe(roots, V2, "")
+    assert knob(report, "quota", "scratch").works is False
+    assert sorted(Path(roots.cgroup).iterdir()) == before
