@@ -16,6 +16,7 @@ from typing import IO
 # What is sent, and the seconds the group has to end before the next one.
 FAREWELLS = ((signal.SIGINT, 20.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 INTERRUPTED = 130
+CANNOT_START = 127
 
 
 class Children:
@@ -28,7 +29,7 @@ class Children:
         self._interrupted = False
 
     def heed_endings(self) -> None:
-        """Ctrl-C, kill and a closed terminal raise KeyboardInterrupt, also if a shell ignored them."""
+        """Ctrl-C, kill and a closed terminal all raise KeyboardInterrupt, also below nohup."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._interrupt)
 
@@ -76,8 +77,11 @@ class Children:
         return self.wait(self.start(command, env, output))
 
     def run_quietly(self, command: Sequence[str], env: Mapping[str, str]) -> tuple[int, str]:
-        """Runs a command and keeps what it says."""
-        child = self.start(command, env, subprocess.PIPE)
+        """Runs a command and keeps what it says; one that cannot start is 127, as in a shell."""
+        try:
+            child = self.start(command, env, subprocess.PIPE)
+        except OSError as error:
+            return CANNOT_START, f"{command[0]}: {error.strerror}\n"
         said, _ = child.communicate()
         return self.wait(child), said.decode(errors="replace")
 

@@ -97,7 +97,11 @@ class Bed:
         return int(self.read(path, "cpu.stat").split()[1])
 
     def cores(self, path: str, seconds: float) -> float:
-        """CPU used in this cgroup over the next seconds, in cores."""
+        """CPU used in this cgroup over the next seconds, in cores.
+
+        One period more or less in the window is an error of one in ten for each second: take
+        five seconds for a bound of 5 %.
+        """
         before, start = self.usage(path), time.monotonic()
         time.sleep(seconds)
         return (self.usage(path) - before) / 1e6 / (time.monotonic() - start)

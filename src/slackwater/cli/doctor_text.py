@@ -7,26 +7,38 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from slackwater.doctor.knob_rows import NOWHERE
 from slackwater.doctor.report import CgroupSection, KnobRow, MachineSection, Report, WeightSection
 
 _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
-_NARROWEST = 100
+_NARROWEST = 110
 
 
 def print_report(report: Report, colour: bool, wide: bool) -> None:
     """A screen of text; `wide` adds every finding and every level."""
-    console = Console(no_color=not colour, highlight=False, soft_wrap=False)
+    console = Console(no_color=not colour, highlight=False)
     if not console.is_terminal:
-        console = Console(no_color=True, highlight=False, width=max(console.width, _NARROWEST))
-    for block in _blocks(report, wide):
-        console.print(block)
+        console.width = max(console.width, _NARROWEST)
+    with console.capture() as capture:
+        for block in _blocks(report, wide):
+            console.print(block)
+    # rich fills every line up to the width of its table.
+    for line in capture.get().splitlines():
+        print(line.rstrip())
 
 
 def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:
     yield _facts(_machine_lines(report.machine) | _cgroup_lines(report.cgroup))
     if wide:
         yield from _section("Findings", _findings(report.cgroup))
-    yield from _section("Knobs", _knobs(report.knobs if wide else _one_row_each(report.knobs)))
+    if all(row.level == NOWHERE for row in report.knobs):
+        yield Text("\nKnobs", style="bold")
+        yield Text(
+            "  not looked at: there is no kubelet tree; --probe tries them on a scratch cgroup"
+        )
+    else:
+        rows = report.knobs if wide else _one_row_each(report.knobs)
+        yield from _section("Knobs", _knobs(rows))
     yield from _section("Features", _features(report))
     yield from _problems(report)
 
@@ -60,11 +72,18 @@ def _machine_lines(machine: MachineSection) -> dict[str, str]:
 
 def _cgroup_lines(cgroup: CgroupSection) -> dict[str, str]:
     return {
-        "Cgroups": f"{cgroup.version or 'unknown'}, by {cgroup.version_source}",
-        "Driver": f"{cgroup.driver or 'unknown'}, by {cgroup.driver_source}",
+        "Cgroups": _decided(cgroup, cgroup.version, cgroup.version_source),
+        "Driver": _decided(cgroup, cgroup.driver, cgroup.driver_source),
         "Kubepods": cgroup.kubepods or "no kubelet tree found",
         "Weights": _weights(cgroup.weights),
     }
+
+
+def _decided(cgroup: CgroupSection, value: str | None, source: str) -> str:
+    if value is None:
+        return f"unknown: {source}"
+    note = next(finding.note for finding in cgroup.findings if finding.source == source)
+    return f"{value}, by {source}: {note}"
 
 
 def _weights(weights: WeightSection) -> str:
@@ -101,7 +120,7 @@ def _knobs(rows: Iterable[KnobRow]) -> Table:
 
 
 def _one_row_each(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
-    """The deepest knowledge of each knob: tried beats seen, and the first level beats later ones."""
+    """The best knowledge of each knob: tried beats seen, an upper level beats a lower one."""
     best: dict[str, KnobRow] = {}
     for row in rows:
         known = best.get(row.knob)

@@ -24,8 +24,9 @@ def output_options(command: _Command) -> _Command:
     output = click.option(
         "-o",
         "--output",
-        type=click.Choice(Output, case_sensitive=True),
-        default=Output.TABLE,
+        type=click.Choice([output.value for output in Output]),
+        default=Output.TABLE.value,
+        callback=lambda _context, _parameter, value: Output(value),
         show_default=True,
         envvar="SLACKWATER_OUTPUT",
         show_envvar=True,

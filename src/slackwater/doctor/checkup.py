@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from slackwater.doctor.examination import Examination, examine
 from slackwater.doctor.features import judge
-from slackwater.doctor.knob_rows import see_knobs
+from slackwater.doctor.knob_rows import see_knobs, unseen_knobs
 from slackwater.doctor.probe import try_knobs
 from slackwater.doctor.problems import find_problems
 from slackwater.doctor.report import (
@@ -31,7 +31,7 @@ from slackwater.observation.roots import Roots
 def check_up(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Report:
     """Looks, and writes nothing. Raises EnvironmentValueError for a bad override."""
     found = examine(roots, environ, kubepods)
-    return _report(found, _seen(found), ())
+    return _report(found, _seen(found) or _unseen(found), ())
 
 
 def check_up_with_probe(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Report:
@@ -44,7 +44,8 @@ def check_up_with_probe(roots: Roots, environ: Mapping[str, str], kubepods: str)
     tried = try_knobs(found.mounts, _writer(found.mounts), first_cpu)
     if isinstance(tried, Gap):
         action = "Run as root on a machine whose cgroups may be written."
-        return _report(found, _seen(found), (Problem(f"Nothing tried: {tried.reason}.", action),))
+        seen = _seen(found) or _unseen(found)
+        return _report(found, seen, (Problem(f"Nothing tried: {tried.reason}.", action),))
     return _report(found, tried + _seen(found), ())
 
 
@@ -63,6 +64,10 @@ def _seen(found: Examination) -> tuple[KnobRow, ...]:
     return see_knobs(_writer(found.mounts), found.mounts, found.samples, driver)
 
 
+def _unseen(found: Examination) -> tuple[KnobRow, ...]:
+    return () if isinstance(found.mounts, Gap) else unseen_knobs(found.mounts)
+
+
 def _report(found: Examination, knobs: tuple[KnobRow, ...], more: tuple[Problem, ...]) -> Report:
     machine = _machine(found.machine)
     works = _by_knob(knobs) | {"psi": machine.psi}
@@ -76,7 +81,7 @@ def _report(found: Examination, knobs: tuple[KnobRow, ...], more: tuple[Problem,
 
 
 def _by_knob(knobs: tuple[KnobRow, ...]) -> dict[str, bool | None]:
-    """Tried beats seen; of what was only seen, one level where it is there is enough."""
+    """Tried and working beats all; a knob that is there on one level may work there."""
     best: dict[str, bool | None] = {}
     for row in knobs:
         known = best.get(row.knob, False)

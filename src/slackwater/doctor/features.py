@@ -56,7 +56,7 @@ def _judge(feature: Feature, works: Mapping[str, bool | None]) -> FeatureRow:
             untried = knobs
     if untried:
         return FeatureRow(
-            feature.name, None, f"{_and(untried)} {_is(untried)} there, not tried (--probe)"
+            feature.name, None, f"{_and(untried)} {_was(untried)} not tried: run with --probe"
         )
     lacking = [k for k in feature.alternatives[-1] if works.get(k, False) is False]
     return FeatureRow(feature.name, False, f"{_and(lacking)} {_does(lacking)} not work here")
@@ -70,8 +70,8 @@ def _verb(names: tuple[str, ...]) -> str:
     return "work" if len(names) > 1 else "works"
 
 
-def _is(names: tuple[str, ...]) -> str:
-    return "are" if len(names) > 1 else "is"
+def _was(names: tuple[str, ...]) -> str:
+    return "were" if len(names) > 1 else "was"
 
 
 def _does(names: list[str]) -> str:

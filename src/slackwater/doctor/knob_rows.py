@@ -12,15 +12,22 @@ NOWHERE = "none"
 def see_knobs(
     writer: CgroupWriter, mounts: CgroupMounts, samples: dict[Level, CgroupRef], driver: Driver
 ) -> tuple[KnobRow, ...]:
-    """One row for each knob and level; without a tree, one for each knob that says so."""
-    if not samples:
-        return tuple(_unseen(knob, mounts) for knob in KNOBS)
+    """One row for each knob and level that the tree has."""
     return tuple(
         _seen(writer, mounts, knob, samples[level], driver)
         for knob in KNOBS
         for level in Level
         if level in samples
     )
+
+
+def unseen_knobs(mounts: CgroupMounts) -> tuple[KnobRow, ...]:
+    """One row for each knob where there is no tree to look at."""
+    return tuple(_unseen(knob, mounts) for knob in KNOBS)
+
+
+def absence(knob: Knob, gap: Gap) -> str:
+    return f"{gap.reason}: a vendor's kernel has it" if knob.vendor else gap.reason
 
 
 def face(knob: Knob, mounts: CgroupMounts) -> KnobFile | Gap:
@@ -37,7 +44,7 @@ def _unseen(knob: Knob, mounts: CgroupMounts) -> KnobRow:
         case Gap(reason):
             return KnobRow(knob.name, NOWHERE, None, False, reason)
         case file:
-            note = "no kubelet tree to look at; --probe tries it"
+            note = "not looked at: there is no kubelet tree"
             return KnobRow(knob.name, NOWHERE, file.name, None, note)
 
 
@@ -49,8 +56,7 @@ def _seen(
         return KnobRow(knob.name, ref.level.value, None, False, file.reason)
     value = writer.read(ref, knob)
     if isinstance(value, Gap):
-        note = f"{value.reason} (a vendor's kernel has it)" if knob.vendor else value.reason
-        return KnobRow(knob.name, ref.level.value, file.name, False, note)
+        return KnobRow(knob.name, ref.level.value, file.name, False, absence(knob, value))
     owned = driver is Driver.SYSTEMD and file.unit_property
     note = f"there, as systemd's {file.unit_property}" if owned else "there"
-    return KnobRow(knob.name, ref.level.value, file.name, None, f"{note}; --probe tries it")
+    return KnobRow(knob.name, ref.level.value, file.name, None, f"{note}, not tried")

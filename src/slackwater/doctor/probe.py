@@ -2,7 +2,7 @@
 
 import os
 
-from slackwater.doctor.knob_rows import face
+from slackwater.doctor.knob_rows import absence, face
 from slackwater.doctor.report import KnobRow
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.scratch import Scratch
@@ -14,6 +14,7 @@ from slackwater.model.knob import (
     CPU_QOS_LEVEL,
     CPUS,
     IDLE,
+    KNOBS,
     MEMORY_HIGH,
     MEMORY_LOW,
     MEMORY_MAX,
@@ -57,7 +58,8 @@ def try_knobs(
     with Scratch(mounts, f"slackwater-doctor-{os.getpid()}") as ref:
         if isinstance(ref, Gap):
             return ref
-        return tuple(_tried(mounts, writer, ref, knob, value) for knob, value in trials(first_cpu))
+        rows = {knob: _tried(mounts, writer, ref, knob, value) for knob, value in trials(first_cpu)}
+        return tuple(rows[knob] for knob in KNOBS)
 
 
 def _tried(
@@ -68,8 +70,7 @@ def _tried(
         return KnobRow(knob.name, LEVEL, None, False, file.reason)
     before = writer.read(ref, knob)
     if isinstance(before, Gap):
-        note = f"{before.reason} (a vendor's kernel has it)" if knob.vendor else before.reason
-        return KnobRow(knob.name, LEVEL, file.name, False, note)
+        return KnobRow(knob.name, LEVEL, file.name, False, absence(knob, before))
     outcome = writer.write(Change(ref, knob, before, value))
     after = writer.read(ref, knob)
     if outcome.result is not Result.APPLIED:

@@ -12,8 +12,10 @@ import resource
 from slackwater.model.cgroup import CgroupMounts, Controller
 from slackwater.model.gap import VANISHED, Gap
 
-#: kernfs hands out a page at a time; every file that we keep open fits into one.
+#: kernfs hands out a page at a time.
 _PAGE = 4096
+#: Every file that we keep open is smaller; a buffer of this size comes from CPython's own pool.
+_SMALL = 448
 _LONGEST_FILE = 64 * 1024
 #: Descriptors that we leave to the rest of the process: sockets, the ledger, listings.
 _RESERVE = 64
@@ -95,7 +97,7 @@ class GroupFolders:
         except OSError as error:
             return self.refusal(name, path, identity, error)
         try:
-            return whole(fd, os.pread(fd, _PAGE, 0))
+            return whole(fd)
         except OSError as error:
             return self.refusal(name, path, identity, error)
         finally:
@@ -108,14 +110,12 @@ class GroupFolders:
         return Gap(f"{name} does not exist here") if self.living(path, identity) else VANISHED
 
 
-def whole(fd: int, start: bytes) -> bytes:
-    """The rest of a file whose first page is full, up to a bound; `start` as it is otherwise."""
-    text = start
-    while len(text) % _PAGE == 0 and 0 < len(text) < _LONGEST_FILE:
-        more = os.pread(fd, _PAGE, len(text))
-        if not more:
-            break
-        text += more
+def whole(fd: int) -> bytes:
+    """The file from its start up to a bound, a page at a time."""
+    text = page = os.pread(fd, _PAGE, 0)
+    while len(page) == _PAGE and len(text) < _LONGEST_FILE:
+        page = os.pread(fd, _PAGE, len(text))
+        text += page
     return text
 
 
@@ -135,12 +135,12 @@ class HeldFiles:
 
     def text(self, name: str, path: str, identity: int) -> bytes | Gap:
         """The whole file. The first reading opens it."""
-        fd = self._held[name].get(identity)
-        if fd is None:
-            return self._first(name, path, identity)
         try:
-            text = os.pread(fd, _PAGE, 0)
-            return text if len(text) < _PAGE else whole(fd, text)
+            fd = self._held[name][identity]
+            text = os.pread(fd, _SMALL, 0)
+            return text if len(text) < _SMALL else whole(fd)
+        except KeyError:
+            return self._first(name, path, identity)
         except OSError as error:
             os.close(self._held[name].pop(identity))
             if error.errno in _GONE:
@@ -157,7 +157,7 @@ class HeldFiles:
             if isinstance(fd, Gap):
                 return fd
             self._held[name][identity] = fd
-            return whole(fd, os.pread(fd, _PAGE, 0))
+            return whole(fd)
         except OSError as error:
             if error.errno in _OUT_OF_DESCRIPTORS and self.count():
                 self._give_back()

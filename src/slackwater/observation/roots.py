@@ -1,4 +1,4 @@
-"""Where the host's file systems are seen: a container mounts them elsewhere, a test makes its own."""
+"""Where the host's file systems are seen: a container mounts them elsewhere, a test makes some."""
 
 import msgspec
 

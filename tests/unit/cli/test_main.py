@@ -24,7 +24,7 @@ def test_version() -> None:
 
 def test_nothing_shows_the_help() -> None:
     done = slackwater()
-    assert "doctor" in done.stdout
+    assert "doctor" in done.stderr
     assert done.returncode == 2
 
 
@@ -38,7 +38,7 @@ def test_completion(shell: str) -> None:
 def test_an_unknown_shell_is_named() -> None:
     done = slackwater("completion", "tcsh")
     assert done.returncode == 2
-    assert "'tcsh' is none of bash, zsh, fish" in done.stderr
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_traceback() -> None:

@@ -1,5 +1,6 @@
 """Doctor on hosts that we do not have: what it finds, what it calls a problem."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_an_old_kernel_lacks_burst_and_idle(roots: Roots) -> None:
     for path in ("kubepods", "kubepods/besteffort", "kubepods/burstable", POD, CONTAINER):
         remove(roots, path, "cpu.max.burst", "cpu.idle")
     report = check_up(roots, V2, "")
-    assert knob(report, "burst", "pod").note == "cpu.max.burst does not exist here"
+    assert knob(report, "burst", "pod").note == "this cgroup has no cpu.max.burst"
     assert feature(report, "quota_burst").possible is False
     assert feature(report, "quota_burst").because == "burst does not work here"
     assert what(report) == []
@@ -198,8 +199,6 @@ def test_a_probe_that_cannot_make_its_scratch_group(roots: Roots) -> None:
     """A folder lets one be made; a file in the way of its name does not."""
     cgroupfs_tree(roots)
     Path(roots.cgroup).chmod(0o755)
-    import os
-
     put(Path(roots.cgroup) / f"slackwater-doctor-{os.getpid()}", "in the way")
     [problem] = check_up_with_probe(roots, V2, "").problems
     assert problem.what.startswith("Nothing tried: no cgroup can be made at ")

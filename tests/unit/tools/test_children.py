@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +15,7 @@ from tools import children as children_module
 from tools.children import Children
 from tools.run_tests import ROOT
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED_RUN = """
 import sys
 from tools import run_tests
@@ -61,6 +63,41 @@ def test_bytes_that_are_no_text_do_not_stop_a_run(tmp_path: Path) -> None:
     assert Children(tmp_path).run_quietly(["printf", r"a\377b"], {}) == (0, "a\ufffdb")
 
 
+def test_a_program_that_is_missing_is_an_exit_code(tmp_path: Path) -> None:
+    missing = str(tmp_path / "nothing")
+    code, said = Children(tmp_path).run_quietly([missing], {})
+    assert (code, said) == (127, f"{missing}: No such file or directory\n")
+
+
+class InterruptedPopen(subprocess.Popen[bytes]):
+    """The signal comes when the child runs and nobody has its name yet."""
+
+    started: ClassVar[list[int]] = []
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.started.append(self.pid)
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_child_that_starts_as_the_signal_comes_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {number: signal.getsignal(number) for number in ENDINGS}
+    monkeypatch.setattr(subprocess, "Popen", InterruptedPopen)
+    children = Children(tmp_path)
+    children.heed_endings()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            children.start(["sleep", "60"], {})
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    children.end_all()
+    assert len(InterruptedPopen.started) == 1
+    assert not lives(InterruptedPopen.started[0])
+
+
 def test_ending_reaches_the_childrens_children(tmp_path: Path) -> None:
     children = Children(tmp_path)
     child = children.start(["sh", "-c", "sleep 60 & wait"], {})
@@ -98,7 +135,7 @@ def test_a_stubborn_child_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert child.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDINGS)
 def test_an_interrupted_run_is_130_without_a_traceback_or_an_orphan(
     number: signal.Signals, tmp_path: Path
 ) -> None:
