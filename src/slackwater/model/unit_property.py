@@ -67,6 +67,7 @@ def properties_for(knob: Knob, version: CgroupVersion, value: KnobValue) -> Prop
     """
     encode(knob, version, value)
     names = property_names(knob, version, FIRST_WITH_IDLE)
+    numbers: tuple[int, ...]
     match value:
         case Bandwidth():
             numbers = _quota_numbers(value)
@@ -117,7 +118,7 @@ def _bandwidth(per_second: int, period: int) -> Bandwidth:
 
 def settled_unit(knob: Knob, value: KnobValue) -> KnobValue:
     """What a value becomes on its way through a unit's property: a quota, whole percents."""
-    if not isinstance(value, Bandwidth):
+    if knob != QUOTA or not isinstance(value, Bandwidth):
         return value
     return _bandwidth(*_quota_numbers(value))
 
@@ -136,6 +137,19 @@ def parse_properties(text: str) -> Properties | Gap:
             return Gap(f"{text[:80]!r} is no list of unit properties")
         found.append(Property(name, value))
     return tuple(found) or Gap("no unit property is named")
+
+
+def value_in(knob: Knob, text: str) -> KnobValue | Gap:
+    """The value behind the ledger's text, whichever version's properties it names."""
+    match parse_properties(text):
+        case Gap() as gap:
+            return gap
+        case found:
+            names = tuple(each.name for each in found)
+            known = (property_names(knob, version, FIRST_WITH_IDLE) for version in CgroupVersion)
+            if names in known:
+                return value_of(knob, found)
+            return Gap(f"{text[:80]!r} is not what systemd calls {knob.name}")
 
 
 def _mask_or_number(digits: str) -> int | None:

@@ -1,7 +1,7 @@
 """Files of cgroups as bytes: descriptors kept for what is read each tick, others on demand.
 
 Owns every descriptor of a cgroup's file. Refuses to read a stranger: each opening checks that
-the directory is still the cgroup that was asked for. OSError ends here; out come bytes or a Gap.
+the directory is still the cgroup that was asked for. Texts come out as bytes or as a Gap.
 """
 
 import contextlib
@@ -122,7 +122,7 @@ def whole(fd: int) -> bytes:
 class HeldFiles:
     """Descriptors of files that are read each tick, by file name and cgroup id.
 
-    A kept descriptor costs one pread for a reading, an opening costs six; but it also takes
+    A kept descriptor costs one pread for a reading, opening anew costs six calls; but it takes
     4.7 KiB of kernel memory, so nothing is kept that is not read each tick. When descriptors
     run out, what cannot be kept is opened, read and closed.
     """

@@ -24,7 +24,7 @@ from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation import kernel_text
 from slackwater.observation.cgroup_files import GroupFolders, HeldFiles
 
-Value = TypeVar("Value", Bandwidth, CpuSet, int, bool)
+_Value = TypeVar("_Value", Bandwidth, CpuSet, int, bool)
 
 NOT_ASKED = Gap("not asked for")
 _NO_PRESSURE = Gap("cgroup v1 has no pressure of single groups")
@@ -155,7 +155,7 @@ def _decoded(
     return decode(knob, version, " ".join(parts))
 
 
-def _typed(kind: type[Value], value: KnobValue | Gap) -> Value | Gap:
+def _typed(kind: type[_Value], value: KnobValue | Gap) -> _Value | Gap:
     """The knob table gives each knob one type of value; "no limit" has no place in a weight."""
     if isinstance(value, Gap):
         return value

@@ -200,7 +200,7 @@ class CgroupTree:
 
 def _classified(parent: CgroupRef, name: str, identity: int) -> CgroupRef | None:
     """The group of this name below this one; None for what is no part of a kubepods tree."""
-    path = f"{parent.path}/{name}"
+    path = f"{parent.path}/{name}" if parent.path else name
     if parent.level is Level.POD:
         if container_id(name) is None:
             return None

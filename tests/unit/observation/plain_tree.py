@@ -7,7 +7,8 @@ an inode number out again): those are tested on real cgroups, in tests/kernel.
 import os
 from pathlib import Path
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Mount
+from slackwater.observation.cgroup_tree import Scan
 
 UID = "8f0c1d2e-0000-4000-8000-00000000000{}"
 CONTAINER = "{:064x}"
@@ -78,3 +79,16 @@ class PlainTree:
         found = self.mounts.directory(controller, path)
         assert isinstance(found, str)
         return found
+
+
+def pods(plain: PlainTree, top: str = "kubepods") -> list[str]:
+    """A pod of two containers in each tier."""
+    made = []
+    for number, tier in enumerate(("", "/burstable", "/besteffort")):
+        pod = f"{top}{tier}/pod{UID.format(number)}"
+        made += [plain.make(f"{pod}/{CONTAINER.format(10 * number + n)}") for n in range(2)]
+    return made
+
+
+def by_path(scan: Scan) -> dict[str, CgroupRef]:
+    return {ref.path: ref for ref in scan.refs}

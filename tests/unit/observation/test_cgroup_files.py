@@ -55,7 +55,7 @@ def test_the_second_reading_opens_nothing(groups: Groups, monkeypatch: pytest.Mo
     assert groups.held.text("cpu.stat", "g0", identity) == first
 
 
-@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 8192, 20_000, 65_536])
+@pytest.mark.parametrize("size", [0, 1, 447, 448, 449, 4095, 4096, 4097, 8192, 20_000, 65_536])
 def test_a_file_of_any_size_is_read_whole(groups: Groups, size: int) -> None:
     text = (b"0123456789" * (size // 10 + 1))[:size]
     groups.plain.put("g0", "cpu.stat", text.decode())

@@ -1,30 +1,18 @@
-"""Discovery and reading on plain directories: names, levels, what is listed, every bad file."""
+"""Discovery on plain directories: names, levels, and what is listed when."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slackwater.model.cgroup import (
-    CgroupMounts,
-    CgroupReading,
-    CgroupRef,
-    CgroupVersion,
-    Controller,
-    CpuTimes,
-    Level,
-    Mount,
-    Tier,
-)
-from slackwater.model.cpus import CpuSet
-from slackwater.model.gap import VANISHED, Gap
-from slackwater.model.units import UNLIMITED, Bandwidth, Micros
-from slackwater.observation.cgroup_reader import NOT_ASKED, Field
-from slackwater.observation.cgroup_tree import CgroupTree, Depth, Scan
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, CpuTimes, Level, Tier
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.observation.cgroup_reader import Field
+from slackwater.observation.cgroup_tree import CgroupTree, Depth
 from tests.unit.observation.descriptors import descriptor_limit, open_descriptors
-from tests.unit.observation.plain_tree import CONTAINER, UID, PlainTree
+from tests.unit.observation.plain_tree import CONTAINER, UID, PlainTree, by_path, pods
 
 EVERYTHING = frozenset(Field)
 AT = Micros(5)
@@ -47,19 +35,6 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "scandir", noting)
     return names
-
-
-def pods(plain: PlainTree, top: str = "kubepods") -> list[str]:
-    """A pod of two containers in each tier."""
-    made = []
-    for number, tier in enumerate(("", "/burstable", "/besteffort")):
-        pod = f"{top}{tier}/pod{UID.format(number)}"
-        made += [plain.make(f"{pod}/{CONTAINER.format(10 * number + n)}") for n in range(2)]
-    return made
-
-
-def by_path(scan: Scan) -> dict[str, CgroupRef]:
-    return {ref.path: ref for ref in scan.refs}
 
 
 def test_every_level_is_found(plain: PlainTree) -> None:
@@ -90,6 +65,20 @@ def test_slices_and_scopes_are_found(plain: PlainTree) -> None:
     assert [ref.level for ref in found.refs] == list(Level)
     assert [ref.owner for ref in found.refs] == ["", "", UID.format(7), UID.format(7)]
     assert found.refs[-1].tier is Tier.BESTEFFORT
+
+
+def test_the_mount_itself_may_be_the_tree(plain: PlainTree) -> None:
+    plain.make(f"burstable/pod{UID.format(1)}")
+    tree = CgroupTree(plain.mounts, "")
+    assert [ref.path for ref in tree.scan().refs] == [
+        "",
+        "burstable",
+        f"burstable/pod{UID.format(1)}",
+    ]
+    plain.make(f"pod{UID.format(2)}")
+    assert len(tree.refresh().refs) == 4
+    assert isinstance(tree.read(tree.refresh().refs[1], EVERYTHING, AT).times, CpuTimes)
+    tree.close()
 
 
 def test_strangers_are_ignored(plain: PlainTree) -> None:
@@ -205,151 +194,15 @@ def test_what_cannot_be_listed_stays_as_it_was_known(plain: PlainTree) -> None:
     assert len(after.refs) == len(before.refs) + 1
 
 
-@pytest.fixture
-def container(plain: PlainTree) -> Iterator[tuple[PlainTree, CgroupTree, CgroupRef]]:
+def test_a_vanished_reading_makes_its_parent_suspect(plain: PlainTree, listed: list[str]) -> None:
     path = pods(plain)[-1]
     tree = CgroupTree(plain.mounts, "kubepods")
-    yield plain, tree, by_path(tree.scan())[path]
-    tree.close()
-
-
-Container = tuple[PlainTree, CgroupTree, CgroupRef]
-
-
-def test_everything_is_read(container: Container) -> None:
-    plain, tree, ref = container
-    reading = tree.read(ref, EVERYTHING, AT)
-    assert (reading.ref, reading.at) == (ref, AT)
-    assert reading.times == CpuTimes(Micros(7), 4, 3, Micros(2))
-    assert reading.quota == Bandwidth(Micros(50_000))
-    assert reading.burst == 20_000
-    assert reading.weight == (512 if plain.version is CgroupVersion.V1 else 20)
-    assert reading.idle is False
-    assert reading.cpus == CpuSet.of((0, 1))
-    assert isinstance(reading.pressure, Gap) == (plain.version is CgroupVersion.V1)
-
-
-@pytest.mark.parametrize("field", list(Field))
-def test_only_what_is_wanted_is_read(container: Container, field: Field) -> None:
-    _, tree, ref = container
-    reading = tree.read(ref, frozenset({field}), AT)
-    for other in Field:
-        assert (getattr(reading, other.value) == NOT_ASKED) == (other is not field)
-
-
-def test_no_limit_is_a_value(container: Container) -> None:
-    plain, tree, ref = container
-    if plain.version is CgroupVersion.V1:
-        plain.put(ref.path, "cpu.cfs_quota_us", "-1\n")
-    else:
-        plain.put(ref.path, "cpu.max", "max 100000\n")
-    assert tree.read(ref, EVERYTHING, AT).quota == Bandwidth(UNLIMITED)
-
-
-def read_fresh(plain: PlainTree, ref: CgroupRef) -> CgroupReading:
-    """A tree of its own: the other one's descriptors would outlive what a test does to a file."""
-    tree = CgroupTree(plain.mounts, "kubepods")
-    reading = tree.read(ref, EVERYTHING, AT)
-    tree.close()
-    return reading
-
-
-def test_a_missing_file_of_a_living_group_says_so(container: Container) -> None:
-    plain, _, ref = container
-    for controller in Controller:
-        for name in os.listdir(plain.directory(ref.path, controller)):
-            os.unlink(f"{plain.directory(ref.path, controller)}/{name}")
-    reading = read_fresh(plain, ref)
-    assert reading.times == Gap("cpu.stat does not exist here")
-    assert reading.idle == Gap("cpu.idle does not exist here")
-    assert reading.cpus == Gap("cpuset.cpus does not exist here")
-
-
-def test_a_v1_group_may_lack_another_hierarchy(tmp_path: Path) -> None:
-    plain = PlainTree(tmp_path, CgroupVersion.V1)
-    path = pods(plain)[-1]
-    ref = by_path(CgroupTree(plain.mounts, "kubepods").scan())[path]
-    for controller in (Controller.CPUACCT, Controller.CPUSET):
-        directory = plain.directory(path, controller)
-        os.unlink(f"{directory}/{os.listdir(directory)[0]}")
-        os.rmdir(directory)
-    reading = read_fresh(plain, ref)
-    assert reading.times == Gap("cpuacct.usage does not exist here")
-    assert isinstance(reading.cpus, Gap)
-    assert "does not exist" in reading.cpus.reason
-    assert reading.weight == 512
-
-
-def test_one_mount_for_cpu_and_cpuacct(tmp_path: Path) -> None:
-    plain = PlainTree(tmp_path, CgroupVersion.V1)
-    shared = Mount(CgroupVersion.V1, f"{tmp_path}/cpu,cpuacct")
-    plain.mounts = CgroupMounts(
-        {**plain.mounts.by_controller, Controller.CPU: shared, Controller.CPUACCT: shared}
-    )
-    path = pods(plain)[-1]
-    ref = by_path(CgroupTree(plain.mounts, "kubepods").scan())[path]
-    assert isinstance(read_fresh(plain, ref).times, CpuTimes)
-
-
-def test_every_file_may_be_a_directory_a_loop_or_garbage(container: Container) -> None:
-    plain, _, ref = container
-    for controller in Controller:
-        directory = plain.directory(ref.path, controller)
-        for damage in ("garbage", "huge", "loop", "directory"):
-            for name in os.listdir(directory):
-                spoil(f"{directory}/{name}", damage)
-            reading = read_fresh(plain, ref)
-            assert reading.ref == ref
-            if controller is Controller.CPU:
-                assert isinstance(reading.times, Gap)
-                assert isinstance(reading.weight, Gap)
-                assert VANISHED not in (reading.times, reading.weight)
-                assert len(reading.quota.reason if isinstance(reading.quota, Gap) else "") < 120
-
-
-def spoil(path: str, damage: str) -> None:
-    if os.path.islink(path) or os.path.isfile(path):
-        os.unlink(path)
-    elif os.path.isdir(path):
-        return
-    match damage:
-        case "loop":
-            os.symlink(path, path)
-        case "directory":
-            os.mkdir(path)
-        case _:
-            with open(path, "wb") as file:
-                file.write(b"\xff\x00 x" if damage == "garbage" else b"9" * 1_000_000)
-
-
-def test_a_ref_of_another_id_is_gone(container: Container) -> None:
-    _, tree, ref = container
-    reading = tree.read(CgroupRef(ref.path, ref.id + 1, ref.level), EVERYTHING, AT)
-    assert {getattr(reading, field.value) for field in Field} <= {VANISHED, reading.pressure}
-    assert reading.times is VANISHED
-
-
-def test_a_vanished_reading_makes_its_parent_suspect(
-    container: Container, listed: list[str]
-) -> None:
-    _, tree, ref = container
-    before = tree.refresh()
+    before = tree.scan()
+    ref = by_path(before)[path]
     listed.clear()
     tree.read(CgroupRef(ref.path, ref.id + 1, ref.level), frozenset({Field.IDLE}), AT)
     assert tree.refresh() is before
     assert listed == [f"pod{UID.format(2)}"]
-
-
-def test_what_changes_each_tick_is_read_anew(container: Container) -> None:
-    plain, tree, ref = container
-    tree.read(ref, EVERYTHING, AT)
-    if plain.version is CgroupVersion.V1:
-        plain.put(ref.path, "cpuacct.usage", "9000\n", Controller.CPUACCT)
-    else:
-        plain.put(ref.path, "cpu.stat", "usage_usec 9\n")
-    times = tree.read(ref, EVERYTHING, AT).times
-    assert isinstance(times, CpuTimes)
-    assert times.usage == 9
 
 
 def test_descriptors_are_kept_for_counters_alone_and_closed(plain: PlainTree) -> None:

@@ -1,10 +1,7 @@
-"""Kernel text into numbers: real texts of real kernels, every law, and every kind of garbage."""
-
-import time
-from collections.abc import Callable
+"""Kernel text into numbers: texts of real kernels, and the laws behind them."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CpuPressure, CpuTimes, Pressure
@@ -13,85 +10,16 @@ from slackwater.model.gap import Gap
 from slackwater.model.machine import CpuTicks, MachineTicks, Processor
 from slackwater.model.units import Micros
 from slackwater.observation import kernel_text
-
-# Linux 6.18, cgroup v1.
-STAT_V1 = b"""nr_periods 71
-nr_throttled 70
-throttled_time 13345261789
-nr_bursts 3
-burst_time 4000999
-"""
-# Linux 4.19, cgroup v1: no bursts yet.
-STAT_V1_OLD = b"nr_periods 5\nnr_throttled 1\nthrottled_time 90000\n"
-# Linux 6.12, cgroup v2.
-STAT_V2 = b"""usage_usec 1003581
-user_usec 1000034
-system_usec 3546
-nice_usec 0
-core_sched.force_idle_usec 0
-nr_periods 21
-nr_throttled 20
-throttled_usec 3991532
-nr_bursts 1
-burst_usec 1234
-"""
-# The same without the cpu controller.
-STAT_V2_BARE = b"usage_usec 77\nuser_usec 70\nsystem_usec 7\n"
-PRESSURE = b"""some avg10=2.15 avg60=12.07 avg300=100.00 total=13479353
-full avg10=0.00 avg60=0.01 avg300=0.10 total=9
-"""
-PROC_STAT = b"""cpu  16725 3 3799 179099 473 1 109 27 100 2
-cpu0 7587 1 1435 90999 40 1 26 7 100 2
-cpu1 9138 2 2364 88100 433 0 83 20 0 0
-intr 383044 0 0 0
-ctxt 826436
-"""
-X86_CPUINFO = b"""processor	: 0
-vendor_id	: GenuineIntel
-cpu family	: 6
-model		: 85
-model name	: Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz
-stepping	: 7
-cache size	: 36608 KB
-flags		: fpu vme de pse model name : not this one
-
-processor	: 1
-vendor_id	: Other
-model name	: Other
-"""
-ARM_CPUINFO = b"""processor	: 0
-BogoMIPS	: 243.75
-Features	: fp asimd evtstrm
-CPU implementer	: 0x41
-CPU architecture: 8
-CPU variant	: 0x3
-CPU part	: 0xd0c
-CPU revision	: 1
-"""
-
-Parser = Callable[[bytes], object]
-PARSERS: dict[str, tuple[Parser, bytes]] = {
-    "stat v1": (lambda text: kernel_text.times_v1(text, b"1000\n"), STAT_V1),
-    "usage beside stat v1": (lambda text: kernel_text.times_v1(STAT_V1, text), b"1000\n"),
-    "stat v2": (kernel_text.times_v2, STAT_V2),
-    "usage v1": (kernel_text.usage_v1, b"6021093211\n"),
-    "usage v2": (kernel_text.usage_v2, STAT_V2),
-    "pressure": (kernel_text.pressure, PRESSURE),
-    "ticks": (kernel_text.ticks, PROC_STAT),
-    "x86 processor": (kernel_text.processor, X86_CPUINFO),
-    "arm64 processor": (kernel_text.processor, ARM_CPUINFO),
-    "number": (lambda text: kernel_text.number("core_id", text), b"-1\n"),
-    "flag": (lambda text: kernel_text.flag("smt/active", text), b"1\n"),
-    "cpu list": (lambda text: kernel_text.cpu_list("online", text), b"0-3,8\n"),
-}
-each_parser = pytest.mark.parametrize(
-    ("parse", "real"), [pytest.param(*row, id=name) for name, row in PARSERS.items()]
+from tests.unit.observation.kernel_texts import (
+    ARM_CPUINFO,
+    PRESSURE,
+    PROC_STAT,
+    STAT_V1,
+    STAT_V1_OLD,
+    STAT_V2,
+    STAT_V2_BARE,
+    X86_CPUINFO,
 )
-
-
-@each_parser
-def test_the_real_text_is_no_gap(parse: Parser, real: bytes) -> None:
-    assert not isinstance(parse(real), Gap)
 
 
 def test_cpu_stat_of_v1_is_in_nanoseconds() -> None:
@@ -260,45 +188,6 @@ def test_lists_numbers_and_flags() -> None:
     assert kernel_text.number("core_id", b"-1\n") == -1
     assert kernel_text.flag("no_turbo", b"0\n") is False
     assert isinstance(kernel_text.flag("no_turbo", b"2\n"), Gap)
-
-
-@each_parser
-@given(text=st.binary(max_size=300))
-@example(text=b"\x00" * 50)
-@example(text=b"\xff\xfe" * 50)
-@example(text=b"\n" * 300)
-def test_random_bytes_raise_nothing(parse: Parser, real: bytes, text: bytes) -> None:
-    parse(text)
-
-
-@each_parser
-@given(data=st.data())
-def test_mutated_real_texts_raise_nothing(parse: Parser, real: bytes, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(real)))
-    end = data.draw(st.integers(start, min(start + 20, len(real))))
-    inserted = data.draw(st.one_of(st.binary(max_size=20), st.text(max_size=9).map(str.encode)))
-    parse(real[:start] + inserted + real[end:])
-
-
-@each_parser
-@pytest.mark.parametrize(
-    "unit",
-    [b"9", b" ", b"\n", b"a 1\n", b"cpu 1 2 3 4\n", b"0,", b"some ", b"model name: x\n", b"a" * 39],
-)
-def test_megabytes_are_looked_at_within_a_bound(parse: Parser, real: bytes, unit: bytes) -> None:
-    text = unit * (8_000_000 // len(unit))
-    start = time.process_time()
-    parse(text)
-    assert time.process_time() - start < 2.0
-
-
-@each_parser
-@given(text=st.binary(min_size=60, max_size=5000))
-def test_a_gap_quotes_at_most_forty_characters(parse: Parser, real: bytes, text: bytes) -> None:
-    match parse(text):
-        case Gap(reason):
-            # repr() may show one byte as \x00; the words around the quote are fewer than 60.
-            assert len(reason) <= 60 + 40 * 4
 
 
 counters = st.integers(0, 2**63 - 1)
