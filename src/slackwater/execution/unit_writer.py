@@ -1,0 +1,276 @@
+"""The only module that sets a systemd unit's runtime property.
+
+For nodes where systemd owns the slices: a value written into the file there is put back at the
+kubelet's next tick and by every daemon-reload, a runtime property is not (real-parts.md section
+10). Owns the way from a change to SetUnitProperties and back to the kernel's file, which has the
+last word. Refuses persistent settings, and units that are not loaded: systemd would make a slice
+of any name that it is asked to set.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.systemd_wire import (
+    PRIVATE_SOCKET,
+    TIMEOUT_SECONDS,
+    SystemdError,
+    SystemdWire,
+    Variant,
+)
+from slackwater.execution.verdict import GONE, Note, Verdict, no_note, verdict_of
+from slackwater.model.cgroup import CgroupRef, CgroupVersion
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.knob import CPUS, WEIGHT, Knob, KnobValue
+from slackwater.model.knob_text import KnobRangeError
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.unit_property import (
+    IDLE_WEIGHT,
+    INFINITY,
+    Properties,
+    Property,
+    format_properties,
+    parse_properties,
+    properties_for,
+    property_names,
+    value_in,
+    value_of,
+)
+from slackwater.model.units import Micros
+
+_NO_SUCH_UNIT = "org.freedesktop.systemd1.NoSuchUnit"
+_NOT_HERE = frozenset(
+    {
+        "org.freedesktop.DBus.Error.AccessDenied",
+        "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired",
+        # This systemd does not know the property yet.
+        "org.freedesktop.DBus.Error.PropertyReadOnly",
+        "org.freedesktop.DBus.Error.UnknownProperty",
+    }
+)
+_INTERFACES = {".slice": "Slice", ".scope": "Scope"}
+_CPU_MASK = "AllowedCPUs"
+#: How long systemd is left alone after it did not answer. A daemon-reload of a large node takes
+#: seconds; a plan of fifty units must not wait for it fifty times.
+PAUSE = Micros(10_000_000)
+_Answer = TypeVar("_Answer")
+
+
+class UnitWriter:
+    """Sets knobs through the units that own their cgroups."""
+
+    def __init__(
+        self, files: CgroupWriter, clock: Callable[[], Micros], socket_path: str, timeout: float
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._socket_path = socket_path
+        self._timeout = timeout
+        self._paused_until = Micros(0)
+        self.systemd = 0
+
+    @classmethod
+    def open(
+        cls,
+        files: CgroupWriter,
+        clock: Callable[[], Micros],
+        socket_path: str = PRIVATE_SOCKET,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> "UnitWriter | Gap":
+        """Asks systemd for its version. A Gap where no systemd answers."""
+        made = cls(files, clock, socket_path, timeout)
+        try:
+            version = made._converse(lambda wire: str(wire.manager_property("Version")))
+        except (OSError, SystemdError) as error:
+            return Gap(f"systemd does not answer on {socket_path}: {_reason(error)}")
+        made.systemd = _leading_number(version)
+        return made
+
+    def owns(self, ref: CgroupRef, knob: Knob) -> bool:
+        """Whether this knob of this cgroup is systemd's to write."""
+        return _interface(ref) is not None and bool(self._names(knob))
+
+    def text(self, ref: CgroupRef, knob: Knob) -> str | Verdict:
+        """The unit's own properties, in the ledger's spelling."""
+        if not self._files.lives(ref):
+            return GONE
+        try:
+            return self._converse(lambda wire: format_properties(self._get(wire, ref, knob)))
+        except (OSError, SystemdError) as error:
+            return self._explain(ref, error)
+
+    def read(self, ref: CgroupRef, knob: Knob) -> KnobValue | Gap:
+        """What the unit says; what is in force is the file's to say."""
+        match self.text(ref, knob):
+            case Verdict(result=Result.VANISHED):
+                return VANISHED
+            case Verdict(detail=detail):
+                return Gap(detail)
+            case text:
+                return value_in(knob, text)
+
+    def write(self, change: Change, note: Note = no_note) -> Outcome:
+        """Sets the property unless both it and the kernel's file already show the value."""
+
+        def attempt() -> Verdict:
+            wanted = properties_for(change.knob, self._version(change.knob), change.new)
+            return self._converse(lambda wire: self._write(wire, change, wanted, note))
+
+        return self._outcome(change, attempt)
+
+    def restore(self, change: Change, text: str) -> Outcome:
+        """Back to the very properties that stood there, "not set" included."""
+
+        def attempt() -> Verdict:
+            wanted = parse_properties(text)
+            if isinstance(wanted, Gap):
+                return Verdict(Result.REFUSED, wanted.reason)
+            return self._converse(lambda wire: self._restore(wire, change, wanted))
+
+        return self._outcome(change, attempt)
+
+    def _outcome(self, change: Change, attempt: Callable[[], Verdict]) -> Outcome:
+        started = self._clock()
+        try:
+            verdict = attempt() if self._files.lives(change.ref) else GONE
+        except KnobRangeError as error:
+            verdict = Verdict(Result.REFUSED, str(error))
+        except (OSError, SystemdError) as error:
+            verdict = self._explain(change.ref, error)
+        took = Micros(self._clock() - started)
+        return Outcome(change, verdict.result, verdict.detail, took)
+
+    def _write(self, wire: SystemdWire, change: Change, wanted: Properties, note: Note) -> Verdict:
+        current = self._get(wire, change.ref, change.knob)
+        same = value_of(change.knob, current) == value_of(change.knob, wanted)
+        if same and self._differs(change, wanted) is None:
+            return Verdict(Result.UNCHANGED)
+        if change.knob == WEIGHT and current[0].value == IDLE_WEIGHT:
+            return Verdict(Result.REFUSED, f"{change.ref.name()} is idle, which has no weight")
+        refusal = note(format_properties(current), format_properties(wanted))
+        return refusal or self._set(wire, change, wanted)
+
+    def _restore(self, wire: SystemdWire, change: Change, wanted: Properties) -> Verdict:
+        current = self._get(wire, change.ref, change.knob)
+        if current == wanted and self._differs(change, wanted) is None:
+            return Verdict(Result.UNCHANGED)
+        return self._set(wire, change, wanted)
+
+    def _set(self, wire: SystemdWire, change: Change, wanted: Properties) -> Verdict:
+        """systemd applies a property in its next loop, after its answer to the call: a second
+        round trip comes back when the kernel's files are written."""
+        pairs = [(each.name, _variant(each)) for each in wanted]
+        wire.manager("SetUnitProperties", "sba(sv)", change.ref.name(), True, pairs)
+        self._get(wire, change.ref, change.knob)
+        return self._cleared(change, wanted) or Verdict(Result.APPLIED)
+
+    def _cleared(self, change: Change, wanted: Properties) -> Verdict | None:
+        """An unset AllowedCPUs leaves the file of a group with processes as it was: the kernel
+        does not let it be emptied. Nothing of systemd's holds it any more, so we open it up."""
+        differs = self._differs(change, wanted)
+        if differs is None or change.knob != CPUS or not _is_unset(wanted):
+            return differs
+        self._files.write(Change(change.ref, CPUS, change.old, CpuSet()))
+        return self._differs(change, wanted)
+
+    def _differs(self, change: Change, wanted: Properties) -> Verdict | None:
+        """None where the kernel shows what the properties say. systemd enables a controller
+        with the first property for it and ends it with the last: a file may be missing then."""
+        knob, expected = change.knob, value_of(change.knob, wanted)
+        standing = self._files.text(change.ref, knob)
+        if isinstance(standing, Verdict):
+            unset = standing.result is Result.UNSUPPORTED and _is_unset(wanted)
+            return None if unset else standing
+        if self._files.shows(knob, standing, expected):
+            return None
+        detail = f"systemd took {format_properties(wanted)}, but the kernel shows {standing!r}"
+        return Verdict(Result.REFUSED, detail)
+
+    def _get(self, wire: SystemdWire, ref: CgroupRef, knob: Knob) -> Properties:
+        (path,) = wire.manager("GetUnit", "s", ref.name())
+        interface = _interface(ref) or ""
+        home = wire.get(path, interface, "ControlGroup")
+        if home != f"/{ref.path}":
+            raise SystemdError("", f"systemd keeps {ref.name()} at {home!r}, not /{ref.path}")
+        return tuple(
+            Property(name, _number(wire.get(path, interface, name))) for name in self._names(knob)
+        )
+
+    def _names(self, knob: Knob) -> tuple[str, ...]:
+        match self._files.version(knob):
+            case Gap():
+                return ()
+            case version:
+                return property_names(knob, version, self.systemd)
+
+    def _version(self, knob: Knob) -> CgroupVersion:
+        match self._files.version(knob):
+            case Gap(reason):
+                raise KnobRangeError(reason)
+            case version:
+                return version
+
+    def _converse(self, talk: Callable[[SystemdWire], _Answer]) -> _Answer:
+        """Again once where the connection broke: systemd re-executed itself. Every talk may be
+        held twice."""
+        if self._clock() < self._paused_until:
+            raise TimeoutError("it did not answer a moment ago")
+        try:
+            try:
+                return self._converse_once(talk)
+            except ConnectionError:
+                return self._converse_once(talk)
+        except TimeoutError:
+            self._paused_until = Micros(self._clock() + PAUSE)
+            raise
+
+    def _converse_once(self, talk: Callable[[SystemdWire], _Answer]) -> _Answer:
+        with SystemdWire.connect(self._socket_path, self._timeout) as wire:
+            return talk(wire)
+
+    def _explain(self, ref: CgroupRef, error: OSError | SystemdError) -> Verdict:
+        if not self._files.lives(ref):
+            return GONE
+        if isinstance(error, OSError):
+            verdict = verdict_of(error)
+            return Verdict(verdict.result, f"systemd: {_reason(error)}")
+        result = Result.UNSUPPORTED if error.name in _NOT_HERE else Result.REFUSED
+        return Verdict(result, f"systemd: {error}")
+
+
+def _interface(ref: CgroupRef) -> str | None:
+    return _INTERFACES.get(ref.name()[-len(".slice") :])
+
+
+def _is_unset(properties: Properties) -> bool:
+    return all(each.value == (0 if each.name == _CPU_MASK else INFINITY) for each in properties)
+
+
+def _variant(each: Property) -> Variant:
+    """AllowedCPUs is an array of bytes, the lowest CPUs first (cpu_set_to_dbus)."""
+    if each.name == _CPU_MASK:
+        return "ay", each.value.to_bytes((each.value.bit_length() + 7) // 8, "little")
+    return "t", each.value
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bytes):
+        return int.from_bytes(value, "little")
+    if isinstance(value, int):
+        return value
+    raise SystemdError("", f"a property is {value!r}, neither a number nor a CPU mask")
+
+
+def _leading_number(version: str) -> int:
+    """252 of "252.38-1~deb12u1", "v252" and "252"; 0, which has no feature, of anything else."""
+    digits = ""
+    for sign in version.lstrip("v"):
+        if not sign.isdigit():
+            break
+        digits += sign
+    return int(digits or 0)
+
+
+def _reason(error: OSError | SystemdError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -1,0 +1,41 @@
+"""How an attempt at a knob ended, and what an error number means for it.
+
+Owns the errno table of the kernel's edge (architecture 5.12).
+"""
+
+import errno
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from slackwater.model.plan import Result
+
+_NOT_HERE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A result and one clause that explains it."""
+
+    result: Result
+    detail: str = ""
+
+
+#: Asked with the text that stands and the text to come, just before the first effect. A verdict
+#: in return forbids the write.
+Note = Callable[[str, str], Verdict | None]
+
+GONE = Verdict(Result.VANISHED, "the cgroup is gone")
+
+
+def no_note(_current: str, _ours: str) -> Verdict | None:
+    """For values that nobody will ask back: probes and tests."""
+    return None
+
+
+def verdict_of(error: OSError) -> Verdict:
+    """REFUSED is about this value now; UNSUPPORTED about this place, until a restart."""
+    result = Result.UNSUPPORTED if error.errno in _NOT_HERE else Result.REFUSED
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+    return Verdict(result, f"{where}{reason}")

@@ -1,0 +1,90 @@
+"""The order in which the kernel accepts changes.
+
+Owns the sequence of a plan's changes, and the split of a cpuset that moves. Refuses to judge
+values: it knows what the kernel forbids on the way from one valid state to another, not what is
+wished.
+
+The rules (kernel/sched/core.c and kernel/cgroup/cpuset.c, cgroup v1; v2 is laxer, and the same
+order suits it): a child's quota is at most its parent's (tg_cfs_schedulable_down), a burst at
+most its quota (tg_set_cfs_bandwidth), a child's cpuset within its parent's (validate_change).
+An idle group takes no weight, and leaving idle resets the weight (sched_group_set_idle).
+"""
+
+import enum
+from collections.abc import Iterable, Iterator
+
+from slackwater.model.cpus import CpuSet
+from slackwater.model.knob import BURST, IDLE, KNOBS, Encoding, KnobValue
+from slackwater.model.plan import Change
+from slackwater.model.units import Bandwidth, Unlimited
+
+
+class Phase(enum.IntEnum):
+    """When a change is due; within WIDEN parents go first, within NARROW children."""
+
+    #: Idle off and, group by group, at once the weight: the kernel's default of 1024 shares in
+    #: between would let best-effort work loose.
+    SHARE = 0
+    #: Ahead of WIDEN: a burst may always fall, and a quota that widens by a shorter period
+    #: falls in microseconds, which is what a burst is compared with.
+    LOWER_BURST = 1
+    WIDEN = 2
+    NARROW = 3
+    RAISE_BURST = 4
+    IDLE_ON = 5
+
+
+#: Idle ahead of the weight, which the kernel resets when a group leaves idle.
+_KNOB_ORDER = [IDLE.name, *(knob.name for knob in KNOBS if knob is not IDLE)]
+_LIMITS = (Encoding.BANDWIDTH, Encoding.CPU_LIST, Encoding.PAGES)
+
+
+def kernel_order(changes: Iterable[Change]) -> list[Change]:
+    """The same changes in an order that never breaks a rule of the kernel on the way.
+
+    The order of the input does not matter; it holds at most one change for each knob of a group.
+    """
+    return sorted((part for change in changes for part in _steps(change)), key=_sort_key)
+
+
+def _steps(change: Change) -> Iterator[Change]:
+    """A cpuset that moves is widened to the union first, so that it nests at every step."""
+    old, new = change.old, change.new
+    if isinstance(old, CpuSet) and isinstance(new, CpuSet):
+        union = old | new
+        if union not in (old, new):
+            yield Change(change.ref, change.knob, old, union)
+            yield Change(change.ref, change.knob, union, new)
+            return
+    yield change
+
+
+def _sort_key(change: Change) -> tuple[int, int, str, int, int]:
+    phase, depth = phase_of(change), change.ref.depth()
+    downward = -depth if phase is Phase.NARROW else depth
+    return phase, downward, change.ref.path, change.ref.id, _KNOB_ORDER.index(change.knob.name)
+
+
+def phase_of(change: Change) -> Phase:
+    knob = change.knob.name
+    if knob == IDLE.name:
+        return Phase.IDLE_ON if change.new else Phase.SHARE
+    if knob == BURST.name:
+        return Phase.RAISE_BURST if _wider(change.new, change.old) else Phase.LOWER_BURST
+    if change.knob.encoding in _LIMITS:
+        return Phase.NARROW if _wider(change.old, change.new) else Phase.WIDEN
+    return Phase.SHARE
+
+
+def _wider(one: KnobValue, other: KnobValue) -> bool:
+    """Whether `one` lets more through than `other`."""
+    match one, other:
+        case Bandwidth(), Bandwidth():
+            return one.exceeds(other)
+        case CpuSet(), CpuSet():
+            return one != other and other.within(one)
+        case Unlimited(), _:
+            return not isinstance(other, Unlimited)
+        case int(), int():
+            return one > other
+    return False

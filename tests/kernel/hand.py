@@ -1,0 +1,108 @@
+"""The writing code's tools for the kernel tests: references, writers, and texts read by hand."""
+
+import os
+import time
+from collections.abc import Callable
+
+from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.executor import Executor
+from slackwater.execution.ledger import Ledger
+from slackwater.execution.unit_writer import UnitWriter
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Level
+from slackwater.model.gap import Gap
+from slackwater.model.knob import KNOBS, WEIGHT, Knob, KnobValue
+from slackwater.model.plan import Change
+from slackwater.model.units import Bandwidth, Micros
+from tests.kernel.bed import Bed
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+BOOT = "4f1c3a1e-0000-4000-8000-slackwater00"
+
+
+def clock() -> Micros:
+    return Micros(time.monotonic_ns() // 1000)
+
+
+def writer_of(mounts: CgroupMounts) -> CgroupWriter:
+    return CgroupWriter(mounts, PAGE, clock)
+
+
+def opened(directory: str) -> Ledger:
+    ledger = Ledger.open(directory, BOOT)
+    assert isinstance(ledger, Ledger), ledger
+    return ledger
+
+
+def executor_of(mounts: CgroupMounts, ledger: Ledger, units: UnitWriter | None = None) -> Executor:
+    return Executor(ledger, writer_of(mounts), units, clock)
+
+
+def ref_of(bed: Bed, path: str, level: Level = Level.POD) -> CgroupRef:
+    return CgroupRef(path, bed.id(path), level)
+
+
+def change_of(writer: CgroupWriter, ref: CgroupRef, knob: Knob, new: KnobValue) -> Change:
+    """From what stands there."""
+    old = writer.read(ref, knob)
+    assert not isinstance(old, Gap), old
+    return Change(ref, knob, old, new)
+
+
+def quota(limit: int, period: int = 100_000) -> Bandwidth:
+    return Bandwidth(Micros(limit), Micros(period))
+
+
+def lightest(version: CgroupVersion) -> int:
+    return 2 if version is CgroupVersion.V1 else 1
+
+
+def default_weight(version: CgroupVersion) -> int:
+    return 1024 if version is CgroupVersion.V1 else 100
+
+
+def knob_files(bed: Bed, path: str) -> dict[str, str]:
+    """Every knob's files in this cgroup that this kernel has, by hand."""
+    texts = {}
+    for knob in KNOBS:
+        face = knob.file(bed.version)
+        for name in () if isinstance(face, Gap) else (face.name, face.period):
+            file = f"{bed.directory(path, knob.controller)}/{name}"
+            if name is not None and os.path.exists(file):
+                texts[file] = bed.read(path, name, knob.controller)
+    return texts
+
+
+def throttled(bed: Bed, path: str) -> int:
+    words = bed.read(path, "cpu.stat").split()
+    return int(words[words.index("nr_throttled") + 1])
+
+
+def work(bed: Bed, path: str, busy: float, idle: float) -> None:
+    """A process that works and sleeps in turns, in seconds; it ends with the bed."""
+    pid = os.fork()
+    if pid:
+        bed._pids.append(pid)
+        return
+    try:
+        for controller in Controller:
+            bed.write(path, "cgroup.procs", "0", controller)
+        while True:
+            done = time.thread_time() + busy
+            while time.thread_time() < done:
+                pass
+            time.sleep(idle)
+    finally:
+        os._exit(1)
+
+
+def until(met: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def shares_text(bed: Bed, path: str) -> str:
+    face = WEIGHT.file(bed.version)
+    assert not isinstance(face, Gap)
+    return bed.read(path, face.name)

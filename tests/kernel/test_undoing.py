@@ -1,0 +1,301 @@
+"""Everything back, whatever happened: kill -9 at any write, a full disk, groups that went."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from slackwater.execution.executor import Executor
+from slackwater.execution.ledger import Ledger
+from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import Gap
+from slackwater.model.knob import BURST, CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
+from slackwater.model.ledger import Standing
+from slackwater.model.plan import Change, Result
+from slackwater.model.units import Bandwidth
+from tests.kernel.bed import Bed
+from tests.kernel.hand import (
+    change_of,
+    executor_of,
+    knob_files,
+    opened,
+    quota,
+    ref_of,
+    writer_of,
+)
+
+DONE = {Result.APPLIED, Result.UNCHANGED}
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("ledger"))
+
+
+@pytest.fixture
+def tree(bed: Bed) -> list[CgroupRef]:
+    """A tier, two pods and their containers, none of them at the kernel's defaults."""
+    tier = f"{bed.kubepods}/besteffort"
+    pods = [f"{tier}/pod1", f"{tier}/pod2"]
+    paths = [tier, *pods, *(f"{pod}/container" for pod in pods)]
+    for path in paths:
+        bed.make(path)
+    refs = [ref_of(bed, path, Level.POD) for path in paths]
+    writer = writer_of(bed.mounts)
+    for ref, milli in zip(refs, (90_000, 70_000, 60_000, 50_000, 40_000), strict=True):
+        for knob, value in (
+            (QUOTA, quota(milli)),
+            (BURST, milli // 10),
+            (WEIGHT, milli // 1000),
+            (CPUS, CpuSet.of([0, 1])),
+            (MEMORY_MAX, milli * 4096),
+        ):
+            assert writer.write(change_of(writer, ref, knob, value)).result in DONE
+    return refs
+
+
+def plan(bed: Bed, tree: list[CgroupRef]) -> list[Change]:
+    """Something of everything: narrower, wider, moved, idle, and weights with and without it."""
+    tier, pod1, pod2, box1, box2 = tree
+    writer = writer_of(bed.mounts)
+    return [
+        change_of(writer, tier, QUOTA, quota(30_000)),
+        change_of(writer, pod1, QUOTA, quota(20_000)),
+        change_of(writer, pod2, QUOTA, quota(20_000)),
+        change_of(writer, box1, QUOTA, quota(10_000, 50_000)),
+        change_of(writer, box2, QUOTA, quota(10_000)),
+        change_of(writer, box1, BURST, 0),
+        change_of(writer, box2, BURST, 10_000),
+        change_of(writer, pod1, BURST, 100),
+        change_of(writer, pod2, BURST, 100),
+        change_of(writer, tier, WEIGHT, 11),
+        change_of(writer, pod1, IDLE, True),
+        change_of(writer, pod2, IDLE, True),
+        change_of(writer, pod2, WEIGHT, 12),
+        change_of(writer, box1, CPUS, CpuSet.of([0])),
+        change_of(writer, pod1, CPUS, CpuSet.of([0])),
+        change_of(writer, box2, MEMORY_MAX, 2**27),
+    ]
+
+
+def in_a_child(act: Callable[[], None], kill_before_write: int) -> bool:
+    """Runs `act` in a process of its own, killed just before its nth write call of any kind.
+
+    Whether it came to its end before that.
+    """
+    pid = os.fork()
+    if not pid:
+        _count_writes(kill_before_write)
+        try:
+            act()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return False
+    assert os.WEXITSTATUS(status) == 0
+    return True
+
+
+def _count_writes(limit: int) -> None:
+    left, write = [limit], os.write
+
+    def counted(descriptor: int, data: bytes) -> int:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(descriptor, data)
+
+    os.write = counted  # type: ignore[assignment]
+
+
+def everything(bed: Bed, tree: list[CgroupRef]) -> dict[str, str]:
+    return {file: text for ref in tree for file, text in knob_files(bed, ref.path).items()}
+
+
+def applied(bed: Bed, folder: str, changes: list[Change]) -> Callable[[], None]:
+    def act() -> None:
+        outcomes = executor_of(bed.mounts, opened(folder)).apply(changes)
+        assert {o.result for o in outcomes} <= DONE, outcomes
+
+    return act
+
+
+def test_killed_between_any_two_writes_then_released(
+    bed: Bed, tree: list[CgroupRef], folder: str
+) -> None:
+    before, changes = everything(bed, tree), plan(bed, tree)
+    write = 0
+    finished = False
+    while not finished:
+        write += 1
+        finished = in_a_child(applied(bed, folder, changes), write)
+        ledger = opened(folder)
+        executor = executor_of(bed.mounts, ledger)
+        adoption = executor.adopt()
+        assert adoption.dropped == ()
+        assert {o.result for o in executor.release()} <= DONE
+        assert everything(bed, tree) == before, f"killed before write {write}"
+        assert ledger.entries == ()
+        assert ledger.problems == ()
+        ledger.close()
+    assert write > 2 * len(changes), "each change is at least a note and a write"
+
+
+def test_killed_between_any_two_writes_then_adopted_and_finished(
+    bed: Bed, tree: list[CgroupRef], folder: str
+) -> None:
+    """The next run sees its own values as its own, goes on to the goal, and can undo it all."""
+    before, changes = everything(bed, tree), plan(bed, tree)
+    write = 0
+    finished = False
+    while not finished:
+        write += 3
+        finished = in_a_child(applied(bed, folder, changes), write)
+        ledger = opened(folder)
+        executor = executor_of(bed.mounts, ledger)
+        for adopted in executor.adopt().live:
+            assert adopted.standing in (Standing.OURS, Standing.BASELINE) or _is_halfway(adopted)
+        assert {o.result for o in executor.apply(plan(bed, tree))} <= DONE
+        assert {o.result for o in executor.release()} <= DONE
+        assert everything(bed, tree) == before, f"killed before write {write}"
+        ledger.close()
+
+
+def _is_halfway(adopted: object) -> bool:
+    """A v1 quota and its period are two files: between them it is neither old nor new."""
+    reading = getattr(adopted, "reading", None)
+    return isinstance(reading, Bandwidth) and reading == quota(10_000)
+
+
+def test_killed_while_releasing(bed: Bed, tree: list[CgroupRef], folder: str) -> None:
+    before, changes = everything(bed, tree), plan(bed, tree)
+    write = 0
+    finished = False
+    while not finished:
+        write += 2
+        assert in_a_child(applied(bed, folder, changes), 0)
+
+        def release() -> None:
+            outcomes = executor_of(bed.mounts, opened(folder)).release()
+            assert {o.result for o in outcomes} <= DONE
+
+        finished = in_a_child(release, write)
+        ledger = opened(folder)
+        assert {o.result for o in executor_of(bed.mounts, ledger).release()} <= DONE
+        assert everything(bed, tree) == before, f"killed before write {write}"
+        ledger.close()
+
+
+def test_what_went_meanwhile_is_dropped_and_what_replaced_it_left_alone(
+    bed: Bed, tree: list[CgroupRef], folder: str
+) -> None:
+    changes = plan(bed, tree)
+    assert in_a_child(applied(bed, folder, changes), 0)
+    _, _, _, box1, box2 = tree
+    bed.remove(box1.path)
+    bed.remove(box2.path)
+    bed.make(box2.path)
+    fresh = knob_files(bed, box2.path)
+    ledger = opened(folder)
+    executor = executor_of(bed.mounts, ledger)
+    adoption = executor.adopt()
+    assert {e.ref for e in adoption.dropped} == {box1, box2}
+    assert {a.entry.ref for a in adoption.live} == set(tree[:3])
+    assert {o.result for o in executor.release()} <= DONE
+    assert knob_files(bed, box2.path) == fresh
+    ledger.close()
+
+
+def test_a_group_that_goes_while_it_is_released_is_forgotten(
+    bed: Bed, tree: list[CgroupRef], folder: str
+) -> None:
+    ledger = opened(folder)
+    executor = executor_of(bed.mounts, ledger)
+    executor.apply(plan(bed, tree))
+    bed.remove(tree[3].path)
+    results = {(o.change.ref.path, o.result) for o in executor.release()}
+    assert (tree[3].path, Result.VANISHED) in results
+    assert ledger.entries == ()
+    ledger.close()
+
+
+def test_a_strangers_value_is_drift_and_release_puts_the_baseline_back(
+    bed: Bed, tree: list[CgroupRef], folder: str
+) -> None:
+    before = everything(bed, tree)
+    ledger = opened(folder)
+    executor = executor_of(bed.mounts, ledger)
+    executor.apply(plan(bed, tree))
+    memory = writer_of(bed.mounts)
+    memory.write(change_of(memory, tree[4], MEMORY_MAX, 2**28))  # by somebody else
+    (drifted,) = (a for a in executor.adopt().live if a.standing is Standing.DRIFT)
+    assert (drifted.entry.ref, drifted.entry.knob) == (tree[4], "memory-max")
+    executor.release()
+    assert everything(bed, tree) == before
+    ledger.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = str(tmp_path_factory.mktemp("disk"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(folder: str) -> None:
+    with open(f"{folder}/filler", "ab", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(b"x" * 4096)
+        except OSError:
+            return
+
+
+def test_a_full_disk(bed: Bed, tree: list[CgroupRef], small_disk: str) -> None:
+    before, folder = everything(bed, tree), f"{small_disk}/ledger"
+    ledger = opened(folder)
+    executor = executor_of(bed.mounts, ledger)
+    tier, pod1 = tree[0], tree[1]
+    writer = writer_of(bed.mounts)
+    known = change_of(writer, tier, WEIGHT, 11)
+    assert executor.apply([known])[0].result is Result.APPLIED
+    fill(small_disk)
+    _until_no_note_fits(executor, ledger, tier)
+    for knob, value in ((WEIGHT, 5), (IDLE, True), (CPUS, CpuSet.of([0]))):
+        (refused,) = executor.apply([change_of(writer, pod1, knob, value)])
+        assert refused.result is Result.REFUSED, "a new knob stays untouched"
+        assert "No space left" in refused.detail
+    assert knob_files(bed, pod1.path).items() <= before.items()
+    assert executor.apply([change_of(writer, tier, WEIGHT, 13)])[0].result is Result.APPLIED
+    ledger.close()
+    _assert_released(bed, folder)
+    assert everything(bed, tree) == before
+
+
+def _until_no_note_fits(executor: Executor, ledger: Ledger, ref: CgroupRef) -> None:
+    """The ledger's last page still has room when the disk is full."""
+    entry = ledger.entries[0]
+    for _ in range(100):
+        if isinstance(ledger.note(entry), Gap):
+            return
+    raise AssertionError("the disk is not full")
+
+
+def _assert_released(bed: Bed, folder: str) -> None:
+    """By another run, on the disk that is still full, and for good."""
+    ledger = opened(folder)
+    assert len(ledger.entries) == 1
+    assert {o.result for o in executor_of(bed.mounts, ledger).release()} <= DONE
+    ledger.close()
+    again = opened(folder)
+    assert again.entries == ()
+    again.close()

@@ -1,0 +1,301 @@
+"""Values that cgroup_writer writes: the kernel takes them, shows them and holds to them."""
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Controller
+from slackwater.model.cpus import CpuSet
+from slackwater.model.knob import (
+    BURST,
+    CPU_QOS_LEVEL,
+    CPUS,
+    IDLE,
+    MEMORY_HIGH,
+    MEMORY_MAX,
+    QUOTA,
+    WEIGHT,
+    Knob,
+    KnobValue,
+)
+from slackwater.model.knob_text import settled
+from slackwater.model.plan import Change, Result
+from slackwater.model.units import UNLIMITED, Bandwidth
+from tests.kernel.bed import Bed
+from tests.kernel.hand import (
+    PAGE,
+    change_of,
+    default_weight,
+    knob_files,
+    lightest,
+    quota,
+    ref_of,
+    throttled,
+    work,
+    writer_of,
+)
+
+
+@pytest.fixture
+def writer(bed: Bed) -> CgroupWriter:
+    return writer_of(bed.mounts)
+
+
+@pytest.fixture
+def pod(bed: Bed) -> CgroupRef:
+    return ref_of(bed, bed.make(f"{bed.kubepods}/besteffort/pod1"))
+
+
+def steady_cores(bed: Bed, path: str) -> float:
+    """Over 50 default periods: the period that the end cuts off is 2 % of them."""
+    time.sleep(0.3)
+    return bed.cores(path, 5.0)
+
+
+def put(writer: CgroupWriter, ref: CgroupRef, knob: Knob, new: KnobValue) -> Result:
+    return writer.write(change_of(writer, ref, knob, new)).result
+
+
+@pytest.mark.parametrize("bandwidth", [quota(5_000), quota(50_000), quota(2_500, 5_000)], ids=str)
+def test_a_quota_limits(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef, bandwidth: Bandwidth
+) -> None:
+    assert put(writer, pod, QUOTA, bandwidth) is Result.APPLIED
+    assert writer.read(pod, QUOTA) == bandwidth
+    bed.burn(pod.path, processes=2)
+    assert isinstance(bandwidth.limit, int)
+    want = bandwidth.limit / bandwidth.period
+    assert abs(steady_cores(bed, pod.path) - want) <= want * 0.05
+
+
+def test_a_parents_quota_limits_its_children(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef
+) -> None:
+    parent = ref_of(bed, bed.kubepods)
+    assert put(writer, parent, QUOTA, quota(40_000)) is Result.APPLIED
+    bed.burn(pod.path, processes=2)
+    assert abs(steady_cores(bed, pod.path) - 0.4) <= 0.4 * 0.05
+    assert throttled(bed, pod.path) == 0, "throttling shows where the quota is"
+    assert throttled(bed, parent.path) > 0
+
+
+def test_no_quota_lifts_the_limit(bed: Bed, writer: CgroupWriter, pod: CgroupRef) -> None:
+    put(writer, pod, QUOTA, quota(5_000))
+    bed.burn(pod.path)
+    assert put(writer, pod, QUOTA, Bandwidth(UNLIMITED)) is Result.APPLIED
+    assert writer.read(pod, QUOTA) == Bandwidth(UNLIMITED)
+    assert bed.cores(pod.path, 1.0) > 0.2
+
+
+def _throttled_in(bed: Bed, path: str, seconds: float) -> int:
+    before = throttled(bed, path)
+    time.sleep(seconds)
+    return throttled(bed, path) - before
+
+
+def test_a_burst_is_lent(bed: Bed, writer: CgroupWriter, pod: CgroupRef) -> None:
+    """18 ms of work in one go, three times a second, on 10 ms in each 100 ms."""
+    put(writer, pod, QUOTA, quota(10_000))
+    work(bed, pod.path, busy=0.018, idle=0.3)
+    without = _throttled_in(bed, pod.path, 4.0)
+    assert put(writer, pod, BURST, 10_000) is Result.APPLIED
+    time.sleep(0.5)
+    with_burst = _throttled_in(bed, pod.path, 4.0)
+    assert without >= 6
+    assert with_burst * 2 <= without
+
+
+def test_a_burst_above_its_quota_is_refused(writer: CgroupWriter, pod: CgroupRef) -> None:
+    put(writer, pod, QUOTA, quota(10_000))
+    outcome = writer.write(Change(pod, BURST, 0, 20_000))
+    assert outcome.result is Result.REFUSED
+    assert "20000" in outcome.detail
+    assert writer.read(pod, BURST) == 0
+
+
+def test_weights_divide_one_cpu(bed: Bed, writer: CgroupWriter, version: CgroupVersion) -> None:
+    light = ref_of(bed, bed.make(f"{bed.kubepods}/light"))
+    heavy = ref_of(bed, bed.make(f"{bed.kubepods}/heavy"))
+    for ref, weight in ((light, lightest(version)), (heavy, default_weight(version))):
+        assert put(writer, ref, CPUS, CpuSet.of([0])) is Result.APPLIED
+        assert put(writer, ref, WEIGHT, weight) in (Result.APPLIED, Result.UNCHANGED)
+        assert writer.read(ref, WEIGHT) == weight
+        bed.burn(ref.path)
+    before = bed.usage(light.path), bed.usage(heavy.path)
+    time.sleep(3.0)
+    least, most = bed.usage(light.path) - before[0], bed.usage(heavy.path) - before[1]
+    assert most > 0.95 * (least + most)
+
+
+def test_a_cpuset_pins(bed: Bed, writer: CgroupWriter, pod: CgroupRef) -> None:
+    (pid,) = bed.burn(pod.path)
+    for cpu in (1, 0):
+        assert put(writer, pod, CPUS, CpuSet.of([cpu])) is Result.APPLIED
+        time.sleep(0.3)
+        assert os.sched_getaffinity(pid) == {cpu}
+        with open(f"/proc/{pid}/stat") as stat:
+            assert stat.read().rsplit(")", 1)[1].split()[36] == str(cpu)
+
+
+def test_an_empty_cpuset_is_written(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef, version: CgroupVersion
+) -> None:
+    """An empty text must still be a write call."""
+    put(writer, pod, CPUS, CpuSet.of([0]))
+    assert put(writer, pod, CPUS, CpuSet()) is Result.APPLIED
+    assert bed.read(pod.path, "cpuset.cpus", Controller.CPUSET) == ""
+
+
+@pytest.mark.v2
+def test_a_populated_cpuset_is_emptied_to_every_cpu(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef
+) -> None:
+    """The kernel refuses an empty one there with ENOSPC; every CPU means the same."""
+    put(writer, pod, CPUS, CpuSet.of([0]))
+    (pid,) = bed.burn(pod.path)
+    time.sleep(0.3)
+    assert put(writer, pod, CPUS, CpuSet()) is Result.APPLIED
+    assert os.sched_getaffinity(pid) == set(range(os.cpu_count() or 0))
+    assert put(writer, pod, CPUS, CpuSet()) is Result.UNCHANGED
+
+
+@pytest.mark.v1
+def test_a_populated_cpuset_is_not_emptied_on_v1(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef
+) -> None:
+    bed.burn(pod.path)
+    time.sleep(0.3)
+    assert put(writer, pod, CPUS, CpuSet()) is Result.REFUSED
+
+
+def test_memory_is_kept_in_pages(writer: CgroupWriter, pod: CgroupRef) -> None:
+    uneven = 10 * 2**20 + 1
+    assert put(writer, pod, MEMORY_MAX, uneven) is Result.APPLIED
+    assert writer.read(pod, MEMORY_MAX) == settled(MEMORY_MAX, uneven, PAGE)
+    assert put(writer, pod, MEMORY_MAX, uneven) is Result.UNCHANGED
+    assert put(writer, pod, MEMORY_MAX, UNLIMITED) is Result.APPLIED
+    assert writer.read(pod, MEMORY_MAX) is UNLIMITED
+
+
+def _throughput(bed: Bed, path: str, act: Callable[[], object]) -> float:
+    """Cores used while `act` is done some fifty times a second."""
+    before, start = bed.usage(path), time.monotonic()
+    while time.monotonic() < start + 2.0:
+        act()
+        time.sleep(0.02)
+    return (bed.usage(path) - before) / 1e6 / (time.monotonic() - start)
+
+
+def test_an_equal_quota_is_not_written(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef, version: CgroupVersion
+) -> None:
+    """The kernel unthrottles a group whose quota is written, equal or not: a writer that does
+    not look first hands out many times the quota."""
+    put(writer, pod, QUOTA, quota(2_000))
+    bed.burn(pod.path)
+    time.sleep(0.5)
+    file, text = (
+        ("cpu.cfs_quota_us", "2000") if version is CgroupVersion.V1 else ("cpu.max", "2000")
+    )
+    change = change_of(writer, pod, QUOTA, quota(2_000))
+
+    def ours() -> None:
+        assert writer.write(change).result is Result.UNCHANGED
+
+    careful = _throughput(bed, pod.path, ours)
+    careless = _throughput(bed, pod.path, lambda: bed.write(pod.path, file, text))
+    assert careful <= 0.02 * 1.25
+    assert careless >= careful * 1.5
+
+
+def test_idle_locks_the_weight(writer: CgroupWriter, pod: CgroupRef) -> None:
+    assert put(writer, pod, IDLE, True) is Result.APPLIED
+    assert writer.read(pod, IDLE) is True
+    assert writer.write(Change(pod, WEIGHT, 0, 50)).result is Result.REFUSED
+    assert put(writer, pod, IDLE, False) is Result.APPLIED
+
+
+def test_leaving_idle_resets_the_weight(
+    writer: CgroupWriter, pod: CgroupRef, version: CgroupVersion
+) -> None:
+    """Which is why the executor notes the weight with it."""
+    put(writer, pod, WEIGHT, 50)
+    put(writer, pod, IDLE, True)
+    put(writer, pod, IDLE, False)
+    assert writer.read(pod, WEIGHT) == default_weight(version)
+
+
+def test_a_value_out_of_range_is_refused_before_the_kernel_clamps_it(
+    writer: CgroupWriter, pod: CgroupRef, version: CgroupVersion
+) -> None:
+    before = writer.read(pod, WEIGHT)
+    assert writer.write(Change(pod, WEIGHT, 0, 1)).result is (
+        Result.REFUSED if version is CgroupVersion.V1 else Result.APPLIED
+    )
+    assert writer.write(Change(pod, WEIGHT, 0, 300_000)).result is Result.REFUSED
+    assert writer.read(pod, WEIGHT) == (before if version is CgroupVersion.V1 else 1)
+
+
+def test_a_vendors_knob_is_unsupported(writer: CgroupWriter, pod: CgroupRef) -> None:
+    outcome = writer.write(Change(pod, CPU_QOS_LEVEL, 0, -1))
+    assert outcome.result is Result.UNSUPPORTED
+    assert "cpu.qos_level" in outcome.detail
+
+
+@pytest.mark.v1
+def test_memory_high_does_not_exist_on_v1(writer: CgroupWriter, pod: CgroupRef) -> None:
+    assert writer.write(Change(pod, MEMORY_HIGH, UNLIMITED, 2**30)).result is Result.UNSUPPORTED
+
+
+@pytest.mark.v1
+def test_a_period_and_a_quota_change_together(writer: CgroupWriter, pod: CgroupRef) -> None:
+    """Two files on v1; a quota of 2 ms may stand while its period grows, not the reverse."""
+    put(writer, pod, QUOTA, quota(50_000))
+    for new in (quota(2_500, 5_000), quota(200_000, 400_000), Bandwidth(UNLIMITED), quota(1_000)):
+        assert put(writer, pod, QUOTA, new) is Result.APPLIED
+        assert writer.read(pod, QUOTA) == new
+
+
+@pytest.mark.v1
+def test_a_refused_second_file_puts_the_first_one_back(
+    writer: CgroupWriter, pod: CgroupRef
+) -> None:
+    put(writer, pod, QUOTA, quota(50_000))
+    outcome = writer.write(Change(pod, QUOTA, quota(50_000), quota(20_000, 2_000_000)))
+    assert outcome.result is Result.REFUSED  # a period is 1 s at most
+    assert writer.read(pod, QUOTA) == quota(50_000)
+
+
+VALUES = (
+    (QUOTA, quota(20_000)),
+    (BURST, 1_000),
+    (WEIGHT, 50),
+    (IDLE, True),
+    (CPUS, CpuSet.of([0])),
+    (MEMORY_MAX, 2**30),
+)
+
+
+@pytest.mark.parametrize(("knob", "value"), VALUES, ids=lambda v: getattr(v, "name", ""))
+def test_a_group_that_is_gone_is_vanished(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef, knob: Knob, value: KnobValue
+) -> None:
+    change = change_of(writer, pod, knob, value)
+    bed.remove(pod.path)
+    assert writer.write(change).result is Result.VANISHED
+
+
+@pytest.mark.parametrize(("knob", "value"), VALUES, ids=lambda v: getattr(v, "name", ""))
+def test_a_group_made_again_is_another_and_is_not_touched(
+    bed: Bed, writer: CgroupWriter, pod: CgroupRef, knob: Knob, value: KnobValue
+) -> None:
+    change = change_of(writer, pod, knob, value)
+    bed.remove(pod.path)
+    bed.make(pod.path)
+    fresh = knob_files(bed, pod.path)
+    assert writer.write(change).result is Result.VANISHED
+    assert not writer.lives(pod)
+    assert knob_files(bed, pod.path) == fresh
