@@ -1,6 +1,7 @@
 """The writing code's tools for the kernel tests: references, writers, and texts read by hand."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -9,13 +10,15 @@ from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Level
+from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.knob import KNOBS, WEIGHT, Knob, KnobValue
-from slackwater.model.plan import Change
+from slackwater.model.knob import BURST, CPUS, KNOBS, MEMORY_MAX, QUOTA, WEIGHT, Knob, KnobValue
+from slackwater.model.plan import Change, Result
 from slackwater.model.units import Bandwidth, Micros
 from tests.kernel.bed import Bed
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+DONE = {Result.APPLIED, Result.UNCHANGED}
 BOOT = "4f1c3a1e-0000-4000-8000-slackwater00"
 
 
@@ -106,3 +109,61 @@ def shares_text(bed: Bed, path: str) -> str:
     face = WEIGHT.file(bed.version)
     assert not isinstance(face, Gap)
     return bed.read(path, face.name)
+
+
+def besteffort_tree(bed: Bed) -> list[CgroupRef]:
+    """A tier, two pods and their containers, none of them at the kernel's defaults."""
+    tier = f"{bed.kubepods}/besteffort"
+    pods = [f"{tier}/pod1", f"{tier}/pod2"]
+    paths = [tier, *pods, *(f"{pod}/container" for pod in pods)]
+    for path in paths:
+        bed.make(path)
+    refs = [ref_of(bed, path, Level.POD) for path in paths]
+    writer = writer_of(bed.mounts)
+    for ref, milli in zip(refs, (90_000, 70_000, 60_000, 50_000, 40_000), strict=True):
+        for knob, value in (
+            (QUOTA, quota(milli)),
+            (BURST, milli // 10),
+            (WEIGHT, milli // 1000),
+            (CPUS, CpuSet.of([0, 1])),
+            (MEMORY_MAX, milli * 4096),
+        ):
+            assert writer.write(change_of(writer, ref, knob, value)).result in DONE
+    return refs
+
+
+def in_a_child(act: Callable[[], None], kill_before_write: int) -> bool:
+    """Runs `act` in a process of its own, killed just before its nth write call of any kind.
+
+    Whether it came to its end before that.
+    """
+    pid = os.fork()
+    if not pid:
+        _count_writes(kill_before_write)
+        try:
+            act()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return False
+    assert os.WEXITSTATUS(status) == 0
+    return True
+
+
+def _count_writes(limit: int) -> None:
+    left, write = [limit], os.write
+
+    def counted(descriptor: int, data: bytes) -> int:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(descriptor, data)
+
+    os.write = counted  # type: ignore[assignment]
+
+
+def everything(bed: Bed, tree: list[CgroupRef]) -> dict[str, str]:
+    return {file: text for ref in tree for file, text in knob_files(bed, ref.path).items()}

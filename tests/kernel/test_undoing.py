@@ -1,33 +1,28 @@
 """Everything back, whatever happened: kill -9 at any write, a full disk, groups that went."""
 
-import os
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from slackwater.execution.executor import Executor
-from slackwater.execution.ledger import Ledger
-from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.cgroup import CgroupRef
 from slackwater.model.cpus import CpuSet
-from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
 from slackwater.model.ledger import Standing
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import Bandwidth
 from tests.kernel.bed import Bed
 from tests.kernel.hand import (
+    DONE,
+    besteffort_tree,
     change_of,
+    everything,
     executor_of,
+    in_a_child,
     knob_files,
     opened,
     quota,
-    ref_of,
     writer_of,
 )
-
-DONE = {Result.APPLIED, Result.UNCHANGED}
 
 
 @pytest.fixture
@@ -37,24 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def tree(bed: Bed) -> list[CgroupRef]:
-    """A tier, two pods and their containers, none of them at the kernel's defaults."""
-    tier = f"{bed.kubepods}/besteffort"
-    pods = [f"{tier}/pod1", f"{tier}/pod2"]
-    paths = [tier, *pods, *(f"{pod}/container" for pod in pods)]
-    for path in paths:
-        bed.make(path)
-    refs = [ref_of(bed, path, Level.POD) for path in paths]
-    writer = writer_of(bed.mounts)
-    for ref, milli in zip(refs, (90_000, 70_000, 60_000, 50_000, 40_000), strict=True):
-        for knob, value in (
-            (QUOTA, quota(milli)),
-            (BURST, milli // 10),
-            (WEIGHT, milli // 1000),
-            (CPUS, CpuSet.of([0, 1])),
-            (MEMORY_MAX, milli * 4096),
-        ):
-            assert writer.write(change_of(writer, ref, knob, value)).result in DONE
-    return refs
+    return besteffort_tree(bed)
 
 
 def plan(bed: Bed, tree: list[CgroupRef]) -> list[Change]:
@@ -79,43 +57,6 @@ def plan(bed: Bed, tree: list[CgroupRef]) -> list[Change]:
         change_of(writer, pod1, CPUS, CpuSet.of([0])),
         change_of(writer, box2, MEMORY_MAX, 2**27),
     ]
-
-
-def in_a_child(act: Callable[[], None], kill_before_write: int) -> bool:
-    """Runs `act` in a process of its own, killed just before its nth write call of any kind.
-
-    Whether it came to its end before that.
-    """
-    pid = os.fork()
-    if not pid:
-        _count_writes(kill_before_write)
-        try:
-            act()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return False
-    assert os.WEXITSTATUS(status) == 0
-    return True
-
-
-def _count_writes(limit: int) -> None:
-    left, write = [limit], os.write
-
-    def counted(descriptor: int, data: bytes) -> int:
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return write(descriptor, data)
-
-    os.write = counted  # type: ignore[assignment]
-
-
-def everything(bed: Bed, tree: list[CgroupRef]) -> dict[str, str]:
-    return {file: text for ref in tree for file, text in knob_files(bed, ref.path).items()}
 
 
 def applied(bed: Bed, folder: str, changes: list[Change]) -> Callable[[], None]:
@@ -239,63 +180,3 @@ def test_a_strangers_value_is_drift_and_release_puts_the_baseline_back(
     executor.release()
     assert everything(bed, tree) == before
     ledger.close()
-
-
-@pytest.fixture
-def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = str(tmp_path_factory.mktemp("disk"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", folder], check=True)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
-def fill(folder: str) -> None:
-    with open(f"{folder}/filler", "ab", buffering=0) as filler:
-        try:
-            while True:
-                filler.write(b"x" * 4096)
-        except OSError:
-            return
-
-
-def test_a_full_disk(bed: Bed, tree: list[CgroupRef], small_disk: str) -> None:
-    before, folder = everything(bed, tree), f"{small_disk}/ledger"
-    ledger = opened(folder)
-    executor = executor_of(bed.mounts, ledger)
-    tier, pod1 = tree[0], tree[1]
-    writer = writer_of(bed.mounts)
-    known = change_of(writer, tier, WEIGHT, 11)
-    assert executor.apply([known])[0].result is Result.APPLIED
-    fill(small_disk)
-    _until_no_note_fits(executor, ledger, tier)
-    for knob, value in ((WEIGHT, 5), (IDLE, True), (CPUS, CpuSet.of([0]))):
-        (refused,) = executor.apply([change_of(writer, pod1, knob, value)])
-        assert refused.result is Result.REFUSED, "a new knob stays untouched"
-        assert "No space left" in refused.detail
-    assert knob_files(bed, pod1.path).items() <= before.items()
-    assert executor.apply([change_of(writer, tier, WEIGHT, 13)])[0].result is Result.APPLIED
-    ledger.close()
-    _assert_released(bed, folder)
-    assert everything(bed, tree) == before
-
-
-def _until_no_note_fits(executor: Executor, ledger: Ledger, ref: CgroupRef) -> None:
-    """The ledger's last page still has room when the disk is full."""
-    entry = ledger.entries[0]
-    for _ in range(100):
-        if isinstance(ledger.note(entry), Gap):
-            return
-    raise AssertionError("the disk is not full")
-
-
-def _assert_released(bed: Bed, folder: str) -> None:
-    """By another run, on the disk that is still full, and for good."""
-    ledger = opened(folder)
-    assert len(ledger.entries) == 1
-    assert {o.result for o in executor_of(bed.mounts, ledger).release()} <= DONE
-    ledger.close()
-    again = opened(folder)
-    assert again.entries == ()
-    again.close()

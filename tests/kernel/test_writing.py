@@ -29,7 +29,6 @@ from tests.kernel.hand import (
     PAGE,
     change_of,
     default_weight,
-    knob_files,
     lightest,
     quota,
     ref_of,
@@ -267,35 +266,3 @@ def test_a_refused_second_file_puts_the_first_one_back(
     outcome = writer.write(Change(pod, QUOTA, quota(50_000), quota(20_000, 2_000_000)))
     assert outcome.result is Result.REFUSED  # a period is 1 s at most
     assert writer.read(pod, QUOTA) == quota(50_000)
-
-
-VALUES = (
-    (QUOTA, quota(20_000)),
-    (BURST, 1_000),
-    (WEIGHT, 50),
-    (IDLE, True),
-    (CPUS, CpuSet.of([0])),
-    (MEMORY_MAX, 2**30),
-)
-
-
-@pytest.mark.parametrize(("knob", "value"), VALUES, ids=lambda v: getattr(v, "name", ""))
-def test_a_group_that_is_gone_is_vanished(
-    bed: Bed, writer: CgroupWriter, pod: CgroupRef, knob: Knob, value: KnobValue
-) -> None:
-    change = change_of(writer, pod, knob, value)
-    bed.remove(pod.path)
-    assert writer.write(change).result is Result.VANISHED
-
-
-@pytest.mark.parametrize(("knob", "value"), VALUES, ids=lambda v: getattr(v, "name", ""))
-def test_a_group_made_again_is_another_and_is_not_touched(
-    bed: Bed, writer: CgroupWriter, pod: CgroupRef, knob: Knob, value: KnobValue
-) -> None:
-    change = change_of(writer, pod, knob, value)
-    bed.remove(pod.path)
-    bed.make(pod.path)
-    fresh = knob_files(bed, pod.path)
-    assert writer.write(change).result is Result.VANISHED
-    assert not writer.lives(pod)
-    assert knob_files(bed, pod.path) == fresh

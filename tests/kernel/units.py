@@ -15,17 +15,32 @@ from slackwater.execution.systemd_wire import (
     SystemdWire,
     Variant,
 )
-from slackwater.model.cgroup import CgroupRef, Level
-from tests.kernel.bed import ROOT, get, put
-from tests.kernel.hand import until
+from slackwater.execution.unit_writer import UnitWriter
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
+from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.plan import Change
+from tests.kernel.bed import ROOT, get, mounts_of, put
+from tests.kernel.hand import clock, until, writer_of
 
 _numbers = itertools.count(1)
 #: Under emulation a daemon-reload keeps systemd busy for seconds.
 PATIENCE = 30.0
+MOUNTS = mounts_of(CgroupVersion.V2)
 
 
 def wire() -> SystemdWire:
     return SystemdWire.connect(PRIVATE_SOCKET, PATIENCE)
+
+
+def unit_writer() -> UnitWriter:
+    found = UnitWriter.open(writer_of(MOUNTS), clock, timeout=PATIENCE)
+    assert isinstance(found, UnitWriter), found
+    return found
+
+
+def to(ref: CgroupRef, knob: Knob, new: KnobValue) -> Change:
+    """A change whose direction does not matter."""
+    return Change(ref, knob, new, new)
 
 
 def systemctl(*words: str) -> None:
