@@ -68,7 +68,7 @@ def doctor(
     roots = Roots(*(path.rstrip("/") for path in (cgroup_root, proc_root, sys_root, host_root)))
     check = check_up_with_probe if probe else check_up
     try:
-        report = check(roots, os.environ, kubepods.strip("/"))
+        report = check(roots, os.environ, kubepods)
     except EnvironmentValueError as error:
         raise WrongSettings(str(error)) from None
     if output in (Output.JSON, Output.YAML):

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import click
+import msgspec
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -11,20 +13,28 @@ from slackwater.doctor.knob_rows import NOWHERE
 from slackwater.doctor.report import CgroupSection, KnobRow, MachineSection, Report, WeightSection
 
 _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
-_NARROWEST = 110
+#: A table in fewer columns is one letter wide; the terminal may wrap instead.
+_NARROWEST = 80
+#: For files and pipes.
+_UNBROKEN = 110
 
 
 def print_report(report: Report, colour: bool, wide: bool) -> None:
     """A screen of text; `wide` adds every finding and every level."""
-    console = Console(no_color=not colour, highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _NARROWEST)
+    terminal = Console()
+    narrowest = _NARROWEST if terminal.is_terminal else _UNBROKEN
+    console = Console(
+        highlight=False,
+        width=max(terminal.width, narrowest),
+        color_system="auto" if colour else None,
+        force_terminal=None if colour else False,
+    )
     with console.capture() as capture:
         for block in _blocks(report, wide):
             console.print(block)
     # rich fills every line up to the width of its table.
     for line in capture.get().splitlines():
-        print(line.rstrip())
+        click.echo(line.rstrip())
 
 
 def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:
@@ -33,11 +43,9 @@ def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:
         yield from _section("Findings", _findings(report.cgroup))
     if all(row.level == NOWHERE for row in report.knobs):
         yield Text("\nKnobs", style="bold")
-        yield Text(
-            "  not looked at: there is no kubelet tree; --probe tries them on a scratch cgroup"
-        )
+        yield Text(f"  not looked at: {_why_not(report)}")
     else:
-        rows = report.knobs if wide else _one_row_each(report.knobs)
+        rows = report.knobs if wide else _merged(report.knobs)
         yield from _section("Knobs", _knobs(rows))
     yield from _section("Features", _features(report))
     yield from _problems(report)
@@ -65,7 +73,7 @@ def _machine_lines(machine: MachineSection) -> dict[str, str]:
         f"hyper-threads {_on_off(machine.smt)}",
         f"turbo {_on_off(machine.turbo)}",
         _count(machine.numa_nodes, "NUMA node"),
-        "PSI on" if machine.psi else "no PSI",
+        {True: "PSI on", False: "no PSI", None: "PSI unknown"}[machine.psi],
     ]
     return {"Machine": ", ".join(parts)}
 
@@ -88,7 +96,7 @@ def _decided(cgroup: CgroupSection, value: str | None, source: str) -> str:
 
 def _weights(weights: WeightSection) -> str:
     if weights.pods is None:
-        return f"formula unknown: {weights.source}"
+        return f"no formula: {weights.source}"
     return f"pods {weights.pods}, containers {weights.containers or 'unknown'}, by {weights.source}"
 
 
@@ -119,14 +127,18 @@ def _knobs(rows: Iterable[KnobRow]) -> Table:
     return table
 
 
-def _one_row_each(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
-    """The best knowledge of each knob: tried beats seen, an upper level beats a lower one."""
-    best: dict[str, KnobRow] = {}
+def _why_not(report: Report) -> str:
+    if not report.knobs:
+        return "there are no cgroups"
+    return "there is no kubelet tree; --probe tries them on a scratch cgroup"
+
+
+def _merged(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
+    """Levels that say the same of a knob become one row."""
+    levels: dict[KnobRow, list[str]] = {}
     for row in rows:
-        known = best.get(row.knob)
-        if known is None or (known.works is None and row.works is not None):
-            best[row.knob] = row
-    return list(best.values())
+        levels.setdefault(msgspec.structs.replace(row, level=""), []).append(row.level)
+    return [msgspec.structs.replace(row, level=" ".join(names)) for row, names in levels.items()]
 
 
 def _features(report: Report) -> Table:

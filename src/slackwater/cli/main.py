@@ -1,6 +1,9 @@
 """The console script: one click group, each command's machinery imported when it is used."""
 
+import errno
+import io
 import os
+import signal
 import sys
 
 import click
@@ -11,6 +14,7 @@ from slackwater.cli.doctor import doctor
 SHELLS = ("bash", "zsh", "fish")
 
 
+@click.version_option(__version__, "-V", "--version", message="%(version)s")
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def slackwater() -> None:
     """CPU quality of service for Kubernetes: batch work in the slack of latency-sensitive
@@ -51,9 +55,25 @@ slackwater.add_command(doctor)
 
 def main() -> None:
     """Exit codes: 0 done, 1 it did not work or a problem was found, 2 wrong usage or settings."""
+    if sys.stdout is None:
+        click.echo("slackwater: the result cannot be written: standard output is closed", err=True)
+        sys.exit(1)
+    # What a terminal cannot spell is escaped, not a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    # So that `finally` runs: a probe removes its scratch cgroup.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         slackwater(prog_name="slackwater")
-    except BrokenPipeError:
-        # The reader (head, less) has gone. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        # Only writing results is left to fail here: the reader has gone, the disk is full.
+        _give_up_stdout()
+        if error.errno != errno.EPIPE:
+            click.echo(f"slackwater: the result cannot be written: {error.strerror}", err=True)
         sys.exit(1)
+
+
+def _give_up_stdout() -> None:
+    """Python would complain again when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -50,8 +50,7 @@ def print_data(value: Any, output: Output) -> None:  # noqa: ANN401 - any msgspe
         text = yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True)
     else:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    click.echo(text, nl=False)
 
 
 def wants_colour(no_color: bool) -> bool:

@@ -3,6 +3,9 @@
 import os
 import time
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from slackwater.doctor.examination import Examination, examine
 from slackwater.doctor.features import judge
@@ -43,9 +46,11 @@ def check_up_with_probe(roots: Roots, environ: Mapping[str, str], kubepods: str)
     first_cpu = next(iter(cpus), 0) if not isinstance(cpus, Gap) else 0
     tried = try_knobs(found.mounts, _writer(found.mounts), first_cpu)
     if isinstance(tried, Gap):
-        action = "Run as root on a machine whose cgroups may be written."
-        seen = _seen(found) or _unseen(found)
-        return _report(found, seen, (Problem(f"Nothing tried: {tried.reason}.", action),))
+        problem = Problem(
+            f"Nothing was tried: {tried.reason}.",
+            "Run as root where the host's cgroups are mounted read-write.",
+        )
+        return _report(found, _seen(found) or _unseen(found), (problem,))
     return _report(found, tried + _seen(found), ())
 
 
@@ -69,36 +74,39 @@ def _unseen(found: Examination) -> tuple[KnobRow, ...]:
 
 
 def _report(found: Examination, knobs: tuple[KnobRow, ...], more: tuple[Problem, ...]) -> Report:
-    machine = _machine(found.machine)
-    works = _by_knob(knobs) | {"psi": machine.psi}
-    return Report(
+    machine = _machine(found.machine, found.roots)
+    report = Report(
         cgroup=_cgroup(found),
         knobs=knobs,
-        features=judge(works),
+        features=judge(knobs, machine.psi),
         machine=machine,
         problems=find_problems(found, knobs) + more,
     )
+    return msgspec.convert(_printable(msgspec.to_builtins(report)), Report)
 
 
-def _by_knob(knobs: tuple[KnobRow, ...]) -> dict[str, bool | None]:
-    """Tried and working beats all; a knob that is there on one level may work there."""
-    best: dict[str, bool | None] = {}
-    for row in knobs:
-        known = best.get(row.knob, False)
-        best[row.knob] = row.works if known is False else known
-    return best
+def _printable(value: Any) -> Any:  # noqa: ANN401 - what to_builtins gives
+    """File names and files may hold anything; terminals and JSON may not."""
+    match value:
+        case str():
+            return "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+        case dict():
+            return {key: _printable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_printable(item) for item in value]
+        case _:
+            return value
 
 
 def _cgroup(found: Examination) -> CgroupSection:
     version, kubepods = found.version, found.kubepods
-    sources = () if isinstance(version, Gap) else version.findings
     return CgroupSection(
         version=None if isinstance(version, Gap) else version.label,
         version_source=version.reason if isinstance(version, Gap) else version.source,
         driver=found.driver.driver.value,
         driver_source=found.driver.source,
         findings=tuple(
-            Finding(f.source, f.found, f.note) for f in (*sources, *found.driver.findings)
+            Finding(f.source, f.found, f.note) for f in (*version.findings, *found.driver.findings)
         ),
         root=found.roots.cgroup,
         kubepods=None if isinstance(kubepods, Gap) else kubepods.path,
@@ -122,7 +130,7 @@ def _why(found: Examination) -> str:
             return "the weights of kubepods and of its pods and containers"
 
 
-def _machine(machine: Machine) -> MachineSection:
+def _machine(machine: Machine, roots: Roots) -> MachineSection:
     topology, nodes = machine.topology, machine.nodes
     return MachineSection(
         cpus=None if isinstance(machine.cpus, Gap) else len(machine.cpus),
@@ -133,5 +141,5 @@ def _machine(machine: Machine) -> MachineSection:
         smt=None if isinstance(machine.smt, Gap) else machine.smt,
         turbo=None if isinstance(machine.turbo, Gap) else machine.turbo,
         numa_nodes=None if isinstance(nodes, Gap) else len(nodes),
-        psi=not isinstance(machine.psi, Gap),
+        psi=not isinstance(machine.psi, Gap) if os.path.isdir(roots.proc) else None,
     )

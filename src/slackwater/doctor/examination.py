@@ -12,6 +12,7 @@ from slackwater.observation.cgroup_tree import CgroupTree, Unread
 from slackwater.observation.detection import (
     DriverVerdict,
     Kubepods,
+    Undetected,
     VersionVerdict,
     detect_driver,
     detect_version,
@@ -21,6 +22,7 @@ from slackwater.observation.detection import (
 )
 from slackwater.observation.host import read_machine
 from slackwater.observation.kubelet_sources import KubeletProcess, find_kubelet
+from slackwater.observation.kubepods import trees_below
 from slackwater.observation.roots import Roots
 from slackwater.observation.weight_formula import FormulasInForce, formulas_in_force
 
@@ -28,16 +30,18 @@ _NO_TREE = Gap("there is no kubelet tree to read")
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """`samples` holds one cgroup of each level that the tree has."""
+    """`trees` are all that look like a kubelet's; `samples` holds one cgroup of each level of
+    the one that was taken."""
 
     roots: Roots
     asked_kubepods: str
     machine: Machine
-    version: VersionVerdict | Gap
+    version: VersionVerdict | Undetected
     mounts: CgroupMounts | Gap
     driver: DriverVerdict
     kubelet: KubeletProcess | Gap
     kubepods: Kubepods | Gap
+    trees: tuple[str, ...]
     samples: dict[Level, CgroupRef]
     unread: tuple[Unread, ...]
     weights: FormulasInForce
@@ -69,6 +73,7 @@ def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examinat
         driver=driver,
         kubelet=find_kubelet(roots),
         kubepods=found,
+        trees=_trees(mounts),
         samples=tree.samples,
         unread=tree.unread,
         weights=tree.weights,
@@ -82,6 +87,11 @@ def _find_tree(
         return mounts
     hint = KubepodsLayout(driver.driver, kubelet_cgroup_root(roots))
     return find_kubepods(mounts, hint, asked)
+
+
+def _trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:
+    top = mounts if isinstance(mounts, Gap) else mounts.identity()
+    return () if isinstance(top, Gap) else tuple(trees_below(top.directory))
 
 
 def _look_into(mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Machine) -> _Tree:

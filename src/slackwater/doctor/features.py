@@ -1,22 +1,34 @@
 """Which features this machine can carry: each feature's needs as data, judged by the knobs."""
 
-from collections.abc import Mapping
-
 import msgspec
 
-from slackwater.doctor.report import FeatureRow
+from slackwater.doctor.report import FeatureRow, KnobRow
+from slackwater.model.cgroup import Level
+from slackwater.model.knob import KNOBS
+
+PSI = "psi"
+SCRATCH = "scratch"
+_VENDOR = frozenset(knob.name for knob in KNOBS if knob.vendor)
+#: From the bottom of the tree upwards.
+_UPWARD = tuple(reversed(Level))
 
 
 class Feature(msgspec.Struct, frozen=True):
-    """A feature works if, of every alternative set in order, one has all its knobs."""
+    """It works if all knobs of one alternative do, at its level of the kubelet's tree."""
 
     name: str
     alternatives: tuple[tuple[str, ...], ...]
     does: str
+    level: Level = Level.CONTAINER
 
 
 FEATURES: tuple[Feature, ...] = (
-    Feature("best_effort_share", (("quota",),), "bounds the best-effort tier by what is left"),
+    Feature(
+        "best_effort_share",
+        (("quota",),),
+        "bounds the best-effort tier by what is left",
+        Level.TIER,
+    ),
     Feature(
         "batch_resources",
         (("weight", "quota", "memory-max"),),
@@ -37,29 +49,54 @@ FEATURES: tuple[Feature, ...] = (
     Feature("normalization", (("quota",),), "gives a CPU unit the same worth on every node"),
     Feature("core_pinning", (("cpus",),), "binds containers to CPUs, shared or exclusive"),
     Feature("watermark_relief", (("quota",),), "caps, cordons and evicts above a watermark"),
-    Feature("interference", (("psi",),), "wakes at once when a protected pod has to wait"),
+    Feature("interference", ((PSI,),), "wakes at once when a protected pod has to wait"),
 )
 
 
-def judge(works: Mapping[str, bool | None]) -> tuple[FeatureRow, ...]:
-    """`works` by knob name, and by "psi": True, False, or None where it was not tried."""
-    return tuple(_judge(feature, works) for feature in FEATURES)
+class _State(msgspec.Struct, frozen=True):
+    works: bool | None
+    why: str = "run with --probe"
 
 
-def _judge(feature: Feature, works: Mapping[str, bool | None]) -> FeatureRow:
+def judge(rows: tuple[KnobRow, ...], psi: bool | None) -> tuple[FeatureRow, ...]:
+    return tuple(_judge(feature, rows, psi) for feature in FEATURES)
+
+
+def _judge(feature: Feature, rows: tuple[KnobRow, ...], psi: bool | None) -> FeatureRow:
+    def state(knob: str) -> _State:
+        return _State(psi, "PSI is unknown") if knob == PSI else _state(rows, knob, feature.level)
+
     untried: tuple[str, ...] = ()
     for knobs in feature.alternatives:
-        states = [works.get(knob, False) for knob in knobs]
-        if all(states):
+        works = [state(knob).works for knob in knobs]
+        if all(works):
             return FeatureRow(feature.name, True, f"{_and(knobs)} {_verb(knobs)}: {feature.does}")
-        if not untried and False not in states:
+        if False not in works and (not untried or set(untried) <= _VENDOR):
             untried = knobs
     if untried:
-        return FeatureRow(
-            feature.name, None, f"{_and(untried)} {_was(untried)} not tried: run with --probe"
-        )
-    lacking = [k for k in feature.alternatives[-1] if works.get(k, False) is False]
+        why = next(state(knob).why for knob in untried if state(knob).works is None)
+        text = f"{_and(untried)} {_was(untried)} not tried: {why}"
+        return FeatureRow(feature.name, None, text)
+    lacking = [knob for knob in feature.alternatives[-1] if state(knob).works is False]
     return FeatureRow(feature.name, False, f"{_and(lacking)} {_does(lacking)} not work here")
+
+
+def _state(rows: tuple[KnobRow, ...], knob: str, level: Level) -> _State:
+    """What the kubelet's tree lacks does not work, whatever a scratch group can do; what it has
+    works if the scratch group says so."""
+    mine = {row.level: row for row in rows if row.knob == knob}
+    upward = _UPWARD[_UPWARD.index(level) :]
+    tree = next((mine[above.value] for above in upward if above.value in mine), None)
+    tried = mine.get(SCRATCH)
+    if tree is not None and tree.works is False:
+        return _State(False, tree.note)
+    if tried is not None:
+        unsure = tree is not None and tried.works is False
+        return _State(None if unsure else tried.works, tried.note)
+    return _State(None) if mine and not all(r.works is False for r in mine.values()) else _ABSENT
+
+
+_ABSENT = _State(False)
 
 
 def _and(names: tuple[str, ...] | list[str]) -> str:

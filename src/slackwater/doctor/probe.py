@@ -1,12 +1,11 @@
 """Tries every knob on a scratch cgroup: written, read back, removed. Touches nothing else."""
 
-import os
-
+from slackwater.doctor.features import SCRATCH as LEVEL
 from slackwater.doctor.knob_rows import absence, face
 from slackwater.doctor.report import KnobRow
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.execution.scratch import Scratch
-from slackwater.model.cgroup import CgroupMounts, CgroupRef
+from slackwater.execution.scratch import scratch_group
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import (
@@ -28,8 +27,8 @@ from slackwater.model.knob import (
 from slackwater.model.knob_text import settled
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import Bandwidth, Micros
+from slackwater.observation.mounts import FOR_CHILDREN, listed_controllers
 
-LEVEL = "scratch"
 _MEMORY = 64 * 2**20
 
 
@@ -55,11 +54,19 @@ def try_knobs(
     mounts: CgroupMounts, writer: CgroupWriter, first_cpu: int
 ) -> tuple[KnobRow, ...] | Gap:
     """One row for each knob, or a Gap where no scratch cgroup can be made."""
-    with Scratch(mounts, f"slackwater-doctor-{os.getpid()}") as ref:
+    with scratch_group(mounts) as ref:
         if isinstance(ref, Gap):
             return ref
         rows = {knob: _tried(mounts, writer, ref, knob, value) for knob, value in trials(first_cpu)}
         return tuple(rows[knob] for knob in KNOBS)
+
+
+def _reaches_children(mounts: CgroupMounts, knob: Knob) -> bool:
+    """On v2 a group has only the controllers that its parent enables; on v1 all of them."""
+    mount = mounts.mount(knob.controller)
+    if isinstance(mount, Gap) or mount.version is CgroupVersion.V1:
+        return True
+    return knob.controller in listed_controllers(mount.directory, FOR_CHILDREN)
 
 
 def _tried(
@@ -69,6 +76,9 @@ def _tried(
     if isinstance(file, Gap):
         return KnobRow(knob.name, LEVEL, None, False, file.reason)
     before = writer.read(ref, knob)
+    if isinstance(before, Gap) and not _reaches_children(mounts, knob):
+        note = f"{knob.controller.value} is not enabled in the root's {FOR_CHILDREN}"
+        return KnobRow(knob.name, LEVEL, file.name, None, note)
     if isinstance(before, Gap):
         return KnobRow(knob.name, LEVEL, file.name, False, absence(knob, before))
     outcome = writer.write(Change(ref, knob, before, value))

@@ -7,6 +7,7 @@ from slackwater.doctor.examination import Examination
 from slackwater.doctor.report import KnobRow, Problem
 from slackwater.model.cgroup import Driver, Level
 from slackwater.model.gap import Gap
+from slackwater.observation.version_detection import MAGIC_SOURCE
 
 Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[Problem]]
 ROOT_USER = 0
@@ -58,18 +59,66 @@ def _driver_conflict(examination: Examination, _: tuple[KnobRow, ...]) -> Iterat
         )
 
 
-def _not_allowed(_: Examination, knobs: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _two_trees(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    kubepods = examination.kubepods
+    if isinstance(kubepods, Gap) or examination.asked_kubepods or len(examination.trees) < 2:
+        return
+    yield Problem(
+        f"Several trees look like a kubelet's ({', '.join(examination.trees[:5])}); "
+        f"{kubepods.path} is taken.",
+        "Name the right one with --kubepods, or remove what an earlier kubelet left.",
+    )
+
+
+def _other_layout(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    kubepods, verdict = examination.kubepods, examination.driver
+    if isinstance(kubepods, Gap) or verdict.conflict or kubepods.driver is verdict.driver:
+        return
+    yield Problem(
+        f"The driver is {verdict.driver.value} by {verdict.source}, but {kubepods.path} is laid "
+        f"out as by {kubepods.driver.value}.",
+        "Name another tree with --kubepods, or correct CGROUP_DRIVER.",
+    )
+
+
+def _wrong_override(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    version = examination.version
+    if isinstance(version, Gap) or not version.is_override():
+        return
+    looked = [f for f in version.findings if f.source == MAGIC_SOURCE and f.found]
+    for finding in looked:
+        if finding.found != version.label:
+            yield Problem(
+                f"{version.source} says {version.label}, but {finding.note}.",
+                f"Unset {version.source}: it is for tests.",
+            )
+
+
+def _not_allowed(_: Examination, __: tuple[KnobRow, ...]) -> Iterator[Problem]:
     user = os.geteuid()
     if user != ROOT_USER:
         yield Problem(
             f"Running as user {user}: cgroup files belong to root and cannot be written.",
             "Run as root (sudo), or give the container CAP_DAC_OVERRIDE and a writable mount.",
         )
-    elif any("Read-only file system" in row.note for row in knobs):
+
+
+def _read_only(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+    mounts = examination.mounts
+    there = () if isinstance(mounts, Gap) else mounts.by_controller.values()
+    sealed = sorted({mount.directory for mount in there if _is_read_only(mount.directory)})
+    if sealed:
         yield Problem(
-            "The cgroup file system is mounted read-only.",
+            f"The cgroup file system is mounted read-only at {', '.join(sealed)}.",
             "Mount it read-write, for example as a hostPath volume.",
         )
+
+
+def _is_read_only(directory: str) -> bool:
+    try:
+        return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:  # gone, or not ours to ask: other rules speak of that
+        return False
 
 
 def _systemd_out_of_reach(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
@@ -110,7 +159,11 @@ _RULES: tuple[Rule, ...] = (
     _no_cgroups,
     _wrong_tree,
     _driver_conflict,
+    _two_trees,
+    _other_layout,
+    _wrong_override,
     _not_allowed,
+    _read_only,
     _systemd_out_of_reach,
     _controllers_off,
     _unreadable,

@@ -67,7 +67,7 @@ class MachineSection(msgspec.Struct, frozen=True, rename="camel"):
     smt: bool | None
     turbo: bool | None
     numa_nodes: int | None
-    psi: bool
+    psi: bool | None
 
 
 class Problem(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,51 +1,52 @@
 """A scratch cgroup of our own: made in every hierarchy, removed afterwards.
 
-Owns the directories that it made and nothing else. It never switches a controller on for the
-root: a controller that children do not get is exactly what doctor has to tell.
+Owns the directories that it made, and those of runs that were killed. It never switches a
+controller on for the root: a controller that children do not get is what doctor has to tell.
 """
 
-import contextlib
 import os
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Controller, Level
 from slackwater.model.gap import Gap
 
+_PREFIX = "slackwater-scratch-"
 
-class Scratch:
-    """`with Scratch(mounts, name) as ref:` is a CgroupRef, or a Gap that says why there is none."""
 
-    def __init__(self, mounts: CgroupMounts, name: str) -> None:
-        self._mounts = mounts
-        self._name = name
-        self._made: list[str] = []
+@contextmanager
+def scratch_group(mounts: CgroupMounts) -> Iterator[CgroupRef | Gap]:
+    """A CgroupRef, or a Gap that says why there is none."""
+    name = f"{_PREFIX}{os.getpid()}"
+    tops = {mount.directory for mount in mounts.by_controller.values()}
+    _remove_leftovers(tops)
+    try:
+        yield _make(mounts, sorted(tops), name)
+    finally:
+        # By name, not by a list of what was made: a signal may come between the two.
+        for top in tops:
+            with suppress(OSError):
+                os.rmdir(f"{top}/{name}")
 
-    def __enter__(self) -> CgroupRef | Gap:
-        directories = {
-            mount.directory: f"{mount.directory}/{self._name}"
-            for mount in self._mounts.by_controller.values()
-        }
-        identity = self._mounts.directory(Controller.CPU, self._name)
-        if isinstance(identity, Gap):
-            return identity
-        try:
-            for directory in directories.values():
-                os.mkdir(directory, 0o700)
-                self._made.append(directory)
-            return CgroupRef(self._name, os.stat(identity).st_ino, Level.NODE)
-        except OSError as error:
-            self._remove()
-            return Gap(f"no cgroup can be made at {error.filename}: {error.strerror}")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._remove()
+def _make(mounts: CgroupMounts, tops: list[str], name: str) -> CgroupRef | Gap:
+    identity = mounts.directory(Controller.CPU, name)
+    if isinstance(identity, Gap):
+        return identity
+    try:
+        for top in tops:
+            os.mkdir(f"{top}/{name}", 0o700)
+        return CgroupRef(name, os.stat(identity).st_ino, Level.NODE)
+    except OSError as error:
+        return Gap(f"no cgroup can be made at {error.filename}: {error.strerror}")
 
-    def _remove(self) -> None:
-        while self._made:
-            with contextlib.suppress(FileNotFoundError):
-                os.rmdir(self._made.pop())
+
+def _remove_leftovers(tops: set[str]) -> None:
+    """Those of processes that are gone; rmdir takes only empty groups."""
+    for top in tops:
+        with suppress(OSError):
+            for name in os.listdir(top):
+                pid = name.removeprefix(_PREFIX)
+                if name.startswith(_PREFIX) and not os.path.exists(f"/proc/{pid}"):
+                    with suppress(OSError):
+                        os.rmdir(f"{top}/{name}")

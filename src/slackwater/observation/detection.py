@@ -11,6 +11,7 @@ from slackwater.observation.verdicts import (
     DriverVerdict,
     EnvironmentValueError,
     Finding,
+    Undetected,
     VersionVerdict,
 )
 from slackwater.observation.version_detection import detect_version
@@ -20,6 +21,7 @@ __all__ = [
     "EnvironmentValueError",
     "Finding",
     "Kubepods",
+    "Undetected",
     "VersionVerdict",
     "detect_driver",
     "detect_version",

@@ -81,8 +81,8 @@ def _guess(roots: Roots) -> Finding:
     """
     top = roots.cgroup
     named, init = os.path.isdir(f"{top}/systemd"), process_name(roots, 1)
-    said = init.reason if isinstance(init, Gap) else init
-    aside = f"; {top}/systemd does not count, as process 1 is {said!r}" if named else ""
+    who = "unknown" if isinstance(init, Gap) else repr(init)
+    aside = f"; {top}/systemd does not count, as process 1 is {who}" if named else ""
     if os.path.isdir(f"{top}/system.slice"):
         return Finding(GUESS_SOURCE, _SYSTEMD, f"{top}/system.slice exists")
     if named and init == "systemd":

@@ -23,6 +23,8 @@ from slackwater.observation.roots import Roots
 from slackwater.observation.verdicts import VersionVerdict
 
 _CONTROLLERS_FILE = "cgroup.controllers"
+#: Those of them that child groups get.
+FOR_CHILDREN = "cgroup.subtree_control"
 _CONTROLLERS = {controller.value: controller for controller in Controller}
 
 MountTable = tuple[MountPoint, ...] | Gap
@@ -71,7 +73,12 @@ def directories_below(roots: Roots, table: MountTable) -> list[str]:
         names = []
     direct = [f"{top}/{name}" for name in names if os.path.isdir(f"{top}/{name}")]
     points = () if isinstance(table, Gap) else table
-    mounted = {p.directory for p in points if is_below(p.directory, top) and p.directory != top}
+    mounted = {
+        point.directory
+        for point in points
+        if is_below(point.directory, top) and point.directory != top
+        if os.path.isdir(point.directory)  # the table also lists what another mount has hidden
+    }
     found = direct + sorted(mounted.difference(direct))
     # These names are shown to people and sent as JSON, which garbage would break.
     return [directory for directory in found if directory.isprintable()]
@@ -88,18 +95,22 @@ def hierarchies(directories: list[str], version_of: VersionOf) -> dict[CgroupVer
 
 
 def v1_mounts(directories: list[str]) -> dict[Controller, Mount]:
-    """By name: cpu, else a hierarchy that several share, such as cpu,cpuacct."""
+    """By name: cpu, else a hierarchy that several share, such as cpu,cpuacct.
+
+    Symbolic links are followed, so that controllers of one hierarchy have one directory.
+    """
     found: dict[Controller, Mount] = {}
     for directory in sorted(directories, key=lambda path: os.path.basename(path).count(",")):
         for name in os.path.basename(directory).split(","):
             if name in _CONTROLLERS:
-                found.setdefault(_CONTROLLERS[name], Mount(CgroupVersion.V1, directory))
+                mount = Mount(CgroupVersion.V1, os.path.realpath(directory))
+                found.setdefault(_CONTROLLERS[name], mount)
     return found
 
 
-def listed_controllers(directory: str) -> tuple[Controller, ...]:
-    """Those that a cgroup2 mount lists. cpuacct is part of cpu there."""
-    contents = read_start(f"{directory}/{_CONTROLLERS_FILE}")
+def listed_controllers(directory: str, file: str = _CONTROLLERS_FILE) -> tuple[Controller, ...]:
+    """Those that a cgroup2 directory lists. cpuacct is part of cpu there."""
+    contents = read_start(f"{directory}/{file}")
     names = set() if isinstance(contents, Gap) else set(contents.data.split())
     if b"cpu" in names:
         names.add(b"cpuacct")

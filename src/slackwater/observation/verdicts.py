@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from slackwater.model.cgroup import CgroupVersion, Driver
+from slackwater.model.gap import Gap
 
 VersionLabel = Literal["v1", "v2", "hybrid"]
 
@@ -27,6 +28,12 @@ class Finding(msgspec.Struct, frozen=True):
     source: str
     found: str | None
     note: str
+
+
+class Undetected(Gap, frozen=True):
+    """No version: what each source said instead."""
+
+    findings: tuple[Finding, ...] = ()
 
 
 class VersionVerdict(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ Owns the order of the sources: the environment's override, the file system's mag
 mount table. A directory that is no cgroup file system has no version: a Gap, never a default.
 """
 
+import os
 from collections.abc import Mapping
 
 import msgspec
@@ -27,6 +28,7 @@ from slackwater.observation.verdicts import (
     VERSION_VARIABLES,
     EnvironmentValueError,
     Finding,
+    Undetected,
     VersionLabel,
     VersionVerdict,
 )
@@ -51,7 +53,7 @@ _SPELLINGS = {
 
 def detect_version(
     roots: Roots, environ: Mapping[str, str], magic_of: MagicOf = filesystem_magic
-) -> VersionVerdict | Gap:
+) -> VersionVerdict | Undetected:
     """The first source that answers decides; what each of them said is in the findings.
 
     Raises EnvironmentValueError for an override that is no version.
@@ -66,7 +68,8 @@ def detect_version(
     for source, answer in said.items():
         if isinstance(answer, _Judgement):
             return VersionVerdict(answer.label, answer.version, source, findings)
-    return next(Gap(finding.note) for finding in findings if finding.source == MAGIC_SOURCE)
+    magic = next(finding for finding in findings if finding.source == MAGIC_SOURCE)
+    return Undetected(magic.note, findings)
 
 
 def _override(variable: str, environ: Mapping[str, str]) -> _Judgement | Gap:
@@ -86,6 +89,9 @@ def _finding(source: str, answer: _Judgement | Gap) -> Finding:
 
 def _judge(roots: Roots, table: MountTable, version_of: VersionOf) -> _Judgement | Gap:
     top = roots.cgroup
+    if not os.path.isdir(top):
+        # The mount table also lists what another mount has hidden.
+        return Gap(f"there is no directory {top}")
     match version_of(top):
         case Gap() as gap:
             return gap

@@ -1,5 +1,6 @@
 """The console script's small commands."""
 
+import os
 import subprocess
 import sys
 
@@ -48,3 +49,26 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     )  # fmt: skip
     assert done.stdout == "{"
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["doctor", "doctor -o json", "version", "completion bash"])
+@pytest.mark.parametrize("where", [">&-", "> /dev/full"])
+def test_a_result_that_cannot_be_written_is_one_sentence(command: str, where: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m slackwater {command} {where}"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("slackwater: the result cannot be written: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_terminal_in_ascii() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "slackwater", "doctor", "--cgroup-root", "/nowhere"],
+        capture_output=True, timeout=60, check=False,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert b" Mount the host's" in done.stdout

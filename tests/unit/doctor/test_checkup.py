@@ -1,8 +1,10 @@
 """Doctor on hosts that we do not have: what it finds, what it calls a problem."""
 
 import os
+import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from slackwater.doctor.checkup import check_up, check_up_with_probe
@@ -196,17 +198,70 @@ def test_a_bad_override_is_an_error_of_the_caller(roots: Roots) -> None:
 
 
 def test_a_probe_that_cannot_make_its_scratch_group(roots: Roots) -> None:
-    """A folder lets one be made; a file in the way of its name does not."""
+    """A file in the way of its name."""
     cgroupfs_tree(roots)
-    Path(roots.cgroup).chmod(0o755)
-    put(Path(roots.cgroup) / f"slackwater-doctor-{os.getpid()}", "in the way")
+    put(Path(roots.cgroup) / f"slackwater-scratch-{os.getpid()}", "in the way")
     [problem] = check_up_with_probe(roots, V2, "").problems
-    assert problem.what.startswith("Nothing tried: no cgroup can be made at ")
+    assert problem.what.startswith("Nothing was tried: no cgroup can be made at ")
+
+
+def test_scratch_groups_of_killed_runs_are_removed(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    dead, alive = (Path(roots.cgroup) / f"slackwater-scratch-{pid}" for pid in ("4194305", "1"))
+    dead.mkdir()
+    alive.mkdir()
+    check_up_with_probe(roots, V2, "")
+    assert (dead.exists(), alive.exists()) == (False, True)
+
+
+def test_two_trees(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    group(roots, "old/kubepods")
+    [problem] = check_up(roots, V2, "").problems
+    assert "(kubepods, old/kubepods); kubepods is taken" in problem.what
+    assert what(check_up(roots, V2, "kubepods")) == []
+
+
+def test_a_tree_of_the_other_driver(roots: Roots) -> None:
+    group(roots, "mine/pods")
+    [problem] = check_up(roots, V2 | {"CGROUP_DRIVER": "systemd"}, "mine/pods").problems
+    assert problem.what.startswith("The driver is systemd by CGROUP_DRIVER, but mine/pods is laid")
+
+
+def test_an_absolute_kubepods(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    report = check_up(roots, V2, f"{roots.cgroup}/kubepods/")
+    assert (report.cgroup.kubepods, what(report)) == ("kubepods", [])
+    [problem] = check_up(roots, V2, "/").problems
+    assert "'/' is not a path inside" in problem.what
+
+
+def test_what_cannot_be_printed_is_spelled_out(roots: Roots) -> None:
+    odd = msgspec.structs.replace(roots, cgroup=f"{roots.cgroup}/\x1b[31m\udcff")
+    report = check_up(odd, {}, "")
+    assert report.cgroup.root.endswith("/\\x1b[31m\\udcff")
+    assert msgspec.json.encode(report)
+
+
+def test_no_proc_is_no_knowledge_of_psi(roots: Roots) -> None:
+    shutil.rmtree(roots.proc)
+    assert check_up(roots, V2, "").machine.psi is None
+
+
+def test_a_read_only_file_system(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sealed:
+        f_flag = os.ST_RDONLY
+
+    monkeypatch.setattr("os.statvfs", lambda _: Sealed)
+    [problem] = check_up(roots, V2, "").problems
+    assert problem.what == f"The cgroup file system is mounted read-only at {roots.cgroup}."
 
 
 def test_a_probe_on_plain_directories_finds_no_files_and_leaves_nothing(roots: Roots) -> None:
     cgroupfs_tree(roots)
     before = sorted(Path(roots.cgroup).iterdir())
     report = check_up_with_probe(roots, V2, "")
-    assert knob(report, "quota", "scratch").works is False
+    assert knob(report, "quota", "scratch").works is None
+    assert feature(report, "best_effort_share").possible is None
+    assert "cgroup.subtree_control" in feature(report, "best_effort_share").because
     assert sorted(Path(roots.cgroup).iterdir()) == before

@@ -3,13 +3,23 @@
 import pytest
 
 from slackwater.doctor.features import FEATURES, judge
+from slackwater.doctor.report import KnobRow
 from slackwater.model.knob import KNOBS
 
 
-def row(name: str, **works: bool | None) -> tuple[bool | None, str]:
-    named = {knob.replace("_", "-"): state for knob, state in works.items()}
-    found = next(row for row in judge(named) if row.feature == name)
+def judged(name: str, *rows: tuple[str, str, bool | None]) -> tuple[bool | None, str]:
+    """Rows of knob, level and whether it works; the level is also the note."""
+    knobs = tuple(KnobRow(knob, level, "file", works, level) for knob, level, works in rows)
+    found = next(row for row in judge(knobs, psi=None) if row.feature == name)
     return found.possible, found.because
+
+
+def row(name: str, **works: bool | None) -> tuple[bool | None, str]:
+    """As seen in containers where it was not tried or is missing, as tried where it works."""
+    levels = {True: "scratch", False: "container", None: "container"}
+    return judged(
+        name, *((knob.replace("_", "-"), levels[state], state) for knob, state in works.items())
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,3 +58,36 @@ def test_every_need_is_a_knob_or_psi() -> None:
     known = {knob.name for knob in KNOBS} | {"psi"}
     needs = {knob for f in FEATURES for alternative in f.alternatives for knob in alternative}
     assert needs <= known
+
+
+@pytest.mark.parametrize(
+    ("tier", "container", "scratch", "possible"),
+    [
+        (None, None, True, True),
+        (None, False, True, False),  # the kubelet's tree lacks it, whatever a scratch group can
+        (False, None, True, True),  # what a tier lacks does not matter to a container's knob
+        (None, None, False, None),  # there, but a group at the top cannot have it
+        (None, None, None, None),
+        (False, False, None, False),
+    ],
+)
+def test_the_tree_has_the_last_word(
+    tier: bool | None, container: bool | None, scratch: bool | None, possible: bool | None
+) -> None:
+    rows = (("cpus", "tier", tier), ("cpus", "container", container), ("cpus", "scratch", scratch))
+    assert judged("core_pinning", *rows)[0] is possible
+
+
+def test_a_tree_without_pods_is_judged_by_its_tiers() -> None:
+    assert judged("core_pinning", ("cpus", "tier", False), ("cpus", "scratch", True))[0] is False
+
+
+def test_the_best_effort_tier_is_judged_by_tiers() -> None:
+    rows = (("quota", "tier", None), ("quota", "container", False), ("quota", "scratch", True))
+    assert judged("best_effort_share", *rows)[0] is True
+
+
+def test_psi() -> None:
+    states = {state: judge((), psi=state)[-1] for state in (True, False, None)}
+    assert [states[s].possible for s in (True, False, None)] == [True, False, None]
+    assert states[None].because == "psi was not tried: PSI is unknown"

@@ -1,13 +1,19 @@
 """Which cgroup version: the override, the magic number, the mount table, in this order."""
 
 import itertools
+import shutil
 from pathlib import Path
 
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.gap import Gap
-from slackwater.observation.detection import EnvironmentValueError, VersionVerdict, detect_version
+from slackwater.observation.detection import (
+    EnvironmentValueError,
+    Undetected,
+    VersionVerdict,
+    detect_version,
+)
 from slackwater.observation.file_systems import CGROUP1_MAGIC
 from tests.unit.observation.host_picture import HostPicture
 
@@ -130,9 +136,17 @@ def test_a_hybrid_host_whose_cpu_is_in_cgroup2(host: HostPicture) -> None:
 def test_folders_that_are_not_mounted_do_not_count(host: HostPicture) -> None:
     host.folder("cgroup/cpu")
     host.folder("cgroup/unified")
-    assert detect_version(host.roots, {}, host.magic_of) == Gap(
+    found = detect_version(host.roots, {}, host.magic_of)
+    assert isinstance(found, Undetected)
+    assert found.reason == (
         f"{host.roots.cgroup} is no cgroup file system, and no cpu hierarchy is mounted below it"
     )
+    assert [finding.source for finding in found.findings] == [
+        "SLACKWATER_CGROUP_VERSION",
+        "VOLCANO_TEST_CGROUP_VERSION",
+        "file system magic",
+        "mountinfo",
+    ]
 
 
 def test_cgroup2_below_without_cpu_is_no_version(host: HostPicture) -> None:
@@ -149,9 +163,16 @@ def test_one_hierarchy_given_as_the_root_says_what_to_do(host: HostPicture) -> N
 
 def test_no_cgroup_root_at_all(host: HostPicture) -> None:
     Path(host.roots.cgroup).rmdir()
-    assert detect_version(host.roots, {}, host.magic_of) == Gap(
-        f"statfs of {host.roots.cgroup}: No such file or directory"
-    )
+    found = detect_version(host.roots, {}, host.magic_of)
+    assert isinstance(found, Undetected)
+    assert found.reason == f"there is no directory {host.roots.cgroup}"
+
+
+def test_a_mount_that_another_one_hides_does_not_count(host: HostPicture) -> None:
+    """The mount table goes on listing it; the directory is not there to be read."""
+    host.mount_v1("cpu")
+    shutil.rmtree(host.roots.cgroup)
+    assert isinstance(detect_version(host.roots, {}, host.magic_of), Undetected)
 
 
 def test_a_real_folder_has_no_version_by_the_real_statfs(host: HostPicture) -> None:
