@@ -74,6 +74,11 @@ def bandwidth(milli: MilliCpu, period: Micros = DEFAULT_PERIOD) -> Bandwidth:
     return Bandwidth(Micros(max(promised(milli * period, 1000), SMALLEST_QUOTA)), period)
 
 
+def smallest_milli(period: Micros = DEFAULT_PERIOD) -> MilliCpu:
+    """The kernel's smallest quota in milliCPU of this period."""
+    return MilliCpu(promised(SMALLEST_QUOTA * 1000, period))
+
+
 class Ratio(msgspec.Struct, frozen=True):
     """An exact ratio of two integers; the denominator is positive."""
 

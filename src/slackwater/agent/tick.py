@@ -1,0 +1,112 @@
+"""One tick: snapshot, memory and settings in; plan, memory and story out. Pure.
+
+Owns what stands between ticks: each policy's memory and standing intents. Silence releases, so
+a policy that lacks data holds: its intents stay, for a bounded time. A policy that raises is a
+hold, alone; the others go on.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from slackwater.model.decision import Act, Decision, Grant, Hold, Intent
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Micros
+from slackwater.policies.policy import Policy
+from slackwater.resolution.planning import Drift, Planned, Settle, plan
+from slackwater.resolution.resolver import resolve
+from slackwater.settings.agent import AgentSettings
+
+
+class PolicyState(msgspec.Struct, frozen=True):
+    """What a policy has between ticks. `held_since` is None while it acts."""
+
+    memory: Any
+    intents: tuple[Intent, ...] = ()
+    held_since: Micros | None = None
+
+
+class TickMemory(msgspec.Struct, frozen=True):
+    policies: dict[str, PolicyState] = {}
+    drift: dict[int, Drift] = {}
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What one policy did in this tick, with every number that it looked at."""
+
+    policy: str
+    decision: str  # acted, held, released
+    reason: str
+    numbers: dict[str, int]
+    since: Micros | None
+
+
+class Story(msgspec.Struct, frozen=True):
+    """Why this tick did what it did, and why it did nothing where it did nothing."""
+
+    told: tuple[Told, ...]
+    grants: tuple[Grant, ...]
+
+
+class Ticked(msgspec.Struct, frozen=True):
+    planned: Planned
+    memory: TickMemory
+    story: Story
+
+
+def tick(
+    snapshot: NodeSnapshot,
+    memory: TickMemory,
+    policies: Sequence[Policy],
+    settings: Mapping[str, Any],
+    agent: AgentSettings,
+    settle: Settle,
+) -> Ticked:
+    """`settings` by policy name; a policy without any is off, and what it wanted is released."""
+    states: dict[str, PolicyState] = {}
+    told: list[Told] = []
+    for policy in policies:
+        if settings.get(policy.name) is None:
+            continue  # its memory goes with it: switched on again, it starts anew
+        before = memory.policies.get(policy.name, PolicyState(policy.first_memory))
+        decision = _decide(policy, snapshot, before, settings[policy.name])
+        state, line = _after(policy.name, before, decision, snapshot.at, agent.hold_for)
+        states[policy.name] = state
+        told.append(line)
+    intents = [intent for state in states.values() for intent in state.intents]
+    grants = resolve(snapshot, intents)
+    planned = plan(snapshot, grants, memory.drift, agent, settle)
+    return Ticked(planned, TickMemory(states, planned.drift), Story(tuple(told), grants))
+
+
+def _decide(
+    policy: Policy, snapshot: NodeSnapshot, before: PolicyState, settings: object
+) -> Decision:
+    try:
+        return policy.decide(snapshot, before.memory, settings)
+    except Exception as error:  # noqa: BLE001 - one policy's bug is one policy's hold
+        return Hold(f"it failed: {type(error).__name__}: {error}", before.memory)
+
+
+def _after(
+    name: str, before: PolicyState, decision: Decision, at: Micros, hold_for: Micros
+) -> tuple[PolicyState, Told]:
+    if isinstance(decision, Act):
+        state = PolicyState(decision.memory, decision.intents)
+        reason = _reasons(decision.intents)
+        return state, Told(name, "acted", reason, decision.numbers, None)
+    since = at if before.held_since is None else before.held_since
+    if at - since < hold_for:
+        state = PolicyState(decision.memory, before.intents, since)
+        return state, Told(name, "held", decision.reason, decision.numbers, since)
+    reason = f"{decision.reason}; held for {(at - since) // 1_000_000} s, so let go"
+    state = PolicyState(decision.memory, (), since)
+    return state, Told(name, "released", reason, decision.numbers, since)
+
+
+def _reasons(intents: tuple[Intent, ...]) -> str:
+    because = dict.fromkeys(
+        f"{i.because.signal} {i.because.seen}, {i.because.limit}" for i in intents
+    )
+    return "; ".join(because) or "nothing to do"

@@ -1,0 +1,171 @@
+"""Kubernetes objects, as far as the agent needs them: what every object has, Node, ConfigMap.
+
+Owns their field paths and the sentence that names an object. Pods are in kubernetes_pod.
+Refuses objects without a name; ignores every field that is not used here.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from slackwater.contract.document import Field, elements, member, text, texts
+from slackwater.model.complaint import quoted
+from slackwater.model.gap import Gap
+from slackwater.model.units import Bytes, MilliCpu, QuantityError, parse_bytes, parse_milli_cpu
+
+_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+_PLAIN = re.compile(r"[A-Za-z0-9./:_-]{1,320}", re.ASCII)
+_QUANTITY = "a quantity such as 250m, 0.5 or 2Gi"
+_LARGEST_AMOUNT = 2**63 - 1
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What every object has. `uid` is empty where the object has none."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    terminating: bool = False
+
+
+class Node(msgspec.Struct, frozen=True):
+    """The node as the cluster sees it. An amount that is not stated is a Gap."""
+
+    name: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    allocatable_cpu: MilliCpu | Gap
+    allocatable_memory: Bytes | Gap
+    capacity_cpu: MilliCpu | Gap
+    capacity_memory: Bytes | Gap
+
+
+class ConfigMap(msgspec.Struct, frozen=True):
+    """A ConfigMap's texts; binaryData is not read."""
+
+    namespace: str
+    name: str
+    data: dict[str, str]
+
+
+def parse_bool(value: str) -> bool | None:
+    """Go's strconv.ParseBool: 1 t T TRUE true True and their opposites; None for anything else."""
+    if value in _TRUE:
+        return True
+    return False if value in _FALSE else None
+
+
+def objects_in(document: object, source: str) -> tuple[object, ...]:
+    """The objects of one document: itself, or the items of a List (`kubectl get -o yaml`)."""
+    field = Field(source, "", document)
+    if optional_text(member(field, "kind")) != "List":
+        return (document,)
+    items = member(field, "items")
+    return () if items is None else tuple(each.value for each in elements(items))
+
+
+def kind_of(document: object, source: str) -> str:
+    """The object's kind; empty where it states none, as a bare configuration does."""
+    return optional_text(member(Field(source, "", document), "kind"))
+
+
+def read_head(document: object, source: str) -> tuple[Head, Field]:
+    """What every object has, and the object as a field whose sentences name it."""
+    field = Field(source, "", document)
+    kind = optional_text(member(field, "kind")) or "object"
+    metadata = member(field, "metadata")
+    name = None if metadata is None else member(metadata, "name")
+    if metadata is None or name is None or not text(name):
+        raise field.at("metadata", None).at("name", None).refused("the object's name")
+    namespace = optional_text(member(metadata, "namespace"))
+    told = f"{namespace}/{text(name)}" if namespace else text(name)
+    named = Field(f"{source}: {_plain(kind)} {_plain(told)}", "", document)
+    metadata = Field(named.source, "metadata", metadata.value)
+    head = Head(
+        kind,
+        text(name),
+        namespace,
+        optional_text(member(metadata, "uid")),
+        optional_texts(member(metadata, "labels")),
+        optional_texts(member(metadata, "annotations")),
+        member(metadata, "deletionTimestamp") is not None,
+    )
+    return head, named
+
+
+def _plain(name: str) -> str:
+    """A name inside a sentence; quoted where it could break the line."""
+    return name if _PLAIN.fullmatch(name) else quoted(name)
+
+
+def read_node(document: object, source: str) -> Node:
+    head, field = read_head(document, source)
+    status = member(field, "status")
+    allocatable = None if status is None else member(status, "allocatable")
+    capacity = None if status is None else member(status, "capacity")
+    return Node(
+        head.name,
+        head.labels,
+        head.annotations,
+        _stated_cpu(allocatable, "allocatable"),
+        _stated_memory(allocatable, "allocatable"),
+        _stated_cpu(capacity, "capacity"),
+        _stated_memory(capacity, "capacity"),
+    )
+
+
+def read_config_map(document: object, source: str) -> ConfigMap:
+    head, field = read_head(document, source)
+    return ConfigMap(head.namespace, head.name, optional_texts(member(field, "data")))
+
+
+def _stated_cpu(amounts: Field | None, name: str) -> MilliCpu | Gap:
+    stated = None if amounts is None else member(amounts, "cpu")
+    return Gap(f"the Node object states no {name} cpu") if stated is None else milli_cpu(stated)
+
+
+def _stated_memory(amounts: Field | None, name: str) -> Bytes | Gap:
+    stated = None if amounts is None else member(amounts, "memory")
+    return Gap(f"the Node object states no {name} memory") if stated is None else size(stated)
+
+
+def milli_cpu(field: Field) -> MilliCpu:
+    """A CPU quantity, zero or more."""
+    return MilliCpu(_amount(field, parse_milli_cpu))
+
+
+def size(field: Field) -> Bytes:
+    """A memory quantity, zero or more."""
+    return Bytes(_amount(field, parse_bytes))
+
+
+def _amount(field: Field, parse: Callable[[str], int]) -> int:
+    """Kubernetes takes a bare number for a quantity as well: cpu: 2, cpu: 0.5."""
+    value = field.value
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise field.refused(_QUANTITY)
+    try:
+        amount = parse(value if isinstance(value, str) else quoted(value))
+    except QuantityError:
+        raise field.refused(_QUANTITY) from None
+    if not 0 <= amount <= _LARGEST_AMOUNT:
+        raise field.refused("a quantity from 0 to what 64 bits hold")
+    return amount
+
+
+def optional_text(field: Field | None) -> str:
+    return "" if field is None else text(field)
+
+
+def optional_texts(field: Field | None) -> dict[str, str]:
+    return {} if field is None else texts(field)
+
+
+def is_true(labels: Mapping[str, str], key: str) -> bool:
+    """Whether a label says true, in any of Go's spellings; what is no bool says nothing."""
+    return parse_bool(labels.get(key, "")) is True

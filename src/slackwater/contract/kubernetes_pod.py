@@ -1,0 +1,187 @@
+"""Pods: metadata, containers of every kind, resources, status.
+
+Owns the pod's field paths and the defaults that the API server would have filled in, so that a
+pod written by hand reads like one from a cluster. Refuses a pod without a uid: it has no cgroup.
+"""
+
+import enum
+import re
+
+import msgspec
+
+from slackwater.contract.document import Field, elements, member, text, whole
+from slackwater.contract.kubernetes import Head, milli_cpu, optional_text, read_head, size
+from slackwater.contract.pod_resources import (
+    Container,
+    ContainerKind,
+    Limits,
+    PodResources,
+    Requests,
+    qos_tier,
+)
+from slackwater.model.cgroup import Tier
+from slackwater.model.units import UNLIMITED
+
+#: The API copy of a static pod has a uid of its own; its cgroups have the static pod's uid, which
+#: the kubelet leaves in this annotation (pkg/kubelet/pod/mirror_client.go, config/common.go).
+MIRROR = "kubernetes.io/config.mirror"
+# As observation.cgroup_paths: a uuid, 32 hex digits, or a DNS label that a person chose.
+_UID = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_UID_WANTED = "a pod's uid: at most 63 lower-case letters, digits and dashes"
+_TIERS = {
+    "Guaranteed": Tier.GUARANTEED,
+    "Burstable": Tier.BURSTABLE,
+    "BestEffort": Tier.BESTEFFORT,
+}
+_LISTS = (
+    ("initContainers", "initContainerStatuses", ContainerKind.INIT),
+    ("containers", "containerStatuses", ContainerKind.MAIN),
+    ("ephemeralContainers", "ephemeralContainerStatuses", ContainerKind.EPHEMERAL),
+)
+
+
+class Phase(enum.Enum):
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """One pod. `uid` is the object's, `cgroup_uid` the one in its cgroups' names."""
+
+    uid: str
+    cgroup_uid: str
+    name: str
+    namespace: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    terminating: bool
+    node_name: str
+    priority: int
+    phase: Phase
+    tier: Tier
+    resources: PodResources
+
+    def is_finished(self) -> bool:
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def read_pod(document: object, source: str) -> Pod:
+    """A Pod object. Without a status it is Unknown, and its QoS class follows from its spec."""
+    head, field = read_head(document, source)
+    spec = member(field, "spec") or field.at("spec", {})
+    status = member(field, "status") or field.at("status", {})
+    resources = _resources(spec, status)
+    priority = member(spec, "priority")
+    return Pod(
+        _uid(head.uid, field.at("metadata", None).at("uid", head.uid or None)),
+        _cgroup_uid(head, field),
+        head.name,
+        head.namespace or "default",
+        head.labels,
+        head.annotations,
+        head.terminating,
+        optional_text(member(spec, "nodeName")),
+        0 if priority is None else whole(priority),
+        _phase(member(status, "phase")),
+        _tier(member(status, "qosClass"), resources),
+        resources,
+    )
+
+
+def _uid(uid: str, field: Field) -> str:
+    if not _UID.fullmatch(uid):
+        raise field.refused(_UID_WANTED)
+    return uid
+
+
+def _cgroup_uid(head: Head, field: Field) -> str:
+    uid = head.annotations.get(MIRROR, head.uid)
+    annotations = field.at("metadata", None).at("annotations", None)
+    return _uid(uid, annotations.at(MIRROR, uid))
+
+
+def _phase(field: Field | None) -> Phase:
+    if field is None or not text(field):
+        return Phase.UNKNOWN
+    known = {phase.value: phase for phase in Phase}
+    if text(field) not in known:
+        raise field.refused(f"one of {', '.join(known)}")
+    return known[text(field)]
+
+
+def _tier(field: Field | None, resources: PodResources) -> Tier:
+    if field is None or not text(field):
+        return qos_tier(resources)
+    if text(field) not in _TIERS:
+        raise field.refused(f"one of {', '.join(_TIERS)}")
+    return _TIERS[text(field)]
+
+
+def _resources(spec: Field, status: Field) -> PodResources:
+    own = member(spec, "resources")
+    overhead = member(spec, "overhead")
+    return PodResources(
+        tuple(
+            container
+            for listed, statuses, kind in _LISTS
+            for container in _containers(member(spec, listed), member(status, statuses), kind)
+        ),
+        Requests() if own is None else _requests(member(own, "requests")),
+        Limits() if own is None else _limits(member(own, "limits")),
+        _requests(overhead),
+    )
+
+
+def _containers(
+    field: Field | None, statuses: Field | None, kind: ContainerKind
+) -> list[Container]:
+    ids = {} if statuses is None else dict(_id(each) for each in elements(statuses))
+    return [] if field is None else [_container(each, ids, kind) for each in elements(field)]
+
+
+def _id(status: Field) -> tuple[str, str]:
+    return optional_text(member(status, "name")), optional_text(member(status, "containerID"))
+
+
+def _container(field: Field, ids: dict[str, str], kind: ContainerKind) -> Container:
+    name = member(field, "name")
+    if name is None or not text(name):
+        raise field.at("name", None).refused("the container's name")
+    restart = optional_text(member(field, "restartPolicy"))
+    if kind is ContainerKind.INIT and restart == "Always":
+        kind = ContainerKind.SIDECAR
+    resources = member(field, "resources") or field.at("resources", {})
+    limits = _limits(member(resources, "limits"))
+    requests = _completed(resources, limits)
+    return Container(text(name), kind, ids.get(text(name), ""), requests, limits)
+
+
+def _completed(resources: Field, limits: Limits) -> Requests:
+    """The requests, where they are absent the limits: SetDefaults_Pod in Kubernetes."""
+    field = member(resources, "requests") or resources.at("requests", {})
+    cpu, memory = member(field, "cpu"), member(field, "memory")
+    asked = _requests(field)
+    if cpu is None and limits.cpu is not UNLIMITED:
+        asked = Requests(limits.cpu, asked.memory)
+    if memory is None and limits.memory is not UNLIMITED:
+        asked = Requests(asked.cpu, limits.memory)
+    if limits.cpu is not UNLIMITED and cpu is not None and asked.cpu > limits.cpu:
+        raise cpu.refused(f"at most the limit, which is {limits.cpu}m")
+    if limits.memory is not UNLIMITED and memory is not None and asked.memory > limits.memory:
+        raise memory.refused(f"at most the limit, which is {limits.memory} bytes")
+    return asked
+
+
+def _requests(field: Field | None) -> Requests:
+    cpu, memory = (None, None) if field is None else (member(field, "cpu"), member(field, "memory"))
+    asked = Requests() if cpu is None else Requests(milli_cpu(cpu))
+    return asked if memory is None else Requests(asked.cpu, size(memory))
+
+
+def _limits(field: Field | None) -> Limits:
+    """A limit of zero is none: the kubelet writes no quota for it."""
+    asked = _requests(field)
+    return Limits(asked.cpu or UNLIMITED, asked.memory or UNLIMITED)

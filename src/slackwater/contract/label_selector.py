@@ -1,0 +1,120 @@
+"""Kubernetes label selectors: matchLabels and matchExpressions.
+
+Owns their meaning and their bounds (k8s.io/apimachinery: LabelSelectorAsSelector and
+labels.NewRequirement). Refuses nothing by itself that is merely invalid: `flaw` tells, the
+caller decides whether that is an error or an entry to skip.
+"""
+
+import enum
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from slackwater.contract.document import Field, elements, member, text, texts
+from slackwater.model.complaint import Complaint, below, quoted
+
+_WORD = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAME = re.compile(_WORD, re.ASCII)
+_PREFIX = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_LONGEST_PREFIX = 253
+_KEY_WANTED = "a label's key such as team or example.com/team"
+_VALUE_WANTED = "a label's value: at most 63 letters, digits, '-', '_' and '.'"
+
+
+class Operator(enum.Enum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One condition on a node's or pod's labels. `operator` is still text: it may be wrong."""
+
+    where: str
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """NotIn holds where the key is absent, as in Kubernetes."""
+        match self.operator:
+            case Operator.IN.value:
+                return labels.get(self.key) in self.values
+            case Operator.NOT_IN.value:
+                return labels.get(self.key) not in self.values
+            case Operator.EXISTS.value:
+                return self.key in labels
+            case _:
+                return self.key not in labels
+
+
+class LabelSelector(msgspec.Struct, frozen=True):
+    """All requirements must hold; without any, everything is selected."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.holds(labels) for requirement in self.requirements)
+
+
+def read_selector(field: Field) -> LabelSelector:
+    """The selector as it is written; raises ContractError only where a field has a wrong type."""
+    pairs = member(field, "matchLabels")
+    expressions = member(field, "matchExpressions")
+    found = [] if pairs is None else _pairs(pairs)
+    if expressions is not None:
+        found += [_expression(each) for each in elements(expressions)]
+    return LabelSelector(tuple(found))
+
+
+def _pairs(field: Field) -> list[Requirement]:
+    return [
+        Requirement(below(field.where(), key), key, Operator.IN.value, (value,))
+        for key, value in texts(field).items()
+    ]
+
+
+def _expression(field: Field) -> Requirement:
+    key, operator, values = (member(field, name) for name in ("key", "operator", "values"))
+    return Requirement(
+        field.where(),
+        "" if key is None else text(key),
+        "" if operator is None else text(operator),
+        () if values is None else tuple(text(each) for each in elements(values)),
+    )
+
+
+def flaw(selector: LabelSelector) -> Complaint | None:
+    """What makes Kubernetes refuse this selector; None if nothing does."""
+    return next((bad for each in selector.requirements if (bad := _flaw_of(each))), None)
+
+
+def _flaw_of(requirement: Requirement) -> Complaint | None:
+    where = requirement.where
+    if not _is_key(requirement.key):
+        return Complaint(f"{where}: key", quoted(requirement.key), _KEY_WANTED)
+    known = [operator.value for operator in Operator]
+    if requirement.operator not in known:
+        wanted = f"one of {', '.join(known)}"
+        return Complaint(f"{where}: operator", quoted(requirement.operator), wanted)
+    listing = requirement.operator in (Operator.IN.value, Operator.NOT_IN.value)
+    if listing != bool(requirement.values):
+        seen = f"a list of {len(requirement.values)}"
+        wanted = f"{'not empty' if listing else 'empty'} with {requirement.operator}"
+        return Complaint(f"{where}: values", seen, wanted)
+    odd = next((each for each in requirement.values if not _is_value(each)), None)
+    return None if odd is None else Complaint(f"{where}: value", quoted(odd), _VALUE_WANTED)
+
+
+def _is_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and not (len(prefix) <= _LONGEST_PREFIX and _PREFIX.fullmatch(prefix)):
+        return False
+    return bool(_NAME.fullmatch(name))
+
+
+def _is_value(value: str) -> bool:
+    return not value or bool(_NAME.fullmatch(value))

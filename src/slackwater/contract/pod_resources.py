@@ -1,0 +1,149 @@
+"""What a pod asks for as a whole, and its QoS class: Kubernetes' own rules.
+
+Owns the arithmetic of containers, init containers, sidecars, overhead and the pod's own
+resources (k8s.io/component-helpers/resource: PodRequests and PodLimits; ComputePodQOS).
+Ephemeral containers have no resources and count nowhere.
+"""
+
+import enum
+from collections.abc import Callable
+
+import msgspec
+
+from slackwater.model.cgroup import Tier
+from slackwater.model.units import UNLIMITED, Bytes, MilliCpu, Unlimited
+
+
+class ContainerKind(enum.Enum):
+    INIT = "init"
+    SIDECAR = "sidecar"  # an init container with restartPolicy Always: it stays
+    MAIN = "main"
+    EPHEMERAL = "ephemeral"
+
+
+class Resource(enum.Enum):
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+class Requests(msgspec.Struct, frozen=True):
+    """What is asked for; zero asks for nothing."""
+
+    cpu: MilliCpu = MilliCpu(0)
+    memory: Bytes = Bytes(0)
+
+    def of(self, resource: Resource) -> int:
+        return self.cpu if resource is Resource.CPU else self.memory
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What may not be exceeded. Kubernetes reads a limit of zero as none."""
+
+    cpu: MilliCpu | Unlimited = UNLIMITED
+    memory: Bytes | Unlimited = UNLIMITED
+
+    def of(self, resource: Resource) -> int | Unlimited:
+        return self.cpu if resource is Resource.CPU else self.memory
+
+
+class Container(msgspec.Struct, frozen=True):
+    """One container. `id` is the runtime's, "containerd://…", or empty before it has one."""
+
+    name: str
+    kind: ContainerKind = ContainerKind.MAIN
+    id: str = ""
+    requests: Requests = Requests()
+    limits: Limits = Limits()
+
+
+class PodResources(msgspec.Struct, frozen=True):
+    """A pod's containers in the order of its spec, init containers first.
+
+    `own_requests` and `own_limits` are spec.resources, which Kubernetes has from 1.32 on.
+    """
+
+    containers: tuple[Container, ...] = ()
+    own_requests: Requests = Requests()
+    own_limits: Limits = Limits()
+    overhead: Requests = Requests()
+
+
+def pod_requests(pod: PodResources) -> Requests:
+    """What the scheduler and the kubelet count for the pod: milliCPU and bytes."""
+    cpu, memory = _asked(pod, Resource.CPU), _asked(pod, Resource.MEMORY)
+    return Requests(MilliCpu(cpu + pod.overhead.cpu), Bytes(memory + pod.overhead.memory))
+
+
+def pod_limits(pod: PodResources) -> Limits:
+    """What the kubelet limits the pod's cgroup to; unlimited if any of its containers is."""
+    cpu, memory = _allowed(pod, Resource.CPU), _allowed(pod, Resource.MEMORY)
+    return Limits(
+        cpu if isinstance(cpu, Unlimited) else MilliCpu(cpu + pod.overhead.cpu),
+        memory if isinstance(memory, Unlimited) else Bytes(memory + pod.overhead.memory),
+    )
+
+
+def qos_tier(pod: PodResources) -> Tier:
+    """Kubernetes' QoS class of a pod. The pod's own resources, where stated, speak for all."""
+    asked = [each.requests for each in _counted(pod)]
+    limits = [each.limits for each in _counted(pod)]
+    if pod.own_requests != Requests() or pod.own_limits != Limits():
+        own = (_asked(pod, Resource.CPU), _asked(pod, Resource.MEMORY))
+        asked, limits = [Requests(MilliCpu(own[0]), Bytes(own[1]))], [pod.own_limits]
+    if all(each == Requests() for each in asked) and all(each == Limits() for each in limits):
+        return Tier.BESTEFFORT
+    kept = all(_equal_sums(asked, limits, resource) for resource in Resource)
+    return Tier.GUARANTEED if kept else Tier.BURSTABLE
+
+
+def _equal_sums(asked: list[Requests], limits: list[Limits], resource: Resource) -> bool:
+    """Whether everything that is asked for is also the limit; false if one has no limit."""
+    allowed = [each.of(resource) for each in limits]
+    total = sum(each for each in allowed if not isinstance(each, Unlimited))
+    return UNLIMITED not in allowed and total == sum(each.of(resource) for each in asked)
+
+
+def _counted(pod: PodResources) -> tuple[Container, ...]:
+    return tuple(each for each in pod.containers if each.kind is not ContainerKind.EPHEMERAL)
+
+
+def _asked(pod: PodResources, resource: Resource) -> int:
+    """The request without overhead: the pod's own, else its containers', else its own limit.
+
+    That is the order in which the API server fills in spec.resources.requests.
+    """
+    effective = _effective(pod, lambda each: each.requests.of(resource))
+    limit = pod.own_limits.of(resource)
+    return pod.own_requests.of(resource) or effective or _number(limit)
+
+
+def _allowed(pod: PodResources, resource: Resource) -> int | Unlimited:
+    """The limit without overhead: the pod's own, else its containers', if all have one."""
+    own = pod.own_limits.of(resource)
+    found = [each.limits.of(resource) for each in _counted(pod)]
+    if not isinstance(own, Unlimited):
+        return own
+    if not found or UNLIMITED in found:
+        return UNLIMITED
+    return _effective(pod, lambda each: _number(each.limits.of(resource)))
+
+
+def _number(limit: int | Unlimited) -> int:
+    return 0 if isinstance(limit, Unlimited) else limit
+
+
+def _effective(pod: PodResources, amount: Callable[[Container], int]) -> int:
+    """The most that is wanted at one time: by all that stay, or by one that starts among them.
+
+    Init containers run one after another, before the main ones; a sidecar stays from its turn on.
+    """
+    staying = sum(amount(each) for each in pod.containers if each.kind is ContainerKind.MAIN)
+    sidecars = starting = 0
+    for each in pod.containers:
+        if each.kind is ContainerKind.SIDECAR:
+            staying += amount(each)
+            sidecars += amount(each)
+            starting = max(starting, sidecars)
+        elif each.kind is ContainerKind.INIT:
+            starting = max(starting, sidecars + amount(each))
+    return max(staying, starting)

@@ -1,0 +1,211 @@
+"""Volcano's ColocationConfig as it is written: which keys it has, for which nodes.
+
+Owns the outline of the document, and what is told about keys that nobody knows and selectors
+that select nothing. Refuses wrong types, all at once; what the values may be, and which of them
+count for a node, is decided in volcano.
+
+The text in the ConfigMap may be JSON or YAML: the edge parses YAML, `parse_text_json` JSON.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+from msgspec.structs import FieldInfo
+
+from slackwater.contract.document import (
+    ContractError,
+    Field,
+    Spelling,
+    elements,
+    flag,
+    member,
+    members,
+    parse_json,
+    spelled,
+    text,
+    whole,
+)
+from slackwater.contract.kubernetes import ConfigMap
+from slackwater.contract.label_selector import LabelSelector, flaw, read_selector
+from slackwater.contract.volcano_sections import Colocation
+from slackwater.model.complaint import Complaint
+
+CONFIG_MAP = "volcano-agent-configuration"
+CONFIG_KEY = "colocation-config"
+GLOBAL, NODES, SELECTOR = "globalConfig", "nodesConfig", "selector"
+
+_WANTED = f"a mapping with {GLOBAL}, {NODES} or a section such as cpuThrottlingConfig"
+_READERS: dict[object, Callable[[Field], object]] = {
+    bool: flag,
+    int: whole,
+    int | None: whole,
+    str: text,
+}
+_SECTIONS = msgspec.structs.fields(Colocation)
+
+#: (attribute of Colocation, attribute of its section) to what was said, and where.
+Said = dict[tuple[str, str], Field]
+
+
+class NodeEntry(msgspec.Struct, frozen=True):
+    """One entry of nodesConfig. Without a usable selector it is for no node."""
+
+    selector: LabelSelector | None
+    said: Said
+
+
+class ColocationConfig(msgspec.Struct, frozen=True):
+    """A whole configuration, for all nodes. `unknown` holds the keys that mean nothing to us."""
+
+    source: str
+    everywhere: Said
+    nodes: tuple[NodeEntry, ...] = ()
+    unknown: tuple[Field, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """What was found in one part of the document."""
+
+    said: Said = {}
+    unknown: tuple[Field, ...] = ()
+    complaints: tuple[Complaint, ...] = ()
+    selector: LabelSelector | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def is_config(document: object) -> bool:
+    """Whether a bare document is such a configuration, or a fragment of one."""
+    names = (GLOBAL, NODES, *(info.encode_name for info in _SECTIONS))
+    known = {name.casefold() for name in names}
+    return isinstance(document, dict) and any(
+        isinstance(key, str) and key.casefold() in known for key in document
+    )
+
+
+def config_text(config_map: ConfigMap, source: str) -> str:
+    """The configuration's text in its ConfigMap."""
+    if CONFIG_KEY not in config_map.data:
+        raise ContractError(Complaint(f"{source}: data.{CONFIG_KEY}", "missing", "JSON or YAML"))
+    return config_map.data[CONFIG_KEY]
+
+
+def parse_text_json(content: str, source: str) -> ColocationConfig:
+    return read_config(parse_json(content, source), source)
+
+
+def read_config(document: object, source: str) -> ColocationConfig:
+    """A configuration out of plain values.
+
+    Sections at the top level, as in Volcano's design text, are the global ones where there is
+    neither globalConfig nor nodesConfig; beside those they are keys that nobody knows.
+    """
+    top = Field(source, "", document, Spelling.ANY_CASE)
+    keys = dict(members(top))
+    if not is_config(document):
+        raise ContractError(Complaint(source, f"a mapping of {len(keys)} unknown keys", _WANTED))
+    outline = [spelled(keys, name, top.spelling) for name in (GLOBAL, NODES)]
+    if outline == [None, None]:
+        return _config(source, _sections(top), _Part(), ())
+    strays = tuple(each for key, each in keys.items() if key not in outline)
+    entries = _entries(member(top, NODES))
+    return _config(source, _global(member(top, GLOBAL)), _Part(unknown=strays), entries)
+
+
+def _config(
+    source: str, everywhere: _Part, strays: _Part, entries: tuple[_Part, ...]
+) -> ColocationConfig:
+    parts = (everywhere, strays, *entries)
+    complaints = [complaint for part in parts for complaint in part.complaints]
+    if complaints:
+        raise ContractError(*complaints)
+    unknown = tuple(each for part in parts for each in part.unknown)
+    nothing = tuple(f"{each.where()} is not known and has no effect" for each in unknown)
+    return ColocationConfig(
+        source,
+        everywhere.said,
+        tuple(NodeEntry(part.selector, part.said) for part in entries),
+        unknown,
+        nothing + tuple(warning for part in parts for warning in part.warnings),
+    )
+
+
+def _global(field: Field | None) -> _Part:
+    return _Part() if field is None else _guarded(field, _sections)
+
+
+def _entries(field: Field | None) -> tuple[_Part, ...]:
+    if field is None:
+        return ()
+    try:
+        return tuple(_guarded(each, _entry) for each in elements(field))
+    except ContractError as error:
+        return (_Part(complaints=error.complaints),)
+
+
+def _guarded(field: Field, read: Callable[[Field], _Part]) -> _Part:
+    """A part, or what is wrong with all of it: the other parts are still looked at."""
+    try:
+        return read(field)
+    except ContractError as error:
+        return _Part(complaints=error.complaints)
+
+
+def _entry(field: Field) -> _Part:
+    """An entry of nodesConfig; null is an entry that says nothing, as in Go."""
+    if field.value is None:
+        field = msgspec.structs.replace(field, value={})
+    part = _sections(field, SELECTOR)
+    written = member(field, SELECTOR)
+    if written is None:
+        return _skipped(part, f"{field.where()} has no selector and is for no node")
+    selector = read_selector(written)
+    bad = flaw(selector)
+    if bad is not None:
+        return _skipped(part, f"{field.where()} is skipped: {bad.sentence()}")
+    return msgspec.structs.replace(part, selector=selector)
+
+
+def _skipped(part: _Part, warning: str) -> _Part:
+    return msgspec.structs.replace(part, warnings=(*part.warnings, warning))
+
+
+def _sections(field: Field, *besides: str) -> _Part:
+    """The nine sections; `besides` names other keys that are known here."""
+    said: Said = {}
+    complaints: list[Complaint] = []
+    unknown = list(_unknown(field, (*(info.encode_name for info in _SECTIONS), *besides)))
+    for info in _SECTIONS:
+        section = member(field, info.encode_name)
+        if section is not None:
+            part = _guarded(section, partial(_section, info=info))
+            said |= part.said
+            complaints += part.complaints
+            unknown += part.unknown
+    return _Part(said, tuple(unknown), tuple(complaints))
+
+
+def _section(field: Field, info: FieldInfo) -> _Part:
+    said: Said = {}
+    complaints: list[Complaint] = []
+    attributes = msgspec.structs.fields(info.type)
+    for each in attributes:
+        found = member(field, each.encode_name)
+        if found is None:
+            continue
+        try:
+            _READERS[each.type](found)
+        except ContractError as error:
+            complaints += error.complaints
+        else:
+            said[info.name, each.name] = found
+    unknown = _unknown(field, tuple(each.encode_name for each in attributes))
+    return _Part(said, unknown, tuple(complaints))
+
+
+def _unknown(field: Field, names: tuple[str, ...]) -> tuple[Field, ...]:
+    """The keys that no name claims; of two spellings of a name one is claimed."""
+    found = dict(members(field))
+    claimed = {spelled(found, name, field.spelling) for name in names}
+    return tuple(each for key, each in found.items() if key not in claimed)

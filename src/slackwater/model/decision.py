@@ -1,0 +1,86 @@
+"""What policies want, and what they are granted.
+
+A policy returns a Decision: Act with intents, or Hold with a reason. The resolver folds the
+intents that meet at one knob into one Grant, which remembers every contribution in order.
+"""
+
+import enum
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.units import MilliCpu, Ratio, Unlimited
+
+
+class Verb(enum.Enum):
+    """How an intent takes part in the quota law (docs/quota-law.md)."""
+
+    BASE = "base"  # the pod's own limit, in the units of its spec
+    RAISE = "raise"  # on top of the base, in the same units; the largest counts
+    SCALE = "scale"  # spec CPU into this machine's CPU
+    CAP = "cap"  # physical: never more
+    FLOOR = "floor"  # physical: never less, whatever the caps
+
+
+class Because(msgspec.Struct, frozen=True):
+    """Why: the signal that was looked at, what it showed, and what it was held against."""
+
+    signal: str
+    seen: str
+    limit: str
+
+
+class QuotaIntent(msgspec.Struct, frozen=True):
+    """A wish about one cgroup's quota. `value` is a Ratio for SCALE, milliCPU otherwise."""
+
+    target: CgroupRef
+    verb: Verb
+    value: MilliCpu | Unlimited | Ratio
+    because: Because
+    by: str
+
+
+Intent = QuotaIntent
+
+
+class Act(msgspec.Struct, frozen=True):
+    """These intents stand from now on, in place of the policy's earlier ones. None: release.
+
+    `numbers` is every number that went into it, for the story.
+    """
+
+    intents: tuple[Intent, ...]
+    memory: object = None
+    numbers: dict[str, int] = {}
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """The policy lacks something: its standing intents stay, for a bounded time."""
+
+    reason: str
+    memory: object = None
+    numbers: dict[str, int] = {}
+
+
+Decision = Act | Hold
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """One step of a grant: who did what, and the value after it in milliCPU."""
+
+    by: str
+    verb: Verb
+    value: MilliCpu | Unlimited | Ratio
+    after: MilliCpu | Unlimited
+    because: Because
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What one knob of one cgroup gets, and how that came about."""
+
+    target: CgroupRef
+    knob: str
+    value: MilliCpu | Unlimited
+    contributions: tuple[Contribution, ...]
+    clipped_by: str | None = None
+    contest: str | None = None

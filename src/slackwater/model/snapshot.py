@@ -1,0 +1,53 @@
+"""One moment of a node: everything that a policy may know, closed before any policy runs."""
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, Tier
+from slackwater.model.gap import Gap
+from slackwater.model.knob import KnobValue
+from slackwater.model.units import Micros, MilliCpu
+from slackwater.model.workload import Workload
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """What a cgroup did between two readings: CPU in milliCPU, and the time that its own quota
+    held it back, over all its CPUs, in thousandths of the interval."""
+
+    usage: MilliCpu
+    throttled: int
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A knob that is ours at this moment: its baseline, what we wrote last, and since when."""
+
+    ref: CgroupRef
+    knob: str
+    baseline: KnobValue
+    ours: KnobValue
+    since: Micros
+
+
+class NodeSnapshot(msgspec.Struct, frozen=True):
+    """`at` and `elapsed` are of a clock that only goes forward. `readings` and `rates` are keyed
+    by cgroup id; `off` names the knobs, as "id/knob", that cannot be written here."""
+
+    tick: int
+    at: Micros
+    elapsed: Micros
+    allocatable: MilliCpu | Gap
+    usage: MilliCpu | Gap
+    kubepods: CgroupRef
+    tiers: dict[Tier, CgroupRef]
+    workloads: tuple[Workload, ...] = ()
+    readings: dict[int, CgroupReading] = {}
+    rates: dict[int, Rate] = {}
+    pressure: CpuPressure | Gap = Gap("not asked for")
+    held: tuple[Held, ...] = ()
+    off: frozenset[str] = frozenset()
+
+    def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
+        rate = self.rates.get(ref.id)
+        return rate.usage if rate else Gap(f"the usage of {ref.path} is not known yet")
+
+    def can_write(self, ref: CgroupRef, knob: str) -> bool:
+        return f"{ref.id}/{knob}" not in self.off

@@ -1,0 +1,1 @@
+"""Pure: one feature each. A snapshot in, a decision out; policies never import each other."""

@@ -1,0 +1,117 @@
+"""The best-effort tier's quota: what everyone else leaves of the node, and no more.
+
+    allowed = allocatable x threshold / 100
+    used    = the node's usage less the best-effort tier's own, at least 0
+    budget  = max(allowed - used, 0)
+
+Owns the budget, its ramp and its dead band (seed 000 as decided in docs/differences.md). An
+exhausted budget claims zero, which the quota law turns into the kernel's smallest quota: it
+never un-throttles. Where the tier's own group cannot be written, its pods carry the quota.
+"""
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupRef, Tier
+from slackwater.model.decision import Act, Because, Decision, Hold, QuotaIntent, Verb
+from slackwater.model.gap import Gap
+from slackwater.model.knob import QUOTA
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import DEFAULT_PERIOD, MilliCpu, left_over, percent, smallest_milli
+from slackwater.policies.policy import Policy
+from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
+from slackwater.signals.deadband import moved
+from slackwater.signals.ramp import ramped
+
+NAME = "best_effort_share"
+FLOOR = smallest_milli(DEFAULT_PERIOD)
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The policy's own last claim; None before the first."""
+
+    last: MilliCpu | None = None
+
+
+def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSettings) -> Decision:
+    tier = snapshot.tiers.get(Tier.BESTEFFORT)
+    if tier is None:
+        return Hold("there is no best-effort tier", memory)
+    used, allocatable = _used(snapshot, tier, settings.accounting), snapshot.allocatable
+    if isinstance(used, Gap):
+        return Hold(used.reason, memory)
+    if isinstance(allocatable, Gap):
+        return Hold(allocatable.reason, memory)
+    allowed = MilliCpu(percent(settings.threshold).left_of(allocatable))
+    budget = MilliCpu(max(allowed - used, 0))
+    claim = _next_claim(memory.last, budget, settings)
+    numbers = {
+        "allocatable": allocatable,
+        "threshold": settings.threshold,
+        "allowed": allowed,
+        "used": used,
+        "budget": budget,
+        "claim": claim,
+    }
+    because = Because("used by all but best effort", f"{used}m", f"{allowed}m allowed")
+    return Act(_intents(snapshot, tier, claim, because), Memory(claim), numbers)
+
+
+def _used(snapshot: NodeSnapshot, tier: CgroupRef, accounting: Accounting) -> MilliCpu | Gap:
+    """What everything but the best-effort tier uses, or was promised."""
+    node, best_effort = snapshot.usage, snapshot.usage_of(tier)
+    if isinstance(node, Gap):
+        return node
+    if isinstance(best_effort, Gap):
+        return best_effort
+    used = MilliCpu(max(node - best_effort, 0))
+    if accounting is Accounting.USAGE:
+        return used
+    kubepods = snapshot.usage_of(snapshot.kubepods)
+    if isinstance(kubepods, Gap):
+        return kubepods
+    promised = sum(w.request() for w in snapshot.workloads if w.tier is not Tier.BESTEFFORT)
+    system = max(node - kubepods, 0)
+    return MilliCpu(max(used, system + promised))
+
+
+def _next_claim(
+    last: MilliCpu | None, budget: MilliCpu, settings: BestEffortShareSettings
+) -> MilliCpu:
+    """The first claim is the budget itself; later ones ramp, and stay where little moved."""
+    if last is None:
+        return budget
+    claim = ramped(last, budget, settings.recover, FLOOR)
+    return claim if moved(last, claim, settings.jitter) else last
+
+
+def _intents(
+    snapshot: NodeSnapshot, tier: CgroupRef, claim: MilliCpu, because: Because
+) -> tuple[QuotaIntent, ...]:
+    if snapshot.can_write(tier, QUOTA.name):
+        return (QuotaIntent(tier, Verb.CAP, claim, because, NAME),)
+    pods = [
+        (workload.ref, snapshot.usage_of(workload.ref))
+        for workload in snapshot.workloads
+        if workload.tier is Tier.BESTEFFORT and isinstance(workload.ref, CgroupRef)
+    ]
+    shares = _shares(claim, [0 if isinstance(used, Gap) else used for _, used in pods])
+    return tuple(
+        QuotaIntent(ref, Verb.CAP, share, because, NAME)
+        for (ref, _), share in zip(pods, shares, strict=True)
+    )
+
+
+def _shares(claim: MilliCpu, usages: list[int]) -> list[MilliCpu]:
+    """The claim divided among pods: half of it evenly, half by what each used.
+
+    The even half lets a pod that was quiet start; the other half follows the work.
+    """
+    if not usages:
+        return []
+    even, total = left_over(claim, 2 * len(usages)), sum(usages)
+    rest = claim - even * len(usages)
+    by_use = [left_over(rest * used, total) if total else rest // len(usages) for used in usages]
+    return [MilliCpu(even + part) for part in by_use]
+
+
+POLICY = Policy(NAME, Memory(), decide)

@@ -1,0 +1,113 @@
+"""Grants against readings: what has to change, and what is let go.
+
+Owns the difference, exactly, and the peace with other writers: a value that is neither ours nor
+the baseline is drift, repaired each time, until somebody fights within seconds; then the knob is
+yielded for a while, and that is said.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Grant
+from slackwater.model.gap import Gap
+from slackwater.model.knob import QUOTA, Knob, KnobValue
+from slackwater.model.plan import Change
+from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited, bandwidth
+from slackwater.settings.agent import AgentSettings
+
+Settle = Callable[[CgroupRef, Knob, KnobValue], KnobValue]
+
+
+class Drift(msgspec.Struct, frozen=True):
+    """Repairs of one knob in a row, the last one's time, and until when it is yielded."""
+
+    repairs: int = 0
+    last: Micros = Micros(0)
+    yielded_until: Micros = Micros(0)
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something about one knob that the story has to tell."""
+
+    target: CgroupRef
+    knob: str
+    text: str
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """`releases` are knobs that nobody wants changed any more: back to their baselines."""
+
+    changes: tuple[Change, ...]
+    releases: tuple[Held, ...]
+    notes: tuple[Note, ...]
+    drift: dict[int, Drift]
+
+
+def plan(
+    snapshot: NodeSnapshot,
+    grants: Sequence[Grant],
+    drift: Mapping[int, Drift],
+    settings: AgentSettings,
+    settle: Settle,
+) -> Planned:
+    """`settle` is what a value becomes where it is written: pages, whole percents of a unit."""
+    changes: list[Change] = []
+    notes: list[Note] = []
+    remembered: dict[int, Drift] = {}
+    ours = {held.ref.id: held for held in snapshot.held if held.knob == QUOTA.name}
+    for grant in grants:
+        change = _change(snapshot, grant, settle)
+        known = drift.get(grant.target.id, Drift())
+        if change is not None and _is_drift(change, ours.get(grant.target.id)):
+            known, note = _repaired(change, known, snapshot.at, settings)
+            notes += [note] if note else []
+        if change is not None and known.yielded_until <= snapshot.at:
+            changes.append(change)
+        if known != Drift():
+            remembered[grant.target.id] = known
+    granted = {grant.target.id for grant in grants}
+    releases = tuple(held for held in snapshot.held if held.ref.id not in granted)
+    return Planned(tuple(changes), releases, tuple(notes), remembered)
+
+
+def _change(snapshot: NodeSnapshot, grant: Grant, settle: Settle) -> Change | None:
+    reading = snapshot.readings.get(grant.target.id)
+    if reading is None or isinstance(reading.quota, Gap):
+        return None
+    wanted = settle(grant.target, QUOTA, quota_value(grant.value, reading.quota.period))
+    if wanted == reading.quota:
+        return None
+    return Change(grant.target, QUOTA, reading.quota, wanted)
+
+
+def quota_value(value: MilliCpu | Unlimited, period: Micros) -> Bandwidth:
+    """A granted amount in this group's own period."""
+    if isinstance(value, Unlimited):
+        return Bandwidth(value, period)
+    return bandwidth(value, period)
+
+
+def _is_drift(change: Change, held: Held | None) -> bool:
+    return held is not None and change.old not in (held.ours, held.baseline)
+
+
+def _repaired(
+    change: Change, drift: Drift, at: Micros, settings: AgentSettings
+) -> tuple[Drift, Note | None]:
+    """One more repair, told; or, where repairs follow each other within seconds, the truce."""
+    if drift.yielded_until > at:
+        return drift, None
+    in_a_row = at - drift.last <= settings.fight_within
+    repairs = drift.repairs + 1 if in_a_row else 1
+    if repairs >= settings.yield_after:
+        text = (
+            f"yielded for {settings.yield_for // 1_000_000} s: somebody else wrote it "
+            f"{repairs} times in a row"
+        )
+        truce = Drift(yielded_until=Micros(at + settings.yield_for))
+        return truce, Note(change.ref, change.knob.name, text)
+    text = f"drift: it read {change.old}, neither ours nor the baseline; written again"
+    return Drift(repairs, at), Note(change.ref, change.knob.name, text)

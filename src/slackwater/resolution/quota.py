@@ -1,0 +1,85 @@
+"""The quota law: all wishes about one quota become one value.
+
+    granted = max(floor, min(caps, (base + largest raise) x scale), 1 ms)
+
+Laws (property-tested): the order of intents does not matter; a cap never raises; a raise or a
+floor never lowers; no intents means the baseline.
+"""
+
+from collections.abc import Sequence
+
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Contribution, Grant, QuotaIntent, Verb
+from slackwater.model.knob import QUOTA
+from slackwater.model.units import UNLIMITED, MilliCpu, Ratio, Unlimited, smallest_milli
+
+Amount = MilliCpu | Unlimited
+
+#: Verbs in the order in which the law applies them.
+_ORDER = (Verb.BASE, Verb.RAISE, Verb.SCALE, Verb.CAP, Verb.FLOOR)
+
+
+def grant_quota(target: CgroupRef, baseline: Amount, intents: Sequence[QuotaIntent]) -> Grant:
+    """`baseline` is what the cgroup has without us; a BASE intent replaces it."""
+    value: Amount = baseline
+    steps: list[Contribution] = []
+    clipped_by: str | None = None
+    contest: str | None = None
+    for intent in sorted(_deciding(intents), key=_sort_key):
+        before, value = value, _apply(intent, value)
+        steps.append(Contribution(intent.by, intent.verb, intent.value, value, intent.because))
+        if intent.verb is Verb.CAP and value != before:
+            clipped_by = intent.by
+        if intent.verb is Verb.FLOOR and value != before and clipped_by:
+            contest = f"{intent.by}'s floor beats {clipped_by}'s cap"
+    smallest = smallest_milli()
+    if not isinstance(value, Unlimited) and value < smallest:
+        value, clipped_by = smallest, "the kernel's smallest quota"
+    return Grant(target, QUOTA.name, value, tuple(steps), clipped_by, contest)
+
+
+def _deciding(intents: Sequence[QuotaIntent]) -> list[QuotaIntent]:
+    """All intents but the raises that a larger one beats: raises do not add up."""
+    raises = [intent for intent in intents if intent.verb is Verb.RAISE]
+    largest = max(raises, key=lambda i: (_number(i.value), _tie(i)), default=None)
+    return [i for i in intents if i.verb is not Verb.RAISE or i is largest]
+
+
+def _sort_key(intent: QuotaIntent) -> tuple[int, float, tuple[str, ...]]:
+    """Of two bases the larger one stays: a pod is never given less than one of them promised."""
+    return _ORDER.index(intent.verb), _number(intent.value), _tie(intent)
+
+
+def _tie(intent: QuotaIntent) -> tuple[str, ...]:
+    because = intent.because
+    return intent.by, because.signal, because.seen, because.limit, repr(intent.value)
+
+
+def _number(value: Amount | Ratio) -> float:
+    match value:
+        case Unlimited():
+            return float("inf")
+        case Ratio(numerator, denominator):
+            return numerator / denominator
+        case milli:
+            return milli
+
+
+def _apply(intent: QuotaIntent, value: Amount) -> Amount:
+    match intent.verb, intent.value:
+        case Verb.SCALE, Ratio() as ratio:
+            return value if isinstance(value, Unlimited) else MilliCpu(ratio.of(value))
+        case _, Ratio():
+            raise TypeError(f"{intent.by}: only SCALE takes a ratio")
+        case Verb.SCALE, _:
+            raise TypeError(f"{intent.by}: SCALE takes a ratio")
+        case Verb.BASE, amount:
+            return amount
+        case Verb.RAISE, amount:
+            if isinstance(value, Unlimited) or isinstance(amount, Unlimited):
+                return UNLIMITED
+            return MilliCpu(value + max(amount, 0))
+        case Verb.CAP, amount:
+            return min(value, amount, key=_number)
+        case Verb.FLOOR, amount:
+            return max(value, amount, key=_number)

@@ -1,0 +1,113 @@
+"""Bounds: what a setting is called, what it may be, what it is if nobody says, and why.
+
+Owns the check of one value and the words for it. Refuses to guess: true is not 1, 0.5 is not 0,
+and "80" in a file is a text; only a flag or a variable, which is always a text, is read as one.
+"""
+
+import enum
+import re
+from typing import NewType
+
+import msgspec
+
+from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.units import Micros
+from slackwater.settings.duration import WANTED, DurationError, format_duration, parse_duration
+
+Percent = NewType("Percent", int)
+Permille = NewType("Permille", int)
+
+#: An open bound ends where 64 bits end.
+LARGEST = 2**63 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+class Unit(enum.Enum):
+    """What a bound's numbers count. A duration is held in microseconds and written as 1s."""
+
+    PERCENT = "%"
+    PERMILLE = "‰"
+    COUNT = "count"
+    DURATION = "duration"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; str() is one sentence: where, the value, the bound."""
+
+    def __init__(self, complaint: Complaint) -> None:
+        super().__init__(complaint.sentence())
+        self.complaint = complaint
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A setting that is a number. `low` and `high` are inside; None is open."""
+
+    name: str
+    default: int
+    low: int | None
+    high: int | None
+    unit: Unit
+    prose: str
+
+    def shown(self, number: int) -> str:
+        """A number with its unit, as the documents show it."""
+        match self.unit:
+            case Unit.DURATION:
+                return format_duration(Micros(number))
+            case Unit.COUNT:
+                return str(number)
+            case unit:
+                return f"{number} {unit.value}"
+
+    def written(self, number: int) -> int | str:
+        """A number as a settings file holds it."""
+        return format_duration(Micros(number)) if self.unit is Unit.DURATION else number
+
+    def span(self) -> str:
+        """The bound in words: "1 % to 100 %", "at least 0 %"."""
+        match self.low, self.high:
+            case int(low), int(high):
+                return f"{self.shown(low)} to {self.shown(high)}"
+            case int(low), _:
+                return f"at least {self.shown(low)}"
+            case _, int(high):
+                return f"at most {self.shown(high)}"
+            case _:
+                return "any of 64 bits"
+
+    def holds(self, number: int) -> bool:
+        low = -LARGEST if self.low is None else self.low
+        high = LARGEST if self.high is None else self.high
+        return low <= number <= high
+
+    def refusal(self, value: object, where: str) -> SettingsError:
+        kind = WANTED if self.unit is Unit.DURATION else "a whole number"
+        return SettingsError(Complaint(where, quoted(value), f"{kind}, {self.span()}"))
+
+
+def check(bound: Bound, value: object, where: str) -> int:
+    """The value if it is a whole number inside the bound, a duration's text included."""
+    if bound.unit is Unit.DURATION:
+        return _check_duration(bound, value, where)
+    if isinstance(value, bool) or not isinstance(value, int) or not bound.holds(value):
+        raise bound.refusal(value, where)
+    return value
+
+
+def check_text(bound: Bound, text: str, where: str) -> int:
+    """The same for a flag or an environment variable."""
+    if bound.unit is not Unit.DURATION and not _WHOLE.fullmatch(text):
+        raise bound.refusal(text, where)
+    return check(bound, text if bound.unit is Unit.DURATION else int(text), where)
+
+
+def _check_duration(bound: Bound, value: object, where: str) -> int:
+    if not isinstance(value, str):
+        raise bound.refusal(value, where)
+    try:
+        duration = parse_duration(value, where)
+    except DurationError:
+        raise bound.refusal(value, where) from None
+    if not bound.holds(duration):
+        raise bound.refusal(value, where)
+    return duration

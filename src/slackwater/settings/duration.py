@@ -1,0 +1,41 @@
+"""Durations as people write them: "1s", "500ms", "1m30s". Text to microseconds and back.
+
+Owns the spelling. Refuses a number without a unit, because nobody knows which one was meant.
+"""
+
+import re
+
+from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.units import Micros
+
+_UNITS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
+_PART = r"([0-9]{1,12})(?:\.([0-9]{1,9}))?(h|ms|m|s|us)"
+_DURATION = re.compile(rf"(?:{_PART})+", re.ASCII)
+_LONGEST = 40
+WANTED = "a duration such as 500ms, 1s or 1m30s"
+
+
+class DurationError(ValueError):
+    """A text that is no duration; str() is one sentence with the text in it."""
+
+
+def parse_duration(text: str, where: str) -> Micros:
+    """Go's spelling of a duration, exact to the microsecond."""
+    total, scale = 0, 10**9
+    if len(text) <= _LONGEST and _DURATION.fullmatch(text):
+        for whole, part, unit in re.findall(_PART, text):
+            digits = int(whole + part) * 10 ** (9 - len(part))
+            total += digits * _UNITS[unit]
+        if total % scale == 0:
+            return Micros(total // scale)
+    raise DurationError(Complaint(where, quoted(text), WANTED).sentence())
+
+
+def format_duration(duration: Micros) -> str:
+    """The same back, in the largest units first; zero is "0s"."""
+    parts, rest = [], int(duration)
+    for unit, size in _UNITS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"

@@ -1,0 +1,81 @@
+"""Every setting as a row: what --help and docs/reference/settings.md show.
+
+Owns the spelling of a setting's flag and variable, and the page. The page in docs is a copy of
+`page()`; a test compares them.
+"""
+
+import re
+
+import msgspec
+
+from slackwater.settings import agent, best_effort_share
+from slackwater.settings.bound import Bound
+from slackwater.settings.section import Setting
+
+SETTINGS: tuple[Setting, ...] = (
+    *agent.SECTION.values(),
+    *best_effort_share.SECTION.values(),
+)
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|\.")
+
+_HEAD = """\
+# Settings
+
+Every setting of the agent. It can be said three ways, and the first of them wins: as a flag, as
+an environment variable, as a key in the settings file. Durations are written `500ms`, `1s`,
+`1m30s`. A value outside its bound is refused with one sentence and exit code 2 at start, and with
+a warning later, when the last good settings stay.
+
+This page is written by `slackwater.settings.table`; change the prose there.
+
+| key | flag | variable | default | bound | unit |
+|---|---|---|---|---|---|
+"""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One setting as text."""
+
+    name: str
+    flag: str
+    variable: str
+    default: str
+    bound: str
+    unit: str
+    prose: str
+
+
+def flag_of(setting: Setting) -> str:
+    """--hold-for; the agent's own section needs no prefix on the agent's command line."""
+    return "--" + "-".join(_words(setting))
+
+
+def variable_of(setting: Setting) -> str:
+    return "SLACKWATER_" + "_".join(_words(setting)).upper()
+
+
+def _words(setting: Setting) -> list[str]:
+    words = [word.lower() for word in _HUMP.split(setting.name)]
+    return words[1:] if words[0] == "agent" else words
+
+
+def row(setting: Setting) -> Row:
+    match setting:
+        case Bound():
+            default, unit = setting.shown(setting.default), setting.unit.value
+        case _:
+            default, unit = str(setting.default).lower(), "word"
+    flag, variable = flag_of(setting), variable_of(setting)
+    return Row(setting.name, flag, variable, default, setting.span(), unit, setting.prose)
+
+
+def page() -> str:
+    """docs/reference/settings.md."""
+    rows = [row(setting) for setting in SETTINGS]
+    table = "".join(
+        f"| `{each.name}` | `{each.flag}` | `{each.variable}` "
+        f"| {each.default} | {each.bound} | {each.unit} |\n"
+        for each in rows
+    )
+    prose = "".join(f"\n**`{each.name}`** {each.prose}\n" for each in rows)
+    return _HEAD + table + "\n## What they do\n" + prose

@@ -1,0 +1,136 @@
+"""The tick: standing intents, holds, failures, releases; pure from snapshot to plan."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.agent.tick import Ticked, TickMemory, tick
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Act, Because, Decision, Hold, QuotaIntent, Verb
+from slackwater.model.gap import Gap
+from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Bandwidth, Micros, MilliCpu
+from slackwater.policies import best_effort_share
+from slackwater.policies.policy import Policy
+from slackwater.settings.agent import AgentSettings
+from slackwater.settings.best_effort_share import BestEffortShareSettings
+from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
+
+OURS = Bandwidth(Micros(60_000))
+POLICIES = (best_effort_share.POLICY,)
+ON = {"best_effort_share": BestEffortShareSettings(enabled=True)}
+
+
+def exact(_: CgroupRef, __: Knob, value: KnobValue) -> KnobValue:
+    return value
+
+
+def run(
+    snapshot: NodeSnapshot,
+    memory: TickMemory | None = None,
+    policies: tuple[Policy, ...] = POLICIES,
+    settings: dict[str, Any] | None = None,
+) -> Ticked:
+    chosen = ON if settings is None else settings
+    return tick(snapshot, memory or TickMemory(), policies, chosen, AgentSettings(), exact)
+
+
+def values(done: Ticked) -> list[KnobValue]:
+    return [change.new for change in done.planned.changes]
+
+
+def test_the_road_of_a_sample() -> None:
+    done = run(node(usage=200))
+    assert values(done) == [OURS]
+    [told] = done.story.told
+    assert (told.decision, told.numbers["budget"]) == ("acted", 600)
+    [grant] = done.story.grants
+    assert [(c.by, c.verb, c.after) for c in grant.contributions] == [
+        ("best_effort_share", Verb.CAP, 600)
+    ]
+    assert grant.clipped_by == "best_effort_share"
+
+
+def test_planning_again_after_applying_finds_nothing() -> None:
+    done = run(node(usage=200))
+    after = node(usage=200, tick=2, quota=OURS, kept=(held(BESTEFFORT, FREE, OURS),))
+    again = run(after, done.memory)
+    assert (again.planned.changes, again.planned.releases) == ((), ())
+
+
+def test_missing_data_holds_what_stands_and_then_lets_go() -> None:
+    memory = run(node(usage=200)).memory
+    kept = (held(BESTEFFORT, FREE, OURS),)
+    decisions = []
+    for second in range(2, 40):
+        blind = node(usage=Gap("no usage"), tick=second, quota=OURS, kept=kept)
+        done = run(blind, memory)
+        memory = done.memory
+        decisions.append(done.story.told[0].decision)
+        expected = kept if decisions[-1] == "released" else ()
+        assert done.planned.releases == expected
+    assert decisions == ["held"] * 30 + ["released"] * 8
+
+
+def test_sight_again_ends_the_hold() -> None:
+    memory = run(node(usage=200)).memory
+    memory = run(node(usage=Gap("no usage"), tick=2), memory).memory
+    done = run(node(usage=200, tick=3), memory)
+    assert done.story.told[0].decision == "acted"
+    assert done.memory.policies["best_effort_share"].held_since is None
+
+
+def test_switched_off_it_releases_and_forgets() -> None:
+    memory = run(node(usage=200)).memory
+    kept = (held(BESTEFFORT, FREE, OURS),)
+    done = run(node(usage=200, quota=OURS, kept=kept), memory, settings={})
+    assert done.planned.releases == kept
+    assert done.memory.policies == {}
+    again = run(node(usage=0), done.memory)
+    assert values(again) == [Bandwidth(Micros(80_000))]  # a first run, no ramp from the old claim
+
+
+def cap(by: str, milli: int) -> Policy:
+    because = Because("test", "x", "y")
+
+    def decide(snapshot: NodeSnapshot, memory: object, settings: object) -> Decision:
+        return Act((QuotaIntent(BESTEFFORT, Verb.CAP, MilliCpu(milli), because, by),), memory)
+
+    return Policy(by, None, decide)
+
+
+def broken(snapshot: NodeSnapshot, memory: object, settings: object) -> Decision:
+    raise ZeroDivisionError("a bug")
+
+
+def test_a_policy_that_fails_holds_alone() -> None:
+    policies = (Policy("broken", None, broken), cap("other", 300))
+    done = run(node(), policies=policies, settings={"broken": 1, "other": 1})
+    assert values(done) == [Bandwidth(Micros(30_000))]
+    told = {line.policy: (line.decision, line.reason) for line in done.story.told}
+    assert told["broken"] == ("held", "it failed: ZeroDivisionError: a bug")
+    assert told["other"][0] == "acted"
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_two_policies_at_one_knob_in_any_order(names: tuple[str, str]) -> None:
+    amounts = {"a": 500, "b": 300}
+    policies = tuple(cap(name, amounts[name]) for name in names)
+    done = run(node(), policies=policies, settings={"a": 1, "b": 1})
+    assert values(done) == [Bandwidth(Micros(30_000))]
+    assert {c.by for c in done.story.grants[0].contributions} == {"a", "b"}
+
+
+def test_a_hold_without_standing_intents_changes_nothing() -> None:
+    blind = Policy("blind", None, lambda *_: Hold("nothing to see"))
+    done = run(node(), policies=(blind,), settings={"blind": 1})
+    assert (done.planned.changes, done.story.grants) == ((), ())
+    assert done.story.told[0].reason == "nothing to see"
+
+
+def test_the_memory_survives_a_round_trip() -> None:
+    """What the tick remembers is a value: it can be recorded and replayed."""
+    memory = run(node(usage=200)).memory
+    assert msgspec.json.encode(memory)

@@ -1,0 +1,242 @@
+"""Pods as they are written by people and by clusters."""
+
+import pytest
+from hypothesis import given
+
+from slackwater.contract.document import ContractError
+from slackwater.contract.kubernetes_pod import MIRROR, Phase, read_pod
+from slackwater.contract.pod_resources import ContainerKind, Limits, Requests, pod_requests
+from slackwater.model.cgroup import Tier
+from slackwater.model.units import UNLIMITED, Bytes, MilliCpu
+from tests.unit.contract.documents import ANYTHING, POD_KEYS, container, limited, pod, shaped
+
+UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
+
+
+def test_a_whole_pod() -> None:
+    spec = {
+        "nodeName": "n1",
+        "priority": -5,
+        "initContainers": [
+            container("setup", "1", "64Mi"),
+            {**container("mesh", "50m"), "restartPolicy": "Always"},
+        ],
+        "containers": [
+            {
+                "name": "app",
+                "resources": {
+                    "requests": {"cpu": "250m", "memory": "1Gi"},
+                    "limits": {"cpu": 2, "memory": "2Gi"},
+                },
+            }
+        ],
+        "ephemeralContainers": [{"name": "debug"}],
+        "overhead": {"cpu": "10m"},
+    }
+    status = {
+        "phase": "Running",
+        "qosClass": "Burstable",
+        "initContainerStatuses": [{"name": "mesh", "containerID": "containerd://2"}],
+        "containerStatuses": [{"name": "app", "containerID": "containerd://1"}],
+        "ephemeralContainerStatuses": [{"name": "debug", "containerID": "containerd://3"}],
+    }
+    made = read_pod(pod(spec, status, uid=UID, labels={"a": "b"}, annotations={"c": "d"}), "p")
+    assert (made.uid, made.cgroup_uid, made.name, made.namespace) == (UID, UID, "web", "default")
+    assert (made.labels, made.annotations, made.terminating) == ({"a": "b"}, {"c": "d"}, False)
+    assert (made.node_name, made.priority, made.phase) == ("n1", -5, Phase.RUNNING)
+    assert made.tier is Tier.BURSTABLE
+    seen = [(each.name, each.kind, each.id) for each in made.resources.containers]
+    assert seen == [
+        ("setup", ContainerKind.INIT, ""),
+        ("mesh", ContainerKind.SIDECAR, "containerd://2"),
+        ("app", ContainerKind.MAIN, "containerd://1"),
+        ("debug", ContainerKind.EPHEMERAL, "containerd://3"),
+    ]
+    app = made.resources.containers[2]
+    assert app.requests == Requests(MilliCpu(250), Bytes(2**30))
+    assert app.limits == Limits(MilliCpu(2000), Bytes(2**31))
+    assert pod_requests(made.resources).cpu == 1000 + 10  # setup runs before mesh
+
+
+def test_a_pod_by_hand() -> None:
+    made = read_pod({"kind": "Pod", "metadata": {"name": "x", "uid": "my-pod"}}, "p")
+    assert (made.uid, made.namespace, made.priority) == ("my-pod", "default", 0)
+    assert (made.tier, made.phase) == (Tier.BESTEFFORT, Phase.UNKNOWN)
+    assert made.resources.containers == ()
+    assert not made.is_finished()
+
+
+@pytest.mark.parametrize(
+    ("spec", "tier"),
+    [
+        ({"containers": [{"name": "a"}]}, Tier.BESTEFFORT),
+        ({"containers": [container("a", "0", "0")]}, Tier.BESTEFFORT),
+        ({"containers": [container("a", "1m")]}, Tier.BURSTABLE),
+        ({"containers": [limited("a", "1", "1Gi")]}, Tier.GUARANTEED),
+        ({"containers": [limited("a", "1", "1Gi"), {"name": "b"}]}, Tier.BURSTABLE),
+        ({"containers": [limited("a", "1", None)]}, Tier.BURSTABLE),
+        ({"containers": [limited("a", "0", "0")]}, Tier.BESTEFFORT),
+        (
+            {"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "containers": [{"name": "a"}]},
+            Tier.GUARANTEED,
+        ),
+    ],
+)
+def test_the_class_follows_from_the_spec(spec: object, tier: Tier) -> None:
+    assert read_pod(pod(spec), "p").tier is tier
+
+
+@pytest.mark.parametrize(
+    ("name", "tier"),
+    [
+        ("Guaranteed", Tier.GUARANTEED),
+        ("Burstable", Tier.BURSTABLE),
+        ("BestEffort", Tier.BESTEFFORT),
+    ],
+)
+def test_the_status_beats_the_spec(name: str, tier: Tier) -> None:
+    spec = {"containers": [container("a", "1m")]}
+    assert read_pod(pod(spec, {"qosClass": name}), "p").tier is tier
+    assert read_pod(pod(spec, {"qosClass": ""}), "p").tier is Tier.BURSTABLE
+
+
+@pytest.mark.parametrize(
+    ("resources", "requests", "limits"),
+    [
+        (None, Requests(), Limits()),
+        ({}, Requests(), Limits()),
+        ({"limits": {"cpu": "500m"}}, Requests(MilliCpu(500)), Limits(MilliCpu(500))),
+        (
+            {"limits": {"memory": "1Ki"}, "requests": {"cpu": "1"}},
+            Requests(MilliCpu(1000), Bytes(1024)),
+            Limits(UNLIMITED, Bytes(1024)),
+        ),
+        # An explicit zero request stays zero; a zero limit is none.
+        ({"limits": {"cpu": "1"}, "requests": {"cpu": "0"}}, Requests(), Limits(MilliCpu(1000))),
+        ({"limits": {"cpu": "0"}, "requests": {"cpu": "1m"}}, Requests(MilliCpu(1)), Limits()),
+        ({"limits": {"kubernetes.io/batch-cpu": "500"}}, Requests(), Limits()),
+    ],
+)
+def test_requests_default_to_limits(resources: object, requests: Requests, limits: Limits) -> None:
+    made = read_pod(pod({"containers": [{"name": "a", "resources": resources}]}), "p")
+    only = made.resources.containers[0]
+    assert (only.requests, only.limits) == (requests, limits)
+
+
+@pytest.mark.parametrize("policy", [None, "", "Never", "OnFailure"])
+def test_only_always_makes_a_sidecar(policy: object) -> None:
+    made = read_pod(pod({"initContainers": [{"name": "i", "restartPolicy": policy}]}), "p")
+    assert made.resources.containers[0].kind is ContainerKind.INIT
+
+
+def test_restart_policy_of_a_main_container_makes_no_sidecar() -> None:
+    made = read_pod(pod({"containers": [{"name": "i", "restartPolicy": "Always"}]}), "p")
+    assert made.resources.containers[0].kind is ContainerKind.MAIN
+
+
+def test_a_mirror_pod_has_the_static_pods_cgroup() -> None:
+    made = read_pod(pod(uid=UID, annotations={MIRROR: "0123456789abcdef0123456789abcdef"}), "p")
+    assert made.uid == UID
+    assert made.cgroup_uid == "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize("value", ["2026-01-01T00:00:00Z", 5, object()])
+def test_any_deletion_timestamp_is_terminating(value: object) -> None:
+    """YAML makes a datetime of it, JSON a text: both say the same."""
+    assert read_pod(pod(deletionTimestamp=value), "p").terminating
+
+
+@pytest.mark.parametrize(
+    ("phase", "finished"), [("Succeeded", True), ("Failed", True), ("Running", False), ("", False)]
+)
+def test_finished(phase: str, finished: bool) -> None:
+    assert read_pod(pod(status={"phase": phase}), "p").is_finished() is finished
+
+
+@pytest.mark.parametrize(
+    ("document", "end"),
+    [
+        (pod(uid=None), "metadata.uid is missing, but must be a pod's uid: at most 63 "),
+        (pod(uid="../.."), "metadata.uid is '../..', but must be a pod's uid"),
+        (pod(uid="UPPER"), "metadata.uid is 'UPPER', but must be a pod's uid"),
+        (pod(uid="a" * 64), "metadata.uid is 'aaa"),
+        (pod(uid=5), "metadata.uid is 5, but must be a text"),
+        (
+            pod(annotations={MIRROR: "/"}),
+            "metadata.annotations['kubernetes.io/config.mirror'] is '/', but must be a pod's uid",
+        ),
+        (pod([]), "spec is a list, but must be a mapping"),
+        (pod({"nodeName": 5}), "spec.nodeName is 5, but must be a text"),
+        (pod({"priority": "high"}), "spec.priority is 'high', but must be a whole number"),
+        (pod({"containers": {}}), "spec.containers is a mapping, but must be a list"),
+        (pod({"containers": [{}]}), "spec.containers[0].name is missing, but must be the contain"),
+        (
+            pod({"containers": [container("a", "abc")]}),
+            "spec.containers[0].resources.requests.cpu is 'abc', but must be a quantity such as ",
+        ),
+        (
+            pod({"initContainers": [{"name": "a"}, container("b", None, "-1")]}),
+            "spec.initContainers[1].resources.requests.memory is '-1', but must be a quantity from",
+        ),
+        (
+            pod(
+                {
+                    "containers": [
+                        {
+                            "name": "a",
+                            "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}},
+                        }
+                    ]
+                }
+            ),
+            "spec.containers[0].resources.requests.cpu is 2, but must be at most the limit, which ",
+        ),
+        (
+            pod(
+                {
+                    "containers": [
+                        {
+                            "name": "a",
+                            "resources": {"requests": {"memory": 2}, "limits": {"memory": 1}},
+                        }
+                    ]
+                }
+            ),
+            "spec.containers[0].resources.requests.memory is 2, but must be at most the limit, wh",
+        ),
+        (pod({"overhead": {"cpu": []}}), "spec.overhead.cpu is a list, but must be a quantity"),
+        (pod({"resources": 5}), "spec.resources is 5, but must be a mapping"),
+        (pod(status=5), "status is 5, but must be a mapping"),
+        (pod(status={"phase": "Up"}), "status.phase is 'Up', but must be one of Pending, Running"),
+        (
+            pod(status={"qosClass": "BE"}),
+            "status.qosClass is 'BE', but must be one of Guaranteed, Burstable, BestEffort",
+        ),
+        (
+            pod(status={"containerStatuses": [{"name": "a", "containerID": 5}]}),
+            "status.containerStatuses[0].containerID is 5, but must be a text",
+        ),
+    ],
+)
+def test_bad_pods_are_named(document: object, end: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        read_pod(document, "pods/web.yaml")
+    assert str(caught.value).removeprefix("pods/web.yaml: Pod default/web: ").startswith(end)
+
+
+@given(shaped(POD_KEYS))
+def test_any_document_is_a_pod_or_refused(document: object) -> None:
+    try:
+        read_pod(document, "p")
+    except ContractError as error:
+        assert str(error).isprintable()
+
+
+@given(shaped(POD_KEYS), shaped(POD_KEYS), ANYTHING)
+def test_any_pod_reads_or_is_refused(spec: object, status: object, annotations: object) -> None:
+    try:
+        made = read_pod(pod(spec, status, annotations=annotations), "p")
+    except ContractError as error:
+        assert str(error).startswith("p: Pod default/web") or "a key of p: Pod" in str(error)
+    else:
+        assert pod_requests(made.resources).cpu >= 0

@@ -1,0 +1,134 @@
+"""Label selectors: Kubernetes' meaning, and what it refuses."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.contract.document import ContractError, Field, Spelling
+from slackwater.contract.label_selector import LabelSelector, flaw, read_selector
+from tests.unit.contract.documents import CONFIG_KEYS, shaped
+
+LABELS = {"team": "a", "zone": "", "example.com/pool": "batch"}
+
+
+def selector(document: object) -> LabelSelector:
+    return read_selector(Field("x", "selector", document, Spelling.ANY_CASE))
+
+
+def expression(key: object, operator: object, values: object = None) -> dict[str, object]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": values}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "selected"),
+    [
+        ({}, True),
+        ({"matchLabels": {}}, True),
+        ({"matchLabels": None, "matchExpressions": None}, True),
+        ({"matchLabels": {"team": "a"}}, True),
+        ({"matchLabels": {"team": "b"}}, False),
+        ({"matchLabels": {"team": "a", "other": "x"}}, False),
+        ({"matchLabels": {"zone": ""}}, True),
+        ({"matchLabels": {"zone": None}}, True),
+        ({"matchLabels": {"Team": "a"}}, False),
+        ({"matchLabels": {"example.com/pool": "batch"}}, True),
+        (expression("team", "In", ["a", "b"]), True),
+        (expression("team", "In", ["b"]), False),
+        (expression("other", "In", ["b"]), False),
+        (expression("team", "NotIn", ["a"]), False),
+        (expression("team", "NotIn", ["b"]), True),
+        (expression("other", "NotIn", ["b"]), True),
+        (expression("zone", "Exists"), True),
+        (expression("other", "Exists"), False),
+        (expression("zone", "Exists", []), True),
+        (expression("zone", "DoesNotExist"), False),
+        (expression("other", "DoesNotExist"), True),
+        ({"matchLabels": {"team": "a"}, **expression("other", "Exists")}, False),
+        ({"MATCHLABELS": {"team": "b"}}, False),
+        ({"matchexpressions": [{"Key": "team", "OPERATOR": "In", "Values": ["a"]}]}, True),
+    ],
+)
+def test_what_is_selected(document: object, selected: bool) -> None:
+    made = selector(document)
+    assert flaw(made) is None
+    assert made.selects(LABELS) is selected
+
+
+@pytest.mark.parametrize(
+    ("document", "start"),
+    [
+        (expression("team", "in", ["a"]), "x: selector.matchExpressions[0]: operator is 'in'"),
+        (expression("team", None), "x: selector.matchExpressions[0]: operator is ''"),
+        (expression("team", "Gt", ["1"]), "x: selector.matchExpressions[0]: operator is 'Gt'"),
+        (expression("team", "In"), "x: selector.matchExpressions[0]: values is a list of 0"),
+        (expression("team", "NotIn", []), "x: selector.matchExpressions[0]: values is a list of 0"),
+        (expression("t", "Exists", ["a"]), "x: selector.matchExpressions[0]: values is a list of"),
+        (expression("t", "DoesNotExist", ["a"]), "x: selector.matchExpressions[0]: values is a "),
+        (expression(None, "Exists"), "x: selector.matchExpressions[0]: key is ''"),
+        (expression("-a", "Exists"), "x: selector.matchExpressions[0]: key is '-a'"),
+        (expression("/a", "Exists"), "x: selector.matchExpressions[0]: key is '/a'"),
+        (expression("A.com/a", "Exists"), "x: selector.matchExpressions[0]: key is 'A.com/a'"),
+        (expression("a/b/c", "Exists"), "x: selector.matchExpressions[0]: key is 'a/b/c'"),
+        (expression("a" * 64, "Exists"), "x: selector.matchExpressions[0]: key is 'aaa"),
+        (expression("d" * 254 + "/a", "Exists"), "x: selector.matchExpressions[0]: key is 'ddd"),
+        (expression("t", "In", ["a b"]), "x: selector.matchExpressions[0]: value is 'a b'"),
+        (expression("t", "In", ["a", "-"]), "x: selector.matchExpressions[0]: value is '-'"),
+        ({"matchLabels": {"team": "x" * 64}}, "x: selector.matchLabels.team: value is 'xxx"),
+        ({"matchLabels": {"a b": "c"}}, "x: selector.matchLabels['a b']: key is 'a b'"),
+    ],
+)
+def test_what_kubernetes_refuses(document: object, start: str) -> None:
+    complaint = flaw(selector(document))
+    assert complaint is not None
+    assert complaint.sentence().startswith(start)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        "team=a",
+        {"matchLabels": 5},
+        {"matchLabels": {"team": 5}},
+        {"matchExpressions": {}},
+        {"matchExpressions": ["team"]},
+        expression(5, "In"),
+        expression("team", 5),
+        expression("team", "In", "a"),
+        expression("team", "In", [1]),
+    ],
+)
+def test_wrong_types(document: object) -> None:
+    with pytest.raises(ContractError, match=r"^x: selector"):
+        selector(document)
+
+
+@given(shaped(CONFIG_KEYS))
+def test_any_document_is_a_selector_or_refused(document: object) -> None:
+    try:
+        made = selector(document)
+    except ContractError:
+        return
+    made.selects(LABELS)
+    complaint = flaw(made)
+    assert complaint is None or complaint.sentence().isprintable()
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2"])))
+def test_labels_select_themselves_and_more(labels: dict[str, str]) -> None:
+    made = selector({"matchLabels": labels})
+    assert made.selects(labels)
+    assert made.selects({**labels, "d": "3"})
+
+
+@given(
+    st.sampled_from(["a", "b"]),
+    st.lists(st.sampled_from(["1", "2"]), min_size=1),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["1", "2"])),
+)
+def test_opposites(key: str, values: list[str], labels: dict[str, str]) -> None:
+    pairs = ((("In", values), ("NotIn", values)), (("Exists", None), ("DoesNotExist", None)))
+    for (yes, some), (no, same) in pairs:
+        chosen = selector(expression(key, yes, some)).selects(labels)
+        assert chosen != selector(expression(key, no, same)).selects(labels)

@@ -1,0 +1,185 @@
+"""PodRequests, PodLimits and the QoS class by Kubernetes' rules."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.contract.pod_resources import (
+    Container,
+    ContainerKind,
+    Limits,
+    PodResources,
+    Requests,
+    pod_limits,
+    pod_requests,
+    qos_tier,
+)
+from slackwater.model.cgroup import Tier
+from slackwater.model.units import UNLIMITED, Bytes, MilliCpu, Unlimited
+
+INIT, SIDECAR = ContainerKind.INIT, ContainerKind.SIDECAR
+MAIN, EPHEMERAL = ContainerKind.MAIN, ContainerKind.EPHEMERAL
+
+
+def asks(kind: ContainerKind, cpu: int, memory: int = 0) -> Container:
+    return Container("c", kind, requests=Requests(MilliCpu(cpu), Bytes(memory)))
+
+
+def limits(cpu: int | Unlimited = UNLIMITED, memory: int | Unlimited = UNLIMITED) -> Limits:
+    return Limits(
+        cpu if isinstance(cpu, Unlimited) else MilliCpu(cpu),
+        memory if isinstance(memory, Unlimited) else Bytes(memory),
+    )
+
+
+def both(kind: ContainerKind, cpu: int, memory: int, limit: Limits) -> Container:
+    return Container("c", kind, "", Requests(MilliCpu(cpu), Bytes(memory)), limit)
+
+
+def pod(*containers: Container) -> PodResources:
+    return PodResources(containers)
+
+
+@pytest.mark.parametrize(
+    ("containers", "cpu"),
+    [
+        ((), 0),
+        ((asks(MAIN, 100), asks(MAIN, 200)), 300),
+        ((asks(INIT, 500), asks(MAIN, 100), asks(MAIN, 200)), 500),
+        ((asks(INIT, 250), asks(INIT, 200), asks(MAIN, 300)), 300),
+        ((asks(SIDECAR, 50), asks(MAIN, 300)), 350),
+        # An init container after a sidecar runs beside it; one before it does not.
+        ((asks(SIDECAR, 50), asks(INIT, 400), asks(MAIN, 100)), 450),
+        ((asks(INIT, 400), asks(SIDECAR, 50), asks(MAIN, 100)), 400),
+        ((asks(SIDECAR, 50), asks(INIT, 400), asks(SIDECAR, 70), asks(MAIN, 100)), 450),
+        ((asks(SIDECAR, 50), asks(SIDECAR, 70), asks(INIT, 10), asks(MAIN, 0)), 130),
+        ((asks(MAIN, 100), asks(EPHEMERAL, 900)), 100),
+    ],
+)
+def test_requests(containers: tuple[Container, ...], cpu: int) -> None:
+    assert pod_requests(PodResources(containers)).cpu == cpu
+
+
+def test_each_resource_has_its_own_maximum() -> None:
+    made = pod(asks(INIT, 500, 10), asks(MAIN, 100, 300))
+    assert pod_requests(made) == Requests(MilliCpu(500), Bytes(300))
+
+
+def test_overhead_is_added() -> None:
+    overhead = Requests(MilliCpu(250), Bytes(120))
+    made = PodResources((asks(MAIN, 100, 30),), overhead=overhead)
+    assert pod_requests(made) == Requests(MilliCpu(350), Bytes(150))
+
+
+@pytest.mark.parametrize(
+    ("own", "limit", "containers", "cpu"),
+    [
+        (700, UNLIMITED, (asks(MAIN, 100),), 700),
+        (0, 900, (asks(MAIN, 100),), 100),
+        (0, 900, (asks(MAIN, 0),), 900),
+        (300, 900, (), 300),
+        (0, UNLIMITED, (asks(MAIN, 100),), 100),
+    ],
+)
+def test_the_pods_own_requests(
+    own: int, limit: int | Unlimited, containers: tuple[Container, ...], cpu: int
+) -> None:
+    made = PodResources(containers, Requests(MilliCpu(own)), limits(limit))
+    assert pod_requests(made).cpu == cpu
+
+
+@pytest.mark.parametrize(
+    ("containers", "cpu"),
+    [
+        ((), UNLIMITED),
+        ((both(MAIN, 0, 0, limits(500)), both(MAIN, 0, 0, limits(700))), 1200),
+        ((both(MAIN, 0, 0, limits(500)), both(MAIN, 0, 0, limits())), UNLIMITED),
+        ((both(INIT, 0, 0, limits()), both(MAIN, 0, 0, limits(500))), UNLIMITED),
+        ((both(INIT, 0, 0, limits(900)), both(MAIN, 0, 0, limits(500))), 900),
+        ((both(SIDECAR, 0, 0, limits(100)), both(MAIN, 0, 0, limits(500))), 600),
+        ((both(MAIN, 0, 0, limits(500)), both(EPHEMERAL, 0, 0, limits())), 500),
+    ],
+)
+def test_limits(containers: tuple[Container, ...], cpu: int | Unlimited) -> None:
+    assert pod_limits(PodResources(containers)).cpu == cpu
+
+
+def test_own_limits_and_overhead() -> None:
+    overhead = Requests(MilliCpu(250), Bytes(120))
+    made = PodResources((asks(MAIN, 100),), own_limits=limits(800), overhead=overhead)
+    assert pod_limits(made) == limits(1050, UNLIMITED)
+    made = PodResources((both(MAIN, 0, 0, limits(100, 50)),), overhead=overhead)
+    assert pod_limits(made) == limits(350, 170)
+
+
+@pytest.mark.parametrize(
+    ("made", "tier"),
+    [
+        (pod(), Tier.BESTEFFORT),
+        (pod(asks(MAIN, 0), asks(INIT, 0)), Tier.BESTEFFORT),
+        (pod(asks(MAIN, 0), asks(EPHEMERAL, 100)), Tier.BESTEFFORT),
+        (pod(asks(MAIN, 100)), Tier.BURSTABLE),
+        (pod(asks(MAIN, 0, 100)), Tier.BURSTABLE),
+        (pod(asks(INIT, 100), asks(MAIN, 0)), Tier.BURSTABLE),
+        (pod(both(MAIN, 0, 0, limits(100))), Tier.BURSTABLE),
+        (pod(both(MAIN, 100, 50, limits(100, 50))), Tier.GUARANTEED),
+        (pod(both(MAIN, 90, 50, limits(100, 50))), Tier.BURSTABLE),
+        (pod(both(MAIN, 100, 50, limits(100))), Tier.BURSTABLE),
+        (pod(both(MAIN, 100, 50, limits(100, 50)), asks(MAIN, 0)), Tier.BURSTABLE),
+        (pod(asks(INIT, 0), both(MAIN, 100, 50, limits(100, 50))), Tier.BURSTABLE),
+        (
+            pod(both(SIDECAR, 1, 1, limits(1, 1)), both(MAIN, 100, 50, limits(100, 50))),
+            Tier.GUARANTEED,
+        ),
+        (
+            pod(both(MAIN, 100, 50, limits(100, 50)), Container("d", EPHEMERAL)),
+            Tier.GUARANTEED,
+        ),
+        # spec.resources speaks for all containers.
+        (
+            PodResources(
+                (asks(MAIN, 0),), Requests(MilliCpu(100), Bytes(50)), limits(cpu=100, memory=50)
+            ),
+            Tier.GUARANTEED,
+        ),
+        (PodResources((asks(MAIN, 0),), own_limits=limits(100, 50)), Tier.GUARANTEED),
+        (PodResources((asks(MAIN, 60),), own_limits=limits(100, 50)), Tier.BURSTABLE),
+        (PodResources((), Requests(MilliCpu(100))), Tier.BURSTABLE),
+        (
+            PodResources((both(MAIN, 1, 1, limits(1, 1)),), Requests(MilliCpu(100), Bytes(9))),
+            Tier.BURSTABLE,
+        ),
+    ],
+)
+def test_qos(made: PodResources, tier: Tier) -> None:
+    assert qos_tier(made) is tier
+
+
+CONTAINERS = st.lists(
+    st.builds(asks, st.sampled_from(ContainerKind), st.integers(0, 9_000), st.integers(0, 9_000)),
+    max_size=6,
+).map(tuple)
+
+
+@given(CONTAINERS)
+def test_a_pod_asks_for_no_less_than_any_of_its_containers(
+    containers: tuple[Container, ...],
+) -> None:
+    whole = pod_requests(PodResources(containers)).cpu
+    counted = [each for each in containers if each.kind is not EPHEMERAL]
+    assert all(whole >= each.requests.cpu for each in counted)
+    assert whole <= sum(each.requests.cpu for each in counted)
+
+
+@given(CONTAINERS, st.integers(1, 500))
+def test_one_more_container_never_asks_for_less(
+    containers: tuple[Container, ...], cpu: int
+) -> None:
+    before = pod_requests(PodResources(containers)).cpu
+    assert pod_requests(PodResources((*containers, asks(MAIN, cpu)))).cpu >= before
+
+
+@given(CONTAINERS)
+def test_best_effort_is_asking_for_nothing(containers: tuple[Container, ...]) -> None:
+    made = PodResources(containers)
+    assert (qos_tier(made) is Tier.BESTEFFORT) == (pod_requests(made) == Requests())

@@ -1,0 +1,30 @@
+"""ColocationConfigs in few words, for the tests of volcano."""
+
+import pytest
+
+from slackwater.contract.document import ContractError
+from slackwater.contract.volcano import for_node
+from slackwater.contract.volcano_document import read_config
+from slackwater.contract.volcano_sections import Colocation
+
+
+def config(everywhere: object, *nodes: object) -> dict[str, object]:
+    return {"globalConfig": everywhere, "nodesConfig": list(nodes)}
+
+
+def on_node(document: object, **labels: str) -> Colocation:
+    return for_node(read_config(document, "c"), labels)
+
+
+def complaints(document: object, **labels: str) -> list[str]:
+    with pytest.raises(ContractError) as caught:
+        on_node(document, **labels)
+    return [complaint.sentence() for complaint in caught.value.complaints]
+
+
+def throttle(**said: object) -> dict[str, object]:
+    return {"cpuThrottlingConfig": said}
+
+
+def evicting(**said: object) -> dict[str, object]:
+    return {"evictingConfig": {f"evicting{key}Watermark": value for key, value in said.items()}}

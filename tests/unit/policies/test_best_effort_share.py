@@ -1,0 +1,146 @@
+"""The best-effort share: facts/volcano.md section 6, as compatibility.md decides."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.cgroup import Tier
+from slackwater.model.decision import Act, Hold, Verb
+from slackwater.model.gap import Gap
+from slackwater.model.units import MilliCpu
+from slackwater.policies.best_effort_share import Memory, decide
+from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
+from tests.unit.policies.nodes import BESTEFFORT, KUBEPODS, node, pod
+
+SEED = BestEffortShareSettings(enabled=True)
+
+
+def claim(act: object) -> int:
+    assert isinstance(act, Act)
+    assert isinstance(act.memory, Memory)
+    assert act.memory.last is not None
+    return act.memory.last
+
+
+@pytest.mark.parametrize(
+    ("row", "allocatable", "threshold", "used", "last", "expected"),
+    [
+        ("1", 1000, 80, 200, None, 600),
+        ("3", 1000, 80, 900, None, 0),
+        ("7, overruled: no jump from zero", 1000, 80, 0, 0, 11),
+        ("9, mended: no dead zone", 1000, 80, 0, 9, 11),
+        ("11", 1000, 80, 700, 100, 100),
+        ("13", 7910, 65, 1333, None, 3808),
+        ("cut at once", 1000, 80, 700, 600, 100),
+        ("raise by 10 %", 1000, 80, 0, 600, 660),
+        ("within the jitter", 100_000, 80, 30_000, 50_400, 50_400),
+        ("at the jitter", 100_000, 80, 30_000, 50_506, 50_000),
+        ("saturation stays at zero", 1000, 80, 950, 0, 0),
+    ],
+)
+def test_rows(
+    row: str, allocatable: int, threshold: int, used: int, last: int | None, expected: int
+) -> None:
+    settings = msgspec.structs.replace(SEED, threshold=threshold)
+    memory = Memory(None if last is None else MilliCpu(last))
+    found = decide(node(allocatable=allocatable, usage=used), memory, settings)
+    assert claim(found) == expected, row
+
+
+def test_the_tiers_own_usage_is_not_used_by_others() -> None:
+    """Volcano counts best-effort work itself, and so throttles it for working."""
+    assert claim(decide(node(usage=900, best_effort=800), Memory(), SEED)) == 700
+
+
+def test_a_tier_that_seems_to_use_more_than_the_node_leaves_zero_not_less() -> None:
+    assert claim(decide(node(usage=100, best_effort=300), Memory(), SEED)) == 800
+
+
+def test_its_story_carries_every_number() -> None:
+    found = decide(node(usage=500, best_effort=300), Memory(), SEED)
+    assert isinstance(found, Act)
+    assert found.numbers == {
+        "allocatable": 1000,
+        "threshold": 80,
+        "allowed": 800,
+        "used": 200,
+        "budget": 600,
+        "claim": 600,
+    }
+    [intent] = found.intents
+    assert (intent.target, intent.verb, intent.value) == (BESTEFFORT, Verb.CAP, 600)
+    assert (intent.because.seen, intent.because.limit) == ("200m", "800m allowed")
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "reason"),
+    [
+        (node(usage=Gap("root cpuacct.usage: gone")), "root cpuacct.usage: gone"),
+        (node(best_effort=None), "the usage of kubepods/besteffort is not known yet"),
+        (
+            msgspec.structs.replace(node(), allocatable=Gap("no Node object")),
+            "no Node object",
+        ),
+        (msgspec.structs.replace(node(), tiers={}), "there is no best-effort tier"),
+    ],
+)
+def test_missing_data_holds_and_keeps_the_memory(snapshot: object, reason: str) -> None:
+    memory = Memory(MilliCpu(123))
+    assert decide(snapshot, memory, SEED) == Hold(reason, memory)  # type: ignore[arg-type]
+
+
+def test_request_accounting_counts_what_was_promised() -> None:
+    settings = msgspec.structs.replace(SEED, accounting=Accounting.REQUEST)
+    workloads = (pod(1, Tier.BURSTABLE, 300), pod(2, Tier.BESTEFFORT, 999))
+    snapshot = node(usage=250, best_effort=50, workloads=workloads, usages={KUBEPODS.id: 150})
+    # 100 m outside kubepods and 300 m promised are more than the 200 m used.
+    assert claim(decide(snapshot, Memory(), settings)) == 400
+    busy = node(usage=650, best_effort=50, workloads=workloads, usages={KUBEPODS.id: 550})
+    assert claim(decide(busy, Memory(), settings)) == 200
+    unknown = node(usage=250, workloads=workloads)
+    assert isinstance(decide(unknown, Memory(), settings), Hold)
+
+
+def test_pods_carry_the_quota_where_the_tier_cannot() -> None:
+    workloads = (pod(1, Tier.BESTEFFORT), pod(2, Tier.BESTEFFORT), pod(3, Tier.BURSTABLE))
+    snapshot = node(
+        workloads=workloads,
+        usages={101: 300, 102: 100},
+        off=frozenset({f"{BESTEFFORT.id}/quota"}),
+    )
+    found = decide(snapshot, Memory(), SEED)
+    assert isinstance(found, Act)
+    assert [(i.target.id, i.value) for i in found.intents] == [(101, 500), (102, 300)]
+
+
+@given(
+    st.integers(100, 256_000),
+    st.integers(1, 100),
+    st.lists(st.tuples(st.integers(0, 300_000), st.integers(0, 300_000)), min_size=1),
+)
+def test_the_claim_never_exceeds_the_budget(
+    allocatable: int, threshold: int, loads: list[tuple[int, int]]
+) -> None:
+    settings = msgspec.structs.replace(SEED, threshold=threshold, jitter=0)
+    memory = Memory()
+    for usage, best_effort in loads:
+        snapshot = node(allocatable=allocatable, usage=usage, best_effort=best_effort)
+        found = decide(snapshot, memory, settings)
+        assert isinstance(found, Act)
+        memory = found.memory  # type: ignore[assignment]
+        assert 0 <= claim(found) <= found.numbers["budget"]
+
+
+@given(st.integers(0, 1000))
+def test_a_steady_load_settles_whatever_best_effort_work_does(used: int) -> None:
+    """Volcano's swing: the tier's own usage feeds back into its quota."""
+    memory = Memory()
+    claims: list[int] = []
+    for _ in range(100):
+        best_effort = claims[-1] if claims else 0
+        found = decide(node(usage=used + best_effort, best_effort=best_effort), memory, SEED)
+        assert isinstance(found, Act)
+        memory = found.memory  # type: ignore[assignment]
+        claims.append(claim(found))
+    assert set(claims[60:]) == {max(800 - used, 0)}

@@ -1,0 +1,117 @@
+"""The quota law and its laws."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.decision import Because, QuotaIntent, Verb
+from slackwater.model.units import UNLIMITED, MilliCpu, Ratio, Unlimited
+from slackwater.resolution.quota import Amount, grant_quota
+
+TARGET = CgroupRef("kubepods/besteffort", 7, Level.TIER)
+SMALLEST = 10
+
+
+def intent(verb: Verb, value: Amount | Ratio, by: str = "someone") -> QuotaIntent:
+    return QuotaIntent(TARGET, verb, value, Because("signal", "seen", "limit"), by)
+
+
+def m(milli: int) -> MilliCpu:
+    return MilliCpu(milli)
+
+
+def size(amount: Amount) -> float:
+    return float("inf") if isinstance(amount, Unlimited) else amount
+
+
+AMOUNTS = st.one_of(st.just(UNLIMITED), st.integers(0, 64_000).map(MilliCpu))
+INTENTS = st.one_of(
+    st.builds(intent, st.sampled_from([Verb.BASE, Verb.RAISE, Verb.CAP, Verb.FLOOR]), AMOUNTS),
+    st.builds(intent, st.just(Verb.SCALE), st.builds(Ratio, st.integers(1, 5), st.integers(1, 5))),
+)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "intents", "granted", "clipped", "contest"),
+    [
+        (UNLIMITED, [], UNLIMITED, None, None),
+        (m(500), [], m(500), None, None),
+        (UNLIMITED, [intent(Verb.CAP, m(1200))], m(1200), "someone", None),
+        (m(500), [intent(Verb.CAP, m(1200))], m(500), None, None),
+        (UNLIMITED, [intent(Verb.CAP, m(0))], m(SMALLEST), "the kernel's smallest quota", None),
+        (m(500), [intent(Verb.BASE, m(800))], m(800), None, None),
+        (m(500), [intent(Verb.RAISE, m(100)), intent(Verb.RAISE, m(300))], m(800), None, None),
+        (m(1000), [intent(Verb.SCALE, Ratio(1, 3))], m(334), None, None),
+        (
+            m(1000),
+            [intent(Verb.RAISE, m(500)), intent(Verb.SCALE, Ratio(1, 2)), intent(Verb.CAP, m(600))],
+            m(600),
+            "someone",
+            None,
+        ),
+        (
+            m(1000),
+            [intent(Verb.CAP, m(200), "cutter"), intent(Verb.FLOOR, m(300), "keeper")],
+            m(300),
+            "cutter",
+            "keeper's floor beats cutter's cap",
+        ),
+        (UNLIMITED, [intent(Verb.SCALE, Ratio(1, 2))], UNLIMITED, None, None),
+    ],
+)
+def test_rows(
+    baseline: Amount,
+    intents: list[QuotaIntent],
+    granted: Amount,
+    clipped: str | None,
+    contest: str | None,
+) -> None:
+    grant = grant_quota(TARGET, baseline, intents)
+    assert (grant.value, grant.clipped_by, grant.contest) == (granted, clipped, contest)
+
+
+@given(AMOUNTS, st.lists(INTENTS), st.randoms(use_true_random=False))
+def test_the_order_of_intents_does_not_matter(
+    baseline: Amount, intents: list[QuotaIntent], random: Random
+) -> None:
+    shuffled = list(intents)
+    random.shuffle(shuffled)
+    assert grant_quota(TARGET, baseline, intents) == grant_quota(TARGET, baseline, shuffled)
+
+
+@given(AMOUNTS, st.lists(INTENTS), AMOUNTS)
+def test_a_cap_never_raises(baseline: Amount, intents: list[QuotaIntent], cap: Amount) -> None:
+    without = grant_quota(TARGET, baseline, intents).value
+    capped = grant_quota(TARGET, baseline, [*intents, intent(Verb.CAP, cap)]).value
+    assert size(capped) <= size(without)
+
+
+@given(AMOUNTS, st.lists(INTENTS), AMOUNTS, st.sampled_from([Verb.RAISE, Verb.FLOOR]))
+def test_a_raise_or_a_floor_never_lowers(
+    baseline: Amount, intents: list[QuotaIntent], value: Amount, verb: Verb
+) -> None:
+    without = grant_quota(TARGET, baseline, intents).value
+    more = grant_quota(TARGET, baseline, [*intents, intent(verb, value)]).value
+    assert size(more) >= size(without)
+
+
+@given(AMOUNTS)
+def test_no_intents_means_the_baseline(baseline: Amount) -> None:
+    assert size(grant_quota(TARGET, baseline, []).value) == max(size(baseline), SMALLEST)
+
+
+@given(AMOUNTS, st.lists(INTENTS, min_size=1))
+def test_the_last_contribution_is_the_grant_or_the_kernels_floor(
+    baseline: Amount, intents: list[QuotaIntent]
+) -> None:
+    grant = grant_quota(TARGET, baseline, intents)
+    assert size(grant.value) == max(size(grant.contributions[-1].after), SMALLEST)
+
+
+@pytest.mark.parametrize("wrong", [intent(Verb.SCALE, m(5)), intent(Verb.CAP, Ratio(1, 2))])
+def test_a_policy_that_mixes_units_is_a_bug(wrong: QuotaIntent) -> None:
+    with pytest.raises(TypeError, match="someone"):
+        grant_quota(TARGET, m(1000), [wrong])
