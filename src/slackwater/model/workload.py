@@ -17,18 +17,16 @@ class Container(msgspec.Struct, frozen=True):
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """One pod. A pod of the tree without an object is called by its uid and has no containers'
-    specs; `options` are the annotations and labels that some policy reads."""
+    """One pod. `request` is what the scheduler counts: sidecars, init containers and overhead
+    too. A pod of the tree without an object is called by its uid and promises nothing."""
 
     uid: str
     name: str
     namespace: str
     tier: Tier
     ref: CgroupRef | Gap
+    request: MilliCpu = MilliCpu(0)
     priority: int = 0
     containers: tuple[Container, ...] = ()
     options: dict[str, str] = {}
     terminating_since: Micros | None = None
-
-    def request(self) -> MilliCpu:
-        return MilliCpu(sum(container.request for container in self.containers))

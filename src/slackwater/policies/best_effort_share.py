@@ -69,7 +69,7 @@ def _used(snapshot: NodeSnapshot, tier: CgroupRef, accounting: Accounting) -> Mi
     kubepods = snapshot.usage_of(snapshot.kubepods)
     if isinstance(kubepods, Gap):
         return kubepods
-    promised = sum(w.request() for w in snapshot.workloads if w.tier is not Tier.BESTEFFORT)
+    promised = sum(w.request for w in snapshot.workloads if w.tier is not Tier.BESTEFFORT)
     system = max(node - kubepods, 0)
     return MilliCpu(max(used, system + promised))
 

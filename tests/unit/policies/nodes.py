@@ -5,7 +5,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobValue
 from slackwater.model.snapshot import Held, NodeSnapshot, Rate
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.model.workload import Container, Workload
+from slackwater.model.workload import Workload
 
 KUBEPODS = CgroupRef("kubepods", 1, Level.NODE)
 BESTEFFORT = CgroupRef("kubepods/besteffort", 2, Level.TIER, Tier.BESTEFFORT)
@@ -25,8 +25,7 @@ def reading(ref: CgroupRef, quota: Bandwidth | Gap) -> CgroupReading:
 
 def pod(number: int, tier: Tier, request: int = 0) -> Workload:
     ref = CgroupRef(f"kubepods/{tier.value}/pod{number}", 100 + number, Level.POD, tier)
-    main = Container("main", Gap("not running"), MilliCpu(request), UNLIMITED)
-    return Workload(str(number), f"pod-{number}", "default", tier, ref, containers=(main,))
+    return Workload(str(number), f"pod-{number}", "default", tier, ref, MilliCpu(request))
 
 
 def held(ref: CgroupRef, baseline: KnobValue, ours: KnobValue) -> Held:

@@ -1,0 +1,161 @@
+"""A folder of YAML and JSON files as the cluster's objects: the standalone mode's API server.
+
+Owns the files' last good contents. A half-written or bad file is named, and what it said before
+stays until it is good again or gone. Reads only files that changed.
+"""
+
+import os
+from collections.abc import Iterable
+
+import msgspec
+
+from slackwater.contract.document import ContractError
+from slackwater.contract.kubernetes import (
+    Node,
+    kind_of,
+    objects_in,
+    read_config_map,
+    read_node,
+)
+from slackwater.contract.kubernetes_pod import Pod, read_pod
+from slackwater.contract.volcano_document import (
+    CONFIG_MAP,
+    ColocationConfig,
+    config_text,
+    is_config,
+    read_config,
+)
+from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.gap import Gap
+from slackwater.observation.bounded_read import LARGEST_READ, read_start
+from slackwater.settings.bound import SettingsError
+from slackwater.settings.document import KIND as SETTINGS_KIND
+from slackwater.settings.document import Settings, read_settings
+
+_ENDINGS = (".yaml", ".yml", ".json")
+_AgeMark = tuple[int, int, int]
+
+
+class Objects(msgspec.Struct, frozen=True):
+    """What the folder says. Of several nodes or configurations the last file's counts."""
+
+    pods: tuple[Pod, ...] = ()
+    node: Node | None = None
+    colocation: ColocationConfig | None = None
+    settings: Settings | None = None
+    problems: tuple[str, ...] = ()
+
+
+class Folder:
+    """Guards nothing but its memory of the files."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._marks: dict[str, _AgeMark] = {}
+        self._good: dict[str, Objects] = {}
+        self._problems: dict[str, str] = {}
+        self._known = Objects()
+
+    def read(self) -> Objects | Gap:
+        """The same object again where nothing changed."""
+        try:
+            names = sorted(n for n in os.listdir(self._path) if _is_ours(n))
+            marks = {name: _mark(f"{self._path}/{name}") for name in names}
+        except OSError as error:
+            return Gap(f"the folder {self._path} cannot be read: {error.strerror}")
+        changed = [name for name in names if marks[name] != self._marks.get(name)]
+        if not changed and marks.keys() == self._marks.keys():
+            return self._known
+        for name in self._marks.keys() - marks.keys():
+            self._good.pop(name, None)
+            self._problems.pop(name, None)
+        for name in changed:
+            self._take(name)
+        self._marks = marks
+        self._known = _joined([self._good[n] for n in names if n in self._good], self._problems)
+        return self._known
+
+    def _take(self, name: str) -> None:
+        self._problems.pop(name, None)
+        try:
+            self._good[name] = _objects(f"{self._path}/{name}", name)
+        except (ContractError, SettingsError) as error:
+            stays = "; what it said before stays" if name in self._good else ""
+            self._problems[name] = f"{error}{stays}"
+
+
+def _is_ours(name: str) -> bool:
+    return name.endswith(_ENDINGS) and not name.startswith(".")
+
+
+def _mark(path: str) -> _AgeMark:
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _joined(files: Iterable[Objects], problems: dict[str, str]) -> Objects:
+    pods: dict[str, Pod] = {}
+    node, colocation, settings = None, None, None
+    for each in files:
+        pods.update((pod.cgroup_uid, pod) for pod in each.pods)
+        node = each.node or node
+        colocation = each.colocation or colocation
+        settings = each.settings or settings
+    told = tuple(problems[name] for name in sorted(problems))
+    return Objects(tuple(pods.values()), node, colocation, settings, told)
+
+
+def _objects(path: str, source: str) -> Objects:
+    found = Objects()
+    for document in _documents(_text(path, source), source):
+        for each in objects_in(document, source) if document is not None else ():
+            found = _with(found, each, source)
+    return found
+
+
+def _with(found: Objects, document: object, source: str) -> Objects:
+    """The objects so far and this one; kinds that nobody reads are left out."""
+    match kind_of(document, source):
+        case "Pod":
+            pods = (*found.pods, read_pod(document, source))
+            return msgspec.structs.replace(found, pods=pods)
+        case "Node":
+            return msgspec.structs.replace(found, node=read_node(document, source))
+        case "ConfigMap":
+            config_map = read_config_map(document, source)
+            if config_map.name != CONFIG_MAP:
+                return found
+            where = f"{source}: ConfigMap {CONFIG_MAP}"
+            [inner] = _documents(config_text(config_map, where), where) or [None]
+            return msgspec.structs.replace(found, colocation=read_config(inner, where))
+        case kind if kind == SETTINGS_KIND:
+            return msgspec.structs.replace(found, settings=read_settings(document, source))
+        case "" if is_config(document):
+            return msgspec.structs.replace(found, colocation=read_config(document, source))
+        case _:
+            return found
+
+
+def _text(path: str, source: str) -> str:
+    contents = read_start(path)
+    if isinstance(contents, Gap):
+        raise ContractError(Complaint(source, contents.reason, "a readable file"))
+    if contents.cut:
+        raise ContractError(Complaint(source, f"over {LARGEST_READ} bytes", "a smaller file"))
+    try:
+        return contents.data.decode()
+    except UnicodeDecodeError as error:
+        raise ContractError(Complaint(source, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
+
+
+def _documents(text: str, source: str) -> list[object]:
+    """YAML, of which JSON is a part. Imported here: a cluster's agent never needs it."""
+    import yaml
+
+    try:
+        return list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}:{mark.line + 1}" if mark else source
+        what = getattr(error, "problem", None) or type(error).__name__
+        raise ContractError(Complaint(where, quoted(what), "YAML or JSON")) from None

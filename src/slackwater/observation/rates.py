@@ -1,0 +1,55 @@
+"""Counters to rates. A counter that went backwards, or a group seen once, has no rate yet."""
+
+from collections.abc import Iterable
+
+from slackwater.model.cgroup import CgroupReading, CpuTimes
+from slackwater.model.gap import Gap
+from slackwater.model.machine import NodeUsage
+from slackwater.model.snapshot import Rate
+from slackwater.model.units import Micros, MilliCpu, left_over
+
+_PER_MILLE = 1000
+
+
+class Rates:
+    """Keeps the reading before, of each group and of the node."""
+
+    def __init__(self) -> None:
+        self._times: dict[int, tuple[Micros, CpuTimes]] = {}
+        self._node: tuple[Micros, NodeUsage] | None = None
+
+    def of_groups(self, readings: Iterable[CgroupReading]) -> dict[int, Rate]:
+        """By cgroup id; a group that was not read this time is forgotten."""
+        before, self._times = self._times, {}
+        found: dict[int, Rate] = {}
+        for reading in readings:
+            if isinstance(reading.times, Gap):
+                continue
+            self._times[reading.ref.id] = (reading.at, reading.times)
+            if reading.ref.id in before:
+                rate = _rate(*before[reading.ref.id], reading.at, reading.times)
+                if rate is not None:
+                    found[reading.ref.id] = rate
+        return found
+
+    def of_node(self, usage: NodeUsage | Gap, at: Micros) -> MilliCpu | Gap:
+        """Usages of two sources do not compare: after a change of source there is a gap."""
+        before = self._node
+        if isinstance(usage, Gap):
+            return usage
+        self._node = (at, usage)
+        if before is None:
+            return Gap("the node was read only once so far")
+        then, earlier = before
+        if earlier.source is not usage.source or usage.usage < earlier.usage or at <= then:
+            return Gap("the node's usage cannot be compared with the reading before")
+        return MilliCpu(left_over((usage.usage - earlier.usage) * 1000, at - then))
+
+
+def _rate(then: Micros, earlier: CpuTimes, at: Micros, now: CpuTimes) -> Rate | None:
+    elapsed = at - then
+    if elapsed <= 0 or now.usage < earlier.usage or now.throttled < earlier.throttled:
+        return None
+    usage = left_over((now.usage - earlier.usage) * 1000, elapsed)
+    throttled = left_over((now.throttled - earlier.throttled) * _PER_MILLE, elapsed)
+    return Rate(MilliCpu(usage), throttled)

@@ -1,0 +1,84 @@
+"""A snapshot of real cgroups: what best effort uses is told apart from what others use."""
+
+import time
+
+import pytest
+
+from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.gap import Gap
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
+from slackwater.observation.cgroup_tree import CgroupTree, Depth
+from slackwater.observation.node_usage import NodeUsageMeter
+from slackwater.observation.roots import Roots
+from slackwater.observation.survey import Known, Surveyor
+from tests.kernel.bed import Bed
+
+WINDOW = 5.0
+KNOWN = Known(allocatable=MilliCpu(2000))
+
+
+def now() -> Micros:
+    return Micros(time.monotonic_ns() // 1000)
+
+
+def limit(bed: Bed, path: str, quota: int) -> None:
+    if bed.version is CgroupVersion.V1:
+        bed.write(path, "cpu.cfs_quota_us", str(quota))
+    else:
+        bed.write(path, "cpu.max", f"{quota} 100000")
+
+
+@pytest.mark.parametrize("depth", Depth)
+def test_rates_and_quotas_of_tiers(bed: Bed, depth: Depth) -> None:
+    best_effort = bed.make(f"{bed.kubepods}/besteffort")
+    burstable = bed.make(f"{bed.kubepods}/burstable")
+    for path, quota in ((best_effort, 30_000), (burstable, 20_000)):
+        limit(bed, path, quota)
+        bed.burn(path, 1)
+    surveyor = Surveyor(
+        CgroupTree(bed.mounts, bed.kubepods, depth), NodeUsageMeter(bed.mounts, Roots())
+    )
+    try:
+        first = surveyor.close_snapshot(1, now(), KNOWN)
+        time.sleep(WINDOW)
+        second = surveyor.close_snapshot(2, now(), KNOWN)
+    finally:
+        surveyor.close()
+    assert isinstance(first, NodeSnapshot)
+    assert isinstance(first.usage, Gap)
+    assert isinstance(second, NodeSnapshot)
+    tiers = {tier: second.usage_of(ref) for tier, ref in second.tiers.items()}
+    assert tiers[Tier.BESTEFFORT] == pytest.approx(300, rel=0.05)
+    assert tiers[Tier.BURSTABLE] == pytest.approx(200, rel=0.05)
+    assert isinstance(second.usage, int)
+    assert second.usage >= 475
+    reading = second.readings[second.tiers[Tier.BESTEFFORT].id]
+    assert reading.quota == Bandwidth(Micros(30_000))
+    assert second.elapsed == pytest.approx(WINDOW * 1e6, rel=0.2)
+
+
+def test_a_tree_that_went_is_a_gap(bed: Bed) -> None:
+    bed.make(bed.kubepods)
+    surveyor = Surveyor(CgroupTree(bed.mounts, bed.kubepods), NodeUsageMeter(bed.mounts, Roots()))
+    try:
+        assert isinstance(surveyor.close_snapshot(1, now(), KNOWN), NodeSnapshot)
+        bed.remove(bed.kubepods)
+        assert surveyor.close_snapshot(2, now(), KNOWN) == Gap("the kubelet's tree is gone")
+    finally:
+        surveyor.close()
+
+
+def test_pods_without_objects_are_seen_by_their_place(bed: Bed) -> None:
+    uid = "0" * 32
+    bed.make(f"{bed.kubepods}/besteffort/pod{uid}/{'a' * 64}")
+    surveyor = Surveyor(CgroupTree(bed.mounts, bed.kubepods), NodeUsageMeter(bed.mounts, Roots()))
+    try:
+        found = surveyor.close_snapshot(1, now(), KNOWN)
+    finally:
+        surveyor.close()
+    assert isinstance(found, NodeSnapshot)
+    [workload] = found.workloads
+    assert (workload.uid, workload.name, workload.tier) == (uid, uid, Tier.BESTEFFORT)
+    assert not isinstance(workload.ref, Gap)
+    assert found.readings[workload.ref.id].quota == Bandwidth(UNLIMITED)

@@ -1,0 +1,172 @@
+"""A folder of YAML as the cluster: last good, named faults, only changed files read."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from slackwater.contract.volcano import for_node
+from slackwater.model.gap import Gap
+from slackwater.observation.folder import Folder, Objects
+
+UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
+POD = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: web, namespace: shop, uid: {UID}}}
+spec:
+  containers:
+  - name: main
+    resources: {{requests: {{cpu: 250m}}, limits: {{cpu: "1"}}}}
+"""
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: one, labels: {volcano.sh/oversubscription: "true"}}
+status: {allocatable: {cpu: "2"}}
+"""
+THROTTLING = """
+cpuThrottlingConfig:
+  enable: true
+  cpuThrottlingThreshold: 70
+"""
+CONFIG_MAP = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: volcano-agent-configuration, namespace: volcano-system}
+data:
+  colocation-config: |
+    {"globalConfig": {"cpuThrottlingConfig": {"enable": true, "cpuThrottlingThreshold": 60}}}
+"""
+SETTINGS = """
+apiVersion: slackwater.io/v1
+kind: AgentSettings
+spec: {agent: {period: 500ms}}
+"""
+
+
+def read(folder: Folder) -> Objects:
+    found = folder.read()
+    assert isinstance(found, Objects), found
+    return found
+
+
+def threshold(objects: Objects) -> int | None:
+    assert objects.colocation is not None
+    return for_node(objects.colocation, {}).cpu_throttling.threshold
+
+
+def rewrite(file: Path, text: str) -> None:
+    """With another time stamp, however coarse the file system's clock is."""
+    file.write_text(text)
+    status = file.stat()
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
+
+
+def test_objects_of_every_kind(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text("---".join([POD, NODE, SETTINGS, "\n"]))
+    (tmp_path / "config.yml").write_text(THROTTLING)
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["web"]
+    assert found.node is not None
+    assert found.node.allocatable_cpu == 2000
+    assert found.settings is not None
+    assert found.settings.agent.period == 500_000
+    assert threshold(found) == 70
+    assert found.problems == ()
+
+
+def test_the_config_map_as_in_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "cm.yaml").write_text(CONFIG_MAP)
+    assert threshold(read(Folder(str(tmp_path)))) == 60
+
+
+def test_json_and_lists_and_unknown_kinds(tmp_path: Path) -> None:
+    document = {
+        "kind": "List",
+        "items": [
+            {"kind": "Pod", "metadata": {"name": "a", "uid": "a"}, "spec": {"containers": []}},
+            {"kind": "Secret", "metadata": {"name": "x"}},
+        ],
+    }
+    (tmp_path / "list.json").write_text(json.dumps(document))
+    (tmp_path / "notes.txt").write_text("not ours")
+    (tmp_path / ".hidden.yaml").write_text("{")
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["a"]
+    assert found.problems == ()
+
+
+def test_nothing_changed_is_the_same_object(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    folder = Folder(str(tmp_path))
+    assert folder.read() is folder.read()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\nmetadata: {name: x", "pod.yaml:"),
+        ("kind: Pod\nmetadata: {name: x, uid: ../../etc}\nspec: {containers: []}", "uid"),
+        (POD.replace("250m", "many"), "'many'"),
+        ("\tkind: Pod", "pod.yaml"),
+    ],
+)
+def test_a_bad_file_is_named_and_the_last_good_stays(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD)
+    folder = Folder(str(tmp_path))
+    read(folder)
+    rewrite(file, text)
+    found = read(folder)
+    assert [pod.name for pod in found.pods] == ["web"]
+    [problem] = found.problems
+    assert said in problem
+    assert problem.endswith("; what it said before stays")
+    rewrite(file, POD.replace("web", "shop"))
+    mended = read(folder)
+    assert ([pod.name for pod in mended.pods], mended.problems) == (["shop"], ())
+
+
+@pytest.mark.parametrize(
+    ("threshold_text", "bound"),
+    [("0", "1"), ("101", "100"), ("eighty", "a whole number"), ("true", "a whole number")],
+)
+def test_a_bad_bound_says_field_value_and_bound(
+    tmp_path: Path, threshold_text: str, bound: str
+) -> None:
+    text = THROTTLING.replace("70", threshold_text)
+    (tmp_path / "c.yaml").write_text(text)
+    found = read(Folder(str(tmp_path)))
+    if found.colocation is None:
+        [problem] = found.problems
+    else:
+        with pytest.raises(ValueError, match="cpuThrottlingThreshold") as caught:
+            for_node(found.colocation, {})
+        problem = str(caught.value)
+    assert "cpuThrottlingThreshold" in problem
+    assert bound in problem
+
+
+def test_a_file_that_goes_takes_its_objects_along(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    folder = Folder(str(tmp_path))
+    read(folder)
+    (tmp_path / "pod.yaml").unlink()
+    assert read(folder).pods == ()
+
+
+def test_no_folder_is_a_gap_and_holds_nothing_back(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "none"))
+    assert isinstance(folder.read(), Gap)
+    (tmp_path / "none").mkdir()
+    assert read(folder) == Objects()
+
+
+@pytest.mark.parametrize("garbage", [b"\xff\xfe", b"\0" * 50, b"a" * 2_000_000, b"[" * 5000])
+def test_garbage_is_a_problem_never_an_exception(tmp_path: Path, garbage: bytes) -> None:
+    (tmp_path / "x.yaml").write_bytes(garbage)
+    found = read(Folder(str(tmp_path)))
+    assert len(found.problems) <= 1
+    assert found.pods == ()

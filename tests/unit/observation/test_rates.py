@@ -1,0 +1,71 @@
+"""Counters to rates."""
+
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuTimes, Level
+from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.machine import NodeUsage, UsageSource
+from slackwater.model.snapshot import Rate
+from slackwater.model.units import Micros, MilliCpu
+from slackwater.observation.rates import Rates
+
+REF = CgroupRef("kubepods", 7, Level.NODE)
+NONE = Gap("not asked for")
+
+
+def read(at: int, usage: int | Gap, throttled: int = 0, ref: CgroupRef = REF) -> CgroupReading:
+    times = (
+        usage if isinstance(usage, Gap) else CpuTimes(Micros(usage), throttled=Micros(throttled))
+    )
+    return CgroupReading(ref, Micros(at), times, NONE, NONE, NONE, NONE, NONE, NONE)
+
+
+def node(usage: int, source: UsageSource = UsageSource.ROOT_GROUP) -> NodeUsage:
+    return NodeUsage(Micros(usage), source)
+
+
+def test_the_first_reading_has_no_rate_and_the_second_has() -> None:
+    rates = Rates()
+    assert rates.of_groups([read(0, 1_000_000)]) == {}
+    found = rates.of_groups([read(2_000_000, 2_500_000, throttled=500_000)])
+    assert found == {7: Rate(MilliCpu(750), 250)}
+
+
+def test_a_counter_that_goes_backwards_is_a_gap_and_then_a_new_start() -> None:
+    rates = Rates()
+    rates.of_groups([read(0, 1_000_000)])
+    assert rates.of_groups([read(1_000_000, 10)]) == {}
+    assert rates.of_groups([read(2_000_000, 1_000_010)]) == {7: Rate(MilliCpu(1000), 0)}
+
+
+def test_an_unread_group_has_no_rate_and_no_memory() -> None:
+    rates = Rates()
+    rates.of_groups([read(0, 0)])
+    assert rates.of_groups([read(1_000_000, VANISHED)]) == {}
+    assert rates.of_groups([read(2_000_000, 5)]) == {}
+
+
+def test_another_group_at_the_same_path_is_another() -> None:
+    rates = Rates()
+    rates.of_groups([read(0, 0)])
+    again = CgroupRef("kubepods", 8, Level.NODE)
+    assert rates.of_groups([read(1_000_000, 900, ref=again)]) == {}
+
+
+def test_no_time_between_two_readings_is_no_rate() -> None:
+    rates = Rates()
+    rates.of_groups([read(5, 0)])
+    assert rates.of_groups([read(5, 100)]) == {}
+
+
+def test_the_nodes_usage() -> None:
+    rates = Rates()
+    assert rates.of_node(node(0), Micros(0)) == Gap("the node was read only once so far")
+    assert rates.of_node(node(1_500_000), Micros(1_000_000)) == 1500
+    assert rates.of_node(Gap("unreadable"), Micros(2_000_000)) == Gap("unreadable")
+    assert rates.of_node(node(3_500_000), Micros(3_000_000)) == 1000
+
+
+def test_usages_of_two_sources_do_not_compare() -> None:
+    rates = Rates()
+    rates.of_node(node(0), Micros(0))
+    assert isinstance(rates.of_node(node(9, UsageSource.TICKS), Micros(1_000_000)), Gap)
+    assert rates.of_node(node(1_000_009, UsageSource.TICKS), Micros(2_000_000)) == 1000
