@@ -1,0 +1,1 @@
+"""The only teller: what changed, from, to, because; and the same facts for machines."""

@@ -1,0 +1,274 @@
+"""A kernel in memory: a tree of cgroups that takes, refuses and enforces as Linux does.
+
+Owns the tree, the identity of each cgroup, and the way in and out: the surface of
+execution.cgroup_writer (read, text, write, restore) with the same outcomes, plus what a real
+node gets from elsewhere (cgroups made and removed, work started and ended, time passing).
+Refuses to choose values and to read a clock: time passes when `advance` is called.
+
+tests/kernel/test_rules.py holds it to the real kernels, rule by rule. Not modelled: memory in
+use, PSI, systemd, kernel threads.
+"""
+
+import errno
+import os
+
+from slackwater.execution.verdict import GONE, Note, Verdict, no_note
+from slackwater.model.cgroup import (
+    CgroupReading,
+    CgroupRef,
+    CgroupVersion,
+    CpuTimes,
+    Level,
+    Tier,
+)
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.knob import Knob, KnobFile, KnobValue
+from slackwater.model.knob_text import COMMON_PAGE, KnobRangeError, decode, encode, settled
+from slackwater.model.machine import NodeUsage, UsageSource
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.units import Micros
+from slackwater.simulation.group import Group, Task
+from slackwater.simulation.knob_rules import error_of, ways_to
+from slackwater.simulation.runtime import NANOS
+from slackwater.simulation.scheduler import Scheduler
+
+NO_PRESSURE = Gap("the fake kernel has no PSI; it counts lost CPU time")
+_APPLIED = Verdict(Result.APPLIED)
+#: kernfs numbers the root 1.
+_ROOT_ID = 1
+
+
+class TreeError(ValueError):
+    """A cgroup that cannot be made: a mistake of whoever wrote the scenario."""
+
+
+class FakeKernel:
+    """Guards one node's cgroups. All of them take part in scheduling, the root included."""
+
+    def __init__(self, version: CgroupVersion, cpus: int, page_size: int = COMMON_PAGE) -> None:
+        self.page_size = page_size
+        self._version = version
+        self._root = Group(CgroupRef("", _ROOT_ID, Level.NODE), None, version)
+        self._root.cpus = CpuSet.of(range(cpus))
+        self._groups = {"": self._root}
+        self._last_id = _ROOT_ID
+        #: CPU time of top groups that are gone.
+        self._carried = 0
+        self._scheduler = Scheduler(self._root)
+
+    @property
+    def now(self) -> Micros:
+        return self._scheduler.now
+
+    def root(self) -> CgroupRef:
+        return self._root.ref
+
+    def refs(self) -> tuple[CgroupRef, ...]:
+        """Every cgroup but the root, parents before their children."""
+        return tuple(group.ref for group in self._root.below())[1:]
+
+    def make(
+        self, path: str, level: Level = Level.POD, tier: Tier = Tier.GUARANTEED, owner: str = ""
+    ) -> CgroupRef:
+        """A new cgroup, with an id that no other one ever had. Its parent must be there."""
+        above, _, name = path.rpartition("/")
+        parent = self._groups.get(above)
+        if parent is None or not name or path in self._groups:
+            raise TreeError(f"{path!r} cannot be made: it is there, or its parent is not")
+        if self._version is CgroupVersion.V2 and parent.tasks and parent is not self._root:
+            raise TreeError(f"{path!r} cannot be made: there are tasks in its parent")
+        self._last_id += 1
+        ref = CgroupRef(path, self._last_id, level, tier, owner)
+        self._groups[path] = parent.children[name] = Group(ref, parent, self._version)
+        self._scheduler.forget_layout()
+        return ref
+
+    def remove(self, ref: CgroupRef) -> Verdict:
+        """Its CPU time stays counted in the groups above."""
+        group = self._find(ref)
+        if group is None:
+            return GONE
+        if group.parent is None or group.children or group.tasks:
+            return Verdict(Result.REFUSED, os.strerror(errno.EBUSY))
+        del group.parent.children[ref.name()], self._groups[ref.path]
+        self._carried += group.used if group.parent is self._root else 0
+        self._scheduler.forget_layout()
+        return _APPLIED
+
+    def attach(self, ref: CgroupRef, task: Task) -> Verdict:
+        """Starts work in a group, in place of work of the same name."""
+        group = self._find(ref)
+        if group is None:
+            return GONE
+        if self._version is CgroupVersion.V1 and not group.cpus:
+            return Verdict(Result.REFUSED, os.strerror(errno.ENOSPC))  # cpuset_can_attach
+        if self._version is CgroupVersion.V2 and group.children and group.parent:
+            return Verdict(Result.REFUSED, os.strerror(errno.EBUSY))  # no internal processes
+        group.tasks[task.name] = task
+        self._scheduler.forget_layout()
+        return _APPLIED
+
+    def detach(self, ref: CgroupRef, name: str) -> Verdict:
+        """Ends work."""
+        group = self._find(ref)
+        if group is None or group.tasks.pop(name, None) is None:
+            return GONE
+        self._scheduler.forget_layout()
+        return _APPLIED
+
+    def advance(self, micros: Micros) -> None:
+        """Lets so much time pass."""
+        self._scheduler.advance(micros)
+
+    def version(self, knob: Knob) -> CgroupVersion:
+        """The same for every knob: no hybrid hosts here."""
+        del knob
+        return self._version
+
+    def hierarchy(self) -> str:
+        """Which hierarchy this is, for a ledger: there is one."""
+        return f"fake:{_ROOT_ID}"
+
+    def lives(self, ref: CgroupRef) -> bool:
+        return self._find(ref) is not None
+
+    def read(self, ref: CgroupRef, knob: Knob) -> KnobValue | Gap:
+        match self._open(ref, knob):
+            case Verdict(result=Result.VANISHED):
+                return VANISHED
+            case Verdict(detail=detail):
+                return Gap(detail)
+            case group, _:
+                return group.value(knob)
+
+    def text(self, ref: CgroupRef, knob: Knob) -> str | Verdict:
+        match self._open(ref, knob):
+            case Verdict() as verdict:
+                return verdict
+            case group, _:
+                return encode(knob, self._version, group.value(knob))
+
+    def value(self, knob: Knob, text: str) -> KnobValue | Gap:
+        return decode(knob, self._version, text)
+
+    def shows(self, knob: Knob, text: str, value: KnobValue) -> bool:
+        """Whether this text is how the kernel shows that value once it was written."""
+        standing = self.value(knob, text)
+        return not isinstance(standing, Gap) and self._is_shown(knob, standing, value)
+
+    def write(self, change: Change, note: Note = no_note) -> Outcome:
+        """One change, unless its value already stands there."""
+        opened = self._open(change.ref, change.knob)
+        verdict = opened if isinstance(opened, Verdict) else self._write(*opened, change, note)
+        return Outcome(change, verdict.result, verdict.detail)
+
+    def restore(self, change: Change, text: str) -> Outcome:
+        """Back to a text that the kernel once showed; `change.new` is its value."""
+        del text
+        return self.write(change)
+
+    def times(self, ref: CgroupRef) -> CpuTimes | Gap:
+        group = self._find(ref)
+        return VANISHED if group is None else group.times()
+
+    def lost(self, ref: CgroupRef) -> Micros | Gap:
+        """CPU time that its tasks wanted, could have used on CPUs of their own, and did not get."""
+        group = self._find(ref)
+        return VANISHED if group is None else Micros(group.lost // NANOS)
+
+    def reading(self, ref: CgroupRef, at: Micros) -> CgroupReading | Gap:
+        group = self._find(ref)
+        if group is None:
+            return VANISHED
+        return CgroupReading(
+            ref=ref,
+            at=at,
+            times=group.times(),
+            quota=group.quota,
+            burst=group.burst,
+            weight=group.weight,
+            idle=group.idle,
+            cpus=group.cpus,
+            pressure=NO_PRESSURE,
+        )
+
+    def node_usage(self) -> NodeUsage:
+        """As the real one is had: v2 does not count tasks that sit in the root group."""
+        if self._version is CgroupVersion.V1:
+            return NodeUsage(Micros(self._root.used // NANOS), UsageSource.ROOT_GROUP)
+        used = self._carried + sum(child.used for child in self._root.children.values())
+        return NodeUsage(Micros(used // NANOS), UsageSource.TOP_GROUPS)
+
+    def _find(self, ref: CgroupRef) -> Group | None:
+        group = self._groups.get(ref.path)
+        return group if group is not None and group.ref.id == ref.id else None
+
+    def _open(self, ref: CgroupRef, knob: Knob) -> tuple[Group, KnobFile] | Verdict:
+        """The group and the file, or what the real edge says without them."""
+        file = knob.file(self._version)
+        if isinstance(file, Gap):
+            return Verdict(Result.UNSUPPORTED, file.reason)
+        group = self._find(ref)
+        if group is None:
+            if ref.path in self._groups:
+                return Verdict(Result.VANISHED, f"another cgroup stands at {ref.path} by now")
+            return GONE
+        on_root = group.parent is None and self._version is CgroupVersion.V2
+        if knob.vendor or on_root:  # CFTYPE_NOT_ON_ROOT
+            return Verdict(Result.UNSUPPORTED, f"this cgroup has no {file.name}")
+        return group, file
+
+    def _write(self, group: Group, file: KnobFile, change: Change, note: Note) -> Verdict:
+        knob, new = change.knob, change.new
+        if self._is_shown(knob, group.value(knob), new):
+            return Verdict(Result.UNCHANGED)
+        try:
+            text = encode(knob, self._version, new)
+        except KnobRangeError as out_of_range:
+            return Verdict(Result.REFUSED, str(out_of_range))
+        refusal = note(encode(knob, self._version, group.value(knob)), text)
+        if refusal is not None:
+            return refusal
+        error = self._put(group, knob, new)
+        if error == errno.ENOSPC and new == CpuSet() and self._every_cpu():
+            error = self._put(group, knob, self._every_cpu())
+        if not error:
+            return _APPLIED
+        detail = f"the kernel refused {text!r} in {file.name}: {os.strerror(error)}"
+        return Verdict(Result.REFUSED, detail)
+
+    def _put(self, group: Group, knob: Knob, new: KnobValue) -> int:
+        """The way to a value, or the other one; the error if both are closed."""
+        error = 0
+        for way in ways_to(group, new):
+            error = self._put_in_turn(group, knob, way)
+            if not error:
+                break
+        self._scheduler.forget_layout()
+        return error
+
+    def _put_in_turn(self, group: Group, knob: Knob, values: tuple[KnobValue, ...]) -> int:
+        """One write after the other; if a later one is refused, the first is taken back."""
+        old = group.value(knob)
+        for value in values:
+            error = error_of(group, knob, value)
+            if error:
+                if group.value(knob) != old and not error_of(group, knob, old):
+                    group.take(knob, old)
+                return error
+            group.take(knob, settled(knob, value, self.page_size))
+        return 0
+
+    def _is_shown(self, knob: Knob, standing: KnobValue, value: KnobValue) -> bool:
+        """Every CPU there is stands for "as the parent", which v2 refuses to populated groups."""
+        if standing == settled(knob, value, self.page_size):
+            return True
+        every = self._every_cpu()
+        if value != CpuSet() or not isinstance(standing, CpuSet) or not every:
+            return False
+        return every.within(standing)
+
+    def _every_cpu(self) -> CpuSet:
+        """What a v2 root has; nothing on v1, where an empty cpuset is really empty."""
+        return CpuSet() if self._version is CgroupVersion.V1 else self._root.cpus

@@ -1,0 +1,74 @@
+"""What is told: every effect once, with from, to and because."""
+
+import pytest
+
+from slackwater.model.decision import Because, Contribution, Grant, Verb
+from slackwater.model.gap import Gap
+from slackwater.model.knob import QUOTA
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
+from slackwater.record.journal import Journal, TickRecord, entry_of, spelled
+from tests.unit.policies.nodes import BESTEFFORT, FREE, node
+
+OURS = Bandwidth(Micros(60_000))
+CHANGE = Change(BESTEFFORT, QUOTA, FREE, OURS)
+BECAUSE = Because("used by all but best effort", "200m", "800m allowed")
+GRANT = Grant(
+    BESTEFFORT,
+    "quota",
+    MilliCpu(600),
+    (Contribution("best_effort_share", Verb.CAP, MilliCpu(600), MilliCpu(600), BECAUSE),),
+)
+
+
+def test_an_applied_change() -> None:
+    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(tick=7), (GRANT,))
+    assert entry is not None
+    assert (entry.tick, entry.what) == (7, "quota of kubepods/besteffort")
+    assert (entry.before, entry.after, entry.result) == ("unlimited", "600m", "applied")
+    assert entry.because == ("best_effort_share: used by all but best effort 200m, 800m allowed")
+
+
+def test_a_release_says_that_nobody_wants_it() -> None:
+    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(), ())
+    assert entry is not None
+    assert entry.because == "nobody wants it any more"
+
+
+@pytest.mark.parametrize(
+    ("result", "detail", "told"),
+    [
+        (Result.UNCHANGED, "", None),
+        (Result.REFUSED, "the kernel said no", "refused: the kernel said no"),
+        (Result.UNSUPPORTED, "no such file", "unsupported: no such file"),
+        (Result.UNSUPPORTED, "", None),  # said before
+        (Result.VANISHED, "the cgroup is gone", "vanished: the cgroup is gone"),
+    ],
+)
+def test_what_did_not_work_is_told_and_nothing_is_told_twice(
+    result: Result, detail: str, told: str | None
+) -> None:
+    entry = entry_of(Outcome(CHANGE, result, detail), node(), (GRANT,))
+    assert (entry.result if entry else None) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (OURS, "600m"),
+        (FREE, "unlimited"),
+        (UNLIMITED, "unlimited"),
+        (Gap("not read"), "not read"),
+        (True, "True"),
+        (100, "100"),
+    ],
+)
+def test_spelling(value: object, text: str) -> None:
+    assert spelled(value) == text  # type: ignore[arg-type]
+
+
+def test_the_ring_keeps_the_last_ticks() -> None:
+    journal = Journal(3)
+    for number in range(5):
+        journal.keep(TickRecord(node(tick=number), (), ()))
+    assert [record.snapshot.tick for record in journal.ticks] == [2, 3, 4]
