@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
@@ -14,25 +12,12 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def _path(flag: str, default: str, what: str) -> Callable[[_Command], _Command]:
-    variable = "SLACKWATER_" + flag.removeprefix("--").replace("-", "_").upper()
-    return click.option(
-        flag, default=default, envvar=variable, metavar="PATH", help=what,
-        show_default=bool(default), show_envvar=True,
-    )  # fmt: skip
+from slackwater.cli.place import place_options, roots_of
 
 
 @click.command()
 @click.option("--probe", is_flag=True, help="Try each knob on a scratch cgroup (needs root).")
-@_path("--cgroup-root", "/sys/fs/cgroup", "Where the host's cgroups are.")
-@_path("--proc-root", "/proc", "Where the host's /proc is.")
-@_path("--sys-root", "/sys", "Where the host's /sys is.")
-@_path("--host-root", "/", "Where the host's / is, for the kubelet's files and systemd's socket.")
-@_path("--kubepods", "", "The kubelet's tree below the cgroup root. Default: found.")
+@place_options
 @output_options
 def doctor(
     probe: bool,
@@ -63,9 +48,8 @@ def doctor(
     """
     from slackwater.doctor.checkup import check_up, check_up_with_probe
     from slackwater.observation.detection import EnvironmentValueError
-    from slackwater.observation.roots import Roots
 
-    roots = Roots(*(path.rstrip("/") for path in (cgroup_root, proc_root, sys_root, host_root)))
+    roots = roots_of(cgroup_root, proc_root, sys_root, host_root)
     check = check_up_with_probe if probe else check_up
     try:
         report = check(roots, os.environ, kubepods)

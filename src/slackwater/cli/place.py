@@ -1,0 +1,37 @@
+"""Where the host is: the flags that every command on a node shares."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from slackwater.observation.roots import Roots
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_PATHS = (
+    ("--cgroup-root", "/sys/fs/cgroup", "Where the host's cgroups are."),
+    ("--proc-root", "/proc", "Where the host's /proc is."),
+    ("--sys-root", "/sys", "Where the host's /sys is."),
+    ("--host-root", "/", "Where the host's / is, for the kubelet's files and systemd's socket."),
+    ("--kubepods", "", "The kubelet's tree below the cgroup root. Default: found."),
+)
+
+
+def path_option(flag: str, default: str, what: str) -> Callable[[_Command], _Command]:
+    """A path, also as an environment variable: --cgroup-root is SLACKWATER_CGROUP_ROOT."""
+    variable = "SLACKWATER_" + flag.removeprefix("--").replace("-", "_").upper()
+    return click.option(
+        flag, default=default, envvar=variable, metavar="PATH", help=what,
+        show_default=bool(default), show_envvar=True,
+    )  # fmt: skip
+
+
+def place_options(command: _Command) -> _Command:
+    for flag, default, what in reversed(_PATHS):
+        command = path_option(flag, default, what)(command)
+    return command
+
+
+def roots_of(cgroup_root: str, proc_root: str, sys_root: str, host_root: str) -> Roots:
+    return Roots(*(path.rstrip("/") for path in (cgroup_root, proc_root, sys_root, host_root)))
