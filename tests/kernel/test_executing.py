@@ -156,6 +156,26 @@ def test_periods_change_in_one_write_on_v2(
     assert tuple(writer.read(ref, QUOTA) for ref in family) == wanted
 
 
+@pytest.mark.v1
+def test_periods_change_at_the_same_ratio_on_v1(
+    executor: Executor, writer: CgroupWriter, family: Family
+) -> None:
+    """Two files each: a parent goes by the higher mixture where the lower is below its child.
+    With a parent as tight as its child there is no way, and it stays as it was."""
+    tier, *pair = family
+    for ref in family:
+        assert writer.write(change_of(writer, ref, QUOTA, quota(100_000))).result is Result.APPLIED
+    (stuck,) = executor.apply([change_of(writer, family[1], QUOTA, quota(50_000, 50_000))])
+    assert stuck.result is Result.REFUSED
+    assert writer.read(family[1], QUOTA) == quota(100_000)
+    writer.write(change_of(writer, tier, QUOTA, Bandwidth(UNLIMITED)))
+    for new in (quota(50_000, 50_000), quota(200_000, 200_000)):
+        outcomes = executor.apply([change_of(writer, ref, QUOTA, new) for ref in pair])
+        assert {o.result for o in outcomes} == {Result.APPLIED}
+    assert {o.result for o in executor.release()} == {Result.APPLIED}
+    assert {writer.read(ref, QUOTA) for ref in pair} == {quota(100_000)}
+
+
 @pytest.mark.parametrize("weight", [2, 79, 100, 1024])
 def test_idle_and_back_restores_the_weight_exactly(
     bed: Bed, executor: Executor, writer: CgroupWriter, family: Family, weight: int
@@ -168,6 +188,21 @@ def test_idle_and_back_restores_the_weight_exactly(
     off = executor.apply([change_of(writer, pod, IDLE, False)])
     assert [o.change.knob for o in off] == [IDLE, WEIGHT]
     assert knob_files(bed, pod.path) == before
+
+
+def test_each_idle_ends_in_the_weight_before_it(
+    bed: Bed, executor: Executor, writer: CgroupWriter, family: Family, ledger: Ledger
+) -> None:
+    """In between, the weight is the kubelet's to change."""
+    pod = family[1]
+    for weight in ("200", "500", "1024", "100"):
+        bed.write(pod.path, _weight_file(bed), weight)
+        executor.apply([change_of(writer, pod, IDLE, True)])
+        executor.apply([change_of(writer, pod, IDLE, False)])
+        assert shares_text(bed, pod.path) == weight
+        assert ledger.entries == ()
+        executor.apply([Change(pod, IDLE, False, False)])
+        assert shares_text(bed, pod.path) == weight
 
 
 def test_a_weight_that_was_set_before_idle_comes_back_after_it(
@@ -225,6 +260,20 @@ def test_a_knob_that_does_not_work_here_is_said_once(executor: Executor, family:
     assert not again.detail
     (other,) = executor.apply([Change(container, CPU_QOS_LEVEL, 0, -1)])
     assert other.detail, "another level is another question"
+
+
+@pytest.mark.v2
+def test_a_controller_that_comes_later(
+    bed: Bed, executor: Executor, writer: CgroupWriter, family: Family
+) -> None:
+    """A pod's own missing file says nothing of the other pods, nor of tomorrow."""
+    _, pod, container = family
+    bed.write(pod.path, "cgroup.subtree_control", "-cpu")
+    (absent,) = executor.apply([Change(container, QUOTA, quota(1_000), quota(20_000))])
+    assert absent.result is Result.UNSUPPORTED
+    bed.write(pod.path, "cgroup.subtree_control", "+cpu")
+    (there,) = executor.apply([Change(container, QUOTA, quota(1_000), quota(20_000))])
+    assert there.result is Result.APPLIED
 
 
 def _weight_file(bed: Bed) -> str:

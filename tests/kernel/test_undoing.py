@@ -1,15 +1,17 @@
 """Everything back, whatever happened: kill -9 at any write, a full disk, groups that went."""
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupRef
+from slackwater.execution.executor import Executor
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, Controller, Mount
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import BURST, CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
 from slackwater.model.ledger import Standing
 from slackwater.model.plan import Change, Result
-from slackwater.model.units import Bandwidth
 from tests.kernel.bed import Bed
 from tests.kernel.hand import (
     DONE,
@@ -96,22 +98,16 @@ def test_killed_between_any_two_writes_then_adopted_and_finished(
     write = 0
     finished = False
     while not finished:
-        write += 3
+        write += 1
         finished = in_a_child(applied(bed, folder, changes), write)
         ledger = opened(folder)
         executor = executor_of(bed.mounts, ledger)
         for adopted in executor.adopt().live:
-            assert adopted.standing in (Standing.OURS, Standing.BASELINE) or _is_halfway(adopted)
+            assert adopted.standing in (Standing.OURS, Standing.BASELINE), adopted
         assert {o.result for o in executor.apply(plan(bed, tree))} <= DONE
         assert {o.result for o in executor.release()} <= DONE
         assert everything(bed, tree) == before, f"killed before write {write}"
         ledger.close()
-
-
-def _is_halfway(adopted: object) -> bool:
-    """A v1 quota and its period are two files: between them it is neither old nor new."""
-    reading = getattr(adopted, "reading", None)
-    return isinstance(reading, Bandwidth) and reading == quota(10_000)
 
 
 def test_killed_while_releasing(bed: Bed, tree: list[CgroupRef], folder: str) -> None:
@@ -166,7 +162,7 @@ def test_a_group_that_goes_while_it_is_released_is_forgotten(
     ledger.close()
 
 
-def test_a_strangers_value_is_drift_and_release_puts_the_baseline_back(
+def test_a_strangers_value_is_drift_and_release_leaves_it(
     bed: Bed, tree: list[CgroupRef], folder: str
 ) -> None:
     before = everything(bed, tree)
@@ -177,6 +173,63 @@ def test_a_strangers_value_is_drift_and_release_puts_the_baseline_back(
     memory.write(change_of(memory, tree[4], MEMORY_MAX, 2**28))  # by somebody else
     (drifted,) = (a for a in executor.adopt().live if a.standing is Standing.DRIFT)
     assert (drifted.entry.ref, drifted.entry.knob) == (tree[4], "memory-max")
-    executor.release()
+    (left,) = (o for o in executor.release() if o.detail.startswith("left"))
+    assert left.change.new == 2**28
+    assert ledger.entries == ()
+    memory.write(change_of(memory, tree[4], MEMORY_MAX, 40_000 * 4096))
     assert everything(bed, tree) == before
+    ledger.close()
+
+
+def test_a_resize_by_the_kubelet_is_the_new_baseline(
+    bed: Bed, tree: list[CgroupRef], folder: str
+) -> None:
+    ledger = opened(folder)
+    executor, writer, box = executor_of(bed.mounts, ledger), writer_of(bed.mounts), tree[3]
+    executor.apply([change_of(writer, box, QUOTA, quota(10_000))])
+    writer.write(change_of(writer, box, QUOTA, quota(45_000)))  # the kubelet
+    executor.apply([change_of(writer, box, QUOTA, quota(20_000))])
+    assert {o.result for o in executor.release()} == {Result.APPLIED}
+    assert writer.read(box, QUOTA) == quota(45_000)
+    ledger.close()
+
+
+def test_a_weight_under_a_strangers_idle_is_kept_for_later(
+    bed: Bed, tree: list[CgroupRef], folder: str
+) -> None:
+    ledger = opened(folder)
+    executor, writer, box = executor_of(bed.mounts, ledger), writer_of(bed.mounts), tree[3]
+    before = everything(bed, tree)
+    executor.apply([change_of(writer, box, WEIGHT, 33)])
+    bed.write(box.path, "cpu.idle", "1")
+    assert {o.result for o in executor.release()} == {Result.REFUSED}
+    assert [e.knob for e in ledger.entries] == ["weight"]
+    bed.write(box.path, "cpu.idle", "0")
+    assert {o.result for o in executor.release()} == {Result.APPLIED}
+    assert everything(bed, tree) == before
+    ledger.close()
+
+
+def test_another_mount_of_the_same_hierarchy_is_the_same_and_another_root_is_not(
+    bed: Bed, tree: list[CgroupRef], folder: str, tmp_path: Path
+) -> None:
+    ledger, writer = opened(folder), writer_of(bed.mounts)
+    executor_of(bed.mounts, ledger).apply([change_of(writer, tree[3], QUOTA, quota(10_000))])
+    here = bed.mounts.by_controller[Controller.CPU].directory
+
+    def below(directory: str) -> Executor:
+        mount = Mount(bed.version, directory)
+        return executor_of(CgroupMounts(dict.fromkeys(Controller, mount)), ledger)
+
+    for astray in (f"{here}/{bed.top}", str(tmp_path), f"{tmp_path}/none"):
+        executor = below(astray)
+        assert {a.standing for a in executor.adopt().live} == {Standing.UNREAD}
+        assert {o.result for o in executor.release()} == {Result.REFUSED}
+    subprocess.run(["mount", "--bind", here, str(tmp_path)], check=True)
+    try:
+        assert {o.result for o in below(str(tmp_path)).release()} == {Result.APPLIED}
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+    assert ledger.entries == ()
+    assert writer.read(tree[3], QUOTA) == quota(50_000)
     ledger.close()

@@ -115,6 +115,45 @@ def test_idle_and_back_restores_the_weight(node: Node, executor: Executor) -> No
     assert node.property(pod.name(), "CPUWeight") == 10
 
 
+def test_what_the_kernel_refuses_does_not_stay_in_the_unit(
+    node: Node, executor: Executor, ledger: Ledger
+) -> None:
+    """A burst above the quota to come: systemd takes it, the kernel does not."""
+    pod = node.ref(node.pod)
+    executor.apply([to(pod, BURST, 50_000)])
+    (outcome,) = executor.apply([to(pod, QUOTA, quota(20_000))])
+    assert outcome.result is Result.REFUSED
+    assert node.property(pod.name(), "CPUQuotaPerSecUSec") == 500_000
+    assert [e.knob for e in ledger.entries] == ["burst"]
+    executor.release()
+    systemctl("daemon-reload")
+    assert node.text(node.pod, "cpu.max") == "50000 100000"
+
+
+def test_each_idle_ends_in_the_weight_before_it(
+    node: Node, executor: Executor, ledger: Ledger
+) -> None:
+    pod = node.ref(node.pod)
+    for weight in (10, 50):
+        node.set(node.pod, CPUWeight=("t", weight))
+        for goal in (True, False):
+            executor.apply([Change(pod, IDLE, not goal, goal)])
+        assert node.property(pod.name(), "CPUWeight") == weight
+        assert ledger.entries == ()
+
+
+def test_a_property_that_somebody_else_set_is_left(
+    node: Node, executor: Executor, ledger: Ledger
+) -> None:
+    pod = node.ref(node.pod)
+    executor.apply([to(pod, QUOTA, quota(20_000))])
+    node.set(node.pod, CPUQuotaPerSecUSec=("t", 700_000))
+    (outcome,) = executor.release()
+    assert outcome.detail.startswith("left: somebody else wrote")
+    assert node.text(node.pod, "cpu.max") == "70000 100000"
+    assert ledger.entries == ()
+
+
 def test_a_file_that_was_written_past_systemd_comes_back_too(
     node: Node, executor: Executor, ledger: Ledger
 ) -> None:

@@ -1,41 +1,39 @@
-"""Carries out changes and puts everything back: order, note, write.
+"""Carries out changes: order, note, write.
 
-Owns what no single writer knows: which route a knob takes, that the ledger is told first, what a
-write disturbs, which knobs are off here, and how all of it is undone. Refuses to choose values.
+Owns what no single writer knows: that the ledger is told first, what a write disturbs, what has
+been said to be off here, and what need not be noted any more. Refuses to choose values.
+
+The baseline is what would stand there without us. It is noted before the first write; a knob that
+has drifted (standing) is noted anew, with the drifted reading as its baseline. The kubelet's
+periodic resets write the same baseline again, which changes nothing.
 """
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.ledger import Ledger
+from slackwater.execution.release import DONE, Release
+from slackwater.execution.routes import KNOB, Routes
+from slackwater.execution.standing import note_hidden, standing_of, was_reset
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
-from slackwater.model.knob import KNOBS, Knob, KnobValue
-from slackwater.model.knob_text import settled
-from slackwater.model.ledger import (
-    FILE_ROUTE,
-    UNIT_ROUTE,
-    Adopted,
-    Adoption,
-    LedgerEntry,
-    Standing,
-)
+from slackwater.model.knob import IDLE, WEIGHT, Knob
+from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Standing
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.unit_property import value_in
 from slackwater.model.units import Micros
 from slackwater.resolution.ordering import kernel_order
 
-_KNOBS = {knob.name: knob for knob in KNOBS}
-#: Idle, keyed by the weight that it locks while it is on and resets when it ends.
-_DISTURBER = {knob.disturbs: knob for knob in KNOBS if knob.disturbs is not None}
-_DONE = (Result.APPLIED, Result.UNCHANGED, Result.VANISHED)
+_Place = tuple[str, Level, str]
 
 
 class Executor:
-    """The one way to a knob. Guards the ledger; holds nothing else that outlives a call but the
-    knobs that turned out not to work here."""
+    """The one way to a knob. Guards the ledger; holds nothing else that outlives a call but what
+    was said of knobs that do not work here."""
 
     def __init__(
         self,
@@ -45,20 +43,24 @@ class Executor:
         clock: Callable[[], Micros],
     ) -> None:
         self._ledger = ledger
-        self._files = cgroup_writer
-        self._units = unit_writer
+        self._routes = Routes(cgroup_writer, unit_writer)
         self._clock = clock
-        self._off: set[tuple[str, Level, bool]] = set()
+        #: What systemd does not do on this node.
+        self._off: set[_Place] = set()
+        #: One clause for each place, however many cgroups it is about.
+        self._said: set[tuple[_Place, str]] = set()
 
     def route(self, ref: CgroupRef, knob: Knob) -> str:
-        """Through its unit where systemd owns the cgroup and has a property; else the file."""
-        if self._units is not None and self._units.owns(ref, knob):
-            return f"{UNIT_ROUTE}{ref.name()}"
-        return FILE_ROUTE
+        return self._routes.route(ref, knob)
 
     def apply(self, changes: Iterable[Change]) -> list[Outcome]:
         """Every change in the kernel's order, each noted before its first write."""
-        return [self._apply(change) for change in kernel_order(self._completed(list(changes)))]
+        astray = self._astray()
+        if astray is not None:
+            return [Outcome(change, Result.REFUSED, astray.reason) for change in changes]
+        outcomes = [self._apply(each) for each in kernel_order(self._completed(list(changes)))]
+        self._let_go_of_idle(outcomes)
+        return outcomes
 
     def adopt(self) -> Adoption:
         """What an earlier run left: the live entries with what they read now."""
@@ -67,75 +69,97 @@ class Executor:
 
     def sweep(self) -> tuple[LedgerEntry, ...]:
         """Drops the entries of cgroups that are gone, and returns them."""
-        gone = tuple(e for e in self._ledger.entries if not self._files.lives(e.ref))
+        if self._astray() is not None:
+            return ()
+        files = self._routes.files
+        gone = tuple(e for e in self._ledger.entries if not files.lives(e.ref))
         for entry in gone:
             self._ledger.clear(entry)
         return gone
 
     def release(self) -> list[Outcome]:
-        """Every noted knob back to its baseline, from the ledger alone.
+        """Every noted knob back to its baseline, from the ledger alone."""
+        match self._astray():
+            case None:
+                return Release(self._ledger, self._routes).run()
+            case Gap(reason):
+                return [
+                    Outcome(Change(e.ref, KNOB[e.knob], False, False), Result.REFUSED, reason)
+                    for e in self._ledger.entries
+                ]
 
-        An entry is cleared once its knob is back or its cgroup gone; the others stay, for the
-        next try.
-        """
-        entries: dict[tuple[int, str], list[LedgerEntry]] = {}
-        # The unit first: systemd rewrites the file when it applies a property.
-        for entry in sorted(self._ledger.entries, key=lambda e: e.route == FILE_ROUTE):
-            entries.setdefault((entry.ref.id, entry.knob), []).append(entry)
-        ways = [self._way_back(group[-1]) for group in entries.values()]
-        outcomes = [way for way in ways if isinstance(way, Outcome)]
-        changes = [way for way in ways if isinstance(way, Change)]
-        for change in kernel_order(changes):
-            outcomes += self._put_back(change, entries[change.ref.id, change.knob.name])
-        return outcomes
+    def _astray(self) -> Gap | None:
+        """Why this is not the hierarchy that the ledger is about: its mount is missing, or
+        another one. Then no cgroup is known to be gone."""
+        match self._routes.files.hierarchy():
+            case Gap() as gap:
+                return gap
+            case hierarchy:
+                return self._ledger.check_hierarchy(hierarchy)
 
     def _completed(self, changes: list[Change]) -> list[Change]:
         """With the weight of each group that leaves idle, where the plan says nothing of it: the
         kernel resets it to its default, which is no one's wish."""
-        named = {(change.ref.id, change.knob.name) for change in changes}
+        named = {change.ref.id for change in changes if change.knob == WEIGHT}
         return changes + [
-            Change(change.ref, _KNOBS[entry.knob], value, value)
+            Change(change.ref, WEIGHT, value, value)
             for change in changes
-            if change.knob.disturbs is not None and not change.new
-            if (change.ref.id, change.knob.disturbs) not in named
-            if (entry := self._entry(change.ref, _KNOBS[change.knob.disturbs])) is not None
-            if not isinstance(value := self._value(entry, entry.ours), Gap)
+            if change.knob == IDLE and not change.new and change.ref.id not in named
+            if (entry := self._entry(change.ref, WEIGHT)) is not None and self._is_reset(entry)
+            if not isinstance(value := self._routes.value(entry, entry.ours), Gap)
         ]
+
+    def _is_reset(self, weight: LedgerEntry) -> bool:
+        """Whether the end of idle costs this weight now, or did so when we were killed."""
+        if self._routes.is_idle(weight.ref):
+            return True
+        text = self._routes.text(weight)
+        return not isinstance(text, Gap) and was_reset(weight, text, self._ledger, self._routes)
 
     def _apply(self, change: Change) -> Outcome:
         route = self.route(change.ref, change.knob)
-        place = (change.knob.name, change.ref.level, route == FILE_ROUTE)
+        place = (change.knob.name, change.ref.level, route.partition(":")[0])
         if place in self._off:
             return Outcome(change, Result.UNSUPPORTED)  # without a detail: it was said before
-        if self._is_locked(change.ref, change.knob.name):
+        if change.knob == WEIGHT and self._routes.is_idle(change.ref):
             return self._locked_outcome(change)
-        writer = self._writer(route)
+        writer = self._routes.writer(route)
         if isinstance(writer, Gap):
             return Outcome(change, Result.REFUSED, writer.reason)
         outcome = writer.write(change, lambda now, ours: self._note(change, route, now, ours))
-        if outcome.result is Result.UNSUPPORTED:
-            self._off.add(place)
         if outcome.result is Result.VANISHED:
             self._forget(change.ref)
-        return outcome
+        elif outcome.result not in DONE:
+            self._forget_untouched(change)
+        return self._said_once(outcome, place)
 
-    def _is_locked(self, ref: CgroupRef, knob: str) -> bool:
-        """A weight reads 0, 1 or 3 while the group is idle: no baseline, and no write either."""
-        disturber = _DISTURBER.get(knob)
-        return disturber is not None and self._files.read(ref, disturber) is True
+    def _said_once(self, outcome: Outcome, place: _Place) -> Outcome:
+        """What a file does not do concerns its cgroup, and only for now: it is tried again, but
+        not told again. What systemd does not do is off for all."""
+        if outcome.result is not Result.UNSUPPORTED:
+            return outcome
+        if place[2] != FILE_ROUTE:
+            self._off.add(place)
+        clause = outcome.detail.replace(outcome.change.ref.path, "")
+        if (place, clause) in self._said:
+            return msgspec.structs.replace(outcome, detail="")
+        self._said.add((place, clause))
+        return outcome
 
     def _locked_outcome(self, change: Change) -> Outcome:
         """The weight that was set before idle is still the group's own: it returns with idle's
         end (_completed). Another one has to wait for that."""
         entry = self._entry(change.ref, change.knob)
-        if entry is not None and self._value(entry, entry.ours) == change.new:
+        if entry is not None:
+            note_hidden(entry, self._ledger, self._routes)
+        if entry is not None and self._routes.value(entry, entry.ours) == change.new:
             return Outcome(change, Result.UNCHANGED, "in force again when idle ends")
         return Outcome(change, Result.REFUSED, "an idle group takes no weight")
 
     def _note(self, change: Change, route: str, now: str, ours: str) -> Verdict | None:
         """What stands there now, before it is changed; first of all what the write disturbs."""
-        if change.knob.disturbs is not None and change.new:
-            refusal = self._note_bystander(change.ref, _KNOBS[change.knob.disturbs])
+        if change.knob == IDLE and change.new:
+            refusal = self._note_weight(change.ref)
             if refusal is not None:
                 return refusal
         if route != FILE_ROUTE and self._entry(change.ref, change.knob) is None:
@@ -147,28 +171,37 @@ class Executor:
     def _note_stray_file(self, change: Change, properties: str) -> Verdict | None:
         """A file that does not show its unit's properties was written by somebody past systemd,
         and would be lost with them: it has a baseline of its own."""
-        ref, knob = change.ref, change.knob
-        text, shown = self._files.text(ref, knob), value_in(knob, properties)
+        ref, knob, files = change.ref, change.knob, self._routes.files
+        text, shown = files.text(ref, knob), value_in(knob, properties)
         if isinstance(text, Verdict) or isinstance(shown, Gap):
             return None
-        if self._files.shows(knob, text, shown):
+        if files.shows(knob, text, shown):
             return None
         return self._keep(ref, knob, FILE_ROUTE, text, text)
 
-    def _note_bystander(self, ref: CgroupRef, knob: Knob) -> Verdict | None:
-        if self._entry(ref, knob) is not None:
-            return None
-        route = self.route(ref, knob)
-        match self._writer(route):
+    def _note_weight(self, ref: CgroupRef) -> Verdict | None:
+        """The weight that stands there when idle begins is the one to have again at its end."""
+        route = self.route(ref, WEIGHT)
+        match self._routes.writer(route):
             case Gap(reason):
                 return Verdict(Result.REFUSED, reason)
             case writer:
-                now = writer.text(ref, knob)
-        return now if isinstance(now, Verdict) else self._keep(ref, knob, route, now, now)
+                now = writer.text(ref, WEIGHT)
+        if isinstance(now, Verdict):
+            return now
+        known = self._ledger.find(ref.id, WEIGHT.name, route)
+        if known is not None and (
+            self._routes.shows(known, now, self._routes.value(known, known.ours))
+            or was_reset(known, now, self._ledger, self._routes)
+        ):
+            return None
+        return self._keep(ref, WEIGHT, route, now, now)
 
     def _keep(self, ref: CgroupRef, knob: Knob, route: str, now: str, ours: str) -> Verdict | None:
         """A knob that cannot be noted is not touched, unless its baseline is noted already."""
         known = self._ledger.find(ref.id, knob.name, route)
+        if known is not None and self._standing(known, now) is Standing.DRIFT:
+            known = None
         baseline = known.baseline if known else now
         since = known.since if known else self._clock()
         failed = self._ledger.note(LedgerEntry(ref, knob.name, route, baseline, now, ours, since))
@@ -179,88 +212,37 @@ class Executor:
     def _entry(self, ref: CgroupRef, knob: Knob) -> LedgerEntry | None:
         return self._ledger.find(ref.id, knob.name, self.route(ref, knob))
 
-    def _writer(self, route: str) -> CgroupWriter | UnitWriter | Gap:
-        if route == FILE_ROUTE:
-            return self._files
-        return self._units or Gap(f"systemd cannot be asked for {route.removeprefix(UNIT_ROUTE)}")
-
-    def _value(self, entry: LedgerEntry, text: str) -> KnobValue | Gap:
-        knob = _KNOBS[entry.knob]
-        if entry.route == FILE_ROUTE:
-            return self._files.value(knob, text)
-        return value_in(knob, text)
+    def _standing(self, entry: LedgerEntry, text: str) -> Standing:
+        return standing_of(entry, text, self._ledger, self._routes)
 
     def _adopted(self, entry: LedgerEntry) -> Adopted:
-        match self._reading(entry):
-            case Gap() as gap:
-                return Adopted(entry, Standing.UNREAD, gap)
-            case reading:
-                return Adopted(entry, self._standing(entry, reading), reading)
+        text = self._astray() or self._routes.text(entry)
+        reading = text if isinstance(text, Gap) else self._routes.value(entry, text)
+        if isinstance(text, Gap) or isinstance(reading, Gap):
+            return Adopted(entry, Standing.UNREAD, reading)
+        return Adopted(entry, self._standing(entry, text), reading)
 
-    def _reading(self, entry: LedgerEntry) -> KnobValue | Gap:
-        match self._writer(entry.route):
-            case Gap() as gap:
-                return gap
-            case writer:
-                return writer.read(entry.ref, _KNOBS[entry.knob])
+    def _let_go_of_idle(self, outcomes: list[Outcome]) -> None:
+        """A group that left idle as it was before us is not ours any more, nor is a weight that
+        we only kept for it: what others write there from now on is theirs."""
+        concerned = [o for o in outcomes if o.change.knob in (IDLE, WEIGHT)]
+        undone = {o.change.ref.id for o in concerned if o.result not in DONE}
+        for change in (o.change for o in concerned if o.change.knob == IDLE and not o.change.new):
+            idle, weight = self._entry(change.ref, IDLE), self._entry(change.ref, WEIGHT)
+            if idle is None or change.ref.id in undone:
+                continue
+            if self._routes.value(idle, idle.baseline) is False:
+                if weight is not None and weight.ours == weight.baseline:
+                    self._ledger.clear(weight)
+                self._ledger.clear(idle)
 
-    def _standing(self, entry: LedgerEntry, reading: KnobValue) -> Standing:
-        if self._is_locked(entry.ref, entry.knob):
-            return Standing.OURS  # a weight that idle hides
-        for text, standing in (
-            (entry.ours, Standing.OURS),
-            (entry.baseline, Standing.BASELINE),
-            (entry.before, Standing.OURS),
-        ):
-            if reading == self._settled(entry, self._value(entry, text)):
-                return standing
-        return Standing.DRIFT
-
-    def _settled(self, entry: LedgerEntry, noted: KnobValue | Gap) -> KnobValue | Gap:
-        if isinstance(noted, Gap) or entry.route != FILE_ROUTE:
-            return noted
-        return settled(_KNOBS[entry.knob], noted, self._files.page_size)
-
-    def _way_back(self, entry: LedgerEntry) -> Change | Outcome:
-        """From what the kernel shows to the baseline; or why there is no way."""
-        knob, baseline = _KNOBS[entry.knob], self._value(entry, entry.baseline)
-        reading = self._files.read(entry.ref, knob)
-        match reading, baseline:
-            case _, Gap(reason):
-                shown = False if isinstance(reading, Gap) else reading
-                return Outcome(Change(entry.ref, knob, shown, shown), Result.REFUSED, reason)
-            case Gap(), known:  # the restoring writer finds out why, and says it
-                return Change(entry.ref, knob, known, known)
-            case shown, known:
-                return Change(entry.ref, knob, shown, known)
-
-    def _put_back(self, change: Change, entries: list[LedgerEntry]) -> list[Outcome]:
-        """All entries of one knob; the step to a union on a cpuset's way is written by the last."""
-        final = self._value(entries[-1], entries[-1].baseline) == change.new
-        if not final:
-            writer = self._writer(entries[-1].route)
-            return [] if isinstance(writer, Gap) else [writer.write(change)]
-        return [self._restored(change, entry) for entry in entries]
-
-    def _restored(self, change: Change, entry: LedgerEntry) -> Outcome:
-        writer = self._writer(entry.route)
-        if isinstance(writer, Gap):
-            outcome = Outcome(change, Result.REFUSED, writer.reason)
-        elif self._stays_locked(entry):
-            outcome = Outcome(change, Result.UNCHANGED, "idle, as it was")
-        else:
-            outcome = writer.restore(change, entry.baseline)
-        if outcome.result in _DONE:
-            self._ledger.clear(entry)
-        return outcome
-
-    def _stays_locked(self, entry: LedgerEntry) -> bool:
-        """A weight in a group that was idle before us, and is: idle ends ahead of the weights,
-        so this one does not end."""
-        if not self._is_locked(entry.ref, entry.knob):
-            return False
-        noted = self._entry(entry.ref, _DISTURBER[entry.knob])
-        return noted is None or self._value(noted, noted.baseline) is True
+    def _forget_untouched(self, change: Change) -> None:
+        """A knob that still stands at its baseline after a write that failed was never ours."""
+        names = (change.knob.disturbs, change.knob.name)
+        for entry in self._ledger.entries:
+            concerned = entry.ref.id == change.ref.id and entry.knob in names
+            if concerned and self._routes.text(entry) == entry.baseline:
+                self._ledger.clear(entry)
 
     def _forget(self, ref: CgroupRef) -> None:
         for entry in self._ledger.entries:

@@ -1,7 +1,8 @@
 """The write-ahead note of every knob that we touched, so that each can be put back.
 
 Owns one folder: a file of JSON lines, and a lock so that two agents never share it. Refuses to
-interpret the texts that it keeps; the writers do.
+interpret the texts that it keeps; the writers do. The first line, of which boot and hierarchy the
+rest is, stands there twice: without it nothing else is worth anything.
 
 No fsync anywhere. What a killed process wrote stays in the page cache, and only a crash of the
 kernel loses it; that crash also ends every cgroup and empties /run, where systemd keeps runtime
@@ -9,12 +10,12 @@ properties, so a ledger of another boot is void anyway (kernfs ids start anew as
 """
 
 import errno
-import fcntl
 import os
 from contextlib import suppress
 
 import msgspec
 
+from slackwater.execution.folder_lock import locked
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KNOBS
 from slackwater.model.ledger import LedgerEntry
@@ -33,6 +34,7 @@ _Key = tuple[int, str, str]
 class _Header(msgspec.Struct, frozen=True):
     ledger: int
     boot: str
+    hierarchy: str
 
 
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -47,7 +49,9 @@ class Ledger:
 
     def __init__(self, directory: str, boot_id: str, lock: int) -> None:
         self._directory = directory
-        self._header = msgspec.json.encode(_Header(_FORMAT, boot_id)) + b"\n"
+        self._boot_id = boot_id
+        #: One, but for a first line that was spoiled.
+        self._hierarchies = {""}
         self._lock: int | None = lock
         self._file: int | None = None
         self._size = 0
@@ -55,6 +59,10 @@ class Ledger:
         self._compact_at = _SLACK
         #: The file's last line has no end: a writer was killed, or the disk was full.
         self._torn = False
+        #: The file lacks a value of ours that did not fit on the disk.
+        self._behind = False
+        #: What was replayed may lack the last values of ours: they did not fit on the disk.
+        self.is_old = False
         self._entries: dict[_Key, LedgerEntry] = {}
         self._problems: list[str] = []
 
@@ -64,7 +72,7 @@ class Ledger:
         lock: int | Gap = Gap("")
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
-            lock = _locked(os.path.join(directory, LOCK))
+            lock = locked(os.path.join(directory, LOCK))
             if isinstance(lock, Gap):
                 return lock
             ledger = cls(directory, boot_id, lock)
@@ -84,15 +92,31 @@ class Ledger:
         """What was wrong with the file, one sentence each."""
         return tuple(self._problems)
 
+    def check_hierarchy(self, hierarchy: str) -> Gap | None:
+        """Whether the entries are about this one; an empty ledger is about any. In another one
+        every noted cgroup would look gone."""
+        if self._entries and hierarchy not in self._hierarchies:
+            noted = " or ".join(sorted(self._hierarchies))
+            return Gap(
+                f"the ledger in {self._directory} is about the cgroup hierarchy {noted}, "
+                f"and this is {hierarchy}: nothing is touched"
+            )
+        if hierarchy not in self._hierarchies:
+            self._empty()
+        self._hierarchies = {hierarchy}
+        return None
+
     def find(self, cgroup: int, knob: str, route: str) -> LedgerEntry | None:
         return self._entries.get((cgroup, knob, route))
 
     def note(self, entry: LedgerEntry) -> Gap | None:
         """Keeps an entry, or says why not. A knob that is already noted is kept all the same:
-        its baseline is safe, and only its `ours` would be old after a restart."""
+        its baseline is safe, and a restart is told that its `ours` may be old."""
         failed = self._append(_Line(note=entry))
-        if failed is None or entry.key() in self._entries:
+        known = entry.key() in self._entries
+        if failed is None or known:
             self._entries[entry.key()] = entry
+        self._behind = self._behind or (failed is not None and known)
         self._compact_if_due()
         return failed
 
@@ -121,19 +145,30 @@ class Ledger:
         return os.path.join(self._directory, name)
 
     def _replay(self, content: bytes) -> None:
-        header, _, rest = content.partition(b"\n")
         if not content:
             return
-        if header + b"\n" != self._header:
-            self._set_aside(header)
+        lines = content.split(b"\n")
+        first = [_decoded(line) for line in lines[:2]]
+        ours = [h for h in first if h is not None and self._is_ours(h)]
+        if not ours:
+            self._set_aside(first[0])
             return
+        self._hierarchies = {header.hierarchy for header in ours}
         self._size, self._torn = len(content), not content.endswith(b"\n")
-        bad = [n for n, line in enumerate(rest.split(b"\n"), 2) if line and not self._take(line)]
+        self.is_old = self._torn
+        bad = [
+            number
+            for number, line in enumerate(lines, 1)
+            if line and not (number <= 2 and first[number - 1]) and not self._take(line)
+        ]
         if bad:
             places = ", ".join(str(number) for number in bad[:5]) + (", ..." if bad[5:] else "")
             self._problems.append(
                 f"{len(bad)} unreadable lines in {self._path(FILE)} are left out (line {places})"
             )
+
+    def _is_ours(self, header: _Header) -> bool:
+        return header.ledger == _FORMAT and header.boot == self._boot_id
 
     def _take(self, line: bytes) -> bool:
         """Whether it was a line of ours; the last word on a knob holds."""
@@ -150,14 +185,16 @@ class Ledger:
         self._entries[found.note.key()] = found.note
         return True
 
-    def _set_aside(self, header: bytes) -> None:
+    def _set_aside(self, header: _Header | None) -> None:
         os.rename(self._path(FILE), self._path(VOID))
-        try:
-            boot = msgspec.json.decode(header, type=_Header).boot
-            why = f"it belongs to boot {boot[:64]}, whose cgroups are gone"
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            why = "its first line is unreadable, so that its boot is unknown"
+        why = "its first line is unreadable, so that its boot is unknown"
+        if header is not None:
+            why = f"it belongs to boot {header.boot[:64]}, whose cgroups are gone"
         self._problems.append(f"the ledger was set aside as {self._path(VOID)}: {why}")
+
+    def _start(self) -> bytes:
+        header = _Header(_FORMAT, self._boot_id, min(self._hierarchies))
+        return (msgspec.json.encode(header) + b"\n") * 2
 
     def _append(self, line: _Line) -> Gap | None:
         try:
@@ -177,7 +214,7 @@ class Ledger:
         if self._file is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             self._file = os.open(self._path(FILE), flags, 0o600)
-        start = b"" if self._size else self._header
+        start = b"" if self._size else self._start()
         text = start + (b"\n" if self._torn else b"") + text
         written = os.write(self._file, text)
         if written == len(text):
@@ -189,6 +226,14 @@ class Ledger:
             self._size, self._torn = self._size + written, True
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def _tear(self) -> None:
+        """Takes the last line's end away: the one note that fits on a full disk."""
+        if self._file is None or self._torn or not self._size:
+            return
+        with suppress(OSError):
+            os.ftruncate(self._file, self._size - 1)
+            self._size, self._torn = self._size - 1, True
+
     def _empty(self) -> None:
         """Shrinking a file works on a full disk, where a line more does not."""
         if self._file is None and self._size == 0:
@@ -198,23 +243,27 @@ class Ledger:
         except OSError as error:
             self._problems.append(f"{self._path(FILE)} cannot be emptied: {error.strerror}")
             return
-        self._size, self._lines, self._torn = 0, 0, False
+        self._size, self._lines, self._torn, self._behind = 0, 0, False, False
 
     def _compact_if_due(self) -> None:
-        """Writes the live entries anew once most lines are old; a failure keeps the old file."""
-        if self._lines <= max(self._compact_at, 2 * len(self._entries) + _SLACK):
+        """Writes the live entries anew once most lines are old, or one is that should not be; a
+        failure keeps the old file."""
+        due = self._lines > max(self._compact_at, 2 * len(self._entries) + _SLACK)
+        if not due and not self._behind:
             return
         try:
             self._compact()
-            self._compact_at = _SLACK
+            self._compact_at, self._behind = _SLACK, False
         except OSError:
             self._compact_at = 2 * self._lines
             with suppress(OSError):
                 os.unlink(self._path(_NEW))
+            if self._behind:
+                self._tear()
 
     def _compact(self) -> None:
         lines = (msgspec.json.encode(_Line(note=entry)) + b"\n" for entry in self.entries)
-        text = self._header + b"".join(lines)
+        text = self._start() + b"".join(lines)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         new = os.open(self._path(_NEW), flags, 0o600)
         try:
@@ -230,23 +279,11 @@ class Ledger:
         self._lines = len(self._entries)
 
 
-def _locked(path: str) -> int | Gap:
-    """flock goes with the process, however it ends; the pid inside is only for people."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+def _decoded(line: bytes) -> _Header | None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(lock, 20).decode("ascii", "replace").strip()
-        os.close(lock)
-        who = f"process {holder}" if holder.isdigit() else "another process"
-        return Gap(f"{who} holds the ledger in {os.path.dirname(path)}; one agent per node")
-    except OSError:
-        os.close(lock)
-        raise
-    with suppress(OSError):  # a full disk: the lock holds without its pid
-        os.ftruncate(lock, 0)
-        os.write(lock, f"{os.getpid()}\n".encode())
-    return lock
+        return msgspec.json.decode(line, type=_Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _content(path: str) -> bytes:

@@ -149,7 +149,13 @@ class UnitWriter:
         if change.knob == WEIGHT and current[0].value == IDLE_WEIGHT:
             return Verdict(Result.REFUSED, f"{change.ref.name()} is idle, which has no weight")
         refusal = note(format_properties(current), format_properties(wanted))
-        return refusal or self._set(wire, change, wanted)
+        if refusal is not None:
+            return refusal
+        verdict = self._set(wire, change, wanted)
+        if verdict.result is Result.REFUSED:
+            # What the kernel refused must not take effect with the next daemon-reload.
+            self._set(wire, change, current)
+        return verdict
 
     def _restore(self, wire: SystemdWire, change: Change, wanted: Properties) -> Verdict:
         current = self._get(wire, change.ref, change.knob)
@@ -180,8 +186,10 @@ class UnitWriter:
         knob, expected = change.knob, value_of(change.knob, wanted)
         standing = self._files.text(change.ref, knob)
         if isinstance(standing, Verdict):
-            unset = standing.result is Result.UNSUPPORTED and _is_unset(wanted)
-            return None if unset else standing
+            if standing.result is not Result.UNSUPPORTED:
+                return standing
+            # A missing file is about this cgroup now, not about systemd.
+            return None if _is_unset(wanted) else Verdict(Result.REFUSED, standing.detail)
         if self._files.shows(knob, standing, expected):
             return None
         detail = f"systemd took {format_properties(wanted)}, but the kernel shows {standing!r}"

@@ -21,6 +21,15 @@ class Verdict(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
+class StoppedError(Exception):
+    """An attempt that ends here; carries its verdict past the open descriptors."""
+
+    def __init__(self, verdict: Verdict, number: int = 0) -> None:
+        super().__init__(verdict.detail)
+        self.verdict = verdict
+        self.number = number
+
+
 #: Asked with the text that stands and the text to come, just before the first effect. A verdict
 #: in return forbids the write.
 Note = Callable[[str, str], Verdict | None]
@@ -34,7 +43,7 @@ def no_note(_current: str, _ours: str) -> Verdict | None:
 
 
 def verdict_of(error: OSError) -> Verdict:
-    """REFUSED is about this value now; UNSUPPORTED about this place, until a restart."""
+    """REFUSED is about this value now; UNSUPPORTED about this place."""
     result = Result.UNSUPPORTED if error.errno in _NOT_HERE else Result.REFUSED
     reason = os.strerror(error.errno) if error.errno else str(error)
     where = f"{error.filename}: " if isinstance(error.filename, str) else ""

@@ -7,7 +7,7 @@ versions, "quota period"; on v1 the edge spreads it over two files.
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.cpus import CpuListError, CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.knob import Encoding, Knob, KnobFile, KnobValue
+from slackwater.model.knob import LARGEST_MEMORY, Encoding, Knob, KnobFile, KnobValue
 from slackwater.model.units import DEFAULT_PERIOD, UNLIMITED, Bandwidth, Micros, Unlimited
 
 #: The page size of most nodes; the edge passes the real one (arm64 also has 16 and 64 KiB).
@@ -115,7 +115,10 @@ def whole_number(word: str) -> int | None:
 
 
 def settled(knob: Knob, value: KnobValue, page: int = COMMON_PAGE) -> KnobValue:
-    """What the kernel will show after this value is written: memory in whole pages."""
+    """What the kernel will show after this value is written: memory in whole pages, of which the
+    largest number (PAGE_COUNTER_MAX) means no limit."""
     if knob.encoding is Encoding.PAGES and isinstance(value, int):
+        if value // page >= LARGEST_MEMORY // page:
+            return UNLIMITED
         return value - value % page
     return value

@@ -38,7 +38,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 class Standing(enum.Enum):
     """What a noted knob reads now."""
 
-    OURS = "ours"  # what we noted last, or what it was to replace: nobody else wrote
+    OURS = "ours"  # what we noted last, what it was to replace, or something on the way
     BASELINE = "baseline"
     DRIFT = "drift"  # neither: somebody else wrote
     UNREAD = "unread"

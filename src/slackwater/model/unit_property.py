@@ -32,7 +32,12 @@ FIRST_WITH_IDLE = 252
 PERCENT = 10_000
 _SECOND = 1_000_000
 _PERIOD_PROPERTY = "CPUQuotaPeriodUSec"
-_DEFAULT_WEIGHT = {"CPUWeight": 100, "CPUShares": 1024}
+#: The kernel's, for a group that nobody gave one, and again when it leaves idle.
+DEFAULT_WEIGHT = {CgroupVersion.V1: 1024, CgroupVersion.V2: 100}
+_UNSET = {
+    "CPUShares": DEFAULT_WEIGHT[CgroupVersion.V1],
+    "CPUWeight": DEFAULT_WEIGHT[CgroupVersion.V2],
+}
 
 
 class Property(msgspec.Struct, frozen=True):
@@ -103,7 +108,7 @@ def value_of(knob: Knob, properties: Properties) -> KnobValue:
         return CpuSet(first.value)
     if first.value != INFINITY:
         return first.value
-    return _DEFAULT_WEIGHT[first.name] if knob == WEIGHT else UNLIMITED
+    return _UNSET[first.name] if knob == WEIGHT else UNLIMITED
 
 
 def _bandwidth(per_second: int, period: int) -> Bandwidth:

@@ -8,6 +8,10 @@ The rules (kernel/sched/core.c and kernel/cgroup/cpuset.c, cgroup v1; v2 is laxe
 order suits it): a child's quota is at most its parent's (tg_cfs_schedulable_down), a burst at
 most its quota (tg_set_cfs_bandwidth), a child's cpuset within its parent's (validate_change).
 An idle group takes no weight, and leaving idle resets the weight (sched_group_set_idle).
+
+Not promised: periods on v1. Quota and period are two files there, and between the two writes a
+mixture stands that may be below a child's quota or above a parent's. The writer tries both; a
+group between a parent and a child that are as tight as itself has no way, and is refused.
 """
 
 import enum

@@ -1,8 +1,8 @@
 """Grants against readings: what has to change, and what is let go.
 
-Owns the difference, exactly, and the peace with other writers: a value that is neither ours nor
-the baseline is drift, repaired each time, until somebody fights within seconds; then the knob is
-yielded for a while, and that is said.
+Owns the difference, exactly, and the peace with other writers: a value that is not the one that
+we wrote is repaired each time, until somebody fights within seconds; then the knob is yielded for
+a while, and that is said.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +91,8 @@ def quota_value(value: MilliCpu | Unlimited, period: Micros) -> Bandwidth:
 
 
 def _is_drift(change: Change, held: Held | None) -> bool:
-    return held is not None and change.old not in (held.ours, held.baseline)
+    """Whether somebody else wrote since we did: the baseline, put back, or another value."""
+    return held is not None and change.old != held.ours
 
 
 def _repaired(
@@ -109,5 +110,5 @@ def _repaired(
         )
         truce = Drift(yielded_until=Micros(at + settings.yield_for))
         return truce, Note(change.ref, change.knob.name, text)
-    text = f"drift: it read {change.old}, neither ours nor the baseline; written again"
+    text = "somebody else wrote it since we did; written again"
     return Drift(repairs, at), Note(change.ref, change.knob.name, text)

@@ -1,6 +1,10 @@
 """What the tests of the ledger and the executor share: entries, ledgers, one change at a time."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
@@ -62,3 +66,24 @@ def one(executor: Executor, ref: CgroupRef, knob: Knob, new: KnobValue) -> Outco
 
 def adopted(executor: Executor) -> dict[str, Standing]:
     return {a.entry.knob: a.standing for a in executor.adopt().live}
+
+
+class Killed(BaseException):
+    """In place of kill -9: nothing of ours catches it."""
+
+
+def killed_before(write: int, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Runs `act` until its nth write of a kernel's file."""
+    plain, left = os.write, [write]
+
+    def counted(descriptor: int, data: bytes) -> int:
+        if not os.readlink(f"/proc/self/fd/{descriptor}").endswith(".jsonl"):
+            left[0] -= 1
+            if not left[0]:
+                raise Killed
+        return plain(descriptor, data)
+
+    with patch.context() as context:
+        context.setattr(os, "write", counted)
+        with pytest.raises(Killed):
+            act()

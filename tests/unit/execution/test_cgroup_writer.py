@@ -137,12 +137,17 @@ def test_on_v1_the_cpu_hierarchy_says_who_it_is(v1: PlainKernel) -> None:
     assert v1.text(POD, "cpuset.cpus", Controller.CPUSET) == "1"
 
 
-def test_a_group_half_removed_on_v1_is_vanished_not_unsupported(v1: PlainKernel) -> None:
-    """A runtime removes the hierarchies one after the other."""
+def test_a_group_that_is_not_in_every_hierarchy_of_v1_lives(v1: PlainKernel) -> None:
+    """It never was in this one, or a runtime removes one after the other: the cpu hierarchy
+    says whether it is gone."""
     ref = v1.make(POD)
     for file in v1.folder(POD, Controller.CPUSET).iterdir():
         file.unlink()
     v1.folder(POD, Controller.CPUSET).rmdir()
+    outcome = v1.writer().write(Change(ref, CPUS, CpuSet(), CpuSet.of([1])))
+    assert outcome.result is Result.REFUSED
+    assert outcome.detail == "the group is not in the cpuset hierarchy"
+    v1.folder(POD).rename(v1.root / "gone")
     outcome = v1.writer().write(Change(ref, CPUS, CpuSet(), CpuSet.of([1])))
     assert outcome.result is Result.VANISHED
 
@@ -208,6 +213,25 @@ def test_a_period_that_is_refused_takes_the_quota_back(v1: PlainKernel) -> None:
     assert outcome.result is Result.REFUSED
     assert "cpu.cfs_period_us" in outcome.detail
     assert writer.read(ref, QUOTA) == Bandwidth(UNLIMITED)
+
+
+def test_a_mixture_that_is_refused_gives_way_to_the_other(
+    v1: PlainKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parent may not go below its child on the way, 1.0 to 1.0 by .5: it goes by 2.0."""
+    ref, writer, plain = v1.make(POD), v1.writer(), os.write
+    (v1.folder(POD) / "cpu.cfs_quota_us").write_text("100000\n")
+
+    def with_a_child(descriptor: int, data: bytes) -> int:
+        is_quota = os.readlink(f"/proc/self/fd/{descriptor}").endswith("quota_us")
+        if is_quota and v1.text(POD, "cpu.cfs_period_us") == "100000":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return plain(descriptor, data)
+
+    monkeypatch.setattr(os, "write", with_a_child)
+    outcome = writer.write(Change(ref, QUOTA, quota(100_000), quota(50_000, 50_000)))
+    assert outcome.result is Result.APPLIED
+    assert [file for file, _ in v1.log] == ["cpu.cfs_period_us", "cpu.cfs_quota_us"]
 
 
 # The note comes first.

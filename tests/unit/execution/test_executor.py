@@ -1,13 +1,15 @@
 """The executor: notes before writes, routes, what is off, and the way back."""
 
 import errno
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import FILE, Ledger
-from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.cgroup import CgroupRef, Controller, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import (
     BURST,
@@ -28,15 +30,23 @@ from tests.unit.execution.desk import (
     quota,
     results,
 )
-from tests.unit.execution.plain_kernel import PlainKernel
+from tests.unit.execution.plain_kernel import Clock, PlainKernel
 
 
 def test_the_note_is_on_disk_before_the_kernel_is_written(
-    executor: Executor, kernel: PlainKernel, pod: CgroupRef, folder: Path
+    executor: Executor, pod: CgroupRef, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel.errors["cpu.max"] = errno.EINVAL
-    assert one(executor, pod, QUOTA, quota(5_000)).result is Result.REFUSED
-    text = (folder / FILE).read_text()
+    seen: list[str] = []
+    plain = os.write
+
+    def watched(descriptor: int, data: bytes) -> int:
+        if data == b"5000 100000\n":
+            seen.append((folder / FILE).read_text())
+        return plain(descriptor, data)
+
+    monkeypatch.setattr(os, "write", watched)
+    one(executor, pod, QUOTA, quota(5_000))
+    (text,) = seen
     assert '"baseline":"max 100000"' in text
     assert '"ours":"5000 100000"' in text
 
@@ -149,18 +159,45 @@ def test_a_group_that_is_idle_again_as_it_was_needs_no_weight(
 # What is off.
 
 
-def test_what_does_not_work_here_is_tried_once_for_each_level(
+def test_what_does_not_work_here_is_said_once_for_each_level(
+    executor: Executor, kernel: PlainKernel, pod: CgroupRef, ledger: Ledger
+) -> None:
+    """However many groups there are, and however often they are tried."""
+    kernel.errors["cpu.weight"] = errno.EROFS
+    other, tier = kernel.make("kubepods/pod2"), kernel.make("kubepods", Level.TIER)
+    said = [one(executor, ref, WEIGHT, 5) for ref in (pod, pod, other, tier)]
+    assert {outcome.result for outcome in said} == {Result.UNSUPPORTED}
+    assert [bool(outcome.detail) for outcome in said] == [True, False, False, True]
+    assert ledger.entries == ()
+    assert one(executor, pod, BURST, 5).result is Result.APPLIED
+
+
+def test_a_missing_file_is_one_groups_and_only_for_now(
     executor: Executor, kernel: PlainKernel, pod: CgroupRef
 ) -> None:
-    kernel.errors["cpu.weight"] = errno.EROFS
-    assert one(executor, pod, WEIGHT, 5).detail
-    again = one(executor, pod, WEIGHT, 6)
-    assert (again.result, again.detail) == (Result.UNSUPPORTED, "")
-    assert len(kernel.log) == 1
-    tier = kernel.make("kubepods", Level.TIER)
-    one(executor, tier, WEIGHT, 5)
-    assert len(kernel.log) == 2
-    assert one(executor, pod, BURST, 5).result is Result.APPLIED
+    """A pod whose parent has not given it the controller yet."""
+    other = kernel.make("kubepods/pod2")
+    file = kernel.folder(POD) / "cpu.max"
+    file.unlink()
+    assert one(executor, pod, QUOTA, quota(5_000)).result is Result.UNSUPPORTED
+    assert one(executor, other, QUOTA, quota(5_000)).result is Result.APPLIED
+    file.write_text("max 100000\n")
+    assert one(executor, pod, QUOTA, quota(5_000)).result is Result.APPLIED
+
+
+def test_a_right_that_is_missing_is_never_noted(
+    executor: Executor, pod: CgroupRef, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = os.open
+
+    def guarded(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "cpu.weight" and flags & os.O_WRONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return plain(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", guarded)
+    assert one(executor, pod, WEIGHT, 5).result is Result.UNSUPPORTED
+    assert not (folder / FILE).exists()
 
 
 def test_refused_is_tried_again(executor: Executor, kernel: PlainKernel, pod: CgroupRef) -> None:
@@ -189,6 +226,16 @@ def test_one_failure_does_not_hold_up_the_others(
 
 
 # Groups that go.
+
+
+def test_a_missing_twin_does_not_make_the_ledger_forget(v1: PlainKernel, ledger: Ledger) -> None:
+    ref = v1.make(POD)
+    executor = Executor(ledger, v1.writer(), None, Clock())
+    one(executor, ref, QUOTA, quota(5_000))
+    shutil.rmtree(v1.folder(POD, Controller.CPUSET))
+    assert one(executor, ref, CPUS, CpuSet.of([1])).result is Result.REFUSED
+    assert results(executor.release()) == [("quota", Result.APPLIED)]
+    assert v1.text(POD, "cpu.cfs_quota_us") == "-1"
 
 
 def test_a_vanished_group_leaves_the_ledger(

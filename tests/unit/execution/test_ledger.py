@@ -38,8 +38,9 @@ def test_what_is_noted_is_there_at_once(ledger: Ledger, tmp_path: Path) -> None:
     assert ledger.note(entry(1)) is None
     assert ledger.note(entry(2)) is None
     lines = (tmp_path / FILE).read_text().splitlines()
-    assert json.loads(lines[0]) == {"ledger": 1, "boot": BOOT}
-    assert [json.loads(line)["note"]["ref"]["id"] for line in lines[1:]] == [1, 2]
+    assert json.loads(lines[0]) == {"ledger": 1, "boot": BOOT, "hierarchy": ""}
+    assert lines[1] == lines[0], "twice: without it the rest is void"
+    assert [json.loads(line)["note"]["ref"]["id"] for line in lines[2:]] == [1, 2]
 
 
 def test_entries_survive(ledger: Ledger, tmp_path: Path) -> None:
@@ -108,7 +109,14 @@ def test_a_ledger_of_another_boot_is_void_and_set_aside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    [b"", b"garbage", b'{"ledger":1}', b'{"ledger":2,"boot":"x"}', b"\xff\xfe", b"[" * 9999],
+    [
+        b"",
+        b"garbage",
+        b'{"ledger":1}',
+        b'{"ledger":2,"boot":"x","hierarchy":""}',
+        b"\xff\xfe",
+        b"[" * 9999,
+    ],
 )
 def test_without_a_readable_first_line_the_boot_is_unknown(tmp_path: Path, header: bytes) -> None:
     (tmp_path / FILE).write_bytes(header + b"\n" + b'{"note":{}}\n')
@@ -139,11 +147,11 @@ def test_a_garbage_line_is_left_out_and_said(tmp_path: Path, line: bytes) -> Non
     first.note(entry(2))
     first.close()
     lines = (tmp_path / FILE).read_bytes().split(b"\n")
-    lines.insert(2, line)
+    lines.insert(3, line)
     (tmp_path / FILE).write_bytes(b"\n".join(lines))
     found = opened(tmp_path)
     assert found.entries == (entry(1), entry(2))
-    assert "line 3" in found.problems[0]
+    assert "line 4" in found.problems[0]
     found.close()
 
 
@@ -167,7 +175,7 @@ def test_many_garbage_lines_are_one_sentence(tmp_path: Path) -> None:
     found = opened(tmp_path)
     assert found.entries == (entry(1),)
     assert found.problems == (
-        f"1000 unreadable lines in {tmp_path / FILE} are left out (line 3, 4, 5, 6, 7, ...)",
+        f"1000 unreadable lines in {tmp_path / FILE} are left out (line 4, 5, 6, 7, 8, ...)",
     )
     found.close()
 
@@ -183,7 +191,8 @@ def test_a_file_cut_off_anywhere_keeps_all_whole_lines(tmp_path: Path) -> None:
     for cut in range(ends[0], len(whole)):
         (tmp_path / FILE).write_bytes(whole[:cut])
         found = opened(tmp_path)
-        kept = sum(end <= cut + 1 for end in ends) - 1  # the newline itself may be missing
+        # The newline itself may be missing; the first two lines are no entries.
+        kept = max(sum(end <= cut + 1 for end in ends) - 2, 0)
         assert found.entries == tuple(entry(n) for n in range(1, kept + 1))
         found.note(entry(9))
         found.close()
@@ -193,8 +202,8 @@ def test_a_file_cut_off_anywhere_keeps_all_whole_lines(tmp_path: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.binary(max_size=80), max_size=8))
 def test_no_garbage_raises(tmp_path: Path, lines: list[bytes]) -> None:
-    head = json.dumps({"ledger": 1, "boot": BOOT}, separators=(",", ":")).encode()
-    (tmp_path / FILE).write_bytes(b"\n".join([head, *lines]))
+    head = json.dumps({"ledger": 1, "boot": BOOT, "hierarchy": ""}).encode()
+    (tmp_path / FILE).write_bytes(b"\n".join([head, head, *lines]))
     found = opened(tmp_path)
     assert found.entries == ()
     assert bool(found.problems) == any(line for line in b"\n".join(lines).split(b"\n"))

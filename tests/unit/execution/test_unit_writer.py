@@ -185,6 +185,7 @@ def test_a_value_that_did_not_reach_the_kernel(
     outcome = writer.write(Change(pod, WEIGHT, 79, 5))
     assert outcome.result is Result.REFUSED
     assert outcome.detail == "systemd took CPUWeight=5, but the kernel shows '79'"
+    assert systemd.sets == [{"CPUWeight": 5}, {"CPUWeight": 79}], "or it would come later"
 
 
 def test_a_file_behind_systemds_back_is_set_again(
@@ -210,7 +211,8 @@ def test_a_file_that_never_comes(
     systemd.applies = False
     (kernel.folder(SLICE) / "cpuset.cpus").unlink()
     outcome = writer.write(Change(pod, CPUS, CpuSet(), CpuSet.of([1])))
-    assert outcome.result is Result.UNSUPPORTED
+    assert outcome.result is Result.REFUSED, "of this cgroup now, not of systemd"
+    assert systemd.units[pod.name()]["AllowedCPUs"] == ("ay", b"")
 
 
 def test_a_cpuset_that_systemd_leaves_behind_is_opened_up(

@@ -197,6 +197,8 @@ def test_a_megabyte_of_digits_is_no_number() -> None:
 def test_memory_settles_on_whole_pages(page: int) -> None:
     assert settled(MEMORY_MAX, 10 * page + 1, page) == 10 * page
     assert settled(MEMORY_MAX, UNLIMITED, page) is UNLIMITED
+    assert settled(MEMORY_MAX, 2**63 - page, page) is UNLIMITED
+    assert settled(MEMORY_MAX, 2**63 - page - 1, page) == 2**63 - 2 * page
     assert settled(WEIGHT, 4097, page) == 4097
 
 

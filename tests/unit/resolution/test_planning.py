@@ -1,5 +1,7 @@
 """Grants against readings: differences, releases, and the peace with other writers."""
 
+import pytest
+
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Grant
 from slackwater.model.gap import Gap
@@ -59,12 +61,18 @@ def test_what_nobody_wants_any_more_is_released() -> None:
     assert planned(node(quota=OURS, kept=(kept,)), grant(600)).releases == ()
 
 
-def test_our_own_step_and_the_baseline_are_no_drift() -> None:
-    for standing in (OURS, FREE):
-        snapshot = node(quota=standing, kept=(held(BESTEFFORT, FREE, OURS),))
-        found = planned(snapshot, grant(500))
-        assert len(found.changes) == 1
-        assert (found.notes, found.drift) == ((), {})
+def test_our_own_value_is_no_drift() -> None:
+    snapshot = node(quota=OURS, kept=(held(BESTEFFORT, FREE, OURS),))
+    found = planned(snapshot, grant(500))
+    assert len(found.changes) == 1
+    assert (found.notes, found.drift) == ((), {})
+
+
+@pytest.mark.parametrize("standing", [THEIRS, FREE])
+def test_a_baseline_put_back_is_drift_like_any_other_value(standing: Bandwidth) -> None:
+    """The executor takes a drifted value for the new baseline: a fight must show all the same."""
+    snapshot = node(quota=standing, kept=(held(BESTEFFORT, standing, OURS),))
+    assert planned(snapshot, grant(600)).drift == {BESTEFFORT.id: Drift(1, snapshot.at)}
 
 
 def test_drift_is_repaired_and_told() -> None:
@@ -72,7 +80,7 @@ def test_drift_is_repaired_and_told() -> None:
     found = planned(snapshot, grant(600))
     assert [change.new for change in found.changes] == [OURS]
     [note] = found.notes
-    assert note.text.startswith("drift: it read ")
+    assert note.text == "somebody else wrote it since we did; written again"
     assert found.drift == {BESTEFFORT.id: Drift(1, snapshot.at)}
 
 
