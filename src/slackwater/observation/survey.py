@@ -108,7 +108,9 @@ def _workload(
         containers=tuple(
             Container(
                 name=each.name,
-                ref=inner.get((pod.cgroup_uid, each.id.rpartition("://")[2]), Gap("its cgroup is not there")),
+                ref=inner.get(
+                    (pod.cgroup_uid, each.id.rpartition("://")[2]), Gap("its cgroup is not there")
+                ),
                 request=each.requests.cpu,
                 limit=each.limits.cpu,
             )
