@@ -9,6 +9,7 @@ import sys
 import click
 
 from slackwater import __version__
+from slackwater.cli.agent import agent, release
 from slackwater.cli.doctor import doctor
 
 SHELLS = ("bash", "zsh", "fish")
@@ -50,7 +51,8 @@ def completion(shell: str) -> None:
     click.echo(kind(slackwater, {}, "slackwater", "_SLACKWATER_COMPLETE").source())
 
 
-slackwater.add_command(doctor)
+for command in (doctor, agent, release):
+    slackwater.add_command(command)
 
 
 def main() -> None:

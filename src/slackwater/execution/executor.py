@@ -8,7 +8,7 @@ has drifted (standing) is noted anew, with the drifted reading as its baseline. 
 periodic resets write the same baseline again, which changes nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -21,10 +21,12 @@ from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, WEIGHT, Knob
+from slackwater.model.knob import IDLE, WEIGHT, Knob, KnobValue
+from slackwater.model.knob_text import settled
 from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Standing
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.unit_property import value_in
+from slackwater.model.snapshot import Held
+from slackwater.model.unit_property import settled_unit, value_in
 from slackwater.model.units import Micros
 from slackwater.resolution.ordering import kernel_order
 
@@ -79,13 +81,37 @@ class Executor:
 
     def release(self) -> list[Outcome]:
         """Every noted knob back to its baseline, from the ledger alone."""
+        return self._release(self._ledger.entries)
+
+    def let_go(self, knobs: Collection[tuple[int, str]]) -> list[Outcome]:
+        """These knobs, by cgroup id and name, back to their baselines."""
+        return self._release(e for e in self._ledger.entries if (e.ref.id, e.knob) in knobs)
+
+    def held(self) -> tuple[Held, ...]:
+        """The knobs that are ours now. One that a unit and its file both carry is the unit's."""
+        found: dict[tuple[int, str], Held] = {}
+        for entry in sorted(self._ledger.entries, key=lambda e: e.route != FILE_ROUTE):
+            baseline = self._routes.value(entry, entry.baseline)
+            ours = self._routes.value(entry, entry.ours)
+            if not isinstance(baseline, Gap) and not isinstance(ours, Gap):
+                key = (entry.ref.id, entry.knob)
+                found[key] = Held(entry.ref, entry.knob, baseline, ours, entry.since)
+        return tuple(found.values())
+
+    def settled(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
+        """What a value becomes by the route that it takes: whole percents, whole pages."""
+        if self.route(ref, knob) == FILE_ROUTE:
+            return settled(knob, value, self._routes.files.page_size)
+        return settled_unit(knob, value)
+
+    def _release(self, entries: Iterable[LedgerEntry]) -> list[Outcome]:
         match self._astray():
             case None:
-                return Release(self._ledger, self._routes).run()
+                return Release(self._ledger, self._routes).run(entries)
             case Gap(reason):
                 return [
                     Outcome(Change(e.ref, KNOB[e.knob], False, False), Result.REFUSED, reason)
-                    for e in self._ledger.entries
+                    for e in entries
                 ]
 
     def _astray(self) -> Gap | None:

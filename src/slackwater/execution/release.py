@@ -4,6 +4,8 @@ Owns the way back and what may be forgotten after it. Refuses to overwrite someb
 a knob that shows drift is theirs by now, is left as it is, and its entry goes.
 """
 
+from collections.abc import Iterable
+
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.routes import KNOB, Routes
 from slackwater.execution.standing import note_hidden, standing_of
@@ -26,10 +28,10 @@ class Release:
         self._outcomes: list[Outcome] = []
         self._done: list[LedgerEntry] = []
 
-    def run(self) -> list[Outcome]:
+    def run(self, chosen: Iterable[LedgerEntry]) -> list[Outcome]:
         entries: dict[tuple[int, str], list[LedgerEntry]] = {}
         # The unit first: systemd rewrites the file when it applies a property.
-        for entry in sorted(self._ledger.entries, key=lambda e: e.route == FILE_ROUTE):
+        for entry in sorted(chosen, key=lambda e: e.route == FILE_ROUTE):
             if not self._is_left(entry):
                 entries.setdefault((entry.ref.id, entry.knob), []).append(entry)
         ways = [self._way_back(group[-1]) for group in entries.values()]

@@ -56,8 +56,9 @@ class SystemdWire:
             deadline = time.monotonic() + timeout
             connection.settimeout(timeout)
             connection.connect(path)
-            _shake_hands(connection, deadline)
-            return cls(connection, deadline)
+            made = cls(connection, deadline)
+            made._parser.add_data(_shake_hands(connection, deadline))
+            return made
         except BaseException:
             connection.close()
             raise
@@ -116,23 +117,25 @@ class SystemdWire:
                 return message
 
 
-def _shake_hands(connection: "socket.socket", deadline: float) -> None:
+def _shake_hands(connection: "socket.socket", deadline: float) -> bytes:
     """BEGIN goes out with AUTH, as sd-bus's own client sends it, and no message before the OK.
 
     A message that systemd reads together with BEGIN is not looked at until more bytes come
     (bus_socket_read_auth in src/libsystemd/sd-bus/bus-socket.c): half of the calls hung when
-    BEGIN followed the OK, as D-Bus libraries send it.
+    BEGIN followed the OK, as D-Bus libraries send it. Returned is what came behind the OK: from
+    there on systemd sends this connection its signals too.
     """
     from jeepney.auth import BEGIN, make_auth_external
 
     connection.sendall(b"\0" + make_auth_external() + BEGIN)
-    greeting = b""
-    while not greeting.endswith(b"\r\n"):
+    greeting, end, rest = b"", b"", b""
+    while not end:
         if len(greeting) > _LONGEST_GREETING:
             raise ConnectionError("systemd's socket does not speak D-Bus")
-        greeting += _received(connection, deadline)
+        greeting, end, rest = (greeting + _received(connection, deadline)).partition(b"\r\n")
     if not greeting.startswith(b"OK "):
         raise PermissionError(1, "systemd does not let this user in")
+    return rest
 
 
 def _received(connection: "socket.socket", deadline: float) -> bytes:

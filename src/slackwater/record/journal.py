@@ -61,16 +61,21 @@ def entry_of(outcome: Outcome, snapshot: NodeSnapshot, grants: tuple[Grant, ...]
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
     grant = next((g for g in grants if g.target.id == change.ref.id), None)
+    because = _reasons(grant) if grant else "nobody wants it any more"
+    return told(outcome, snapshot.tick, snapshot.at, because)
+
+
+def told(outcome: Outcome, tick: int, at: Micros, because: str) -> Entry:
+    """The entry of an outcome, whatever it was."""
+    change = outcome.change
     return Entry(
-        tick=snapshot.tick,
-        at=snapshot.at,
+        tick=tick,
+        at=at,
         what=f"{change.knob.name} of {change.ref.path}",
         before=spelled(change.old),
         after=spelled(change.new),
-        because=_reasons(grant) if grant else "nobody wants it any more",
-        result=f"{outcome.result.value}: {outcome.detail}"
-        if outcome.detail
-        else outcome.result.value,
+        because=because,
+        result=": ".join(filter(None, (outcome.result.value, outcome.detail))),
     )
 
 

@@ -109,7 +109,7 @@ class FakeSystemd:
         assert member != "Hello", "there is no bus to say it to"
         self.calls.append(member)
         while self.chatters:
-            connection.sendall(_noise().serialise(serial=1))
+            connection.sendall(noise().serialise(serial=1))
             time.sleep(0.01)
         try:
             self.before(member)
@@ -117,7 +117,7 @@ class FakeSystemd:
             reply = new_method_return(message, signature, body)
         except Refused as refused:
             reply = new_error(message, refused.name, "s", (str(refused),))
-        connection.sendall(_noise().serialise(serial=1))  # nobody asked for it
+        connection.sendall(noise().serialise(serial=1))  # nobody asked for it
         connection.sendall(reply.serialise(serial=2))
 
     def _GetUnit(self, _: str, name: str) -> tuple[str, tuple[Any, ...]]:  # noqa: N802
@@ -176,7 +176,8 @@ def _some(connection: socket.socket) -> bytes:
     return found
 
 
-def _noise() -> Any:
+def noise() -> Any:
+    """A signal, as systemd sends it to every private connection."""
     emitter = DBusAddress("/org/freedesktop/systemd1", interface="org.freedesktop.systemd1.Manager")
     return new_signal(emitter, "Reloading", "b", (True,))
 

@@ -19,7 +19,7 @@ from slackwater.model.knob import (
 )
 from slackwater.model.plan import Change, Result
 from tests.unit.execution.desk import SLICE, units
-from tests.unit.execution.fake_systemd import FakeSystemd, Refused, asleep, hang_up
+from tests.unit.execution.fake_systemd import FakeSystemd, Refused, asleep, hang_up, noise
 from tests.unit.execution.plain_kernel import Clock, PlainKernel
 
 BOX = f"{SLICE}/cri-containerd-0123.scope"
@@ -47,6 +47,14 @@ def test_who_is_not_root_is_not_let_in(systemd: FakeSystemd) -> None:
     found = UnitWriter.open(systemd.kernel.writer(), Clock(), systemd.path)
     assert isinstance(found, Gap)
     assert "does not let this user in" in found.reason
+
+
+def test_a_signal_that_comes_with_the_ok(systemd: FakeSystemd) -> None:
+    """systemd sends signals from BEGIN on, which has come together with AUTH (seen in a VM)."""
+    systemd.greeting += noise().serialise(serial=9)
+    assert isinstance(
+        UnitWriter.open(systemd.kernel.writer(), Clock(), systemd.path, 5.0), UnitWriter
+    )
 
 
 @pytest.mark.parametrize("greeting", [b"x" * 4000, b"OK \r\nrubbish" * 200])

@@ -1,0 +1,109 @@
+"""Builds an agent for this machine: detection, tree, ledger, writers. The only place that does."""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from slackwater.agent.program import Agent, Parts, Tell
+from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.executor import Executor
+from slackwater.execution.ledger import Ledger
+from slackwater.execution.unit_writer import UnitWriter
+from slackwater.model.cgroup import CgroupMounts, Driver
+from slackwater.model.gap import Gap
+from slackwater.model.plan import Result
+from slackwater.model.units import Micros, MilliCpu
+from slackwater.observation.bounded_read import read_start
+from slackwater.observation.cgroup_files import raise_descriptor_limit
+from slackwater.observation.cgroup_paths import KubepodsLayout
+from slackwater.observation.cgroup_tree import CgroupTree
+from slackwater.observation.detection import (
+    detect_driver,
+    detect_version,
+    find_kubepods,
+    find_mounts,
+    kubelet_cgroup_root,
+)
+from slackwater.observation.folder import Folder
+from slackwater.observation.host import read_machine
+from slackwater.observation.node_usage import NodeUsageMeter
+from slackwater.observation.roots import Roots
+from slackwater.observation.survey import Surveyor
+from slackwater.record.journal import Entry, Journal, told
+from slackwater.settings.document import DEFAULTS
+
+_Found = TypeVar("_Found")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the agent works: the host's roots, its tree (empty: found), and its own folder."""
+
+    roots: Roots
+    kubepods: str
+    state: str
+
+
+class CannotStart(Exception):  # noqa: N818  it reads as a sentence where it is caught
+    """One sentence about what is missing."""
+
+
+def build_agent(place: Place, folder: str, environ: Mapping[str, str], tell: Tell) -> Agent:
+    raise_descriptor_limit()
+    mounts, driver = _mounts(place.roots, environ)
+    hint = KubepodsLayout(driver, kubelet_cgroup_root(place.roots))
+    tree = _need(find_kubepods(mounts, hint, place.kubepods))
+    executor = build_executor(place, mounts, tree.driver)
+    cpus = read_machine(place.roots).cpus
+    parts = Parts(
+        folder=Folder(folder),
+        surveyor=Surveyor(CgroupTree(mounts, tree.path), NodeUsageMeter(mounts, place.roots)),
+        executor=executor,
+        journal=Journal(DEFAULTS.agent.kept_ticks),
+        machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
+    )
+    return Agent(parts, tell)
+
+
+def build_executor(place: Place, mounts: CgroupMounts, driver: Driver) -> Executor:
+    """The writers and the ledger; `release` needs no more than this."""
+    files = CgroupWriter(mounts, os.sysconf("SC_PAGE_SIZE"), now)
+    units = UnitWriter.open(files, now, f"{place.roots.host}/run/systemd/private")
+    usable = None if driver is Driver.CGROUPFS or isinstance(units, Gap) else units
+    ledger = _need(Ledger.open(place.state, _boot_id(place.roots)))
+    return Executor(ledger, files, usable, now)
+
+
+def release_all(place: Place, environ: Mapping[str, str]) -> tuple[list[Entry], int]:
+    """Everything back without an agent: what was done, and how many knobs are left."""
+    mounts, driver = _mounts(place.roots, environ)
+    outcomes = build_executor(place, mounts, driver).release()
+    left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
+    at = now()
+    return [told(outcome, 0, at, "released") for outcome in outcomes], left
+
+
+def now() -> Micros:
+    return Micros(time.monotonic_ns() // 1000)
+
+
+def _need(found: _Found | Gap) -> _Found:
+    if isinstance(found, Gap):
+        raise CannotStart(found.reason)
+    return found
+
+
+def _mounts(roots: Roots, environ: Mapping[str, str]) -> tuple[CgroupMounts, Driver]:
+    version = detect_version(roots, environ)
+    if isinstance(version, Gap):
+        raise CannotStart(version.reason)
+    mounts = _need(find_mounts(roots, version))
+    return mounts, detect_driver(roots, environ, mounts).driver
+
+
+def _boot_id(roots: Roots) -> str:
+    """Which boot this is: a ledger of another one is void."""
+    contents = _need(read_start(f"{roots.proc}/sys/kernel/random/boot_id"))
+    return contents.data.decode("ascii", "replace").strip()

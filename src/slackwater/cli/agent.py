@@ -1,0 +1,120 @@
+"""`slackwater agent` and `slackwater release`: arguments into a program, entries into lines."""
+
+import os
+import signal
+import sys
+import threading
+
+import click
+import msgspec
+
+from slackwater.cli.output import WrongSettings
+from slackwater.cli.place import path_option, place_options, roots_of
+from slackwater.record.journal import Entry
+
+_STATE = path_option("--state", "/var/lib/slackwater", "Where the ledger is kept.")
+
+
+@click.command()
+@click.option(
+    "--standalone",
+    required=True,
+    metavar="DIR",
+    envvar="SLACKWATER_STANDALONE",
+    show_envvar=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="Pods, Node, ConfigMaps and settings as YAML files; watched.",
+)
+@click.option("--once", is_flag=True, help="Two looks and one decision, then exit.")
+@click.option(
+    "--on-exit",
+    type=click.Choice(["keep", "release"]),
+    default="keep",
+    show_default=True,
+    envvar="SLACKWATER_ON_EXIT",
+    show_envvar=True,
+    help="What becomes of the values that the agent set.",
+)
+@_STATE
+@place_options
+def agent(
+    standalone: str,
+    once: bool,
+    on_exit: str,
+    state: str,
+    cgroup_root: str,
+    proc_root: str,
+    sys_root: str,
+    host_root: str,
+    kubepods: str,
+) -> None:
+    """The node agent, without a cluster: throttles best-effort work by what others leave.
+
+    Prints one line of JSON for each effect, and for each reason why there is none.
+
+    \b
+    Examples:
+      slackwater agent --standalone ./node           watch ./node, decide every second
+      slackwater agent --standalone ./node --once    decide once, then exit
+      slackwater release                             put everything back
+
+    \b
+    Exit codes: 0 ended as asked, 1 it cannot work here, 2 wrong usage or settings.
+    """
+    from slackwater.agent.wiring import CannotStart, Place, build_agent, now
+    from slackwater.observation.detection import EnvironmentValueError
+
+    place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    try:
+        built = build_agent(place, standalone, os.environ, _print)
+    except EnvironmentValueError as error:
+        raise WrongSettings(str(error)) from None
+    except CannotStart as error:
+        raise click.ClickException(str(error)) from None
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    problems = built.start(now())
+    if problems:
+        built.close()
+        raise WrongSettings("; ".join(problems))
+    rounds = 1
+    while not stop.wait(built.pause(now())):
+        built.once(now())
+        rounds += 1
+        if once and rounds == 2:
+            break
+    if on_exit == "release":
+        built.release(now())
+    built.close()
+
+
+@click.command()
+@_STATE
+@place_options
+def release(
+    state: str, cgroup_root: str, proc_root: str, sys_root: str, host_root: str, kubepods: str
+) -> None:
+    """Put every touched value back, from the ledger alone. The agent must not be running.
+
+    \b
+    Example:
+      slackwater release
+
+    \b
+    Exit codes: 0 all is back, or nothing was touched; 1 something could not be put back.
+    """
+    from slackwater.agent.wiring import CannotStart, Place, release_all
+
+    place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    try:
+        entries, left = release_all(place, os.environ)
+    except CannotStart as error:
+        raise click.ClickException(str(error)) from None
+    for entry in entries:
+        _print(entry)
+    sys.exit(1 if left else 0)
+
+
+def _print(entry: Entry) -> None:
+    click.echo(msgspec.json.encode(entry))
