@@ -19,6 +19,8 @@ from tools.verdicts import VM_CRASHED, Finished, Verdict, judge
 PYTEST = (PYTHON, "-m", "pytest")
 REPORT = "junit.xml"
 VM = (PYTHON, "-m", "tools.vm")
+# Five minutes on a quiet machine; a busy one takes three times as long. In seconds.
+LONGEST_VM = "1200"
 # Importing these two plugins takes an emulated CPU 8 of 24 s, and tests on a kernel need neither.
 UNNEEDED_IN_VM = ("-p", "no:xdist", "-p", "no:hypothesispytest")
 
@@ -134,8 +136,8 @@ def vm_command(stage: VmSuite, out: Path, environ: Mapping[str, str]) -> list[st
     tests = f"exec {shlex.join([*PYTEST, 'tests/kernel', *UNNEEDED_IN_VM])} {report}"
     env = [f"SLACKWATER_TEST_KERNEL={stage.test_kernel}"]
     env += [f"{name}={environ[name]}" for name in ("CI", "NO_COLOR") if name in environ]
-    choice = ["--init", stage.init, "--kernel", stage.kernel, "--out", str(out), "--env", *env]
-    return [*VM, "run", *choice, "--", "sh", "-c", tests]
+    choice = ["--init", stage.init, "--kernel", stage.kernel, "--timeout", LONGEST_VM]
+    return [*VM, "run", *choice, "--out", str(out), "--env", *env, "--", "sh", "-c", tests]
 
 
 def read_report(path: Path) -> str | None:

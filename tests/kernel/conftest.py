@@ -13,11 +13,11 @@ from slackwater.model.cgroup import CgroupVersion
 from tests.kernel.bed import Bed, _rmdir, leftovers
 
 KERNELS = {
-    "v1": (CgroupVersion.V1, frozenset({"v1"})),
-    "v2": (CgroupVersion.V2, frozenset({"v2"})),
+    "v1": (CgroupVersion.V1, frozenset({"v1", "cgroupfs"})),
+    "v2": (CgroupVersion.V2, frozenset({"v2", "cgroupfs"})),
     "v2-systemd": (CgroupVersion.V2, frozenset({"v2", "systemd"})),
 }
-MARKS = frozenset({"v1", "v2", "systemd"})
+MARKS = frozenset({"v1", "v2", "cgroupfs", "systemd"})
 
 
 def kernel_name() -> str:

@@ -16,6 +16,9 @@ import pytest
 from slackwater.model.cgroup import CgroupVersion
 from tests.kernel.bed import Bed
 
+#: Whole processes are slow in an emulated machine, and none of this depends on systemd.
+pytestmark = pytest.mark.cgroupfs
+
 SETTINGS = """
 apiVersion: slackwater.io/v1
 kind: AgentSettings

@@ -94,7 +94,8 @@ def test_the_command_for_a_machine() -> None:
     command = vm_command(stage, Path("/tmp/out"), {"CI": "true", "HOME": "/root"})
     assert command[:3] == [PYTHON, "-m", "tools.vm"]
     assert command[3:-3] == [
-        *("run", "--init", "cgroupfs", "--kernel", "6.12", "--out", "/tmp/out"),
+        *("run", "--init", "cgroupfs", "--kernel", "6.12", "--timeout", "1200"),
+        *("--out", "/tmp/out"),
         *("--env", "SLACKWATER_TEST_KERNEL=v2", "CI=true", "--"),
     ]
     assert command[-3:-1] == ["sh", "-c"]
