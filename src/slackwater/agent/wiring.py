@@ -19,7 +19,7 @@ from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.bounded_read import read_start
 from slackwater.observation.cgroup_files import raise_descriptor_limit
 from slackwater.observation.cgroup_paths import KubepodsLayout
-from slackwater.observation.cgroup_tree import CgroupTree
+from slackwater.observation.cgroup_tree import CgroupTree, Depth
 from slackwater.observation.detection import (
     detect_driver,
     detect_version,
@@ -57,9 +57,11 @@ def build_agent(place: Place, folder: str, environ: Mapping[str, str], tell: Tel
     tree = _need(find_kubepods(mounts, hint, place.kubepods))
     executor = build_executor(place, mounts, tree.driver)
     cpus = read_machine(place.roots).cpus
+    # Tiers are all that the one policy needs; nothing below them is listed or read.
+    groups = CgroupTree(mounts, tree.path, Depth.TIERS)
     parts = Parts(
         folder=Folder(folder),
-        surveyor=Surveyor(CgroupTree(mounts, tree.path), NodeUsageMeter(mounts, place.roots)),
+        surveyor=Surveyor(groups, NodeUsageMeter(mounts, place.roots)),
         executor=executor,
         journal=Journal(DEFAULTS.agent.kept_ticks),
         machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
