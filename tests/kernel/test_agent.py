@@ -141,7 +141,10 @@ def test_kill_nine_then_another_agent_then_release(
     running.end(signal.SIGKILL)
     assert quota(bed, best_effort) is not None
     again = start()
-    time.sleep(8 if bed.version is CgroupVersion.V2 else 3)
+    deadline = time.monotonic() + (8 if bed.version is CgroupVersion.V2 else 3)
+    while time.monotonic() < deadline:
+        assert quota(bed, best_effort) is not None  # never let loose, not for one round
+        time.sleep(0.02)
     lines = again.end(signal.SIGTERM)
     assert lines[0]["because"].startswith("adopted: ")
     assert quota(bed, best_effort) is not None  # kept: a rolling update must not let it loose
@@ -170,6 +173,16 @@ def test_wrong_settings_end_a_start_and_not_a_run(
     assert "threshold is 400" in errors
     assert errors.count("\n") == 1
     assert again.release()[0] == 0
+
+
+def test_once_looks_twice_and_decides(
+    bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
+) -> None:
+    running = start("--once")
+    effects = [line for line in running.lines() if line["what"].startswith("quota of ")]
+    assert (running.process.returncode, len(effects)) == (0, 1)
+    assert quota(bed, tiers[0]) is not None
+    assert running.release()[0] == 0
 
 
 def test_two_agents_never_share_a_ledger(

@@ -14,7 +14,7 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Grant
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
-from slackwater.model.plan import Outcome
+from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.folder import Folder, Objects
@@ -76,9 +76,12 @@ class Agent:
         self._due = Micros(self._due + period)
         return wait
 
-    def release(self, at: Micros) -> None:
-        for outcome in self._parts.executor.release():
+    def release(self, at: Micros) -> bool:
+        """Everything back; whether all of it is."""
+        outcomes = self._parts.executor.release()
+        for outcome in outcomes:
             self._tell(told(outcome, self._round, at, "released at exit"))
+        return not any(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
 
     def close(self) -> None:
         self._parts.surveyor.close()
@@ -128,7 +131,7 @@ class Agent:
             for n in planned.notes
         ]
         for entry in entries:
-            self._tell(entry)
+            self._tell_effect(entry)
         for line in done.story.told:
             why = f"{line.decision}: {line.reason}" if line.decision != "acted" else ""
             self._tell_once(line.policy, why, snapshot.at)
@@ -144,6 +147,14 @@ class Agent:
 
     def _settle(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
         return self._parts.executor.settled(ref, knob, value)
+
+    def _tell_effect(self, entry: Entry) -> None:
+        """An effect is told each time; one that fails again for the same reason is not."""
+        failure = "" if entry.result in ("", Result.APPLIED.value) else entry.result
+        if failure and self._told.get(entry.what) == failure:
+            return
+        self._told[entry.what] = failure
+        self._tell(entry)
 
     def _tell_once(self, about: str, text: str, at: Micros) -> None:
         """A state is told when it changes, its end too; not at every tick."""

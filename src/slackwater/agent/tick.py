@@ -20,10 +20,11 @@ from slackwater.settings.agent import AgentSettings
 
 
 class PolicyState(msgspec.Struct, frozen=True):
-    """What a policy has between ticks. `held_since` is None while it acts."""
+    """What a policy has between ticks. `held_since` is None while it acts; `intents` is None
+    until it has decided for the first time, or held for too long."""
 
     memory: Any
-    intents: tuple[Intent, ...] = ()
+    intents: tuple[Intent, ...] | None = None
     held_since: Micros | None = None
 
 
@@ -74,9 +75,12 @@ def tick(
         state, line = _after(policy.name, before, decision, snapshot.at, agent.hold_for)
         states[policy.name] = state
         told.append(line)
-    intents = [intent for state in states.values() for intent in state.intents]
+    intents = [intent for state in states.values() for intent in state.intents or ()]
     grants = resolve(snapshot, intents)
     planned = plan(snapshot, grants, memory.drift, agent, settle)
+    if any(state.intents is None for state in states.values()):
+        # After a restart nobody has said yet what becomes of what was adopted: it stays.
+        planned = msgspec.structs.replace(planned, releases=())
     return Ticked(planned, TickMemory(states, planned.drift), Story(tuple(told), grants))
 
 

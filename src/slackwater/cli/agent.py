@@ -1,5 +1,6 @@
 """`slackwater agent` and `slackwater release`: arguments into a program, entries into lines."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +13,8 @@ from slackwater.cli.output import WrongSettings
 from slackwater.cli.place import path_option, place_options, roots_of
 from slackwater.record.journal import Entry
 
+#: A rate needs two readings.
+_LOOKS = 2
 _STATE = path_option("--state", "/var/lib/slackwater", "Where the ledger is kept.")
 
 
@@ -78,15 +81,18 @@ def agent(
     if problems:
         built.close()
         raise WrongSettings("; ".join(problems))
-    rounds = 1
-    while not stop.wait(built.pause(now())):
-        built.once(now())
-        rounds += 1
-        if once and rounds == 2:
-            break
-    if on_exit == "release":
-        built.release(now())
-    built.close()
+    rounds, back = 0, True
+    try:
+        while rounds < _LOOKS or not once:
+            if stop.wait(built.pause(now())):
+                break
+            built.once(now())
+            rounds += 1
+    finally:
+        if on_exit == "release":
+            back = built.release(now())
+        built.close()
+    sys.exit(0 if back else 1)
 
 
 @click.command()
@@ -105,10 +111,16 @@ def release(
     Exit codes: 0 all is back, or nothing was touched; 1 something could not be put back.
     """
     from slackwater.agent.wiring import CannotStart, Place, release_all
+    from slackwater.observation.detection import EnvironmentValueError
 
+    if not os.path.isdir(state):
+        click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
+        return
     place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
     try:
         entries, left = release_all(place, os.environ)
+    except EnvironmentValueError as error:
+        raise WrongSettings(str(error)) from None
     except CannotStart as error:
         raise click.ClickException(str(error)) from None
     for entry in entries:
@@ -117,4 +129,10 @@ def release(
 
 
 def _print(entry: Entry) -> None:
-    click.echo(msgspec.json.encode(entry))
+    """A log that cannot be written ends no control loop: stderr hears of it, once."""
+    try:
+        click.echo(msgspec.json.encode(entry))
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with contextlib.suppress(OSError):
+            click.echo(f"slackwater: no more entries on stdout: {error.strerror}", err=True)

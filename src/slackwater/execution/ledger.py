@@ -244,6 +244,7 @@ class Ledger:
             self._problems.append(f"{self._path(FILE)} cannot be emptied: {error.strerror}")
             return
         self._size, self._lines, self._torn, self._behind = 0, 0, False, False
+        self.is_old = False  # what is noted from here on is complete
 
     def _compact_if_due(self) -> None:
         """Writes the live entries anew once most lines are old, or one is that should not be; a

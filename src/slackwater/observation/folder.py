@@ -60,9 +60,9 @@ class Folder:
         """The same object again where nothing changed."""
         try:
             names = sorted(n for n in os.listdir(self._path) if _is_ours(n))
-            marks = {name: _mark(f"{self._path}/{name}") for name in names}
         except OSError as error:
             return Gap(f"the folder {self._path} cannot be read: {error.strerror}")
+        marks = {name: _mark(f"{self._path}/{name}") for name in names}
         changed = [name for name in names if marks[name] != self._marks.get(name)]
         if not changed and marks.keys() == self._marks.keys():
             return self._known
@@ -89,7 +89,11 @@ def _is_ours(name: str) -> bool:
 
 
 def _mark(path: str) -> _AgeMark:
-    status = os.stat(path)
+    """A file that cannot be looked at, a dangling link say, has a mark too: reading it says why."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return 0, 0, error.errno or 0
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -126,8 +130,10 @@ def _with(found: Objects, document: object, source: str) -> Objects:
             if config_map.name != CONFIG_MAP:
                 return found
             where = f"{source}: ConfigMap {CONFIG_MAP}"
-            [inner] = _documents(config_text(config_map, where), where) or [None]
-            return msgspec.structs.replace(found, colocation=read_config(inner, where))
+            inner = _documents(config_text(config_map, where), where)
+            if len(inner) != 1:
+                raise ContractError(Complaint(where, f"{len(inner)} documents", "one document"))
+            return msgspec.structs.replace(found, colocation=read_config(inner[0], where))
         case kind if kind == SETTINGS_KIND:
             return msgspec.structs.replace(found, settings=read_settings(document, source))
         case "" if is_config(document):
@@ -154,7 +160,10 @@ def _documents(text: str, source: str) -> list[object]:
 
     try:
         return list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    # Its constructors raise whatever their conversions do: `!!int ""` is an IndexError.
+    except (
+        yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark else source
         what = getattr(error, "problem", None) or type(error).__name__

@@ -27,9 +27,10 @@ FLOOR = smallest_milli(DEFAULT_PERIOD)
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """The policy's own last claim; None before the first."""
+    """The policy's own last claim, None before the first, and the tier that it was for."""
 
     last: MilliCpu | None = None
+    tier: int = 0
 
 
 def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSettings) -> Decision:
@@ -43,7 +44,9 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
         return Hold(allocatable.reason, memory)
     allowed = MilliCpu(percent(settings.threshold).left_of(allocatable))
     budget = MilliCpu(max(allowed - used, 0))
-    claim = _next_claim(memory.last, budget, settings)
+    # A tree that was made anew owes nothing to the old one.
+    last = memory.last if memory.tier == tier.id else None
+    claim = _next_claim(last, budget, settings)
     numbers = {
         "allocatable": allocatable,
         "threshold": settings.threshold,
@@ -53,7 +56,7 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
         "claim": claim,
     }
     because = Because("used by all but best effort", f"{used}m", f"{allowed}m allowed")
-    return Act(_intents(snapshot, tier, claim, because), Memory(claim), numbers)
+    return Act(_intents(snapshot, tier, claim, because), Memory(claim, tier.id), numbers)
 
 
 def _used(snapshot: NodeSnapshot, tier: CgroupRef, accounting: Accounting) -> MilliCpu | Gap:

@@ -134,3 +134,18 @@ def test_the_memory_survives_a_round_trip() -> None:
     """What the tick remembers is a value: it can be recorded and replayed."""
     memory = run(node(usage=200)).memory
     assert msgspec.json.encode(memory)
+
+
+def test_what_was_adopted_stays_until_somebody_decides() -> None:
+    """After a restart the first look has no rates yet: best-effort work must not get loose."""
+    kept = (held(BESTEFFORT, FREE, OURS),)
+    first = run(node(usage=Gap("read only once"), quota=OURS, kept=kept))
+    assert (first.planned.releases, first.planned.changes) == ((), ())
+    second = run(node(usage=200, tick=2, quota=OURS, kept=kept), first.memory)
+    assert (second.planned.releases, second.planned.changes) == ((), ())
+    blind, memory = first, first.memory
+    for second_number in range(2, 40):
+        sightless = node(usage=Gap("blind"), tick=second_number, quota=OURS, kept=kept)
+        blind = run(sightless, memory)
+        memory = blind.memory
+    assert blind.planned.releases == kept  # but not for ever

@@ -89,11 +89,19 @@ def test_wrong_settings_end_a_start(roots: Roots, text: str, said: str) -> None:
 def test_nothing_to_release_is_rightly_nothing(roots: Roots) -> None:
     group(roots, "kubepods")
     done = slackwater(roots, "release", **V2)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "state, so nothing was noted there" in done.stderr
+    assert not (Path(roots.host).parent / "state").exists()
+    (Path(roots.host).parent / "state").mkdir()
+    again = slackwater(roots, "release", **V2)
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
 
 
 def test_release_without_cgroups_is_one_sentence(roots: Roots) -> None:
+    (Path(roots.host).parent / "state").mkdir()
     done = slackwater(roots, "release")
     assert done.returncode == 1
     assert "no cgroup file system" in done.stderr
+    wrong = slackwater(roots, "release", SLACKWATER_CGROUP_VERSION="7")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "Traceback" not in done.stderr

@@ -149,3 +149,19 @@ def test_what_did_not_fit_is_noted_as_soon_as_it_does(
 
 def _no_space(_: bytes) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_old_ledger_that_was_emptied_is_trusted_again(tmp_path: Path) -> None:
+    """What is noted afresh is complete: from here on another writer's value is theirs."""
+    first = opened(tmp_path)
+    assert first.note(entry()) is None
+    first.close()
+    with open(tmp_path / FILE, "ab") as file:
+        file.write(b'{"note": {"half')
+    old = opened(tmp_path)
+    states = [old.is_old]
+    for each in old.entries:
+        old.clear(each)
+    states.append(old.is_old)
+    assert states == [True, False]
+    old.close()

@@ -170,3 +170,26 @@ def test_garbage_is_a_problem_never_an_exception(tmp_path: Path, garbage: bytes)
     found = read(Folder(str(tmp_path)))
     assert len(found.problems) <= 1
     assert found.pods == ()
+
+
+@pytest.mark.parametrize("text", ['x: !!int ""', "x: !!timestamp foo", "x: !!bool foo", "? [a]: b"])
+def test_yaml_whose_constructors_fail(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    [problem] = read(Folder(str(tmp_path))).problems
+    assert "x.yaml" in problem
+
+
+def test_a_config_map_with_two_documents_inside(tmp_path: Path) -> None:
+    lines = "    a: 1\n    ---\n    b: 2\n"
+    (tmp_path / "cm.yaml").write_text(CONFIG_MAP.split("    {", maxsplit=1)[0] + lines)
+    [problem] = read(Folder(str(tmp_path))).problems
+    assert "2 documents, but must be one document" in problem
+
+
+def test_a_dangling_link_is_one_bad_file(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "a.yaml").symlink_to("/nonexistent/file")
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["web"]
+    [problem] = found.problems
+    assert problem.startswith("a.yaml is not readable")

@@ -43,7 +43,7 @@ def test_rows(
     row: str, allocatable: int, threshold: int, used: int, last: int | None, expected: int
 ) -> None:
     settings = msgspec.structs.replace(SEED, threshold=threshold)
-    memory = Memory(None if last is None else MilliCpu(last))
+    memory = Memory(None if last is None else MilliCpu(last), BESTEFFORT.id)
     found = decide(node(allocatable=allocatable, usage=used), memory, settings)
     assert claim(found) == expected, row
 
@@ -86,7 +86,7 @@ def test_its_story_carries_every_number() -> None:
     ],
 )
 def test_missing_data_holds_and_keeps_the_memory(snapshot: object, reason: str) -> None:
-    memory = Memory(MilliCpu(123))
+    memory = Memory(MilliCpu(123), BESTEFFORT.id)
     assert decide(snapshot, memory, SEED) == Hold(reason, memory)  # type: ignore[arg-type]
 
 
@@ -144,3 +144,8 @@ def test_a_steady_load_settles_whatever_best_effort_work_does(used: int) -> None
         memory = found.memory  # type: ignore[assignment]
         claims.append(claim(found))
     assert set(claims[60:]) == {max(800 - used, 0)}
+
+
+def test_a_tier_that_was_made_anew_starts_anew() -> None:
+    other = Memory(MilliCpu(10), BESTEFFORT.id + 1)
+    assert claim(decide(node(usage=200), other, SEED)) == 600
