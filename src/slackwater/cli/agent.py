@@ -1,10 +1,13 @@
 """`slackwater agent` and `slackwater release`: arguments into a program, entries into lines."""
 
 import contextlib
+import itertools
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -12,6 +15,9 @@ import msgspec
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.place import path_option, place_options, roots_of
 from slackwater.record.journal import Entry
+
+if TYPE_CHECKING:
+    from slackwater.agent.program import Agent
 
 #: A rate needs two readings.
 _LOOKS = 2
@@ -64,35 +70,55 @@ def agent(
     \b
     Exit codes: 0 ended as asked, 1 it cannot work here, 2 wrong usage or settings.
     """
-    from slackwater.agent.wiring import CannotStart, Place, build_agent, now
-    from slackwater.observation.detection import EnvironmentValueError
+    from slackwater.agent.wiring import Place, build_agent, now
 
     place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
-    try:
+    with _one_sentence():
         built = build_agent(place, standalone, os.environ, _print)
+    stop, back = _stop_on_signals(), True
+    try:
+        problems = built.start(now())
+        if problems:
+            raise WrongSettings("; ".join(problems))
+        try:
+            _go_round(built, stop, range(_LOOKS) if once else itertools.count())
+        finally:
+            if on_exit == "release":
+                back = built.release(now())
+    finally:
+        built.close()
+    sys.exit(0 if back else 1)
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _go_round(built: "Agent", stop: threading.Event, rounds: Iterable[int]) -> None:
+    """Round after round, until a signal asks for an end."""
+    from slackwater.agent.wiring import now
+
+    for _ in rounds:
+        if stop.wait(built.pause(now())):
+            return
+        built.once(now())
+
+
+@contextlib.contextmanager
+def _one_sentence() -> Iterator[None]:
+    """What is missing here exits with 1, what is set wrongly with 2."""
+    from slackwater.agent.wiring import CannotStart
+    from slackwater.observation.detection import EnvironmentValueError
+
+    try:
+        yield
     except EnvironmentValueError as error:
         raise WrongSettings(str(error)) from None
     except CannotStart as error:
         raise click.ClickException(str(error)) from None
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    problems = built.start(now())
-    if problems:
-        built.close()
-        raise WrongSettings("; ".join(problems))
-    rounds, back = 0, True
-    try:
-        while rounds < _LOOKS or not once:
-            if stop.wait(built.pause(now())):
-                break
-            built.once(now())
-            rounds += 1
-    finally:
-        if on_exit == "release":
-            back = built.release(now())
-        built.close()
-    sys.exit(0 if back else 1)
 
 
 @click.command()
@@ -110,19 +136,14 @@ def release(
     \b
     Exit codes: 0 all is back, or nothing was touched; 1 something could not be put back.
     """
-    from slackwater.agent.wiring import CannotStart, Place, release_all
-    from slackwater.observation.detection import EnvironmentValueError
+    from slackwater.agent.wiring import Place, release_all
 
     if not os.path.isdir(state):
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
         return
     place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
-    try:
+    with _one_sentence():
         entries, left = release_all(place, os.environ)
-    except EnvironmentValueError as error:
-        raise WrongSettings(str(error)) from None
-    except CannotStart as error:
-        raise click.ClickException(str(error)) from None
     for entry in entries:
         _print(entry)
     sys.exit(1 if left else 0)

@@ -14,7 +14,7 @@ from slackwater.execution.knob_file import check_writable, get, put, put_two, te
 from slackwater.execution.verdict import GONE, Note, StoppedError, Verdict, no_note, verdict_of
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller
 from slackwater.model.cpus import CpuListError, CpuSet
-from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobFile, KnobValue
 from slackwater.model.knob_text import KnobRangeError, decode, encode, settled
 from slackwater.model.plan import Change, Outcome, Result
@@ -64,10 +64,8 @@ class CgroupWriter:
 
     def read(self, ref: CgroupRef, knob: Knob) -> KnobValue | Gap:
         match self.text(ref, knob):
-            case Verdict(result=Result.VANISHED):
-                return VANISHED
-            case Verdict(detail=detail):
-                return Gap(detail)
+            case Verdict() as verdict:
+                return verdict.gap()
             case text:
                 return self.value(knob, text)
 

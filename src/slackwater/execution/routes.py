@@ -8,10 +8,9 @@ from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, KNOBS, Knob, KnobValue
 from slackwater.model.ledger import FILE_ROUTE, UNIT_ROUTE, LedgerEntry
-from slackwater.model.plan import Result
 from slackwater.model.unit_property import value_in
 
 #: By name, as the ledger knows them.
@@ -42,10 +41,8 @@ class Routes:
         if isinstance(writer, Gap):
             return writer
         match writer.text(entry.ref, KNOB[entry.knob]):
-            case Verdict(result=Result.VANISHED):
-                return VANISHED
-            case Verdict(detail=detail):
-                return Gap(detail)
+            case Verdict() as verdict:
+                return verdict.gap()
             case text:
                 return text
 

@@ -21,7 +21,7 @@ from slackwater.execution.systemd_wire import (
 from slackwater.execution.verdict import GONE, Note, Verdict, no_note, verdict_of
 from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
-from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.gap import Gap
 from slackwater.model.knob import CPUS, WEIGHT, Knob, KnobValue
 from slackwater.model.knob_text import KnobRangeError
 from slackwater.model.plan import Change, Outcome, Result
@@ -103,10 +103,8 @@ class UnitWriter:
     def read(self, ref: CgroupRef, knob: Knob) -> KnobValue | Gap:
         """What the unit says; what is in force is the file's to say."""
         match self.text(ref, knob):
-            case Verdict(result=Result.VANISHED):
-                return VANISHED
-            case Verdict(detail=detail):
-                return Gap(detail)
+            case Verdict() as verdict:
+                return verdict.gap()
             case text:
                 return value_in(knob, text)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.plan import Result
 
 _NOT_HERE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -19,6 +20,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
     result: Result
     detail: str = ""
+
+    def gap(self) -> Gap:
+        """The same for whoever only wanted to read."""
+        return VANISHED if self.result is Result.VANISHED else Gap(self.detail)
 
 
 class StoppedError(Exception):
