@@ -20,9 +20,9 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Level
 from slackwater.model.gap import Gap
+from slackwater.model.needs import Field
 from slackwater.model.units import Micros
 from slackwater.observation.cgroup_files import GroupFolders, HeldFiles, raise_descriptor_limit
-from slackwater.observation.cgroup_reader import Field
 from slackwater.observation.cgroup_tree import CgroupTree
 from slackwater.observation.detection import detect_version, find_mounts
 from slackwater.observation.host import read_machine

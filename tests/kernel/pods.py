@@ -3,8 +3,8 @@
 import os
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes
+from slackwater.model.needs import Field
 from slackwater.model.units import Micros
-from slackwater.observation.cgroup_reader import Field
 from slackwater.observation.cgroup_tree import CgroupTree, Scan
 from tests.kernel.bed import Bed
 

@@ -15,8 +15,8 @@ from slackwater.model.cgroup import (
 )
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.needs import Field
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
-from slackwater.observation.cgroup_reader import Field
 from slackwater.observation.cgroup_tree import CgroupTree
 from tests.kernel.bed import Bed
 from tests.kernel.pods import (

@@ -3,66 +3,118 @@
 Owns the order of one round and what lives between rounds. Decides nothing: that is the tick's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 
-from slackwater.agent.tick import TickMemory, tick
-from slackwater.agent.wishes import Wishes, wishes_of
-from slackwater.execution.executor import Executor
+from slackwater.agent.board import Board, Condition, ReleaseDone
+from slackwater.agent.tick import TickMemory, needed, tick
+from slackwater.agent.voice import Tell, Voice
+from slackwater.agent.wishes import Wishes, node_of, wishes_of
+from slackwater.contract.kubernetes import Node
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Grant
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
-from slackwater.model.plan import Outcome, Result
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.ledger import Adoption
+from slackwater.model.needs import EVERYTHING, Needs, merged
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.folder import Folder, Objects
-from slackwater.observation.survey import Known, Surveyor
+from slackwater.observation.folder import Objects
+from slackwater.observation.survey import Known
 from slackwater.policies import best_effort_share
 from slackwater.policies.policy import Policy
-from slackwater.record.journal import Entry, Journal, TickRecord, entry_of, told
-from slackwater.settings.document import DEFAULTS
+from slackwater.record.journal import Entry, Inputs, TickRecord, entries_of, told
+from slackwater.settings.agent import AgentSettings, Reading
 
 POLICIES: tuple[Policy, ...] = (best_effort_share.POLICY,)
-Tell = Callable[[Entry], None]
+RELEASED_BY_HAND = "released by hand; restart the agent to go on"
+
+
+class Source(Protocol):
+    """Where objects come from: a folder, a scenario, later a cluster."""
+
+    def read(self) -> Objects | Gap: ...
+
+
+class Sight(Protocol):
+    """Who closes snapshots: the surveyor, or a simulation."""
+
+    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap: ...
+
+    def close(self) -> None: ...
+
+
+class Hands(Protocol):
+    """Who carries out: the executor, or a dry run."""
+
+    def apply(self, changes: Iterable[Change]) -> list[Outcome]: ...
+
+    def adopt(self) -> Adoption: ...
+
+    def release(self) -> list[Outcome]: ...
+
+    def let_go(self, knobs: Collection[tuple[int, str]]) -> list[Outcome]: ...
+
+    def held(self) -> tuple[Held, ...]: ...
+
+    def off(self) -> frozenset[str]: ...
+
+    def settled(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue: ...
 
 
 class Parts(msgspec.Struct, frozen=True):
     """What the wiring builds: the edges, and the machine's own size where no Node tells it."""
 
-    folder: Folder
-    surveyor: Surveyor
-    executor: Executor
-    journal: Journal
+    source: Source
+    sight: Sight
+    hands: Hands
+    board: Board
     machine_cpu: MilliCpu | Gap
+    clock: Callable[[], Micros]
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What the command line says over the settings. `node` is whose Node object counts; `host`
+    is this machine's name, which counts where no node was asked for."""
+
+    node: str = ""
+    host: str = ""
+    settings: Mapping[str, str] = {}
 
 
 class Agent:
     """One node's agent between rounds."""
 
-    def __init__(self, parts: Parts, tell: Tell) -> None:
+    def __init__(self, parts: Parts, tell: Tell, orders: Orders = Orders()) -> None:  # noqa: B008
         self._parts = parts
-        self._tell = tell
+        self._orders = orders
+        self._voice = Voice(tell)
         self._round = 0
         self._memory = TickMemory()
         self._wishes = Wishes()
         self._objects = Objects()
-        self._told: dict[str, str] = {}
         self._due: Micros | None = None
+        self._paused = ""
+
+    @property
+    def settings(self) -> AgentSettings:
+        """In force now."""
+        return self._wishes.agent
 
     def start(self, at: Micros) -> tuple[str, ...]:
         """What an earlier run left is ours again. Problems with the settings end a start: there
         is nothing good yet to go on with."""
-        found = self._parts.folder.read()
+        found = self._parts.source.read()
         if isinstance(found, Gap):
             return (found.reason,)
-        problems = wishes_of(found, self._wishes).problems
+        problems = self._wished(found).problems
         if not problems:
-            adoption = self._parts.executor.adopt()
-            for adopted in adoption.live:
+            for adopted in self._parts.hands.adopt().live:
                 what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
-                self._tell(Entry(0, at, what, because=f"adopted: {adopted.standing.value}"))
+                because = f"adopted: {adopted.standing.value}"
+                self._voice.effect(Entry(0, at, what, because=because))
         return problems
 
     def pause(self, at: Micros) -> float:
@@ -70,95 +122,100 @@ class Agent:
         if self._due is None:
             self._due = at
         late = at - self._due
-        period = (self._objects.settings or DEFAULTS).agent.period
+        period = self.settings.period
         self._due = Micros(at if late > period else self._due)
-        wait = max(self._due - at, 0) / 1_000_000
-        self._due = Micros(self._due + period)
-        return wait
+        return max(self._due - at, 0) / 1_000_000
 
-    def release(self, at: Micros) -> bool:
-        """Everything back; whether all of it is."""
-        outcomes = self._parts.executor.release()
-        for outcome in outcomes:
-            self._tell(told(outcome, self._round, at, "released at exit"))
-        return not any(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
+    def release(self, at: Micros, because: str) -> ReleaseDone:
+        """Everything back."""
+        outcomes = self._parts.hands.release()
+        entries = tuple(told(outcome, self._round, at, because) for outcome in outcomes)
+        for entry in entries:
+            self._voice.effect(entry)
+        left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
+        return ReleaseDone(entries, left)
 
     def close(self) -> None:
-        self._parts.surveyor.close()
+        self._parts.sight.close()
 
-    def once(self, at: Micros) -> TickRecord | Gap:
+    def once(self, at: Micros, *, early: bool = False) -> TickRecord | Gap:
         """One round. A Gap where the tree is gone: nothing is written then."""
         self._round += 1
+        if not early:
+            self._due = Micros((at if self._due is None else self._due) + self.settings.period)
+        if self._parts.board.release_is_asked():
+            self._paused = RELEASED_BY_HAND
+            self._memory = TickMemory()
+            self._parts.board.answer_release(self.release(at, "released by hand"))
         self._look(at)
-        snapshot = self._parts.surveyor.close_snapshot(self._round, at, self._known())
-        if isinstance(snapshot, Gap):
-            self._tell_once("survey", snapshot.reason, at)
-            return snapshot
-        self._tell_once("survey", "", at)
-        return self._act(snapshot)
+        known = self._known(at, early=early)
+        snapshot = self._parts.sight.close_snapshot(self._round, at, known)
+        self._voice.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
+        done = snapshot if isinstance(snapshot, Gap) else self._act(snapshot)
+        self._show(done)
+        return done
 
     def _look(self, at: Micros) -> None:
-        """The folder's objects, and what they wish; what cannot be read stays as it was."""
-        found = self._parts.folder.read()
+        """The objects, and what they wish; what cannot be read stays as it was."""
+        found = self._parts.source.read()
         if isinstance(found, Gap):
-            self._tell_once("folder", found.reason, at)
+            self._voice.state("folder", found.reason, at)
+            return
+        if found is self._objects:
             return
         self._objects = found
-        self._wishes = wishes_of(found, self._wishes)
-        self._tell_once("folder", "; ".join(self._wishes.problems), at)
+        self._wishes = self._wished(found)
+        self._voice.state("folder", "; ".join(self._wishes.problems), at)
 
-    def _known(self) -> Known:
-        node = self._objects.node
+    def _wished(self, objects: Objects) -> Wishes:
+        return wishes_of(objects, self._node(objects), self._wishes, self._orders.settings)
+
+    def _node(self, objects: Objects) -> Node | None:
+        return node_of(objects, self._orders.node, self._orders.host)
+
+    def _known(self, at: Micros, *, early: bool) -> Known:
+        node = self._node(self._objects)
         stated = node.allocatable_cpu if node else self._parts.machine_cpu
+        off = self._parts.hands.off()
         return Known(
             allocatable=self._parts.machine_cpu if isinstance(stated, Gap) else stated,
             pods=self._objects.pods,
-            held=self._parts.executor.held(),
+            held=self._parts.hands.held(),
+            off=off,
+            needs=self._needs(at, off),
+            early=early,
         )
 
+    def _needs(self, at: Micros, off: frozenset[str]) -> Needs:
+        """What the policies need, and what somebody looks at."""
+        needs = needed(POLICIES, self._policies(), off)
+        seen = self._parts.board.is_watched(at) or self.settings.reading is Reading.EVERYTHING
+        return merged((needs, EVERYTHING)) if seen else needs
+
+    def _policies(self) -> dict[str, object]:
+        return {} if self._paused else self._wishes.policies
+
     def _act(self, snapshot: NodeSnapshot) -> TickRecord:
-        agent = (self._objects.settings or DEFAULTS).agent
-        done = tick(snapshot, self._memory, POLICIES, self._wishes.policies, agent, self._settle)
+        hands, inputs = self._parts.hands, Inputs(self._memory, self._policies(), self.settings)
+        done = tick(snapshot, inputs.memory, POLICIES, inputs.policies, inputs.agent, hands.settled)
         self._memory = done.memory
-        planned = done.planned
-        outcomes = self._parts.executor.apply(planned.changes)
-        if planned.releases:
-            gone = {(held.ref.id, held.knob) for held in planned.releases}
-            outcomes += self._parts.executor.let_go(gone)
-        entries = self._entries(snapshot, outcomes, done.story.grants)
-        entries += [
-            Entry(snapshot.tick, snapshot.at, f"{n.knob} of {n.target.path}", because=n.text)
-            for n in planned.notes
-        ]
-        for entry in entries:
-            self._tell_effect(entry)
-        for line in done.story.told:
-            why = f"{line.decision}: {line.reason}" if line.decision != "acted" else ""
-            self._tell_once(line.policy, why, snapshot.at)
-        record = TickRecord(snapshot, done.story.grants, tuple(entries))
-        self._parts.journal.keep(record)
-        return record
+        outcomes = hands.apply(done.planned.changes)
+        if done.planned.releases:
+            gone = {(held.ref.id, held.knob) for held in done.planned.releases}
+            outcomes += hands.let_go(gone)
+        entries = entries_of(snapshot, outcomes, done.story)
+        self._voice.tick(snapshot.at, entries, done.story)
+        took = Micros(self._parts.clock() - snapshot.at)
+        return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took)
 
-    def _entries(
-        self, snapshot: NodeSnapshot, outcomes: list[Outcome], grants: tuple[Grant, ...]
-    ) -> list[Entry]:
-        found = (entry_of(outcome, snapshot, grants) for outcome in outcomes)
-        return [entry for entry in found if entry is not None]
-
-    def _settle(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
-        return self._parts.executor.settled(ref, knob, value)
-
-    def _tell_effect(self, entry: Entry) -> None:
-        """An effect is told each time; one that fails again for the same reason is not."""
-        failure = "" if entry.result in ("", Result.APPLIED.value) else entry.result
-        if failure and self._told.get(entry.what) == failure:
-            return
-        self._told[entry.what] = failure
-        self._tell(entry)
-
-    def _tell_once(self, about: str, text: str, at: Micros) -> None:
-        """A state is told when it changes, its end too; not at every tick."""
-        if self._told.get(about, "") == text:
-            return
-        self._told[about] = text
-        self._tell(Entry(self._round, at, about, because=text or "all is well again"))
+    def _show(self, done: TickRecord | Gap) -> None:
+        board = self._parts.board
+        if isinstance(done, TickRecord):
+            board.show(done)
+        board.condition = Condition(
+            ended=self._parts.clock(),
+            problems=self._wishes.problems,
+            blind=done.reason if isinstance(done, Gap) else "",
+            paused=self._paused,
+            settings=self.settings,
+        )

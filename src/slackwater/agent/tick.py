@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
-from slackwater.model.decision import Act, Decision, Grant, Hold, Intent
+from slackwater.model.decision import Act, Decision, Hold, Intent
+from slackwater.model.needs import Needs, merged
 from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.story import Course, Story, Told
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
 from slackwater.resolution.planning import Drift, Planned, Settle, plan
@@ -31,23 +33,6 @@ class PolicyState(msgspec.Struct, frozen=True):
 class TickMemory(msgspec.Struct, frozen=True):
     policies: dict[str, PolicyState] = {}
     drift: dict[int, Drift] = {}
-
-
-class Told(msgspec.Struct, frozen=True):
-    """What one policy did in this tick, with every number that it looked at."""
-
-    policy: str
-    decision: str  # acted, held, released
-    reason: str
-    numbers: dict[str, int]
-    since: Micros | None
-
-
-class Story(msgspec.Struct, frozen=True):
-    """Why this tick did what it did, and why it did nothing where it did nothing."""
-
-    told: tuple[Told, ...]
-    grants: tuple[Grant, ...]
 
 
 class Ticked(msgspec.Struct, frozen=True):
@@ -81,7 +66,17 @@ def tick(
     if any(state.intents is None for state in states.values()):
         # After a restart nobody has said yet what becomes of what was adopted: it stays.
         planned = msgspec.structs.replace(planned, releases=())
-    return Ticked(planned, TickMemory(states, planned.drift), Story(tuple(told), grants))
+    story = Story(tuple(told), grants, planned.notes, planned.yielded)
+    return Ticked(planned, TickMemory(states, planned.drift), story)
+
+
+def needed(policies: Sequence[Policy], settings: Mapping[str, Any], off: frozenset[str]) -> Needs:
+    """What the policies that are on have to see."""
+    return merged(
+        policy.needs(settings[policy.name], off)
+        for policy in policies
+        if settings.get(policy.name) is not None
+    )
 
 
 def _decide(
@@ -99,14 +94,15 @@ def _after(
     if isinstance(decision, Act):
         state = PolicyState(decision.memory, decision.intents)
         reason = _reasons(decision.intents)
-        return state, Told(name, "acted", reason, decision.numbers, None)
+        told = Told(name, Course.ACTED, reason, decision.numbers, events=decision.events)
+        return state, told
     since = at if before.held_since is None else before.held_since
     if at - since < hold_for:
         state = PolicyState(decision.memory, before.intents, since)
-        return state, Told(name, "held", decision.reason, decision.numbers, since)
+        return state, Told(name, Course.HELD, decision.reason, decision.numbers, since)
     reason = f"{decision.reason}; held for {(at - since) // 1_000_000} s, so let go"
     state = PolicyState(decision.memory, (), since)
-    return state, Told(name, "released", reason, decision.numbers, since)
+    return state, Told(name, Course.RELEASED, reason, decision.numbers, since)
 
 
 def _reasons(intents: tuple[Intent, ...]) -> str:

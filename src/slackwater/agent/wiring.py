@@ -7,8 +7,12 @@ from typing import TypeVar
 
 import msgspec
 
-from slackwater.agent.program import Agent, Parts, Tell
+from slackwater.agent.board import Board
+from slackwater.agent.program import Agent, Orders, Parts
+from slackwater.agent.voice import Tell
+from slackwater.agent.waiting import Silence, Waiter
 from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.dry_run import DryRun
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.unit_writer import UnitWriter
@@ -33,9 +37,11 @@ from slackwater.observation.node_usage import NodeUsageMeter
 from slackwater.observation.roots import Roots
 from slackwater.observation.survey import Surveyor
 from slackwater.record.journal import Entry, Journal, told
+from slackwater.record.tally import Tally
 from slackwater.settings.document import DEFAULTS
 
 _Found = TypeVar("_Found")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -46,32 +52,51 @@ class Place(msgspec.Struct, frozen=True):
     state: str
 
 
+class Job(msgspec.Struct, frozen=True):
+    """What the agent is to do: for which objects, by which orders, and whether it may write."""
+
+    folder: str
+    orders: Orders = Orders()
+    dry_run: bool = False
+
+
+class Built(msgspec.Struct, frozen=True):
+    """An agent, what it shows to others, and its sleep."""
+
+    agent: Agent
+    board: Board
+    waiter: Waiter
+
+
 class CannotStart(Exception):  # noqa: N818  it reads as a sentence where it is caught
     """One sentence about what is missing."""
 
 
-def build_agent(place: Place, folder: str, environ: Mapping[str, str], tell: Tell) -> Agent:
+def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) -> Built:
     raise_descriptor_limit()
     mounts, driver = _mounts(place.roots, environ)
     hint = KubepodsLayout(driver, kubelet_cgroup_root(place.roots))
     tree = _need(find_kubepods(mounts, hint, place.kubepods))
-    executor = build_executor(place, mounts, tree.driver)
     cpus = read_machine(place.roots).cpus
-    # Tiers are all that the one policy needs; nothing below them is listed or read.
-    groups = CgroupTree(mounts, tree.path, Depth.TIERS)
-    parts = Parts(
-        folder=Folder(folder),
-        surveyor=Surveyor(groups, NodeUsageMeter(mounts, place.roots)),
-        executor=executor,
-        journal=Journal(DEFAULTS.agent.kept_ticks),
-        machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
+    surveyor = Surveyor(
+        CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, place.roots)
     )
-    return Agent(parts, tell)
+    waiter = Waiter(Silence())
+    board = Board(Journal(DEFAULTS.agent.kept_ticks), Tally(), waiter.wake)
+    parts = Parts(
+        source=Folder(job.folder),
+        sight=surveyor,
+        hands=DryRun(_PAGE) if job.dry_run else build_executor(place, mounts, tree.driver),
+        board=board,
+        machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
+        clock=now,
+    )
+    return Built(Agent(parts, tell, job.orders), board, waiter)
 
 
 def build_executor(place: Place, mounts: CgroupMounts, driver: Driver) -> Executor:
     """The writers and the ledger; `release` needs no more than this."""
-    files = CgroupWriter(mounts, os.sysconf("SC_PAGE_SIZE"), now)
+    files = CgroupWriter(mounts, _PAGE, now)
     units = UnitWriter.open(files, now, f"{place.roots.host}/run/systemd/private")
     usable = None if driver is Driver.CGROUPFS or isinstance(units, Gap) else units
     ledger = _need(Ledger.open(place.state, _boot_id(place.roots)))

@@ -5,7 +5,6 @@ import itertools
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,11 @@ import msgspec
 
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.place import path_option, place_options, roots_of
+from slackwater.cli.settings import settings_options, texts_of
 from slackwater.record.journal import Entry
 
 if TYPE_CHECKING:
-    from slackwater.agent.program import Agent
+    from slackwater.agent.wiring import Built
 
 #: A rate needs two readings.
 _LOOKS = 2
@@ -34,7 +34,16 @@ _STATE = path_option("--state", "/var/lib/slackwater", "Where the ledger is kept
     type=click.Path(exists=True, file_okay=False),
     help="Pods, Node, ConfigMaps and settings as YAML files; watched.",
 )
+@click.option(
+    "--node",
+    metavar="NAME",
+    default="",
+    envvar=["SLACKWATER_NODE", "NODE_NAME"],
+    show_envvar=True,
+    help="Whose Node object counts. Without it: the host's name if there is one, else the last.",
+)
 @click.option("--once", is_flag=True, help="Two looks and one decision, then exit.")
+@click.option("--dry-run", is_flag=True, help="Plan and tell, write nothing. Needs no ledger.")
 @click.option(
     "--on-exit",
     type=click.Choice(["keep", "release"]),
@@ -46,9 +55,12 @@ _STATE = path_option("--state", "/var/lib/slackwater", "Where the ledger is kept
 )
 @_STATE
 @place_options
+@settings_options
 def agent(
     standalone: str,
+    node: str,
     once: bool,
+    dry_run: bool,
     on_exit: str,
     state: str,
     cgroup_root: str,
@@ -56,6 +68,7 @@ def agent(
     sys_root: str,
     host_root: str,
     kubepods: str,
+    **settings: str | None,
 ) -> None:
     """The node agent, without a cluster: throttles best-effort work by what others leave.
 
@@ -63,48 +76,47 @@ def agent(
 
     \b
     Examples:
-      slackwater agent --standalone ./node           watch ./node, decide every second
-      slackwater agent --standalone ./node --once    decide once, then exit
-      slackwater release                             put everything back
+      slackwater agent --standalone ./node             watch ./node, decide every second
+      slackwater agent --standalone ./node --once      decide once, then exit
+      slackwater agent --standalone ./node --dry-run   only say what would be done
+      slackwater release                               put everything back
 
     \b
     Exit codes: 0 ended as asked, 1 it cannot work here, 2 wrong usage or settings.
     """
-    from slackwater.agent.wiring import Place, build_agent, now
+    from slackwater.agent.program import Orders
+    from slackwater.agent.wiring import Job, Place, build_agent, now
 
     place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    job = Job(standalone, Orders(node, os.uname().nodename, texts_of(settings)), dry_run)
     with _one_sentence():
-        built = build_agent(place, standalone, os.environ, _print)
-    stop, back = _stop_on_signals(), True
+        built = build_agent(place, job, os.environ, _print)
+    built.waiter.stop_on(signal.SIGTERM, signal.SIGINT)
+    left = 0
     try:
-        problems = built.start(now())
+        problems = built.agent.start(now())
         if problems:
             raise WrongSettings("; ".join(problems))
         try:
-            _go_round(built, stop, range(_LOOKS) if once else itertools.count())
+            _go_round(built, range(_LOOKS) if once else itertools.count())
         finally:
             if on_exit == "release":
-                back = built.release(now())
+                left = built.agent.release(now(), "released at exit").left
     finally:
-        built.close()
-    sys.exit(0 if back else 1)
+        built.agent.close()
+    sys.exit(1 if left else 0)
 
 
-def _stop_on_signals() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
-
-
-def _go_round(built: "Agent", stop: threading.Event, rounds: Iterable[int]) -> None:
+def _go_round(built: "Built", rounds: Iterable[int]) -> None:
     """Round after round, until a signal asks for an end."""
+    from slackwater.agent.waiting import Woken
     from slackwater.agent.wiring import now
 
     for _ in rounds:
-        if stop.wait(built.pause(now())):
+        woken = built.waiter.wait(built.agent.pause(now()))
+        if woken is Woken.STOP:
             return
-        built.once(now())
+        built.agent.once(now(), early=woken is not Woken.DUE)
 
 
 @contextlib.contextmanager

@@ -49,6 +49,8 @@ class Executor:
         self._clock = clock
         #: What systemd does not do on this node.
         self._off: set[_Place] = set()
+        #: Single knobs, as "id/knob", whose file cannot be written; asked again after a restart.
+        self._shut: set[str] = set()
         #: One clause for each place, however many cgroups it is about.
         self._said: set[tuple[_Place, str]] = set()
 
@@ -98,6 +100,10 @@ class Executor:
                 found[key] = Held(entry.ref, entry.knob, baseline, ours, entry.since)
         return tuple(found.values())
 
+    def off(self) -> frozenset[str]:
+        """The knobs, as "id/knob", that cannot be written where they are."""
+        return frozenset(self._shut)
+
     def settled(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
         """What a value becomes by the route that it takes: whole percents, whole pages."""
         if self.route(ref, knob) == FILE_ROUTE:
@@ -146,6 +152,7 @@ class Executor:
         route = self.route(change.ref, change.knob)
         place = (change.knob.name, change.ref.level, route.partition(":")[0])
         if place in self._off:
+            self._shut.add(_knob_name(change))
             return Outcome(change, Result.UNSUPPORTED)  # without a detail: it was said before
         if change.knob == WEIGHT and self._routes.is_idle(change.ref):
             return self._locked_outcome(change)
@@ -164,6 +171,7 @@ class Executor:
         not told again. What systemd does not do is off for all."""
         if outcome.result is not Result.UNSUPPORTED:
             return outcome
+        self._shut.add(_knob_name(outcome.change))
         if place[2] != FILE_ROUTE:
             self._off.add(place)
         clause = outcome.detail.replace(outcome.change.ref.path, "")
@@ -274,3 +282,8 @@ class Executor:
         for entry in self._ledger.entries:
             if entry.ref.id == ref.id:
                 self._ledger.clear(entry)
+        self._shut = {name for name in self._shut if not name.startswith(f"{ref.id}/")}
+
+
+def _knob_name(change: Change) -> str:
+    return f"{change.ref.id}/{change.knob.name}"

@@ -43,6 +43,14 @@ class QuotaIntent(msgspec.Struct, frozen=True):
 Intent = QuotaIntent
 
 
+class Event(msgspec.Struct, frozen=True):
+    """Something that the node's other watchers are told by name, as well as by its effects."""
+
+    name: str
+    resource: str
+    milli: MilliCpu
+
+
 class Act(msgspec.Struct, frozen=True):
     """These intents stand from now on, in place of the policy's earlier ones. None: release.
 
@@ -52,6 +60,7 @@ class Act(msgspec.Struct, frozen=True):
     intents: tuple[Intent, ...]
     memory: object = None
     numbers: dict[str, int] = {}
+    events: tuple[Event, ...] = ()
 
 
 class Hold(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ class Result(enum.Enum):
     UNCHANGED = "unchanged"  # it already stood there; nothing was written
     VANISHED = "vanished"  # the target is gone, or another one stands in its place
     REFUSED = "refused"  # not now: recompute from the next reading
+    PLANNED = "planned"  # a dry run: it would have been written
     UNSUPPORTED = "unsupported"  # not here: said once for each knob and level
 
 

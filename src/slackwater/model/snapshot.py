@@ -29,7 +29,8 @@ class Held(msgspec.Struct, frozen=True):
 
 class NodeSnapshot(msgspec.Struct, frozen=True):
     """`at` and `elapsed` are of a clock that only goes forward. `readings` and `rates` are keyed
-    by cgroup id; `off` names the knobs, as "id/knob", that cannot be written here."""
+    by cgroup id; `off` names the knobs, as "id/knob", that cannot be written here. `early` is a
+    look before its time, woken by pressure: cuts are made, raises wait for the regular tick."""
 
     tick: int
     at: Micros
@@ -44,6 +45,7 @@ class NodeSnapshot(msgspec.Struct, frozen=True):
     pressure: CpuPressure | Gap = Gap("not asked for")
     held: tuple[Held, ...] = ()
     off: frozenset[str] = frozenset()
+    early: bool = False
 
     def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
         rate = self.rates.get(ref.id)

@@ -4,7 +4,6 @@ Owns the way from a field of CgroupReading to the kernel's files. Refuses to rea
 asked for.
 """
 
-import enum
 from typing import TypeVar
 
 from slackwater.model.cgroup import (
@@ -20,6 +19,7 @@ from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobFile, KnobValue
 from slackwater.model.knob_text import decode
+from slackwater.model.needs import Field
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation import kernel_text
 from slackwater.observation.cgroup_files import GroupFolders, HeldFiles
@@ -34,18 +34,6 @@ _HELD = {
     "cpuacct.usage": Controller.CPUACCT,
     "cpu.pressure": Controller.CPU,
 }
-
-
-class Field(enum.Enum):
-    """The parts of a CgroupReading that can be asked for."""
-
-    TIMES = "times"
-    QUOTA = "quota"
-    BURST = "burst"
-    WEIGHT = "weight"
-    IDLE = "idle"
-    CPUS = "cpus"
-    PRESSURE = "pressure"
 
 
 _EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})

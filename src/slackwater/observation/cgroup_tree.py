@@ -11,12 +11,20 @@ import os
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupMounts, CgroupReading, CgroupRef, Controller, Level
+from slackwater.model.cgroup import (
+    CgroupMounts,
+    CgroupReading,
+    CgroupRef,
+    Controller,
+    Level,
+    Tier,
+)
 from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.needs import Field
 from slackwater.model.units import Micros
 from slackwater.observation.cgroup_files import GroupFolders
 from slackwater.observation.cgroup_paths import container_id, pod_uid, tier_of
-from slackwater.observation.cgroup_reader import CgroupReader, Field
+from slackwater.observation.cgroup_reader import CgroupReader
 
 #: A directory's own two links, "." and the name in its parent.
 _OWN_LINKS = 2
@@ -26,6 +34,7 @@ class Depth(enum.Enum):
     """How far down a tree is looked at; the value is the levels whose directories are listed."""
 
     TIERS = frozenset({Level.NODE})
+    PODS = frozenset({Level.NODE, Level.TIER})
     CONTAINERS = frozenset({Level.NODE, Level.TIER, Level.POD})
 
     def lists(self, ref: CgroupRef) -> bool:
@@ -33,7 +42,7 @@ class Depth(enum.Enum):
 
     def shows(self, ref: CgroupRef) -> bool:
         """Guaranteed pods sit beside the tiers, but are none."""
-        return self is Depth.CONTAINERS or ref.level in (Level.NODE, Level.TIER)
+        return self is not Depth.TIERS or ref.level in (Level.NODE, Level.TIER)
 
 
 class Unread(msgspec.Struct, frozen=True):
@@ -79,6 +88,12 @@ class CgroupTree:
         self._parents: tuple[CgroupRef, ...] = ()
         self._scan = Scan(())
 
+    def look_to(self, depth: Depth) -> None:
+        """From now on so far down."""
+        if depth is not self._depth:
+            self._depth = depth
+            self._suspects.add(self._kubepods)
+
     def scan(self) -> Scan:
         """The whole tree, listed anew."""
         self._suspects.update(self._listings, (self._kubepods,))
@@ -99,6 +114,13 @@ class CgroupTree:
         if _saw_vanished(reading):
             self._suspects.add(_parent(ref.path))
         return reading
+
+    def protected(self) -> tuple[CgroupRef, ...]:
+        """What best-effort work must not hurt: the burstable tier and the guaranteed pods, which
+        sit beside it; known at every depth."""
+        top = self._listings.get(self._kubepods)
+        children = top.children if top is not None else ()
+        return tuple(ref for ref in children if ref.tier is not Tier.BESTEFFORT)
 
     def close(self) -> None:
         self._reader.close()

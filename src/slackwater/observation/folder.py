@@ -37,10 +37,10 @@ _AgeMark = tuple[int, int, int]
 
 
 class Objects(msgspec.Struct, frozen=True):
-    """What the folder says. Of several nodes or configurations the last file's counts."""
+    """What the folder says. Of several configurations the last file's counts."""
 
     pods: tuple[Pod, ...] = ()
-    node: Node | None = None
+    nodes: tuple[Node, ...] = ()
     colocation: ColocationConfig | None = None
     settings: Settings | None = None
     problems: tuple[str, ...] = ()
@@ -99,14 +99,15 @@ def _mark(path: str) -> _AgeMark:
 
 def _joined(files: Iterable[Objects], problems: dict[str, str]) -> Objects:
     pods: dict[str, Pod] = {}
-    node, colocation, settings = None, None, None
+    nodes: dict[str, Node] = {}
+    colocation, settings = None, None
     for each in files:
         pods.update((pod.cgroup_uid, pod) for pod in each.pods)
-        node = each.node or node
+        nodes.update((node.name, node) for node in each.nodes)
         colocation = each.colocation or colocation
         settings = each.settings or settings
     told = tuple(problems[name] for name in sorted(problems))
-    return Objects(tuple(pods.values()), node, colocation, settings, told)
+    return Objects(tuple(pods.values()), tuple(nodes.values()), colocation, settings, told)
 
 
 def _objects(path: str, source: str) -> Objects:
@@ -124,7 +125,8 @@ def _with(found: Objects, document: object, source: str) -> Objects:
             pods = (*found.pods, read_pod(document, source))
             return msgspec.structs.replace(found, pods=pods)
         case "Node":
-            return msgspec.structs.replace(found, node=read_node(document, source))
+            nodes = (*found.nodes, read_node(document, source))
+            return msgspec.structs.replace(found, nodes=nodes)
         case "ConfigMap":
             config_map = read_config_map(document, source)
             if config_map.name != CONFIG_MAP:

@@ -10,28 +10,30 @@ import msgspec
 
 from slackwater.contract.kubernetes_pod import Pod
 from slackwater.contract.pod_resources import pod_requests
-from slackwater.model.cgroup import CgroupReading, CgroupRef, Level, Tier
+from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
+from slackwater.model.needs import TIERS, Field, Needs
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.workload import Container, Workload
 from slackwater.observation.cgroup_paths import container_id
-from slackwater.observation.cgroup_reader import Field
-from slackwater.observation.cgroup_tree import CgroupTree
+from slackwater.observation.cgroup_tree import CgroupTree, Depth
 from slackwater.observation.node_usage import NodeUsageMeter
 from slackwater.observation.rates import Rates
 
-_TIMES = frozenset({Field.TIMES})
-_WITH_QUOTA = frozenset({Field.TIMES, Field.QUOTA})
+_HELD = frozenset({Field.TIMES, Field.QUOTA})
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What a snapshot takes from elsewhere: the node's size, its pods, and what is ours."""
+    """What a snapshot takes from elsewhere: the node's size, its pods, and what is ours; and
+    what it is wanted for. `early` is a look before its time, woken by pressure."""
 
     allocatable: MilliCpu | Gap
     pods: Sequence[Pod] = ()
     held: tuple[Held, ...] = ()
     off: frozenset[str] = frozenset()
+    needs: Needs = TIERS
+    early: bool = False
 
 
 class Surveyor:
@@ -45,12 +47,18 @@ class Surveyor:
 
     def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
         """A Gap where the tree itself is gone."""
+        self._tree.look_to(_depth(known))
         usage = self._meter.read()
         scan = self._tree.refresh()
         kubepods = next((ref for ref in scan.refs if ref.level is Level.NODE), None)
         if kubepods is None:
             return Gap("the kubelet's tree is gone")
-        readings = {ref.id: self._read(ref, at, known) for ref in scan.refs}
+        held = {each.ref.id for each in known.held}
+        readings = {
+            ref.id: self._tree.read(ref, wants, at)
+            for ref in scan.refs
+            if (wants := known.needs.at(ref.level) | (_HELD if ref.id in held else frozenset()))
+        }
         elapsed = Micros(at - self._before) if self._before is not None else Micros(0)
         self._before = at
         return NodeSnapshot(
@@ -66,17 +74,24 @@ class Surveyor:
             rates=self._rates.of_groups(readings.values()),
             held=known.held,
             off=known.off,
+            early=known.early,
         )
+
+    def protected(self) -> tuple[CgroupRef, ...]:
+        """The groups that best-effort work must not hurt, as of the last snapshot."""
+        return self._tree.protected()
 
     def close(self) -> None:
         self._tree.close()
         self._meter.close()
 
-    def _read(self, ref: CgroupRef, at: Micros, known: Known) -> CgroupReading:
-        """Quotas only where somebody may want another one: best-effort groups, and ours."""
-        ours = any(held.ref.id == ref.id for held in known.held)
-        best_effort = ref.tier is Tier.BESTEFFORT and ref.level in (Level.TIER, Level.POD)
-        return self._tree.read(ref, _WITH_QUOTA if ours or best_effort else _TIMES, at)
+
+def _depth(known: Known) -> Depth:
+    """As far down as somebody needs, and as something of ours is."""
+    levels = {each.ref.level for each in known.held} | known.needs.fields.keys()
+    if Level.CONTAINER in levels:
+        return Depth.CONTAINERS
+    return Depth.PODS if Level.POD in levels else Depth.TIERS
 
 
 def _workloads(pods: Sequence[Pod], refs: tuple[CgroupRef, ...]) -> tuple[Workload, ...]:

@@ -10,6 +10,7 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Level
 from slackwater.model.gap import Gap
+from slackwater.model.needs import Field
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import (
     SMALLEST_WEIGHT,
@@ -20,7 +21,6 @@ from slackwater.model.weight import (
     shares_from,
     shares_of,
 )
-from slackwater.observation.cgroup_reader import Field
 from slackwater.observation.cgroup_tree import CgroupTree, Scan
 
 _WEIGHT = frozenset({Field.WEIGHT})

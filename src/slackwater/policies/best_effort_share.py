@@ -12,9 +12,10 @@ never un-throttles. Where the tier's own group cannot be written, its pods carry
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, Tier
-from slackwater.model.decision import Act, Because, Decision, Hold, QuotaIntent, Verb
+from slackwater.model.decision import Act, Because, Decision, Event, Hold, QuotaIntent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
+from slackwater.model.needs import PODS, TIERS, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import DEFAULT_PERIOD, MilliCpu, left_over, percent, smallest_milli
 from slackwater.policies.policy import Policy
@@ -23,6 +24,8 @@ from slackwater.signals.deadband import moved
 from slackwater.signals.ramp import ramped
 
 NAME = "best_effort_share"
+#: The seed's event: a new quota for the best-effort tier.
+EVENT = "NodeCPUThrottleEvent"
 FLOOR = smallest_milli(DEFAULT_PERIOD)
 
 
@@ -31,6 +34,11 @@ class Memory(msgspec.Struct, frozen=True):
 
     last: MilliCpu | None = None
     tier: int = 0
+
+
+def needs(_: BestEffortShareSettings, off: frozenset[str]) -> Needs:
+    """Tiers; pods too where something cannot be written, as they may have to carry the quota."""
+    return PODS if off else TIERS
 
 
 def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSettings) -> Decision:
@@ -47,6 +55,8 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
     # A tree that was made anew owes nothing to the old one.
     last = memory.last if memory.tier == tier.id else None
     claim = _next_claim(last, budget, settings)
+    if last is not None and snapshot.early:
+        claim = min(last, claim)
     numbers = {
         "allocatable": allocatable,
         "threshold": settings.threshold,
@@ -56,7 +66,8 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
         "claim": claim,
     }
     because = Because("used by all but best effort", f"{used}m", f"{allowed}m allowed")
-    return Act(_intents(snapshot, tier, claim, because), Memory(claim, tier.id), numbers)
+    events = (Event(EVENT, "cpu", claim),) if claim != last else ()
+    return Act(_intents(snapshot, tier, claim, because), Memory(claim, tier.id), numbers, events)
 
 
 def _used(snapshot: NodeSnapshot, tier: CgroupRef, accounting: Accounting) -> MilliCpu | Gap:
@@ -117,4 +128,4 @@ def _shares(claim: MilliCpu, usages: list[int]) -> list[MilliCpu]:
     return [MilliCpu(even + part) for part in by_use]
 
 
-POLICY = Policy(NAME, Memory(), decide)
+POLICY = Policy(NAME, Memory(), needs, decide)

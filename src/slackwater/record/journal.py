@@ -3,19 +3,25 @@
 Owns what is told, not how: an entry is a value, and so is a tick; programs print and serve them.
 """
 
-from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from slackwater.model.decision import Grant
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Event, Grant
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.story import Story
 from slackwater.model.units import Bandwidth, Micros, Unlimited
+from slackwater.settings.agent import AgentSettings
 
 #: Results that are worth an entry: something happened, or something that should have did not.
-_TOLD = frozenset({Result.APPLIED, Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED})
+_TOLD = frozenset(
+    {Result.APPLIED, Result.PLANNED, Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED}
+)
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,28 +34,83 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     after: str = ""
     because: str = ""
     result: str = ""
+    event: Event | None = None
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """What a tick had besides the snapshot: its memory, which is the tick's own type, the settings
+    of the policies that were on, by name, and the agent's."""
+
+    memory: Any
+    policies: Mapping[str, Any]
+    agent: AgentSettings
 
 
 class TickRecord(msgspec.Struct, frozen=True):
-    """One whole tick, as it can be explained and replayed."""
+    """One whole tick, as it can be explained and replayed. `took` is until all was written."""
 
     snapshot: NodeSnapshot
-    grants: tuple[Grant, ...]
+    inputs: Inputs
+    story: Story
+    outcomes: tuple[Outcome, ...]
     entries: tuple[Entry, ...]
+    took: Micros
 
 
 class Journal:
-    """Keeps the last ticks; who tells them is a program's business."""
+    """Keeps the last ticks, and when each knob was last changed. One thread writes, any may read.
 
-    def __init__(self, kept_ticks: int) -> None:
-        self._ticks: deque[TickRecord] = deque(maxlen=kept_ticks)
+    A tick that read every container is large: fewer of those are kept, so that the journal stays
+    within a few MiB (a reading is about 0.5 KiB).
+    """
+
+    def __init__(self, kept_ticks: int, kept_readings: int = 6_000) -> None:
+        self._kept_ticks = kept_ticks
+        self._kept_readings = kept_readings
+        self._ticks: tuple[TickRecord, ...] = ()
+        self._changed: dict[tuple[int, str], Micros] = {}
 
     def keep(self, record: TickRecord) -> None:
-        self._ticks.append(record)
+        largest = max(len(record.snapshot.readings), 1)
+        room = max(min(self._kept_ticks, self._kept_readings // largest), 1)
+        self._ticks = (*self._ticks[-(room - 1) :], record) if room > 1 else (record,)
+        applied = [o.change for o in record.outcomes if o.result is Result.APPLIED]
+        if applied:
+            at = record.snapshot.at
+            ours = {(held.ref.id, held.knob) for held in record.snapshot.held}
+            news = {(change.ref.id, change.knob.name): at for change in applied}
+            kept = {key: then for key, then in self._changed.items() if key in ours}
+            self._changed = kept | news
 
     @property
     def ticks(self) -> tuple[TickRecord, ...]:
-        return tuple(self._ticks)
+        return self._ticks
+
+    @property
+    def latest(self) -> TickRecord | None:
+        return self._ticks[-1] if self._ticks else None
+
+    def changed(self, ref: CgroupRef, knob: str) -> Micros | None:
+        """When this run last changed a knob; None where it did not."""
+        return self._changed.get((ref.id, knob))
+
+
+def entries_of(
+    snapshot: NodeSnapshot, outcomes: Iterable[Outcome], story: Story
+) -> tuple[Entry, ...]:
+    """A tick's entries: events, effects, and what happened to knobs besides."""
+    tick, at = snapshot.tick, snapshot.at
+    events = [
+        Entry(tick, at, event.name, after=f"{event.milli}m", because=line.reason, event=event)
+        for line in story.told
+        for event in line.events
+    ]
+    effects = (entry_of(outcome, snapshot, story.grants) for outcome in outcomes)
+    notes = [
+        Entry(tick, at, f"{note.knob} of {note.target.path}", because=note.text)
+        for note in story.notes
+    ]
+    return (*events, *(entry for entry in effects if entry is not None), *notes)
 
 
 def entry_of(outcome: Outcome, snapshot: NodeSnapshot, grants: tuple[Grant, ...]) -> Entry | None:

@@ -15,8 +15,10 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, Knob, KnobValue
 from slackwater.model.plan import Change
 from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.story import Note, NoteKind, Yielded
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited, bandwidth
 from slackwater.settings.agent import AgentSettings
+from slackwater.settings.bound import Permille
 
 Settle = Callable[[CgroupRef, Knob, KnobValue], KnobValue]
 
@@ -29,20 +31,13 @@ class Drift(msgspec.Struct, frozen=True):
     yielded_until: Micros = Micros(0)
 
 
-class Note(msgspec.Struct, frozen=True):
-    """Something about one knob that the story has to tell."""
-
-    target: CgroupRef
-    knob: str
-    text: str
-
-
 class Planned(msgspec.Struct, frozen=True):
     """`releases` are knobs that nobody wants changed any more: back to their baselines."""
 
     changes: tuple[Change, ...]
     releases: tuple[Held, ...]
     notes: tuple[Note, ...]
+    yielded: tuple[Yielded, ...]
     drift: dict[int, Drift]
 
 
@@ -56,6 +51,7 @@ def plan(
     """`settle` is what a value becomes where it is written: pages, whole percents of a unit."""
     changes: list[Change] = []
     notes: list[Note] = []
+    yielded: list[Yielded] = []
     remembered: dict[int, Drift] = {}
     ours = {held.ref.id: held for held in snapshot.held if held.knob == QUOTA.name}
     for grant in grants:
@@ -64,13 +60,17 @@ def plan(
         if change is not None and _is_drift(change, ours.get(grant.target.id)):
             known, note = _repaired(change, known, snapshot.at, settings)
             notes += [note] if note else []
-        if change is not None and known.yielded_until <= snapshot.at:
+        elif change is not None and _is_slight(change, settings.raise_deadband):
+            change = None
+        if known.yielded_until > snapshot.at:
+            yielded.append(Yielded(grant.target, grant.knob, known.yielded_until))
+        elif change is not None:
             changes.append(change)
         if known != Drift():
             remembered[grant.target.id] = known
     granted = {grant.target.id for grant in grants}
     releases = tuple(held for held in snapshot.held if held.ref.id not in granted)
-    return Planned(tuple(changes), releases, tuple(notes), remembered)
+    return Planned(tuple(changes), releases, tuple(notes), tuple(yielded), remembered)
 
 
 def _change(snapshot: NodeSnapshot, grant: Grant, settle: Settle) -> Change | None:
@@ -88,6 +88,17 @@ def quota_value(value: MilliCpu | Unlimited, period: Micros) -> Bandwidth:
     if isinstance(value, Unlimited):
         return Bandwidth(value, period)
     return bandwidth(value, period)
+
+
+def _is_slight(change: Change, deadband: Permille) -> bool:
+    """A raise that is not worth a write: writing a quota disturbs the group. Cuts always are."""
+    old, new = change.old, change.new
+    if not isinstance(old, Bandwidth) or not isinstance(new, Bandwidth):
+        return False
+    if isinstance(old.limit, Unlimited) or isinstance(new.limit, Unlimited):
+        return False
+    raised = new.limit - old.limit
+    return old.period == new.period and raised > 0 and raised * 1000 < old.limit * deadband
 
 
 def _is_drift(change: Change, held: Held | None) -> bool:
@@ -109,6 +120,6 @@ def _repaired(
             f"{repairs} times in a row"
         )
         truce = Drift(yielded_until=Micros(at + settings.yield_for))
-        return truce, Note(change.ref, change.knob.name, text)
+        return truce, Note(change.ref, change.knob.name, NoteKind.YIELD, text)
     text = "somebody else wrote it since we did; written again"
-    return Drift(repairs, at), Note(change.ref, change.knob.name, text)
+    return Drift(repairs, at), Note(change.ref, change.knob.name, NoteKind.REPAIR, text)

@@ -1,10 +1,22 @@
 """Settings of the agent itself: its tick, its patience, and what it does about rival writers."""
 
+import enum
+from typing import Any
+
 import msgspec
 
 from slackwater.model.units import Micros
 from slackwater.settings.bound import Bound, Permille, Unit
+from slackwater.settings.choice import Choice
 from slackwater.settings.section import Section, key_of, read_section, written
+
+
+class Reading(enum.Enum):
+    """How much of the tree is read at each tick."""
+
+    NEEDED = "needed"
+    EVERYTHING = "everything"
+
 
 _MILLISECOND = 1_000
 _SECOND = 1_000_000
@@ -80,13 +92,21 @@ STALLED_AFTER = Bound(
     "/healthz fails when no tick has ended for this long, or for three periods if that is longer: "
     "a restart is the repair.",
 )
+READING = Choice(
+    "agent.reading",
+    Reading.NEEDED.value,
+    tuple(word.value for word in Reading),
+    "What is read at each tick: what the policies need, or every pod and container as well, for "
+    "metrics of all of them. While `slackwater top` looks, everything is read anyway.",
+)
 KEPT_TICKS = Bound(
     "agent.keptTicks",
     60,
     1,
     3_600,
     Unit.COUNT,
-    "How many whole ticks are kept in memory for explain and for recordings.",
+    "How many whole ticks are kept in memory for explain and for recordings; fewer where every "
+    "container is read, so that they stay within a few MiB.",
 )
 
 SECTION: Section = {
@@ -98,6 +118,7 @@ SECTION: Section = {
     "fight_within": FIGHT_WITHIN,
     "yield_for": YIELD_FOR,
     "stalled_after": STALLED_AFTER,
+    "reading": READING,
     "kept_ticks": KEPT_TICKS,
 }
 
@@ -113,6 +134,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     fight_within: Micros = Micros(FIGHT_WITHIN.default)
     yield_for: Micros = Micros(YIELD_FOR.default)
     stalled_after: Micros = Micros(STALLED_AFTER.default)
+    reading: Reading = Reading(READING.default)
     kept_ticks: int = KEPT_TICKS.default
 
 
@@ -121,7 +143,10 @@ DEFAULTS = AgentSettings()
 
 def read(value: object, where: str, base: AgentSettings = DEFAULTS) -> AgentSettings:
     """A file's section over `base`: an absent key, and one that is null, keeps what base says."""
-    return msgspec.structs.replace(base, **read_section(SECTION, value, where))
+    said: dict[str, Any] = read_section(SECTION, value, where)
+    if "reading" in said:
+        said["reading"] = Reading(said["reading"])
+    return msgspec.structs.replace(base, **said)
 
 
 def render(settings: AgentSettings) -> dict[str, object]:

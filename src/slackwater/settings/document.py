@@ -3,14 +3,16 @@
 Owns the file's outline. The sections' keys, defaults and bounds are their modules'.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from slackwater.model.complaint import Complaint, quoted
 from slackwater.settings import agent, best_effort_share
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import SettingsError
-from slackwater.settings.section import known_keys
+from slackwater.settings.bound import Bound, SettingsError
+from slackwater.settings.section import checked_text, key_of, known_keys
 
 API_VERSION = "slackwater.io/v1"
 KIND = "AgentSettings"
@@ -42,6 +44,22 @@ def read_settings(document: object, source: str, base: Settings = DEFAULTS) -> S
             f"{source}: spec.bestEffortShare",
             base.best_effort_share,
         ),
+    )
+
+
+def with_texts(base: Settings, said: Mapping[str, str]) -> Settings:
+    """`base` with what flags and variables say: a text for each setting's name."""
+    spec: dict[str, dict[str, object]] = {name: {} for name in _SECTIONS}
+    for section in (agent.SECTION, best_effort_share.SECTION):
+        for setting in section.values():
+            text = said.get(setting.name)
+            if text is not None:
+                value = checked_text(setting, text, setting.name)
+                filed = setting.written(int(value)) if isinstance(setting, Bound) else value
+                spec[setting.name.partition(".")[0]][key_of(setting)] = filed
+    return Settings(
+        agent.read(spec["agent"], "agent", base.agent),
+        best_effort_share.read(spec["bestEffortShare"], "bestEffortShare", base.best_effort_share),
     )
 
 

@@ -10,6 +10,7 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Act, Because, Decision, Hold, QuotaIntent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.needs import Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies import best_effort_share
@@ -37,6 +38,10 @@ def run(
     return tick(snapshot, memory or TickMemory(), policies, chosen, AgentSettings(), exact)
 
 
+def needs_nothing(_settings: object, _off: frozenset[str]) -> Needs:
+    return Needs()
+
+
 def values(done: Ticked) -> list[KnobValue]:
     return [change.new for change in done.planned.changes]
 
@@ -45,7 +50,7 @@ def test_the_road_of_a_sample() -> None:
     done = run(node(usage=200))
     assert values(done) == [OURS]
     [told] = done.story.told
-    assert (told.decision, told.numbers["budget"]) == ("acted", 600)
+    assert (told.course.value, told.numbers["budget"]) == ("acted", 600)
     [grant] = done.story.grants
     assert [(c.by, c.verb, c.after) for c in grant.contributions] == [
         ("best_effort_share", Verb.CAP, 600)
@@ -68,7 +73,7 @@ def test_missing_data_holds_what_stands_and_then_lets_go() -> None:
         blind = node(usage=Gap("no usage"), tick=second, quota=OURS, kept=kept)
         done = run(blind, memory)
         memory = done.memory
-        decisions.append(done.story.told[0].decision)
+        decisions.append(done.story.told[0].course.value)
         expected = kept if decisions[-1] == "released" else ()
         assert done.planned.releases == expected
     assert decisions == ["held"] * 30 + ["released"] * 8
@@ -78,7 +83,7 @@ def test_sight_again_ends_the_hold() -> None:
     memory = run(node(usage=200)).memory
     memory = run(node(usage=Gap("no usage"), tick=2), memory).memory
     done = run(node(usage=200, tick=3), memory)
-    assert done.story.told[0].decision == "acted"
+    assert done.story.told[0].course.value == "acted"
     assert done.memory.policies["best_effort_share"].held_since is None
 
 
@@ -98,7 +103,7 @@ def cap(by: str, milli: int) -> Policy:
     def decide(snapshot: NodeSnapshot, memory: object, settings: object) -> Decision:
         return Act((QuotaIntent(BESTEFFORT, Verb.CAP, MilliCpu(milli), because, by),), memory)
 
-    return Policy(by, None, decide)
+    return Policy(by, None, needs_nothing, decide)
 
 
 def broken(snapshot: NodeSnapshot, memory: object, settings: object) -> Decision:
@@ -106,10 +111,10 @@ def broken(snapshot: NodeSnapshot, memory: object, settings: object) -> Decision
 
 
 def test_a_policy_that_fails_holds_alone() -> None:
-    policies = (Policy("broken", None, broken), cap("other", 300))
+    policies = (Policy("broken", None, needs_nothing, broken), cap("other", 300))
     done = run(node(), policies=policies, settings={"broken": 1, "other": 1})
     assert values(done) == [Bandwidth(Micros(30_000))]
-    told = {line.policy: (line.decision, line.reason) for line in done.story.told}
+    told = {line.policy: (line.course.value, line.reason) for line in done.story.told}
     assert told["broken"] == ("held", "it failed: ZeroDivisionError: a bug")
     assert told["other"][0] == "acted"
 
@@ -124,7 +129,7 @@ def test_two_policies_at_one_knob_in_any_order(names: tuple[str, str]) -> None:
 
 
 def test_a_hold_without_standing_intents_changes_nothing() -> None:
-    blind = Policy("blind", None, lambda *_: Hold("nothing to see"))
+    blind = Policy("blind", None, needs_nothing, lambda *_: Hold("nothing to see"))
     done = run(node(), policies=(blind,), settings={"blind": 1})
     assert (done.planned.changes, done.story.grants) == ((), ())
     assert done.story.told[0].reason == "nothing to see"

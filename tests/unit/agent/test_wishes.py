@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.agent.wishes import Wishes, wishes_of
+from slackwater.agent.wishes import Wishes, node_of, wishes_of
 from slackwater.observation.folder import Folder, Objects
 
 LABELLED = """
@@ -30,6 +30,20 @@ def objects(folder: Path, *documents: str) -> Objects:
     return found
 
 
+def wished(found: Objects, before: Wishes) -> Wishes:
+    return wishes_of(found, node_of(found, "", ""), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "chosen"),
+    [("", "", "two"), ("one", "two", "one"), ("", "one", "one"), ("three", "one", None)],
+)
+def test_whose_node_counts(tmp_path: Path, name: str, host: str, chosen: str | None) -> None:
+    found = objects(tmp_path, PLAIN, PLAIN.replace("name: one", "name: two"))
+    node = node_of(found, name, host)
+    assert (node.name if node else None) == chosen
+
+
 @pytest.mark.parametrize(
     ("documents", "threshold"),
     [
@@ -44,7 +58,7 @@ def objects(folder: Path, *documents: str) -> Objects:
     ],
 )
 def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None) -> None:
-    wishes = wishes_of(objects(tmp_path, *documents), Wishes())
+    wishes = wished(objects(tmp_path, *documents), Wishes())
     found = wishes.policies.get("best_effort_share")
     assert (found.threshold if found else None) == threshold
     assert wishes.problems == ()
@@ -52,15 +66,15 @@ def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None)
 
 def test_defaults_of_what_volcano_does_not_say(tmp_path: Path) -> None:
     bare = "cpuThrottlingConfig: {enable: true, cpuJitterLimitPercent: 5}"
-    wishes = wishes_of(objects(tmp_path, bare, LABELLED), Wishes())
+    wishes = wished(objects(tmp_path, bare, LABELLED), Wishes())
     found = wishes.policies["best_effort_share"]
     assert (found.threshold, found.jitter, found.recover) == (80, 5, 10)
 
 
 def test_wrong_configuration_is_told_and_what_was_set_stays(tmp_path: Path) -> None:
-    good = wishes_of(objects(tmp_path, THROTTLING, LABELLED), Wishes())
+    good = wished(objects(tmp_path, THROTTLING, LABELLED), Wishes())
     wrong = THROTTLING.replace("70", "700")
-    found = wishes_of(objects(tmp_path, wrong, LABELLED), good)
+    found = wished(objects(tmp_path, wrong, LABELLED), good)
     assert found.policies == good.policies
     assert len(found.problems) == 1
     assert "cpuThrottlingThreshold is 700" in found.problems[0]

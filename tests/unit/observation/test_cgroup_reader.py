@@ -17,8 +17,9 @@ from slackwater.model.cgroup import (
 )
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.needs import Field
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
-from slackwater.observation.cgroup_reader import NOT_ASKED, Field
+from slackwater.observation.cgroup_reader import NOT_ASKED
 from slackwater.observation.cgroup_tree import CgroupTree
 from tests.unit.observation.plain_tree import PlainTree, by_path, pods
 

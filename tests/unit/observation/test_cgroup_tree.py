@@ -8,8 +8,8 @@ import pytest
 
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, CpuTimes, Level, Tier
 from slackwater.model.gap import Gap
+from slackwater.model.needs import Field
 from slackwater.model.units import Micros
-from slackwater.observation.cgroup_reader import Field
 from slackwater.observation.cgroup_tree import CgroupTree, Depth
 from tests.unit.observation.descriptors import descriptor_limit, open_descriptors
 from tests.unit.observation.plain_tree import CONTAINER, UID, PlainTree, by_path, pods

@@ -69,8 +69,7 @@ def test_objects_of_every_kind(tmp_path: Path) -> None:
     (tmp_path / "config.yml").write_text(THROTTLING)
     found = read(Folder(str(tmp_path)))
     assert [pod.name for pod in found.pods] == ["web"]
-    assert found.node is not None
-    assert found.node.allocatable_cpu == 2000
+    assert [node.allocatable_cpu for node in found.nodes] == [2000]
     assert found.settings is not None
     assert found.settings.agent.period == 500_000
     assert threshold(found) == 70

@@ -1,14 +1,18 @@
 """What is told: every effect once, with from, to and because."""
 
+import msgspec
 import pytest
 
+from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Because, Contribution, Grant, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.story import Story
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.record.journal import Journal, TickRecord, entry_of, spelled
-from tests.unit.policies.nodes import BESTEFFORT, FREE, node
+from slackwater.record.journal import Inputs, Journal, TickRecord, entry_of, spelled
+from slackwater.settings.agent import AgentSettings
+from tests.unit.policies.nodes import BESTEFFORT, FREE, node, reading
 
 OURS = Bandwidth(Micros(60_000))
 CHANGE = Change(BESTEFFORT, QUOTA, FREE, OURS)
@@ -67,8 +71,28 @@ def test_spelling(value: object, text: str) -> None:
     assert spelled(value) == text  # type: ignore[arg-type]
 
 
-def test_the_ring_keeps_the_last_ticks() -> None:
-    journal = Journal(3)
+def record(number: int, readings: int = 1) -> TickRecord:
+    refs = [CgroupRef(f"kubepods/{each}", each, Level.POD) for each in range(readings)]
+    snapshot = msgspec.structs.replace(
+        node(tick=number), readings={ref.id: reading(ref, FREE) for ref in refs}
+    )
+    outcomes = (Outcome(CHANGE, Result.APPLIED),) if number == 3 else ()
+    inputs = Inputs(None, {}, AgentSettings())
+    return TickRecord(snapshot, inputs, Story(), outcomes, (), Micros(0))
+
+
+@pytest.mark.parametrize(("readings", "kept"), [(1, [2, 3, 4]), (5, [3, 4]), (8, [4]), (100, [4])])
+def test_the_ring_keeps_the_last_ticks_and_stays_small(readings: int, kept: list[int]) -> None:
+    journal = Journal(3, kept_readings=10)
     for number in range(5):
-        journal.keep(TickRecord(node(tick=number), (), ()))
-    assert [record.snapshot.tick for record in journal.ticks] == [2, 3, 4]
+        journal.keep(record(number, readings))
+    assert [each.snapshot.tick for each in journal.ticks] == kept
+    assert journal.latest == journal.ticks[-1]
+
+
+def test_when_a_knob_was_last_changed() -> None:
+    journal = Journal(3)
+    assert (journal.latest, journal.changed(BESTEFFORT, "quota")) == (None, None)
+    for number in range(5):
+        journal.keep(record(number))
+    assert journal.changed(BESTEFFORT, "quota") == record(3).snapshot.at

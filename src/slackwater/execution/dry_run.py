@@ -1,0 +1,39 @@
+"""The executor's stand-in of a dry run: says what would be written, and writes nothing.
+
+Owns no ledger, so it runs beside a real agent; what that one holds is not told apart here.
+"""
+
+from collections.abc import Collection, Iterable
+
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.knob_text import settled
+from slackwater.model.ledger import Adoption
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.snapshot import Held
+
+
+class DryRun:
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+
+    def apply(self, changes: Iterable[Change]) -> list[Outcome]:
+        return [Outcome(change, Result.PLANNED) for change in changes]
+
+    def adopt(self) -> Adoption:
+        return Adoption((), ())
+
+    def release(self) -> list[Outcome]:
+        return []
+
+    def let_go(self, _knobs: Collection[tuple[int, str]]) -> list[Outcome]:
+        return []
+
+    def held(self) -> tuple[Held, ...]:
+        return ()
+
+    def off(self) -> frozenset[str]:
+        return frozenset()
+
+    def settled(self, _ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
+        return settled(knob, value, self._page_size)

@@ -1,0 +1,50 @@
+"""What is to be read of the tree: which fields, at which level."""
+
+import enum
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from slackwater.model.cgroup import Level
+
+
+class Field(enum.Enum):
+    """The parts of a CgroupReading that can be asked for."""
+
+    TIMES = "times"
+    QUOTA = "quota"
+    BURST = "burst"
+    WEIGHT = "weight"
+    IDLE = "idle"
+    CPUS = "cpus"
+    PRESSURE = "pressure"
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """Fields by level; a level that is not named is not read, nor is any below it listed."""
+
+    fields: Mapping[Level, frozenset[Field]] = {}
+
+    def at(self, level: Level) -> frozenset[Field]:
+        return self.fields.get(level, frozenset())
+
+
+_TIMES = frozenset({Field.TIMES})
+_WITH_QUOTA = frozenset({Field.TIMES, Field.QUOTA})
+_WITH_PRESSURE = frozenset({Field.TIMES, Field.QUOTA, Field.PRESSURE})
+
+#: The node, its tiers, and the tiers' quotas.
+TIERS = Needs({Level.NODE: _TIMES, Level.TIER: _WITH_QUOTA})
+#: The same, and every pod's quota.
+PODS = Needs({**TIERS.fields, Level.POD: _WITH_QUOTA})
+#: What people look at: usage, quota and pressure of everything.
+EVERYTHING = Needs(dict.fromkeys(Level, _WITH_PRESSURE))
+
+
+def merged(needs: Iterable[Needs]) -> Needs:
+    """All that anybody needs."""
+    union: dict[Level, frozenset[Field]] = {}
+    for each in needs:
+        for level, fields in each.fields.items():
+            union[level] = union.get(level, frozenset()) | fields
+    return Needs(union)

@@ -1,0 +1,58 @@
+"""Why a tick did what it did, and why it did nothing where it did nothing."""
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Event, Grant
+from slackwater.model.units import Micros
+
+
+class Course(enum.Enum):
+    """What a policy did in one tick."""
+
+    ACTED = "acted"
+    HELD = "held"  # it lacks something: what it asked for before stands
+    RELEASED = "released"  # it held for too long: nothing that it asked for stands
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One policy in one tick, with every number that it looked at. `since` is when a hold began."""
+
+    policy: str
+    course: Course
+    reason: str
+    numbers: Mapping[str, int]
+    since: Micros | None = None
+    events: tuple[Event, ...] = ()
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that happened to one knob and that is no change of ours."""
+
+    target: CgroupRef
+    knob: str
+    kind: "NoteKind"
+    text: str
+
+
+class NoteKind(enum.Enum):
+    REPAIR = "repair"  # somebody else wrote; written again
+    YIELD = "yield"  # somebody else keeps writing; left alone
+
+
+class Yielded(msgspec.Struct, frozen=True):
+    """A knob that is left to another writer for now, whatever is granted."""
+
+    target: CgroupRef
+    knob: str
+    until: Micros
+
+
+class Story(msgspec.Struct, frozen=True):
+    told: tuple[Told, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    notes: tuple[Note, ...] = ()
+    yielded: tuple[Yielded, ...] = ()
