@@ -26,16 +26,6 @@ class Alarms(Protocol):
     def means_something(self, fd: int) -> bool: ...
 
 
-class Silence:
-    """Where nothing rings: the period holds."""
-
-    def descriptors(self) -> tuple[int, ...]:
-        return ()
-
-    def means_something(self, _fd: int) -> bool:
-        return False
-
-
 class Waiter:
     """Guards the pipe by which signals and other threads wake the loop."""
 

@@ -10,7 +10,7 @@ import msgspec
 from slackwater.agent.board import Board
 from slackwater.agent.program import Agent, Orders, Parts
 from slackwater.agent.voice import Tell
-from slackwater.agent.waiting import Silence, Waiter
+from slackwater.agent.waiting import Waiter
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.dry_run import DryRun
 from slackwater.execution.executor import Executor
@@ -34,6 +34,7 @@ from slackwater.observation.detection import (
 from slackwater.observation.folder import Folder
 from slackwater.observation.host import read_machine
 from slackwater.observation.node_usage import NodeUsageMeter
+from slackwater.observation.pressure_alarms import PressureAlarms, Watched
 from slackwater.observation.roots import Roots
 from slackwater.observation.survey import Surveyor
 from slackwater.record.journal import Entry, Journal, told
@@ -81,8 +82,15 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, place.roots)
     )
-    waiter = Waiter(Silence())
-    board = Board(Journal(DEFAULTS.agent.kept_ticks), Tally(), waiter.wake)
+    journal = Journal(DEFAULTS.agent.kept_ticks)
+
+    def watched() -> Watched:
+        latest = journal.latest
+        stall = board.condition.settings.pressure_stall
+        return Watched(surveyor.protected(), stall, bool(latest and latest.outcomes))
+
+    waiter = Waiter(PressureAlarms(mounts, watched, now))
+    board = Board(journal, Tally(), waiter.wake)
     parts = Parts(
         source=Folder(job.folder),
         sight=surveyor,
