@@ -31,7 +31,7 @@ class Voice:
         """An effect is told each time; one that fails again for the same reason is not, nor is
         one that a dry run would make again."""
         repeated = "" if entry.result in ("", Result.APPLIED.value) else entry.result
-        if entry.result == Result.PLANNED.value:
+        if entry.result.startswith(Result.PLANNED.value):
             repeated = f"{entry.result} {entry.after}"
         if repeated and self._told.get(entry.what) == repeated:
             return

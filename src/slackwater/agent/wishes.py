@@ -51,7 +51,8 @@ def wishes_of(
         own = with_texts(objects.settings or DEFAULTS, said)
         share = _best_effort_share(own, objects.colocation, labels)
     except (ContractError, SettingsError) as error:
-        problems = (*objects.problems, f"{error}; what was set before stays")
+        stays = "; what was set before stays" if before != Wishes() else ""
+        problems = (*objects.problems, f"{error}{stays}")
         return msgspec.structs.replace(before, problems=problems)
     policies = {best_effort_share.NAME: share} if share.enabled else {}
     return Wishes(policies, own.agent, objects.problems)

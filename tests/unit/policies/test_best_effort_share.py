@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import Act, Hold, Verb
 from slackwater.model.gap import Gap
+from slackwater.model.needs import PODS, TIERS
 from slackwater.model.units import MilliCpu
-from slackwater.policies.best_effort_share import Memory, decide
+from slackwater.policies.best_effort_share import Memory, decide, needs
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
 from tests.unit.policies.nodes import BESTEFFORT, KUBEPODS, node, pod
 
@@ -149,3 +150,30 @@ def test_a_steady_load_settles_whatever_best_effort_work_does(used: int) -> None
 def test_a_tier_that_was_made_anew_starts_anew() -> None:
     other = Memory(MilliCpu(10), BESTEFFORT.id + 1)
     assert claim(decide(node(usage=200), other, SEED)) == 600
+
+
+@pytest.mark.parametrize(("last", "used", "expected"), [(300, 0, 300), (300, 700, 100)])
+def test_a_look_before_its_time_cuts_and_never_raises(last: int, used: int, expected: int) -> None:
+    early = msgspec.structs.replace(node(usage=used), early=True)
+    assert claim(decide(early, Memory(MilliCpu(last), BESTEFFORT.id), SEED)) == expected
+
+
+def test_the_first_claim_is_made_even_before_its_time() -> None:
+    early = msgspec.structs.replace(node(usage=200), early=True)
+    assert claim(decide(early, Memory(), SEED)) == 600
+
+
+def test_pods_are_needed_where_something_cannot_be_written() -> None:
+    assert needs(SEED, frozenset()) == TIERS
+    assert needs(SEED, frozenset({"2/quota"})) == PODS
+
+
+def test_an_event_for_every_new_claim_and_for_no_other() -> None:
+    first = decide(node(usage=200), Memory(), SEED)
+    assert isinstance(first, Act)
+    assert [(e.name, e.resource, e.milli) for e in first.events] == [
+        ("NodeCPUThrottleEvent", "cpu", 600)
+    ]
+    again = decide(node(usage=200), Memory(MilliCpu(600), BESTEFFORT.id), SEED)
+    assert isinstance(again, Act)
+    assert again.events == ()

@@ -7,6 +7,7 @@ from slackwater.model.decision import Grant
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, Knob, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.story import NoteKind
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.resolution.planning import Drift, Planned, plan
 from slackwater.settings.agent import AgentSettings
@@ -53,6 +54,28 @@ def test_a_value_settles_before_it_is_compared() -> None:
         return OURS
 
     assert plan(node(quota=OURS), [grant(597)], {}, SETTINGS, percents).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("standing", "granted", "changes"),
+    [
+        (100_000, 1000, 0),
+        (100_000, 1001, 1),  # at the deadband of 1 ‰
+        (200_000, 2001, 0),  # a raise by half of it
+        (200_000, 1999, 1),  # cuts always are written
+        (200_000, 2002, 1),
+    ],
+)
+def test_slight_raises_are_not_worth_a_write(standing: int, granted: int, changes: int) -> None:
+    quota = Bandwidth(Micros(standing))
+    kept = (held(BESTEFFORT, FREE, quota),)
+    assert len(planned(node(quota=quota, kept=kept), grant(granted)).changes) == changes
+
+
+def test_a_slight_raise_over_somebody_elses_value_is_a_repair() -> None:
+    kept = (held(BESTEFFORT, FREE, Bandwidth(Micros(200_100))),)
+    found = planned(node(quota=Bandwidth(Micros(200_000)), kept=kept), grant(2001))
+    assert (len(found.changes), len(found.notes)) == (1, 1)
 
 
 def test_what_nobody_wants_any_more_is_released() -> None:
@@ -102,6 +125,10 @@ def test_a_fight_is_yielded_once_and_said() -> None:
     told = [note.text for found in story for note in found.notes]
     assert len(told) == SETTINGS.yield_after == 5
     assert told[-1].startswith("yielded for 600 s: somebody else wrote it 5 times in a row")
+    kinds = [note.kind for found in story for note in found.notes]
+    assert kinds == [NoteKind.REPAIR] * 4 + [NoteKind.YIELD]
+    assert [len(found.yielded) for found in story] == [0] * 4 + [1] * 16
+    assert story[-1].yielded[0].until == (5 + 600) * SECOND
 
 
 def test_after_the_truce_it_tries_again() -> None:

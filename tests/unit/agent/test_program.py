@@ -1,0 +1,271 @@
+"""The loop around the tick: what it reads, carries out, tells, and shows to others."""
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+import pytest
+
+from slackwater.agent.board import Board
+from slackwater.agent.program import RELEASED_BY_HAND, Agent, Orders, Parts
+from slackwater.contract.kubernetes import Node
+from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.gap import Gap
+from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.ledger import Adoption
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.units import Bandwidth, Micros, MilliCpu
+from slackwater.observation.folder import Objects
+from slackwater.observation.survey import Known
+from slackwater.record.journal import Entry, Journal, TickRecord
+from slackwater.record.tally import Tally
+from slackwater.settings.agent import AgentSettings
+from slackwater.settings.best_effort_share import BestEffortShareSettings
+from slackwater.settings.document import Settings
+from tests.unit.policies.nodes import BESTEFFORT, FREE, SECOND, node
+
+OURS = Bandwidth(Micros(60_000))
+ON = Objects(settings=Settings(best_effort_share=BestEffortShareSettings(enabled=True)))
+UNSTATED = Gap("not stated")
+
+
+class Bench:
+    """An agent and everything around it, by hand: the parts' own Protocols."""
+
+    def __init__(self, objects: Objects | Gap = ON, orders: Orders | None = None) -> None:
+        self.objects = objects
+        self.view: NodeSnapshot | Gap = node(usage=200)
+        self.result = Result.APPLIED
+        self.kept: tuple[Held, ...] = ()
+        self.shut: frozenset[str] = frozenset()
+        self.known: list[Known] = []
+        self.applied: list[Change] = []
+        self.lines: list[Entry] = []
+        self.released = 0
+        self.calls = 0
+        self.board = Board(Journal(60), Tally(), self._called)
+        parts = Parts(self, self, self, self.board, MilliCpu(2000), lambda: Micros(77))
+        self.agent = Agent(parts, self.lines.append, orders or Orders())
+
+    def _called(self) -> None:
+        self.calls += 1
+
+    def read(self) -> Objects | Gap:
+        return self.objects
+
+    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
+        self.known.append(known)
+        if isinstance(self.view, Gap):
+            return self.view
+        return msgspec.structs.replace(
+            self.view, tick=tick, at=at, held=known.held, off=known.off, early=known.early
+        )
+
+    def close(self) -> None:
+        self.view = Gap("closed")
+
+    def apply(self, changes: Iterable[Change]) -> list[Outcome]:
+        made = list(changes)
+        self.applied += made
+        return [Outcome(change, self.result, "as told") for change in made]
+
+    def adopt(self) -> Adoption:
+        return Adoption((), ())
+
+    def release(self) -> list[Outcome]:
+        self.released += 1
+        return []
+
+    def let_go(self, knobs: Collection[tuple[int, str]]) -> list[Outcome]:
+        self.released += len(knobs)
+        return []
+
+    def held(self) -> tuple[Held, ...]:
+        return self.kept
+
+    def off(self) -> frozenset[str]:
+        return self.shut
+
+    def settled(self, _ref: CgroupRef, _knob: Knob, value: KnobValue) -> KnobValue:
+        return value
+
+    def told(self, what: str) -> list[str]:
+        return [line.because for line in self.lines if line.what == what]
+
+
+def at(second: float) -> Micros:
+    return Micros(int(second * SECOND))
+
+
+def test_one_round_is_written_told_and_shown() -> None:
+    bench = Bench()
+    assert bench.agent.start(at(0)) == ()
+    record = bench.agent.once(at(1))
+    assert isinstance(record, TickRecord)
+    assert [change.new for change in bench.applied] == [OURS]
+    assert bench.board.journal.latest is record
+    assert bench.board.tally.ticks == 1
+    assert bench.board.condition.ended == 77
+    assert [line.what for line in bench.lines] == [
+        "NodeCPUThrottleEvent",
+        "quota of kubepods/besteffort",
+    ]
+
+
+def test_the_event_says_what_the_seed_wants_said() -> None:
+    bench = Bench()
+    bench.agent.once(at(1))
+    event = bench.lines[0].event
+    assert event is not None
+    assert (event.name, event.resource, event.milli) == ("NodeCPUThrottleEvent", "cpu", 600)
+    bench.agent.once(at(2))  # the same claim again is no event
+    assert [line.what for line in bench.lines].count("NodeCPUThrottleEvent") == 1
+
+
+def test_the_size_of_the_node() -> None:
+    bench = Bench()
+    bench.agent.once(at(1))
+    here = Node("here", {}, {}, MilliCpu(1500), UNSTATED, UNSTATED, UNSTATED)
+    bench.objects = msgspec.structs.replace(ON, nodes=(here,))
+    bench.agent.once(at(2))
+    unstated = msgspec.structs.replace(here, allocatable_cpu=UNSTATED)
+    bench.objects = msgspec.structs.replace(ON, nodes=(unstated,))
+    bench.agent.once(at(3))
+    assert [known.allocatable for known in bench.known] == [2000, 1500, 2000]
+
+
+def test_a_tree_that_is_gone_is_told_once_and_writes_nothing() -> None:
+    bench = Bench()
+    bench.view = Gap("the kubelet's tree is gone")
+    for second in range(3):
+        assert isinstance(bench.agent.once(at(second)), Gap)
+    assert bench.applied == []
+    assert bench.told("survey") == ["the kubelet's tree is gone"]
+    assert bench.board.condition.blind == "the kubelet's tree is gone"
+    bench.view = node(usage=200)
+    bench.agent.once(at(4))
+    assert bench.told("survey")[1:] == ["all is well again"]
+    assert bench.board.condition.blind == ""
+
+
+def test_a_folder_that_cannot_be_read_keeps_what_was_known() -> None:
+    bench = Bench()
+    bench.agent.once(at(1))
+    bench.objects = Gap("the folder x cannot be read")
+    bench.agent.once(at(2))
+    assert bench.told("folder") == ["the folder x cannot be read"]
+    assert len(bench.applied) == 2  # the policy is still on
+
+
+@pytest.mark.parametrize("objects", [Gap("no folder"), Objects(problems=("a.yaml: bad",))])
+def test_a_start_needs_something_good(objects: Objects | Gap) -> None:
+    assert len(Bench(objects).agent.start(at(0))) == 1
+
+
+def test_the_command_line_wins_over_the_folder() -> None:
+    said = {"agent.period": "2s", "bestEffortShare.threshold": "50"}
+    bench = Bench(orders=Orders(settings=said))
+    bench.agent.once(at(1))
+    assert bench.agent.settings.period == 2 * SECOND
+    assert [change.new for change in bench.applied] == [Bandwidth(Micros(30_000))]
+
+
+def test_a_wrong_flag_ends_a_start() -> None:
+    bench = Bench(orders=Orders(settings={"agent.period": "5ms"}))
+    [problem] = bench.agent.start(at(0))
+    assert problem == (
+        "agent.period is '5ms', but must be a duration such as 500ms, 1s or 1m30s, 100ms to 1m"
+    )
+
+
+def test_rounds_keep_to_the_period_and_early_ones_do_not_move_them() -> None:
+    bench = Bench()
+    assert bench.agent.pause(at(10)) == 0
+    bench.agent.once(at(10))
+    assert bench.agent.pause(at(10.3)) == pytest.approx(0.7)
+    bench.agent.once(at(10.3), early=True)
+    assert bench.agent.pause(at(10.4)) == pytest.approx(0.6)
+    assert [known.early for known in bench.known] == [False, True]
+    bench.agent.once(at(11))
+    assert bench.agent.pause(at(11.2)) == pytest.approx(0.8)
+    assert bench.agent.pause(at(19)) == 0  # far behind: no rounds are made up for
+
+
+def test_release_by_hand_lasts() -> None:
+    bench = Bench()
+    bench.agent.once(at(1))
+    bench.board._asked.set()  # as ask_release does, from another thread
+    written = len(bench.applied)
+    for second in range(2, 5):
+        bench.agent.once(at(second))
+    assert (bench.released, len(bench.applied)) == (1, written)
+    assert bench.board.condition.paused == RELEASED_BY_HAND
+    assert not bench.board.release_is_asked()
+
+
+@pytest.mark.parametrize(
+    ("reading", "watched", "shut", "deepest"),
+    [
+        ("needed", False, frozenset[str](), Level.TIER),
+        ("needed", True, frozenset[str](), Level.CONTAINER),
+        ("everything", False, frozenset[str](), Level.CONTAINER),
+        ("needed", False, frozenset({"2/quota"}), Level.POD),
+    ],
+)
+def test_what_is_read(reading: str, watched: bool, shut: frozenset[str], deepest: Level) -> None:
+    bench = Bench(orders=Orders(settings={"agent.reading": reading}))
+    bench.shut = shut
+    bench.agent.once(at(0))  # its settings are known from the first look on
+    if watched:
+        bench.board.watch(at(1))
+    bench.agent.once(at(2))
+    levels = list(Level)
+    found = max(bench.known[-1].needs.fields, key=levels.index)
+    assert (found, bench.known[-1].off) == (deepest, shut)
+    bench.agent.once(at(60))  # nobody looks any more
+    if watched:
+        assert Level.CONTAINER not in bench.known[-1].needs.fields
+
+
+def test_a_failure_is_told_once_and_its_end_too() -> None:
+    bench = Bench()
+    bench.result = Result.REFUSED
+    for second in range(3):
+        bench.agent.once(at(second))
+    quota = "quota of kubepods/besteffort"
+    assert len(bench.told(quota)) == 1
+    bench.result = Result.APPLIED
+    bench.agent.once(at(4))
+    assert len(bench.told(quota)) == 2
+
+
+def test_a_dry_run_tells_a_plan_once() -> None:
+    bench = Bench()
+    bench.result = Result.PLANNED
+    for second in range(3):
+        bench.agent.once(at(second))
+    assert len(bench.told("quota of kubepods/besteffort")) == 1
+    bench.view = node(usage=400)
+    bench.agent.once(at(4))
+    assert len(bench.told("quota of kubepods/besteffort")) == 2
+
+
+def test_a_hold_is_told_when_it_begins_and_ends() -> None:
+    bench = Bench()
+    bench.agent.once(at(1))
+    bench.view = node(usage=Gap("no usage"))
+    for second in range(2, 5):
+        bench.agent.once(at(second))
+    bench.view = node(usage=200)
+    bench.agent.once(at(6))
+    assert bench.told("best_effort_share") == ["held: no usage", "all is well again"]
+
+
+def test_switched_off_lets_go_of_what_is_held() -> None:
+    bench = Bench()
+    bench.agent.once(at(1))
+    bench.kept = (Held(BESTEFFORT, "quota", FREE, OURS, Micros(0)),)
+    bench.objects = Objects()
+    bench.agent.once(at(2))
+    assert bench.released == 1
+    assert bench.agent.settings == AgentSettings()

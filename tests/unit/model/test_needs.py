@@ -1,0 +1,22 @@
+"""What has to be read: the union of what everybody needs."""
+
+from slackwater.model.cgroup import Level
+from slackwater.model.needs import EVERYTHING, PODS, TIERS, Field, Needs, merged
+
+
+def test_nobody_needs_nothing() -> None:
+    assert merged(()) == Needs()
+    assert Needs().at(Level.NODE) == frozenset()
+
+
+def test_a_union_by_level() -> None:
+    weights = Needs({Level.TIER: frozenset({Field.WEIGHT}), Level.POD: frozenset({Field.BURST})})
+    found = merged((TIERS, weights))
+    assert found.at(Level.TIER) == TIERS.at(Level.TIER) | {Field.WEIGHT}
+    assert found.at(Level.POD) == {Field.BURST}
+    assert found.at(Level.CONTAINER) == frozenset()
+
+
+def test_deeper_needs_include_the_shallow_ones() -> None:
+    for level in Level:
+        assert TIERS.at(level) <= PODS.at(level) <= EVERYTHING.at(level)
