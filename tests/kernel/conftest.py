@@ -3,14 +3,17 @@
 Tests marked for another kernel are not collected here (they run there); nothing is skipped.
 """
 
+import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion
 from tests.kernel.bed import Bed, _rmdir, leftovers
+from tests.kernel.running import Running
 
 KERNELS = {
     "v1": (CgroupVersion.V1, frozenset({"v1", "cgroupfs"})),
@@ -51,3 +54,28 @@ def bed(version: CgroupVersion, request: pytest.FixtureRequest) -> Iterator[Bed]
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def start(bed: Bed, tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Agents of this test, ended with it."""
+    started: list[Running] = []
+
+    def run(*arguments: str) -> Running:
+        started.append(Running(bed, tmp_path, *arguments))
+        return started[-1]
+
+    yield run
+    for running in started:
+        with contextlib.suppress(ValueError):  # it was read to its end
+            running.process.kill()
+            running.process.communicate()
+
+
+@pytest.fixture
+def tiers(bed: Bed) -> tuple[str, str]:
+    """A best-effort tier that wants everything, and a burstable one beside it."""
+    best_effort = bed.make(f"{bed.kubepods}/besteffort")
+    burstable = bed.make(f"{bed.kubepods}/burstable")
+    bed.burn(best_effort, 2)
+    return best_effort, burstable

@@ -1,0 +1,76 @@
+"""Other writers: repaired within two ticks, and yielded to who fights. No write war."""
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from slackwater.model.cgroup import CgroupVersion
+from tests.kernel.bed import Bed
+from tests.kernel.running import ALLOWED, Running, quota, wait_for
+
+pytestmark = pytest.mark.cgroupfs
+
+#: Two ticks of a second, and what an emulated machine adds.
+TWO_TICKS = 3.5
+
+
+def set_free(bed: Bed, path: str) -> None:
+    """As the kubelet or systemd does it: back to no limit."""
+    if bed.version is CgroupVersion.V1:
+        bed.write(path, "cpu.cfs_quota_us", "-1")
+    else:
+        bed.write(path, "cpu.max", "max")
+
+
+def seconds_to_repair(bed: Bed, path: str, patience: float) -> float | None:
+    """None: it was not repaired."""
+    start = time.monotonic()
+    while time.monotonic() - start < patience:
+        if quota(bed, path) is not None:
+            return time.monotonic() - start
+        time.sleep(0.02)
+    return None
+
+
+def test_a_write_now_and_then_is_repaired_each_time(
+    bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
+) -> None:
+    best_effort, _ = tiers
+    running = start("--fight-within", "1s", "--yield-after", "2")
+    wait_for(bed, best_effort, 10, ALLOWED)
+    for _ in range(3):
+        time.sleep(2.5)  # further apart than a fight
+        set_free(bed, best_effort)
+        took = seconds_to_repair(bed, best_effort, 30)
+        assert took is not None
+        assert took < TWO_TICKS
+    lines = running.end(signal.SIGTERM)
+    repairs = [line for line in lines if "written again" in line.get("because", "")]
+    assert len(repairs) == 3
+    assert running.release()[0] == 0
+
+
+def test_who_fights_every_second_is_yielded_to_and_it_is_said(
+    bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
+) -> None:
+    best_effort, _ = tiers
+    running = start("--yield-after", "3", "--yield-for", "10s")
+    wait_for(bed, best_effort, 10, ALLOWED)
+    repaired = []
+    while True:  # a fight: each repair is undone at once
+        set_free(bed, best_effort)
+        took = seconds_to_repair(bed, best_effort, TWO_TICKS)
+        if took is None:
+            break
+        repaired.append(took)
+        assert len(repaired) < 3, "it never yields"
+    assert len(repaired) == 2  # the third time is the truce
+    # After the truce it tries again; by then the other side has rested, and it stays.
+    wait_for(bed, best_effort, 10, ALLOWED)
+    lines = running.end(signal.SIGTERM)
+    yields = [line for line in lines if line.get("because", "").startswith("yielded for 10 s")]
+    assert len(yields) == 1
+    assert running.release()[0] == 0
+    assert quota(bed, best_effort) is None
