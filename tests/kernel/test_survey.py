@@ -2,15 +2,18 @@
 
 import time
 
+import msgspec
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.gap import Gap
+from slackwater.model.needs import EVERYTHING, PODS, TIERS, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.observation.cgroup_tree import CgroupTree, Depth
+from slackwater.observation.cgroup_tree import CgroupTree
 from slackwater.observation.node_usage import NodeUsageMeter
 from slackwater.observation.roots import Roots
+from slackwater.observation.slow_readings import TURN
 from slackwater.observation.survey import Known, Surveyor
 from tests.kernel.bed import Bed
 
@@ -29,20 +32,19 @@ def limit(bed: Bed, path: str, quota: int) -> None:
         bed.write(path, "cpu.max", f"{quota} 100000")
 
 
-@pytest.mark.parametrize("depth", Depth)
-def test_rates_and_quotas_of_tiers(bed: Bed, depth: Depth) -> None:
+@pytest.mark.parametrize("needs", [TIERS, EVERYTHING], ids=["tiers", "everything"])
+def test_rates_and_quotas_of_tiers(bed: Bed, needs: Needs) -> None:
+    known = msgspec.structs.replace(KNOWN, needs=needs)
     best_effort = bed.make(f"{bed.kubepods}/besteffort")
     burstable = bed.make(f"{bed.kubepods}/burstable")
     for path, quota in ((best_effort, 30_000), (burstable, 20_000)):
         limit(bed, path, quota)
         bed.burn(path, 1)
-    surveyor = Surveyor(
-        CgroupTree(bed.mounts, bed.kubepods, depth), NodeUsageMeter(bed.mounts, Roots())
-    )
+    surveyor = Surveyor(CgroupTree(bed.mounts, bed.kubepods), NodeUsageMeter(bed.mounts, Roots()))
     try:
-        first = surveyor.close_snapshot(1, now(), KNOWN)
+        first = surveyor.close_snapshot(1, now(), known)
         time.sleep(WINDOW)
-        second = surveyor.close_snapshot(2, now(), KNOWN)
+        second = surveyor.close_snapshot(2, now(), known)
     finally:
         surveyor.close()
     assert isinstance(first, NodeSnapshot)
@@ -74,7 +76,7 @@ def test_pods_without_objects_are_seen_by_their_place(bed: Bed) -> None:
     bed.make(f"{bed.kubepods}/besteffort/pod{uid}/{'a' * 64}")
     surveyor = Surveyor(CgroupTree(bed.mounts, bed.kubepods), NodeUsageMeter(bed.mounts, Roots()))
     try:
-        found = surveyor.close_snapshot(1, now(), KNOWN)
+        found = surveyor.close_snapshot(1, now(), msgspec.structs.replace(KNOWN, needs=PODS))
     finally:
         surveyor.close()
     assert isinstance(found, NodeSnapshot)
@@ -82,3 +84,30 @@ def test_pods_without_objects_are_seen_by_their_place(bed: Bed) -> None:
     assert (workload.uid, workload.name, workload.tier) == (uid, uid, Tier.BESTEFFORT)
     assert not isinstance(workload.ref, Gap)
     assert found.readings[workload.ref.id].quota == Bandwidth(UNLIMITED)
+
+
+def test_knobs_of_pods_are_read_in_turn_and_after_our_own_writes(bed: Bed) -> None:
+    pod = bed.make(f"{bed.kubepods}/besteffort/pod{'0' * 32}")
+    identity = bed.id(pod)
+    known = msgspec.structs.replace(KNOWN, needs=PODS)
+    surveyor = Surveyor(CgroupTree(bed.mounts, bed.kubepods), NodeUsageMeter(bed.mounts, Roots()))
+    quiet = [tick for tick in range(1, 2 * TURN) if tick % TURN != identity % TURN]
+    seen = []
+    try:
+        for tick, written in ((quiet[0], False), (quiet[1], False), (quiet[2], True)):
+            ours = frozenset({identity} if written else ())
+            found = surveyor.close_snapshot(
+                tick, now(), msgspec.structs.replace(known, written=ours)
+            )
+            assert isinstance(found, NodeSnapshot)
+            seen.append(found.readings[identity].quota)
+            limit(bed, pod, 40_000)  # as somebody else, after the first look
+        for tick in range(1, TURN + 1):
+            limit(bed, pod, 30_000)
+            last = surveyor.close_snapshot(tick, now(), known)
+            assert isinstance(last, NodeSnapshot)
+            seen.append(last.readings[identity].quota)
+    finally:
+        surveyor.close()
+    assert seen[:3] == [Bandwidth(UNLIMITED), Bandwidth(UNLIMITED), Bandwidth(Micros(40_000))]
+    assert seen[-1] == Bandwidth(Micros(30_000))

@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from slackwater.contract.document import Field, elements, member, text, whole
+from slackwater.contract.extended_resources import read_amounts, read_requests
 from slackwater.contract.kubernetes import Head, milli_cpu, optional_text, read_head, size
 from slackwater.contract.pod_resources import (
     Container,
@@ -156,7 +157,16 @@ def _container(field: Field, ids: dict[str, str], kind: ContainerKind) -> Contai
     resources = member(field, "resources") or field.at("resources", {})
     limits = _limits(member(resources, "limits"))
     requests = _completed(resources, limits)
-    return Container(text(name), kind, ids.get(text(name), ""), requests, limits)
+    extended = read_amounts(member(resources, "limits"))
+    return Container(
+        text(name),
+        kind,
+        ids.get(text(name), ""),
+        requests,
+        limits,
+        read_requests(member(resources, "requests"), extended),
+        extended,
+    )
 
 
 def _completed(resources: Field, limits: Limits) -> Requests:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from slackwater.contract.extended_resources import NO_AMOUNTS, Amounts
 from slackwater.model.cgroup import Tier
+from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, Bytes, MilliCpu, Unlimited
 
 
@@ -47,13 +49,18 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Container(msgspec.Struct, frozen=True):
-    """One container. `id` is the runtime's, "containerd://…", or empty before it has one."""
+    """One container. `id` is the runtime's, "containerd://…", or empty before it has one.
+
+    Extended resources count neither for the pod's requests nor for its QoS class.
+    """
 
     name: str
     kind: ContainerKind = ContainerKind.MAIN
     id: str = ""
     requests: Requests = Requests()
     limits: Limits = Limits()
+    extended_requests: Amounts = NO_AMOUNTS
+    extended_limits: Amounts = NO_AMOUNTS
 
 
 class PodResources(msgspec.Struct, frozen=True):
@@ -81,6 +88,43 @@ def pod_limits(pod: PodResources) -> Limits:
         cpu if isinstance(cpu, Unlimited) else MilliCpu(cpu + pod.overhead.cpu),
         memory if isinstance(memory, Unlimited) else Bytes(memory + pod.overhead.memory),
     )
+
+
+class Extended(msgspec.Struct, frozen=True):
+    """A pod's extended resources as a whole; a limit is there only if every container has one."""
+
+    requests: Amounts = NO_AMOUNTS
+    limits: Amounts = NO_AMOUNTS
+
+
+def pod_extended(pod: PodResources) -> Extended:
+    """By the same rules as cpu and memory. An amount that one container has wrong is unknown."""
+    counted = _counted(pod)
+    asked = {name: None for each in counted for name in each.extended_requests}
+    allowed = [
+        name
+        for name in {name: None for each in counted for name in each.extended_limits}
+        if all(name in each.extended_limits for each in counted)
+    ]
+    if not asked and not allowed:
+        return Extended()
+    return Extended(
+        {name: _extended(pod, name, lambda each: each.extended_requests) for name in asked},
+        {name: _extended(pod, name, lambda each: each.extended_limits) for name in allowed},
+    )
+
+
+def _extended(pod: PodResources, name: str, of: Callable[[Container], Amounts]) -> int | Gap:
+    for each in _counted(pod):
+        amount = of(each).get(name)
+        if isinstance(amount, Gap):
+            return amount
+
+    def known(each: Container) -> int:
+        amount = of(each).get(name, 0)
+        return 0 if isinstance(amount, Gap) else amount
+
+    return _effective(pod, known)
 
 
 def qos_tier(pod: PodResources) -> Tier:

@@ -15,13 +15,13 @@ import msgspec
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.release import DONE, Release
-from slackwater.execution.routes import KNOB, Routes
+from slackwater.execution.routes import Routes
 from slackwater.execution.standing import note_hidden, standing_of, was_reset
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, WEIGHT, Knob, KnobValue
+from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobValue
 from slackwater.model.knob_text import settled
 from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Standing
 from slackwater.model.plan import Change, Outcome, Result

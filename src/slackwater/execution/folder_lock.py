@@ -10,6 +10,10 @@ from contextlib import suppress
 from slackwater.model.gap import Gap
 
 
+class Taken(Gap, frozen=True):
+    """Another process holds the lock."""
+
+
 def locked(path: str) -> int | Gap:
     """flock goes with the process, however it ends; the pid inside is only for people."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -19,7 +23,7 @@ def locked(path: str) -> int | Gap:
         holder = os.read(lock, 20).decode("ascii", "replace").strip()
         os.close(lock)
         who = f"process {holder}" if holder.isdigit() else "another process"
-        return Gap(f"{who} holds the ledger in {os.path.dirname(path)}; one agent per node")
+        return Taken(f"{who} holds the ledger in {os.path.dirname(path)}; one agent per node")
     except OSError:
         os.close(lock)
         raise

@@ -7,10 +7,10 @@ a knob that shows drift is theirs by now, is left as it is, and its entry goes.
 from collections.abc import Iterable
 
 from slackwater.execution.ledger import Ledger
-from slackwater.execution.routes import KNOB, Routes
+from slackwater.execution.routes import Routes
 from slackwater.execution.standing import note_hidden, standing_of
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, WEIGHT
+from slackwater.model.knob import IDLE, KNOB, WEIGHT
 from slackwater.model.ledger import FILE_ROUTE, LedgerEntry, Standing
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.resolution.ordering import kernel_order

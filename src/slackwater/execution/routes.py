@@ -9,12 +9,9 @@ from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, KNOBS, Knob, KnobValue
+from slackwater.model.knob import IDLE, KNOB, Knob, KnobValue
 from slackwater.model.ledger import FILE_ROUTE, UNIT_ROUTE, LedgerEntry
 from slackwater.model.unit_property import value_in
-
-#: By name, as the ledger knows them.
-KNOB = {knob.name: knob for knob in KNOBS}
 
 
 class Routes:

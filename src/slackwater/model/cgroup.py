@@ -1,12 +1,13 @@
 """What a cgroup is: where it lives, which one it is, and what was read from it."""
 
 import enum
+from collections.abc import Mapping
 
 import msgspec
 
 from slackwater.model.cpus import CpuSet
-from slackwater.model.gap import Gap
-from slackwater.model.units import Bandwidth, Micros
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.units import Bandwidth, Micros, Unlimited
 
 
 class CgroupVersion(enum.Enum):
@@ -79,7 +80,7 @@ class CgroupMounts(msgspec.Struct, frozen=True):
         return self.mount(Controller.CPU)
 
 
-class CgroupRef(msgspec.Struct, frozen=True):
+class CgroupRef(msgspec.Struct, frozen=True, tag="cgroup", omit_defaults=True):
     """One cgroup. `id` says which one it is; `path` only where it was found.
 
     `path` is relative to its hierarchy's mount, without slashes at either end. `id` is the
@@ -109,14 +110,14 @@ class Pressure(msgspec.Struct, frozen=True):
     total: Micros
 
 
-class CpuPressure(msgspec.Struct, frozen=True):
+class CpuPressure(msgspec.Struct, frozen=True, tag="pressure", omit_defaults=True):
     """A PSI file. The `full` line of cpu.pressure exists below the root only, from Linux 5.13."""
 
     some: Pressure
     full: Pressure | None = None
 
 
-class CpuTimes(msgspec.Struct, frozen=True):
+class CpuTimes(msgspec.Struct, frozen=True, tag="times", omit_defaults=True):
     """The counters of one cgroup, all since its creation."""
 
     usage: Micros
@@ -127,15 +128,25 @@ class CpuTimes(msgspec.Struct, frozen=True):
     burst_time: Micros = Micros(0)
 
 
-class CgroupReading(msgspec.Struct, frozen=True):
+class CgroupReading(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was read from one cgroup at one time. A field that was not asked for is a Gap."""
 
     ref: CgroupRef
     at: Micros
-    times: CpuTimes | Gap
-    quota: Bandwidth | Gap
-    burst: Micros | Gap
-    weight: int | Gap
-    idle: bool | Gap
-    cpus: CpuSet | Gap
-    pressure: CpuPressure | Gap
+    times: CpuTimes | Gap = NOT_ASKED
+    quota: Bandwidth | Gap = NOT_ASKED
+    burst: Micros | Gap = NOT_ASKED
+    weight: int | Gap = NOT_ASKED
+    idle: bool | Gap = NOT_ASKED
+    cpus: CpuSet | Gap = NOT_ASKED
+    pressure: CpuPressure | Gap = NOT_ASKED
+    #: Of the other knobs, memory and vendors', by name.
+    others: Mapping[str, int | Unlimited | Gap] = {}
+
+    def value(self, knob: str) -> "Bandwidth | CpuSet | Unlimited | bool | int | Gap":
+        """What this knob reads."""
+        return getattr(self, knob) if knob in _OWN_FIELDS else self.others.get(knob, NOT_ASKED)
+
+
+#: Knobs that a reading has a field for, by the same name.
+_OWN_FIELDS = frozenset({"quota", "burst", "weight", "idle", "cpus"})

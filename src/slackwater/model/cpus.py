@@ -15,7 +15,7 @@ class CpuListError(ValueError):
     """A text that is no CPU list; str() is one sentence with the text in it."""
 
 
-class CpuSet(msgspec.Struct, frozen=True):
+class CpuSet(msgspec.Struct, frozen=True, tag="cpus"):
     """A set of CPU numbers, kept as a bit mask: equality, union and nesting are exact."""
 
     mask: int = 0

@@ -13,13 +13,14 @@ from slackwater.model.units import MilliCpu, Ratio, Unlimited
 
 
 class Verb(enum.Enum):
-    """How an intent takes part in the quota law (docs/quota-law.md)."""
+    """How an intent takes part: SET in the law of settings, all others in the quota law."""
 
     BASE = "base"  # the pod's own limit, in the units of its spec
     RAISE = "raise"  # on top of the base, in the same units; the largest counts
     SCALE = "scale"  # spec CPU into this machine's CPU
     CAP = "cap"  # physical: never more
     FLOOR = "floor"  # physical: never less, whatever the caps
+    SET = "set"  # this value; of several the stricter one
 
 
 class Because(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class Because(msgspec.Struct, frozen=True):
     limit: str
 
 
-class QuotaIntent(msgspec.Struct, frozen=True):
+class QuotaIntent(msgspec.Struct, frozen=True, tag="quota"):
     """A wish about one cgroup's quota. `value` is a Ratio for SCALE, milliCPU otherwise."""
 
     target: CgroupRef
@@ -40,7 +41,18 @@ class QuotaIntent(msgspec.Struct, frozen=True):
     by: str
 
 
-Intent = QuotaIntent
+class SettingIntent(msgspec.Struct, frozen=True, tag="setting"):
+    """A wish about another knob of a cgroup. `value` is the knob's own: bytes, a weight as this
+    cgroup version counts it, microseconds of burst, or whether it is idle."""
+
+    target: CgroupRef
+    knob: str
+    value: bool | int | Unlimited
+    because: Because
+    by: str
+
+
+Intent = QuotaIntent | SettingIntent
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -49,6 +61,13 @@ class Event(msgspec.Struct, frozen=True):
     name: str
     resource: str
     milli: MilliCpu
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """One sentence about one pod: why it does not get what it asks for. `about` is its title."""
+
+    about: str
+    text: str
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -61,6 +80,7 @@ class Act(msgspec.Struct, frozen=True):
     memory: object = None
     numbers: dict[str, int] = {}
     events: tuple[Event, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -75,21 +95,21 @@ Decision = Act | Hold
 
 
 class Contribution(msgspec.Struct, frozen=True):
-    """One step of a grant: who did what, and the value after it in milliCPU."""
+    """One step of a grant: who did what, and the value after it; a quota's in milliCPU."""
 
     by: str
     verb: Verb
-    value: MilliCpu | Unlimited | Ratio
-    after: MilliCpu | Unlimited
+    value: bool | int | Unlimited | Ratio
+    after: bool | int | Unlimited
     because: Because
 
 
-class Grant(msgspec.Struct, frozen=True):
-    """What one knob of one cgroup gets, and how that came about."""
+class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one knob of one cgroup gets, and how that came about. A quota is in milliCPU."""
 
     target: CgroupRef
     knob: str
-    value: MilliCpu | Unlimited
+    value: bool | int | Unlimited
     contributions: tuple[Contribution, ...]
     clipped_by: str | None = None
     contest: str | None = None

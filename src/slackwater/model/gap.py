@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Gap(msgspec.Struct, frozen=True):
+class Gap(msgspec.Struct, frozen=True, tag="gap"):
     """Something that was not read. `reason` is one clause a person can act on."""
 
     reason: str
@@ -11,3 +11,5 @@ class Gap(msgspec.Struct, frozen=True):
 
 #: The cgroup was removed while, or before, we looked: an ordinary end, not a fault.
 VANISHED = Gap("the cgroup is gone")
+#: Nobody needed it, so it was not read.
+NOT_ASKED = Gap("not asked for")

@@ -20,7 +20,7 @@ from slackwater.model.weight import (
 )
 
 #: Bandwidth for quota, bool for idle, CpuSet for cpus; int or Unlimited for all others.
-KnobValue = Bandwidth | CpuSet | Unlimited | int
+KnobValue = Bandwidth | CpuSet | Unlimited | bool | int
 
 LARGEST_MEMORY = 2**63 - 1
 #: max_cfs_runtime in kernel/sched/core.c.
@@ -180,3 +180,5 @@ KNOBS: tuple[Knob, ...] = (
     CPU_QOS_LEVEL,
     MEMORY_QOS_LEVEL,
 )
+#: By name, as grants and the ledger know them.
+KNOB = {knob.name: knob for knob in KNOBS}

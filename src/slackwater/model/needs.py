@@ -9,7 +9,7 @@ from slackwater.model.cgroup import Level
 
 
 class Field(enum.Enum):
-    """The parts of a CgroupReading that can be asked for."""
+    """The parts of a CgroupReading that can be asked for; a knob's is called as the knob is."""
 
     TIMES = "times"
     QUOTA = "quota"
@@ -18,6 +18,12 @@ class Field(enum.Enum):
     IDLE = "idle"
     CPUS = "cpus"
     PRESSURE = "pressure"
+    MEMORY_MAX = "memory-max"
+    MEMORY_HIGH = "memory-high"
+    MEMORY_LOW = "memory-low"
+    MEMORY_MIN = "memory-min"
+    CPU_QOS_LEVEL = "cpu-qos-level"
+    MEMORY_QOS_LEVEL = "memory-qos-level"
 
 
 class Needs(msgspec.Struct, frozen=True):

@@ -2,10 +2,11 @@
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, Tier
-from slackwater.model.gap import Gap
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, CpuPressure, Tier
+from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KnobValue
 from slackwater.model.units import Micros, MilliCpu
+from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import Workload
 
 
@@ -27,7 +28,7 @@ class Held(msgspec.Struct, frozen=True):
     since: Micros
 
 
-class NodeSnapshot(msgspec.Struct, frozen=True):
+class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     """`at` and `elapsed` are of a clock that only goes forward. `readings` and `rates` are keyed
     by cgroup id; `off` names the knobs, as "id/knob", that cannot be written here. `early` is a
     look before its time, woken by pressure: cuts are made, raises wait for the regular tick."""
@@ -42,10 +43,14 @@ class NodeSnapshot(msgspec.Struct, frozen=True):
     workloads: tuple[Workload, ...] = ()
     readings: dict[int, CgroupReading] = {}
     rates: dict[int, Rate] = {}
-    pressure: CpuPressure | Gap = Gap("not asked for")
+    pressure: CpuPressure | Gap = NOT_ASKED
     held: tuple[Held, ...] = ()
     off: frozenset[str] = frozenset()
     early: bool = False
+    version: CgroupVersion | None = None
+    #: How the kubelet, and the container runtime, turn shares into weights on cgroup v2.
+    pod_formula: WeightFormula = WeightFormula.LINEAR
+    container_formula: WeightFormula = WeightFormula.LINEAR
 
     def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
         rate = self.rates.get(ref.id)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Event, Grant
+from slackwater.model.decision import Event, Grant, Remark
 from slackwater.model.units import Micros
 
 
@@ -18,7 +18,7 @@ class Course(enum.Enum):
     RELEASED = "released"  # it held for too long: nothing that it asked for stands
 
 
-class Told(msgspec.Struct, frozen=True):
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     """One policy in one tick, with every number that it looked at. `since` is when a hold began."""
 
     policy: str
@@ -27,6 +27,7 @@ class Told(msgspec.Struct, frozen=True):
     numbers: Mapping[str, int]
     since: Micros | None = None
     events: tuple[Event, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class Yielded(msgspec.Struct, frozen=True):
     until: Micros
 
 
-class Story(msgspec.Struct, frozen=True):
+class Story(msgspec.Struct, frozen=True, omit_defaults=True):
     told: tuple[Told, ...] = ()
     grants: tuple[Grant, ...] = ()
     notes: tuple[Note, ...] = ()

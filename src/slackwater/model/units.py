@@ -9,7 +9,7 @@ The rounding rule: rounding favours whoever was promised something. What a pod w
 
 import enum
 import re
-from typing import NewType
+from typing import Annotated, NewType
 
 import msgspec
 
@@ -42,11 +42,11 @@ def left_over(numerator: int, denominator: int) -> int:
     return numerator // denominator
 
 
-class Bandwidth(msgspec.Struct, frozen=True):
+class Bandwidth(msgspec.Struct, frozen=True, tag="bandwidth", omit_defaults=True):
     """CPU time per period: what cpu.max, or cfs_quota_us with cfs_period_us, holds."""
 
     limit: Micros | Unlimited
-    period: Micros = DEFAULT_PERIOD
+    period: Annotated[Micros, msgspec.Meta(ge=1)] = DEFAULT_PERIOD
 
     def milli(self) -> MilliCpu | Unlimited:
         """The same in milliCPU (limit in us x 1000 / period in us)."""
@@ -83,7 +83,7 @@ class Ratio(msgspec.Struct, frozen=True):
     """An exact ratio of two integers; the denominator is positive."""
 
     numerator: int
-    denominator: int = 1
+    denominator: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     def of(self, amount: int) -> int:
         """That part of a promised amount."""

@@ -1,24 +1,52 @@
 """What runs on the node: pods and their containers, as far as a policy has to know."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.gap import Gap
-from slackwater.model.units import Micros, MilliCpu, Unlimited
+from slackwater.model.units import UNLIMITED, Bytes, Micros, MilliCpu, Unlimited
+
+#: Amounts of extended resources by name, as far as they can be read.
+Amounts = Mapping[str, int | Gap]
 
 
-class Container(msgspec.Struct, frozen=True):
+class Container(msgspec.Struct, frozen=True, omit_defaults=True):
     """One container of any kind: init, sidecar, ephemeral or main. No request is zero."""
 
     name: str
     ref: CgroupRef | Gap
     request: MilliCpu
     limit: MilliCpu | Unlimited
+    memory_request: Bytes = Bytes(0)
+    memory_limit: Bytes | Unlimited = UNLIMITED
+    extended_requests: Amounts = {}
+    extended_limits: Amounts = {}
 
 
-class Workload(msgspec.Struct, frozen=True):
+class BurstWish(msgspec.Struct, frozen=True, tag="burst"):
+    """The pod may burst: by `time` in each period, or by as much as its quota where that is None.
+    `complaint` is a sentence about a time that cannot be used, which then is None."""
+
+    time: Micros | None = None
+    complaint: str = ""
+
+
+class MemoryRatios(msgspec.Struct, frozen=True, tag="ratios"):
+    """Percents: `high` of the memory limit, 100 being no throttling; `low` and `min` of the
+    request. The defaults set nothing."""
+
+    high: int = 100
+    low: int = 0
+    min: int = 0
+
+
+class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     """One pod. `request` is what the scheduler counts: sidecars, init containers and overhead
-    too. A pod of the tree without an object is called by its uid and promises nothing."""
+    too; so do the extended amounts, where a limit is there only if every container has one.
+    `qos_level` is 2 for latency-critical work down to -1 for best effort, whatever its tier is.
+    A pod of the tree without an object is called by its uid and promises nothing."""
 
     uid: str
     name: str
@@ -28,5 +56,13 @@ class Workload(msgspec.Struct, frozen=True):
     request: MilliCpu = MilliCpu(0)
     priority: int = 0
     containers: tuple[Container, ...] = ()
-    options: dict[str, str] = {}
+    qos_level: int | Gap = 0
+    burst: BurstWish | Gap | None = None
+    memory_ratios: MemoryRatios | Gap | None = None
+    extended_requests: Amounts = {}
+    extended_limits: Amounts = {}
     terminating_since: Micros | None = None
+
+    def title(self) -> str:
+        """For people."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name

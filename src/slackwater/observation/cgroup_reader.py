@@ -16,17 +16,26 @@ from slackwater.model.cgroup import (
     CpuTimes,
 )
 from slackwater.model.cpus import CpuSet
-from slackwater.model.gap import Gap
-from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobFile, KnobValue
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.knob import (
+    BURST,
+    CPUS,
+    IDLE,
+    KNOBS,
+    QUOTA,
+    WEIGHT,
+    Knob,
+    KnobFile,
+    KnobValue,
+)
 from slackwater.model.knob_text import decode
 from slackwater.model.needs import Field
-from slackwater.model.units import Bandwidth, Micros
+from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.observation import kernel_text
 from slackwater.observation.cgroup_files import GroupFolders, HeldFiles
 
 _Value = TypeVar("_Value", Bandwidth, CpuSet, int, bool)
 
-NOT_ASKED = Gap("not asked for")
 _NO_PRESSURE = Gap("cgroup v1 has no pressure of single groups")
 #: Read each tick, on descriptors that are kept open.
 _HELD = {
@@ -40,13 +49,9 @@ _EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
 #: Quota, burst, weight, idle and cpus of a reading without them.
 _NO_KNOBS = (NOT_ASKED,) * 5
 #: Fields that are opened on demand, and the knob behind each.
-_KNOBS = {
-    Field.QUOTA: QUOTA,
-    Field.BURST: BURST,
-    Field.WEIGHT: WEIGHT,
-    Field.IDLE: IDLE,
-    Field.CPUS: CPUS,
-}
+_KNOBS = {Field(knob.name): knob for knob in KNOBS}
+#: Those without a field of their own in a reading.
+_OTHERS = tuple(k for k in KNOBS if k not in (QUOTA, BURST, WEIGHT, IDLE, CPUS))
 
 
 class CgroupReader:
@@ -76,6 +81,7 @@ class CgroupReader:
             _typed(bool, values.get(IDLE.name, NOT_ASKED)),
             _typed(CpuSet, values.get(CPUS.name, NOT_ASKED)),
             pressure,
+            _others(values),
         )
 
     def keep(self, living: frozenset[int]) -> None:
@@ -123,6 +129,15 @@ class CgroupReader:
             knob.name: file if isinstance(file, Gap) else _decoded(knob, version, file, texts)
             for knob, file in files
         }
+
+
+def _others(values: dict[str, KnobValue | Gap]) -> dict[str, int | Unlimited | Gap]:
+    """Memory and vendors' knobs, which are numbers or no limit; mostly none is asked for."""
+    asked = {knob.name: values[knob.name] for knob in _OTHERS if knob.name in values}
+    return {
+        name: value if isinstance(value, int | Unlimited | Gap) else Gap(f"{value} is no number")
+        for name, value in asked.items()
+    }
 
 
 def _names(file: KnobFile) -> tuple[str, ...]:

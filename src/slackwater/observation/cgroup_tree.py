@@ -15,6 +15,7 @@ from slackwater.model.cgroup import (
     CgroupMounts,
     CgroupReading,
     CgroupRef,
+    CgroupVersion,
     Controller,
     Level,
     Tier,
@@ -87,6 +88,12 @@ class CgroupTree:
         self._suspects: set[str] = {kubepods}
         self._parents: tuple[CgroupRef, ...] = ()
         self._scan = Scan(())
+
+    @property
+    def version(self) -> CgroupVersion | None:
+        """Of the cpu controller, whose ids are the groups'."""
+        home = self._mounts.identity()
+        return None if isinstance(home, Gap) else home.version
 
     def look_to(self, depth: Depth) -> None:
         """From now on so far down."""

@@ -5,7 +5,7 @@ stays until it is good again or gone. Reads only files that changed.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -25,6 +25,14 @@ from slackwater.contract.volcano_document import (
     is_config,
     read_config,
 )
+from slackwater.contract.volcano_memory_ratios import KIND as POD_CONFIGURATION
+from slackwater.contract.volcano_memory_ratios import (
+    MEMORY_QOS,
+    PodConfiguration,
+    ratios_for,
+    read_colocation_configuration,
+)
+from slackwater.contract.volcano_pod import COLOCATION_CONFIG
 from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.gap import Gap
 from slackwater.observation.bounded_read import LARGEST_READ, read_start
@@ -43,7 +51,10 @@ class Objects(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] = ()
     colocation: ColocationConfig | None = None
     settings: Settings | None = None
+    pod_configurations: tuple[PodConfiguration, ...] = ()
     problems: tuple[str, ...] = ()
+    #: What has no effect, such as an unknown key: told, and nothing else.
+    warnings: tuple[str, ...] = ()
 
 
 class Folder:
@@ -97,7 +108,7 @@ def _mark(path: str) -> _AgeMark:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _joined(files: Iterable[Objects], problems: dict[str, str]) -> Objects:
+def _joined(files: Sequence[Objects], problems: dict[str, str]) -> Objects:
     pods: dict[str, Pod] = {}
     nodes: dict[str, Node] = {}
     colocation, settings = None, None
@@ -106,19 +117,41 @@ def _joined(files: Iterable[Objects], problems: dict[str, str]) -> Objects:
         nodes.update((node.name, node) for node in each.nodes)
         colocation = each.colocation or colocation
         settings = each.settings or settings
+    configured = {
+        (each.namespace, each.name): each for file in files for each in file.pod_configurations
+    }
     told = tuple(problems[name] for name in sorted(problems))
-    return Objects(tuple(pods.values()), tuple(nodes.values()), colocation, settings, told)
+    warned = [warning for each in configured.values() for warning in each.warnings]
+    warned += colocation.warnings if colocation else ()
+    return Objects(
+        tuple(_configured(pod, configured.values()) for pod in pods.values()),
+        tuple(nodes.values()),
+        colocation,
+        settings,
+        tuple(configured.values()),
+        told,
+        tuple(warned),
+    )
+
+
+def _configured(pod: Pod, configurations: Iterable[PodConfiguration]) -> Pod:
+    """With the annotation that Volcano's controller would write for the newest configuration."""
+    ratios = ratios_for(configurations, pod.labels, pod.namespace)
+    if ratios is None:
+        return pod
+    said = msgspec.json.encode({MEMORY_QOS: ratios}).decode()
+    return msgspec.structs.replace(pod, annotations={**pod.annotations, COLOCATION_CONFIG: said})
 
 
 def _objects(path: str, source: str) -> Objects:
     found = Objects()
-    for document in _documents(_text(path, source), source):
+    for document in documents_in(file_text(path, source), source):
         for each in objects_in(document, source) if document is not None else ():
-            found = _with(found, each, source)
+            found = with_object(found, each, source)
     return found
 
 
-def _with(found: Objects, document: object, source: str) -> Objects:
+def with_object(found: Objects, document: object, source: str) -> Objects:
     """The objects so far and this one; kinds that nobody reads are left out."""
     match kind_of(document, source):
         case "Pod":
@@ -132,10 +165,14 @@ def _with(found: Objects, document: object, source: str) -> Objects:
             if config_map.name != CONFIG_MAP:
                 return found
             where = f"{source}: ConfigMap {CONFIG_MAP}"
-            inner = _documents(config_text(config_map, where), where)
+            inner = documents_in(config_text(config_map, where), where)
             if len(inner) != 1:
                 raise ContractError(Complaint(where, f"{len(inner)} documents", "one document"))
             return msgspec.structs.replace(found, colocation=read_config(inner[0], where))
+        case kind if kind == POD_CONFIGURATION:
+            made = read_colocation_configuration(document, source)
+            configurations = (*found.pod_configurations, made)
+            return msgspec.structs.replace(found, pod_configurations=configurations)
         case kind if kind == SETTINGS_KIND:
             return msgspec.structs.replace(found, settings=read_settings(document, source))
         case "" if is_config(document):
@@ -144,7 +181,7 @@ def _with(found: Objects, document: object, source: str) -> Objects:
             return found
 
 
-def _text(path: str, source: str) -> str:
+def file_text(path: str, source: str) -> str:
     contents = read_start(path)
     if isinstance(contents, Gap):
         raise ContractError(Complaint(source, contents.reason, "a readable file"))
@@ -156,7 +193,7 @@ def _text(path: str, source: str) -> str:
         raise ContractError(Complaint(source, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
 
 
-def _documents(text: str, source: str) -> list[object]:
+def documents_in(text: str, source: str) -> list[object]:
     """YAML, of which JSON is a part. Imported here: a cluster's agent never needs it."""
     import yaml
 

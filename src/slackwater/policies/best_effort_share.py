@@ -17,7 +17,16 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.needs import PODS, TIERS, Needs
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import DEFAULT_PERIOD, MilliCpu, left_over, percent, smallest_milli
+from slackwater.model.units import (
+    DEFAULT_PERIOD,
+    UNLIMITED,
+    Bandwidth,
+    MilliCpu,
+    Unlimited,
+    left_over,
+    percent,
+    smallest_milli,
+)
 from slackwater.policies.policy import Policy
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.signals.deadband import moved
@@ -55,8 +64,9 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
     # A tree that was made anew owes nothing to the old one.
     last = memory.last if memory.tier == tier.id else None
     claim = _next_claim(last, budget, settings)
-    if last is not None and snapshot.early:
-        claim = min(last, claim)
+    standing = _standing(snapshot, tier, last)
+    if snapshot.early and not isinstance(standing, Unlimited):
+        claim = min(standing, claim)
     numbers = {
         "allocatable": allocatable,
         "threshold": settings.threshold,
@@ -96,6 +106,18 @@ def _next_claim(
         return budget
     claim = ramped(last, budget, settings.recover, FLOOR)
     return claim if moved(last, claim, settings.jitter) else last
+
+
+def _standing(
+    snapshot: NodeSnapshot, tier: CgroupRef, last: MilliCpu | None
+) -> MilliCpu | Unlimited:
+    """What is ours now: the last claim; after a restart what the run before it wrote."""
+    if last is not None:
+        return last
+    for held in snapshot.held:
+        if (held.ref.id, held.knob) == (tier.id, QUOTA.name) and isinstance(held.ours, Bandwidth):
+            return held.ours.milli()
+    return UNLIMITED
 
 
 def _intents(

@@ -21,3 +21,10 @@ class Policy(msgspec.Struct, frozen=True):
     first_memory: Any
     needs: Callable[[Any, frozenset[str]], Needs]
     decide: Callable[[NodeSnapshot, Any, Any], Decision]
+
+
+class Stateless(msgspec.Struct, frozen=True):
+    """The memory of a policy that remembers nothing."""
+
+
+STATELESS = Stateless()

@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupRef
+from slackwater.model.cgroup import CgroupReading, CgroupRef
 from slackwater.model.decision import Grant
-from slackwater.model.gap import Gap
-from slackwater.model.knob import QUOTA, Knob, KnobValue
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.knob import KNOB, WEIGHT, Knob, KnobValue
 from slackwater.model.plan import Change
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.story import Note, NoteKind, Yielded
-from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited, bandwidth
+from slackwater.model.units import Bandwidth, Micros, Unlimited
+from slackwater.resolution.quota import quota_value
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.bound import Permille
 
@@ -31,6 +32,9 @@ class Drift(msgspec.Struct, frozen=True):
     yielded_until: Micros = Micros(0)
 
 
+_NO_DRIFT = Drift()
+
+
 class Planned(msgspec.Struct, frozen=True):
     """`releases` are knobs that nobody wants changed any more: back to their baselines."""
 
@@ -38,13 +42,13 @@ class Planned(msgspec.Struct, frozen=True):
     releases: tuple[Held, ...]
     notes: tuple[Note, ...]
     yielded: tuple[Yielded, ...]
-    drift: dict[int, Drift]
+    drift: dict[str, Drift]
 
 
 def plan(
     snapshot: NodeSnapshot,
     grants: Sequence[Grant],
-    drift: Mapping[int, Drift],
+    drift: Mapping[str, Drift],
     settings: AgentSettings,
     settle: Settle,
 ) -> Planned:
@@ -52,12 +56,13 @@ def plan(
     changes: list[Change] = []
     notes: list[Note] = []
     yielded: list[Yielded] = []
-    remembered: dict[int, Drift] = {}
-    ours = {held.ref.id: held for held in snapshot.held if held.knob == QUOTA.name}
+    remembered: dict[str, Drift] = {}
+    ours = {(held.ref.id, held.knob): held for held in snapshot.held}
     for grant in grants:
         change = _change(snapshot, grant, settle)
-        known = drift.get(grant.target.id, Drift())
-        if change is not None and _is_drift(change, ours.get(grant.target.id)):
+        key = f"{grant.target.id}/{grant.knob}"
+        known = drift.get(key, _NO_DRIFT)
+        if change is not None and _is_drift(change, ours.get((grant.target.id, grant.knob))):
             known, note = _repaired(change, known, snapshot.at, settings)
             notes += [note] if note else []
         elif change is not None and _is_slight(change, settings.raise_deadband):
@@ -66,28 +71,34 @@ def plan(
             yielded.append(Yielded(grant.target, grant.knob, known.yielded_until))
         elif change is not None:
             changes.append(change)
-        if known != Drift():
-            remembered[grant.target.id] = known
-    granted = {grant.target.id for grant in grants}
-    releases = tuple(held for held in snapshot.held if held.ref.id not in granted)
+        if known != _NO_DRIFT:
+            remembered[key] = known
+    granted = {(grant.target.id, grant.knob) for grant in grants}
+    releases = tuple(h for h in snapshot.held if (h.ref.id, h.knob) not in granted)
     return Planned(tuple(changes), releases, tuple(notes), tuple(yielded), remembered)
 
 
 def _change(snapshot: NodeSnapshot, grant: Grant, settle: Settle) -> Change | None:
+    """None where it stands already, or where what stands there is not known."""
     reading = snapshot.readings.get(grant.target.id)
-    if reading is None or isinstance(reading.quota, Gap):
+    knob = KNOB[grant.knob]
+    standing = reading.value(grant.knob) if reading else NOT_ASKED
+    if isinstance(standing, Gap) or (reading and _is_hidden(reading, grant.knob)):
         return None
-    wanted = settle(grant.target, QUOTA, quota_value(grant.value, reading.quota.period))
-    if wanted == reading.quota:
-        return None
-    return Change(grant.target, QUOTA, reading.quota, wanted)
+    wanted = settle(grant.target, knob, _wanted(grant, standing))
+    return None if wanted == standing else Change(grant.target, knob, standing, wanted)
 
 
-def quota_value(value: MilliCpu | Unlimited, period: Micros) -> Bandwidth:
-    """A granted amount in this group's own period."""
-    if isinstance(value, Unlimited):
-        return Bandwidth(value, period)
-    return bandwidth(value, period)
+def _is_hidden(reading: CgroupReading, knob: str) -> bool:
+    """An idle group shows no weight of its own and takes none (sched_group_set_idle)."""
+    return knob == WEIGHT.name and reading.idle is True
+
+
+def _wanted(grant: Grant, standing: KnobValue) -> KnobValue:
+    """A granted quota in this group's own period; any other value is the knob's own."""
+    if not isinstance(standing, Bandwidth):
+        return grant.value
+    return quota_value(grant.value, standing.period)
 
 
 def _is_slight(change: Change, deadband: Permille) -> bool:

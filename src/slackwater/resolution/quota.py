@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Contribution, Grant, QuotaIntent, Verb
 from slackwater.model.knob import QUOTA
-from slackwater.model.units import UNLIMITED, MilliCpu, Ratio, Unlimited, smallest_milli
+from slackwater.model.units import (
+    UNLIMITED,
+    Bandwidth,
+    Micros,
+    MilliCpu,
+    Ratio,
+    Unlimited,
+    bandwidth,
+    smallest_milli,
+)
 
 Amount = MilliCpu | Unlimited
 
@@ -36,6 +45,13 @@ def grant_quota(target: CgroupRef, baseline: Amount, intents: Sequence[QuotaInte
     if not isinstance(value, Unlimited) and value < smallest:
         value, clipped_by = smallest, "the kernel's smallest quota"
     return Grant(target, QUOTA.name, value, tuple(steps), clipped_by, contest)
+
+
+def quota_value(value: int | Unlimited, period: Micros) -> Bandwidth:
+    """A granted amount, in milliCPU, in a group's own period."""
+    if isinstance(value, Unlimited):
+        return Bandwidth(value, period)
+    return bandwidth(MilliCpu(value), period)
 
 
 def _deciding(intents: Sequence[QuotaIntent]) -> list[QuotaIntent]:
@@ -83,3 +99,5 @@ def _apply(intent: QuotaIntent, value: Amount) -> Amount:
             return min(value, amount, key=_number)
         case Verb.FLOOR, amount:
             return max(value, amount, key=_number)
+        case Verb.SET, _:
+            raise TypeError(f"{intent.by}: SET is no verb of a quota")

@@ -1,14 +1,13 @@
 """Settings of the agent itself: its tick, its patience, and what it does about rival writers."""
 
 import enum
-from typing import Any
 
 import msgspec
 
 from slackwater.model.units import Micros
 from slackwater.settings.bound import Bound, Permille, Unit
 from slackwater.settings.choice import Choice
-from slackwater.settings.section import Section, key_of, read_section, written
+from slackwater.settings.section import Section, read_over, rendered
 
 
 class Reading(enum.Enum):
@@ -142,16 +141,10 @@ DEFAULTS = AgentSettings()
 
 
 def read(value: object, where: str, base: AgentSettings = DEFAULTS) -> AgentSettings:
-    """A file's section over `base`: an absent key, and one that is null, keeps what base says."""
-    said: dict[str, Any] = read_section(SECTION, value, where)
-    if "reading" in said:
-        said["reading"] = Reading(said["reading"])
-    return msgspec.structs.replace(base, **said)
+    """A file's section over `base`."""
+    return read_over(SECTION, value, where, base)
 
 
 def render(settings: AgentSettings) -> dict[str, object]:
     """The section of a file that reads as these settings."""
-    return {
-        key_of(setting): written(setting, getattr(settings, attribute))
-        for attribute, setting in SECTION.items()
-    }
+    return rendered(SECTION, settings)

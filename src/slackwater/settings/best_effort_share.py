@@ -4,13 +4,12 @@ The names are ours; what Volcano's cpuThrottlingConfig calls them is contract.vo
 """
 
 import enum
-from typing import Any
 
 import msgspec
 
 from slackwater.settings.bound import Bound, Percent, Unit
 from slackwater.settings.choice import Choice, Flag
-from slackwater.settings.section import Section, key_of, read_section, written
+from slackwater.settings.section import Section, read_over, rendered
 
 
 class Accounting(enum.Enum):
@@ -85,20 +84,14 @@ DEFAULTS = BestEffortShareSettings()
 def read(
     value: object, where: str, base: BestEffortShareSettings = DEFAULTS
 ) -> BestEffortShareSettings:
-    """A file's section over `base`: an absent key, and one that is null, keeps what base says.
+    """A file's section over `base`.
 
     A foreign dialect's section comes through here as well, with our keys, so that it meets
     the same bounds.
     """
-    said: dict[str, Any] = read_section(SECTION, value, where)
-    if "accounting" in said:
-        said["accounting"] = Accounting(said["accounting"])
-    return msgspec.structs.replace(base, **said)
+    return read_over(SECTION, value, where, base)
 
 
 def render(settings: BestEffortShareSettings) -> dict[str, object]:
     """The section of a file that reads as these settings."""
-    return {
-        key_of(setting): written(setting, getattr(settings, attribute))
-        for attribute, setting in SECTION.items()
-    }
+    return rendered(SECTION, settings)

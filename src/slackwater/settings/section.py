@@ -5,15 +5,19 @@ knows is refused, because a misspelt setting is a setting that is silently not s
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from slackwater.model.complaint import Complaint, quoted
 from slackwater.settings.bound import Bound, SettingsError, check, check_text
 from slackwater.settings.choice import Choice, Flag, check_flag, check_flag_text, choose
+from slackwater.settings.resource_name import ResourceName, check_resource_name
 
-Setting = Bound | Choice | Flag
+Setting = Bound | Choice | Flag | ResourceName
 #: Attribute of the section's Struct to its setting. The key in a file is the name's last word.
 Section = Mapping[str, Setting]
+_Values = TypeVar("_Values", bound=msgspec.Struct)
 
 
 def key_of(setting: Setting) -> str:
@@ -30,6 +34,8 @@ def checked(setting: Setting, value: object, where: str) -> int | str:
             return choose(setting, value, where)
         case Flag():
             return check_flag(setting, value, where)
+        case ResourceName():
+            return check_resource_name(setting, value, where)
 
 
 def checked_text(setting: Setting, text: str, where: str) -> int | str:
@@ -41,6 +47,8 @@ def checked_text(setting: Setting, text: str, where: str) -> int | str:
             return choose(setting, text, where)
         case Flag():
             return check_flag_text(setting, text, where)
+        case ResourceName():
+            return check_resource_name(setting, text, where)
 
 
 def known_keys(value: object, known: Collection[str], where: str) -> dict[str, object]:
@@ -54,16 +62,31 @@ def known_keys(value: object, known: Collection[str], where: str) -> dict[str, o
     return {key: each for key, each in value.items() if each is not None}
 
 
-def read_section(section: Section, value: object, where: str) -> dict[str, Any]:
-    """What a file's section says, by attribute; what it does not say is not there."""
+def read_over(section: Section, value: object, where: str, base: _Values) -> _Values:
+    """What a file's section says over `base`: an absent key, and one that is null, keeps what
+    base says."""
     attributes = {key_of(setting): attribute for attribute, setting in section.items()}
-    return {
+    said = {
         attributes[key]: checked(section[attributes[key]], each, f"{where}.{key}")
         for key, each in known_keys(value, attributes, where).items()
     }
+    words = {
+        attribute: type(getattr(base, attribute))(word)
+        for attribute, word in said.items()
+        if isinstance(section[attribute], Choice)
+    }
+    return msgspec.structs.replace(base, **{**said, **words})
 
 
-def written(setting: Setting, value: Any) -> object:  # noqa: ANN401  an attribute of a Struct
+def rendered(section: Section, settings: msgspec.Struct) -> dict[str, object]:
+    """The section of a file that reads as these settings."""
+    return {
+        key_of(setting): _written(setting, getattr(settings, attribute))
+        for attribute, setting in section.items()
+    }
+
+
+def _written(setting: Setting, value: Any) -> object:  # noqa: ANN401  an attribute of a Struct
     """A value as a file holds it: a duration as 1s, a word as itself."""
     match setting:
         case Bound():
@@ -72,3 +95,5 @@ def written(setting: Setting, value: Any) -> object:  # noqa: ANN401  an attribu
             return value.value
         case Flag():
             return bool(value)
+        case ResourceName():
+            return str(value)

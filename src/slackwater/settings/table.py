@@ -8,13 +8,13 @@ import re
 
 import msgspec
 
-from slackwater.settings import agent, best_effort_share
 from slackwater.settings.bound import Bound
+from slackwater.settings.document import PARTS
+from slackwater.settings.resource_name import ResourceName
 from slackwater.settings.section import Setting
 
-SETTINGS: tuple[Setting, ...] = (
-    *agent.SECTION.values(),
-    *best_effort_share.SECTION.values(),
+SETTINGS: tuple[Setting, ...] = tuple(
+    setting for part in PARTS.values() for setting in part.SECTION.values()
 )
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|\.")
 
@@ -63,6 +63,8 @@ def row(setting: Setting) -> Row:
     match setting:
         case Bound():
             default, unit = setting.shown(setting.default), setting.unit.value
+        case ResourceName():
+            default, unit = setting.default, "name"
         case _:
             default, unit = str(setting.default).lower(), "word"
     flag, variable = flag_of(setting), variable_of(setting)

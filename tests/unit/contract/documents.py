@@ -37,6 +37,7 @@ POD_KEYS = [
     "limits",
     "cpu",
     "memory",
+    "kubernetes.io/batch-cpu",
     "priority",
     "nodeName",
     "overhead",

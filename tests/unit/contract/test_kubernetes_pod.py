@@ -4,13 +4,16 @@ import pytest
 from hypothesis import given
 
 from slackwater.contract.document import ContractError
+from slackwater.contract.extended_resources import NO_AMOUNTS
 from slackwater.contract.kubernetes_pod import MIRROR, Phase, read_pod
 from slackwater.contract.pod_resources import ContainerKind, Limits, Requests, pod_requests
 from slackwater.model.cgroup import Tier
+from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, Bytes, MilliCpu
 from tests.unit.contract.documents import ANYTHING, POD_KEYS, container, limited, pod, shaped
 
 UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
+BATCH_CPU, BATCH_MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
 
 
 def test_a_whole_pod() -> None:
@@ -121,6 +124,46 @@ def test_requests_default_to_limits(resources: object, requests: Requests, limit
     made = read_pod(pod({"containers": [{"name": "a", "resources": resources}]}), "p")
     only = made.resources.containers[0]
     assert (only.requests, only.limits) == (requests, limits)
+
+
+@pytest.mark.parametrize("listed", ["initContainers", "containers", "ephemeralContainers"])
+def test_containers_of_every_kind_know_their_extended_resources(listed: str) -> None:
+    resources = {
+        "requests": {BATCH_CPU: "500", "cpu": "1m"},
+        "limits": {BATCH_CPU: 1000, BATCH_MEMORY: "1Gi"},
+    }
+    made = read_pod(pod({listed: [{"name": "a", "resources": resources}]}), "p")
+    only = made.resources.containers[0]
+    assert only.extended_requests == {BATCH_CPU: 500, BATCH_MEMORY: 2**30}
+    assert only.extended_limits == {BATCH_CPU: 1000, BATCH_MEMORY: 2**30}
+    assert (only.requests, only.limits) == (Requests(MilliCpu(1)), Limits())
+
+
+def test_extended_resources_make_no_class() -> None:
+    """So the kubelet puts a batch pod into the best-effort tier."""
+    limits = {BATCH_CPU: "500", BATCH_MEMORY: "1Gi"}
+    made = read_pod(pod({"containers": [{"name": "a", "resources": {"limits": limits}}]}), "p")
+    assert made.tier is Tier.BESTEFFORT
+    assert pod_requests(made.resources) == Requests()
+
+
+@pytest.mark.parametrize("resources", [None, {}, {"limits": {"cpu": 1}, "requests": {"cpu": 1}}])
+def test_most_containers_share_one_empty_mapping(resources: object) -> None:
+    made = read_pod(pod({"containers": [{"name": "a", "resources": resources}]}), "p")
+    only = made.resources.containers[0]
+    assert only.extended_requests is only.extended_limits is NO_AMOUNTS
+
+
+def test_a_bad_extended_amount_leaves_the_pod_readable() -> None:
+    bad = {"name": "a", "resources": {"limits": {BATCH_CPU: "200m", BATCH_MEMORY: "1Ki"}}}
+    good = {"name": "b", "resources": {"limits": {BATCH_CPU: "200"}}}
+    first, second = read_pod(pod({"containers": [bad, good]}), "p").resources.containers
+    told = Gap(
+        "p: Pod default/web: spec.containers[0].resources.limits['kubernetes.io/batch-cpu'] is "
+        "'200m', but must be a whole number of milliCPU, zero or more, such as 200"
+    )
+    assert first.extended_limits == first.extended_requests == {BATCH_CPU: told, BATCH_MEMORY: 1024}
+    assert second.extended_limits == {BATCH_CPU: 200}
 
 
 @pytest.mark.parametrize("policy", [None, "", "Never", "OnFailure"])

@@ -1,5 +1,6 @@
 """PodRequests, PodLimits and the QoS class by Kubernetes' rules."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from slackwater.contract.pod_resources import (
     qos_tier,
 )
 from slackwater.model.cgroup import Tier
+from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, Bytes, MilliCpu, Unlimited
 
 INIT, SIDECAR = ContainerKind.INIT, ContainerKind.SIDECAR
@@ -183,3 +185,18 @@ def test_one_more_container_never_asks_for_less(
 def test_best_effort_is_asking_for_nothing(containers: tuple[Container, ...]) -> None:
     made = PodResources(containers)
     assert (qos_tier(made) is Tier.BESTEFFORT) == (pod_requests(made) == Requests())
+
+
+@given(st.lists(st.builds(Container, st.just("c"), st.sampled_from(ContainerKind)), max_size=4))
+def test_extended_resources_count_nowhere(containers: list[Container]) -> None:
+    amounts: dict[str, int | Gap] = {"kubernetes.io/batch-cpu": 500, "a/b": Gap("bad")}
+    asking = PodResources(
+        tuple(
+            msgspec.structs.replace(each, extended_requests=amounts, extended_limits=amounts)
+            for each in containers
+        )
+    )
+    plain = pod(*containers)
+    assert pod_requests(asking) == pod_requests(plain)
+    assert pod_limits(asking) == pod_limits(plain)
+    assert qos_tier(asking) is qos_tier(plain)

@@ -16,10 +16,10 @@ from slackwater.model.cgroup import (
     Mount,
 )
 from slackwater.model.cpus import CpuSet
-from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
+from slackwater.model.knob import KNOBS
 from slackwater.model.needs import Field
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
-from slackwater.observation.cgroup_reader import NOT_ASKED
 from slackwater.observation.cgroup_tree import CgroupTree
 from tests.unit.observation.plain_tree import PlainTree, by_path, pods
 
@@ -56,12 +56,37 @@ def test_everything_is_read(container: Container) -> None:
     assert isinstance(reading.pressure, Gap) == (plain.version is CgroupVersion.V1)
 
 
+def part(reading: CgroupReading, field: Field) -> object:
+    match field:
+        case Field.TIMES:
+            return reading.times
+        case Field.PRESSURE:
+            return reading.pressure
+        case _:
+            return reading.value(field.value)
+
+
 @pytest.mark.parametrize("field", list(Field))
 def test_only_what_is_wanted_is_read(container: Container, field: Field) -> None:
     _, tree, ref = container
     reading = tree.read(ref, frozenset({field}), AT)
     for other in Field:
-        assert (getattr(reading, other.value) == NOT_ASKED) == (other is not field)
+        assert (part(reading, other) == NOT_ASKED) == (other is not field)
+
+
+def test_memory_and_vendors_knobs(container: Container) -> None:
+    plain, tree, ref = container
+    v1 = plain.version is CgroupVersion.V1
+    name = "memory.limit_in_bytes" if v1 else "memory.max"
+    plain.put(ref.path, name, "8192\n", Controller.MEMORY)
+    plain.put(ref.path, "cpu.qos_level", "-1\n")
+    reading = tree.read(ref, EVERYTHING, AT)
+    assert (reading.value("memory-max"), reading.value("cpu-qos-level")) == (8192, -1)
+    assert isinstance(reading.value("memory-qos-level"), Gap)  # the file is not there
+    if not v1:
+        plain.put(ref.path, "memory.high", "max\n")
+        again = tree.read(ref, EVERYTHING, AT)
+        assert again.value("memory-high") == UNLIMITED
 
 
 def test_no_limit_is_a_value(container: Container) -> None:
@@ -150,9 +175,11 @@ def spoil(path: str, damage: str) -> None:
 
 
 def test_a_ref_of_another_id_is_gone(container: Container) -> None:
-    _, tree, ref = container
+    plain, tree, ref = container
     reading = tree.read(CgroupRef(ref.path, ref.id + 1, ref.level), EVERYTHING, AT)
-    assert {getattr(reading, field.value) for field in Field} <= {VANISHED, reading.pressure}
+    elsewhere = {knob.name for knob in KNOBS if isinstance(knob.file(plain.version), Gap)}
+    parts = {part(reading, field) for field in Field if field.value not in elsewhere}
+    assert parts <= {VANISHED, reading.pressure}
     assert reading.times is VANISHED
 
 

@@ -27,7 +27,7 @@ def grant(milli: int) -> Grant:
 
 
 def planned(
-    snapshot: NodeSnapshot, *grants: Grant, drift: dict[int, Drift] | None = None
+    snapshot: NodeSnapshot, *grants: Grant, drift: dict[str, Drift] | None = None
 ) -> Planned:
     return plan(snapshot, grants, drift or {}, SETTINGS, exact)
 
@@ -95,7 +95,7 @@ def test_our_own_value_is_no_drift() -> None:
 def test_a_baseline_put_back_is_drift_like_any_other_value(standing: Bandwidth) -> None:
     """The executor takes a drifted value for the new baseline: a fight must show all the same."""
     snapshot = node(quota=standing, kept=(held(BESTEFFORT, standing, OURS),))
-    assert planned(snapshot, grant(600)).drift == {BESTEFFORT.id: Drift(1, snapshot.at)}
+    assert planned(snapshot, grant(600)).drift == {f"{BESTEFFORT.id}/quota": Drift(1, snapshot.at)}
 
 
 def test_drift_is_repaired_and_told() -> None:
@@ -104,12 +104,12 @@ def test_drift_is_repaired_and_told() -> None:
     assert [change.new for change in found.changes] == [OURS]
     [note] = found.notes
     assert note.text == "somebody else wrote it since we did; written again"
-    assert found.drift == {BESTEFFORT.id: Drift(1, snapshot.at)}
+    assert found.drift == {f"{BESTEFFORT.id}/quota": Drift(1, snapshot.at)}
 
 
 def fight(ticks: int, every: int) -> list[Planned]:
     """Somebody writes THEIRS every so many seconds."""
-    drift: dict[int, Drift] = {}
+    drift: dict[str, Drift] = {}
     story = []
     for tick in range(1, ticks * every + 1, every):
         snapshot = node(tick=tick, quota=THEIRS, kept=(held(BESTEFFORT, FREE, OURS),))
@@ -132,7 +132,7 @@ def test_a_fight_is_yielded_once_and_said() -> None:
 
 
 def test_after_the_truce_it_tries_again() -> None:
-    drift = {BESTEFFORT.id: Drift(yielded_until=Micros(10 * SECOND))}
+    drift = {f"{BESTEFFORT.id}/quota": Drift(yielded_until=Micros(10 * SECOND))}
     for tick, changes in ((9, 0), (11, 1)):
         snapshot = node(tick=tick, quota=THEIRS, kept=(held(BESTEFFORT, FREE, OURS),))
         assert len(planned(snapshot, grant(600), drift=drift).changes) == changes

@@ -23,8 +23,8 @@ def m(milli: int) -> MilliCpu:
     return MilliCpu(milli)
 
 
-def size(amount: Amount) -> float:
-    return float("inf") if isinstance(amount, Unlimited) else amount
+def size(value: int | Unlimited) -> float:
+    return float("inf") if isinstance(value, Unlimited) else value
 
 
 AMOUNTS = st.one_of(st.just(UNLIMITED), st.integers(0, 64_000).map(MilliCpu))

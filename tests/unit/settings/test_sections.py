@@ -50,26 +50,6 @@ def test_the_agents_defaults() -> None:
     assert AgentSettings().hold_for == 30_000_000
 
 
-@pytest.mark.parametrize("section", [agent.SECTION, best_effort_share.SECTION])
-def test_every_default_is_inside_its_bound(section: Section) -> None:
-    for setting in section.values():
-        if isinstance(setting, Bound):
-            assert setting.holds(setting.default), setting.name
-            assert setting.prose.endswith("."), setting.name
-
-
-@pytest.mark.parametrize(
-    ("section", "struct"),
-    [(agent.SECTION, AgentSettings), (best_effort_share.SECTION, BestEffortShareSettings)],
-)
-def test_every_attribute_has_a_setting_and_its_default(section: Section, struct: Any) -> None:
-    infos = msgspec.structs.fields(struct)
-    assert [info.name for info in infos] == list(section)
-    for info in infos:
-        default = section[info.name].default
-        assert default == (getattr(info.default, "value", info.default))
-
-
 @pytest.mark.parametrize(
     ("said", "expected"),
     [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.settings import agent, best_effort_share
+from slackwater.settings import agent, batch_resources, best_effort_share, memory_qos, qos_level
 from slackwater.settings.section import Setting
 from slackwater.settings.table import SETTINGS, flag_of, page, row, variable_of
 
@@ -35,6 +35,12 @@ def test_names_flags_and_variables_are_unique() -> None:
             "--best-effort-share-threshold",
             "SLACKWATER_BEST_EFFORT_SHARE_THRESHOLD",
         ),
+        (
+            batch_resources.CPU_RESOURCE,
+            "--batch-resources-cpu-resource",
+            "SLACKWATER_BATCH_RESOURCES_CPU_RESOURCE",
+        ),
+        (qos_level.STAND_IN, "--qos-level-stand-in", "SLACKWATER_QOS_LEVEL_STAND_IN"),
     ],
 )
 def test_spellings(setting: Setting, flag: str, variable: str) -> None:
@@ -50,6 +56,14 @@ def test_spellings(setting: Setting, flag: str, variable: str) -> None:
         (best_effort_share.RECOVER, "10 %", "at least 1 %", "%"),
         (best_effort_share.ENABLED, "false", "true or false", "word"),
         (best_effort_share.ACCOUNTING, "usage", "usage or request", "word"),
+        (qos_level.STAND_IN, "idle", "idle, weight or none", "word"),
+        (memory_qos.THROTTLING_FACTOR, "90 %", "1 % to 100 %", "%"),
+        (
+            batch_resources.MEMORY_RESOURCE,
+            "kubernetes.io/batch-memory",
+            "a domain, a slash and a name, such as example.com/batch-cpu",
+            "name",
+        ),
     ],
 )
 def test_rows(setting: Setting, default: str, bound: str, unit: str) -> None:

@@ -1,0 +1,260 @@
+"""A recording under today's policies: where would today's tick have said something else? Pure.
+
+Owns the comparison. The loop is open: the snapshots show what was written then, whatever today's
+policies would have written. So what policies say and what they are granted is compared first; a
+change is compared only where its grant is the same.
+"""
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from slackwater.agent.replay_inputs import is_blank, memory_of, settings_of, switched_on
+from slackwater.agent.tick import Ticked, TickMemory, tick
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Grant
+from slackwater.model.knob import QUOTA, Knob, KnobValue
+from slackwater.model.knob_text import settled
+from slackwater.model.story import Course, Told
+from slackwater.model.unit_property import settled_unit
+from slackwater.model.units import Micros, Ratio, Unlimited
+from slackwater.policies.policy import Policy
+from slackwater.record.journal import spelled
+from slackwater.record.recording import (
+    RecordedSettings,
+    RecordedTick,
+    Recording,
+    RecordingError,
+    TickLine,
+)
+from slackwater.resolution.planning import Planned, Settle
+from slackwater.settings.document import Settings
+
+#: Recorded settings into those to replay with.
+Overlay = Callable[[Settings], Settings]
+_Key = tuple[int, str]
+
+RELEASED = "released"
+OFF = "off"
+NOTHING = "nothing"
+
+
+class Aspect(enum.Enum):
+    """What differs."""
+
+    COURSE = "course"  # what a policy did, or why
+    GRANT = "grant"
+    CHANGE = "change"  # what is written, though the grant is the same
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One policy or knob in one tick. `at` counts from the recording's first tick; `because` is
+    today's reason."""
+
+    tick: int
+    at: Micros
+    aspect: Aspect
+    what: str
+    then: str
+    now: str
+    because: str
+
+
+class Replayed(msgspec.Struct, frozen=True, rename="camel"):
+    """`problems` are what of the recording could not be used."""
+
+    recorded_by: str
+    ticks: int
+    same: int
+    different: int
+    differences: tuple[Difference, ...]
+    problems: tuple[str, ...]
+    api_version: str = "slackwater.io/v1"
+    kind: str = "ReplayReport"
+
+
+def as_recorded(settings: Settings) -> Settings:
+    return settings
+
+
+def replay(
+    recording: Recording, policies: Sequence[Policy], overlay: Overlay = as_recorded
+) -> Replayed:
+    """From the first tick's memory on today's own is carried. Raises RecordingError where a
+    snapshot is none that an agent could have seen."""
+    problems: dict[str, None] = {}
+    first = recording.ticks[0].line.snapshot.at
+    found = [
+        tuple(_differences(line, done, Micros(line.snapshot.at - first)))
+        for line, done in _ticked(recording, policies, overlay, problems.setdefault)
+    ]
+    different = sum(bool(each) for each in found)
+    return Replayed(
+        recorded_by=recording.version,
+        ticks=len(found),
+        same=len(found) - different,
+        different=different,
+        differences=tuple(each for one_tick in found for each in one_tick),
+        problems=tuple(problems),
+    )
+
+
+def _ticked(
+    recording: Recording,
+    policies: Sequence[Policy],
+    overlay: Overlay,
+    tell: Callable[[str], None],
+) -> Iterable[tuple[TickLine, Ticked]]:
+    settle = _settle_of(recording.ticks)
+    memory = memory_of(recording.ticks[0].line.memory, policies, tell)
+    said: RecordedSettings | None = None
+    settings = Settings()
+    remembers = False
+    for recorded in recording.ticks:
+        line = recorded.line
+        if recorded.settings is not said:
+            said = recorded.settings
+            settings = overlay(settings_of(said, policies, tell))
+        if remembers and is_blank(line.memory):
+            memory = TickMemory()  # the agent was started again, or everything was released
+        on = switched_on(settings, policies)
+        try:
+            done = tick(line.snapshot, memory, policies, on, settings.agent, settle)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise RecordingError(f"tick {line.snapshot.tick} cannot be run: {error}") from None
+        memory = done.memory
+        remembers = bool(line.story.told)
+        yield line, done
+
+
+def _settle_of(ticks: Sequence[RecordedTick]) -> Settle:
+    """A recording does not say by which route values were written. Slices whose quotas were all
+    whole percents were systemd's."""
+    lines = [recorded.line for recorded in ticks]
+    written = [outcome.new for line in lines for outcome in line.outcomes]
+    written += [held.ours for line in lines for held in line.snapshot.held]
+    slices = all(line.snapshot.kubepods.path.endswith(".slice") for line in lines)
+    if slices and written and all(settled_unit(QUOTA, value) == value for value in written):
+        return lambda _ref, knob, value: settled_unit(knob, value)
+    return _settled_in_file
+
+
+def _settled_in_file(_ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
+    return settled(knob, value)
+
+
+def _differences(then: TickLine, now: Ticked, at: Micros) -> Iterable[Difference]:
+    number = then.snapshot.tick
+    before, after = _by_knob(then.story.grants), _by_knob(now.story.grants)
+    moved = [key for key in before | after if _sum(before.get(key)) != _sum(after.get(key))]
+    for key in moved:
+        what = _name((before.get(key) or after[key]).target, key)
+        said = _grant_texts(before.get(key), after.get(key))
+        why = _why(after.get(key))
+        yield Difference(number, at, Aspect.GRANT, what, *said, why)
+    concerned = {
+        step.by
+        for key in moved
+        for grant in (before.get(key), after.get(key))
+        for step in (grant.contributions if grant else ())
+    }
+    for course in _courses(then.story.told, now.story.told, concerned):
+        yield Difference(number, at, Aspect.COURSE, *course)
+    names, made, planned = _changes(then, now.planned)
+    for key in made | planned:
+        texts = made.get(key, NOTHING), planned.get(key, NOTHING)
+        if texts[0] != texts[1] and key not in moved:
+            why = _why(after.get(key))
+            yield Difference(number, at, Aspect.CHANGE, names[key], *texts, why)
+
+
+def _by_knob(grants: Iterable[Grant]) -> dict[_Key, Grant]:
+    return {(grant.target.id, grant.knob): grant for grant in grants}
+
+
+def _name(target: CgroupRef, key: _Key) -> str:
+    return f"{key[1]} of {target.path}"
+
+
+def _sum(grant: Grant | None) -> object:
+    """A grant without its words: another wording grants nothing else."""
+    if grant is None:
+        return None
+    steps = [(step.by, step.verb, step.value, step.after) for step in grant.contributions]
+    return grant.value, steps, grant.clipped_by, grant.contest
+
+
+def _grant_texts(then: Grant | None, now: Grant | None) -> tuple[str, str]:
+    """Amounts; where those are equal, how they came about."""
+    amounts = [_amount(grant.knob, grant.value) if grant else NOTHING for grant in (then, now)]
+    if amounts[0] != amounts[1] or then is None or now is None:
+        return amounts[0], amounts[1]
+    return f"{amounts[0]}: {_steps(then)}", f"{amounts[1]}: {_steps(now)}"
+
+
+def _steps(grant: Grant) -> str:
+    steps = [
+        f"{step.by} {step.verb.value} {_amount(grant.knob, step.value)}"
+        for step in grant.contributions
+    ]
+    return ", ".join(steps) or "no contribution"
+
+
+def _amount(knob: str, value: int | Unlimited | Ratio) -> str:
+    """A quota is in milliCPU."""
+    match value:
+        case Ratio(numerator, denominator):
+            return f"{numerator}/{denominator}"
+        case int() if knob == QUOTA.name:
+            return f"{value}m"
+        case _:
+            return spelled(value)
+
+
+def _why(grant: Grant | None) -> str:
+    if grant is None:
+        return "nobody wants it changed"
+    steps = [(step.by, step.because) for step in grant.contributions]
+    return "; ".join(f"{by}: {why.signal} {why.seen}, {why.limit}" for by, why in steps)
+
+
+def _courses(
+    then: Iterable[Told], now: Iterable[Told], concerned: set[str]
+) -> Iterable[tuple[str, str, str, str]]:
+    """Policies that took another course, or the same one for another reason. One that acted both
+    times is told by its grants where those differ."""
+    before = {told.policy: told for told in then}
+    after = {told.policy: told for told in now}
+    for policy in before | after:
+        old, new = before.get(policy), after.get(policy)
+        words = _course(old), _course(new)
+        if words[0] != words[1]:
+            yield policy, *words, new.reason if new else "it is off, or there is no such policy"
+        elif old is None or new is None or old.reason == new.reason:
+            continue
+        elif new.course is not Course.ACTED or policy not in concerned:
+            yield policy, old.reason, new.reason, f"it {words[1]} both times"
+
+
+def _course(told: Told | None) -> str:
+    return told.course.value if told else OFF
+
+
+def _changes(
+    then: TickLine, planned: Planned
+) -> tuple[Mapping[_Key, str], dict[_Key, str], dict[_Key, str]]:
+    """Each knob's name, what was to be written then, and now."""
+    granted = _by_knob(then.story.grants)
+    made = {
+        key: spelled(each.new) if key in granted else RELEASED
+        for each in then.outcomes
+        # Equal ends are the executor's own: it keeps a value over another's change.
+        if (key := (each.ref.id, each.knob)) not in granted or each.old != each.new
+    }
+    today = {(each.ref.id, each.knob.name): spelled(each.new) for each in planned.changes}
+    today |= {(held.ref.id, held.knob): RELEASED for held in planned.releases}
+    refs = {(each.ref.id, each.knob): each.ref for each in then.outcomes}
+    refs |= {(each.ref.id, each.knob.name): each.ref for each in planned.changes}
+    refs |= {(held.ref.id, held.knob): held.ref for held in planned.releases}
+    return {key: _name(ref, key) for key, ref in refs.items()}, made, today

@@ -1,0 +1,127 @@
+"""Memory protection and throttling of containers (Volcano's memory QoS, the kubelet's MemoryQoS).
+
+    ratios    memory.high = limit x high / 100, memory.low = request x low / 100,
+              memory.min = request x min / 100
+    kubelet   memory.high = request + factor x (limit - request), in whole pages;
+              memory.min = request
+
+cgroup v2 only. Batch memory counts where a pod has it, as its own memory is then none. A vendor's
+kernel has memory.qos_level as well, on the pod and everything in it: -1 for best effort, else 0.
+"""
+
+from collections.abc import Iterator
+
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
+from slackwater.model.decision import Act, Because, Decision, Intent, Remark, SettingIntent
+from slackwater.model.gap import Gap
+from slackwater.model.knob import MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN, MEMORY_QOS_LEVEL
+from slackwater.model.needs import Field, Needs
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import UNLIMITED, Bytes, Unlimited, percent
+from slackwater.model.workload import Container, MemoryRatios, Workload
+from slackwater.policies.policy import STATELESS, Policy
+from slackwater.settings.memory_qos import MemoryFormula, MemoryQosSettings
+
+NAME = "memory_qos"
+_HUNDRED = 100
+_RATIO_FIELDS = frozenset({Field.MEMORY_HIGH, Field.MEMORY_LOW, Field.MEMORY_MIN})
+_LEVEL_FIELDS = frozenset({Field.MEMORY_QOS_LEVEL})
+
+
+def needs(settings: MemoryQosSettings, _: frozenset[str]) -> Needs:
+    levels = _LEVEL_FIELDS if settings.levels else frozenset()
+    ratios = frozenset() if settings.formula is MemoryFormula.NONE else _RATIO_FIELDS
+    return Needs({Level.POD: levels, Level.CONTAINER: levels | ratios})
+
+
+def decide(snapshot: NodeSnapshot, _: object, settings: MemoryQosSettings) -> Decision:
+    intents: list[Intent] = []
+    remarks: list[Remark] = []
+    for workload in snapshot.workloads:
+        if settings.levels:
+            intents += _levels(snapshot, workload)
+        if snapshot.version is not CgroupVersion.V2:
+            continue
+        if settings.formula is MemoryFormula.KUBELET:
+            intents += _by_kubelet(workload, settings)
+        elif settings.formula is MemoryFormula.RATIOS:
+            match workload.memory_ratios:
+                case Gap(reason):
+                    remarks.append(Remark(workload.title(), reason))
+                case MemoryRatios() as ratios:
+                    intents += _by_ratios(workload, ratios, settings.memory_resource)
+    return Act(tuple(intents), STATELESS, {}, (), tuple(remarks))
+
+
+def _levels(snapshot: NodeSnapshot, workload: Workload) -> Iterator[Intent]:
+    level = workload.qos_level
+    if isinstance(level, Gap):
+        return
+    value = -1 if level < 0 else 0
+    because = Because("volcano.sh/qos-level", str(level), "the kernel has memory.qos_level")
+    for ref in (workload.ref, *(each.ref for each in workload.containers)):
+        if not isinstance(ref, CgroupRef):
+            continue
+        reading = snapshot.readings.get(ref.id)
+        if reading is None or isinstance(reading.value(MEMORY_QOS_LEVEL.name), Gap):
+            continue
+        yield SettingIntent(ref, MEMORY_QOS_LEVEL.name, value, because, NAME)
+
+
+def _by_ratios(workload: Workload, ratios: MemoryRatios, resource: str) -> Iterator[Intent]:
+    because = Because(
+        "memory ratios", f"high {ratios.high} %, low {ratios.low} %, min {ratios.min} %", "stated"
+    )
+    for each, ref in _inner(workload):
+        request, limit = _memory(each, workload, resource)
+        yield SettingIntent(ref, MEMORY_HIGH.name, _high(limit, ratios.high), because, NAME)
+        low, least = (percent(part).left_of(request) for part in (ratios.low, ratios.min))
+        yield SettingIntent(ref, MEMORY_LOW.name, low, because, NAME)
+        yield SettingIntent(ref, MEMORY_MIN.name, least, because, NAME)
+
+
+def _high(limit: int | Unlimited, ratio: int) -> int | Unlimited:
+    if isinstance(limit, Unlimited) or ratio >= _HUNDRED:
+        return UNLIMITED
+    return percent(ratio).left_of(limit)
+
+
+def _by_kubelet(workload: Workload, settings: MemoryQosSettings) -> Iterator[Intent]:
+    """Whole pages are the writer's care. Where limit and request are equal nothing is throttled:
+    the limit itself is what the container may have."""
+    factor = percent(settings.throttling_factor)
+    for each, ref in _inner(workload):
+        request, limit = _memory(each, workload, settings.memory_resource)
+        because = Because("memory", f"request {request}, limit {_shown(limit)}", "the kubelet's")
+        if request:
+            yield SettingIntent(ref, MEMORY_MIN.name, request, because, NAME)
+        if not isinstance(limit, Unlimited) and limit > request:
+            high = request + factor.left_of(limit - request)
+            yield SettingIntent(ref, MEMORY_HIGH.name, high, because, NAME)
+
+
+def _inner(workload: Workload) -> Iterator[tuple[Container, CgroupRef]]:
+    for each in workload.containers:
+        if isinstance(each.ref, CgroupRef):
+            yield each, each.ref
+
+
+def _memory(each: Container, workload: Workload, resource: str) -> tuple[int, int | Unlimited]:
+    """Request and limit; batch memory stands in where the pod is not latency-critical."""
+    level = workload.qos_level
+    if isinstance(level, Gap) or level <= 1:
+        request = each.extended_requests.get(resource)
+        limit = each.extended_limits.get(resource)
+        if isinstance(request, int) or isinstance(limit, int):
+            return (
+                request if isinstance(request, int) else 0,
+                limit if isinstance(limit, int) and limit else UNLIMITED,
+            )
+    return each.memory_request, each.memory_limit
+
+
+def _shown(limit: Bytes | int | Unlimited) -> str:
+    return "none" if isinstance(limit, Unlimited) else str(limit)
+
+
+POLICY = Policy(NAME, STATELESS, needs, decide)

@@ -1,0 +1,76 @@
+"""Lets containers spend in a busy period what they left of their quota (Volcano's CPU burst).
+
+Each container with a quota may burst by what its pod asks for, and never by more than its quota;
+the pod by what its containers may together, if it has a quota. The resolver holds both to the
+quota that is granted in the same tick, so that the kernel takes them in any order of features.
+"""
+
+from collections.abc import Iterator
+
+from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.decision import Act, Because, Decision, Remark, SettingIntent
+from slackwater.model.gap import Gap
+from slackwater.model.knob import BURST
+from slackwater.model.needs import Field, Needs
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Micros, Unlimited, percent
+from slackwater.model.workload import BurstWish, Workload
+from slackwater.policies.policy import STATELESS, Policy
+from slackwater.settings.quota_burst import QuotaBurstSettings
+
+NAME = "quota_burst"
+_FIELDS = frozenset({Field.QUOTA, Field.BURST})
+
+
+def needs(_: QuotaBurstSettings, __: frozenset[str]) -> Needs:
+    return Needs({Level.POD: _FIELDS, Level.CONTAINER: _FIELDS})
+
+
+def decide(snapshot: NodeSnapshot, _: object, settings: QuotaBurstSettings) -> Decision:
+    intents: list[SettingIntent] = []
+    remarks: list[Remark] = []
+    for workload in snapshot.workloads:
+        match workload.burst:
+            case Gap(reason):
+                remarks.append(Remark(workload.title(), reason))
+            case BurstWish() as wish:
+                intents += _intents(snapshot, workload, wish, settings)
+                if wish.complaint:
+                    remarks.append(Remark(workload.title(), wish.complaint))
+    return Act(tuple(intents), STATELESS, {}, (), tuple(remarks))
+
+
+def _intents(
+    snapshot: NodeSnapshot, workload: Workload, wish: BurstWish, settings: QuotaBurstSettings
+) -> Iterator[SettingIntent]:
+    total = 0
+    for each in workload.containers:
+        if not isinstance(each.ref, CgroupRef):
+            continue
+        quota = _quota(snapshot, each.ref)
+        if quota is None:
+            continue
+        most = percent(settings.most).left_of(quota)
+        burst = most if wish.time is None else min(wish.time, most)
+        total += burst
+        yield _intent(each.ref, burst, wish)
+    if total and isinstance(workload.ref, CgroupRef):
+        yield _intent(workload.ref, total, wish)
+
+
+def _intent(ref: CgroupRef, burst: int, wish: BurstWish) -> SettingIntent:
+    asked = "as much as the quota" if wish.time is None else f"{wish.time} us"
+    because = Because("volcano.sh/enable-quota-burst", asked, f"{burst} us at most")
+    return SettingIntent(ref, BURST.name, burst, because, NAME)
+
+
+def _quota(snapshot: NodeSnapshot, ref: CgroupRef) -> Micros | None:
+    """What stands there; None where there is no quota, or none was read."""
+    reading = snapshot.readings.get(ref.id)
+    if reading is None or isinstance(reading.quota, Gap):
+        return None
+    limit = reading.quota.limit
+    return None if isinstance(limit, Unlimited) else limit
+
+
+POLICY = Policy(NAME, STATELESS, needs, decide)

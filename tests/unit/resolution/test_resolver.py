@@ -1,0 +1,108 @@
+"""What knobs demand of each other: nesting on v1, burst within quota; and who asked for nothing."""
+
+import msgspec
+import pytest
+
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
+from slackwater.model.decision import Because, Grant, Intent, QuotaIntent, SettingIntent, Verb
+from slackwater.model.gap import Gap
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
+from slackwater.resolution.resolver import resolve
+from tests.unit.policies.nodes import BESTEFFORT, FREE, node
+
+BECAUSE = Because("a signal", "seen", "limit")
+POD = CgroupRef("kubepods/besteffort/pod1", 10, Level.POD, Tier.BESTEFFORT, "1")
+INNER = CgroupRef("kubepods/besteffort/pod1/c1", 11, Level.CONTAINER, Tier.BESTEFFORT, "1")
+
+
+def cap(target: CgroupRef, milli: int, by: str = "share") -> QuotaIntent:
+    return QuotaIntent(target, Verb.CAP, MilliCpu(milli), BECAUSE, by)
+
+
+def base(target: CgroupRef, milli: int, by: str = "batch") -> QuotaIntent:
+    return QuotaIntent(target, Verb.BASE, MilliCpu(milli), BECAUSE, by)
+
+
+def burst(target: CgroupRef, micros: int | Unlimited) -> SettingIntent:
+    return SettingIntent(target, "burst", micros, BECAUSE, "burst")
+
+
+def snapshot(version: CgroupVersion, quota: Bandwidth | Gap = FREE) -> NodeSnapshot:
+    readings = {
+        ref.id: CgroupReading(ref, Micros(0), quota=quota) for ref in (BESTEFFORT, POD, INNER)
+    }
+    return msgspec.structs.replace(node(), readings=readings, version=version)
+
+
+def granted(found: tuple[Grant, ...]) -> dict[tuple[str, str], int | Unlimited]:
+    return {(grant.target.name(), grant.knob): grant.value for grant in found}
+
+
+ALL: list[Intent] = [cap(BESTEFFORT, 600), base(POD, 2000), base(INNER, 400), burst(INNER, 90_000)]
+
+
+@pytest.mark.parametrize(("version", "pod"), [(CgroupVersion.V1, 600), (CgroupVersion.V2, 2000)])
+@pytest.mark.parametrize("turn", range(4))
+def test_three_policies_in_any_order(version: CgroupVersion, pod: int, turn: int) -> None:
+    found = resolve(snapshot(version), ALL[turn:] + ALL[:turn])
+    assert granted(found) == {
+        ("besteffort", "quota"): 600,
+        ("pod1", "quota"): pod,
+        ("c1", "burst"): 40_000,  # its quota is 400 m
+        ("c1", "quota"): 400,
+    }
+    assert found == resolve(snapshot(version), ALL)
+
+
+def test_on_v1_a_quota_stays_below_the_one_above_it_and_says_whose_it_is() -> None:
+    intents = [cap(BESTEFFORT, 300), base(POD, 2000), base(INNER, 1000)]
+    found = resolve(snapshot(CgroupVersion.V1), intents)
+    assert set(granted(found).values()) == {300}
+    inner = found[-1]
+    assert [(step.by, step.verb) for step in inner.contributions] == [
+        ("batch", Verb.BASE),
+        ("share", Verb.CAP),
+    ]
+    assert inner.clipped_by == "share"
+    assert "cgroup v1 nests" in inner.contributions[-1].because.limit
+
+
+def test_a_group_far_above_binds_too() -> None:
+    found = resolve(snapshot(CgroupVersion.V1), [cap(BESTEFFORT, 300), base(INNER, 1000)])
+    assert granted(found)["c1", "quota"] == 300
+
+
+def test_no_limit_above_binds_nothing() -> None:
+    free = QuotaIntent(BESTEFFORT, Verb.CAP, UNLIMITED, BECAUSE, "share")
+    found = resolve(snapshot(CgroupVersion.V1), [free, base(POD, 2000)])
+    assert granted(found)["pod1", "quota"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("quota", "asked", "value"),
+    [
+        (Bandwidth(Micros(50_000)), 20_000, 20_000),
+        (Bandwidth(Micros(50_000)), 50_000, 50_000),
+        (Bandwidth(Micros(50_000)), 80_000, 50_000),
+        (Bandwidth(Micros(50_000)), UNLIMITED, 50_000),
+        (Bandwidth(Micros(50_000), Micros(50_000)), 80_000, 50_000),
+    ],
+)
+def test_a_burst_is_at_most_the_quota_that_stands(
+    quota: Bandwidth, asked: int | Unlimited, value: int
+) -> None:
+    [found] = resolve(snapshot(CgroupVersion.V2, quota), [burst(INNER, asked)])
+    assert found.value == value
+    clipped = isinstance(asked, Unlimited) or asked > value
+    assert found.clipped_by == ("its own quota" if clipped else None)
+
+
+@pytest.mark.parametrize("quota", [FREE, Gap("not read")])
+def test_without_a_quota_a_burst_means_nothing(quota: Bandwidth | Gap) -> None:
+    assert resolve(snapshot(CgroupVersion.V2, quota), [burst(INNER, 1000)]) == ()
+
+
+def test_a_quota_that_was_not_read_is_granted_nothing() -> None:
+    unread = snapshot(CgroupVersion.V2, Gap("gone"))
+    assert resolve(unread, [cap(BESTEFFORT, 300)]) == ()
