@@ -36,7 +36,8 @@ class Running:
             self.settings.write_text(SETTINGS)
         self.state = folder / "state"
         self._place = ("--state", str(self.state), "--kubepods", bed.kubepods)
-        self.process = self._start("agent", "--standalone", f"{folder}/node", *arguments)
+        here = ("--standalone", f"{folder}/node", "--listen", "127.0.0.1:0")
+        self.process = self._start("agent", *here, *arguments)
 
     def _start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -5,10 +5,12 @@ here waits for the loop but who asked it for something.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
+from slackwater.model.cgroup import CgroupVersion
+from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.tally import Tally
@@ -20,13 +22,15 @@ WATCHED_FOR = Micros(10_000_000)
 
 class Condition(msgspec.Struct, frozen=True):
     """The loop's own state. `ended` is the end of the last round, also of one that saw nothing.
-    `problems` are the configuration's. `blind` is why the last round saw nothing."""
+    `problems` are the configuration's. `blind` is why the last round saw nothing, `off` why each
+    policy that is off is off."""
 
     ended: Micros | None = None
     problems: tuple[str, ...] = ()
     blind: str = ""
     paused: str = ""
     settings: AgentSettings = DEFAULTS
+    off: Mapping[str, str] = {}
 
 
 class ReleaseDone(msgspec.Struct, frozen=True):
@@ -38,24 +42,58 @@ class ReleaseDone(msgspec.Struct, frozen=True):
 class Board:
     """Guards what crosses threads."""
 
-    def __init__(self, journal: Journal, tally: Tally, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        tally: Tally,
+        wake: Callable[[], None],
+        version: CgroupVersion | Gap = Gap("nobody said which cgroup version this is"),  # noqa: B008
+    ) -> None:
+        self.version = version
         self.journal = journal
         self.tally = tally
         self._wake = wake
-        self.condition = Condition()
+        self._condition = Condition()
         self._watched_until = Micros(0)
+        self._watched_since = Micros(0)
+        self._shown = threading.Condition()
         self._asked = threading.Event()
         self._answered = threading.Event()
         self._answer: ReleaseDone | None = None
         self._one_asker = threading.Lock()
 
+    @property
+    def condition(self) -> Condition:
+        """As the last round left it."""
+        return self._condition
+
     def show(self, record: TickRecord) -> None:
         self.journal.keep(record)
         self.tally.add(record)
+        with self._shown:
+            self._shown.notify_all()
+
+    def end_round(self, condition: Condition) -> None:
+        """The round's end, also of one that was no tick. A problem counts when it is new."""
+        if condition.blind:
+            self.tally.add_blind_round()
+        self.tally.add_problems(set(condition.problems).difference(self._condition.problems))
+        self._condition = condition
 
     def watch(self, at: Micros) -> None:
-        """Somebody looks at single pods."""
+        """Somebody looks at single pods: they are in every tick from the next one on."""
+        if not self.is_watched(at):
+            self._watched_since = at
         self._watched_until = Micros(at + WATCHED_FOR)
+
+    def wait_for_pods(self, patience: float) -> bool:
+        """From another thread: until a tick began after somebody began to look."""
+        with self._shown:
+            return self._shown.wait_for(self._has_pods, patience)
+
+    def _has_pods(self) -> bool:
+        latest = self.journal.latest
+        return latest is not None and latest.snapshot.at > self._watched_since
 
     def is_watched(self, at: Micros) -> bool:
         return at < self._watched_until

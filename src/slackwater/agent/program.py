@@ -11,7 +11,7 @@ import msgspec
 from slackwater.agent.board import Board, Condition, ReleaseDone
 from slackwater.agent.tick import TickMemory, needed, tick
 from slackwater.agent.voice import Tell, Voice
-from slackwater.agent.wishes import Wishes, node_of, wishes_of
+from slackwater.agent.wishes import EVERY_FEATURE, Wishes, node_of, wishes_of
 from slackwater.contract.kubernetes import Node
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
@@ -23,12 +23,24 @@ from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.folder import Objects
 from slackwater.observation.survey import Known
-from slackwater.policies import best_effort_share
+from slackwater.policies import (
+    batch_resources,
+    best_effort_share,
+    memory_qos,
+    qos_level,
+    quota_burst,
+)
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import Entry, Inputs, TickRecord, entries_of, told
 from slackwater.settings.agent import AgentSettings, Reading
 
-POLICIES: tuple[Policy, ...] = (best_effort_share.POLICY,)
+POLICIES: tuple[Policy, ...] = (
+    best_effort_share.POLICY,
+    batch_resources.POLICY,
+    qos_level.POLICY,
+    memory_qos.POLICY,
+    quota_burst.POLICY,
+)
 RELEASED_BY_HAND = "released by hand; restart the agent to go on"
 
 
@@ -82,6 +94,7 @@ class Orders(msgspec.Struct, frozen=True):
     node: str = ""
     host: str = ""
     settings: Mapping[str, str] = {}
+    features: tuple[str, ...] = EVERY_FEATURE
 
 
 class Agent:
@@ -97,6 +110,7 @@ class Agent:
         self._objects = Objects()
         self._due: Micros | None = None
         self._paused = ""
+        self._written: frozenset[int] = frozenset()
 
     @property
     def settings(self) -> AgentSettings:
@@ -129,6 +143,7 @@ class Agent:
     def release(self, at: Micros, because: str) -> ReleaseDone:
         """Everything back."""
         outcomes = self._parts.hands.release()
+        self._parts.board.tally.add_outcomes(outcomes)
         entries = tuple(told(outcome, self._round, at, because) for outcome in outcomes)
         for entry in entries:
             self._voice.effect(entry)
@@ -166,9 +181,13 @@ class Agent:
         self._objects = found
         self._wishes = self._wished(found)
         self._voice.state("folder", "; ".join(self._wishes.problems), at)
+        self._voice.state("configuration", "; ".join(found.warnings), at)
 
     def _wished(self, objects: Objects) -> Wishes:
-        return wishes_of(objects, self._node(objects), self._wishes, self._orders.settings)
+        orders = self._orders
+        return wishes_of(
+            objects, self._node(objects), self._wishes, orders.settings, orders.features
+        )
 
     def _node(self, objects: Objects) -> Node | None:
         return node_of(objects, self._orders.node, self._orders.host)
@@ -184,6 +203,7 @@ class Agent:
             off=off,
             needs=self._needs(at, off),
             early=early,
+            written=self._written,
         )
 
     def _needs(self, at: Micros, off: frozenset[str]) -> Needs:
@@ -203,6 +223,7 @@ class Agent:
         if done.planned.releases:
             gone = {(held.ref.id, held.knob) for held in done.planned.releases}
             outcomes += hands.let_go(gone)
+        self._written = frozenset(outcome.change.ref.id for outcome in outcomes)
         entries = entries_of(snapshot, outcomes, done.story)
         self._voice.tick(snapshot.at, entries, done.story)
         took = Micros(self._parts.clock() - snapshot.at)
@@ -212,10 +233,13 @@ class Agent:
         board = self._parts.board
         if isinstance(done, TickRecord):
             board.show(done)
-        board.condition = Condition(
-            ended=self._parts.clock(),
-            problems=self._wishes.problems,
-            blind=done.reason if isinstance(done, Gap) else "",
-            paused=self._paused,
-            settings=self.settings,
+        board.end_round(
+            Condition(
+                ended=self._parts.clock(),
+                problems=self._wishes.problems,
+                blind=done.reason if isinstance(done, Gap) else "",
+                paused=self._paused,
+                settings=self.settings,
+                off=self._wishes.off,
+            )
         )

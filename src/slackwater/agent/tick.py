@@ -32,7 +32,7 @@ class PolicyState(msgspec.Struct, frozen=True):
 
 class TickMemory(msgspec.Struct, frozen=True):
     policies: dict[str, PolicyState] = {}
-    drift: dict[int, Drift] = {}
+    drift: dict[str, Drift] = {}
 
 
 class Ticked(msgspec.Struct, frozen=True):
@@ -63,8 +63,9 @@ def tick(
     intents = [intent for state in states.values() for intent in state.intents or ()]
     grants = resolve(snapshot, intents)
     planned = plan(snapshot, grants, memory.drift, agent, settle)
-    if any(state.intents is None for state in states.values()):
-        # After a restart nobody has said yet what becomes of what was adopted: it stays.
+    if snapshot.early or any(state.intents is None for state in states.values()):
+        # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
+        # what was adopted: it stays.
         planned = msgspec.structs.replace(planned, releases=())
     story = Story(tuple(told), grants, planned.notes, planned.yielded)
     return Ticked(planned, TickMemory(states, planned.drift), story)
@@ -94,13 +95,15 @@ def _after(
     if isinstance(decision, Act):
         state = PolicyState(decision.memory, decision.intents)
         reason = _reasons(decision.intents)
-        told = Told(name, Course.ACTED, reason, decision.numbers, events=decision.events)
+        told = Told(
+            name, Course.ACTED, reason, decision.numbers, None, decision.events, decision.remarks
+        )
         return state, told
     since = at if before.held_since is None else before.held_since
     if at - since < hold_for:
         state = PolicyState(decision.memory, before.intents, since)
         return state, Told(name, Course.HELD, decision.reason, decision.numbers, since)
-    reason = f"{decision.reason}; held for {(at - since) // 1_000_000} s, so let go"
+    reason = f"{decision.reason}; held for {hold_for // 1_000_000} s, so let go"
     state = PolicyState(decision.memory, (), since)
     return state, Told(name, Course.RELEASED, reason, decision.numbers, since)
 

@@ -18,6 +18,7 @@ class Voice:
         self._tell = tell
         self._told: dict[str, str] = {}
         self._tick = 0
+        self._remarked: set[str] = set()
 
     def tick(self, at: Micros, entries: Iterable[Entry], story: Story) -> None:
         for entry in entries:
@@ -26,6 +27,22 @@ class Voice:
         for line in story.told:
             why = f"{line.course.value}: {line.reason}" if line.course is not Course.ACTED else ""
             self.state(line.policy, why, at)
+        self._remarks(
+            {
+                f"{each.about}: {line.policy}": each.text
+                for line in story.told
+                for each in line.remarks
+            },
+            at,
+        )
+
+    def _remarks(self, now: dict[str, str], at: Micros) -> None:
+        """Told when they begin, and when they end."""
+        for about in self._remarked - now.keys():
+            self.state(about, "", at)
+        for about, text in now.items():
+            self.state(about, text, at)
+        self._remarked = set(now)
 
     def effect(self, entry: Entry) -> None:
         """An effect is told each time; one that fails again for the same reason is not, nor is

@@ -14,6 +14,7 @@ from slackwater.agent.waiting import Waiter
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.dry_run import DryRun
 from slackwater.execution.executor import Executor
+from slackwater.execution.folder_lock import Taken
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupMounts, Driver
@@ -73,6 +74,10 @@ class CannotStart(Exception):  # noqa: N818  it reads as a sentence where it is 
     """One sentence about what is missing."""
 
 
+class Occupied(CannotStart):
+    """Another agent holds the ledger."""
+
+
 def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) -> Built:
     raise_descriptor_limit()
     mounts, driver = _mounts(place.roots, environ)
@@ -90,7 +95,9 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
         return Watched(surveyor.protected(), stall, bool(latest and latest.outcomes))
 
     waiter = Waiter(PressureAlarms(mounts, watched, now))
-    board = Board(journal, Tally(), waiter.wake)
+    cpu = mounts.identity()
+    version = cpu if isinstance(cpu, Gap) else cpu.version
+    board = Board(journal, Tally(), waiter.wake, version)
     parts = Parts(
         source=Folder(job.folder),
         sight=surveyor,
@@ -107,7 +114,10 @@ def build_executor(place: Place, mounts: CgroupMounts, driver: Driver) -> Execut
     files = CgroupWriter(mounts, _PAGE, now)
     units = UnitWriter.open(files, now, f"{place.roots.host}/run/systemd/private")
     usable = None if driver is Driver.CGROUPFS or isinstance(units, Gap) else units
-    ledger = _need(Ledger.open(place.state, _boot_id(place.roots)))
+    ledger = Ledger.open(place.state, _boot_id(place.roots))
+    if isinstance(ledger, Taken):
+        raise Occupied(ledger.reason)
+    ledger = _need(ledger)
     return Executor(ledger, files, usable, now)
 
 

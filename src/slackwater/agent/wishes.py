@@ -4,7 +4,7 @@ Owns the translation of foreign configuration into settings. Configuration that 
 told, and what was good before stays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,25 +12,40 @@ import msgspec
 from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano import for_node
-from slackwater.contract.volcano_document import ColocationConfig
-from slackwater.contract.volcano_node import Feature, is_active
+from slackwater.contract.volcano_node import (
+    COLOCATION_LABEL,
+    OVER_SUBSCRIPTION_LABEL,
+    Feature,
+    is_active,
+    is_supported,
+)
+from slackwater.contract.volcano_sections import Colocation, NodeLabel
 from slackwater.observation.folder import Objects
-from slackwater.policies import best_effort_share
-from slackwater.settings import best_effort_share as share_settings
+from slackwater.policies import (
+    batch_resources,
+    best_effort_share,
+    memory_qos,
+    qos_level,
+    quota_burst,
+)
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import SettingsError
-from slackwater.settings.document import DEFAULTS, Settings, with_texts
+from slackwater.settings.document import DEFAULTS, PARTS, Settings, section_key, with_texts
+from slackwater.settings.memory_qos import MemoryFormula
 
 NOTHING: Mapping[str, str] = {}
+#: Volcano's own default lacks CPUThrottle; here the configuration decides (docs/differences.md).
+EVERY_FEATURE = ("*",)
 
 
 class Wishes(msgspec.Struct, frozen=True):
-    """Settings by policy name, where a policy that is off is not in it; and the agent's own."""
+    """Settings by policy name, where a policy that is off is not in it; and the agent's own.
+    `off` says of each policy that is not in it what would switch it on."""
 
     policies: dict[str, Any] = {}
     agent: AgentSettings = DEFAULTS.agent
     problems: tuple[str, ...] = ()
+    off: dict[str, str] = {}
 
 
 def node_of(objects: Objects, name: str, host: str) -> Node | None:
@@ -42,33 +57,105 @@ def node_of(objects: Objects, name: str, host: str) -> Node | None:
 
 
 def wishes_of(
-    objects: Objects, node: Node | None, before: Wishes, said: Mapping[str, str] = NOTHING
+    objects: Objects,
+    node: Node | None,
+    before: Wishes,
+    said: Mapping[str, str] = NOTHING,
+    features: tuple[str, ...] = EVERY_FEATURE,
 ) -> Wishes:
     """Our own settings switch a policy on directly; Volcano's need the node's label as well.
-    `said` is what flags and variables say over the folder's settings."""
+    `said` is what flags and variables say over the folder's settings; `features` are those of
+    Volcano's that this agent supports."""
     labels = node.labels if node else {}
     try:
         own = with_texts(objects.settings or DEFAULTS, said)
-        share = _best_effort_share(own, objects.colocation, labels)
+        colocation = for_node(objects.colocation, labels) if objects.colocation else None
+        found = {each.policy: _choose(each, own, colocation, features) for each in _DIALECT}
     except (ContractError, SettingsError) as error:
         stays = "; what was set before stays" if before != Wishes() else ""
         problems = (*objects.problems, f"{error}{stays}")
         return msgspec.structs.replace(before, problems=problems)
-    policies = {best_effort_share.NAME: share} if share.enabled else {}
-    return Wishes(policies, own.agent, objects.problems)
+    return Wishes(
+        {name: each for name, each in found.items() if not isinstance(each, str)},
+        own.agent,
+        objects.problems,
+        {name: each for name, each in found.items() if isinstance(each, str)},
+    )
 
 
-def _best_effort_share(
-    own: Settings, config: ColocationConfig | None, labels: dict[str, str]
-) -> BestEffortShareSettings:
-    if own.best_effort_share.enabled or config is None:
-        return own.best_effort_share
-    colocation = for_node(config, labels)
-    section = colocation.cpu_throttling
-    said = {
-        "enabled": is_active(colocation, Feature.CPU_THROTTLE),
+class _Feature(msgspec.Struct, frozen=True):
+    """A policy in Volcano's words: the features that switch it on, the section of its file, and
+    what that section says of our own settings."""
+
+    policy: str
+    features: tuple[Feature, ...]
+    section: str
+    says: Callable[[Colocation], dict[str, object]]
+
+
+def _share(config: Colocation) -> dict[str, object]:
+    section = config.cpu_throttling
+    return {
         "threshold": section.threshold,
         "jitter": section.jitter,
         "recover": section.recover,
     }
-    return share_settings.read(said, "cpuThrottlingConfig", own.best_effort_share)
+
+
+def _memory(config: Colocation) -> dict[str, object]:
+    """Volcano's two features are one policy here: levels, and ratios on cgroup v2."""
+    ratios = is_active(config, Feature.MEMORY_QOS_V2)
+    return {
+        "levels": is_active(config, Feature.MEMORY_QOS),
+        "formula": (MemoryFormula.RATIOS if ratios else MemoryFormula.NONE).value,
+    }
+
+
+def _nothing(_: Colocation) -> dict[str, object]:
+    return {}
+
+
+_DIALECT = (
+    _Feature(best_effort_share.NAME, (Feature.CPU_THROTTLE,), "cpuThrottlingConfig", _share),
+    _Feature(batch_resources.NAME, (Feature.RESOURCES,), "", _nothing),
+    _Feature(qos_level.NAME, (Feature.CPU_QOS,), "cpuQosConfig", _nothing),
+    _Feature(
+        memory_qos.NAME,
+        (Feature.MEMORY_QOS, Feature.MEMORY_QOS_V2),
+        "memoryQosConfig or memoryQosV2Config",
+        _memory,
+    ),
+    _Feature(quota_burst.NAME, (Feature.CPU_BURST,), "cpuBurstConfig", _nothing),
+)
+
+
+def _choose(
+    feature: _Feature, own: Settings, config: Colocation | None, supported: tuple[str, ...]
+) -> Any:  # noqa: ANN401 - each policy's own settings
+    """The policy's settings, or a sentence about why it is off."""
+    settings, part = getattr(own, feature.policy), PARTS[feature.policy]
+    if settings.enabled:
+        return settings
+    key = section_key(part)
+    if config is None:
+        where = feature.section or "ColocationConfig"
+        return f"{key}.enabled is false, and there is no {where}"
+    if not any(is_supported(supported, each) for each in feature.features):
+        return f"{key}.enabled is false, and --supported-features has no {_names(feature)}"
+    if any(is_supported(supported, each) and is_active(config, each) for each in feature.features):
+        said = {"enabled": True, **feature.says(config)}
+        return part.read(said, feature.section or key, settings)
+    return _why_off(feature, config, key)
+
+
+def _why_off(feature: _Feature, config: Colocation, key: str) -> str:
+    labelled = msgspec.structs.replace(config, node_label=NodeLabel(True, True))
+    if not any(is_active(labelled, each) for each in feature.features):
+        return f"neither {key}.enabled nor {feature.section}.enable is true"
+    throttle = feature.features == (Feature.CPU_THROTTLE,)
+    label = OVER_SUBSCRIPTION_LABEL if throttle else COLOCATION_LABEL
+    return f'{feature.section} is enabled, but the node has no label {label}: "true"'
+
+
+def _names(feature: _Feature) -> str:
+    return " or ".join(each.value for each in feature.features)

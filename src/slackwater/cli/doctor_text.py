@@ -2,39 +2,24 @@
 
 from collections.abc import Iterable
 
-import click
 import msgspec
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from slackwater.cli.printing import print_blocks
 from slackwater.doctor.knob_rows import NOWHERE
 from slackwater.doctor.report import CgroupSection, KnobRow, MachineSection, Report, WeightSection
 
 _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
 #: A table in fewer columns is one letter wide; the terminal may wrap instead.
 _NARROWEST = 80
-#: For files and pipes.
-_UNBROKEN = 110
 
 
 def print_report(report: Report, colour: bool, wide: bool) -> None:
     """A screen of text; `wide` adds every finding and every level."""
-    terminal = Console()
-    narrowest = _NARROWEST if terminal.is_terminal else _UNBROKEN
-    console = Console(
-        highlight=False,
-        width=max(terminal.width, narrowest),
-        color_system="auto" if colour else None,
-        force_terminal=None if colour else False,
-    )
-    with console.capture() as capture:
-        for block in _blocks(report, wide):
-            console.print(block)
-    # rich fills every line up to the width of its table.
-    for line in capture.get().splitlines():
-        click.echo(line.rstrip())
+    print_blocks(_blocks(report, wide), colour, _NARROWEST)
 
 
 def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:

@@ -10,7 +10,12 @@ import click
 
 from slackwater import __version__
 from slackwater.cli.agent import agent, release
+from slackwater.cli.demo import demo
 from slackwater.cli.doctor import doctor
+from slackwater.cli.explain import explain
+from slackwater.cli.replay import replay
+from slackwater.cli.simulate import simulate
+from slackwater.cli.top import top
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -51,7 +56,7 @@ def completion(shell: str) -> None:
     click.echo(kind(slackwater, {}, "slackwater", "_SLACKWATER_COMPLETE").source())
 
 
-for command in (doctor, agent, release):
+for command in (demo, doctor, agent, explain, top, simulate, replay, release):
     slackwater.add_command(command)
 
 

@@ -104,7 +104,7 @@ def test_one_round_is_written_told_and_shown() -> None:
     assert isinstance(record, TickRecord)
     assert [change.new for change in bench.applied] == [OURS]
     assert bench.board.journal.latest is record
-    assert bench.board.tally.ticks == 1
+    assert bench.board.tally.counts().ticks == 1
     assert bench.board.condition.ended == 77
     assert [line.what for line in bench.lines] == [
         "NodeCPUThrottleEvent",

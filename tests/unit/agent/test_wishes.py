@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.agent.program import POLICIES
 from slackwater.agent.wishes import Wishes, node_of, wishes_of
+from slackwater.contract.volcano_node import read_features
 from slackwater.observation.folder import Folder, Objects
 
 LABELLED = """
@@ -15,6 +17,9 @@ status: {allocatable: {cpu: "2"}}
 """
 PLAIN = LABELLED.replace('"true"', '"false"')
 THROTTLING = "cpuThrottlingConfig: {enable: true, cpuThrottlingThreshold: 70}"
+NO_LABEL = (
+    'cpuThrottlingConfig is enabled, but the node has no label volcano.sh/oversubscription: "true"'
+)
 OWN = """
 apiVersion: slackwater.io/v1
 kind: AgentSettings
@@ -62,6 +67,101 @@ def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None)
     found = wishes.policies.get("best_effort_share")
     assert (found.threshold if found else None) == threshold
     assert wishes.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("documents", "why"),
+    [
+        ((), "bestEffortShare.enabled is false, and there is no cpuThrottlingConfig"),
+        (
+            (THROTTLING.replace("true", "false"), LABELLED),
+            "neither bestEffortShare.enabled nor cpuThrottlingConfig.enable is true",
+        ),
+        (
+            (THROTTLING, PLAIN),
+            NO_LABEL,
+        ),
+        ((THROTTLING, LABELLED), None),
+        ((OWN,), None),
+    ],
+)
+def test_what_would_switch_it_on(
+    tmp_path: Path, documents: tuple[str, ...], why: str | None
+) -> None:
+    wishes = wished(objects(tmp_path, *documents), Wishes())
+    assert wishes.off.get("best_effort_share") == why
+
+
+ALL_ON = """
+cpuQosConfig: {enable: true}
+cpuBurstConfig: {enable: true}
+memoryQosConfig: {enable: true}
+memoryQosV2Config: {enable: true}
+cpuThrottlingConfig: {enable: true}
+"""
+HANDLERS = "batch_resources qos_level memory_qos quota_burst"
+COLOCATED = LABELLED.replace("volcano.sh/oversubscription", "volcano.sh/colocation")
+
+
+@pytest.mark.parametrize(
+    ("documents", "features", "policies"),
+    [
+        (
+            (ALL_ON, LABELLED),
+            "*",
+            "best_effort_share batch_resources qos_level memory_qos quota_burst",
+        ),
+        ((ALL_ON, COLOCATED), "*", HANDLERS),
+        ((ALL_ON, PLAIN), "*", "batch_resources"),
+        ((ALL_ON,), "*", "batch_resources"),
+        ((ALL_ON, LABELLED), "OverSubscription,Eviction,Resources", "batch_resources"),
+        (
+            (ALL_ON, LABELLED),
+            "*,-CPUQoS",
+            "best_effort_share batch_resources memory_qos quota_burst",
+        ),
+        ((ALL_ON, LABELLED), "CPUBurst,CPUThrottle", "best_effort_share quota_burst"),
+        ((ALL_ON, LABELLED), "", ""),
+        ((THROTTLING, LABELLED), "*", "best_effort_share batch_resources"),
+        ((), "*", ""),
+    ],
+)
+def test_features_are_switched_as_in_volcano(
+    tmp_path: Path, documents: tuple[str, ...], features: str, policies: str
+) -> None:
+    """facts/volcano.md 4.4: coloc or over and enable; throttling needs over; Resources always."""
+    found = objects(tmp_path, *documents)
+    supported = read_features(features, "--supported-features")
+    wishes = wishes_of(found, node_of(found, "", ""), Wishes(), {}, supported)
+    assert list(wishes.policies) == policies.split()
+    assert {*wishes.policies, *wishes.off} == {policy.name for policy in POLICIES}
+
+
+@pytest.mark.parametrize(
+    ("sections", "levels", "formula"),
+    [
+        ("memoryQosConfig: {enable: true}", True, "none"),
+        ("memoryQosV2Config: {enable: true}", False, "ratios"),
+        ("memoryQosConfig: {enable: true}\nmemoryQosV2Config: {enable: true}", True, "ratios"),
+    ],
+)
+def test_two_memory_features_are_one_policy(
+    tmp_path: Path, sections: str, levels: bool, formula: str
+) -> None:
+    settings = wished(objects(tmp_path, sections, LABELLED), Wishes()).policies["memory_qos"]
+    assert (settings.levels, settings.formula.value) == (levels, formula)
+
+
+def test_every_reason_names_what_would_switch_it_on(tmp_path: Path) -> None:
+    found = objects(tmp_path, ALL_ON, PLAIN)
+    off = wishes_of(found, node_of(found, "", ""), Wishes()).off
+    assert off["qos_level"] == (
+        'cpuQosConfig is enabled, but the node has no label volcano.sh/colocation: "true"'
+    )
+    unsupported = wishes_of(found, None, Wishes(), {}, ("Resources",)).off
+    assert unsupported["quota_burst"] == (
+        "quotaBurst.enabled is false, and --supported-features has no CPUBurst"
+    )
 
 
 def test_defaults_of_what_volcano_does_not_say(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 """`slackwater agent` and `release` where they cannot work: one sentence, the right exit code."""
 
+import json
 import os
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from slackwater.execution.folder_lock import locked
 from slackwater.observation.roots import Roots
+from tests.unit.agent.served import Served
 from tests.unit.doctor.host_tree import group, host, put
 
 
@@ -105,3 +110,130 @@ def test_release_without_cgroups_is_one_sentence(roots: Roots) -> None:
     wrong = slackwater(roots, "release", SLACKWATER_CGROUP_VERSION="7")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def top(roots: Roots) -> Path:
+    """Where a tree is, so that an agent can run."""
+    group(roots, "kubepods")
+    group(roots, "kubepods/besteffort")
+    return Path(roots.host).parent
+
+
+BAD = "'10480'; it must be an IP address and a port from 0 to 65535"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [(("--listen", "10480"), {}), ((), {"SLACKWATER_LISTEN": "10480"}), (("--listen=10480",), V2)],
+)
+def test_a_bad_address_is_wrong_usage(
+    roots: Roots, arguments: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    done = slackwater(roots, "agent", "--standalone", "node", *arguments, **environ)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert BAD in done.stderr
+
+
+def test_a_port_in_use_is_one_sentence(roots: Roots, top: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = slackwater(roots, "agent", "--standalone", "node", "--listen", address, **V2)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"cannot listen on {address}: Address already in use" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (top / "state/endpoint").exists()
+
+
+ONCE = ("--standalone", "node", "--once", "--period", "100ms")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "listens"),
+    [
+        ((), {}, False),
+        (("--dry-run",), {}, False),
+        (("--listen", ""), {"SLACKWATER_LISTEN": "127.0.0.1:0"}, False),
+        ((), {"SLACKWATER_LISTEN": ""}, False),
+        (("--listen", "127.0.0.1:0"), {}, True),
+        ((), {"SLACKWATER_LISTEN": "[::1]:0"}, True),
+        (("--dry-run", "--listen", "localhost:0"), {}, True),
+    ],
+)
+def test_whether_it_listens(
+    roots: Roots, top: Path, arguments: tuple[str, ...], environ: dict[str, str], listens: bool
+) -> None:
+    done = slackwater(roots, "agent", *ONCE, *arguments, **V2, **environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = [
+        line for line in map(json.loads, done.stdout.splitlines()) if line["what"] == "endpoint"
+    ]
+    assert len(told) == listens
+    if listens:
+        assert re.fullmatch(r"listening on http://\S+:[1-9][0-9]*", told[0]["because"])
+    dry = "--dry-run" in arguments
+    assert (top / "state").exists() is not dry
+    assert not (top / "state/endpoint").exists()  # it is over
+
+
+def test_every_line_has_the_time_of_day_first(roots: Roots, top: Path) -> None:
+    done = slackwater(roots, "agent", *ONCE, "--listen", "127.0.0.1:0", **V2)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines
+    for line in lines:
+        assert next(iter(line)) == "time"
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+
+
+@pytest.mark.parametrize("arguments", [(), ("--listen", "127.0.0.1:0")])
+def test_what_a_killed_agent_left_is_removed(
+    roots: Roots, top: Path, arguments: tuple[str, ...]
+) -> None:
+    put(top / "state/endpoint", "127.0.0.1:1\n")
+    put(top / "state/token", "old\n")
+    assert slackwater(roots, "agent", *ONCE, *arguments, **V2).returncode == 0
+    assert not (top / "state/endpoint").exists()
+    assert not (top / "state/token").exists()
+
+
+def test_release_does_not_believe_a_dead_agents_note(roots: Roots, top: Path) -> None:
+    """The lock is free, so whoever listens there is somebody else."""
+    state = top / "state"
+    state.mkdir()
+    served = Served(str(state))
+    done = slackwater(roots, "release", **V2)
+    served.endpoint.close()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert served.released == 0
+
+
+def test_release_asks_who_holds_the_ledger(roots: Roots, top: Path) -> None:
+    state = top / "state"
+    state.mkdir()
+    lock = locked(str(state / "ledger.lock"))
+    served = Served(str(state))
+    done = slackwater(roots, "release", **V2)
+    served.endpoint.close()
+    assert isinstance(lock, int)
+    os.close(lock)
+    assert (done.returncode, served.released) == (0, 1)
+    [line] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (line["what"], line["result"]) == ("quota of kubepods/besteffort", "applied")
+    assert next(iter(line)) == "time"
+    assert done.stderr == "slackwater: the running agent did it, and rests until it is restarted\n"
+
+
+def test_release_where_the_agent_cannot_be_asked(roots: Roots, top: Path) -> None:
+    state = top / "state"
+    state.mkdir()
+    lock = locked(str(state / "ledger.lock"))
+    assert isinstance(lock, int)
+    unasked = slackwater(roots, "release", **V2)
+    put(state / "endpoint", "127.0.0.1:1\n")
+    put(state / "token", "x\n")
+    unheard = slackwater(roots, "release", **V2)
+    os.close(lock)
+    for done, said in ((unasked, "it has no endpoint"), (unheard, "Connection refused")):
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert f"process {os.getpid()} holds the ledger" in done.stderr
+        assert said in done.stderr

@@ -1,0 +1,169 @@
+"""`slackwater demo`: arguments into a run, a report into a table, sentences and pictures."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from slackwater.cli.output import (
+    Output,
+    WrongSettings,
+    output_options,
+    print_data,
+    wants_colour,
+)
+
+if TYPE_CHECKING:
+    from slackwater.demo.measured import Glimpse, Watch
+    from slackwater.demo.report import Report
+
+NAME = "slackwater-demo"
+_INTERRUPTED = 130
+_SECONDS = 13.0
+_SHORTEST, _LONGEST = 1.0, 600.0
+
+
+@click.command()
+@click.option(
+    "--seconds",
+    type=click.FloatRange(_SHORTEST, _LONGEST),
+    default=_SECONDS,
+    show_default=True,
+    envvar="SLACKWATER_DEMO_SECONDS",
+    show_envvar=True,
+    help="How long each of the four phases is.",
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    default=".",
+    type=click.Path(exists=True, file_okay=False),
+    envvar="SLACKWATER_DEMO_OUT",
+    show_envvar=True,
+    help=f"Where {NAME}.svg and .png go. Default: here.",
+)
+@click.option("--no-picture", is_flag=True, help="Write no picture.")
+@click.option(
+    "--simulated", is_flag=True, help="On the simulated kernel, whatever this machine is."
+)
+@output_options
+def demo(
+    seconds: float, out: str, no_picture: bool, simulated: bool, output: Output, no_color: bool
+) -> None:
+    """See what Slackwater does on this machine, in a minute.
+
+    A small service answers requests, alone, then beside batch work that wants every CPU: at the
+    default weight, at the kubelet's, and under the agent. Prints latency, CPU use and what they
+    mean; draws one picture. Needs root, makes cgroups of its own and removes them. Where it cannot
+    make any, the same runs on the simulated kernel.
+
+    \b
+    Examples:
+      sudo slackwater demo
+      sudo slackwater demo --seconds 30 --out /tmp
+      slackwater demo --simulated
+      sudo slackwater demo -o json --no-picture | jq .phases[].latency
+
+    \b
+    Exit codes: 0 done, 1 it did not work, 2 wrong usage or environment, 130 interrupted.
+    """
+    from slackwater.demo.interruption import endings_raised
+
+    try:
+        with endings_raised():
+            report = _run(seconds, simulated, no_color)
+            files = () if no_picture else _write_pictures(report, out)
+    except KeyboardInterrupt:
+        click.echo("slackwater: stopped; everything is put back", err=True)
+        sys.exit(_INTERRUPTED)
+    _show(report, files, output, no_color)
+
+
+def _run(seconds: float, simulated: bool, no_color: bool) -> "Report":
+    from slackwater.demo.gauges import CannotMeasure
+    from slackwater.demo.program import ASKED, run_demo, simulate_demo
+    from slackwater.demo.tree import CannotBuildTree
+    from slackwater.observation.detection import EnvironmentValueError
+    from slackwater.observation.roots import Roots
+
+    roots, because = Roots(), ASKED
+    with _watched(no_color) as watch:
+        if not simulated:
+            try:
+                return run_demo(roots, os.environ, seconds, watch)
+            except EnvironmentValueError as error:
+                raise WrongSettings(str(error)) from None
+            except CannotMeasure as error:
+                raise click.ClickException(str(error)) from None
+            except CannotBuildTree as error:
+                because = str(error)
+        click.echo(f"slackwater: simulated, because {because}", err=True)
+        return simulate_demo(roots, because, seconds, watch)
+
+
+@contextlib.contextmanager
+def _watched(no_color: bool) -> Iterator["Watch"]:
+    """A live screen where somebody looks at it, else a line for each phase. On stderr, both."""
+    if not sys.stderr.isatty():
+        yield _Lines().see
+        return
+    from rich.console import Console
+
+    from slackwater.demo.view import LiveView
+
+    colour = not no_color and not os.environ.get("NO_COLOR")
+    console = Console(stderr=True, highlight=False, color_system="auto" if colour else None)
+    with LiveView(console) as view:
+        yield view.see
+
+
+class _Lines:
+    """Guards the memory of which phase was told."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def see(self, glimpse: "Glimpse") -> None:
+        if self._told != glimpse.phase.name:
+            self._told = glimpse.phase.name
+            click.echo(f"slackwater: {glimpse.phase.title}, {glimpse.seconds:g} s", err=True)
+
+
+def _write_pictures(report: "Report", out: str) -> tuple[str, ...]:
+    """The files that were written."""
+    from slackwater.demo.picture import picture
+    from slackwater.demo.raster import rendered
+    from slackwater.model.gap import Gap
+
+    svg = picture(report)
+    files = [_write(f"{out}/{NAME}.svg", svg.encode())]
+    png = rendered(svg)
+    if isinstance(png, Gap):
+        click.echo(f"slackwater: only the SVG was written: {png.reason}", err=True)
+    else:
+        files.append(_write(f"{out}/{NAME}.png", png))
+    return tuple(files)
+
+
+def _write(path: str, content: bytes) -> str:
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+def _show(report: "Report", files: tuple[str, ...], output: Output, no_color: bool) -> None:
+    import msgspec
+
+    report = msgspec.structs.replace(report, pictures=files)
+    if output in (Output.JSON, Output.YAML):
+        print_data(report, output)
+        return
+    from slackwater.cli.demo_text import print_demo
+
+    print_demo(report, wants_colour(no_color), wide=output is Output.WIDE)

@@ -1,0 +1,93 @@
+"""Entries as lines of JSON on stdout, each with the time of day first.
+
+Owns stdout while the agent runs. Writing is another thread's: whoever reads, and stops reading,
+stalls that thread and not the loop. What then finds no room is dropped, counted and told.
+"""
+
+import collections
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+
+import click
+import msgspec
+
+from slackwater.model.units import Micros
+from slackwater.record.journal import Entry
+from slackwater.record.view import View
+
+#: About 200 KiB; a round says a few lines, and a stalled reader is rarely back within minutes.
+ROOM = 500
+
+
+def encoded(entry: Entry, offset: Micros) -> bytes:
+    """One line. `offset` is the time of day, in microseconds since 1970, less the entry's clock."""
+    said = {"time": View(offset=offset).stamp(entry.at), **msgspec.to_builtins(entry)}
+    return msgspec.json.encode(said) + b"\n"
+
+
+def offset() -> Micros:
+    """Taken anew for each line: the time of day may be set, the other clock is not."""
+    return Micros((time.time_ns() - time.monotonic_ns()) // 1000)
+
+
+class Lines:
+    """Guards a descriptor and the lines that wait for it."""
+
+    def __init__(self, descriptor: int, clock: Callable[[], Micros]) -> None:
+        self._descriptor = descriptor
+        self._clock = clock
+        self._waiting: collections.deque[bytes] = collections.deque()
+        self._dropped = 0
+        self._ended = False
+        self._news = threading.Condition()
+        self._thread = threading.Thread(target=self._write_all, name="lines", daemon=True)
+        self._thread.start()
+
+    def tell(self, entry: Entry) -> None:
+        """From any thread; never waits for the reader."""
+        line = encoded(entry, offset())
+        with self._news:
+            if len(self._waiting) >= ROOM:
+                self._dropped += 1
+                return
+            self._own_up()
+            self._waiting.append(line)
+            self._news.notify()
+
+    def close(self, patience: float) -> None:
+        """What waits is written, if it is read within so many seconds."""
+        with self._news:
+            self._own_up()
+            self._ended = True
+            self._news.notify()
+        self._thread.join(patience)
+
+    def _own_up(self) -> None:
+        """Where lines are missing, a line says how many."""
+        if self._dropped:
+            because = f"{self._dropped} lines were dropped here: nobody read them"
+            note = Entry(0, self._clock(), "stdout", because=because)
+            self._waiting.append(encoded(note, offset()))
+            self._dropped = 0
+
+    def _write_all(self) -> None:
+        while (line := self._next()) is not None:
+            try:
+                while line:
+                    line = line[os.write(self._descriptor, line) :]
+            except OSError as error:
+                self._give_up(error)
+
+    def _next(self) -> bytes | None:
+        with self._news:
+            self._news.wait_for(lambda: self._waiting or self._ended)
+            return self._waiting.popleft() if self._waiting else None
+
+    def _give_up(self, error: OSError) -> None:
+        """A log that cannot be written ends no control loop: stderr hears of it, once."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._descriptor)
+        with contextlib.suppress(OSError):
+            click.echo(f"slackwater: no more entries on stdout: {error.strerror}", err=True)

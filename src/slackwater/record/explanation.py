@@ -1,0 +1,91 @@
+"""Why each value is what it is, or why nothing happened: what `slackwater explain` asks for.
+
+Owns which rows answer a question, and the row for a target of which nothing is set. Looks at
+nothing but what was recorded, so that a recording is explained alike. One knob's row is
+knob_explanation's.
+"""
+
+from collections.abc import Iterator
+
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.gap import Gap
+from slackwater.model.story import Course
+from slackwater.record.answer import Explanation, Silence
+from slackwater.record.journal import TickRecord
+from slackwater.record.knob_explanation import Subject, explain_knob, silence, subjects_of
+from slackwater.record.targets import EVERYTHING, NODE, Scope, scopes_of
+from slackwater.record.view import View
+
+NOT_YET = "the agent has not looked yet"
+
+
+def explain(view: View, word: str) -> tuple[Explanation, ...] | Gap:
+    """Of the target that `word` names, the empty word everything; a Gap names what there is."""
+    record = view.latest
+    if record is None:
+        return (_general_row(EVERYTHING, (view.blind or NOT_YET,), ()),)
+    scopes = scopes_of(word, record.snapshot)
+    if isinstance(scopes, Gap):
+        return scopes
+    subjects = tuple(subjects_of(record))
+    return tuple(row for scope in scopes for row in _rows(view, record, scope, subjects))
+
+
+def _rows(
+    view: View, record: TickRecord, scope: Scope, subjects: tuple[Subject, ...]
+) -> Iterator[Explanation]:
+    """What was asked about, then what binds it from above, and what goes for all: first where it
+    is all that there is to say."""
+    own = [each for each in subjects if scope.holds(each.ref)]
+    above = [each for each in subjects if scope.feels(each.ref)]
+    remarks = tuple(_general_remarks(view, record))
+    silent = () if view.paused else tuple(_silences(view, record))
+    if not own:
+        nothing = () if scope is EVERYTHING or view.paused else (_nothing_of(scope),)
+        yield _general_row(scope, (*remarks, *nothing), silent)
+    for subject in (*own, *above):
+        yield explain_knob(view, record, subject)
+    if own and (remarks or (silent and scope is EVERYTHING)):
+        yield _general_row(scope, remarks, silent)
+
+
+def _nothing_of(scope: Scope) -> str:
+    if scope.pod is not None and isinstance(scope.pod.ref, Gap):
+        return f"it has no group: {scope.pod.ref.reason}"
+    return f"no policy asks for anything of {'the node itself' if scope.name == NODE else 'it'}"
+
+
+def _general_row(
+    scope: Scope, remarks: tuple[str, ...], silent: tuple[Silence, ...]
+) -> Explanation:
+    pod, level = scope.pod, scope.level.value if scope.level else "node"
+    path = pod.ref.path if pod and isinstance(pod.ref, CgroupRef) else None
+    return Explanation(
+        target=scope.name,
+        level=level,
+        holds=silent,
+        path=path,
+        namespace=pod.namespace if pod else None,
+        pod=pod.name if pod else None,
+        remarks=remarks,
+    )
+
+
+def _general_remarks(view: View, record: TickRecord) -> Iterator[str]:
+    if view.blind:
+        last = view.stamp(record.snapshot.at)
+        yield f"the agent sees nothing now: {view.blind}; all this is of its last look at {last}"
+    if view.paused:
+        yield f"the agent is paused: {view.paused}"
+    for problem in view.problems:
+        yield f"the configuration has a problem: {problem}"
+
+
+def _silences(view: View, record: TickRecord) -> Iterator[Silence]:
+    """Policies that want nothing changed now; what they asked for before may still stand."""
+    for policy, reason in view.off.items():
+        yield Silence(policy, reason, course="off")
+    speaking = {step.by for grant in record.story.grants for step in grant.contributions}
+    for told in record.story.told:
+        if told.course is not Course.ACTED or told.policy not in speaking:
+            yield silence(view, told)

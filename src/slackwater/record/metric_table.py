@@ -1,0 +1,197 @@
+"""Every metric of the agent as a row: what /metrics and docs/reference/metrics.md show.
+
+Owns names, kinds, labels and prose. The page in docs is a copy of `page()`; a test compares them.
+"""
+
+import enum
+
+import msgspec
+
+
+class Kind(enum.Enum):
+    """Prometheus's types."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    prose: str
+
+
+_GAUGE, _COUNTER = Kind.GAUGE, Kind.COUNTER
+
+BUILD = Metric("slackwater_build_info", _GAUGE, ("version",), "Always 1; which version runs.")
+TICKS = Metric(
+    "slackwater_ticks_total",
+    _COUNTER,
+    ("kind",),
+    "Ticks: regular ones, and early ones before their time.",
+)
+BLIND_ROUNDS = Metric(
+    "slackwater_blind_rounds_total",
+    _COUNTER,
+    (),
+    "Rounds that saw no tree of pods and so were no tick.",
+)
+BLIND = Metric("slackwater_blind", _GAUGE, (), "1 while the last round saw no tree of pods.")
+PAUSED = Metric(
+    "slackwater_paused", _GAUGE, (), "1 after a release by hand, until the agent is restarted."
+)
+TICK_DURATION = Metric(
+    "slackwater_tick_duration_seconds",
+    Kind.HISTOGRAM,
+    (),
+    "From the look at the node until all was written.",
+)
+TICK_AGE = Metric("slackwater_last_tick_age_seconds", _GAUGE, (), "Time since the last tick began.")
+PROBLEMS = Metric(
+    "slackwater_configuration_problems",
+    _GAUGE,
+    (),
+    "Problems of the configuration now; what was set before stays in force.",
+)
+PROBLEMS_SEEN = Metric(
+    "slackwater_configuration_problems_seen_total",
+    _COUNTER,
+    (),
+    "Problems of the configuration since the start, each counted when it appears.",
+)
+ALLOCATABLE = Metric(
+    "slackwater_node_cpu_allocatable_cores", _GAUGE, (), "CPU that the node offers to pods."
+)
+NODE_USAGE = Metric(
+    "slackwater_node_cpu_usage_cores",
+    _GAUGE,
+    (),
+    "CPU used by everything on the node, over the last tick.",
+)
+NODE_PRESSURE = Metric(
+    "slackwater_node_cpu_pressure_seconds_total",
+    _COUNTER,
+    ("line",),
+    "Time in which some, or full: all, tasks of the node waited for a CPU (PSI). Where it is read.",
+)
+PODS_USAGE = Metric(
+    "slackwater_pods_cpu_usage_cores", _GAUGE, (), "CPU used by all pods, over the last tick."
+)
+TIER_USAGE = Metric(
+    "slackwater_tier_cpu_usage_cores", _GAUGE, ("tier",), "CPU used by a tier, over the last tick."
+)
+TIER_QUOTA = Metric(
+    "slackwater_tier_cpu_quota_cores",
+    _GAUGE,
+    ("tier",),
+    "The quota that was read of a tier; +Inf is unlimited.",
+)
+TIER_THROTTLED = Metric(
+    "slackwater_tier_cpu_throttled_ratio",
+    _GAUGE,
+    ("tier",),
+    "Time that a tier's own quota held it back, over the last tick. All its CPUs together: on "
+    "several of them it can be more than 1.",
+)
+TIER_PRESSURE = Metric(
+    "slackwater_tier_cpu_pressure_seconds_total",
+    _COUNTER,
+    ("tier", "line"),
+    "Time in which some, or full: all, tasks of a tier waited for a CPU (PSI). Where it is read.",
+)
+POD_USAGE = Metric(
+    "slackwater_pod_cpu_usage_cores",
+    _GAUGE,
+    ("namespace", "pod"),
+    "CPU used by a pod that exists now, over the last tick. Only with agent.reading: everything.",
+)
+POLICY_ENABLED = Metric(
+    "slackwater_policy_enabled", _GAUGE, ("policy",), "1 if the policy is on, 0 if it is off."
+)
+POLICY_COURSE = Metric(
+    "slackwater_policy_course",
+    _GAUGE,
+    ("policy", "course"),
+    "1 for what the policy did in the last tick: acted; held, as it lacked something; released, "
+    "as it held for too long. 0 for the others.",
+)
+POLICY_TICKS = Metric(
+    "slackwater_policy_ticks_total",
+    _COUNTER,
+    ("policy", "course"),
+    "Ticks by what the policy did in them.",
+)
+POLICY_NUMBER = Metric(
+    "slackwater_policy_number",
+    _GAUGE,
+    ("policy", "number"),
+    "Every number that the policy looked at in the last tick, as explain shows it: CPU in "
+    "milliCPU, parts in percent.",
+)
+THROTTLE_EVENTS = Metric(
+    "slackwater_node_cpu_throttle_events_total",
+    _COUNTER,
+    ("resource",),
+    "NodeCPUThrottleEvents: the best-effort tier was given another quota.",
+)
+THROTTLE_ASKED = Metric(
+    "slackwater_node_cpu_throttle_asked_cores",
+    _GAUGE,
+    ("resource",),
+    "The quota that the last NodeCPUThrottleEvent asked for, while its policy is on.",
+)
+KNOB_CHANGES = Metric(
+    "slackwater_knob_changes_total",
+    _COUNTER,
+    ("knob", "level", "result"),
+    "Attempts to change a knob, by how they ended.",
+)
+KNOB_REPAIRS = Metric(
+    "slackwater_knob_repairs_total",
+    _COUNTER,
+    ("knob", "level"),
+    "Values of ours that somebody else had changed and that were written again.",
+)
+KNOB_YIELDS = Metric(
+    "slackwater_knob_yields_total",
+    _COUNTER,
+    ("knob", "level"),
+    "Values that were left to another writer who kept writing.",
+)
+KNOBS_HELD = Metric("slackwater_knobs_held", _GAUGE, (), "Knobs that hold a value of ours now.")
+KNOBS_YIELDED = Metric(
+    "slackwater_knobs_yielded", _GAUGE, (), "Knobs that are left to another writer now."
+)
+
+METRICS: tuple[Metric, ...] = (
+    BUILD, TICKS, TICK_DURATION, TICK_AGE, BLIND_ROUNDS, BLIND, PAUSED, PROBLEMS, PROBLEMS_SEEN,
+    ALLOCATABLE, NODE_USAGE, NODE_PRESSURE, PODS_USAGE,
+    TIER_USAGE, TIER_QUOTA, TIER_THROTTLED, TIER_PRESSURE, POD_USAGE,
+    POLICY_ENABLED, POLICY_COURSE, POLICY_TICKS, POLICY_NUMBER, THROTTLE_EVENTS, THROTTLE_ASKED,
+    KNOB_CHANGES, KNOB_REPAIRS, KNOB_YIELDS, KNOBS_HELD, KNOBS_YIELDED,
+)  # fmt: skip
+
+_HEAD = """\
+# Metrics
+
+What the agent shows at `/metrics`, in Prometheus's text format, or as OpenMetrics to who asks for
+it. CPU is in cores, time in seconds. What could not be read is absent, never zero; while the agent
+is blind, everything that it would have read is absent. Counters start at the agent's start, but for
+pressure, which the kernel counts from the cgroup's making.
+
+This page is written by `slackwater.record.metric_table`; change the prose there.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """docs/reference/metrics.md."""
+    return _HEAD + "".join(
+        f"| `{each.name}` | {each.kind.value} | {', '.join(f'`{word}`' for word in each.labels)} "
+        f"| {each.prose} |\n"
+        for each in METRICS
+    )

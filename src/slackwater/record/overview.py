@@ -1,0 +1,220 @@
+"""The node at a glance: usage against promises, quotas and pressure. What `slackwater top` shows.
+
+Owns the rows and their order. Decides nothing and reads nothing; a value that is not there is
+null, with its reason in `gaps`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupRef, CpuPressure, Level, Tier
+from slackwater.model.gap import Gap
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.story import Course
+from slackwater.model.units import Bandwidth, Unlimited
+from slackwater.model.workload import Container, Workload
+from slackwater.record.view import API_VERSION, View
+
+#: So many of the journal's last entries are shown.
+_ENTRIES = 20
+_UNREAD = Gap("it was not read")
+_TOO_FEW = Gap("it was read less than twice")
+
+
+class Row(msgspec.Struct, frozen=True, rename="camel"):
+    """A tier, a pod or a container. CPU is in milliCPU, `throttled` and `pressure` in percent of
+    time: of throttling that of all CPUs together, of pressure the last ten seconds."""
+
+    name: str
+    level: str
+    tier: str
+    namespace: str = ""
+    usage: int | None = None
+    request: int | None = None
+    quota: int | str | None = None
+    throttled: float | None = None
+    pressure: float | None = None
+    weight: int | None = None
+    gaps: Mapping[str, str] = {}
+    containers: tuple["Row", ...] = ()
+
+
+class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
+    """`request` is what all pods together were promised; `kubepods` what they use."""
+
+    allocatable: int | None = None
+    usage: int | None = None
+    kubepods: int | None = None
+    request: int | None = None
+    pressure: float | None = None
+    gaps: Mapping[str, str] = {}
+
+
+_AnyRow = TypeVar("_AnyRow", Row, NodeRow)
+
+
+class EntryRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    at: str
+    what: str
+    before: str = ""
+    after: str = ""
+    because: str = ""
+    result: str = ""
+
+
+class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`state` is acting, holding, off, paused, blind or starting; `because` says why where it is
+    not acting. Tiers are in the kubelet's order, pods by usage, the largest first."""
+
+    api_version: str = API_VERSION
+    kind: str = "Overview"
+    tick: int = 0
+    at: str | None = None
+    state: str = "starting"
+    because: str = ""
+    problems: tuple[str, ...] = ()
+    node: NodeRow = NodeRow()
+    tiers: tuple[Row, ...] = ()
+    pods: tuple[Row, ...] = ()
+    entries: tuple[EntryRow, ...] = ()
+
+
+def overview(view: View) -> Overview:
+    state, because = _state(view)
+    record = view.latest
+    if record is None:
+        return Overview(state=state, because=because, problems=view.problems)
+    snapshot = record.snapshot
+    return Overview(
+        tick=snapshot.tick,
+        at=view.stamp(snapshot.at),
+        state=state,
+        because=because,
+        problems=view.problems,
+        node=_node(snapshot),
+        tiers=tuple(_tier(snapshot, tier) for tier in Tier),
+        pods=tuple(sorted((_pod(snapshot, each) for each in snapshot.workloads), key=_by_usage)),
+        entries=tuple(_entries(view))[-_ENTRIES:],
+    )
+
+
+def _by_usage(row: Row) -> tuple[int, str, str]:
+    """What is not known comes last."""
+    return (1 if row.usage is None else -row.usage, row.namespace, row.name)
+
+
+def _state(view: View) -> tuple[str, str]:
+    record = view.latest
+    if view.blind:
+        return "blind", view.blind
+    if view.paused:
+        return "paused", view.paused
+    if record is None:
+        return "starting", "the agent has not looked yet"
+    if not record.story.told:
+        return "off", "; ".join(f"{name}: {why}" for name, why in view.off.items())
+    silent = [each for each in record.story.told if each.course is not Course.ACTED]
+    if silent:
+        return "holding", "; ".join(f"{each.policy}: {each.reason}" for each in silent)
+    return "acting", ""
+
+
+def _node(snapshot: NodeSnapshot) -> NodeRow:
+    return _filled(
+        NodeRow(request=sum(pod.request for pod in snapshot.workloads)),
+        {
+            "allocatable": snapshot.allocatable,
+            "usage": snapshot.usage,
+            "kubepods": snapshot.usage_of(snapshot.kubepods),
+            "pressure": _stalled(snapshot.pressure),
+        },
+    )
+
+
+def _tier(snapshot: NodeSnapshot, tier: Tier) -> Row:
+    request = sum(pod.request for pod in snapshot.workloads if pod.tier is tier)
+    row = Row(tier.value, Level.TIER.value, tier.value, request=request)
+    ref = snapshot.tiers.get(tier)
+    if ref is not None:
+        return _measured(snapshot, ref, row)
+    if tier is Tier.GUARANTEED:
+        row = _measured(snapshot, Gap("guaranteed pods have no group of their own"), row)
+        return _filled(row, {"usage": _outside_tiers(snapshot)})
+    return _measured(snapshot, Gap("there is no such group"), row)
+
+
+def _outside_tiers(snapshot: NodeSnapshot) -> int | Gap:
+    """What the pods use that sit in no tier's group: the guaranteed ones."""
+    left = 0
+    for sign, ref in ((1, snapshot.kubepods), *((-1, ref) for ref in snapshot.tiers.values())):
+        usage = snapshot.usage_of(ref)
+        if isinstance(usage, Gap):
+            return usage
+        left += sign * usage
+    return max(left, 0)
+
+
+def _pod(snapshot: NodeSnapshot, pod: Workload) -> Row:
+    inner = tuple(_container(snapshot, pod, each) for each in pod.containers)
+    level, tier = Level.POD.value, pod.tier.value
+    row = Row(pod.name, level, tier, pod.namespace, request=pod.request, containers=inner)
+    return _measured(snapshot, pod.ref, row)
+
+
+def _container(snapshot: NodeSnapshot, pod: Workload, container: Container) -> Row:
+    level, tier = Level.CONTAINER.value, pod.tier.value
+    row = Row(container.name, level, tier, pod.namespace, request=container.request)
+    return _measured(snapshot, container.ref, row)
+
+
+def _measured(snapshot: NodeSnapshot, ref: CgroupRef | Gap, row: Row) -> Row:
+    """The row with what was read of its group."""
+    if isinstance(ref, Gap):
+        fields = ("usage", "throttled", "quota", "pressure", "weight")
+        return _filled(row, dict.fromkeys(fields, ref))
+    rate, reading = snapshot.rates.get(ref.id), snapshot.readings.get(ref.id)
+    return _filled(
+        row,
+        {
+            "usage": snapshot.usage_of(ref),
+            "throttled": rate.throttled / 10 if rate else _TOO_FEW,
+            "quota": _milli(reading.quota) if reading else _UNREAD,
+            "pressure": _stalled(reading.pressure) if reading else _UNREAD,
+            "weight": reading.weight if reading else _UNREAD,
+        },
+    )
+
+
+def _milli(quota: Bandwidth | Gap) -> int | str | Gap:
+    if isinstance(quota, Gap):
+        return quota
+    milli = quota.milli()
+    return milli.value if isinstance(milli, Unlimited) else milli
+
+
+def _stalled(pressure: CpuPressure | Gap) -> float | Gap:
+    """The kernel's avg10 of `some`, in percent."""
+    return pressure if isinstance(pressure, Gap) else pressure.some.avg10 / 100
+
+
+def _filled(row: _AnyRow, found: Mapping[str, Any]) -> _AnyRow:
+    """The row with what is known; why the rest is not goes to its gaps."""
+    known = {name: value for name, value in found.items() if not isinstance(value, Gap)}
+    gaps = {name: value.reason for name, value in found.items() if isinstance(value, Gap)}
+    kept = {name: why for name, why in row.gaps.items() if name not in known}
+    return msgspec.structs.replace(row, **known, gaps=kept | gaps)
+
+
+def _entries(view: View) -> Iterator[EntryRow]:
+    """Effects, each once: an event's entry says the same as the effect that follows it, and what
+    is refused, or only planned, is tried again at every tick."""
+    before: dict[str, tuple[str, str]] = {}
+    for entry in (each for record in view.ticks for each in record.entries):
+        said = (entry.after, entry.result)
+        repeated = entry.result not in ("", "applied") and before.get(entry.what) == said
+        before[entry.what] = said
+        if entry.event is None and not repeated:
+            at, because = view.stamp(entry.at), entry.because
+            yield EntryRow(at, entry.what, entry.before, entry.after, because, entry.result)

@@ -1,0 +1,123 @@
+"""`slackwater explain` and `top` beside a real agent on real cgroups: they say what is there."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.model.cgroup import CgroupVersion
+from tests.kernel.bed import Bed
+from tests.kernel.pods import UID, make_pod
+from tests.kernel.running import ALLOWED, Running, quota, wait_for
+
+pytestmark = pytest.mark.cgroupfs
+
+
+def ask(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "slackwater", *arguments, "--state", str(state)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def answer(state: Path, *arguments: str) -> Any:
+    done = ask(state, *arguments, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def running(bed: Bed, tmp_path: Path) -> Any:
+    """An agent beside a best-effort pod that wants everything."""
+    [inside, *_] = make_pod(bed, 1, "/besteffort")
+    make_pod(bed, 2, "/burstable")
+    bed.burn(inside, 2)
+    made = Running(bed, tmp_path)
+    try:
+        wait_for(bed, f"{bed.kubepods}/besteffort", 10, ALLOWED)
+        yield made
+    finally:
+        made.process.kill()
+        made.process.communicate()
+
+
+def agreeing(bed: Bed, state: Path, look: Callable[[], Any]) -> Any:
+    """An answer with the same quota before and after it: the agent may write in between."""
+    tier = f"{bed.kubepods}/besteffort"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        before = quota(bed, tier)
+        found = look()
+        if before == quota(bed, tier) == shown(found):
+            return found
+    raise AssertionError(f"{tier} has {quota(bed, tier)}, and it is said: {look()}")
+
+
+def shown(rows: list[dict[str, Any]]) -> int | None:
+    said = rows[0]["now"] or ""
+    return int(said[:-1]) if said.endswith("m") else None
+
+
+def test_what_is_said_is_what_the_kernel_has(bed: Bed, running: Running) -> None:
+    rows = agreeing(bed, running.state, lambda: answer(running.state, "explain", "besteffort"))
+    [row] = rows
+    assert (row["target"], row["level"], row["knob"]) == ("besteffort", "tier", "quota")
+    v1 = bed.version is CgroupVersion.V1
+    assert row["file"] == ("cpu.cfs_quota_us" if v1 else "cpu.max")
+    assert (row["baseline"], row["path"]) == ("unlimited", f"{bed.kubepods}/besteffort")
+    numbers = row["numbers"]["best_effort_share"]
+    assert (numbers["allowed"], numbers["allocatable"]) == (ALLOWED, 2000)
+    assert row["contributions"][0]["because"]["limit"] == f"{ALLOWED}m allowed"
+    text = ask(running.state, "explain").stdout
+    assert text.startswith("besteffort tier   quota ")
+    assert "best_effort_share caps it at" in text
+
+
+def test_a_pod_without_an_object_is_found_by_its_uid(bed: Bed, running: Running) -> None:
+    uid = UID.format(1)
+    first, tier = answer(running.state, "explain", uid)
+    assert (first["target"], first["knob"]) == (uid, None)
+    assert first["path"] == f"{bed.kubepods}/besteffort/pod{uid}"
+    assert (tier["target"], tier["knob"]) == ("besteffort", "quota")
+    done = ask(running.state, "explain", "nobody")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert uid in done.stderr
+
+
+def test_top_reads_pods_while_somebody_looks(bed: Bed, running: Running) -> None:
+    found = answer(running.state, "top", "--once")
+    pods = {row["name"]: row for row in found["pods"]}
+    assert pods[UID.format(1)]["usage"] > 0
+    assert (pods[UID.format(1)]["tier"], pods[UID.format(2)]["usage"]) == ("besteffort", 0)
+    assert (found["state"], found["node"]["allocatable"]) == ("acting", 2000)
+    best_effort = found["tiers"][-1]
+    assert best_effort["usage"] >= pods[UID.format(1)]["usage"] > 0
+    assert "besteffort" in ask(running.state, "top").stdout
+
+
+def test_switched_off_it_says_what_would_switch_it_on(bed: Bed, running: Running) -> None:
+    text = running.settings.read_text().replace("enabled: true", "enabled: false")
+    running.settings.write_text(text)
+    deadline = time.monotonic() + 60
+    while quota(bed, f"{bed.kubepods}/besteffort") is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    said = ""
+    while "is off" not in said:
+        assert time.monotonic() < deadline, said
+        said = ask(running.state, "explain").stdout
+    assert "best_effort_share is off: bestEffortShare.enabled is false" in said
+
+
+def test_an_agent_that_ended_is_one_sentence(bed: Bed, running: Running) -> None:
+    running.end(signal.SIGTERM)
+    done = ask(running.state, "explain", "--agent", "127.0.0.1:1")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "start one with `slackwater agent" in done.stderr
+    assert running.release()[0] == 0

@@ -1,0 +1,21 @@
+"""Endpoints for tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.agent import endpoint
+from tests.unit.agent.served import Served
+
+
+@pytest.fixture(autouse=True)
+def _quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_LOOK_UP_SECONDS", 0.01)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(str(tmp_path))
+    yield made
+    made.endpoint.close()

@@ -1,0 +1,63 @@
+"""An endpoint on a real socket of loopback, for tests that ask it."""
+
+import contextlib
+import http.client
+import socket
+from typing import Any
+
+from slackwater.agent.board import Board, ReleaseDone
+from slackwater.agent.endpoint import Endpoint
+from slackwater.agent.endpoint_note import Address
+from slackwater.model.units import Micros
+from slackwater.record.journal import Entry
+from tests.unit.agent.boards import board, seconds
+
+ANY_PORT = Address("127.0.0.1", 0)
+ENTRY = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
+
+
+class Served:
+    """An endpoint, what it complained about, and a loop that releases at once."""
+
+    def __init__(self, state: str, address: Address = ANY_PORT) -> None:
+        made = board()
+        self.board = Board(made.journal, made.tally, self._wake)
+        self.released = 0
+        self.complaints: list[str] = []
+        self.now = seconds(100)
+        opened = Endpoint.open(address, state, self.board, lambda: self.now, self.complaints.append)
+        assert isinstance(opened, Endpoint), opened
+        self.endpoint = opened
+
+    def _wake(self) -> None:
+        self.released += 1
+        self.board.answer_release(ReleaseDone((ENTRY,), 0))
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
+        status, _, content = self.ask_all(method, path, body, **headers)
+        return status, content
+
+    def ask_all(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        where = self.endpoint.address
+        connection = http.client.HTTPConnection(where.host, where.port, timeout=30)
+        with contextlib.closing(connection):
+            connection.request(method, path, body=body, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+
+    def raw(self, sent: bytes) -> bytes:
+        """Everything that comes back until the other side ends; nothing where it resets."""
+        with self.connect() as connection:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(sent)
+            got = b""
+            with contextlib.suppress(ConnectionError):
+                while chunk := connection.recv(65_536):
+                    got += chunk
+            return got
+
+    def connect(self) -> socket.socket:
+        where = self.endpoint.address
+        return socket.create_connection((where.host, where.port), timeout=30)

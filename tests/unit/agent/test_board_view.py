@@ -1,0 +1,84 @@
+"""From the board to answers: what the endpoint's two looks say, and when pods are waited for."""
+
+import threading
+
+import msgspec
+import pytest
+
+from slackwater.agent.board import Board, Condition
+from slackwater.agent.board_view import view_of
+from slackwater.agent.endpoint_routes import LOOKS, Asked
+from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.units import Micros
+from slackwater.record.answer import Explanation
+from slackwater.record.journal import Journal
+from slackwater.record.overview import Overview
+from slackwater.record.tally import Tally
+from tests.unit.policies.nodes import node, pod
+from tests.unit.record.stories import Told
+
+OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
+SECOND = 1_000_000
+
+
+def board(*, ticks: int = 1) -> Board:
+    made = Board(Journal(60), Tally(), lambda: None, CgroupVersion.V1)
+    told = Told()
+    for second in range(1, ticks + 1):
+        told.tick(node(usage=200, tick=second, workloads=(pod(1, Tier.BESTEFFORT),)))
+    for record in told.journal.ticks:
+        made.show(record)
+    made.end_round(Condition(off=OFF, problems=("a problem",)))
+    return made
+
+
+def asked(of: Board, path: str, **query: str) -> tuple[int, bytes]:
+    answer = LOOKS[path](Asked(of, Micros(0), Micros(0), query))
+    return answer.status, answer.body
+
+
+def test_the_view_has_what_the_board_has() -> None:
+    shown = board()
+    view = view_of(shown, Micros(5))
+    assert (view.ticks, view.off, view.problems) == (shown.journal.ticks, OFF, ("a problem",))
+    assert view.version is CgroupVersion.V1
+    assert view.stamp(Micros(5)) > "2020"
+
+
+def test_explain_and_top_as_they_are_asked() -> None:
+    shown = board()
+    status, body = asked(shown, "/v1/explain")
+    rows = msgspec.json.decode(body, type=list[Explanation])
+    assert (status, rows[0].target, rows[0].file) == (200, "besteffort", "cpu.cfs_quota_us")
+    status, body = asked(shown, "/v1/explain", target="nobody")
+    assert status == 404
+    assert "there is no 'nobody' here" in msgspec.json.decode(body)["error"]
+    status, body = asked(shown, "/v1/top")
+    assert (status, msgspec.json.decode(body, type=Overview).pods[0].name) == (200, "pod-1")
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "watched"),
+    [
+        ("/v1/top", {}, True),
+        ("/v1/explain", {"target": "pod-1"}, True),
+        ("/v1/explain", {}, False),
+    ],
+)
+def test_who_looks_at_pods_has_them_read(path: str, query: dict[str, str], watched: bool) -> None:
+    shown = board()
+    asked(shown, path, **query)
+    assert shown.is_watched(Micros(1)) is watched
+
+
+def test_a_tick_before_the_look_is_not_enough() -> None:
+    shown = board()
+    shown.watch(Micros(5 * SECOND))
+    assert not shown.wait_for_pods(0.01)
+    later = Told().tick(node(usage=200, tick=6)).journal.ticks[0]
+    thread = threading.Timer(0.05, shown.show, (later,))
+    thread.start()
+    assert shown.wait_for_pods(10)
+    thread.join()
+    shown.watch(Micros(7 * SECOND))  # still the same look
+    assert shown.wait_for_pods(0.01)

@@ -1,0 +1,169 @@
+"""Who may ask what: names of the host, methods, the token."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.agent import endpoint_routes
+from slackwater.agent.board import Board, ReleaseDone
+from slackwater.agent.endpoint_door import Request, respond
+from slackwater.agent.endpoint_note import Address
+from slackwater.agent.endpoint_routes import LOOKS, ORDERS, Answer
+from tests.unit.agent.boards import LOOPBACK, TOKEN, board, door, seconds
+
+NOW = seconds(101)
+
+
+def ask(method: str, target: str, **said: Any) -> Answer:
+    return respond(door(), Request(method, target, **said), NOW)
+
+
+def error(answer: Answer) -> str:
+    sentence = msgspec.json.decode(answer.body, type=dict[str, str])["error"]
+    assert "\n" not in sentence
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status", "said"),
+    [
+        ("GET", "/healthz", 200, None),
+        ("HEAD", "/healthz", 200, None),
+        ("GET", "/healthz?x=1", 200, None),
+        ("GET", "/metrics", 200, None),
+        ("GET", "/v1/ticks", 503, "there was no tick yet"),
+        ("GET", "/readyz", 503, None),
+        ("POST", "/metrics", 405, "/metrics is asked with GET or HEAD, not with 'POST'"),
+        ("DELETE", "/healthz", 405, "not with 'DELETE'"),
+        ("GET", "/v1/release", 405, "/v1/release is asked with POST, not with 'GET'"),
+        ("HEAD", "/v1/release", 405, "not with 'HEAD'"),
+        ("GET", "/", 404, "there is no '/'; there are /metrics"),
+        ("GET", "/metrics/", 404, "there is no '/metrics/'"),
+        ("GET", "/v1", 404, "/v1/release"),
+        ("GET", "/../metrics", 404, "there is no"),
+        ("POST", "/nowhere", 404, "'/nowhere'"),
+        ("GET", "/healthz?" + "&".join(f"a{n}=1" for n in range(17)), 400, "no address here"),
+        ("GET", "http://[/healthz", 400, "no address here"),
+    ],
+)
+def test_paths_and_methods(method: str, target: str, status: int, said: str | None) -> None:
+    answer = ask(method, target)
+    assert answer.status == status
+    if said is not None:
+        assert said in error(answer)
+
+
+def test_a_wrong_method_hears_the_right_ones() -> None:
+    assert ask("PUT", "/metrics").headers == {"Allow": "GET, HEAD"}
+    assert ask("PUT", "/v1/release").headers == {"Allow": "POST"}
+
+
+@pytest.mark.parametrize(
+    ("listens", "host", "served"),
+    [
+        ("127.0.0.1", None, True),  # HTTP/1.0; no browser is like that
+        ("127.0.0.1", "127.0.0.1:10480", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "localhost:10480", True),
+        ("127.0.0.1", "LOCALHOST", True),
+        ("127.0.0.1", "127.7.7.7:1", True),
+        ("127.0.0.1", "[::1]:10480", True),
+        ("::1", "[::1]:10480", True),
+        ("127.7.7.7", "127.7.7.7", True),
+        ("127.0.0.1", "evil.example:10480", False),
+        ("127.0.0.1", "127.0.0.1.evil.example", False),
+        ("127.0.0.1", "localhost.evil.example:10480", False),
+        ("127.0.0.1", "10.0.0.1:10480", False),
+        ("127.0.0.1", "", False),
+        ("127.0.0.1", "[::1", False),
+        ("127.0.0.1", "[]", False),
+        ("::1", "evil.example", False),
+        ("0.0.0.0", "node-7.example:10480", True),  # noqa: S104
+        ("10.0.0.1", "node-7.example:10480", True),
+        ("::", "evil.example", True),
+    ],
+)
+def test_names_that_are_answered_to(listens: str, host: str | None, served: bool) -> None:
+    behind = door(address=Address(listens, 10480))
+    answer = respond(behind, Request("GET", "/healthz", host), NOW)
+    assert answer.status == (200 if served else 403)
+    if not served:
+        assert "does not answer to the name" in error(answer)
+
+
+class Loop:
+    """A loop that would release at once, and counts how often."""
+
+    def __init__(self) -> None:
+        self.released = 0
+        made = board()
+        self.board = Board(made.journal, made.tally, self._wake)
+
+    def _wake(self) -> None:
+        self.released += 1
+        self.board.answer_release(ReleaseDone((), 0))
+
+
+@pytest.mark.parametrize(
+    ("token", "authorization", "status"),
+    [
+        (TOKEN, f"Bearer {TOKEN}", 200),
+        (TOKEN, f"bearer  {TOKEN} ", 200),
+        (TOKEN, "", 401),
+        (TOKEN, TOKEN, 401),
+        (TOKEN, f"Basic {TOKEN}", 401),
+        (TOKEN, "Bearer", 403),
+        (TOKEN, "Bearer ", 403),
+        (TOKEN, "Bearer wrong", 403),
+        (TOKEN, f"Bearer {TOKEN}x", 403),
+        (TOKEN, f"Bearer {TOKEN[:-1]}", 403),
+        (TOKEN, "Bearer \u00e9\udcff", 403),
+        ("", "Bearer ", 403),  # a dry run: nobody orders anything
+        ("", "", 403),
+    ],
+)
+def test_a_release_needs_the_token(token: str, authorization: str, status: int) -> None:
+    loop = Loop()
+    request = Request("POST", "/v1/release", "localhost", authorization)
+    answer = respond(door(loop.board, token=token), request, NOW)
+    assert answer.status == status
+    assert loop.released == (1 if status == 200 else 0)
+    if status != 200:
+        assert TOKEN not in error(answer)
+    assert answer.headers == ({"WWW-Authenticate": "Bearer"} if status == 401 else {})
+
+
+def test_a_foreign_name_with_the_right_token_is_a_foreign_name() -> None:
+    loop = Loop()
+    request = Request("POST", "/v1/release", "evil.example", f"Bearer {TOKEN}")
+    assert respond(door(loop.board), request, NOW).status == 403
+    assert loop.released == 0
+
+
+def test_the_last_of_two_words_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    def look(asked: endpoint_routes.Asked) -> Answer:
+        seen.append(dict(asked.query))
+        return Answer(200, "text/plain", b"")
+
+    monkeypatch.setitem(LOOKS, "/look", look)
+    ask("GET", "/look?target=a%2Fb&target=c%20d&empty=")
+    assert seen == [{"target": "c d", "empty": ""}]
+
+
+def test_looks_and_orders_are_apart() -> None:
+    assert not LOOKS.keys() & ORDERS.keys()
+    assert set(LOOKS) == {
+        "/metrics", "/healthz", "/readyz", "/v1/explain", "/v1/top", "/v1/ticks",
+    }  # fmt: skip
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.none() | st.text(max_size=30))
+def test_whatever_is_asked_there_is_an_answer(method: str, target: str, host: str | None) -> None:
+    """A line of http.server's is latin-1; anything at all must do."""
+    answer = respond(door(address=LOOPBACK), Request(method, target, host, target), NOW)
+    assert answer.status in (200, 400, 401, 403, 404, 405, 503)

@@ -1,0 +1,184 @@
+"""What is answered: alive, ready, metrics, explanations, recordings; the clock is an argument."""
+
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.agent import endpoint_routes
+from slackwater.agent.board import Board, Condition, ReleaseDone
+from slackwater.agent.endpoint_routes import Answer, Asked, healthz, readyz, stalled
+from slackwater.model.units import Micros
+from slackwater.record.journal import Entry
+from slackwater.record.recording import CONTENT_TYPE, decode
+from slackwater.settings.agent import AgentSettings
+from tests.unit.agent.boards import board, ended, seconds
+from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
+from tests.unit.record.tick_records import OURS, record, told
+
+STARTED = seconds(100)
+#: Three periods of 60 s are more than the 90 s of the default.
+SLOW = AgentSettings(period=seconds(60))
+QUICK = AgentSettings(stalled_after=seconds(10), period=seconds(1))
+
+
+@pytest.fixture(autouse=True)
+def no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody ticks here, so nobody is waited for."""
+    monkeypatch.setattr(endpoint_routes, "LOOK_PATIENCE", 0.0)
+
+
+def asked(shown: Board, second: float = 101, **query: str) -> Asked:
+    return Asked(shown, seconds(second), STARTED, query)
+
+
+def said(answer: Answer) -> Any:
+    assert answer.content_type == "application/json"
+    return msgspec.json.decode(answer.body)
+
+
+@pytest.mark.parametrize(
+    ("condition", "second", "because"),
+    [
+        (Condition(), 100, ""),  # it has just begun
+        (Condition(), 190, ""),
+        (Condition(), 190.000001, "no round has ended for 90 s; 90 s are allowed"),
+        (ended(150), 240, ""),
+        (ended(150), 241, "no round has ended for 91 s; 90 s are allowed"),
+        (ended(150, settings=SLOW), 330, ""),
+        (ended(150, settings=SLOW), 331, "no round has ended for 181 s; 180 s are allowed"),
+        (ended(150, settings=QUICK), 160, ""),
+        (ended(150, settings=QUICK), 161, "no round has ended for 11 s; 10 s are allowed"),
+        (ended(150, blind="gone"), 151, ""),  # a restart would not bring the tree back
+    ],
+)
+def test_stalled(condition: Condition, second: float, because: str) -> None:
+    assert stalled(condition, STARTED, seconds(second)) == because
+    shown = board()
+    shown.end_round(condition)
+    answer = healthz(asked(shown, second))
+    assert answer.status == (503 if because else 200)
+    assert said(answer) == ({"ok": False, "because": because} if because else {"ok": True})
+
+
+@pytest.mark.parametrize(
+    ("ticks", "condition", "status", "body"),
+    [
+        (0, Condition(), 503, {"ok": False, "because": "there was no tick yet"}),
+        (0, ended(101, blind="gone"), 503, {"ok": False, "because": "gone"}),
+        (1, ended(101), 200, {"ok": True}),
+        (1, ended(101, blind="gone"), 503, {"ok": False, "because": "gone"}),
+        (
+            1,
+            ended(101, problems=("threshold is 400",)),
+            200,
+            {"ok": True, "problems": ["threshold is 400"]},
+        ),
+        (1, ended(101, paused="by hand"), 200, {"ok": True, "paused": "by hand"}),
+    ],
+)
+def test_ready(ticks: int, condition: Condition, status: int, body: dict[str, Any]) -> None:
+    shown = board()
+    for number in range(ticks):
+        shown.show(record(node(tick=number)))
+    shown.end_round(condition)
+    answer = readyz(asked(shown))
+    assert (answer.status, said(answer)) == (status, body)
+
+
+def test_metrics_are_made_of_the_board() -> None:
+    shown = board()
+    shown.show(record(node(usage=250), lines=(told(),)))
+    shown.end_round(ended(101, problems=("one",), paused="by hand"))
+    answer = endpoint_routes.metrics(asked(shown, 103))
+    lines = answer.body.decode().splitlines()
+    assert answer.content_type.startswith("text/plain")
+    for line in (
+        'slackwater_ticks_total{kind="regular"} 1.0',
+        "slackwater_configuration_problems 1.0",
+        "slackwater_paused 1.0",
+        "slackwater_node_cpu_usage_cores 0.25",
+        "slackwater_last_tick_age_seconds 102.0",
+        'slackwater_policy_enabled{policy="best_effort_share"} 1.0',
+    ):
+        assert line in lines
+
+
+def with_a_tick() -> Board:
+    shown = board()
+    kept = (held(BESTEFFORT, FREE, OURS),)
+    shown.show(record(node(usage=250, quota=OURS, kept=kept), lines=(told(),)))
+    shown.end_round(ended(101))
+    return shown
+
+
+def test_explain() -> None:
+    answer = endpoint_routes.explain(asked(with_a_tick(), target="besteffort"))
+    assert answer.status == 200
+    assert {row["target"] for row in said(answer)} == {"besteffort"}
+
+
+def test_explain_knows_no_such_thing() -> None:
+    answer = endpoint_routes.explain(asked(with_a_tick(), target="nowhere"))
+    assert answer.status == 404
+    assert "nowhere" in said(answer)["error"]
+
+
+@pytest.mark.parametrize(
+    ("route", "query", "watched"),
+    [
+        (endpoint_routes.top, {}, True),
+        (endpoint_routes.explain, {}, False),
+        (endpoint_routes.explain, {"target": "default/web"}, True),
+        (endpoint_routes.metrics, {}, False),
+        (endpoint_routes.ticks, {}, False),
+    ],
+)
+def test_who_looks_at_pods_has_them_read(
+    route: endpoint_routes.Route, query: dict[str, str], watched: bool
+) -> None:
+    shown = with_a_tick()
+    route(asked(shown, 101, **query))
+    assert shown.is_watched(seconds(102)) is watched
+
+
+def test_top() -> None:
+    answer = endpoint_routes.top(asked(with_a_tick()))
+    assert (answer.status, said(answer)["node"]["usage"]) == (200, 250)
+
+
+def test_ticks_are_a_recording() -> None:
+    shown = board()
+    assert endpoint_routes.ticks(asked(shown)).status == 503
+    for number in (1, 2):
+        shown.show(record(node(tick=number)))
+    answer = endpoint_routes.ticks(asked(shown))
+    assert (answer.status, answer.content_type) == (200, CONTENT_TYPE)
+    assert [each.line.snapshot.tick for each in decode(answer.body).ticks] == [1, 2]
+
+
+def test_a_release_waits_for_the_loop() -> None:
+    wake = threading.Event()
+    shown = Board(board().journal, board().tally, wake.set)
+    entry = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
+
+    def loop() -> None:
+        assert wake.wait(30)
+        shown.answer_release(ReleaseDone((entry,), 1))
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    answer = endpoint_routes.release(asked(shown))
+    thread.join()
+    assert answer.status == 200
+    assert msgspec.json.decode(answer.body, type=ReleaseDone) == ReleaseDone((entry,), 1)
+
+
+def test_a_release_that_no_round_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_routes, "RELEASE_PATIENCE", 0.0)
+    shown = board()
+    answer = endpoint_routes.release(asked(shown))
+    assert answer.status == 504
+    assert "the next one will release" in said(answer)["error"]
+    assert shown.release_is_asked()

@@ -1,0 +1,96 @@
+"""Recorded settings and memory that today's types do not take: told, and never fatal."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.agent.program import POLICIES as TODAY
+from slackwater.agent.replay import replay
+from slackwater.model.gap import Gap
+from slackwater.policies import best_effort_share
+from slackwater.policies.policy import Policy
+from slackwater.record.recording import Recording, RecordingError, decode, encode
+from slackwater.settings.document import DEFAULTS
+from tests.unit.record.ticks import POLICIES, run
+
+NAME = best_effort_share.NAME
+
+
+@pytest.mark.parametrize("policy", TODAY, ids=lambda policy: policy.name)
+def test_every_policy_can_be_recorded(policy: Policy) -> None:
+    """Its section has its name and says whether it is on; its types read what they write."""
+    section = getattr(DEFAULTS, policy.name)
+    assert section.enabled in (True, False)
+    for value in (section, policy.first_memory):
+        kind: type[Any] = type(value)
+        assert msgspec.json.decode(msgspec.json.encode(value), type=kind) == value
+
+
+def edited(data: bytes, number: int, *path: str, value: object) -> Recording:
+    lines = data.splitlines()
+    document = json.loads(lines[number - 1])
+    holder = document
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    lines[number - 1] = json.dumps(document).encode()
+    return decode(b"\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "value", "problem", "differs"),
+    [
+        (2, ("policies", "gone"), {}, "the policy gone was on, and there is none", False),
+        (
+            2,
+            ("policies", NAME, "threshold"),
+            "high",
+            f"the settings of {NAME} cannot be read, so it is off: Expected `int`, got `str`",
+            True,
+        ),
+        (2, ("agent", "hold_for"), [], "the agent's settings cannot be read, so the", False),
+        (2, ("agent",), 5, "the agent's settings cannot be read, so the defaults", False),
+        (3, ("memory",), 5, "the memory cannot be read, so all start anew", True),
+        (3, ("memory", "policies", NAME), 5, f"the memory of {NAME} cannot be read", True),
+        (
+            3,
+            ("memory", "policies", NAME, "memory"),
+            {"last": "x"},
+            f"the memory of {NAME} cannot be read, so it starts anew: Expected `int | null`",
+            True,
+        ),
+    ],
+)  # fmt: skip
+def test_what_today_does_not_know_is_told_and_not_fatal(
+    line: int, path: tuple[str, ...], value: object, problem: str, differs: bool
+) -> None:
+    data = encode(run([700, 0, 0])[1:])
+    report = replay(edited(data, line, *path, value=value), POLICIES)
+    [told] = report.problems
+    assert told.startswith(problem)
+    assert bool(report.different) is differs
+    assert report.ticks == 2
+
+
+def test_a_setting_that_is_no_more_is_left_out() -> None:
+    data = encode(run([200]))
+    assert replay(edited(data, 2, "agent", "moods", value=3), POLICIES).problems == ()
+
+
+def test_a_policy_that_is_gone_is_off_now() -> None:
+    report = replay(decode(encode(run([200]))), ())
+    assert report.problems == (f"the policy {NAME} was on, and there is none of this name now",)
+    last = report.differences[-1]
+    assert (last.what, last.then, last.now) == (NAME, "acted", "off")
+
+
+def test_a_memory_that_no_agent_had_is_one_sentence() -> None:
+    """A scale that is no ratio stands while the policy holds."""
+    data = encode(run([200, Gap("no usage")])[1:])
+    state = ("memory", "policies", NAME, "intents")
+    [intent] = json.loads(data.splitlines()[2])["memory"]["policies"][NAME]["intents"]
+    broken = edited(data, 3, *state, value=[intent | {"verb": "scale"}])
+    with pytest.raises(RecordingError, match=r"^tick 2 cannot be run: .*SCALE takes a ratio$"):
+        replay(broken, POLICIES)

@@ -1,0 +1,170 @@
+"""`slackwater demo` as a person and a script see it; here on the simulated kernel."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from slackwater.cli import demo as command
+from slackwater.cli.demo import demo
+from slackwater.demo import program, raster
+from slackwater.demo.gauges import CannotMeasure, Noise
+from slackwater.demo.measured import Glimpse
+from slackwater.demo.plan import DEMO
+from slackwater.demo.tree import CannotBuildTree
+from slackwater.model.gap import Gap
+from slackwater.observation.detection import EnvironmentValueError
+from tests.unit.demo.examples import real_report
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(demo, list(arguments))
+
+
+def test_the_simulated_demo_from_end_to_end(tmp_path: Path) -> None:
+    done = run("--simulated", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert done.stderr.splitlines()[0] == "slackwater: simulated, because asked for with --simulated"
+    assert done.stdout.startswith("On the simulated kernel (asked for with --simulated)")
+    for phase in DEMO:
+        assert phase.title in done.stdout
+    svg = ElementTree.parse(tmp_path / "slackwater-demo.svg")  # noqa: S314 - our own file
+    assert svg.getroot().tag.endswith("svg")
+    assert f"picture: {tmp_path}/slackwater-demo.svg" in done.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_for_scripts(output: str, read: Any) -> None:
+    done = run("--simulated", "--no-picture", "-o", output, "--seconds", "4")
+    report = read(done.stdout)
+    assert (report["apiVersion"], report["kind"]) == ("slackwater.io/v1", "DemoReport")
+    assert [phase["seconds"] for phase in report["phases"]] == [4.0] * 4
+    assert report["pictures"] == []
+
+
+def test_no_picture_writes_nothing(tmp_path: Path) -> None:
+    done = run("--simulated", "--no-picture", "--out", str(tmp_path))
+    assert done.exit_code == 0
+    assert "picture" not in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--seconds", "0.5"), "0.5 is not in the range 1.0<=x<=600.0"),
+        (("--seconds", "soon"), "'soon' is not a valid float"),
+        (("--out", "/nowhere/at/all"), "'/nowhere/at/all' does not exist"),
+        (("--nonsense",), "No such option"),
+        (("extra",), "unexpected extra argument"),
+        (("-o", "xml"), "'xml' is not one of"),
+    ],
+)
+def test_wrong_usage_is_2(arguments: tuple[str, ...], words: str) -> None:
+    done = run("--simulated", *arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def fail(error: BaseException) -> Any:
+    def raising(*_: object) -> None:
+        raise error
+
+    return raising
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (CannotMeasure("the demo's load did not start"), 1, "the demo's load did not start"),
+        (EnvironmentValueError("X is 3; v1 or v2"), 2, "slackwater: X is 3; v1 or v2"),
+        (KeyboardInterrupt(), 130, "slackwater: stopped; everything is put back"),
+    ],
+)
+def test_exit_codes(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, words: str
+) -> None:
+    monkeypatch.setattr(program, "run_demo", fail(error))
+    done = run("--no-picture")
+    assert done.exit_code == code
+    assert done.stderr.strip().endswith(words)
+    assert done.stdout == ""
+
+
+def test_where_no_cgroups_can_be_made_it_is_simulated_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    why = "no cgroups can be made at /x: Permission denied"
+    monkeypatch.setattr(program, "run_demo", fail(CannotBuildTree(why)))
+    done = run("--no-picture", "-o", "json")
+    assert done.exit_code == 0
+    assert done.stderr.splitlines()[0] == f"slackwater: simulated, because {why}"
+    assert json.loads(done.stdout)["machine"]["simulatedBecause"] == why
+
+
+def test_a_real_result_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "run_demo", lambda *_: real_report(Noise(0.0, 0.9)))
+    done = run("--no-picture")
+    rows = done.stdout.splitlines()
+    assert rows[0].split() == ["PHASE", "P50", "P90", "P99", "BATCH", "NODE"]
+    assert rows[1].split() == ["service", "alone", "5.0", "ms", "5.0", "ms", "10.0", "ms", "0.00",
+                               "25", "%"]  # fmt: skip
+    assert "4.0× as long" in done.stdout.replace("\n", " ")
+    assert "was not quiet" in done.stdout
+
+
+def test_wide_has_every_detail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "run_demo", lambda *_: real_report())
+    done = run("--no-picture", "-o", "wide")
+    assert done.stdout.splitlines()[0].split()[6:] == [
+        "SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN",
+    ]  # fmt: skip
+    assert "held: the node was read only once so far" in done.stdout.replace("\n", " ")
+
+
+def test_without_a_renderer_the_svg_alone_is_written_and_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(raster, "rendered", lambda _: Gap("there is no renderer"))
+    done = run("--simulated", "--out", str(tmp_path), "-o", "json")
+    assert done.exit_code == 0
+    assert "slackwater: only the SVG was written: there is no renderer" in done.stderr
+    assert json.loads(done.stdout)["pictures"] == [f"{tmp_path}/slackwater-demo.svg"]
+    assert [path.name for path in tmp_path.iterdir()] == ["slackwater-demo.svg"]
+
+
+def test_a_picture_that_cannot_be_written_is_1(tmp_path: Path) -> None:
+    (tmp_path / "slackwater-demo.svg").mkdir()
+    done = run("--simulated", "--out", str(tmp_path))
+    assert done.exit_code == 1
+    assert f"{tmp_path}/slackwater-demo.svg cannot be written: Is a directory" in done.stderr
+
+
+def test_each_phase_is_told_once_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = command._Lines()
+    for phase in DEMO:
+        for at in (0.0, 1.0, 2.0):
+            lines.see(Glimpse(phase, at, 13.0))
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"slackwater: {phase.title}, 13 s" for phase in DEMO]
+
+
+def test_as_a_program(tmp_path: Path) -> None:
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("SLACKWATER_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "slackwater", "demo", "--simulated", "-o", "json"],
+        capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+        env=environ | {"SLACKWATER_DEMO_SECONDS": "3"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = msgspec.json.decode(done.stdout)
+    assert report["phases"][0]["seconds"] == 3.0
+    assert (tmp_path / "slackwater-demo.svg").exists()

@@ -1,0 +1,198 @@
+"""`slackwater simulate`: what a person and a script see, and one sentence for what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from slackwater.cli.simulate import simulate
+from slackwater.record.recording import decode
+
+SMALL: dict[str, Any] = {
+    "apiVersion": "slackwater.io/v1",
+    "kind": "Scenario",
+    "metadata": {"name": "small"},
+    "spec": {
+        "cpus": 4,
+        "duration": "40s",
+        "settings": {"bestEffortShare": {"enabled": True}},
+        "pods": [
+            {"name": "web", "tier": "burstable", "request": 1, "demand": 1},
+            {"name": "batch", "tier": "besteffort", "demand": 4, "from": "10s"},
+        ],
+        "events": [{"at": "20s", "kind": "kill"}],
+    },
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("SLACKWATER_", "NO_COLOR"))]:
+        monkeypatch.delenv(name)
+    write()
+    return tmp_path
+
+
+def write(**spec: Any) -> None:
+    document = {**SMALL, "spec": SMALL["spec"] | spec}
+    Path("small.yaml").write_text(yaml.safe_dump(document))
+
+
+def run(*arguments: str, **environ: str) -> Result:
+    return CliRunner().invoke(simulate, ["small.yaml", *arguments], env=environ)
+
+
+def test_a_timeline_a_summary_and_a_picture(here: Path) -> None:
+    done = run()
+    assert done.exit_code == 0, done.output
+    assert done.stderr == "slackwater: wrote small.svg\n"
+    assert (here / "small.svg").read_text().startswith("<svg ")
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["TIME", "WHAT", "FROM", "TO", "BECAUSE"]
+    told = " ".join(done.stdout.split())
+    assert (
+        "0:00:01 quota of besteffort unlimited 2200m used by all but best effort 1000m, 3200m"
+        in told
+    )
+    assert "0:00:10 pod batch it came, besteffort" in told
+    assert "0:00:20 agent killed; back in 0 s" in told
+    assert "TIER WANTED GOT LOST LOST %" in told
+    assert "burstable 1.00 1.00 0.00 0.00" in told
+    assert "online lost 0m on average, 0m in the worst 1 % of the time" in told
+    assert "release every value is back" in told
+    assert "\x1b" not in done.stdout
+
+
+def test_json_and_yaml_say_the_same(here: Path) -> None:
+    first, second = run("-o", "json", "--svg", ""), run("-o", "yaml", "--svg", "")
+    report = json.loads(first.stdout)
+    assert yaml.safe_load(second.stdout) == report
+    assert (report["apiVersion"], report["kind"]) == ("slackwater.io/v1", "SimulationReport")
+    parts = ("scenario", "tiers", "online", "bestEffort", "agent", "left", "timeline")
+    assert set(report) == {"apiVersion", "kind", *parts}
+    assert report["scenario"] == {
+        "name": "small",
+        "cgroup": "v2",
+        "cpus": 4,
+        "seconds": 40.0,
+        "periodSeconds": 1.0,
+        "seed": 0,
+    }
+    assert set(report["agent"]) == {
+        "ticks", "early", "blind", "writes", "refused", "repairs", "yields", "holds", "releases",
+    }  # fmt: skip
+    assert set(report["bestEffort"]) == {"wanted", "got", "idle", "budget", "beyond", "part"}
+    assert report["timeline"][0]["by"] == "agent"
+    assert (first.stderr, list(here.glob("*.svg"))) == ("", [])
+
+
+def test_the_picture_goes_where_it_is_asked_to(here: Path) -> None:
+    assert run("--svg", "there.svg").exit_code == 0
+    assert [path.name for path in here.glob("*.svg")] == ["there.svg"]
+    lost = run("--svg", "no/such/folder.svg")
+    assert lost.exit_code == 1
+    assert "no/such/folder.svg cannot be written: No such file or directory" in lost.stderr
+
+
+def test_a_recording_can_be_read(here: Path) -> None:
+    done = run("--record", "small.jsonl", "--svg", "")
+    assert done.exit_code == 0, done.output
+    recording = decode((here / "small.jsonl").read_bytes())
+    assert len(recording.ticks) == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        (("--best-effort-share-threshold", "50"), {}),
+        ((), {"SLACKWATER_BEST_EFFORT_SHARE_THRESHOLD": "50"}),
+    ],
+)
+def test_settings_can_be_tried(
+    here: Path, arguments: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    report = json.loads(run("-o", "json", "--svg", "", *arguments, **environ).stdout)
+    assert report["timeline"][1]["after"] == "1000m"
+
+
+def test_wide_shows_every_line(here: Path) -> None:
+    noisy = {"name": "web", "tier": "burstable", "demand": {"steps": {"levels": [0, 3, 1]}}}
+    batch = {"name": "batch", "tier": "besteffort", "demand": 4}
+    write(pods=[noisy, batch], duration="5m", events=[])
+    few, all_of_them = run("--svg", ""), run("--svg", "", "-o", "wide")
+    assert len(few.stdout.splitlines()) < 100
+    assert len(all_of_them.stdout.splitlines()) > 150
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"cpus": 0}, "small.yaml: spec.cpus is 0, but must be a whole number, 1 to 512"),
+        ({"duration": "soon"}, "small.yaml: spec.duration is 'soon', but must be a duration such"),
+        ({"colour": 1}, "a key of small.yaml: spec is 'colour', but must be one of cgroup, cpus,"),
+        (
+            {"settings": {"bestEffortShare": {"threshold": 101}}},
+            "small.yaml: spec.settings.bestEffortShare.threshold is 101, but must be a whole",
+        ),
+    ],
+)
+def test_a_bad_scenario_is_one_sentence(here: Path, spec: dict[str, Any], said: str) -> None:
+    write(**spec)
+    done = run()
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"slackwater: {said}")
+    assert done.stderr.count("\n") == 1
+    assert list(here.glob("*.svg")) == []
+
+
+def test_a_bad_flag_is_one_sentence(here: Path) -> None:
+    done = run("--best-effort-share-threshold", "101")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "bestEffortShare.threshold is 101, but must be a whole number" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_file_is_wrong_usage(here: Path) -> None:
+    assert CliRunner().invoke(simulate, ["nowhere.yaml"]).exit_code == 2
+    assert CliRunner().invoke(simulate, ["."]).exit_code == 2
+
+
+def test_it_is_a_command_of_slackwater(here: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "slackwater", "simulate", "small.yaml", "-o", "json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "slackwater: wrote small.svg\n")
+    assert json.loads(done.stdout)["left"] == 0
+
+
+def test_a_long_run_has_a_bar_on_a_terminal_only(here: Path) -> None:
+    """A pseudo-terminal as stderr, a file as stdout."""
+    import pty
+
+    terminal, inner = pty.openpty()
+    with (here / "out").open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "slackwater", "simulate", "small.yaml", "--svg", ""],
+            stdout=out,
+            stderr=inner,
+            timeout=60,
+            check=False,
+        )
+    os.close(inner)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert done.returncode == 0
+    assert "small" in shown
+    assert "100%" in shown
+    assert "100%" not in (here / "out").read_text()

@@ -1,0 +1,115 @@
+"""Any tick at all, for laws about recordings."""
+
+from hypothesis import strategies as st
+
+from slackwater.model.cgroup import (
+    CgroupReading,
+    CgroupRef,
+    CpuPressure,
+    CpuTimes,
+    Level,
+    Pressure,
+    Tier,
+)
+from slackwater.model.cpus import CpuSet
+from slackwater.model.decision import Because, Contribution, Event, Grant, Verb
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.knob import KNOBS
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.snapshot import Held, NodeSnapshot, Rate
+from slackwater.model.story import Course, Note, NoteKind, Story, Told, Yielded
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
+from slackwater.model.workload import Container, Workload
+
+words = st.sampled_from(("", "a", "kubepods/besteffort", '\u00fc\n"')) | st.text(max_size=3)
+micros = st.integers(0, 2**62).map(Micros)
+ids = st.integers(1, 2**64 - 1)
+gaps = st.one_of(st.just(NOT_ASKED), st.builds(Gap, words))
+amounts = st.integers(0, 10**6)
+limits = st.one_of(amounts, st.just(UNLIMITED))
+granted = limits | st.booleans()
+refs = st.builds(CgroupRef, words, ids, st.sampled_from(Level), st.sampled_from(Tier), words)
+bandwidths = st.builds(Bandwidth, limits, st.integers(1, 10**6).map(Micros))
+cpu_sets = st.builds(CpuSet.of, st.sets(st.integers(0, 400), max_size=5))
+values = st.one_of(
+    bandwidths, cpu_sets, st.just(UNLIMITED), st.booleans(), st.integers(-1, 2**63 - 1)
+)
+lines_of_pressure = st.builds(Pressure, amounts, amounts, amounts, micros)
+pressures = st.builds(CpuPressure, lines_of_pressure, st.none() | lines_of_pressure)
+readings = st.builds(
+    CgroupReading,
+    refs,
+    micros,
+    gaps | st.builds(CpuTimes, micros, amounts, amounts, micros, amounts, micros),
+    gaps | bandwidths,
+    gaps | micros,
+    gaps | amounts,
+    gaps | st.booleans(),
+    gaps | cpu_sets,
+    gaps | pressures,
+)
+containers = st.builds(Container, words, refs | gaps, amounts, limits)
+workloads = st.builds(
+    Workload,
+    words,
+    words,
+    words,
+    st.sampled_from(Tier),
+    refs | gaps,
+    amounts,
+    st.integers(-(10**9), 10**9),
+    st.lists(containers, max_size=2).map(tuple),
+    st.dictionaries(words, words, max_size=2),
+    st.none() | micros,
+)
+snapshots = st.builds(
+    NodeSnapshot,
+    tick=amounts,
+    at=micros,
+    elapsed=micros,
+    allocatable=amounts | gaps,
+    usage=amounts | gaps,
+    kubepods=refs,
+    tiers=st.dictionaries(st.sampled_from(Tier), refs, max_size=3),
+    workloads=st.lists(workloads, max_size=1).map(tuple),
+    readings=st.dictionaries(ids, readings, max_size=2),
+    rates=st.dictionaries(ids, st.builds(Rate, amounts, amounts), max_size=2),
+    pressure=gaps | pressures,
+    held=st.lists(st.builds(Held, refs, words, values, values, micros), max_size=1).map(tuple),
+    off=st.frozensets(words, max_size=3),
+    early=st.booleans(),
+)
+becauses = st.builds(Because, words, words, words)
+shares = granted | st.builds(Ratio, amounts, st.integers(1, 500))
+steps = st.builds(Contribution, words, st.sampled_from(Verb), shares, granted, becauses)
+stories = st.builds(
+    Story,
+    st.lists(
+        st.builds(
+            Told,
+            words,
+            st.sampled_from(Course),
+            words,
+            st.dictionaries(words, amounts, max_size=3),
+            st.none() | micros,
+            st.lists(st.builds(Event, words, words, amounts), max_size=1).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
+    st.lists(
+        st.builds(
+            Grant,
+            refs,
+            words,
+            granted,
+            st.lists(steps, max_size=2).map(tuple),
+            st.none() | words,
+            st.none() | words,
+        ),
+        max_size=2,
+    ).map(tuple),
+    st.lists(st.builds(Note, refs, words, st.sampled_from(NoteKind), words), max_size=1).map(tuple),
+    st.lists(st.builds(Yielded, refs, words, micros), max_size=1).map(tuple),
+)
+changes = st.builds(Change, refs, st.sampled_from(KNOBS), values, values)
+outcomes = st.builds(Outcome, changes, st.sampled_from(Result), words, micros)

@@ -1,0 +1,61 @@
+"""Facts for metrics: a tick in which everything was read."""
+
+from typing import Any
+
+import msgspec
+
+from slackwater.model.cgroup import CpuPressure, Pressure, Tier
+from slackwater.model.plan import Result
+from slackwater.model.snapshot import Rate
+from slackwater.model.story import NoteKind, Yielded
+from slackwater.model.units import Micros, MilliCpu
+from slackwater.record.journal import TickRecord
+from slackwater.record.metrics import Facts
+from slackwater.record.tally import Tally
+from slackwater.settings.agent import AgentSettings, Reading
+from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod, reading
+from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, told
+
+STALLED = CpuPressure(Pressure(0, 0, 0, Micros(2_500_000)), Pressure(0, 0, 0, Micros(500_000)))
+EVERYTHING = AgentSettings(reading=Reading.EVERYTHING)
+
+
+def facts(latest: TickRecord | None = None, tally: Tally | None = None, **said: Any) -> Facts:
+    counted = tally or Tally()
+    if latest is not None and tally is None:
+        counted.add(latest)
+    return Facts(
+        at=said.pop("at", Micros(5_000_000)),
+        counts=counted.counts(),
+        policies=(SHARE,),
+        latest=latest,
+        **said,
+    )
+
+
+def full() -> TickRecord:
+    """A tick in which everything was read."""
+    pods = (pod(1, Tier.BURSTABLE), pod(2, Tier.BESTEFFORT))
+    snapshot = node(
+        allocatable=2000,
+        usage=1250,
+        best_effort=250,
+        quota=OURS,
+        workloads=pods,
+        usages={KUBEPODS.id: 900, 101: 300, 102: 250},
+        kept=(held(BESTEFFORT, FREE, OURS),),
+    )
+    tier = msgspec.structs.replace(reading(BESTEFFORT, OURS), pressure=STALLED)
+    rates = snapshot.rates | {BESTEFFORT.id: Rate(MilliCpu(250), 1500)}
+    seen = msgspec.structs.replace(
+        snapshot, pressure=STALLED, readings={BESTEFFORT.id: tier}, rates=rates
+    )
+    return record(
+        seen,
+        lines=(told(claim=600),),
+        outcomes=(outcome(), outcome(Result.REFUSED)),
+        notes=(note(NoteKind.REPAIR), note(NoteKind.YIELD)),
+        yielded=(Yielded(BESTEFFORT, "quota", Micros(0)),),
+        took=2_000,
+        agent=EVERYTHING,
+    )

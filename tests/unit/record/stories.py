@@ -1,0 +1,55 @@
+"""Ticks and views in a few words, for tests of what is told about them."""
+
+from typing import Any
+
+import msgspec
+
+from slackwater.agent.tick import TickMemory, tick
+from slackwater.model.cgroup import CgroupRef, CgroupVersion
+from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.plan import Outcome, Result
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Micros
+from slackwater.policies import best_effort_share
+from slackwater.record.journal import Inputs, Journal, TickRecord, entries_of
+from slackwater.record.view import View
+from slackwater.settings.agent import AgentSettings
+from slackwater.settings.best_effort_share import BestEffortShareSettings
+
+ON: dict[str, Any] = {"best_effort_share": BestEffortShareSettings(enabled=True)}
+#: 2026-01-01T00:00:00Z, less a clock that stands at zero.
+OFFSET = Micros(1_767_225_600_000_000)
+
+
+def exact(_: CgroupRef, __: Knob, value: KnobValue) -> KnobValue:
+    return value
+
+
+class Told:
+    """Real ticks one after another, each carried out with the same result."""
+
+    def __init__(self, result: Result = Result.APPLIED, detail: str = "") -> None:
+        self.result, self.detail = result, detail
+        self.memory = TickMemory()
+        self.journal = Journal(60)
+
+    def tick(self, snapshot: NodeSnapshot, settings: dict[str, Any] | None = None) -> "Told":
+        policies = ON if settings is None else settings
+        agent = AgentSettings()
+        done = tick(snapshot, self.memory, (best_effort_share.POLICY,), policies, agent, exact)
+        outcomes = tuple(Outcome(c, self.result, self.detail) for c in done.planned.changes)
+        inputs = Inputs(self.memory, policies, agent)
+        entries = entries_of(snapshot, outcomes, done.story)
+        record = TickRecord(snapshot, inputs, done.story, outcomes, entries, Micros(0))
+        self.journal.keep(record)
+        self.memory = done.memory
+        return self
+
+    def view(self, **besides: Any) -> View:
+        view = View(
+            ticks=self.journal.ticks,
+            offset=OFFSET,
+            version=CgroupVersion.V2,
+            changed=self.journal.changed,
+        )
+        return msgspec.structs.replace(view, **besides)

@@ -1,0 +1,332 @@
+"""Why each value is what it is, or why nothing happened: a row for each case."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level, Tier
+from slackwater.model.decision import Because, Contribution, Grant, Verb
+from slackwater.model.gap import Gap
+from slackwater.model.knob import QUOTA
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.story import Note, NoteKind, Story, Yielded
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
+from slackwater.model.workload import Container, Workload
+from slackwater.record.answer import Explanation
+from slackwater.record.explanation import explain
+from slackwater.record.knob_explanation import amount
+from slackwater.record.targets import scopes_of, target_name
+from slackwater.record.view import View
+from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod
+from tests.unit.record.stories import Told
+
+OURS = Bandwidth(Micros(60_000))
+KEPT = (held(BESTEFFORT, FREE, OURS),)
+BATCH, WEB = pod(1, Tier.BESTEFFORT), pod(2, Tier.BURSTABLE, 500)
+PODS = (BATCH, WEB)
+SEES_NOTHING = (
+    "the agent sees nothing now: the tree is gone; "
+    "all this is of its last look at 2026-01-01T00:00:01.000Z"
+)
+OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
+
+
+def rows(view: View, target: str = "") -> list[Explanation]:
+    found = explain(view, target)
+    assert not isinstance(found, Gap), found
+    return list(found)
+
+
+def only(view: View, target: str = "") -> Explanation:
+    [row] = rows(view, target)
+    return row
+
+
+def test_the_documented_shape() -> None:
+    view = Told().tick(node(usage=200)).view()
+    [row] = msgspec.json.decode(msgspec.json.encode(explain(view, "besteffort")))
+    documented = {
+        "target": "besteffort", "level": "tier", "knob": "quota", "file": "cpu.max",
+        "now": "600m", "baseline": "unlimited", "granted": "600m",
+        "since": "2026-01-01T00:00:01.000Z", "clippedBy": "best_effort_share", "holds": [],
+    }  # fmt: skip
+    assert {key: row[key] for key in documented} == documented
+    [part] = row["contributions"]
+    assert (part["policy"], part["verb"], part["value"]) == ("best_effort_share", "cap", "600m")
+    assert part["because"] == {
+        "signal": "used by all but best effort", "seen": "200m", "limit": "800m allowed",
+    }  # fmt: skip
+    assert row["numbers"]["best_effort_share"]["budget"] == 600
+    assert (row["apiVersion"], row["kind"]) == ("slackwater.io/v1", "Explanation")
+    assert row["outcome"] == {
+        "result": "applied", "value": "600m", "at": "2026-01-01T00:00:01.000Z", "detail": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "file"),
+    [
+        (CgroupVersion.V2, "cpu.max"),
+        (CgroupVersion.V1, "cpu.cfs_quota_us"),
+        (Gap("not known"), None),
+    ],
+)
+def test_the_file_is_the_versions_own(version: CgroupVersion | Gap, file: str | None) -> None:
+    assert only(Told().tick(node(usage=200)).view(version=version)).file == file
+
+
+def test_what_stands_is_what_was_written_then_what_is_read() -> None:
+    told = Told().tick(node(usage=200))
+    assert only(told.view()).now == "600m"
+    told.tick(node(usage=200, tick=2, quota=OURS, kept=KEPT))
+    row = only(told.view())
+    assert (row.now, row.baseline, row.since) == ("600m", "unlimited", "2026-01-01T00:00:01.000Z")
+    assert not row.adopted
+
+
+@pytest.mark.parametrize(
+    ("result", "detail", "now", "said"),
+    [
+        (Result.REFUSED, "busy", "unlimited", "the last attempt to write it was refused: busy"),
+        (Result.UNSUPPORTED, "", "unlimited", "the last attempt to write it was unsupported"),
+        (Result.PLANNED, "", "unlimited", "a dry run: nothing is written"),
+    ],
+)
+def test_what_was_not_written(result: Result, detail: str, now: str, said: str) -> None:
+    row = only(Told(result, detail).tick(node(usage=200)).view())
+    assert (row.now, row.granted, row.since) == (now, "600m", None)
+    assert row.remarks == (said,)
+
+
+def test_a_hold_keeps_its_value_and_says_since_when() -> None:
+    told = Told().tick(node(usage=200))
+    for second in (2, 3):
+        told.tick(node(usage=Gap("no usage"), tick=second, quota=OURS, kept=KEPT))
+    row, general = rows(told.view())
+    [hold] = row.holds
+    assert (hold.policy, hold.reason, hold.course) == ("best_effort_share", "no usage", "held")
+    assert hold.since == "2026-01-01T00:00:02.000Z"
+    assert (general.knob, general.holds) == (None, row.holds)
+
+
+def test_a_hold_without_anything_standing() -> None:
+    row = only(Told().tick(node(usage=Gap("the node was read only once"))).view())
+    assert (row.knob, row.target, row.level) == (None, "node", "node")
+    assert [hold.reason for hold in row.holds] == ["the node was read only once"]
+
+
+def test_a_hold_that_lasted_too_long() -> None:
+    told = Told().tick(node(usage=200))
+    for second in range(2, 35):
+        told.tick(node(usage=Gap("no usage"), tick=second))
+    row = only(told.view())
+    assert row.knob is None
+    assert row.holds[0].course == "released"
+    assert row.holds[0].reason.endswith("so let go")
+
+
+@pytest.mark.parametrize(
+    ("besides", "remarks", "holds"),
+    [
+        ({"off": OFF}, (), ["bestEffortShare.enabled is false"]),
+        (
+            {"off": OFF, "paused": "released by hand"},
+            ("the agent is paused: released by hand",),
+            [],
+        ),
+        (
+            {"problems": ("threshold is 400",)},
+            ("the configuration has a problem: threshold is 400",),
+            [],
+        ),
+        (
+            {"blind": "the tree is gone"},
+            (SEES_NOTHING,),
+            [],
+        ),
+    ],
+)
+def test_why_nothing_happened(
+    besides: dict[str, Any], remarks: tuple[str, ...], holds: list[str]
+) -> None:
+    row = only(Told().tick(node(usage=200), {}).view(**besides))
+    assert (row.knob, row.remarks) == (None, remarks)
+    assert [hold.reason for hold in row.holds] == holds
+
+
+@pytest.mark.parametrize(
+    ("blind", "said"),
+    [("", "the agent has not looked yet"), ("the tree is gone", "the tree is gone")],
+)
+def test_before_the_first_tick(blind: str, said: str) -> None:
+    assert only(View(blind=blind), "anything").remarks == (said,)
+
+
+def test_what_an_earlier_agent_left() -> None:
+    view = Told().tick(node(usage=Gap("read once"), quota=OURS, kept=KEPT)).view()
+    row = only(view, "besteffort")
+    assert (row.now, row.granted, row.adopted) == ("600m", None, True)
+    assert row.remarks == ("kept until a policy has decided",)
+    assert [hold.reason for hold in row.holds] == ["read once"]
+
+
+def test_what_nobody_wants_any_more() -> None:
+    told = Told().tick(node(usage=200))
+    told.tick(node(usage=200, tick=2, quota=OURS, kept=KEPT), {})
+    last = told.journal.ticks[-1]
+    released = Outcome(Change(BESTEFFORT, QUOTA, OURS, FREE), Result.APPLIED)
+    record = msgspec.structs.replace(last, outcomes=(released,))
+    row = only(told.view(ticks=(record,)), "besteffort")
+    assert (row.now, row.granted) == ("unlimited", None)
+    assert row.remarks == ("put back: nobody wants it any more",)
+
+
+def test_an_adopted_value_that_stands_is_ours_since_it_was_noted() -> None:
+    row = only(Told().tick(node(usage=200, quota=OURS, kept=KEPT)).view())
+    assert (row.adopted, row.since, row.outcome) == (True, "2026-01-01T00:00:00.000Z", None)
+
+
+def test_a_quota_that_cannot_be_read_is_not_unlimited() -> None:
+    told = Told().tick(node(usage=200))
+    told.tick(node(usage=200, tick=2, quota=Gap("the cgroup is gone"), kept=KEPT))
+    row = only(told.view())
+    assert (row.now, row.granted) == (None, "600m")
+    assert row.remarks == ("its quota could not be read: the cgroup is gone",)
+
+
+def test_a_wish_at_a_group_that_was_never_read() -> None:
+    row = only(Told().tick(node(usage=200, quota=Gap("no such file"))).view())
+    assert row.knob is None
+    assert "was not granted, as no value was read there" in row.holds[0].reason
+
+
+def with_story(view: View, **besides: Any) -> View:
+    """The same view, of a last tick with another story."""
+    last = view.ticks[-1]
+    story = msgspec.structs.replace(last.story, **besides)
+    return msgspec.structs.replace(
+        view, ticks=(*view.ticks[:-1], msgspec.structs.replace(last, story=story))
+    )
+
+
+def test_a_yielded_knob_and_the_last_intrusion() -> None:
+    view = Told().tick(node(usage=200)).view()
+    until = Yielded(BESTEFFORT, "quota", Micros(601_000_000))
+    note = Note(BESTEFFORT, "quota", NoteKind.YIELD, "yielded for 600 s")
+    row = only(with_story(view, yielded=(until,), notes=(note,)))
+    assert row.yielded_until == "2026-01-01T00:10:01.000Z"
+    assert row.last_drift is not None
+    assert (row.last_drift.at, row.last_drift.text) == (
+        "2026-01-01T00:00:01.000Z", "yielded for 600 s",
+    )  # fmt: skip
+
+
+def test_a_contest_and_several_parts_in_order() -> None:
+    steps = (
+        Contribution("a", Verb.SCALE, Ratio(1, 2), MilliCpu(500), Because("x", "1", "2")),
+        Contribution("b", Verb.CAP, MilliCpu(300), MilliCpu(300), Because("y", "3", "4")),
+    )
+    grant = Grant(BESTEFFORT, "quota", MilliCpu(400), steps, "b", "c's floor beats b's cap")
+    row = only(with_story(Told().tick(node(usage=200)).view(), grants=(grant,), told=()))
+    assert [(p.policy, p.verb, p.value, p.after) for p in row.contributions] == [
+        ("a", "scale", "1/2", "500m"), ("b", "cap", "300m", "300m"),
+    ]  # fmt: skip
+    assert (row.granted, row.contest) == ("400m", "c's floor beats b's cap")
+
+
+def test_a_raise_that_is_not_worth_a_write() -> None:
+    stood = Bandwidth(Micros(779_300))
+    kept = (held(BESTEFFORT, FREE, stood),)
+    row = only(Told().tick(node(allocatable=10_000, usage=200, quota=stood, kept=kept)).view())
+    assert (row.now, row.granted) == ("7793m", "7800m")
+    assert row.remarks == ("a raise this small is not worth a write (agent.raiseDeadband)",)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("", [("besteffort", "quota")]),
+        ("besteffort", [("besteffort", "quota")]),
+        ("burstable", [("burstable", None)]),
+        ("guaranteed", [("guaranteed", None)]),
+        ("node", [("node", None)]),
+        ("pod-1", [("default/pod-1", None), ("besteffort", "quota")]),
+        ("default/pod-1", [("default/pod-1", None), ("besteffort", "quota")]),
+        ("2", [("default/pod-2", None)]),
+    ],
+)
+def test_a_target_and_what_binds_it_from_above(
+    target: str, expected: list[tuple[str, str | None]]
+) -> None:
+    view = Told().tick(node(usage=200, workloads=PODS)).view()
+    assert [(row.target, row.knob) for row in rows(view, target)] == expected
+
+
+def test_nothing_of_a_pod_is_said_in_words() -> None:
+    gone = msgspec.structs.replace(WEB, ref=Gap("its cgroup is not there"))
+    view = Told().tick(node(usage=200, workloads=(BATCH, gone))).view()
+    assert rows(view, "pod-1")[0].remarks == ("no policy asks for anything of it",)
+    assert rows(view, "pod-2")[0].remarks == ("it has no group: its cgroup is not there",)
+    assert rows(view, "node")[0].remarks == ("no policy asks for anything of the node itself",)
+
+
+def test_one_name_in_two_namespaces_is_two_pods() -> None:
+    other = msgspec.structs.replace(pod(9, Tier.BURSTABLE), name="pod-2", namespace="other")
+    view = Told().tick(node(usage=200, workloads=(*PODS, other))).view()
+    assert [row.target for row in rows(view, "pod-2")] == ["default/pod-2", "other/pod-2"]
+    assert [row.target for row in rows(view, "other/pod-2")] == ["other/pod-2"]
+
+
+def test_an_unknown_target_is_told_what_there_is() -> None:
+    found = explain(Told().tick(node(workloads=PODS)).view(), "web")
+    assert found == Gap(
+        "there is no 'web' here: there are node, guaranteed, burstable, besteffort, "
+        "and the pods default/pod-1, default/pod-2"
+    )
+    many = tuple(pod(number, Tier.BURSTABLE) for number in range(12))
+    found = explain(Told().tick(node(workloads=many)).view(), "web")
+    assert isinstance(found, Gap)
+    assert found.reason.endswith("and 4 more")
+    assert explain(Told().tick(node()).view(), "x/y") == Gap(
+        "there is no 'x/y' here: there are node, guaranteed, burstable, besteffort, and no pods"
+    )
+
+
+def test_names_of_groups() -> None:
+    inner = CgroupRef("kubepods/burstable/pod2/abc", 900, Level.CONTAINER, Tier.BURSTABLE, "2")
+    stray = CgroupRef("kubepods/pod7", 901, Level.POD, owner="7")
+    container = Container("nginx", inner, MilliCpu(0), UNLIMITED)
+    web = msgspec.structs.replace(WEB, containers=(container,))
+    snapshot = node(workloads=(web,))
+    named = [target_name(ref, snapshot) for ref in (KUBEPODS, BESTEFFORT, inner, stray)]
+    assert named == ["node", "besteffort", "default/pod-2/nginx", "7"]
+    unnamed = msgspec.structs.replace(inner, id=902)
+    assert target_name(unnamed, snapshot) == "default/pod-2/abc"
+
+
+@given(st.text())
+def test_any_word_is_a_scope_or_a_sentence(word: str) -> None:
+    found = scopes_of(word, node(workloads=(Workload("u", "n", "s", Tier.BURSTABLE, Gap("x")),)))
+    assert isinstance(found, Gap) == (
+        word not in ("", "node", "u", "n", "s/n", *map(str, _tiers()))
+    )
+
+
+def _tiers() -> list[str]:
+    return [tier.value for tier in Tier]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(MilliCpu(600), "600m"), (UNLIMITED, "unlimited"), (Ratio(3, 4), "3/4")],
+)
+def test_amounts(value: Any, text: str) -> None:
+    assert amount(value) == text
+
+
+def test_an_empty_story_says_nothing_is_to_do() -> None:
+    view = with_story(Told().tick(node(usage=200)).view(), told=Story().told, grants=())
+    assert only(view) == Explanation(target="node", level="node")

@@ -1,0 +1,223 @@
+"""Metrics: base units, and gaps that are absent."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater import __version__
+from slackwater.model.cgroup import CpuPressure, Tier
+from slackwater.model.gap import Gap
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.story import Course
+from slackwater.model.units import Bandwidth, Micros
+from slackwater.record.metric_table import METRICS
+from slackwater.record.metrics import Facts, durations, samples
+from slackwater.record.tally import Tally
+from tests.unit.policies.nodes import BESTEFFORT, FREE, node, pod, rate, reading
+from tests.unit.record.metric_facts import EVERYTHING, STALLED, facts, full
+from tests.unit.record.tick_records import OURS, SHARE, record, told
+
+
+def shown(told_facts: Facts) -> dict[str, float]:
+    """By name and labels' values: name/tier."""
+    return {"/".join((s.metric.name, *s.labels)): s.value for s in samples(told_facts)}
+
+
+@pytest.mark.parametrize(
+    ("sample", "value"),
+    [
+        (f"slackwater_build_info/{__version__}", 1),
+        ("slackwater_ticks_total/regular", 1),
+        ("slackwater_ticks_total/early", 0),
+        ("slackwater_blind_rounds_total", 0),
+        ("slackwater_blind", 0),
+        ("slackwater_paused", 0),
+        ("slackwater_last_tick_age_seconds", 4),
+        ("slackwater_configuration_problems", 0),
+        ("slackwater_configuration_problems_seen_total", 0),
+        ("slackwater_node_cpu_allocatable_cores", 2),
+        ("slackwater_node_cpu_usage_cores", 1.25),
+        ("slackwater_node_cpu_pressure_seconds_total/some", 2.5),
+        ("slackwater_node_cpu_pressure_seconds_total/full", 0.5),
+        ("slackwater_pods_cpu_usage_cores", 0.9),
+        ("slackwater_tier_cpu_usage_cores/besteffort", 0.25),
+        ("slackwater_tier_cpu_quota_cores/besteffort", 0.6),
+        ("slackwater_tier_cpu_throttled_ratio/besteffort", 1.5),
+        ("slackwater_tier_cpu_pressure_seconds_total/besteffort/some", 2.5),
+        ("slackwater_pod_cpu_usage_cores/default/pod-1", 0.3),
+        ("slackwater_pod_cpu_usage_cores/default/pod-2", 0.25),
+        ("slackwater_policy_enabled/best_effort_share", 1),
+        ("slackwater_policy_course/best_effort_share/acted", 1),
+        ("slackwater_policy_course/best_effort_share/held", 0),
+        ("slackwater_policy_ticks_total/best_effort_share/acted", 1),
+        ("slackwater_policy_number/best_effort_share/budget", 600),
+        ("slackwater_node_cpu_throttle_events_total/cpu", 1),
+        ("slackwater_node_cpu_throttle_asked_cores/cpu", 0.6),
+        ("slackwater_knob_changes_total/quota/tier/applied", 1),
+        ("slackwater_knob_changes_total/quota/tier/refused", 1),
+        ("slackwater_knob_repairs_total/quota/tier", 1),
+        ("slackwater_knob_yields_total/quota/tier", 1),
+        ("slackwater_knobs_held", 1),
+        ("slackwater_knobs_yielded", 1),
+    ],
+)
+def test_values_in_base_units(sample: str, value: float) -> None:
+    assert shown(facts(full()))[sample] == pytest.approx(value)
+
+
+def test_every_metric_of_the_table_can_be_had() -> None:
+    seen = {sample.metric.name for sample in samples(facts(full()))}
+    assert seen | {"slackwater_tick_duration_seconds"} == {metric.name for metric in METRICS}
+
+
+#: What comes from a reading of the node.
+READ = ("_cores", "_ratio", "pressure", "policy_course", "policy_number")
+
+
+def test_before_the_first_tick_there_are_counts_and_no_readings() -> None:
+    seen = shown(facts())
+    assert seen["slackwater_ticks_total/regular"] == 0
+    assert seen["slackwater_node_cpu_throttle_events_total/cpu"] == 0
+    assert not [name for name in seen if any(word in name for word in (*READ, "age", "knobs"))]
+
+
+def test_while_blind_the_last_readings_are_not_passed_off_as_todays() -> None:
+    seen = shown(facts(full(), blind=True))
+    assert seen["slackwater_blind"] == 1
+    assert seen["slackwater_last_tick_age_seconds"] == 4
+    assert seen["slackwater_knobs_held"] == 1  # they hold on while nobody sees them
+    assert not [name for name in seen if any(word in name for word in READ)]
+
+
+def without(**gaps: Any) -> NodeSnapshot:
+    return msgspec.structs.replace(full().snapshot, **gaps)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "absent"),
+    [
+        (without(usage=Gap("read once")), "slackwater_node_cpu_usage_cores"),
+        (without(allocatable=Gap("no Node")), "slackwater_node_cpu_allocatable_cores"),
+        (without(pressure=Gap("no PSI")), "slackwater_node_cpu_pressure_seconds_total/some"),
+        (
+            without(pressure=CpuPressure(STALLED.some)),
+            "slackwater_node_cpu_pressure_seconds_total/full",
+        ),
+        (without(rates={}), "slackwater_tier_cpu_usage_cores/besteffort"),
+        (without(rates={}), "slackwater_tier_cpu_throttled_ratio/besteffort"),
+        (without(rates={}), "slackwater_pods_cpu_usage_cores"),
+        (without(rates={}), "slackwater_pod_cpu_usage_cores/default/pod-1"),
+        (without(readings={}), "slackwater_tier_cpu_quota_cores/besteffort"),
+        (
+            without(readings={2: reading(BESTEFFORT, Gap("gone"))}),
+            "slackwater_tier_cpu_quota_cores/besteffort",
+        ),
+        (
+            without(readings={2: reading(BESTEFFORT, OURS)}),
+            "slackwater_tier_cpu_pressure_seconds_total/besteffort/some",
+        ),
+        (without(tiers={}), "slackwater_tier_cpu_usage_cores/besteffort"),
+    ],
+)
+def test_a_gap_is_an_absent_sample(snapshot: NodeSnapshot, absent: str) -> None:
+    assert absent in shown(facts(full()))
+    assert absent not in shown(facts(record(snapshot, agent=EVERYTHING)))
+
+
+@pytest.mark.parametrize(
+    ("quota", "value"),
+    [
+        (FREE, float("inf")),
+        (Bandwidth(Micros(1_000)), 0.01),
+        (Bandwidth(Micros(1_001), Micros(50_000)), 0.02002),  # not rounded to milliCPU
+    ],
+)
+def test_a_quota(quota: Bandwidth, value: float) -> None:
+    seen = shown(facts(record(node(quota=quota))))
+    assert seen["slackwater_tier_cpu_quota_cores/besteffort"] == pytest.approx(value)
+
+
+def test_pods_only_where_everything_is_asked_for() -> None:
+    """`top` makes the agent read pods too; series must not come and go with it."""
+    needed = msgspec.structs.replace(full(), inputs=record().inputs)
+    assert not [name for name in shown(facts(needed)) if "slackwater_pod_" in name]
+
+
+def test_pods_of_one_name_are_one_sample() -> None:
+    old, new = pod(1, Tier.BURSTABLE), pod(2, Tier.BURSTABLE)
+    new = msgspec.structs.replace(new, name=old.name)
+    gone = msgspec.structs.replace(pod(3, Tier.BURSTABLE), ref=Gap("its cgroup is not there"))
+    snapshot = node(workloads=(old, new, gone), usages={101: 300, 102: 50})
+    seen = shown(facts(record(snapshot, agent=EVERYTHING)))
+    found = {name: value for name, value in seen.items() if "slackwater_pod_" in name}
+    assert found == {"slackwater_pod_cpu_usage_cores/default/pod-1": pytest.approx(0.35)}
+
+
+@pytest.mark.parametrize(
+    ("course", "claim"), [(Course.ACTED, 0.6), (Course.HELD, 0.6), (Course.RELEASED, None)]
+)
+def test_what_was_asked_stands_until_it_is_released(course: Course, claim: float | None) -> None:
+    tally = Tally()
+    tally.add(record(lines=(told(claim=600),)))
+    seen = shown(facts(record(lines=(told(course),)), tally))
+    assert seen.get("slackwater_node_cpu_throttle_asked_cores/cpu") == claim
+    assert [seen[f"slackwater_policy_course/{SHARE}/{each.value}"] for each in Course] == [
+        each is course for each in Course
+    ]
+
+
+def test_switched_off_it_asks_for_nothing() -> None:
+    tally = Tally()
+    tally.add(record(lines=(told(claim=600),)))
+    seen = shown(facts(record(), tally))
+    assert seen["slackwater_policy_enabled/best_effort_share"] == 0
+    assert "slackwater_node_cpu_throttle_asked_cores/cpu" not in seen
+    assert seen["slackwater_node_cpu_throttle_events_total/cpu"] == 1
+
+
+def test_problems_and_a_pause() -> None:
+    tally = Tally()
+    tally.add_problems({"one", "two"})
+    seen = shown(facts(None, tally, problems=1, paused=True))
+    assert seen["slackwater_paused"] == 1
+    assert seen["slackwater_configuration_problems"] == 1
+    assert seen["slackwater_configuration_problems_seen_total"] == 2
+
+
+def test_the_histogram_counts_upwards() -> None:
+    tally = Tally()
+    for took in (500, 700, 50_000, 3_000_000):
+        tally.add(record(took=took))
+    buckets, total = durations(tally.counts())
+    assert buckets == [
+        ("0.001", 2), ("0.005", 2), ("0.02", 2), ("0.1", 3), ("1.0", 3), ("+Inf", 4),
+    ]  # fmt: skip
+    assert total == pytest.approx(3.0512)
+
+
+names = st.text(st.characters(codec="utf-8"), max_size=8)
+
+
+@given(
+    pods=st.lists(st.tuples(names, names, st.integers(0, 10**6)), max_size=6),
+    usage=st.integers(0, 10**9) | st.just(Gap("not read")),
+    blind=st.booleans(),
+)
+def test_no_series_appears_twice_and_all_is_in_the_table(
+    pods: list[tuple[str, str, int]], usage: int | Gap, blind: bool
+) -> None:
+    workloads = tuple(
+        msgspec.structs.replace(pod(number, Tier.BURSTABLE), namespace=namespace, name=name)
+        for number, (namespace, name, _) in enumerate(pods)
+    )
+    snapshot = node(usage=usage, workloads=workloads)
+    rates = {100 + number: rate(used) for number, (_, _, used) in enumerate(pods)}
+    seen = record(msgspec.structs.replace(snapshot, rates=rates), agent=EVERYTHING)
+    found = list(samples(facts(seen, blind=blind)))
+    keys = [(sample.metric.name, sample.labels) for sample in found]
+    assert len(keys) == len(set(keys))
+    assert all(sample.metric in METRICS for sample in found)
+    assert all(len(sample.labels) == len(sample.metric.labels) for sample in found)

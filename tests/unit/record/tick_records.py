@@ -1,0 +1,50 @@
+"""Records of ticks in a few words, for tests of what is made from them."""
+
+from collections.abc import Iterable
+
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Event
+from slackwater.model.knob import QUOTA
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.story import Course, Note, NoteKind, Story, Told, Yielded
+from slackwater.model.units import Bandwidth, Micros, MilliCpu
+from slackwater.record.journal import Inputs, TickRecord
+from slackwater.settings.agent import AgentSettings
+from slackwater.settings.best_effort_share import BestEffortShareSettings
+from tests.unit.policies.nodes import BESTEFFORT, FREE, node
+
+SHARE = "best_effort_share"
+OURS = Bandwidth(Micros(60_000))
+
+
+def told(course: Course = Course.ACTED, claim: int | None = None, policy: str = SHARE) -> Told:
+    """A policy's line; with a claim, it also tells the seed's event."""
+    events = () if claim is None else (Event("NodeCPUThrottleEvent", "cpu", MilliCpu(claim)),)
+    return Told(policy, course, "a reason", {"budget": 600, "threshold": 80}, None, events)
+
+
+def outcome(result: Result = Result.APPLIED, ref: CgroupRef = BESTEFFORT) -> Outcome:
+    return Outcome(Change(ref, QUOTA, FREE, OURS), result)
+
+
+def note(kind: NoteKind) -> Note:
+    return Note(BESTEFFORT, "quota", kind, "somebody else wrote")
+
+
+def record(
+    snapshot: NodeSnapshot | None = None,
+    *,
+    lines: Iterable[Told] = (),
+    outcomes: Iterable[Outcome] = (),
+    notes: Iterable[Note] = (),
+    yielded: Iterable[Yielded] = (),
+    took: int = 0,
+    agent: AgentSettings | None = None,
+) -> TickRecord:
+    """The policies that told something are those that are on."""
+    spoken = tuple(lines)
+    on = {line.policy: BestEffortShareSettings(enabled=True) for line in spoken}
+    inputs = Inputs(None, on, agent or AgentSettings())
+    story = Story(spoken, (), tuple(notes), tuple(yielded))
+    return TickRecord(snapshot or node(), inputs, story, tuple(outcomes), (), Micros(took))
