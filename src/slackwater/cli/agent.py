@@ -57,6 +57,15 @@ _STATE = path_option("--state", "/var/lib/slackwater", "Where the ledger is kept
     help="Where /metrics, /healthz, /readyz and /v1/... are asked for; port 0 is any free one, "
     f'"" is nowhere. {LISTEN}; with --once or --dry-run nowhere.',
 )
+@click.option(
+    "--supported-features",
+    metavar="LIST",
+    default="*",
+    show_default=True,
+    envvar="SLACKWATER_SUPPORTED_FEATURES",
+    show_envvar=True,
+    help="Which of Volcano's features its ConfigMap may switch on: names, -names, or *.",
+)
 @click.option("--once", is_flag=True, help="Two looks and one decision, then exit.")
 @click.option("--dry-run", is_flag=True, help="Plan and tell, write nothing. Needs no ledger.")
 @click.option(
@@ -75,6 +84,7 @@ def agent(
     standalone: str,
     node: str,
     listen: str | None,
+    supported_features: str,
     once: bool,
     dry_run: bool,
     on_exit: str,
@@ -106,7 +116,9 @@ def agent(
     # A dry run may run beside an agent, which listens there.
     address = _address(listen, "" if once or dry_run else LISTEN)
     place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
-    job = Job(standalone, Orders(node, os.uname().nodename, texts_of(settings)), dry_run)
+    features = _features(supported_features)
+    orders = Orders(node, os.uname().nodename, texts_of(settings), features)
+    job = Job(standalone, orders, dry_run)
     lines = Lines(sys.stdout.fileno(), now)
     try:
         with _one_sentence():
@@ -117,6 +129,16 @@ def agent(
     finally:
         lines.close(_LAST_WORDS)
     sys.exit(1 if left else 0)
+
+
+def _features(listed: str) -> tuple[str, ...]:
+    from slackwater.contract.document import ContractError
+    from slackwater.contract.volcano_node import read_features
+
+    try:
+        return read_features(listed, "--supported-features")
+    except ContractError as error:
+        raise WrongSettings(str(error)) from None
 
 
 def _address(said: str | None, default: str) -> "Address | None":
