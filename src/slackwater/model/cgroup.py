@@ -39,6 +39,9 @@ class Level(enum.Enum):
     POD = "pod"
     CONTAINER = "container"
 
+    # Enum's own is a Python function that hashes the name: it is asked for each group in each tick.
+    __hash__ = object.__hash__
+
 
 class Tier(enum.Enum):
     """The kubelet's QoS classes. Guaranteed pods sit directly below the root of the tree."""
@@ -80,7 +83,7 @@ class CgroupMounts(msgspec.Struct, frozen=True):
         return self.mount(Controller.CPU)
 
 
-class CgroupRef(msgspec.Struct, frozen=True, tag="cgroup", omit_defaults=True):
+class CgroupRef(msgspec.Struct, frozen=True, gc=False, tag="cgroup", omit_defaults=True):
     """One cgroup. `id` says which one it is; `path` only where it was found.
 
     `path` is relative to its hierarchy's mount, without slashes at either end. `id` is the
@@ -101,7 +104,7 @@ class CgroupRef(msgspec.Struct, frozen=True, tag="cgroup", omit_defaults=True):
         return self.path.rsplit("/", 1)[-1]
 
 
-class Pressure(msgspec.Struct, frozen=True):
+class Pressure(msgspec.Struct, frozen=True, gc=False):
     """One line of a PSI file: share of time stalled, in hundredths of a percent, and in total."""
 
     avg10: int
@@ -110,14 +113,14 @@ class Pressure(msgspec.Struct, frozen=True):
     total: Micros
 
 
-class CpuPressure(msgspec.Struct, frozen=True, tag="pressure", omit_defaults=True):
+class CpuPressure(msgspec.Struct, frozen=True, gc=False, tag="pressure", omit_defaults=True):
     """A PSI file. The `full` line of cpu.pressure exists below the root only, from Linux 5.13."""
 
     some: Pressure
     full: Pressure | None = None
 
 
-class CpuTimes(msgspec.Struct, frozen=True, tag="times", omit_defaults=True):
+class CpuTimes(msgspec.Struct, frozen=True, gc=False, tag="times", omit_defaults=True):
     """The counters of one cgroup, all since its creation."""
 
     usage: Micros
@@ -128,7 +131,7 @@ class CpuTimes(msgspec.Struct, frozen=True, tag="times", omit_defaults=True):
     burst_time: Micros = Micros(0)
 
 
-class CgroupReading(msgspec.Struct, frozen=True, omit_defaults=True):
+class CgroupReading(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What was read from one cgroup at one time. A field that was not asked for is a Gap."""
 
     ref: CgroupRef

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Gap(msgspec.Struct, frozen=True, tag="gap"):
+class Gap(msgspec.Struct, frozen=True, gc=False, tag="gap"):
     """Something that was not read. `reason` is one clause a person can act on."""
 
     reason: str

@@ -25,6 +25,9 @@ class Field(enum.Enum):
     CPU_QOS_LEVEL = "cpu-qos-level"
     MEMORY_QOS_LEVEL = "memory-qos-level"
 
+    # Enum's own is a Python function that hashes the name: it is asked for each group in each tick.
+    __hash__ = object.__hash__
+
 
 class Needs(msgspec.Struct, frozen=True):
     """Fields by level; a level that is not named is not read, nor is any below it listed."""

@@ -10,7 +10,7 @@ from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import Workload
 
 
-class Rate(msgspec.Struct, frozen=True):
+class Rate(msgspec.Struct, frozen=True, gc=False):
     """What a cgroup did between two readings: CPU in milliCPU, and the time that its own quota
     held it back, over all its CPUs, in thousandths of the interval."""
 

@@ -42,7 +42,7 @@ def left_over(numerator: int, denominator: int) -> int:
     return numerator // denominator
 
 
-class Bandwidth(msgspec.Struct, frozen=True, tag="bandwidth", omit_defaults=True):
+class Bandwidth(msgspec.Struct, frozen=True, gc=False, tag="bandwidth", omit_defaults=True):
     """CPU time per period: what cpu.max, or cfs_quota_us with cfs_period_us, holds."""
 
     limit: Micros | Unlimited
