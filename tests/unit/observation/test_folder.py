@@ -201,13 +201,13 @@ def test_in_a_large_folder_pods_are_looked_at_in_turns_and_settings_each_time(
     for number in range(100):
         text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p, uid: {uid.format(number)}}}}}"
         (tmp_path / f"{number:03}.yaml").write_text(text)
-    (tmp_path / "settings.yaml").write_text(SETTINGS.format(50))
+    (tmp_path / "settings.yaml").write_text(THRESHOLD.format(50))
     folder = Folder(str(tmp_path))
     first = folder.read()
     assert isinstance(first, Objects)
     assert len(first.pods) == 100
     assert folder.read() is first
-    (tmp_path / "settings.yaml").write_text(SETTINGS.format(51))  # in place
+    (tmp_path / "settings.yaml").write_text(THRESHOLD.format(51))  # in place
     second = folder.read()
     assert isinstance(second, Objects)
     assert second.settings is not None
@@ -215,20 +215,14 @@ def test_in_a_large_folder_pods_are_looked_at_in_turns_and_settings_each_time(
     changed = (tmp_path / "042.yaml").read_text().replace("name: p,", "name: renamed,")
     (tmp_path / "042.yaml").write_text(changed)
     reads = 0
-    while "renamed" not in {pod.name for pod in _objects(folder).pods}:
+    while "renamed" not in {pod.name for pod in read(folder).pods}:
         reads += 1
     assert reads < 10
     (tmp_path / "007.yaml").unlink()  # the folder itself changed
-    assert len(_objects(folder).pods) == 99
+    assert len(read(folder).pods) == 99
 
 
-def _objects(folder: Folder) -> Objects:
-    found = folder.read()
-    assert isinstance(found, Objects)
-    return found
-
-
-SETTINGS = """
+THRESHOLD = """
 apiVersion: slackwater.io/v1
 kind: AgentSettings
 spec: {{bestEffortShare: {{threshold: {}}}}}
