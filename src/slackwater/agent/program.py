@@ -219,10 +219,9 @@ class Agent:
         hands, inputs = self._parts.hands, Inputs(self._memory, self._policies(), self.settings)
         done = tick(snapshot, inputs.memory, POLICIES, inputs.policies, inputs.agent, hands.settled)
         self._memory = done.memory
-        outcomes = hands.apply(done.planned.changes)
-        if done.planned.releases:
-            gone = {(held.ref.id, held.knob) for held in done.planned.releases}
-            outcomes += hands.let_go(gone)
+        # What goes back makes room: a quota above others that widens, a burst that ends.
+        gone = {(held.ref.id, held.knob) for held in done.planned.releases}
+        outcomes = (hands.let_go(gone) if gone else []) + hands.apply(done.planned.changes)
         self._written = frozenset(outcome.change.ref.id for outcome in outcomes)
         entries = entries_of(snapshot, outcomes, done.story)
         self._voice.tick(snapshot.at, entries, done.story)

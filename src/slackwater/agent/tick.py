@@ -20,6 +20,8 @@ from slackwater.resolution.planning import Drift, Planned, Settle, plan
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent import AgentSettings
 
+_TOLD_REASONS = 5
+
 
 class PolicyState(msgspec.Struct, frozen=True):
     """What a policy has between ticks. `held_since` is None while it acts; `intents` is None
@@ -109,7 +111,9 @@ def _after(
 
 
 def _reasons(intents: tuple[Intent, ...]) -> str:
-    because = dict.fromkeys(
-        f"{i.because.signal} {i.because.seen}, {i.because.limit}" for i in intents
+    """The first few: hundreds of pods may have as many, and each grant has its own."""
+    because = list(
+        dict.fromkeys(f"{i.because.signal} {i.because.seen}, {i.because.limit}" for i in intents)
     )
-    return "; ".join(because) or "nothing to do"
+    more = [f"and {len(because) - _TOLD_REASONS} more"] if len(because) > _TOLD_REASONS else []
+    return "; ".join(because[:_TOLD_REASONS] + more) or "nothing to do"

@@ -11,6 +11,8 @@ from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
 
 Tell = Callable[[Entry], None]
+#: Results that do not come back at each tick: of a group that is gone nothing more is heard.
+_ONCE = ("", Result.APPLIED.value, Result.VANISHED.value)
 
 
 class Voice:
@@ -47,17 +49,25 @@ class Voice:
     def effect(self, entry: Entry) -> None:
         """An effect is told each time; one that fails again for the same reason is not, nor is
         one that a dry run would make again."""
-        repeated = "" if entry.result in ("", Result.APPLIED.value) else entry.result
-        if entry.result.startswith(Result.PLANNED.value):
+        result = entry.result.partition(":")[0]
+        repeated = "" if result in _ONCE else entry.result
+        if result == Result.PLANNED.value:
             repeated = f"{entry.result} {entry.after}"
         if repeated and self._told.get(entry.what) == repeated:
             return
-        self._told[entry.what] = repeated
+        self._remember(entry.what, repeated)
         self._tell(entry)
 
     def state(self, about: str, text: str, at: Micros) -> None:
         """A state is told when it changes, its end too; not at every tick."""
         if self._told.get(about, "") == text:
             return
-        self._told[about] = text
+        self._remember(about, text)
         self._tell(Entry(self._tick, at, about, because=text or "all is well again"))
+
+    def _remember(self, about: str, text: str) -> None:
+        """Pods come and go: what is well again, or gone, is not kept."""
+        if text:
+            self._told[about] = text
+        else:
+            self._told.pop(about, None)

@@ -90,10 +90,10 @@ class _Feature(msgspec.Struct, frozen=True):
     policy: str
     features: tuple[Feature, ...]
     section: str
-    says: Callable[[Colocation], dict[str, object]]
+    says: Callable[[Colocation, frozenset[Feature]], dict[str, object]]
 
 
-def _share(config: Colocation) -> dict[str, object]:
+def _share(config: Colocation, _: frozenset[Feature]) -> dict[str, object]:
     section = config.cpu_throttling
     return {
         "threshold": section.threshold,
@@ -102,16 +102,16 @@ def _share(config: Colocation) -> dict[str, object]:
     }
 
 
-def _memory(config: Colocation) -> dict[str, object]:
+def _memory(_: Colocation, on: frozenset[Feature]) -> dict[str, object]:
     """Volcano's two features are one policy here: levels, and ratios on cgroup v2."""
-    ratios = is_active(config, Feature.MEMORY_QOS_V2)
+    ratios = Feature.MEMORY_QOS_V2 in on
     return {
-        "levels": is_active(config, Feature.MEMORY_QOS),
+        "levels": Feature.MEMORY_QOS in on,
         "formula": (MemoryFormula.RATIOS if ratios else MemoryFormula.NONE).value,
     }
 
 
-def _nothing(_: Colocation) -> dict[str, object]:
+def _nothing(_: Colocation, __: frozenset[Feature]) -> dict[str, object]:
     return {}
 
 
@@ -140,10 +140,12 @@ def _choose(
     if config is None:
         where = feature.section or "ColocationConfig"
         return f"{key}.enabled is false, and there is no {where}"
-    if not any(is_supported(supported, each) for each in feature.features):
+    known = [each for each in feature.features if is_supported(supported, each)]
+    if not known:
         return f"{key}.enabled is false, and --supported-features has no {_names(feature)}"
-    if any(is_supported(supported, each) and is_active(config, each) for each in feature.features):
-        said = {"enabled": True, **feature.says(config)}
+    on = frozenset(each for each in known if is_active(config, each))
+    if on:
+        said = {"enabled": True, **feature.says(config, on)}
         return part.read(said, feature.section or key, settings)
     return _why_off(feature, config, key)
 

@@ -98,13 +98,14 @@ class Extended(msgspec.Struct, frozen=True):
 
 
 def pod_extended(pod: PodResources) -> Extended:
-    """By the same rules as cpu and memory. An amount that one container has wrong is unknown."""
+    """By the same rules as cpu and memory: a limit of zero is none. An amount that one container
+    has wrong is unknown."""
     counted = _counted(pod)
     asked = {name: None for each in counted for name in each.extended_requests}
     allowed = [
         name
         for name in {name: None for each in counted for name in each.extended_limits}
-        if all(name in each.extended_limits for each in counted)
+        if all(each.extended_limits.get(name) for each in counted)
     ]
     if not asked and not allowed:
         return Extended()

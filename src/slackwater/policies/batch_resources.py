@@ -2,7 +2,7 @@
 
 The kubelet knows nothing of these resources: such a pod is best effort to it, without weight,
 quota or memory limit. Each container gets what it asked for, and the pod what its containers need
-together; a limit only where every container has one. Latency-critical pods (level 2) are left
+together; a limit only where every container has one, and zero is none. Latency-critical pods (level 2) are left
 alone: what they may use is the kubelet's business.
 """
 
@@ -23,7 +23,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import MEMORY_MAX, WEIGHT
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import MilliCpu
+from slackwater.model.units import MilliCpu, smallest_milli
 from slackwater.model.weight import WeightFormula, shares_of, weight_for
 from slackwater.model.workload import Amounts, Workload
 from slackwater.policies.policy import STATELESS, Policy
@@ -33,10 +33,13 @@ NAME = "batch_resources"
 #: Above it a pod is latency-critical.
 _HIGHEST_LEVEL = 1
 _FIELDS = frozenset({Field.WEIGHT, Field.IDLE, Field.QUOTA, Field.MEMORY_MAX})
+_QUOTA = frozenset({Field.QUOTA})
+_FLOOR = smallest_milli()
 
 
 def needs(_: BatchResourcesSettings, __: frozenset[str]) -> Needs:
-    return Needs({Level.POD: _FIELDS, Level.CONTAINER: _FIELDS})
+    """The tiers' quotas too: on cgroup v1 they bind what is below them."""
+    return Needs({Level.TIER: _QUOTA, Level.POD: _FIELDS, Level.CONTAINER: _FIELDS})
 
 
 def decide(snapshot: NodeSnapshot, _: object, settings: BatchResourcesSettings) -> Decision:
@@ -48,7 +51,7 @@ def decide(snapshot: NodeSnapshot, _: object, settings: BatchResourcesSettings) 
             continue
         pods += 1
         remarks += _remarks(workload, settings)
-        for ref, asked, allowed in _groups(workload):
+        for ref, asked, allowed in _groups(workload, settings.cpu_resource):
             intents += _intents(snapshot, ref, asked, allowed, settings)
     return Act(tuple(intents), STATELESS, {"pods": pods}, (), tuple(remarks))
 
@@ -66,13 +69,23 @@ def _is_concerned(workload: Workload, settings: BatchResourcesSettings) -> bool:
     )
 
 
-def _groups(workload: Workload) -> Iterator[tuple[CgroupRef, Amounts, Amounts]]:
+def _groups(workload: Workload, cpu: str) -> Iterator[tuple[CgroupRef, Amounts, Amounts]]:
     """The pod and each of its containers that has a group."""
     if isinstance(workload.ref, CgroupRef):
-        yield workload.ref, workload.extended_requests, workload.extended_limits
+        yield workload.ref, workload.extended_requests, _pod_limits(workload, cpu)
     for each in workload.containers:
         if isinstance(each.ref, CgroupRef):
             yield each.ref, each.extended_requests, each.extended_limits
+
+
+def _pod_limits(workload: Workload, cpu: str) -> Amounts:
+    """A container below the kernel's smallest quota gets that one, and the pod has room for it."""
+    limits = workload.extended_limits
+    if not _amount(limits, cpu):
+        return limits
+    stated = (_amount(each.extended_limits, cpu) for each in workload.containers)
+    raised = sum(max(_FLOOR - limit, 0) for limit in stated if limit)
+    return {**limits, cpu: _amount(limits, cpu) + raised}
 
 
 def _intents(
@@ -115,13 +128,20 @@ def _weight(snapshot: NodeSnapshot, ref: CgroupRef, milli: MilliCpu, rule: Weigh
 
 
 def _remarks(workload: Workload, settings: BatchResourcesSettings) -> Iterator[Remark]:
-    """What a container says that cannot be used, each sentence once."""
+    """What a container says that cannot be used, or does not say, each sentence once."""
+    names = (settings.cpu_resource, settings.memory_resource)
     said = {
         amount.reason: None
         for each in workload.containers
         for amounts in (each.extended_limits, each.extended_requests)
-        for name in (settings.cpu_resource, settings.memory_resource)
+        for name in names
         if isinstance(amount := amounts.get(name), Gap)
+    }
+    said |= {
+        f"not every container has a limit of {name}, so the pod as a whole has none": None
+        for name in names
+        if name not in workload.extended_limits
+        and any(_amount(each.extended_limits, name) for each in workload.containers)
     }
     if said:
         yield Remark(workload.title(), "; ".join(said))

@@ -24,6 +24,7 @@ from slackwater.settings.memory_qos import MemoryFormula, MemoryQosSettings
 
 NAME = "memory_qos"
 _HUNDRED = 100
+_V2_ONLY = "only cgroup v2 has memory.high, memory.low and memory.min"
 _RATIO_FIELDS = frozenset({Field.MEMORY_HIGH, Field.MEMORY_LOW, Field.MEMORY_MIN})
 _LEVEL_FIELDS = frozenset({Field.MEMORY_QOS_LEVEL})
 
@@ -40,17 +41,42 @@ def decide(snapshot: NodeSnapshot, _: object, settings: MemoryQosSettings) -> De
     for workload in snapshot.workloads:
         if settings.levels:
             intents += _levels(snapshot, workload)
+        remarks += _remarks(snapshot, workload, settings)
         if snapshot.version is not CgroupVersion.V2:
             continue
         if settings.formula is MemoryFormula.KUBELET:
             intents += _by_kubelet(workload, settings)
-        elif settings.formula is MemoryFormula.RATIOS:
-            match workload.memory_ratios:
-                case Gap(reason):
-                    remarks.append(Remark(workload.title(), reason))
-                case MemoryRatios() as ratios:
-                    intents += _by_ratios(workload, ratios, settings.memory_resource)
+        elif _has_ratios(workload, settings) and isinstance(workload.memory_ratios, MemoryRatios):
+            intents += _by_ratios(workload, workload.memory_ratios, settings.memory_resource)
+    if settings.formula is MemoryFormula.KUBELET and snapshot.version is CgroupVersion.V1:
+        remarks.append(Remark("all pods", _V2_ONLY))
     return Act(tuple(intents), STATELESS, {}, (), tuple(remarks))
+
+
+def _has_ratios(workload: Workload, settings: MemoryQosSettings) -> bool:
+    return settings.formula is MemoryFormula.RATIOS and workload.memory_ratios is not None
+
+
+def _remarks(
+    snapshot: NodeSnapshot, workload: Workload, settings: MemoryQosSettings
+) -> Iterator[Remark]:
+    """Why a pod does not get what it asks for."""
+    if not _has_ratios(workload, settings):
+        return
+    match workload.memory_ratios:
+        case Gap(reason):
+            yield Remark(workload.title(), reason)
+        case MemoryRatios() if snapshot.version is CgroupVersion.V1:
+            yield Remark(workload.title(), _V2_ONLY)
+        case MemoryRatios(high=high) if high < _HUNDRED:
+            lacking = [
+                each.name
+                for each in workload.containers
+                if isinstance(_memory(each, workload, settings.memory_resource)[1], Unlimited)
+            ]
+            if lacking:
+                text = f"without a memory limit there is no memory.high: {', '.join(lacking)}"
+                yield Remark(workload.title(), text)
 
 
 def _levels(snapshot: NodeSnapshot, workload: Workload) -> Iterator[Intent]:

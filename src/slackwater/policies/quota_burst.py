@@ -9,17 +9,18 @@ from collections.abc import Iterator
 
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Act, Because, Decision, Remark, SettingIntent
-from slackwater.model.gap import Gap
+from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import BURST
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Micros, Unlimited, percent
+from slackwater.model.units import Bandwidth, Micros, Unlimited, percent
 from slackwater.model.workload import BurstWish, Workload
 from slackwater.policies.policy import STATELESS, Policy
 from slackwater.settings.quota_burst import QuotaBurstSettings
 
 NAME = "quota_burst"
 _FIELDS = frozenset({Field.QUOTA, Field.BURST})
+_ORDINARY = (NOT_ASKED, VANISHED)
 
 
 def needs(_: QuotaBurstSettings, __: frozenset[str]) -> Needs:
@@ -35,8 +36,9 @@ def decide(snapshot: NodeSnapshot, _: object, settings: QuotaBurstSettings) -> D
                 remarks.append(Remark(workload.title(), reason))
             case BurstWish() as wish:
                 intents += _intents(snapshot, workload, wish, settings)
-                if wish.complaint:
-                    remarks.append(Remark(workload.title(), wish.complaint))
+                said = [*filter(None, [wish.complaint]), *_lacking(snapshot, workload)]
+                if said:
+                    remarks.append(Remark(workload.title(), "; ".join(said)))
     return Act(tuple(intents), STATELESS, {}, (), tuple(remarks))
 
 
@@ -56,6 +58,25 @@ def _intents(
         yield _intent(each.ref, burst, wish)
     if total and isinstance(workload.ref, CgroupRef):
         yield _intent(workload.ref, total, wish)
+
+
+def _lacking(snapshot: NodeSnapshot, workload: Workload) -> Iterator[str]:
+    """Why containers cannot burst. One whose limit is yet to be written is not among them."""
+    free: list[str] = []
+    unread: dict[str, None] = {}
+    for each in workload.containers:
+        reading = snapshot.readings.get(each.ref.id) if isinstance(each.ref, CgroupRef) else None
+        if reading is None or reading.burst in _ORDINARY:
+            continue
+        if isinstance(reading.burst, Gap):
+            unread[reading.burst.reason] = None
+        unset = isinstance(each.limit, Unlimited) and not each.extended_limits
+        quota = reading.quota
+        if unset and isinstance(quota, Bandwidth) and isinstance(quota.limit, Unlimited):
+            free.append(each.name)
+    yield from unread
+    if free:
+        yield f"without a CPU limit there is nothing to burst above: {', '.join(free)}"
 
 
 def _intent(ref: CgroupRef, burst: int, wish: BurstWish) -> SettingIntent:

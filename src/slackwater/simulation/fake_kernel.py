@@ -23,7 +23,7 @@ from slackwater.model.cgroup import (
 )
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
-from slackwater.model.knob import Knob, KnobFile, KnobValue
+from slackwater.model.knob import BURST, QUOTA, Knob, KnobFile, KnobValue
 from slackwater.model.knob_text import COMMON_PAGE, KnobRangeError, decode, encode, settled
 from slackwater.model.machine import NodeUsage, UsageSource
 from slackwater.model.plan import Change, Outcome, Result
@@ -53,6 +53,8 @@ class FakeKernel:
         self._root.cpus = CpuSet.of(range(cpus))
         self._groups = {"": self._root}
         self._last_id = _ROOT_ID
+        #: All but the root, parents first; None after the tree changed.
+        self._listed: tuple[CgroupRef, ...] | None = None
         #: CPU time of top groups that are gone.
         self._carried = 0
         self._scheduler = Scheduler(self._root)
@@ -64,9 +66,16 @@ class FakeKernel:
     def root(self) -> CgroupRef:
         return self._root.ref
 
+    def cpus(self) -> CpuSet:
+        """The machine's."""
+        return self._root.cpus
+
     def refs(self) -> tuple[CgroupRef, ...]:
-        """Every cgroup but the root, parents before their children."""
-        return tuple(group.ref for group in self._root.below())[1:]
+        """Every cgroup but the root, parents before their children; the same tuple again where
+        the tree did not change."""
+        if self._listed is None:
+            self._listed = tuple(group.ref for group in self._root.below())[1:]
+        return self._listed
 
     def make(
         self, path: str, level: Level = Level.POD, tier: Tier = Tier.GUARANTEED, owner: str = ""
@@ -81,6 +90,7 @@ class FakeKernel:
         self._last_id += 1
         ref = CgroupRef(path, self._last_id, level, tier, owner)
         self._groups[path] = parent.children[name] = Group(ref, parent, self._version)
+        self._listed = None
         self._scheduler.forget_layout()
         return ref
 
@@ -93,6 +103,7 @@ class FakeKernel:
             return Verdict(Result.REFUSED, os.strerror(errno.EBUSY))
         del group.parent.children[ref.name()], self._groups[ref.path]
         self._carried += group.used if group.parent is self._root else 0
+        self._listed = None
         self._scheduler.forget_layout()
         return _APPLIED
 
@@ -245,7 +256,10 @@ class FakeKernel:
             error = self._put_in_turn(group, knob, way)
             if not error:
                 break
-        self._scheduler.forget_layout()
+        if knob in (QUOTA, BURST):
+            self._scheduler.forget_limits()
+        else:
+            self._scheduler.forget_layout()
         return error
 
     def _put_in_turn(self, group: Group, knob: Knob, values: tuple[KnobValue, ...]) -> int:

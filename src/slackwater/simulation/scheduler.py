@@ -19,10 +19,7 @@ class _Layout:
 
     def __init__(self, root: Group) -> None:
         self.groups = list(root.below())
-        self.limited = [g for g in self.groups if not isinstance(g.runtime.quota, Unlimited)]
-        self.periods = sorted({g.runtime.period for g in self.limited} | {DEFAULT_PERIOD})
-        #: After so long all periods end together, and the round starts anew.
-        self.round = Micros(math.lcm(*self.periods))
+        self.find_limits()
         self.work: list[tuple[Task, Claim]] = []
         for group in self.groups:
             mask = group.effective_cpus().mask
@@ -36,6 +33,13 @@ class _Layout:
         self.widths = [(claim, claim.mask.bit_count()) for claim in self.claims]
         self.pools: list[Pool] = pools_of([claim for _, claim in self.work], root.cpus.mask)
 
+    def find_limits(self) -> None:
+        """Who has a quota, and of which period; the only part that a quota changes."""
+        self.limited = [g for g in self.groups if not isinstance(g.runtime.quota, Unlimited)]
+        self.periods = sorted({g.runtime.period for g in self.limited} | {DEFAULT_PERIOD})
+        #: After so long all periods end together, and the round starts anew.
+        self.round = Micros(math.lcm(*self.periods))
+
 
 class Scheduler:
     """Guards the clock."""
@@ -47,8 +51,13 @@ class Scheduler:
         self._levels: list[tuple[Claim, int]] = []
 
     def forget_layout(self) -> None:
-        """To be called after each change of a group, a task or a setting."""
+        """To be called after each change of a group, a task or a setting but a quota."""
         self._layout = None
+
+    def forget_limits(self) -> None:
+        """To be called after each change of a quota or a burst."""
+        if self._layout is not None:
+            self._layout.find_limits()
 
     def advance(self, micros: Micros) -> None:
         end = Micros(self.now + micros)

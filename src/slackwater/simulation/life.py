@@ -1,0 +1,180 @@
+"""A scenario lived through: the real agent, executor, ledger and journal on a node in memory.
+
+Owns virtual time and what happens when. Refuses to decide: each round is the agent's own, so what
+a simulation shows is what the same build would do on a node.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from slackwater.agent.program import Agent, Orders
+from slackwater.execution.ledger import Ledger
+from slackwater.model.gap import Gap
+from slackwater.model.knob import QUOTA
+from slackwater.model.units import DEFAULT_PERIOD, Micros, MilliCpu, Unlimited
+from slackwater.record.journal import TickRecord, spelled
+from slackwater.resolution.quota import quota_value
+from slackwater.simulation.fake_kernel import FakeKernel
+from slackwater.simulation.meter import Meter
+from slackwater.simulation.node import SimulatedNode
+from slackwater.simulation.process import ScenarioSource, start_process
+from slackwater.simulation.scenario import (
+    Blind,
+    Event,
+    Kill,
+    NewSettings,
+    Pressure,
+    RivalWrite,
+    Scenario,
+    ScenarioPod,
+)
+from slackwater.simulation.timeline import Timeline
+
+BOOT = "simulation"
+_SECOND = 1_000_000
+
+Watch = Callable[[Micros, TickRecord | Gap], None]
+
+
+class CannotSimulate(Exception):  # noqa: N818  it reads as a sentence where it is caught
+    """One sentence about what is missing, or set wrongly."""
+
+
+class Life:
+    """Guards one run: the node, its agent, the ledger's folder, and what was seen of them."""
+
+    def __init__(self, scenario: Scenario, folder: str, orders: Orders = Orders()) -> None:  # noqa: B008
+        self.scenario = scenario
+        self.kernel = FakeKernel(scenario.version, scenario.cpus)
+        self.node = SimulatedNode(self.kernel, scenario.system)
+        self.timeline = Timeline()
+        self.meter = Meter(self.node, scenario.duration)
+        self._folder = folder
+        self._orders = orders
+        self._source = ScenarioSource(scenario.objects)
+        self._events = list(scenario.events)
+        self._pods = sorted(_moves(scenario.pods), key=lambda move: move[0])
+        self._blind_until = Micros(0)
+        #: None while the agent lives.
+        self._restart_at: Micros | None = None
+        self._come_and_go()
+        self._start()
+
+    def run(self, watch: Watch) -> None:
+        """To the scenario's end; `watch` hears of every round."""
+        end = self.scenario.duration
+        while self.kernel.now < end:
+            self._live_moment(watch)
+            self.kernel.advance(Micros(min(self._next(), end) - self.kernel.now))
+        self.meter.look(self.kernel.now)
+
+    def release(self) -> int:
+        """Everything back, as by `slackwater release`; how many knobs are left."""
+        if self._restart_at is not None:
+            self._start()
+        return self.agent.release(self.kernel.now, "the simulation ends").left
+
+    @property
+    def agent(self) -> Agent:
+        """The one that lives, or lived last."""
+        return self._process.agent
+
+    def close(self) -> None:
+        self._process.end()
+
+    def _live_moment(self, watch: Watch) -> None:
+        """What was, what happens, and what the agent makes of it, in that order."""
+        now = self.kernel.now
+        self.meter.look(now)
+        self._come_and_go()
+        if self._restart_at is not None and now >= self._restart_at:
+            self._start()
+        early = self._happen(now)
+        due = self.agent.pause(now) == 0
+        if self._restart_at is None and (early or due):
+            done = self.agent.once(now, early=not due)
+            self.meter.note(done)
+            watch(now, done)
+
+    def _next(self) -> Micros:
+        """While the agent is down, time passes in steps of its period all the same: the meter's
+        worst hundredth is one of such steps."""
+        now, period = self.kernel.now, self.agent.settings.period
+        lives = self._restart_at is None
+        moments = [Micros(now + (round(self.agent.pause(now) * _SECOND) if lives else period))]
+        moments += [event.at for event in self._events[:1]]
+        moments += [at for at, _ in self._pods[:1]]
+        return min(moments if self._restart_at is None else [*moments, self._restart_at])
+
+    def _come_and_go(self) -> None:
+        now, before = self.kernel.now, self.node.pods
+        while self._pods and self._pods[0][0] <= now:
+            at, pod = self._pods.pop(0)
+            if at == pod.ends:
+                self.node.remove(pod.name)
+                self.timeline.happened(now, f"pod {pod.name}", "it ended")
+            else:
+                self.node.add(pod)
+                if now:
+                    self.timeline.happened(now, f"pod {pod.name}", f"it came, {pod.tier.value}")
+        if self.node.pods != before:
+            self._source.set_pods(self.node.pods)
+
+    def _happen(self, now: Micros) -> bool:
+        """Whether the agent is woken before its time."""
+        woken = False
+        while self._events and self._events[0].at <= now:
+            event = self._events.pop(0)
+            if isinstance(event, Pressure):
+                woken = True
+                self.timeline.happened(now, "agent", "woken early by pressure")
+            else:
+                self._take(event, now)
+        return woken
+
+    def _take(self, event: Event, now: Micros) -> None:
+        match event:
+            case Kill(down=down):
+                self.timeline.happened(now, "agent", f"killed; back in {down // _SECOND} s")
+                self._process.end()
+                self._restart_at = Micros(now + down)
+                if not down:
+                    self._start()
+            case NewSettings(settings=settings):
+                self.timeline.happened(now, "settings", "new settings")
+                objects = msgspec.structs.replace(self._source.objects, settings=settings)
+                self._source.objects = objects
+            case Blind(length=length):
+                because = f"its usage cannot be read for {length // _SECOND} s"
+                self.timeline.happened(now, "node", because)
+                self._blind_until = self._process.sight.blind_until = Micros(now + length)
+            case RivalWrite(target=target, quota=quota):
+                self._rival_writes(target, quota, now)
+
+    def _rival_writes(self, target: str, quota: MilliCpu | Unlimited, now: Micros) -> None:
+        what, ref = f"quota of {target}", self.node.group(target)
+        if isinstance(ref, Gap):
+            self.timeline.happened(now, what, f"somebody else would write it, but {ref.reason}")
+            return
+        value = quota_value(quota, DEFAULT_PERIOD)
+        outcome = self.node.put(ref, QUOTA, value)
+        because = f"somebody else wrote {spelled(value)}: {outcome.result.value}"
+        self.timeline.happened(now, what, because)
+
+    def _start(self) -> None:
+        ledger = Ledger.open(self._folder, BOOT)
+        if isinstance(ledger, Gap):
+            raise CannotSimulate(ledger.reason)
+        self._process = start_process(
+            self.node, self._source, ledger, self.timeline.told, self._orders
+        )
+        self._process.sight.blind_until = self._blind_until
+        self._restart_at = None
+        problems = self.agent.start(self.kernel.now)
+        if problems:
+            raise CannotSimulate("; ".join(problems))
+
+
+def _moves(pods: tuple[ScenarioPod, ...]) -> list[tuple[Micros, ScenarioPod]]:
+    return [(at, pod) for pod in pods for at in (pod.starts, pod.ends)]

@@ -1,0 +1,240 @@
+"""A simulation as one picture: who used the node, where the quota stood, what happened when.
+
+Owns the drawing, as SVG text. It stands on a ground of its own, light or dark as the reader's
+screen is, and needs nothing but itself.
+"""
+
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from slackwater.simulation.chart import (
+    Frame,
+    area,
+    badge,
+    cpu_ticks,
+    grid,
+    line,
+    marks,
+    steps,
+    text,
+    time_axis,
+)
+from slackwater.simulation.meter import Meter, Stretch
+from slackwater.simulation.report import Report, clock
+from slackwater.simulation.timeline import SCENARIO, Row
+
+_WIDTH = 1200
+_LEFT, _RIGHT = 64, 236
+_MAIN_TOP, _MAIN_HEIGHT = 124, 290
+_SHARE_HEIGHT, _LOST_HEIGHT, _GAP = 130, 60, 66
+_MOST_MARKS = 12
+#: From the bottom up; the names are also the CSS classes.
+_LAYERS = ("system", "guaranteed", "burstable", "besteffort")
+_NAMES = {
+    "system": "system",
+    "guaranteed": "guaranteed pods",
+    "burstable": "burstable pods",
+    "besteffort": "best-effort pods",
+}
+_STYLE = """
+:root { --ground:#ffffff; --ink:#1f2933; --faint:#5f6b7a; --rule:#e3e7ec; --panel:#f8f9fb;
+  --system:#8b95a1; --guaranteed:#1f4e8c; --burstable:#5b9bd5; --besteffort:#f2b04a;
+  --quota:#b3261e; --allowed:#1a7f4b; --lost:#b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ground:#11161d; --ink:#e8edf2; --faint:#9aa7b5;
+  --rule:#2a333e; --panel:#171e27; --system:#6f7985; --guaranteed:#3f79c4; --burstable:#7db7ea;
+  --besteffort:#e0a040; --quota:#ff7b72; --allowed:#4fd08a; --lost:#ff7b72; } }
+text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
+  fill: var(--ink); font-size: 13px; }
+.title { font-size: 22px; font-weight: 600; } .faint { fill: var(--faint); }
+.head { font-weight: 600; } .middle { text-anchor: middle; } .end { text-anchor: end; }
+.ground { fill: var(--ground); } .panel { fill: var(--panel); }
+.rule { stroke: var(--rule); stroke-width: 1; } .system { fill: var(--system); }
+.guaranteed { fill: var(--guaranteed); } .burstable { fill: var(--burstable); }
+.besteffort { fill: var(--besteffort); } .lostarea { fill: var(--lost); }
+.quota { fill: none; stroke: var(--quota); stroke-width: 2; }
+.allowed { fill: none; stroke: var(--allowed); stroke-width: 2; stroke-dasharray: 8 5; }
+.event { stroke: var(--ink); stroke-width: 1; stroke-dasharray: 2 3; opacity: .55; }
+.badge { fill: var(--ink); } .badgetext { fill: var(--ground); font-size: 11px;
+  font-weight: 600; text-anchor: middle; }
+"""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """One thing that the scenario did, once or several times in a row."""
+
+    at: float
+    what: str
+    times: int = 1
+
+
+def picture(report: Report, meter: Meter, rows: list[Row]) -> str:
+    """The whole SVG document."""
+    stretches = [s for s in meter.stretches if s.length]
+    end = report.scenario.seconds
+    happened = _happened(rows)
+    has_lost = any(s.lost for s in stretches)
+    share_top = _MAIN_TOP + _MAIN_HEIGHT + _GAP
+    lost_top = share_top + _SHARE_HEIGHT + _GAP
+    list_top = lost_top + (_LOST_HEIGHT + _GAP if has_lost else 0) - 22
+    height = list_top + 20 * len(happened) + 20
+    width = _WIDTH - _LEFT - _RIGHT
+    main = Frame(_LEFT, _MAIN_TOP, width, _MAIN_HEIGHT, end, float(report.scenario.cpus))
+    share = Frame(_LEFT, share_top, width, _SHARE_HEIGHT, end, _share_top(stretches))
+    parts = [
+        _opening(report.scenario.name, height),
+        f"<style>{_STYLE}</style>",
+        f'<rect class="ground" width="{_WIDTH}" height="{height}" rx="10"/>',
+        *_head(report),
+        *_usage(main, stretches),
+        *_share(share, stretches),
+    ]
+    frames = [main, share]
+    if has_lost:
+        lost = Frame(_LEFT, lost_top, width, _LOST_HEIGHT, end, _lost_top(stretches))
+        frames.append(lost)
+        parts += _lost(lost, stretches, report)
+    parts += marks([each.at for each in happened], frames)
+    parts += _list(happened, list_top)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _opening(name: str, height: int) -> str:
+    said = escape(name, {'"': "&quot;"})
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        f'width="{_WIDTH}" height="{height}" role="img" aria-label="Simulation of {said}">'
+    )
+
+
+def _head(report: Report) -> list[str]:
+    about, best = report.scenario, report.best_effort
+    got = (
+        f"{100 * best.part:.0f} % of what it could have had" if best.part is not None else "nothing"
+    )
+    online = sum(tier.wanted for tier in report.tiers if tier.tier != "besteffort")
+    lost = sum(tier.lost for tier in report.tiers if tier.tier != "besteffort")
+    share = f"{100 * lost / online:.2f} %" if online else "0 %"
+    told = f"Best effort got {got}. Guaranteed and burstable pods lost {share} of what they wanted."
+    size = (
+        f"{about.cpus} CPUs, cgroup {about.cgroup}, {clock(round(about.seconds * 1e6))} simulated"
+    )
+    return [
+        text(_LEFT, 38, about.name, "title"),
+        text(_LEFT, 62, told),
+        text(_WIDTH - 24, 38, size, "faint end"),
+    ]
+
+
+def _usage(frame: Frame, stretches: list[Stretch]) -> list[str]:
+    """Who used the node, one on top of the other, under what is allowed."""
+    parts = [
+        text(frame.left, frame.top - 28, "CPUs in use", "head"),
+        *grid(frame, cpu_ticks(frame)),
+    ]
+    times = _edges(stretches)
+    floor = [0.0] * len(stretches)
+    levels: dict[str, float] = {}
+    for name in _LAYERS:
+        top = [
+            low + s.used.get(name, 0) / s.length for low, s in zip(floor, stretches, strict=True)
+        ]
+        levels[name] = sum(s.used.get(name, 0) for s in stretches) / sum(
+            s.length for s in stretches
+        )
+        if levels[name]:
+            parts.append(area(frame, times, floor, top, name))
+        floor = top
+    allowed = [None if s.allowed is None else s.allowed / 1000 for s in stretches]
+    parts.append(steps(frame, times, allowed, "allowed"))
+    parts += time_axis(frame)
+    return parts + _legend(frame, levels, allowed)
+
+
+def _legend(frame: Frame, levels: dict[str, float], allowed: list[float | None]) -> list[str]:
+    left, top = frame.left + frame.width + 20, frame.top + 12
+    parts = []
+    if any(value is not None for value in allowed):
+        parts += [
+            line(left, top - 4, left + 18, "allowed"),
+            text(left + 26, top, "allowed for all together"),
+        ]
+        top += 24
+    for name in reversed(_LAYERS):
+        if levels[name]:
+            parts.append(
+                f'<rect class="{name}" x="{left}" y="{top - 11}" width="18" height="13" rx="2"/>'
+            )
+            parts.append(text(left + 26, top, _NAMES[name]))
+            parts.append(text(left + 26, top + 16, f"{levels[name]:.2f} CPUs on average", "faint"))
+            top += 40
+    return parts
+
+
+def _share(frame: Frame, stretches: list[Stretch]) -> list[str]:
+    times = _edges(stretches)
+    used = [s.used.get("besteffort", 0) / s.length for s in stretches]
+    quota = [_quota(stretch) for stretch in stretches]
+    left, top = frame.left + frame.width + 20, frame.top + 12
+    return [
+        text(frame.left, frame.top - 12, "Best effort: its quota, and its use of it", "head"),
+        *grid(frame, cpu_ticks(frame, 3)),
+        area(frame, times, [0.0] * len(used), used, "besteffort"),
+        steps(frame, times, quota, "quota"),
+        *time_axis(frame),
+        line(left, top - 4, left + 18, "quota"),
+        text(left + 26, top, "its quota" if any(quota) else "no quota"),
+    ]
+
+
+def _lost(frame: Frame, stretches: list[Stretch], report: Report) -> list[str]:
+    lost = [s.lost / s.length for s in stretches]
+    left, top = frame.left + frame.width + 20, frame.top + 12
+    title = "CPUs that guaranteed and burstable pods wanted and did not get"
+    return [
+        text(frame.left, frame.top - 12, title, "head"),
+        *grid(frame, cpu_ticks(frame, 1)),
+        area(frame, _edges(stretches), [0.0] * len(lost), lost, "lostarea"),
+        *time_axis(frame),
+        text(left, top, f"{report.online.mean_lost_milli:g}m on average", "faint"),
+        text(left, top + 18, f"{report.online.p99_lost_milli}m in the worst 1 %", "faint"),
+    ]
+
+
+def _edges(stretches: list[Stretch]) -> list[float]:
+    """Where each begins, and where the last one ends, in seconds."""
+    edges = [0.0]
+    for stretch in stretches:
+        edges.append(edges[-1] + stretch.length / 1e6)
+    return edges
+
+
+def _quota(stretch: Stretch) -> float | None:
+    """In CPUs, on average over the time with one."""
+    return stretch.quota / stretch.limited / 1000 if stretch.limited else None
+
+
+def _share_top(stretches: list[Stretch]) -> float:
+    used = max((s.used.get("besteffort", 0) / s.length for s in stretches), default=0)
+    return 1.1 * max(used, *(_quota(s) or 0 for s in stretches), 0.1)
+
+
+def _lost_top(stretches: list[Stretch]) -> float:
+    return 1.1 * max(*(s.lost / s.length for s in stretches), 0.01)
+
+
+def _happened(rows: list[Row]) -> list[Mark]:
+    """What the scenario did; what it did again soon after is one mark."""
+    found = (row for row in rows if row.by == SCENARIO)
+    marked = [Mark(row.at / 1e6, f"{row.what}: {row.because}", row.times) for row in found]
+    return marked[:_MOST_MARKS]
+
+
+def _list(happened: list[Mark], top: int) -> list[str]:
+    parts = []
+    for number, each in enumerate(happened, 1):
+        y = top + 20 * number
+        times = f" ({each.times} times)" if each.times > 1 else ""
+        parts += badge(_LEFT + 8, y - 4, number)
+        parts.append(text(_LEFT + 24, y, f"{clock(round(each.at * 1e6))}  {each.what}{times}"))
+    return parts

@@ -1,0 +1,78 @@
+"""A scenario: a node, the work on it, and what happens to both, as values.
+
+Owns the words of a simulation. The file that says them is scenario_file's.
+"""
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
+from slackwater.observation.folder import Objects
+from slackwater.settings.document import Settings
+from slackwater.simulation.workloads import FOREVER, Demand
+
+
+class ScenarioPod(msgspec.Struct, frozen=True):
+    """One pod, with one cgroup in which its work runs. Without a `weight` it has the kubelet's."""
+
+    name: str
+    tier: Tier
+    demand: Demand
+    request: MilliCpu = MilliCpu(0)
+    limit: MilliCpu | Unlimited = UNLIMITED
+    weight: int | None = None
+    starts: Micros = Micros(0)
+    ends: Micros = FOREVER
+
+
+class Kill(msgspec.Struct, frozen=True):
+    """kill -9 of the agent; a new one starts after `down`."""
+
+    at: Micros
+    down: Micros = Micros(0)
+
+
+class RivalWrite(msgspec.Struct, frozen=True):
+    """Somebody else writes a quota: of a tier by its name, or of a pod by its."""
+
+    at: Micros
+    target: str
+    quota: MilliCpu | Unlimited
+
+
+class NewSettings(msgspec.Struct, frozen=True):
+    """The settings from now on."""
+
+    at: Micros
+    settings: Settings
+
+
+class Pressure(msgspec.Struct, frozen=True):
+    """The agent is woken before its time, as by a PSI trigger."""
+
+    at: Micros
+
+
+class Blind(msgspec.Struct, frozen=True):
+    """The node's usage cannot be read for a while."""
+
+    at: Micros
+    length: Micros
+
+
+Event = Kill | RivalWrite | NewSettings | Pressure | Blind
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """`objects` is what the agent is told besides the pods; its settings are the scenario's.
+    `system` is work outside the kubelet's tree."""
+
+    name: str
+    version: CgroupVersion
+    cpus: int
+    duration: Micros
+    pods: tuple[ScenarioPod, ...] = ()
+    events: tuple[Event, ...] = ()
+    objects: Objects = Objects()
+    system: Demand | None = None
+    seed: int = 0
