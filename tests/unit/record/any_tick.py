@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from slackwater.model.cgroup import (
     CgroupReading,
     CgroupRef,
+    CgroupVersion,
     CpuPressure,
     CpuTimes,
     Level,
@@ -19,7 +20,8 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot, Rate
 from slackwater.model.story import Course, Note, NoteKind, Story, Told, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
-from slackwater.model.workload import Container, Workload
+from slackwater.model.weight import WeightFormula
+from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
 
 words = st.sampled_from(("", "a", "kubepods/besteffort", '\u00fc\n"')) | st.text(max_size=3)
 micros = st.integers(0, 2**62).map(Micros)
@@ -47,8 +49,12 @@ readings = st.builds(
     gaps | st.booleans(),
     gaps | cpu_sets,
     gaps | pressures,
+    st.dictionaries(words, gaps | limits, max_size=2),
 )
-containers = st.builds(Container, words, refs | gaps, amounts, limits)
+extended = st.dictionaries(words, gaps | amounts, max_size=2)
+containers = st.builds(
+    Container, words, refs | gaps, amounts, limits, amounts, limits, extended, extended
+)
 workloads = st.builds(
     Workload,
     words,
@@ -59,7 +65,11 @@ workloads = st.builds(
     amounts,
     st.integers(-(10**9), 10**9),
     st.lists(containers, max_size=2).map(tuple),
-    st.dictionaries(words, words, max_size=2),
+    st.integers(-1, 2) | gaps,
+    st.none() | gaps | st.builds(BurstWish, st.none() | micros, words),
+    st.none() | gaps | st.builds(MemoryRatios, amounts, amounts, amounts),
+    extended,
+    extended,
     st.none() | micros,
 )
 snapshots = st.builds(
@@ -78,6 +88,9 @@ snapshots = st.builds(
     held=st.lists(st.builds(Held, refs, words, values, values, micros), max_size=1).map(tuple),
     off=st.frozensets(words, max_size=3),
     early=st.booleans(),
+    version=st.none() | st.sampled_from(CgroupVersion),
+    pod_formula=st.sampled_from(WeightFormula),
+    container_formula=st.sampled_from(WeightFormula),
 )
 becauses = st.builds(Because, words, words, words)
 shares = granted | st.builds(Ratio, amounts, st.integers(1, 500))

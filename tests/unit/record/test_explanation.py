@@ -320,11 +320,18 @@ def _tiers() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(MilliCpu(600), "600m"), (UNLIMITED, "unlimited"), (Ratio(3, 4), "3/4")],
+    ("knob", "value", "text"),
+    [
+        ("quota", MilliCpu(600), "600m"),
+        ("quota", UNLIMITED, "unlimited"),
+        ("quota", Ratio(3, 4), "3/4"),
+        ("weight", 512, "512"),
+        ("memory-max", UNLIMITED, "unlimited"),
+        ("idle", True, "True"),
+    ],
 )
-def test_amounts(value: Any, text: str) -> None:
-    assert amount(value) == text
+def test_amounts(knob: str, value: Any, text: str) -> None:
+    assert amount(knob, value) == text
 
 
 def test_an_empty_story_says_nothing_is_to_do() -> None:

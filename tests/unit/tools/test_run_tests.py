@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import demo, run_tests
+from tools import run_tests
 from tools.children import Children
 from tools.host_kernel import HostKernel, look_at_host, parse_mounts, v1_cpu_tree, v2_cpu_tree
 from tools.run_tests import Run, conclude, run_stages
@@ -14,6 +14,7 @@ from tools.stages import (
     KERNEL_V1,
     KERNEL_V2_HOST,
     KERNEL_V2_VM,
+    KUBELET_VM,
     Check,
     Stage,
     UnknownStageError,
@@ -27,6 +28,7 @@ V1 = HostKernel(is_root=True, v1_cpu="/sys/fs/cgroup/cpu", v2_cpu=None, writable
 V2 = HostKernel(is_root=True, v1_cpu=None, v2_cpu="/sys/fs/cgroup", writable=True)
 BARE = HostKernel(is_root=True, v1_cpu=None, v2_cpu=None, writable=False)
 FAST_NAMES = ["lint", "types", "layers", "unit"]
+VIRTUAL_NAMES = ["kernel v2", "kernel v2 systemd", "kubelet cgroupfs", "kubelet systemd"]
 
 
 def names(stages: tuple[Stage, ...]) -> list[str]:
@@ -34,16 +36,15 @@ def names(stages: tuple[Stage, ...]) -> list[str]:
 
 
 def test_stages_in_order_on_each_kind_of_host() -> None:
-    virtual = ["kernel v2", "kernel v2 systemd"]
-    assert names(all_stages(V1)) == [*FAST_NAMES, "kernel v1", *virtual]
-    assert names(all_stages(V2)) == [*FAST_NAMES, "kernel v1", "kernel v2 host", *virtual]
-    assert names(all_stages(BARE)) == [*FAST_NAMES, "kernel v1", *virtual]
+    assert names(all_stages(V1)) == [*FAST_NAMES, "kernel v1", *VIRTUAL_NAMES]
+    assert names(all_stages(V2)) == [*FAST_NAMES, "kernel v1", "kernel v2 host", *VIRTUAL_NAMES]
+    assert names(all_stages(BARE)) == [*FAST_NAMES, "kernel v1", *VIRTUAL_NAMES]
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ([], [*FAST_NAMES, "kernel v1", "kernel v2", "kernel v2 systemd"]),
+        ([], [*FAST_NAMES, "kernel v1", *VIRTUAL_NAMES]),
         (["unit", "lint"], ["lint", "unit"]),
         (["unit", "unit"], ["unit"]),
         (["kernel-v1"], ["kernel v1"]),
@@ -84,7 +85,7 @@ def test_the_list_names_each_stage_as_it_can_be_typed(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("stage", "host", "vm_reason", "expected"),
+    ("stage", "host", "unprepared", "expected"),
     [
         (KERNEL_V1, V1, "no QEMU", ""),
         (KERNEL_V1, V2, "", "this host has no cgroup v1 cpu hierarchy"),
@@ -96,12 +97,14 @@ def test_the_list_names_each_stage_as_it_can_be_typed(capsys: pytest.CaptureFixt
         (KERNEL_V2_HOST, HostKernel(True, None, "/c", False), "", "/c is read-only"),
         (KERNEL_V2_VM[0], BARE, "", ""),
         (KERNEL_V2_VM[0], V1, "no QEMU", "no QEMU"),
+        (KUBELET_VM[0], V1, "", ""),
+        (KUBELET_VM[0], V1, "no containerd", "no containerd"),
         (FAST[0], BARE, "no QEMU", ""),
         (FAST[3], HostKernel(False, None, None, False), "", ""),
     ],
 )
-def test_obstacle(stage: Stage, host: HostKernel, vm_reason: str, expected: str) -> None:
-    assert obstacle(stage, host, vm_reason) == expected
+def test_obstacle(stage: Stage, host: HostKernel, unprepared: str, expected: str) -> None:
+    assert obstacle(stage, host, unprepared) == expected
 
 
 HYBRID = """\
@@ -205,19 +208,3 @@ def test_the_end_of_a_run(
     assert conclude(run, tmp_path / "reports") == code
     assert capsys.readouterr().out.splitlines()[-1] == last
     assert (tmp_path / "reports").exists() is (FAILED in run.finished)
-
-
-@pytest.mark.parametrize(
-    ("doctor", "errors", "expected"),
-    [
-        (0, "", 0),
-        (1, "doctor: not root\n", 0),
-        (1, "Traceback (most recent call last):\n  ...\nKeyError: 'x'\n", 1),
-        (2, "usage\n", 2),
-        (139, "", 139),
-    ],
-)
-def test_the_demo_hides_problems_of_the_machine_but_no_crash(
-    doctor: int, errors: str, expected: int
-) -> None:
-    assert demo.demo_exit_code(doctor, errors) == expected

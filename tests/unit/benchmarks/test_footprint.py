@@ -1,0 +1,93 @@
+"""What the footprint benchmark concludes from its numbers, and the pods that it makes."""
+
+import pytest
+
+from benchmarks._pods import BenchPod, write_folder
+from benchmarks._running import calls_in, quota_in
+from benchmarks.agent_footprint import Footprint, bars, growth
+from slackwater.contract.pod_resources import pod_requests, qos_tier
+from slackwater.model.cgroup import Tier
+from slackwater.model.gap import Gap
+from slackwater.observation.cgroup_paths import container_id, pod_uid
+from slackwater.observation.folder import Folder
+
+SUMMARY = """\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 60.10    0.000113           0       252           newfstatat
+ 20.00    0.000020           1        11         2 pread64
+  0.00    0.000000           0         1           poll
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.000133           0       264         2 total
+"""
+
+
+def footprint(pods: int, milli: float, duty: str = "needed", rss: float = 20.0) -> Footprint:
+    return Footprint(pods, duty, milli, rss, rss / 2, 10, 1.0, 0, None, None)
+
+
+def test_system_calls_are_counted_by_name_without_the_total() -> None:
+    assert calls_in(SUMMARY) == {"newfstatat": 252, "pread64": 11, "poll": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "milli"), [("-1\n", None), ("max 100000\n", None), ("160000\n", 1600), ("1000", 10)]
+)
+def test_quotas(text: str, milli: int | None) -> None:
+    assert quota_in(text) == milli
+
+
+@pytest.mark.parametrize(
+    ("costs", "missed"),
+    [
+        ({50: 1.0, 250: 2.0, 500: 3.25, 1000: 5.75}, False),
+        ({50: 1.0, 250: 1.0, 500: 1.0, 1000: 1.0}, False),
+        ({50: 0.25, 250: 6.25, 500: 25.0, 1000: 100.0}, True),
+    ],
+)
+def test_linear_growth(costs: dict[int, float], missed: bool) -> None:
+    rows = growth([footprint(pods, milli) for pods, milli in costs.items()], "needed")
+    line = next(row for row in rows if row.what.startswith("CPU of 1000 pods"))
+    assert line.missed() is missed
+
+
+def test_growth_is_of_one_duty_alone() -> None:
+    found = [footprint(50, 1.0), footprint(250, 3.0), footprint(50, 9.0, "everything")]
+    [cpu, rss] = growth(found, "needed")
+    assert cpu.measured == pytest.approx(1.0)
+    assert rss.measured == 0
+    assert growth(found, "everything") == []
+
+
+def test_bars_are_for_250_pods() -> None:
+    found = [footprint(50, 99.0), footprint(250, 2.5), footprint(250, 9.0, "everything")]
+    rows = bars(found)
+    judged = {row.what: row.missed() for row in rows if row.bar is not None}
+    assert judged == {
+        "CPU, 250 pods, needed read": True,
+        "RSS, 250 pods, needed read": False,
+        "CPU, 250 pods, everything read": False,
+        "RSS, 250 pods, everything read": False,
+    }
+
+
+def test_the_agent_reads_the_pods_as_they_are_placed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = str(tmp_path_factory.mktemp("node"))
+    pods = [BenchPod(number) for number in range(20)]
+    write_folder(folder, pods, 2, threshold=90)
+    found = Folder(folder).read()
+    assert not isinstance(found, Gap)
+    assert found.problems == ()
+    assert found.settings is not None
+    assert found.settings.best_effort_share.threshold == 90
+    assert [pod.cgroup_uid for pod in found.pods] == [pod.uid for pod in pods]
+    for pod, read in zip(pods, found.pods, strict=True):
+        tier = Tier(pod.tier) if pod.tier else Tier.GUARANTEED
+        assert read.tier is tier is qos_tier(read.resources)
+        assert (pod_requests(read.resources).cpu == 0) is (tier is Tier.BESTEFFORT)
+        ids = [each.id.rpartition("://")[2] for each in read.resources.containers]
+        paths = pod.paths("kubepods")
+        assert [container_id(path.rpartition("/")[2]) for path in paths] == ids
+        assert {pod_uid(path.split("/")[-2]) for path in paths} == {read.cgroup_uid}

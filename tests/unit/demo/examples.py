@@ -1,0 +1,75 @@
+"""Measured phases and reports for the tests, as small as they can be."""
+
+from slackwater.demo.gauges import Counters, CpuUse, Noise
+from slackwater.demo.latency import Answer
+from slackwater.demo.measured import Line, Measured, Sample
+from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, Phase
+from slackwater.demo.report import About, Report, report_of
+
+QUIET = Noise(0.0, 0.01)
+MACHINE = About(2, "Some CPU", "6.12.0", "v2", None, 2.9)
+SIMULATED = About(4, None, "6.12.0", None, "only root can make cgroups")
+SAID = (
+    Line(-0.5, "best_effort_share", because="held: the node was read only once so far"),
+    Line(0.5, "quota of kubepods/besteffort", "unlimited", "1500m", "best_effort_share: used, 1"),
+    Line(5.0, "quota of kubepods/besteffort", "1500m", "1200m", "best_effort_share: used, 2"),
+)
+
+
+def answers(milliseconds: float, seconds: float = 10.0, each: float = 0.1) -> tuple[Answer, ...]:
+    """Evenly spread; every tenth takes twice as long."""
+    count = round(seconds / each)
+    return tuple(Answer(n * each, milliseconds * (2 if n % 10 == 9 else 1)) for n in range(count))
+
+
+def samples(
+    cpu: CpuUse, quota: float | None, lost: float | None, seconds: float = 10.0
+) -> tuple[Sample, ...]:
+    return tuple(Sample(float(n), n + 1.0, cpu, quota, lost) for n in range(round(seconds)))
+
+
+def measured(
+    phase: Phase,
+    milliseconds: float,
+    hog: float,
+    noise: Noise = QUIET,
+    quota: float | None = None,
+    lines: tuple[Line, ...] = (),
+) -> Measured:
+    cpu = CpuUse(0.4, hog, 0.1, round(1.5 - hog, 4))
+    found = answers(milliseconds)
+    return Measured(phase, 10.0, cpu, samples(cpu, quota, None), found, noise, lines)
+
+
+def lost(phase: Phase, cpus: float, hog: float) -> Measured:
+    cpu = CpuUse(2.0, hog, 0.0, 2.0 - hog)
+    return Measured(phase, 10.0, cpu, samples(cpu, None, cpus))
+
+
+def real_report(noise: Noise = QUIET) -> Report:
+    return report_of(
+        MACHINE,
+        [
+            measured(ALONE, 5.0, 0.0),
+            measured(DEFAULT_WEIGHT, 20.0, 1.4, noise),
+            measured(KUBELET, 5.2, 1.45),
+            measured(SLACKWATER, 5.5, 1.35, quota=1.4, lines=SAID),
+        ],
+    )
+
+
+def simulated_report() -> Report:
+    return report_of(
+        SIMULATED,
+        [
+            lost(ALONE, 0.0, 0.0),
+            lost(DEFAULT_WEIGHT, 0.6, 2.0),
+            lost(KUBELET, 0.0, 1.9),
+            lost(SLACKWATER, 0.0, 1.9),
+        ],
+    )
+
+
+def counters(at: float, **seconds: float) -> Counters:
+    names = ("node", "tree", "service", "hog", "own", "steal")
+    return Counters(at, **{name: seconds.get(name, 0.0) for name in names})

@@ -1,0 +1,161 @@
+"""The agent's lines and its environment; the real process is in tests/kernel/test_demo.py."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from slackwater.demo import agent_process
+from slackwater.demo.agent_process import AgentProcess, environment, line_of
+from slackwater.demo.crew import Crew
+from slackwater.demo.gauges import CannotMeasure
+from slackwater.demo.measured import Line
+from slackwater.demo.plan import node_folder
+from slackwater.demo.tree import Tree
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            '{"tick":2,"at":5,"what":"quota of a/b","before":"1m","after":"2m","because":"p: s"}',
+            Line(1.5, "quota of a/b", "1m", "2m", "p: s"),
+        ),
+        ('{"what":"best_effort_share","because":"held: x"}',
+         Line(1.5, "best_effort_share", because="held: x")),
+        # An event repeats what the effect says.
+        ('{"what":"NodeCPUThrottleEvent","after":"2m","event":{"name":"e"}}', None),
+        ("Traceback (most recent call last):", None),
+        ('{"tick":1}', None),
+        ("[1, 2]", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_line(text: str, line: Line | None) -> None:
+    assert line_of(text, 1.5) == line
+
+
+def test_nobody_sets_the_agent_from_outside() -> None:
+    said = {
+        "PATH": "/bin",
+        "SLACKWATER_PERIOD": "9s",
+        "SLACKWATER_LISTEN": "x",
+        "SLACKWATER_CGROUP_VERSION": "v2",
+    }
+    assert environment(said) == {"PATH": "/bin", "SLACKWATER_CGROUP_VERSION": "v2"}
+
+
+class FakeChild:
+    """A process that runs until it is ended."""
+
+    def __init__(self) -> None:
+        self.process = self
+        self.asked = 0
+        self.code: int | None = None
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def ask_to_end(self) -> None:
+        self.asked += 1
+
+
+class FakeCrew:
+    """Notes what was started, and speaks for it."""
+
+    def __init__(self, says: tuple[str, ...] = ()) -> None:
+        self.child = FakeChild()
+        self.started: list[tuple[str, list[str], str, dict[str, str]]] = []
+        self.ended: list[FakeChild] = []
+        self._says = says
+
+    def start(
+        self,
+        module: str,
+        arguments: list[str],
+        group: str,
+        hear: Callable[[str], None],
+        environ: dict[str, str],
+    ) -> FakeChild:
+        self.started.append((module, arguments, group, environ))
+        for text in self._says:
+            hear(text)
+        return self.child
+
+    def end(self, child: FakeChild) -> None:
+        self.ended.append(child)
+
+
+class FakeTree:
+    cpus, kubepods, agent = 3, "top/kubepods", "top/agent"
+
+    def __init__(self, *quotas: float | None) -> None:
+        self._quotas = list(quotas)
+
+    def quota(self) -> float | None:
+        return self._quotas.pop(0) if len(self._quotas) > 1 else self._quotas[0]
+
+
+def started(crew: FakeCrew, tree: FakeTree, folder: Path) -> AgentProcess:
+    return AgentProcess(cast("Crew", crew), cast("Tree", tree), folder)
+
+
+def test_the_agent_is_started_as_a_user_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACKWATER_PERIOD", "9s")
+    crew = FakeCrew()
+    started(crew, FakeTree(None), tmp_path)
+    ((module, arguments, group, environ),) = crew.started
+    assert (module, arguments[0], group) == ("slackwater", "agent", "top/agent")
+    said = dict(zip(arguments[1::2], arguments[2::2], strict=True))
+    assert said == {
+        "--standalone": f"{tmp_path}/node",
+        "--state": f"{tmp_path}/state",
+        "--kubepods": "top/kubepods",
+        "--node": "demo",
+        "--listen": "",
+        "--on-exit": "release",
+    }
+    assert "SLACKWATER_PERIOD" not in environ
+    assert {path.name for path in (tmp_path / "node").iterdir()} == set(node_folder(3))
+
+
+def test_it_waits_for_the_first_quota(tmp_path: Path) -> None:
+    tree = FakeTree(None, None, 1.5)
+    started(FakeCrew(), tree, tmp_path).wait_for_quota()
+    assert tree.quota() == 1.5
+
+
+def test_an_agent_that_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
+    crew = FakeCrew(("first", "slackwater: the settings are wrong"))
+    agent = started(crew, FakeTree(None), tmp_path)
+    crew.child.code = 2
+    with pytest.raises(CannotMeasure, match="the last that it said: slackwater: the settings"):
+        agent.wait_for_quota()
+
+
+def test_a_silent_agent_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_process, "_PATIENCE", 0.05)
+    agent = started(FakeCrew(), FakeTree(None), tmp_path)
+    with pytest.raises(CannotMeasure, match="the last that it said: nothing"):
+        agent.wait_for_quota()
+
+
+def test_its_lines_have_the_phases_time(tmp_path: Path) -> None:
+    crew = FakeCrew(('{"what":"quota of a","after":"2m","because":"p: x"}', "not JSON"))
+    agent = started(crew, FakeTree(1.0), tmp_path)
+    (line,) = agent.lines(time.monotonic() - 100)
+    assert line.at == pytest.approx(100, abs=5)
+    assert (line.what, line.after) == ("quota of a", "2m")
+
+
+def test_it_is_asked_before_it_is_ended(tmp_path: Path) -> None:
+    crew = FakeCrew()
+    started(crew, FakeTree(1.0), tmp_path).end()
+    assert crew.child.asked == 1
+    assert crew.ended == [crew.child]

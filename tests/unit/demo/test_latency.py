@@ -1,0 +1,69 @@
+"""Percentiles by nearest rank, and bins of time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.demo.latency import Answer, bins, percentile, percentiles
+
+LATENCIES = st.lists(st.floats(0.01, 1e5), min_size=1, max_size=200)
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [
+        ([5.0], 50, 5.0),
+        ([5.0], 99, 5.0),
+        ([1.0, 2.0], 50, 1.0),
+        ([1.0, 2.0], 51, 2.0),
+        ([float(n) for n in range(1, 101)], 90, 90.0),
+        ([float(n) for n in range(1, 101)], 99, 99.0),
+        ([float(n) for n in range(1, 11)], 99, 10.0),
+        ([1.0, 2.0, 3.0], 0, 1.0),
+        ([1.0, 2.0, 3.0], 100, 3.0),
+    ],
+)
+def test_nearest_rank(values: list[float], percent: float, expected: float) -> None:
+    assert percentile(values, percent) == expected
+
+
+@given(LATENCIES)
+def test_percentiles_ascend_and_were_measured(values: list[float]) -> None:
+    found = percentiles([Answer(0.0, value) for value in values])
+    assert found is not None
+    assert found.p50 <= found.p90 <= found.p99 <= found.worst
+    assert found.worst == round(max(values), 3)
+    assert found.p50 in {round(value, 3) for value in values}
+
+
+@given(LATENCIES, st.integers(1, 99))
+def test_so_many_do_not_exceed_a_percentile(values: list[float], percent: int) -> None:
+    values.sort()
+    found = percentile(values, percent)
+    assert sum(value <= found for value in values) >= percent / 100 * len(values)
+
+
+def test_no_request_has_no_percentiles() -> None:
+    assert percentiles([]) is None
+
+
+def test_an_unanswered_request_counts_with_the_time_it_was_waited_for() -> None:
+    found = percentiles([Answer(0.0, 1.0), Answer(1.0, 10_000.0, ok=False)])
+    assert found is not None
+    assert found.worst == 10_000
+
+
+def test_bins_are_stretches_of_time_and_empty_ones_are_left_out() -> None:
+    found = bins([Answer(0.1, 1.0), Answer(0.9, 3.0), Answer(2.5, 7.0)], 1.0)
+    assert [(b.at, b.until, b.p50, b.p90) for b in found] == [(0, 1, 1, 3), (2, 3, 7, 7)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 20), st.floats(0.1, 100)), max_size=100))
+def test_every_answer_is_in_its_bin(pairs: list[tuple[float, float]]) -> None:
+    found = {int(b.at): b for b in bins([Answer(at, ms) for at, ms in pairs], 1.0)}
+    assert set(found) == {int(at) for at, _ in pairs}
+    for number, each in found.items():
+        inside = [round(ms, 3) for at, ms in pairs if int(at) == number]
+        assert each.p50 in inside
+        assert each.p90 in inside
+        assert min(inside) <= each.p50 <= each.p90 <= max(inside)

@@ -1,0 +1,138 @@
+"""Work beside the stages: begun once, told between stages, and a reason where it fails."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tools import preparations
+from tools.children import Children
+from tools.preparations import Preparations, last_sentence
+from tools.stages import FAST, KERNEL_V2_VM, KUBELET_VM
+
+#: Stands in for `python -m tools.vm` and `python -m tools.kubernetes`: says and fails as told, and
+#: does not end its work before a file called `go` is there.
+TOOL = """
+import pathlib, sys, time
+name, action = sys.argv[1:3]
+here = pathlib.Path(__file__).parent
+with (here / "calls").open("a") as calls:
+    print(*sys.argv[1:], file=calls)
+if action != "check":
+    print(name + ": half of it", flush=True)
+    while not (here / "go").exists():
+        time.sleep(0.01)
+    print("/kept/" + sys.argv[3], flush=True)
+refusal = here / f"{name}-{action}"
+if refusal.exists():
+    sys.exit(f"{name}: " + refusal.read_text())
+"""
+KERNEL, KUBELET = KERNEL_V2_VM[0], KUBELET_VM[0]
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "tool.py").write_text(TOOL)
+    (tmp_path / "go").touch()
+    for name in ("vm", "kubernetes"):
+        command = (sys.executable, str(tmp_path / "tool.py"), name)
+        monkeypatch.setattr(preparations, name.upper(), command)
+    (tmp_path / "reports").mkdir()
+    return tmp_path
+
+
+def prepared(tool: Path) -> Preparations:
+    stages = (FAST[0], KERNEL, KUBELET)
+    made = Preparations(Children(tool), stages, tool / "reports")
+    made.begin()
+    return made
+
+
+def test_stages_with_the_same_needs_share_them(tool: Path) -> None:
+    made = prepared(tool)
+    made.finish()
+    assert sorted((tool / "calls").read_text().splitlines()) == [
+        "kubernetes build kubelet",
+        "kubernetes check",
+        "vm check --init cgroupfs --kernel 6.12",
+        "vm prepare --init cgroupfs --kernel 6.12",
+    ]
+    assert [made.reason(stage) for stage in (FAST[0], KERNEL, KUBELET)] == ["", "", ""]
+
+
+def test_a_program_is_where_its_build_said_last(tool: Path) -> None:
+    made = prepared(tool)
+    made.finish()
+    assert made.programs(KUBELET) == {"kubelet": "/kept/kubelet"}
+    assert made.programs(KERNEL) == {}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reasons"),
+    [
+        ("vm-check", ("no QEMU.", "no QEMU.")),
+        ("vm-prepare", ("could not be prepared: no QEMU.", "could not be prepared: no QEMU.")),
+        ("kubernetes-check", ("", "no QEMU.")),
+        ("kubernetes-build", ("", "could not be prepared: no QEMU.")),
+    ],
+)
+def test_what_fails_is_a_reason_for_those_who_need_it(
+    refusal: str, reasons: tuple[str, str], tool: Path
+) -> None:
+    (tool / refusal).write_text("no QEMU.")
+    made = prepared(tool)
+    made.finish()
+    assert (made.reason(KERNEL), made.reason(KUBELET)) == reasons
+    assert made.reason(FAST[0]) == ""
+
+
+def test_what_is_refused_is_not_begun(tool: Path) -> None:
+    (tool / "kubernetes-check").write_text("no containerd.")
+    prepared(tool).finish()
+    assert "build" not in (tool / "calls").read_text()
+
+
+def test_news_are_told_once_and_only_while_it_goes_on(
+    tool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tool / "go").unlink()
+    made = prepared(tool)
+    deadline = time.monotonic() + 30
+    while sum(log.stat().st_size > 0 for log in (tool / "reports").iterdir()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    made.tell_news()
+    made.tell_news()
+    assert capsys.readouterr().out == "meanwhile: half of it\n" * 2
+    (tool / "go").touch()
+    made.finish()
+    made.tell_news()
+    assert "meanwhile" not in capsys.readouterr().out
+
+
+def test_whoever_waits_sees_what_goes_on(tool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tool / "go").unlink()
+    made = prepared(tool)
+    if os.fork() == 0:
+        time.sleep(1)
+        (tool / "go").touch()
+        os._exit(0)
+    made.finish()
+    os.wait()
+    assert "preparing Linux 6.12: half of it\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("fetching\nvm: There is no KVM.\n\n", "There is no KVM."),
+        ("vm: one", "one"),
+        ("kubernetes: containerd is missing.\n", "containerd is missing."),
+        (" \n", "it gave no reason"),
+        ("", "it gave no reason"),
+    ],
+)
+def test_last_sentence(said: str, expected: str) -> None:
+    assert last_sentence(said) == expected
