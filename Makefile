@@ -19,7 +19,7 @@ check: have-python ## the fast half: lint, types, layers and unit tests, under a
 	@$(PYTHON) -m tools.setup check
 	@$(VENV)/python -m tools.run_tests --fast $(ARGS)
 
-demo: have-python ## the main job on this machine (today: what this machine can do)
+demo: have-python ## a service, a hog and the agent on this machine, for a minute; a picture
 	@$(PYTHON) -m tools.setup demo
 	@$(VENV)/python -m tools.demo $(ARGS)
 

@@ -1,9 +1,6 @@
-"""Owns `make demo` until the demo itself exists: it runs `slackwater doctor` and says so.
+"""Owns `make demo`: it runs `slackwater demo`, and its exit code is the demo's."""
 
-Refuses to hide a broken program: doctor's exit code 1 means "a problem was found" and is a fine
-demo, but an uncaught exception ends with 1 too, so its traceback is looked for.
-"""
-
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,32 +9,30 @@ from pathlib import Path
 from tools.children import INTERRUPTED
 from tools.console import say
 
-FOUND_PROBLEMS = 1
-TRACEBACK = "Traceback (most recent call last)"
+
+def exit_code(code: int) -> int:
+    """As a shell tells it: a demo that a signal ended is 128 + n."""
+    return code if code >= 0 else 128 - code
 
 
-def demo_exit_code(doctor_exit_code: int, errors: str) -> int:
-    """Problems of this machine are no failure of the demo; a crash is."""
-    crashed = TRACEBACK in errors
-    return 0 if doctor_exit_code == FOUND_PROBLEMS and not crashed else doctor_exit_code
-
-
-def run_doctor(arguments: Sequence[str]) -> int:
-    doctor = Path(sys.executable).with_name("slackwater")
-    command = [str(doctor), "doctor", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace") as process:
-        errors = ""
-        for line in process.stderr or ():
-            sys.stderr.write(line)
-            sys.stderr.flush()
-            errors += line
-    return demo_exit_code(process.returncode, errors)
+def run_demo(arguments: Sequence[str]) -> int:
+    """Ctrl-C reaches the demo as well, which then puts everything back: it is waited for."""
+    program = Path(sys.executable).with_name("slackwater")
+    with subprocess.Popen([str(program), "demo", *arguments]) as process:
+        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            while True:
+                try:
+                    return exit_code(process.wait())
+                except KeyboardInterrupt:
+                    continue
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def main(arguments: Sequence[str]) -> int:
-    say("demo: there is no demo yet; what runs is `slackwater doctor`: what this machine can do.")
     try:
-        return run_doctor(arguments)
+        return run_demo(arguments)
     except FileNotFoundError as error:
         say(f"demo: {error.filename} is missing; run `make demo`, which sets it up", sys.stderr)
         return 1

@@ -72,6 +72,8 @@ def demo(
     """
     from slackwater.demo.interruption import endings_raised
 
+    if not no_picture and not os.access(out, os.W_OK):  # said now, not after a minute
+        raise WrongSettings(f"--out is {out!r}, but must be a folder that can be written")
     try:
         with endings_raised():
             report = _run(seconds, simulated, no_color)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from slackwater.model.units import Micros
     from slackwater.record.journal import TickRecord
     from slackwater.simulation.life import Life
+    from slackwater.simulation.report import Report
     from slackwater.simulation.scenario import Scenario
+    from slackwater.simulation.timeline import Row
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a fresh folder is made in it
 #: The bar moves so often.
@@ -82,19 +84,25 @@ def simulate(
         if svg != "":
             from slackwater.simulation.picture import picture
 
-            _write(svg or f"{Path(scenario).stem}.svg", picture(report, life.meter, every).encode())
+            _write(
+                svg or f"{Path(scenario).stem}.svg", [picture(report, life.meter, every).encode()]
+            )
     if record:
-        from slackwater.record.recording import encode
+        from slackwater.record.recording import lines
 
-        _write(record, encode(kept))
+        _write(record, lines(kept))
+    rows = every if output is Output.WIDE else shown
+    _print(report, rows, output, wants_colour(no_color))
+    sys.exit(1 if report.left else 0)
+
+
+def _print(report: "Report", rows: "list[Row]", output: Output, colour: bool) -> None:
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
-    else:
-        from slackwater.cli.simulate_text import print_simulation
+        return
+    from slackwater.cli.simulate_text import print_simulation
 
-        rows = every if output is Output.WIDE else shown
-        print_simulation(report, rows, wants_colour(no_color))
-    sys.exit(1 if report.left else 0)
+    print_simulation(report, rows, colour)
 
 
 def _read(path: str) -> "Scenario":
@@ -149,10 +157,10 @@ def _run(life: "Life", kept: "list[TickRecord] | None") -> None:
         bar.update(length - shown)
 
 
-def _write(path: str, content: bytes) -> None:
+def _write(path: str, parts: Iterable[bytes]) -> None:
     try:
         with open(path, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
     except OSError as error:
         raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
     click.echo(f"slackwater: wrote {path}", err=True)

@@ -15,9 +15,12 @@ _TREE = "kubepods/"
 
 def print_simulation(report: Report, rows: Iterable[Row], colour: bool) -> None:
     console = Console(
-        no_color=not colour, highlight=False, soft_wrap=False,
-        width=None if colour else _WIDTH, force_terminal=colour,
-    )  # fmt: skip
+        no_color=not colour,
+        force_terminal=colour,
+        width=None if colour else _WIDTH,
+        highlight=False,
+        markup=False,  # a reason may hold [brackets]
+    )
     console.print(_timeline(rows))
     console.print(_tiers(report))
     for sentence in sentences(report):

@@ -78,6 +78,17 @@ def test_wrong_usage_is_2(arguments: tuple[str, ...], words: str) -> None:
     assert words in done.stderr
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_the_demo(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
+    done = run("--simulated", "--out", str(tmp_path))
+    assert done.exit_code == 2
+    wanted = f"slackwater: --out is '{tmp_path}', but must be a folder that can be written"
+    assert done.stderr.splitlines() == [wanted]
+    assert run("--simulated", "--no-picture", "--out", str(tmp_path)).exit_code == 0
+
+
 def fail(error: BaseException) -> Any:
     def raising(*_: object) -> None:
         raise error

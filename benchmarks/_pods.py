@@ -1,0 +1,185 @@
+"""Pods as `kubectl get pod -o yaml` shows them, for groups that exist; and their node's folder.
+
+Owns the text of the objects and the names of the groups. Makes no group.
+"""
+
+import os
+
+import msgspec
+
+CONTAINERS = 2
+#: The tiers that pods sit in, by the last digit of their number: two in ten are best-effort, one
+#: is guaranteed.
+_TIERS = ("besteffort", "burstable", "burstable", "burstable", "") + ("burstable",) * 4
+_QOS = {"besteffort": "BestEffort", "burstable": "Burstable", "": "Guaranteed"}
+_RESOURCES = {
+    "besteffort": "{}",
+    "burstable": "{requests: {cpu: 20m, memory: 64Mi}, limits: {memory: 128Mi}}",
+    "": "{requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: 50m, memory: 64Mi}}",
+}
+
+_POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    checksum/config: 5f4dcc3b5aa765d61d8327deb882cf99e9d8c2a14d9f2c6b0a1f7a6d6f0f2b11
+    prometheus.io/port: "9090"
+    prometheus.io/scrape: "true"
+  creationTimestamp: "2026-01-05T08:00:00Z"
+  generateName: {name}-
+  labels:
+    app.kubernetes.io/component: server
+    app.kubernetes.io/instance: {name}
+    app.kubernetes.io/managed-by: Helm
+    app.kubernetes.io/name: {name}
+    pod-template-hash: 6d4cf56db6
+  name: {name}
+  namespace: team-{team}
+  ownerReferences:
+  - apiVersion: apps/v1
+    blockOwnerDeletion: true
+    controller: true
+    kind: ReplicaSet
+    name: {name}
+    uid: 0a1b2c3d-0000-4000-8000-{number:012d}
+  resourceVersion: "{number}"
+  uid: {uid}
+spec:
+  containers:
+{containers}
+  dnsPolicy: ClusterFirst
+  enableServiceLinks: true
+  nodeName: here
+  preemptionPolicy: PreemptLowerPriority
+  priority: 0
+  restartPolicy: Always
+  schedulerName: default-scheduler
+  securityContext: {{fsGroup: 1000, runAsNonRoot: true, runAsUser: 1000}}
+  serviceAccountName: default
+  terminationGracePeriodSeconds: 30
+  tolerations:
+  - effect: NoExecute
+    key: node.kubernetes.io/not-ready
+    operator: Exists
+    tolerationSeconds: 300
+  - effect: NoExecute
+    key: node.kubernetes.io/unreachable
+    operator: Exists
+    tolerationSeconds: 300
+  volumes:
+  - name: config
+    configMap: {{defaultMode: 420, name: {name}}}
+  - name: kube-api-access
+    projected:
+      defaultMode: 420
+      sources:
+      - serviceAccountToken: {{expirationSeconds: 3607, path: token}}
+      - configMap:
+          items: [{{key: ca.crt, path: ca.crt}}]
+          name: kube-root-ca.crt
+status:
+  conditions:
+  - {{lastTransitionTime: "2026-01-05T08:00:05Z", status: "True", type: Ready}}
+  - {{lastTransitionTime: "2026-01-05T08:00:05Z", status: "True", type: ContainersReady}}
+  - {{lastTransitionTime: "2026-01-05T08:00:00Z", status: "True", type: PodScheduled}}
+  containerStatuses:
+{statuses}
+  hostIP: 10.0.0.1
+  phase: Running
+  podIP: 10.1.0.1
+  qosClass: {qos}
+  startTime: "2026-01-05T08:00:00Z"
+"""
+_CONTAINER = """\
+  - args: ["--config=/etc/{name}/config.yaml", "--log-level=info"]
+    env:
+    - name: POD_NAME
+      valueFrom: {{fieldRef: {{apiVersion: v1, fieldPath: metadata.name}}}}
+    - {{name: TZ, value: UTC}}
+    image: example.org/{name}:1.2.3
+    imagePullPolicy: IfNotPresent
+    livenessProbe:
+      failureThreshold: 3
+      httpGet: {{path: /healthz, port: http, scheme: HTTP}}
+      periodSeconds: 10
+    name: container-{number}
+    ports:
+    - {{containerPort: 8080, name: http, protocol: TCP}}
+    resources: {resources}
+    terminationMessagePath: /dev/termination-log
+    volumeMounts:
+    - {{mountPath: /etc/{name}, name: config}}
+    - {{mountPath: /var/run/secrets/kubernetes.io/serviceaccount, name: kube-api-access}}"""
+_STATUS = """\
+  - containerID: containerd://{id}
+    image: example.org/{name}:1.2.3
+    imageID: example.org/{name}@sha256:{id}
+    name: container-{number}
+    ready: true
+    restartCount: 0
+    started: true
+    state: {{running: {{startedAt: "2026-01-05T08:00:04Z"}}}}"""
+
+_NODE = """\
+apiVersion: slackwater.io/v1
+kind: AgentSettings
+spec: {{bestEffortShare: {{{share}}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: here}}
+status: {{allocatable: {{cpu: "{cpus}"}}}}
+"""
+
+
+class BenchPod(msgspec.Struct, frozen=True):
+    """The pod of this number: where its groups are, and its object."""
+
+    number: int
+
+    @property
+    def tier(self) -> str:
+        return _TIERS[self.number % len(_TIERS)]
+
+    @property
+    def uid(self) -> str:
+        return f"11111111-2222-4333-8444-{self.number:012d}"
+
+    def container_ids(self) -> list[str]:
+        return [f"{CONTAINERS * self.number + one:064x}" for one in range(CONTAINERS)]
+
+    def paths(self, kubepods: str) -> list[str]:
+        """Its containers' groups; a guaranteed pod sits beside the tiers."""
+        pod = "/".join(filter(None, (kubepods, self.tier, f"pod{self.uid}")))
+        return [f"{pod}/{each}" for each in self.container_ids()]
+
+    def text(self) -> str:
+        name = f"service-{self.number:04d}"
+        ids = list(enumerate(self.container_ids()))
+        resources = _RESOURCES[self.tier]
+        return _POD.format(
+            name=name,
+            team=self.number % 20,
+            number=self.number,
+            uid=self.uid,
+            qos=_QOS[self.tier],
+            containers="\n".join(
+                _CONTAINER.format(name=name, number=one, resources=resources) for one, _ in ids
+            ),
+            statuses="\n".join(_STATUS.format(name=name, number=one, id=id_) for one, id_ in ids),
+        )
+
+
+def write_folder(folder: str, pods: list[BenchPod], cpus: int, **share: int) -> None:
+    """A file for each pod, as a user would keep them, the node and the settings."""
+    said = ", ".join(["enabled: true", *(f"{key}: {value}" for key, value in share.items())])
+    _write(f"{folder}/node.yaml", _NODE.format(cpus=cpus, share=said))
+    for pod in pods:
+        _write(f"{folder}/pod-{pod.number:04d}.yaml", pod.text())
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)

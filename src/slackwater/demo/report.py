@@ -1,0 +1,195 @@
+"""The demo's result as one value: what the table shows, the picture draws and scripts read.
+
+Owns the report's keys (docs/reference/demo.md) and the sentences that say what the numbers mean.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from slackwater.demo.gauges import CpuUse, Noise
+from slackwater.demo.latency import Bin, Percentiles, bins, percentiles
+from slackwater.demo.measured import Line, Measured, Sample
+from slackwater.demo.plan import ALONE, BUSY, CALM, DEFAULT_WEIGHT, KUBELET, SLACKWATER, THRESHOLD
+from slackwater.settings.document import API_VERSION
+
+KIND = "DemoReport"
+#: More foreign work or steal than this, in CPUs, and the latencies say little.
+NOISY = 0.15
+#: The latency curve has a point for so many seconds.
+_BIN = 1.0
+
+
+class About(msgspec.Struct, frozen=True, rename="camel"):
+    """The machine. `simulated_because` is null on real cgroups; `request_milliseconds`, the CPU
+    time of one request, is null in a simulation."""
+
+    cpus: int
+    model: str | None
+    kernel: str
+    cgroup: str | None
+    simulated_because: str | None = None
+    request_milliseconds: float | None = None
+
+
+class Load(msgspec.Struct, frozen=True, rename="camel"):
+    """The service's own load in CPUs, and the agent's threshold in percent."""
+
+    calm: float = CALM.load
+    busy: float = BUSY.load
+    calm_share: float = CALM.share
+    threshold: int = THRESHOLD
+
+
+class Lost(msgspec.Struct, frozen=True, rename="camel"):
+    """What the service wanted and did not get, in CPUs: on average, and in the worst stretch."""
+
+    mean: float
+    worst: float
+
+
+class PhaseReport(msgspec.Struct, frozen=True, rename="camel"):
+    """`latency` and `noise` are null in a simulation, `lost` is null in reality. `utilisation` is
+    the busy part of the node, 0 to 1."""
+
+    name: str
+    title: str
+    hint: str
+    seconds: float
+    requests: int
+    unanswered: int
+    latency: Percentiles | None
+    lost: Lost | None
+    cpu: CpuUse
+    utilisation: float
+    noise: Noise | None
+    samples: tuple[Sample, ...]
+    curve: tuple[Bin, ...]
+
+
+class Report(msgspec.Struct, frozen=True, rename="camel"):
+    """`agent` is what the agent said in the last phase; `warning` is empty where the machine was
+    quiet; `pictures` are the files written."""
+
+    machine: About
+    load: Load
+    phases: tuple[PhaseReport, ...]
+    agent: tuple[Line, ...]
+    meaning: tuple[str, ...]
+    warning: str = ""
+    pictures: tuple[str, ...] = ()
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+    def phase(self, name: str) -> PhaseReport:
+        return next(phase for phase in self.phases if phase.name == name)
+
+
+def report_of(about: About, measured: Sequence[Measured]) -> Report:
+    phases = tuple(phase_of(each, about.cpus) for each in measured)
+    said = tuple(line for each in measured for line in each.lines)
+    return Report(about, Load(), phases, said, meaning(phases), warning(phases))
+
+
+def phase_of(measured: Measured, cpus: int) -> PhaseReport:
+    phase, cpu = measured.phase, measured.cpu
+    return PhaseReport(
+        name=phase.name,
+        title=phase.title,
+        hint=phase.hint,
+        seconds=measured.seconds,
+        requests=len(measured.answers),
+        unanswered=sum(not answer.ok for answer in measured.answers),
+        latency=percentiles(measured.answers),
+        lost=_lost(measured.samples),
+        cpu=cpu,
+        utilisation=round((cpu.service + cpu.hog + cpu.other) / cpus, 4),
+        noise=measured.noise,
+        samples=measured.samples,
+        curve=bins(measured.answers, _BIN),
+    )
+
+
+def _lost(samples: Sequence[Sample]) -> Lost | None:
+    known = [(s.lost, s.until - s.at) for s in samples if s.lost is not None]
+    if not known:
+        return None
+    mean = sum(lost * length for lost, length in known) / sum(length for _, length in known)
+    return Lost(round(mean, 4), round(max(lost for lost, _ in known), 4))
+
+
+def meaning(phases: Sequence[PhaseReport]) -> tuple[str, ...]:
+    """What it means, and what it cost, in plain words; nothing where a phase is missing."""
+    by_name = {phase.name: phase for phase in phases}
+    wanted = (ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER)
+    found = [by_name[phase.name] for phase in wanted if phase.name in by_name]
+    if len(found) < len(wanted):
+        return ()
+    alone, default, kubelet, ours = found
+    won = (
+        f"{_harm(alone, default)}; {_protected(alone, ours)}, while batch used "
+        f"{ours.cpu.hog:.2f} CPUs: the node was {100 * ours.utilisation:.0f} % busy instead of "
+        f"{100 * alone.utilisation:.0f} %."
+    )
+    cost = (
+        f"The kubelet's weight alone: {_short(kubelet)}, batch {kubelet.cpu.hog:.2f} CPUs. "
+        f"Slackwater also bounds batch to what others leave of {THRESHOLD} % of the node, which "
+        f"{_cost(kubelet, ours)}."
+    )
+    return won, cost
+
+
+def _harm(alone: PhaseReport, default: PhaseReport) -> str:
+    if alone.latency is None or default.latency is None:
+        lost = default.lost.mean if default.lost else 0.0
+        return f"At the default weight batch took {lost:.2f} CPUs that the service wanted"
+    return (
+        f"At the default weight batch made the service's p90 "
+        f"{_times(default.latency.p90, alone.latency.p90)} "
+        f"({milliseconds(alone.latency.p90)} → {milliseconds(default.latency.p90)})"
+    )
+
+
+def _protected(alone: PhaseReport, ours: PhaseReport) -> str:
+    if alone.latency is None or ours.latency is None:
+        lost = ours.lost.mean if ours.lost else 0.0
+        return f"with Slackwater the service lost {lost:.2f}"
+    return (
+        f"with Slackwater it is {_times(ours.latency.p90, alone.latency.p90)} "
+        f"({milliseconds(ours.latency.p90)})"
+    )
+
+
+def _short(phase: PhaseReport) -> str:
+    if phase.latency is None:
+        return f"the service lost {phase.lost.mean if phase.lost else 0.0:.2f} CPUs"
+    return f"p90 {milliseconds(phase.latency.p90)}"
+
+
+def _cost(kubelet: PhaseReport, ours: PhaseReport) -> str:
+    less = kubelet.cpu.hog - ours.cpu.hog
+    if less < 0.005:
+        return "cost batch nothing here"
+    return f"cost batch {less:.2f} CPUs"
+
+
+def warning(phases: Sequence[PhaseReport]) -> str:
+    """Empty where the machine was quiet."""
+    worst = max((max(p.noise.steal, p.noise.foreign) for p in phases if p.noise), default=0.0)
+    if worst <= NOISY:
+        return ""
+    return (
+        f"This machine was not quiet: other work or the hypervisor took up to {worst:.2f} CPUs, "
+        "so do not trust these latencies."
+    )
+
+
+def _times(value: float, base: float) -> str:
+    return f"{value / base:.1f}× as long" if base else "longer"
+
+
+def milliseconds(value: float) -> str:
+    """Three digits at most, as people say them."""
+    if value >= 1000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms"
