@@ -61,12 +61,13 @@ class CgroupReader:
         self._mounts = mounts
         self._folders = folders
         self._held = HeldFiles(folders, _HELD)
+        self._stats: dict[int, tuple[bytes, CpuTimes]] = {}
         cpu = mounts.identity()
         self._version = CgroupVersion.V2 if isinstance(cpu, Gap) else cpu.version
 
     def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
-        times = self._times(ref) if Field.TIMES in wants else NOT_ASKED
-        pressure = self._pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
+        times = self.times(ref) if Field.TIMES in wants else NOT_ASKED
+        pressure = self.pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
         if wants <= _EACH_TICK:
             return CgroupReading(ref, at, times, *_NO_KNOBS, pressure)
         values = self._values(ref, [knob for field, knob in _KNOBS.items() if field in wants])
@@ -87,20 +88,48 @@ class CgroupReader:
     def keep(self, living: frozenset[int]) -> None:
         """Closes the descriptors of all other cgroups."""
         self._held.keep(living)
+        for gone in self._stats.keys() - living:
+            del self._stats[gone]
 
     def close(self) -> None:
         self._held.close()
 
-    def _times(self, ref: CgroupRef) -> CpuTimes | Gap:
+    def times(self, ref: CgroupRef) -> CpuTimes | Gap:
         stat = self._held.text("cpu.stat", ref.path, ref.id)
         if isinstance(stat, Gap):
             return stat
         if self._version is CgroupVersion.V2:
             return kernel_text.times_v2(stat)
         usage = self._held.text("cpuacct.usage", ref.path, ref.id)
-        return usage if isinstance(usage, Gap) else kernel_text.times_v1(stat, usage)
+        return usage if isinstance(usage, Gap) else self._times_v1(ref, stat, usage)
 
-    def _pressure(self, ref: CgroupRef) -> CpuPressure | Gap:
+    def times_without_quota(self, ref: CgroupRef) -> CpuTimes | Gap:
+        """Of a group that has no quota: on v1 its cpu.stat stands still and is not read again
+        (__account_cfs_rq_runtime counts nothing while runtime_enabled is off)."""
+        before = self._stats.get(ref.id)
+        if before is None or self._version is CgroupVersion.V2:
+            return self.times(ref)
+        usage = self._held.text("cpuacct.usage", ref.path, ref.id)
+        return usage if isinstance(usage, Gap) else self._times_v1(ref, before[0], usage)
+
+    def _times_v1(self, ref: CgroupRef, stat: bytes, usage: bytes) -> CpuTimes | Gap:
+        """A cpu.stat that reads as before is not parsed again: without a quota it stands still,
+        and parsing it would be a fifth of a tick."""
+        used = kernel_text.usage_v1(usage)
+        if isinstance(used, Gap):
+            return used
+        before = self._stats.get(ref.id)
+        if before is not None and before[0] == stat:
+            old = before[1]
+            return CpuTimes(
+                used, old.periods, old.throttled_periods, old.throttled, old.bursts, old.burst_time
+            )
+        times = kernel_text.stat_v1(stat, used)
+        if not isinstance(times, Gap):
+            self._stats[ref.id] = (stat, times)
+        return times
+
+    def pressure(self, ref: CgroupRef) -> CpuPressure | Gap:
         if self._version is CgroupVersion.V1:
             return _NO_PRESSURE
         text = self._held.text("cpu.pressure", ref.path, ref.id)

@@ -17,12 +17,14 @@ from slackwater.model.cgroup import (
     CgroupRef,
     CgroupVersion,
     Controller,
+    CpuPressure,
+    CpuTimes,
     Level,
     Tier,
 )
-from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.needs import Field
-from slackwater.model.units import Micros
+from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.observation.cgroup_files import GroupFolders
 from slackwater.observation.cgroup_paths import container_id, pod_uid, tier_of
 from slackwater.observation.cgroup_reader import CgroupReader
@@ -121,6 +123,19 @@ class CgroupTree:
         if _saw_vanished(reading):
             self._suspects.add(_parent(ref.path))
         return reading
+
+    def counters(
+        self, ref: CgroupRef, wants: frozenset[Field], quota: Bandwidth | Gap
+    ) -> tuple[CpuTimes | Gap, CpuPressure | Gap]:
+        """What changes at each tick, alone. `quota` is the group's, as far as it is known."""
+        times: CpuTimes | Gap = NOT_ASKED
+        if Field.TIMES in wants:
+            free = isinstance(quota, Bandwidth) and isinstance(quota.limit, Unlimited)
+            times = self._reader.times_without_quota(ref) if free else self._reader.times(ref)
+        pressure = self._reader.pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
+        if times is VANISHED or pressure is VANISHED:
+            self._suspects.add(_parent(ref.path))
+        return times, pressure
 
     def protected(self) -> tuple[CgroupRef, ...]:
         """What best-effort work must not hurt: the burstable tier and the guaranteed pods, which

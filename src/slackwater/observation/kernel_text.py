@@ -67,18 +67,20 @@ def cpu_list(name: str, text: bytes) -> CpuSet | Gap:
 
 
 def usage_v1(text: bytes) -> Micros | Gap:
-    """cpuacct.usage, which is in nanoseconds."""
-    found = _single(text)
-    if found is None or found < 0:
+    """cpuacct.usage, which is in nanoseconds. bytes.isdigit takes ASCII digits alone."""
+    digits = text[:-1] if text[-1:] == b"\n" else text
+    if len(digits) > _LONGEST_NUMBER or not digits.isdigit():
         return garbage("cpuacct.usage", text)
-    return Micros(found // _NANOS_PER_MICRO)
+    return Micros(int(digits) // _NANOS_PER_MICRO)
 
 
 def times_v1(stat: bytes, usage: bytes) -> CpuTimes | Gap:
     """cpu.stat (times in nanoseconds) with cpuacct.usage. Before Linux 5.14 it has no bursts."""
     used = usage_v1(usage)
-    if isinstance(used, Gap):
-        return used
+    return used if isinstance(used, Gap) else stat_v1(stat, used)
+
+
+def stat_v1(stat: bytes, used: Micros) -> CpuTimes | Gap:
     counters = _counters(stat)
     if counters is None or b"nr_periods" not in counters:
         return garbage("cpu.stat", stat)

@@ -9,7 +9,7 @@ Counters are not this module's: they are read at each tick.
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef
-from slackwater.model.gap import VANISHED
+from slackwater.model.gap import NOT_ASKED, VANISHED
 from slackwater.model.needs import Field
 from slackwater.model.units import Micros
 from slackwater.observation.cgroup_tree import CgroupTree
@@ -17,6 +17,18 @@ from slackwater.observation.cgroup_tree import CgroupTree
 #: A foreign write is noticed within so many ticks.
 TURN = 30
 EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """One level's fields, apart: those of each tick and those in turn."""
+
+    all: frozenset[Field]
+    fast: frozenset[Field]
+    slow: frozenset[Field]
+
+
+def wanted(fields: frozenset[Field]) -> Wanted:
+    return Wanted(fields, fields & EACH_TICK, fields - EACH_TICK)
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -31,23 +43,21 @@ class SlowReadings:
         self._tree = tree
         self._kept: dict[int, _Kept] = {}
 
-    def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros, due: bool) -> CgroupReading:
+    def read(self, ref: CgroupRef, wants: Wanted, at: Micros, due: bool) -> CgroupReading:
         """Counters of now, knobs of now or of a while ago."""
-        fast, slow = wants & EACH_TICK, wants - EACH_TICK
         kept = self._kept.get(ref.id)
-        if not slow:
-            return self._tree.read(ref, fast, at)
-        if due or kept is None or not slow <= kept.fields:
-            reading = self._tree.read(ref, wants, at)
-            self._kept[ref.id] = _Kept(slow, reading)
+        if wants.slow and (due or kept is None or not wants.slow <= kept.fields):
+            reading = self._tree.read(ref, wants.all, at)
+            self._kept[ref.id] = _Kept(wants.slow, reading)
             return reading
-        now = self._tree.read(ref, fast, at) if fast else kept.reading
-        if now.times is VANISHED:
-            return now
+        quota = kept.reading.quota if kept is not None else NOT_ASKED
+        times, pressure = self._tree.counters(ref, wants.fast, quota)
+        if kept is None or not wants.slow or times is VANISHED:
+            return CgroupReading(ref, at, times, pressure=pressure)
         old = kept.reading
         return CgroupReading(
-            ref, at, now.times, old.quota, old.burst, old.weight, old.idle, old.cpus,
-            now.pressure, old.others,
+            ref, at, times, old.quota, old.burst, old.weight, old.idle, old.cpus,
+            pressure, old.others,
         )  # fmt: skip
 
     def keep(self, living: frozenset[int]) -> None:

@@ -11,18 +11,21 @@ import msgspec
 from slackwater.contract.kubernetes_pod import Pod
 from slackwater.model.cgroup import CgroupReading, CgroupRef, Level
 from slackwater.model.gap import Gap
+from slackwater.model.knob import WEIGHT
 from slackwater.model.needs import TIERS, Field, Needs
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
+from slackwater.model.weight import WeightFormula
 from slackwater.observation.cgroup_tree import CgroupTree, Depth, Scan
 from slackwater.observation.node_usage import NodeUsageMeter
 from slackwater.observation.rates import Rates
-from slackwater.observation.slow_readings import TURN, SlowReadings
+from slackwater.observation.slow_readings import TURN, SlowReadings, wanted
+from slackwater.observation.weight_formula import FormulaWatch
 from slackwater.observation.workloads import Matching
 
 #: What is read of a knob that is ours, whoever needs it.
 HELD = frozenset({Field.TIMES, Field.QUOTA})
-_NOTHING: frozenset[Field] = frozenset()
+_DEFAULT = WeightFormula.LINEAR
 _SLOW_LEVELS = frozenset({Level.POD, Level.CONTAINER})
 
 
@@ -47,6 +50,7 @@ class Surveyor:
         self._tree = tree
         self._meter = meter
         self._slow = SlowReadings(tree)
+        self._formulas = FormulaWatch(tree)
         self._matching = Matching()
         self._scan: Scan | None = None
         self._rates = Rates()
@@ -61,6 +65,7 @@ class Surveyor:
         if kubepods is None:
             return Gap("the kubelet's tree is gone")
         readings = self._readings(tick, at, known, scan)
+        formulas = self._formulas_of(at, known, scan)
         elapsed = Micros(at - self._before) if self._before is not None else Micros(0)
         self._before = at
         return NodeSnapshot(
@@ -78,7 +83,21 @@ class Surveyor:
             off=known.off,
             early=known.early,
             version=self._tree.version,
+            pod_formula=formulas[0],
+            container_formula=formulas[1],
         )
+
+    def _formulas_of(
+        self, at: Micros, known: Known, scan: Scan
+    ) -> tuple[WeightFormula, WeightFormula]:
+        """Of pods and of containers, where somebody needs weights; the kubelet's own formula
+        until there is evidence."""
+        if not any(Field.WEIGHT in known.needs.at(level) for level in _SLOW_LEVELS):
+            return _DEFAULT, _DEFAULT
+        ours = frozenset(each.ref.id for each in known.held if each.knob == WEIGHT.name)
+        found = self._formulas.formulas(scan, known.allocatable, ours, at)
+        pods = _DEFAULT if isinstance(found.pods, Gap) else found.pods
+        return pods, _DEFAULT if isinstance(found.containers, Gap) else found.containers
 
     def _readings(
         self, tick: int, at: Micros, known: Known, scan: Scan
@@ -87,15 +106,16 @@ class Surveyor:
         if scan is not self._scan:
             self._scan = scan
             self._slow.keep(frozenset(ref.id for ref in scan.refs))
-        held = {each.ref.id for each in known.held}
+        held, turn = {each.ref.id for each in known.held}, tick % TURN
+        plain = {level: wanted(known.needs.at(level)) for level in Level}
+        ours = {level: wanted(known.needs.at(level) | HELD) for level in Level}
         found: dict[int, CgroupReading] = {}
         for ref in scan.refs:
-            wants = known.needs.at(ref.level) | (HELD if ref.id in held else _NOTHING)
-            if wants and ref.level in _SLOW_LEVELS:
-                due = ref.id in known.written or ref.id % TURN == tick % TURN
-                found[ref.id] = self._slow.read(ref, wants, at, due)
-            elif wants:
-                found[ref.id] = self._tree.read(ref, wants, at)
+            wants = (ours if ref.id in held else plain)[ref.level]
+            if not wants.all:
+                continue
+            due = ref.id % TURN == turn or ref.level not in _SLOW_LEVELS or ref.id in known.written
+            found[ref.id] = self._slow.read(ref, wants, at, due)
         return found
 
     def protected(self) -> tuple[CgroupRef, ...]:

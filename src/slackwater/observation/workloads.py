@@ -7,14 +7,16 @@ is a pod too, called by its uid.
 from collections.abc import Sequence
 
 from slackwater.contract import pod_resources, volcano_memory_ratios, volcano_pod
-from slackwater.contract.kubernetes_pod import Pod
+from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
 from slackwater.observation.cgroup_paths import container_id
 
 _NO_GROUP = Gap("its cgroup is not there")
-_Inner = dict[tuple[str, str | None], CgroupRef]
+_UNKNOWN = Gap("the pod's status does not say which of its cgroups is this container's")
+#: A pod's groups of containers, by the runtime's id.
+_Inner = dict[str | None, CgroupRef]
 
 
 class Matching:
@@ -33,10 +35,15 @@ class Matching:
 
 def workloads_of(pods: Sequence[Pod], refs: tuple[CgroupRef, ...]) -> tuple[Workload, ...]:
     groups = {ref.owner: ref for ref in refs if ref.level is Level.POD}
-    inner = {
-        (ref.owner, container_id(ref.name())): ref for ref in refs if ref.level is Level.CONTAINER
-    }
-    known = [_workload(p, groups.get(p.cgroup_uid), inner) for p in pods if not p.is_finished()]
+    inner: dict[str, _Inner] = {}
+    for ref in refs:
+        if ref.level is Level.CONTAINER:
+            inner.setdefault(ref.owner, {})[container_id(ref.name())] = ref
+    known = [
+        _workload(pod, groups.get(pod.cgroup_uid), inner.get(pod.cgroup_uid, {}))
+        for pod in pods
+        if not pod.is_finished()
+    ]
     named = {pod.cgroup_uid for pod in pods}
     strays = [
         Workload(uid, uid, "", ref.tier, ref) for uid, ref in groups.items() if uid not in named
@@ -56,7 +63,7 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
         request=pod_resources.pod_requests(pod.resources).cpu,
         priority=pod.priority,
         containers=tuple(
-            _container(each, pod.cgroup_uid, inner) for each in pod.resources.containers
+            _container(each, _group(pod, each, inner)) for each in pod.resources.containers
         ),
         qos_level=_qos_level(pod),
         burst=_burst(pod),
@@ -66,10 +73,21 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
     )
 
 
-def _container(each: pod_resources.Container, uid: str, inner: _Inner) -> Container:
+def _group(pod: Pod, each: pod_resources.Container, inner: _Inner) -> CgroupRef | Gap:
+    """By the id in the status. A pod without any status was written by hand: its only container
+    is in the only group; in a cluster a lone group is the sandbox's."""
+    if each.id:
+        return inner.get(each.id.rpartition("://")[2], _NO_GROUP)
+    if pod.phase is not Phase.UNKNOWN or not inner:
+        return _NO_GROUP
+    alone = len(pod.resources.containers) == len(inner) == 1
+    return next(iter(inner.values())) if alone else _UNKNOWN
+
+
+def _container(each: pod_resources.Container, ref: CgroupRef | Gap) -> Container:
     return Container(
         name=each.name,
-        ref=inner.get((uid, each.id.rpartition("://")[2]), _NO_GROUP),
+        ref=ref,
         request=each.requests.cpu,
         limit=each.limits.cpu,
         memory_request=each.requests.memory,
