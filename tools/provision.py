@@ -202,9 +202,9 @@ def was_made_elsewhere(venv: Path) -> bool:
 
 def provide_packages(children: Children) -> None:
     """Debian packages for the real-kernel stages; without them those stages are not run."""
-    from tools.vm import DEBIAN_PACKAGES
+    from tools import kubernetes, vm
 
-    wanted = (*DEBIAN_PACKAGES, "strace")
+    wanted = (*vm.DEBIAN_PACKAGES, *kubernetes.DEBIAN_PACKAGES, "strace", "prometheus")
     if shutil.which("dpkg-query") is None:
         tell(f"not a Debian machine: looked for none of {', '.join(wanted)} (real-kernel stages)")
         return

@@ -1,7 +1,8 @@
 """Owns a whole test run: which stages, in which order, what is left out, and the end of it.
 
-Refuses to run anything beside a stage that measures time: the kernels for the virtual machines are
-fetched while the fast stages run, and awaited before the first stage on a real kernel.
+Refuses to run anything beside a stage that measures time on this machine's kernel: what virtual
+machines need is fetched and built while the fast stages run, and awaited before the first stage on
+a real kernel. The virtual machines come last, two at a time.
 """
 
 import argparse
@@ -16,7 +17,9 @@ from pathlib import Path
 from tools.children import INTERRUPTED, Children
 from tools.console import Colour, paint, say
 from tools.host_kernel import HostKernel, look_at_host
-from tools.stage_runner import StageRunner, VmPreparation
+from tools.machines import MachineRun, how_many_at_once, run_machines
+from tools.preparations import Preparations
+from tools.stage_runner import StageRunner
 from tools.stages import (
     FAST,
     KernelSuite,
@@ -54,24 +57,24 @@ def listing(stages: Sequence[Stage]) -> list[str]:
 
 
 def run_stages(stages: Sequence[Stage], host: HostKernel, children: Children, reports: Path) -> Run:
-    machines = {
-        stage.name: VmPreparation(children, stage, reports)
-        for stage in stages
-        if isinstance(stage, VmSuite)
-    }
-    vm_reasons = {name: machine.begin() for name, machine in machines.items()}
+    preparations = Preparations(children, stages, reports)
+    preparations.begin()
     runner = StageRunner(children, reports)
     finished: list[Finished] = []
     left: list[NotRun] = []
+    machines: list[MachineRun] = []
     for stage in stages:
         if isinstance(stage, KernelSuite | VmSuite):
-            for name, machine in machines.items():
-                vm_reasons[name] = machine.finish() or vm_reasons[name]
-        if reason := obstacle(stage, host, vm_reasons.get(stage.name, "")):
+            preparations.finish()
+        if reason := obstacle(stage, host, preparations.reason(stage)):
             left.append(NotRun(stage.name, reason))
             say(f"{stage.name}: {paint('not run', Colour.YELLOW, sys.stdout)}: {reason}")
+        elif isinstance(stage, VmSuite):
+            machines.append(MachineRun(stage, preparations.programs(stage), reports))
         else:
             finished.append(runner.run(stage))
+            preparations.tell_news()
+    finished += run_machines(machines, children, how_many_at_once())
     return Run(tuple(finished), tuple(left))
 
 

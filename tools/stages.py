@@ -44,16 +44,23 @@ class KernelSuite:
 
 @dataclass(frozen=True, slots=True)
 class VmSuite:
-    """The same tests in a virtual machine with a kernel of its own."""
+    """Tests in a virtual machine with a kernel of its own; two machines may run side by side.
+
+    `programs` are Kubernetes' own, built before: the tests find each in a variable of its name.
+    """
 
     name: str
     what: str
     test_kernel: str
     init: str
     kernel: str
+    tests: str = "tests/kernel"
+    memory: str = "2G"
+    programs: tuple[str, ...] = ()
 
 
-Stage = Check | Suite | KernelSuite | VmSuite
+HostStage = Check | Suite | KernelSuite
+Stage = HostStage | VmSuite
 
 FAST: tuple[Stage, ...] = (
     Check(
@@ -77,6 +84,28 @@ KERNEL_V2_VM: tuple[VmSuite, ...] = (
         "6.1",
     ),
 )
+KUBELET_VM: tuple[VmSuite, ...] = (
+    VmSuite(
+        "kubelet cgroupfs",
+        "pytest tests/kubelet in a VM: 6.12, a real kubelet",
+        "v2",
+        "cgroupfs",
+        "6.12",
+        "tests/kubelet",
+        "3G",
+        ("kubelet",),
+    ),
+    VmSuite(
+        "kubelet systemd",
+        "pytest tests/kubelet in a VM: 6.1, systemd, a real kubelet",
+        "v2-systemd",
+        "systemd",
+        "6.1",
+        "tests/kubelet",
+        "3G",
+        ("kubelet",),
+    ),
+)
 
 
 class UnknownStageError(Exception):
@@ -86,7 +115,7 @@ class UnknownStageError(Exception):
 def all_stages(host: HostKernel) -> tuple[Stage, ...]:
     """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well."""
     native: tuple[Stage, ...] = (KERNEL_V1, KERNEL_V2_HOST) if host.is_pure_v2 else (KERNEL_V1,)
-    return (*FAST, *native, *KERNEL_V2_VM)
+    return (*FAST, *native, *KERNEL_V2_VM, *KUBELET_VM)
 
 
 def slug(name: str) -> str:
@@ -104,8 +133,8 @@ def select(stages: Sequence[Stage], names: Sequence[str]) -> tuple[Stage, ...]:
     return tuple(stage for stage in stages if not wanted or slug(stage.name) in wanted)
 
 
-def obstacle(stage: Stage, host: HostKernel, vm_reason: str) -> str:
-    """Why a stage cannot run here; nothing if it can."""
+def obstacle(stage: Stage, host: HostKernel, unprepared: str) -> str:
+    """Why a stage cannot run here, or what could not be prepared for it; nothing if it can."""
     match stage:
         case KernelSuite(test_kernel="v1") if host.v1_cpu is None:
             return "this host has no cgroup v1 cpu hierarchy"
@@ -114,5 +143,5 @@ def obstacle(stage: Stage, host: HostKernel, vm_reason: str) -> str:
         case KernelSuite() if not host.writable:
             return f"{host.v1_cpu or host.v2_cpu} is read-only"
         case VmSuite():
-            return vm_reason
+            return unprepared
     return ""

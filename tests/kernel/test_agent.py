@@ -132,11 +132,13 @@ def test_a_dry_run_writes_nothing_and_needs_no_state(
 
 
 def test_where_the_tier_cannot_be_written_its_pods_carry_the_quota(
-    bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
+    bed: Bed, start: Callable[..., Running]
 ) -> None:
     """A read-only mount over the tier's own file, as some hardened nodes have it."""
-    best_effort, _ = tiers
+    best_effort = f"{bed.kubepods}/besteffort"
+    bed.make(f"{bed.kubepods}/burstable")
     pods = [bed.make(f"{best_effort}/pod{uid * 8}-0000-0000-0000-000000000000") for uid in "ab"]
+    bed.burn(pods[0], 2)
     name = "cpu.cfs_quota_us" if bed.version is CgroupVersion.V1 else "cpu.max"
     with read_only(f"{bed.directory(best_effort)}/{name}"):
         running = start()

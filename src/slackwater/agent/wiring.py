@@ -44,6 +44,8 @@ from slackwater.settings.document import DEFAULTS
 
 _Found = TypeVar("_Found")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+#: Seconds to wait for systemd's first answer, one attempt after the other.
+_PATIENCE = (2.0, 5.0, 15.0)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -101,7 +103,7 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     parts = Parts(
         source=Folder(job.folder),
         sight=surveyor,
-        hands=DryRun(_PAGE) if job.dry_run else build_executor(place, mounts, tree.driver),
+        hands=DryRun(_PAGE) if job.dry_run else build_executor(place, mounts, tree.driver, tell),
         board=board,
         machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
         clock=now,
@@ -109,11 +111,14 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     return Built(Agent(parts, tell, job.orders), board, waiter)
 
 
-def build_executor(place: Place, mounts: CgroupMounts, driver: Driver) -> Executor:
+def build_executor(place: Place, mounts: CgroupMounts, driver: Driver, tell: Tell) -> Executor:
     """The writers and the ledger; `release` needs no more than this."""
     files = CgroupWriter(mounts, _PAGE, now)
-    units = UnitWriter.open(files, now, f"{place.roots.host}/run/systemd/private")
-    usable = None if driver is Driver.CGROUPFS or isinstance(units, Gap) else units
+    units = None if driver is Driver.CGROUPFS else _open_units(place, files)
+    if isinstance(units, Gap):
+        because = f"{units.reason}; its slices are written as files, which it resets now and then"
+        tell(Entry(0, now(), "systemd", because=because))
+    usable = None if isinstance(units, Gap) else units
     ledger = Ledger.open(place.state, _boot_id(place.roots))
     if isinstance(ledger, Taken):
         raise Occupied(ledger.reason)
@@ -121,13 +126,26 @@ def build_executor(place: Place, mounts: CgroupMounts, driver: Driver) -> Execut
     return Executor(ledger, files, usable, now)
 
 
+def _open_units(place: Place, files: CgroupWriter) -> UnitWriter | Gap:
+    """A systemd that is busy, with a reload say, answers late: it is asked again, because the
+    files that stand in for it are for nodes where it cannot be reached at all."""
+    path = f"{place.roots.host}/run/systemd/private"
+    found: UnitWriter | Gap = Gap("not asked yet")
+    for patience in _PATIENCE:
+        found = UnitWriter.open(files, now, path, first_timeout=patience)
+        if isinstance(found, UnitWriter) or not os.path.exists(path):
+            break
+    return found
+
+
 def release_all(place: Place, environ: Mapping[str, str]) -> tuple[list[Entry], int]:
     """Everything back without an agent: what was done, and how many knobs are left."""
     mounts, driver = _mounts(place.roots, environ)
-    outcomes = build_executor(place, mounts, driver).release()
+    entries: list[Entry] = []
+    outcomes = build_executor(place, mounts, driver, entries.append).release()
     left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
     at = now()
-    return [told(outcome, 0, at, "released") for outcome in outcomes], left
+    return [*entries, *(told(outcome, 0, at, "released") for outcome in outcomes)], left
 
 
 def now() -> Micros:

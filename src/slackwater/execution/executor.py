@@ -16,7 +16,7 @@ from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.release import DONE, Release
 from slackwater.execution.routes import Routes
-from slackwater.execution.standing import note_hidden, standing_of, was_reset
+from slackwater.execution.standing import held_in, note_hidden, standing_of, was_reset
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
@@ -53,6 +53,8 @@ class Executor:
         self._shut: set[str] = set()
         #: One clause for each place, however many cgroups it is about.
         self._said: set[tuple[_Place, str]] = set()
+        #: The ledger's entries when they were last asked for, and what they say.
+        self._listed: tuple[tuple[LedgerEntry, ...], tuple[Held, ...]] = ((), ())
 
     def route(self, ref: CgroupRef, knob: Knob) -> str:
         return self._routes.route(ref, knob)
@@ -86,19 +88,25 @@ class Executor:
         return self._release(self._ledger.entries)
 
     def let_go(self, knobs: Collection[tuple[int, str]]) -> list[Outcome]:
-        """These knobs, by cgroup id and name, back to their baselines."""
-        return self._release(e for e in self._ledger.entries if (e.ref.id, e.knob) in knobs)
+        """These knobs, by cgroup id and name, back to their baselines. Where idle ends and the
+        weight stays ours, the weight follows at once: the kernel's default is no one's wish."""
+        going = [e for e in self._ledger.entries if (e.ref.id, e.knob) in knobs]
+        ends = [e for e in going if e.knob == IDLE.name and self._leaves_weight(e, knobs)]
+        changes = {e.ref.id: Change(e.ref, IDLE, True, False) for e in ends}
+        outcomes = self.apply(changes.values()) if changes else []
+        return outcomes + self._release(e for e in going if e not in ends)
+
+    def _leaves_weight(self, idle: LedgerEntry, knobs: Collection[tuple[int, str]]) -> bool:
+        wanted = (idle.ref.id, WEIGHT.name) not in knobs
+        weight = self._entry(idle.ref, WEIGHT) if wanted else None
+        return weight is not None and self._routes.value(idle, idle.baseline) is False
 
     def held(self) -> tuple[Held, ...]:
-        """The knobs that are ours now. One that a unit and its file both carry is the unit's."""
-        found: dict[tuple[int, str], Held] = {}
-        for entry in sorted(self._ledger.entries, key=lambda e: e.route != FILE_ROUTE):
-            baseline = self._routes.value(entry, entry.baseline)
-            ours = self._routes.value(entry, entry.ours)
-            if not isinstance(baseline, Gap) and not isinstance(ours, Gap):
-                key = (entry.ref.id, entry.knob)
-                found[key] = Held(entry.ref, entry.knob, baseline, ours, entry.since)
-        return tuple(found.values())
+        """The knobs that are ours now; the same object again while the ledger did not change."""
+        entries = self._ledger.entries
+        if entries != self._listed[0]:
+            self._listed = (entries, held_in(entries, self._routes))
+        return self._listed[1]
 
     def off(self) -> frozenset[str]:
         """The knobs, as "id/knob", that cannot be written where they are."""

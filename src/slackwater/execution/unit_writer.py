@@ -77,14 +77,17 @@ class UnitWriter:
         clock: Callable[[], Micros],
         socket_path: str = PRIVATE_SOCKET,
         timeout: float = TIMEOUT_SECONDS,
+        first_timeout: float | None = None,
     ) -> "UnitWriter | Gap":
-        """Asks systemd for its version. A Gap where no systemd answers."""
-        made = cls(files, clock, socket_path, timeout)
+        """Asks systemd for its version. A Gap where no systemd answers. `first_timeout` is for
+        that question: before the first tick there is more time than in one."""
+        made = cls(files, clock, socket_path, first_timeout or timeout)
         try:
             version = made._converse(lambda wire: str(wire.manager_property("Version")))
         except (OSError, SystemdError) as error:
             return Gap(f"systemd does not answer on {socket_path}: {_reason(error)}")
         made.systemd = _leading_number(version)
+        made._timeout = timeout
         return made
 
     def owns(self, ref: CgroupRef, knob: Knob) -> bool:

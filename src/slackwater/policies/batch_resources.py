@@ -2,8 +2,8 @@
 
 The kubelet knows nothing of these resources: such a pod is best effort to it, without weight,
 quota or memory limit. Each container gets what it asked for, and the pod what its containers need
-together; a limit only where every container has one, and zero is none. Latency-critical pods (level 2) are left
-alone: what they may use is the kubelet's business.
+together; a limit only where every container has one (zero is none). Latency-critical pods (level 2)
+are left alone: what they may use is the kubelet's business.
 """
 
 from collections.abc import Iterator

@@ -121,7 +121,8 @@ def entry_of(outcome: Outcome, snapshot: NodeSnapshot, grants: tuple[Grant, ...]
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
-    grant = next((g for g in grants if g.target.id == change.ref.id), None)
+    key = (change.ref.id, change.knob.name)
+    grant = next((g for g in grants if (g.target.id, g.knob) == key), None)
     because = _reasons(grant) if grant else "nobody wants it any more"
     return told(outcome, snapshot.tick, snapshot.at, because)
 

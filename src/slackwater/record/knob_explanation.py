@@ -6,8 +6,8 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Contribution, Grant
-from slackwater.model.gap import Gap
-from slackwater.model.knob import KNOBS, KnobValue
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.knob import KNOBS, QUOTA, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.story import Course, Told
@@ -20,8 +20,6 @@ from slackwater.record.view import View
 #: The tick's word for a policy that acted and asked for nothing.
 NOTHING_TO_DO = "nothing to do"
 _FAILED = frozenset({Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED})
-#: Knobs that a reading has a field for, by the same name.
-_READ = ("quota", "burst", "weight", "idle", "cpus")
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -63,10 +61,12 @@ def explain_knob(view: View, record: TickRecord, subject: Subject) -> Explanatio
         file=_file(view, subject.knob),
         now=None if isinstance(now, Gap) else spelled(now),
         baseline=None if isinstance(baseline, Gap) else spelled(baseline),
-        granted=amount(grant.value) if grant else None,
+        granted=amount(subject.knob, grant.value) if grant else None,
         since=None if since is None else view.stamp(since),
         clipped_by=grant.clipped_by if grant else None,
-        contributions=tuple(_part(step) for step in grant.contributions) if grant else (),
+        contributions=tuple(_part(subject.knob, step) for step in grant.contributions)
+        if grant
+        else (),
         holds=tuple(silence(view, each) for each in told if each.course is not Course.ACTED),
         path=ref.path,
         namespace=pod.namespace if pod else None,
@@ -98,20 +98,21 @@ def silence(view: View, told: Told) -> Silence:
     return Silence(told.policy, reason, since, told.course.value)
 
 
-def _part(step: Contribution) -> Part:
+def _part(knob: str, step: Contribution) -> Part:
     because = Reason(step.because.signal, step.because.seen, step.because.limit)
-    return Part(step.by, step.verb.value, amount(step.value), because, amount(step.after))
+    value, after = amount(knob, step.value), amount(knob, step.after)
+    return Part(step.by, step.verb.value, value, because, after)
 
 
-def amount(value: int | Unlimited | Ratio) -> str:
-    """A granted amount for people: milliCPU, or a ratio."""
+def amount(knob: str, value: int | Unlimited | Ratio) -> str:
+    """A granted amount for people: a quota's in milliCPU, or a ratio; any other as it is."""
     match value:
         case Unlimited():
             return value.value
         case Ratio(numerator, denominator):
             return f"{numerator}/{denominator}"
         case milli:
-            return f"{milli}m"
+            return f"{milli}m" if knob == QUOTA.name else str(milli)
 
 
 def _file(view: View, name: str) -> str | None:
@@ -133,10 +134,8 @@ def _now(record: TickRecord, subject: Subject) -> KnobValue | Gap:
 
 def _reading(record: TickRecord, subject: Subject) -> KnobValue | Gap:
     reading = record.snapshot.readings.get(subject.ref.id)
-    if reading is None or subject.knob not in _READ:
-        return Gap("it was not read")
-    found: KnobValue | Gap = getattr(reading, subject.knob)
-    return found
+    found = NOT_ASKED if reading is None else reading.value(subject.knob)
+    return Gap("it was not read") if found is NOT_ASKED else found
 
 
 def _baseline(record: TickRecord, subject: Subject) -> KnobValue | Gap:

@@ -5,14 +5,14 @@ we wrote is repaired each time, until somebody fights within seconds; then the k
 a while, and that is said.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupReading, CgroupRef
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion
 from slackwater.model.decision import Grant
 from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import KNOB, WEIGHT, Knob, KnobValue
+from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, Knob, KnobValue
 from slackwater.model.plan import Change
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.story import Note, NoteKind, Yielded
@@ -57,6 +57,7 @@ def plan(
     notes: list[Note] = []
     yielded: list[Yielded] = []
     remembered: dict[str, Drift] = {}
+    staying: dict[str, Bandwidth] = {}
     ours = {(held.ref.id, held.knob): held for held in snapshot.held}
     for grant in grants:
         change = _change(snapshot, grant, settle)
@@ -66,16 +67,54 @@ def plan(
             known, note = _repaired(change, known, snapshot.at, settings)
             notes += [note] if note else []
         elif change is not None and _is_slight(change, settings.raise_deadband):
+            staying.update(_quota_of(change))
             change = None
         if known.yielded_until > snapshot.at:
             yielded.append(Yielded(grant.target, grant.knob, known.yielded_until))
+            staying.update(_quota_of(change))
         elif change is not None:
             changes.append(change)
         if known != _NO_DRIFT:
             remembered[key] = known
+    releases = tuple(_unwanted(snapshot.held, grants))
+    bound = tuple(_bound(changes, staying, snapshot.version)) if staying else tuple(changes)
+    return Planned(bound, releases, tuple(notes), tuple(yielded), remembered)
+
+
+def _quota_of(change: Change | None) -> dict[str, Bandwidth]:
+    """The quota that stays, by its group's path, although another one is granted."""
+    if change is None or not isinstance(change.old, Bandwidth):
+        return {}
+    return {change.ref.path: change.old}
+
+
+def _bound(
+    changes: Iterable[Change], staying: Mapping[str, Bandwidth], version: CgroupVersion | None
+) -> Iterator[Change]:
+    """The resolver held bursts to the granted quota, and on cgroup v1 quotas to those above: the
+    kernel holds them to the quotas that stay."""
+    for change in changes:
+        new = change.new
+        for path, quota in staying.items():
+            if isinstance(quota.limit, Unlimited):
+                continue
+            if change.knob == BURST and change.ref.path == path and isinstance(new, int):
+                new = min(new, quota.limit)
+            below = version is CgroupVersion.V1 and change.ref.path.startswith(f"{path}/")
+            if below and isinstance(new, Bandwidth) and new.exceeds(quota):
+                new = Bandwidth(Micros(quota.limit * new.period // quota.period), new.period)
+        if new != change.old:
+            yield msgspec.structs.replace(change, new=new)
+
+
+def _unwanted(held: Iterable[Held], grants: Sequence[Grant]) -> Iterator[Held]:
+    """A weight that idle hides cannot go back before idle ends: the two go together then."""
     granted = {(grant.target.id, grant.knob) for grant in grants}
-    releases = tuple(h for h in snapshot.held if (h.ref.id, h.knob) not in granted)
-    return Planned(tuple(changes), releases, tuple(notes), tuple(yielded), remembered)
+    idle = {grant.target.id for grant in grants if grant.knob == IDLE.name and grant.value}
+    for each in held:
+        hidden = each.knob == WEIGHT.name and each.ref.id in idle
+        if (each.ref.id, each.knob) not in granted and not hidden:
+            yield each
 
 
 def _change(snapshot: NodeSnapshot, grant: Grant, settle: Settle) -> Change | None:

@@ -5,7 +5,7 @@ demand of each other is here too: on cgroup v1 a quota is at most its parent's, 
 most its quota.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -22,7 +22,7 @@ from slackwater.model.decision import (
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, QUOTA, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Bandwidth, MilliCpu, Unlimited
+from slackwater.model.units import Bandwidth, MilliCpu, Unlimited, left_over
 from slackwater.resolution.quota import grant_quota, quota_value
 from slackwater.resolution.setting_law import grant_setting
 
@@ -61,35 +61,49 @@ def _quota_grants(snapshot: NodeSnapshot, wishes: Iterable[list[QuotaIntent]]) -
 def _nested(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]:
     """On cgroup v1 no quota exceeds that of a group above it (tg_cfs_schedulable_down); v2 takes
     the smaller one by itself."""
-    if snapshot.version is not CgroupVersion.V1 or len(grants) < 2:
+    if snapshot.version is not CgroupVersion.V1 or not grants:
         return grants
+    standing = _ungranted(snapshot, grants)
     by_path: dict[str, Grant] = {}
     for grant in sorted(grants.values(), key=lambda each: each.target.depth()):
-        above = _nearest_above(grant.target, by_path)
-        by_path[grant.target.path] = grant if above is None else _clipped(grant, above)
+        for path in _above(grant.target.path):
+            if path in by_path:
+                above = by_path[path]
+                grant = _clipped(grant, path, above.value, above.contributions[-1].by)
+            elif path in standing:
+                grant = _clipped(grant, path, standing[path], "what stands above it")
+        by_path[grant.target.path] = grant
     return {grant.target.id: grant for grant in by_path.values()}
 
 
-def _nearest_above(target: CgroupRef, grants: Mapping[str, Grant]) -> Grant | None:
-    path = target.path.rpartition("/")[0]
-    while path:
-        if path in grants:
-            return grants[path]
-        path = path.rpartition("/")[0]
-    return None
+def _ungranted(snapshot: NodeSnapshot, grants: Mapping[int, Grant]) -> dict[str, MilliCpu]:
+    """The quotas that nobody asks to change, by path: a stranger's, or what an earlier run left
+    and is kept for now."""
+    return {
+        reading.ref.path: MilliCpu(left_over(reading.quota.limit * 1000, reading.quota.period))
+        for reading in snapshot.readings.values()
+        if reading.ref.id not in grants
+        and isinstance(reading.quota, Bandwidth)
+        and not isinstance(reading.quota.limit, Unlimited)
+    }
 
 
-def _clipped(grant: Grant, above: Grant) -> Grant:
+def _above(path: str) -> Iterator[str]:
+    """The paths of all groups above this one, nearest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _clipped(grant: Grant, path: str, most: MilliCpu | int | Unlimited, by: str) -> Grant:
     """The same with what binds it from above as its last contribution: explain names who."""
-    if isinstance(above.value, Unlimited):
+    if isinstance(most, Unlimited):
         return grant
-    if not isinstance(grant.value, Unlimited) and grant.value <= above.value:
+    if not isinstance(grant.value, Unlimited) and grant.value <= most:
         return grant
-    by = above.clipped_by or above.contributions[-1].by
-    because = Because(f"the quota of {above.target.path}", f"{above.value}m", "cgroup v1 nests")
-    step = Contribution(by, Verb.CAP, above.value, above.value, because)
+    because = Because(f"the quota of {path}", f"{most}m", "cgroup v1 nests")
+    step = Contribution(by, Verb.CAP, most, most, because)
     return msgspec.structs.replace(
-        grant, value=above.value, contributions=(*grant.contributions, step), clipped_by=by
+        grant, value=most, contributions=(*grant.contributions, step), clipped_by=by
     )
 
 

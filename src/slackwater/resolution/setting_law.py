@@ -45,7 +45,9 @@ _LAW = {
 def grant_setting(target: CgroupRef, knob: str, intents: Sequence[SettingIntent]) -> Grant:
     """`intents` are at least one, all about this knob. The deciding one comes last."""
     law = _LAW[knob]
-    ordered = sorted(intents, key=lambda intent: _sort_key(law, intent))
+    ordered = intents
+    if len(intents) > 1:  # mostly there is one, and thousands of them
+        ordered = sorted(intents, key=lambda intent: _sort_key(law, intent))
     steps = [Contribution(i.by, Verb.SET, i.value, i.value, i.because) for i in ordered]
     clipped_by = ordered[-1].by if ordered[-1].value != ordered[0].value else None
     return Grant(target, knob, ordered[-1].value, tuple(steps), clipped_by)

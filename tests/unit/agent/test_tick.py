@@ -154,3 +154,33 @@ def test_what_was_adopted_stays_until_somebody_decides() -> None:
         blind = run(sightless, memory)
         memory = blind.memory
     assert blind.planned.releases == kept  # but not for ever
+
+
+@pytest.mark.parametrize(
+    ("intents", "reason"),
+    [
+        (0, "nothing to do"),
+        (1, "signal 0 seen, limit"),
+        (5, "; ".join(f"signal {number} seen, limit" for number in range(5))),
+        (800, "; ".join(f"signal {number} seen, limit" for number in range(5)) + "; and 795 more"),
+    ],
+)
+def test_of_many_reasons_a_few_are_told(intents: int, reason: str) -> None:
+    """Each tick is kept: hundreds of pods must not make a book of it."""
+
+    def decide(*_: object) -> Decision:
+        return Act(
+            tuple(
+                QuotaIntent(
+                    BESTEFFORT,
+                    Verb.CAP,
+                    MilliCpu(500),
+                    Because(f"signal {n}", "seen", "limit"),
+                    "x",
+                )
+                for n in range(intents)
+            )
+        )
+
+    done = run(node(), policies=(Policy("x", None, needs_nothing, decide),), settings={"x": 1})
+    assert done.story.told[0].reason == reason

@@ -152,6 +152,20 @@ def test_two_memory_features_are_one_policy(
     assert (settings.levels, settings.formula.value) == (levels, formula)
 
 
+@pytest.mark.parametrize(
+    ("features", "levels", "formula"),
+    [("*", True, "ratios"), ("*,-MemoryQoSV2", True, "none"), ("MemoryQoSV2", False, "ratios")],
+)
+def test_half_of_the_memory_policy_may_be_unsupported(
+    tmp_path: Path, features: str, levels: bool, formula: str
+) -> None:
+    found = objects(tmp_path, ALL_ON, LABELLED)
+    supported = read_features(features, "--supported-features")
+    wishes = wishes_of(found, node_of(found, "", ""), Wishes(), {}, supported)
+    settings = wishes.policies["memory_qos"]
+    assert (settings.levels, settings.formula.value) == (levels, formula)
+
+
 def test_every_reason_names_what_would_switch_it_on(tmp_path: Path) -> None:
     found = objects(tmp_path, ALL_ON, PLAIN)
     off = wishes_of(found, node_of(found, "", ""), Wishes()).off

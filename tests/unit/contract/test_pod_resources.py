@@ -11,6 +11,7 @@ from slackwater.contract.pod_resources import (
     Limits,
     PodResources,
     Requests,
+    pod_extended,
     pod_limits,
     pod_requests,
     qos_tier,
@@ -200,3 +201,37 @@ def test_extended_resources_count_nowhere(containers: list[Container]) -> None:
     assert pod_requests(asking) == pod_requests(plain)
     assert pod_limits(asking) == pod_limits(plain)
     assert qos_tier(asking) is qos_tier(plain)
+
+
+EXTENDED = "kubernetes.io/batch-cpu"
+
+
+@pytest.mark.parametrize(
+    ("limits", "whole"),
+    [
+        ((500, 1000), {EXTENDED: 1500}),
+        ((500, None), {}),
+        ((500, 0), {}),  # zero is no limit: the sum of the others would cap it
+        ((0, 0), {}),
+    ],
+)
+def test_a_pods_extended_limit_needs_every_containers(
+    limits: tuple[int | None, ...], whole: dict[str, int]
+) -> None:
+    made = tuple(
+        Container(f"c{number}", extended_limits={} if limit is None else {EXTENDED: limit})
+        for number, limit in enumerate(limits)
+    )
+    assert pod_extended(PodResources(made)).limits == whole
+
+
+def test_containers_that_only_look_on_need_no_limit() -> None:
+    main = Container("main", extended_limits={EXTENDED: 500})
+    look = Container("look", ContainerKind.EPHEMERAL)
+    assert pod_extended(PodResources((main, look))).limits == {EXTENDED: 500}
+
+
+def test_an_amount_that_one_container_has_wrong_is_unknown() -> None:
+    good, bad = ({EXTENDED: amount} for amount in (500, Gap("'200m'")))
+    made = (Container("a", extended_limits=good), Container("b", extended_limits=bad))
+    assert pod_extended(PodResources(made)).limits == {EXTENDED: Gap("'200m'")}

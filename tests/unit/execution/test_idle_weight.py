@@ -135,3 +135,48 @@ def test_a_units_weight_after_idle_is_the_one_before_it(
         with_units.apply([Change(slice_, IDLE, True, False)])
         assert systemd.units[slice_.name()]["CPUWeight"] == ("t", weight)
         assert ledger.entries == ()
+
+
+def test_where_idle_is_let_go_and_the_weight_is_not_it_follows_at_once(
+    executor: Executor, ledger: Ledger, kernel: PlainKernel, pod: CgroupRef
+) -> None:
+    (kernel.folder(POD) / "cpu.weight").write_text("300\n")
+    one(executor, pod, WEIGHT, 7)
+    one(executor, pod, IDLE, True)
+    outcomes = executor.let_go({(pod.id, "idle")})
+    assert results(outcomes) == [("idle", Result.APPLIED), ("weight", Result.APPLIED)]
+    assert kernel.text(POD, "cpu.weight") == "7"
+    assert [entry.knob for entry in ledger.entries] == ["weight"]
+    assert results(executor.let_go({(pod.id, "weight")})) == [("weight", Result.APPLIED)]
+    assert kernel.text(POD, "cpu.weight") == "300"
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("knobs", [("idle",), ("idle", "weight")])
+def test_idle_that_is_let_go_without_a_weight_of_ours(
+    executor: Executor,
+    ledger: Ledger,
+    kernel: PlainKernel,
+    pod: CgroupRef,
+    knobs: tuple[str, ...],
+) -> None:
+    """The weight that was only kept for it goes along."""
+    (kernel.folder(POD) / "cpu.weight").write_text("300\n")
+    one(executor, pod, IDLE, True)
+    outcomes = executor.let_go({(pod.id, knob) for knob in knobs})
+    assert {result for _, result in results(outcomes)} == {Result.APPLIED}
+    assert kernel.text(POD, "cpu.weight") == "300"
+    assert ledger.entries == ()
+
+
+def test_a_units_idle_is_let_go_and_its_weight_is_not(
+    with_units: Executor, ledger: Ledger, slice_: CgroupRef, systemd: FakeSystemd
+) -> None:
+    systemd.unit(SLICE, CPUWeight=("t", 79))
+    one(with_units, slice_, WEIGHT, 7)
+    one(with_units, slice_, IDLE, True)
+    with_units.let_go({(slice_.id, "idle")})
+    assert systemd.units[slice_.name()]["CPUWeight"] == ("t", 7)
+    with_units.let_go({(slice_.id, "weight")})
+    assert systemd.units[slice_.name()]["CPUWeight"] == ("t", 79)
+    assert ledger.entries == ()

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
-from slackwater.model.decision import Act, Decision, QuotaIntent, SettingIntent
+from slackwater.model.decision import Act, Decision, QuotaIntent
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
@@ -59,7 +59,9 @@ def pod(*containers: Container, number: int = 1, **more: Any) -> Workload:
     plain: dict[str, Any] = {
         "ref": pod_ref(number),
         "containers": containers,
-        "extended_requests": {n: total([c.extended_requests for c in containers], n) for n in names},
+        "extended_requests": {
+            n: total([c.extended_requests for c in containers], n) for n in names
+        },
         "extended_limits": {n: total([c.extended_limits for c in containers], n) for n in limited},
     }
     return Workload(str(number), f"pod-{number}", "default", Tier.BESTEFFORT, **plain | more)
@@ -76,7 +78,7 @@ def reading(ref: CgroupRef, **values: Any) -> CgroupReading:
     plain: dict[str, Any] = {
         "quota": FREE,
         "burst": Micros(0),
-        "weight": 100,
+        "weight": 1,
         "idle": False,
         "others": {"cpu-qos-level": NO_FILE, "memory-qos-level": NO_FILE},
     }
@@ -106,7 +108,6 @@ def asked(decision: Decision) -> dict[tuple[str, str], Any]:
     found: dict[tuple[str, str], Any] = {}
     for intent in decision.intents:
         knob = "quota" if isinstance(intent, QuotaIntent) else intent.knob
-        assert isinstance(intent, QuotaIntent | SettingIntent)
         assert (intent.target.name(), knob) not in found
         found[intent.target.name(), knob] = intent.value
     return found

@@ -6,7 +6,7 @@ import pytest
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Because, Contribution, Grant, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import QUOTA
+from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.story import Story
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
@@ -31,6 +31,19 @@ def test_an_applied_change() -> None:
     assert (entry.tick, entry.what) == (7, "quota of kubepods/besteffort")
     assert (entry.before, entry.after, entry.result) == ("unlimited", "600m", "applied")
     assert entry.because == ("best_effort_share: used by all but best effort 200m, 800m allowed")
+
+
+def test_each_knob_of_a_group_has_its_own_reason() -> None:
+    weight = Change(BESTEFFORT, WEIGHT, 1, 20)
+    because = Because("batch-cpu requested", "500m", "weight 20")
+    step = Contribution("batch_resources", Verb.SET, 20, 20, because)
+    grants = (GRANT, Grant(BESTEFFORT, "weight", 20, (step,)))
+    entry = entry_of(Outcome(weight, Result.APPLIED), node(), grants)
+    assert entry is not None
+    assert entry.because == "batch_resources: batch-cpu requested 500m, weight 20"
+    released = entry_of(Outcome(weight, Result.APPLIED), node(), (GRANT,))
+    assert released is not None
+    assert released.because == "nobody wants it any more"
 
 
 def test_a_release_says_that_nobody_wants_it() -> None:

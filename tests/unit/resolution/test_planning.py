@@ -1,12 +1,24 @@
 """Grants against readings: differences, releases, and the peace with other writers."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
-from slackwater.model.cgroup import CgroupRef
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.decision import Grant
 from slackwater.model.gap import Gap
-from slackwater.model.knob import QUOTA, Knob, KnobValue
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.knob import (
+    BURST,
+    CPU_QOS_LEVEL,
+    IDLE,
+    MEMORY_MAX,
+    QUOTA,
+    WEIGHT,
+    Knob,
+    KnobValue,
+)
+from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.story import NoteKind
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.resolution.planning import Drift, Planned, plan
@@ -140,3 +152,70 @@ def test_after_the_truce_it_tries_again() -> None:
 
 def test_the_kubelets_minute_is_repaired_for_ever() -> None:
     assert all(len(found.changes) == 1 for found in fight(100, every=60))
+
+
+POD = CgroupRef("kubepods/besteffort/pod1", 10, Level.POD, Tier.BESTEFFORT, "1")
+
+
+def seen(version: CgroupVersion = CgroupVersion.V1, **of_pod: Any) -> NodeSnapshot:
+    """A tier at 2 CPUs, and a pod below it that reads so."""
+    two = Bandwidth(Micros(200_000))
+    pod = CgroupReading(POD, Micros(0), **of_pod)
+    base = node(quota=two, kept=(held(BESTEFFORT, FREE, two),))
+    return msgspec.structs.replace(base, readings=base.readings | {POD.id: pod}, version=version)
+
+
+def of_pod(knob: Knob, value: int | bool) -> Grant:
+    return Grant(POD, knob.name, value, ())
+
+
+@pytest.mark.parametrize(
+    ("version", "tier", "pod", "written"),
+    [
+        (CgroupVersion.V1, 2001, 2001, 200_000),  # the tier's raise is not worth a write
+        (CgroupVersion.V2, 2001, 2001, 200_100),
+        (CgroupVersion.V1, 2100, 2100, 210_000),
+        (CgroupVersion.V1, 2001, 1000, 100_000),
+    ],
+)
+def test_on_v1_a_quota_stays_below_one_that_stays(
+    version: CgroupVersion, tier: int, pod: int, written: int
+) -> None:
+    found = planned(seen(version, quota=FREE), grant(tier), of_pod(QUOTA, pod))
+    of = {change.ref.id: change.new for change in found.changes}
+    assert of[POD.id] == Bandwidth(Micros(written))
+
+
+def test_a_quota_below_one_that_is_yielded() -> None:
+    drift = {f"{BESTEFFORT.id}/quota": Drift(yielded_until=Micros(10 * SECOND))}
+    theirs = Bandwidth(Micros(50_000))
+    found = planned(seen(quota=theirs), grant(3000), of_pod(QUOTA, 2500), drift=drift)
+    assert [change.new for change in found.changes] == [Bandwidth(Micros(200_000))]
+    full = Bandwidth(Micros(200_000))
+    assert planned(seen(quota=full), grant(3000), of_pod(QUOTA, 2500), drift=drift).changes == ()
+
+
+def test_a_burst_stays_within_a_quota_that_stays() -> None:
+    quota = Bandwidth(Micros(200_000))
+    found = planned(seen(quota=quota, burst=Micros(0)), of_pod(QUOTA, 2001), of_pod(BURST, 200_100))
+    assert [(change.knob, change.new) for change in found.changes] == [(BURST, 200_000)]
+
+
+def test_a_weight_that_idle_hides_is_neither_written_nor_suspected_nor_let_go() -> None:
+    ours = (Held(POD, "weight", 17, 20, Micros(0)), Held(POD, "idle", False, True, Micros(0)))
+    hidden = msgspec.structs.replace(seen(weight=0, idle=True), held=ours)
+    wanted = planned(hidden, of_pod(IDLE, True), of_pod(WEIGHT, 20))
+    assert (wanted.changes, wanted.notes, wanted.releases) == ((), (), ())
+    unwanted = planned(hidden, of_pod(IDLE, True))
+    assert (unwanted.changes, unwanted.releases) == ((), ())
+    assert planned(hidden, of_pod(WEIGHT, 20)).releases == ours[1:]
+    assert planned(hidden).releases == ours
+
+
+@pytest.mark.parametrize("value", [64, 4096 + 17])
+def test_any_other_knob_is_compared_as_it_is(value: int) -> None:
+    snapshot = seen(others={"memory-max": 4096})
+    found = planned(snapshot, of_pod(MEMORY_MAX, value))
+    assert [(change.old, change.new) for change in found.changes] == [(4096, value)]
+    assert planned(snapshot, of_pod(MEMORY_MAX, 4096)).changes == ()
+    assert planned(snapshot, of_pod(CPU_QOS_LEVEL, -1)).changes == ()  # no such file

@@ -106,3 +106,48 @@ def test_without_a_quota_a_burst_means_nothing(quota: Bandwidth | Gap) -> None:
 def test_a_quota_that_was_not_read_is_granted_nothing() -> None:
     unread = snapshot(CgroupVersion.V2, Gap("gone"))
     assert resolve(unread, [cap(BESTEFFORT, 300)]) == ()
+
+
+def standing(version: CgroupVersion, **quotas: int) -> NodeSnapshot:
+    """Each group reads this quota, in microseconds; the others none."""
+    refs = {"tier": BESTEFFORT, "pod": POD, "inner": INNER}
+    readings = {
+        ref.id: CgroupReading(
+            ref, Micros(0), quota=Bandwidth(Micros(quotas[name])) if name in quotas else FREE
+        )
+        for name, ref in refs.items()
+    }
+    return msgspec.structs.replace(node(), readings=readings, version=version)
+
+
+@pytest.mark.parametrize(
+    ("quotas", "value", "by"),
+    [
+        ({}, 1000, None),
+        ({"tier": 50_000}, 500, "what stands above it"),
+        ({"pod": 30_000, "tier": 50_000}, 300, "what stands above it"),
+        ({"pod": 30_055}, 300, "what stands above it"),  # never above it by a rounding
+        ({"pod": 200_000}, 1000, None),
+        ({"inner": 20_000}, 1000, None),  # its own is there to be changed
+    ],
+)
+def test_on_v1_a_strangers_quota_above_binds_too(
+    quotas: dict[str, int], value: int, by: str | None
+) -> None:
+    """Else the kernel answers EINVAL at each tick."""
+    [found] = resolve(standing(CgroupVersion.V1, **quotas), [base(INNER, 1000)])
+    assert (found.value, found.clipped_by) == (value, by)
+    [free] = resolve(standing(CgroupVersion.V2, **quotas), [base(INNER, 1000)])
+    assert (free.value, free.clipped_by) == (1000, None)
+
+
+def test_a_granted_quota_above_counts_as_granted_not_as_it_stands() -> None:
+    seen = standing(CgroupVersion.V1, tier=50_000)
+    found = resolve(seen, [base(BESTEFFORT, 800), base(INNER, 1000)])
+    assert granted(found)["c1", "quota"] == 800
+
+
+def test_the_smallest_quota_above_is_its_policys_doing() -> None:
+    found = resolve(snapshot(CgroupVersion.V1), [cap(BESTEFFORT, 0), base(INNER, 1000)])
+    assert found[0].clipped_by == "the kernel's smallest quota"
+    assert [step.by for step in found[-1].contributions] == ["batch", "share"]

@@ -1,0 +1,138 @@
+"""The agent's loop in this process, on a bed of real cgroups: one round for each call.
+
+Owns a folder of objects, the agent's parts as the wiring makes them, and what was told.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from slackwater.agent.board import Board
+from slackwater.agent.program import Agent, Parts
+from slackwater.execution.executor import Executor
+from slackwater.execution.unit_writer import UnitWriter
+from slackwater.model.cgroup import CgroupMounts
+from slackwater.model.gap import Gap
+from slackwater.model.plan import Outcome, Result
+from slackwater.model.units import MilliCpu
+from slackwater.observation.cgroup_tree import CgroupTree, Depth
+from slackwater.observation.folder import Folder
+from slackwater.observation.node_usage import NodeUsageMeter
+from slackwater.observation.roots import Roots
+from slackwater.observation.survey import Surveyor
+from slackwater.record.journal import Entry, Journal, TickRecord
+from slackwater.record.tally import Tally
+from tests.kernel.hand import clock, executor_of, opened
+
+BATCH_CPU, BATCH_MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
+LEVEL, BURST = "volcano.sh/qos-level", "volcano.sh/enable-quota-burst"
+BURST_TIME, RATIOS = "volcano.sh/quota-burst-time", "volcano.sh/colocation-config"
+
+
+class Box(msgspec.Struct, frozen=True):
+    """One container: its id, the list of the spec that it stands in, and its resources."""
+
+    id: str
+    requests: Mapping[str, str] = {}
+    limits: Mapping[str, str] = {}
+    listed: str = "containers"
+    always: bool = False
+
+
+def pod_object(
+    uid: str, boxes: Iterable[Box], annotations: Mapping[str, str] | None = None, name: str = "job"
+) -> dict[str, Any]:
+    """A Pod whose uid and containers are those of the cgroups."""
+    spec: dict[str, Any] = {"containers": []}
+    status: dict[str, Any] = {"phase": "Running"}
+    for number, box in enumerate(boxes):
+        resources = {"requests": dict(box.requests), "limits": dict(box.limits)}
+        made = {"name": f"c{number}", "resources": resources}
+        spec.setdefault(box.listed, []).append(
+            made | ({"restartPolicy": "Always"} if box.always else {})
+        )
+        statuses = f"{box.listed.removesuffix('s')}Statuses"
+        status.setdefault(statuses, []).append(
+            {"name": f"c{number}", "containerID": f"containerd://{box.id}"}
+        )
+    metadata = {"name": name, "uid": uid, "annotations": dict(annotations or {})}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+class InProcess:
+    """An agent whose rounds are called by hand."""
+
+    def __init__(
+        self, mounts: CgroupMounts, kubepods: str, folder: Path, units: UnitWriter | None = None
+    ) -> None:
+        self._node = folder / "node"
+        self._node.mkdir()
+        self.ledger = opened(str(folder / "state"))
+        self.hands: Executor = executor_of(mounts, self.ledger, units)
+        self.sight = Surveyor(
+            CgroupTree(mounts, kubepods, Depth.TIERS), NodeUsageMeter(mounts, Roots())
+        )
+        cpu = mounts.identity()
+        version = cpu if isinstance(cpu, Gap) else cpu.version
+        self.board = Board(Journal(60), Tally(), lambda: None, version)
+        self.lines: list[Entry] = []
+        source = Folder(str(self._node))
+        parts = Parts(source, self.sight, self.hands, self.board, MilliCpu(2000), clock)
+        self.agent = Agent(parts, self.lines.append)
+        self._round = 0
+
+    def put(self, name: str, *documents: dict[str, Any]) -> None:
+        """A file of the folder; without documents it goes."""
+        self._round += 1
+        for old in self._node.glob(f"{name}-*.json"):
+            old.unlink()
+        if documents:
+            items = {"kind": "List", "items": list(documents)}
+            (self._node / f"{name}-{self._round}.json").write_text(json.dumps(items))
+
+    def settings(self, **sections: dict[str, Any]) -> None:
+        """Which policies are on, by the sections of the settings file."""
+        head = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
+        spec = {name: {"enabled": True, **section} for name, section in sections.items()}
+        self.put("settings", {**head, "spec": spec})
+
+    def once(self) -> TickRecord:
+        record = self.agent.once(clock())
+        assert isinstance(record, TickRecord), record
+        return record
+
+    def rounds(self, number: int) -> list[TickRecord]:
+        return [self.once() for _ in range(number)]
+
+    def settle(self) -> list[TickRecord]:
+        """Until a round has nothing to do; nothing is refused and nobody else is seen."""
+        records: list[TickRecord] = []
+        while not records or records[-1].outcomes:
+            records.append(self.once())
+            assert len(records) < 8, [outcome_text(o) for o in records[-1].outcomes]
+        for record in records:
+            refused = [o for o in record.outcomes if o.result not in _FINE]
+            assert [outcome_text(o) for o in refused] == []
+            assert record.story.notes == ()
+        return records
+
+    def told(self, what: str) -> list[str]:
+        return [line.because for line in self.lines if line.what.startswith(what)]
+
+    def close(self) -> None:
+        self.agent.close()
+        self.ledger.close()
+
+
+_FINE = (Result.APPLIED, Result.UNCHANGED, Result.VANISHED)
+
+
+def outcome_text(outcome: Outcome) -> str:
+    change = outcome.change
+    return (
+        f"{change.knob.name} of {change.ref.path} {change.old} -> {change.new}: "
+        f"{outcome.result.value} {outcome.detail}"
+    )

@@ -1,0 +1,45 @@
+"""One node for the session, in a virtual machine of tools.vm; refuses to run anywhere else."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kubelet.node import Node
+
+DRIVERS = {"v2": "cgroupfs", "v2-systemd": "systemd"}
+KERNEL_VARIABLE = "SLACKWATER_TEST_KERNEL"
+KUBELET_VARIABLE = "SLACKWATER_KUBELET"
+
+
+def driver_name() -> str:
+    named = os.environ.get(KERNEL_VARIABLE, "")
+    if named not in DRIVERS or not os.path.isdir("/run/slackwater-vm"):
+        raise pytest.UsageError(
+            f"tests/kubelet runs in a virtual machine of tools.vm with {KERNEL_VARIABLE} one of "
+            f"{sorted(DRIVERS)}; here it is {named!r}"
+        )
+    return DRIVERS[named]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is about the other driver runs there; nothing is skipped."""
+    other = {"cgroupfs", "systemd"} - {driver_name()}
+    left = [item for item in items if other & {mark.name for mark in item.iter_markers()}]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Node]:
+    program = os.environ.get(KUBELET_VARIABLE, "")
+    assert os.access(program, os.X_OK), (
+        f"{KUBELET_VARIABLE} is {program!r}, which is no program: "
+        "python -m tools.kubernetes build kubelet"
+    )
+    made = Node(driver_name(), program)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,81 @@
+"""`slackwater agent --standalone` and `slackwater release` as a user starts them.
+
+Owns one state folder and the agent's journal, line by line. Reads no cgroup.
+"""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+#: Low, so that best-effort loops leave an emulated machine time for the kubelet.
+SETTINGS = """
+apiVersion: slackwater.io/v1
+kind: AgentSettings
+spec: {bestEffortShare: {enabled: true, threshold: 60}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node}
+status: {allocatable: {cpu: "2"}}
+"""
+#: The agent's default: settings say nothing else.
+TICK_SECONDS = 1.0
+
+
+class Standalone:
+    """One agent at a time, and what it told."""
+
+    def __init__(self, folder: Path, *place: str) -> None:
+        self._state = folder / "state"
+        self._place = ("--state", str(self._state), *place)
+        self._objects = folder / "objects"
+        self._objects.mkdir()
+        (self._objects / "settings.yaml").write_text(SETTINGS)
+        self._output = folder / "journal"
+        self._errors = folder / "errors"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Into files: a pipe that nobody empties would stop the agent."""
+        with self._output.open("wb") as output, self._errors.open("wb") as errors:
+            command = self._command("agent", "--standalone", str(self._objects))
+            self._process = subprocess.Popen(command, stdout=output, stderr=errors)
+
+    def journal(self) -> list[dict[str, Any]]:
+        lines = self._output.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def routes(self) -> set[str]:
+        """By which ways it has written, by its own ledger: a unit's property, or a file."""
+        lines = map(json.loads, (self._state / "ledger.jsonl").read_text().splitlines())
+        return {line["note"]["route"] for line in lines if line.get("note")}
+
+    def end(self) -> None:
+        """As a rolling update does it: what was set is kept."""
+        assert self._process is not None
+        assert self._process.poll() is None, self._errors.read_text()
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.wait(300) == 0, self._errors.read_text()
+        assert self._errors.read_text() == ""
+
+    def release(self) -> list[dict[str, Any]]:
+        ran = subprocess.run(
+            self._command("release"), capture_output=True, text=True, check=False, timeout=300
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        return [json.loads(line) for line in ran.stdout.splitlines()]
+
+    def close(self) -> None:
+        """For a test that failed half-way; a tier without a limit is what the next one expects."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+            with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+                self.release()
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "slackwater", *arguments, *self._place]

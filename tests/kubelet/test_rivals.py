@@ -1,0 +1,158 @@
+"""The best-effort tier's quota stands, whatever a real kubelet and a real systemd write.
+
+One long observation for each way to write it: the quota is sampled from the first value to the
+last, while pods come, the kubelet restarts, systemd reloads, and the kubelet's own ticks pass.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kubelet import node_files
+from tests.kubelet.node import KUBELET_TICK_SECONDS, Node
+from tests.kubelet.standalone import TICK_SECONDS, Standalone
+from tests.kubelet.watch import SAMPLE_SECONDS, Span, Watch, longest_pause, unlimited_spans
+
+#: Four of the kubelet's minutes, and an emulated machine's start of everything.
+pytestmark = pytest.mark.timeout(1200)
+
+REPAIRED_WITHIN_SECONDS = 2 * TICK_SECONDS
+WRITTEN_BY_OTHERS = "somebody else wrote it"
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Callable[..., Standalone]]:
+    made: list[Standalone] = []
+
+    def make(*place: str) -> Standalone:
+        made.append(Standalone(tmp_path, *place))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def await_limit(file: Path) -> None:
+    deadline = time.monotonic() + 300
+    while file.read_text().startswith("max"):
+        assert time.monotonic() < deadline, "the agent sets no quota"
+        time.sleep(SAMPLE_SECONDS)
+
+
+def await_kubelet_ticks(node: Node, wanted: int) -> None:
+    """So many since it was started, by the kubelet's own word for each."""
+    missing = wanted - node.kubelet_ticks()
+    deadline = time.monotonic() + (missing + 1) * KUBELET_TICK_SECONDS
+    while node.kubelet_ticks() < wanted:
+        assert time.monotonic() < deadline, "the kubelet does not update its tiers"
+        time.sleep(SAMPLE_SECONDS)
+    # What a tick resets must be seen, and seen to be repaired.
+    time.sleep(2 * REPAIRED_WITHIN_SECONDS)
+
+
+def restart_kubelet(node: Node) -> None:
+    node.restart_kubelet()
+    node.await_health()
+
+
+def add_pod(node: Node, name: str) -> None:
+    """Not a best-effort one: its start would wait for the very quota that is watched, and on a busy
+    host longer than the kubelet does. The kubelet writes all tiers for any pod."""
+    requests = {"requests": {"cpu": "50m", "memory": "16Mi"}}
+    node.add_pod(name, node_files.pod(name, node_files.REST, requests))
+    node.await_pods({name: None})
+
+
+def reload_systemd() -> None:
+    subprocess.run(["systemctl", "daemon-reload"], check=True, timeout=300)
+
+
+def told_about_quota(journal: list[dict[str, Any]], node: Node) -> list[dict[str, Any]]:
+    path = node.best_effort.relative_to("/sys/fs/cgroup")
+    return [line for line in journal if line["what"] == f"quota of {path}"]
+
+
+def repairs(lines: list[dict[str, Any]]) -> list[float]:
+    """When the agent saw that somebody else had written, in seconds."""
+    return [line["at"] / 1e6 for line in lines if WRITTEN_BY_OTHERS in line.get("because", "")]
+
+
+def untold(spans: list[Span], repaired: list[float]) -> list[Span]:
+    """Resets without a repair of their own. A repair's time is that of its tick's beginning, and
+    the tick may have looked only after the reset: it began at most one tick before that."""
+    left, without = list(repaired), []
+    for span in spans:
+        own = next((at for at in left if span.begin - TICK_SECONDS <= at <= span.end), None)
+        if own is None:
+            without.append(span)
+        else:
+            left.remove(own)
+    return without
+
+
+def check_observation(watch: Watch, lines: list[dict[str, Any]]) -> None:
+    # A reset that stands too long cannot pass between two samples unseen.
+    assert longest_pause(watch.samples) < REPAIRED_WITHIN_SECONDS
+    spans = unlimited_spans(watch.samples)
+    repaired = repairs(lines)
+    slow = [span for span in spans if span.seconds > REPAIRED_WITHIN_SECONDS]
+    assert slow == [], f"of {len(spans)} resets these stood too long"
+    assert untold(spans, repaired) == [], repaired
+    assert not [line for line in lines if "yielded" in line.get("because", "")]
+
+
+def check_release(running: Standalone, node: Node) -> None:
+    limit = node.best_effort / "cpu.max"
+    running.end()
+    assert not limit.read_text().startswith("max"), "an agent's end must not let work loose"
+    assert [line["result"] for line in running.release()] == ["applied"]
+    assert limit.read_text() == "max 100000\n"
+    assert node.is_healthy()
+    assert {f"{name}-node" for name in node_files.PODS} <= node.running_pods().keys()
+
+
+def test_the_quota_stands(node: Node, agent: Callable[..., Standalone]) -> None:
+    """As the agent writes by itself: systemd's slices through systemd, the others by file."""
+    running = agent()
+    running.start()
+    limit = node.best_effort / "cpu.max"
+    await_limit(limit)
+    with Watch(limit) as watch:
+        restart_kubelet(node)
+        add_pod(node, "added")
+        if node.driver == "systemd":
+            reload_systemd()
+        await_kubelet_ticks(node, 3)
+    unit = f"unit:{node.best_effort.name}"
+    assert running.routes() == {unit if node.driver == "systemd" else "file"}
+    check_observation(watch, told_about_quota(running.journal(), node))
+    check_release(running, node)
+
+
+@pytest.mark.systemd
+def test_past_systemd_each_reset_is_repaired(
+    node: Node, agent: Callable[..., Standalone], tmp_path: Path
+) -> None:
+    """Where systemd's socket is out of reach the file is all there is, and every rival resets
+    it: systemd applies a whole unit again, with the limit that it knows of, which is none."""
+    (tmp_path / "host").mkdir()
+    running = agent("--host-root", str(tmp_path / "host"))
+    running.start()
+    limit = node.best_effort / "cpu.max"
+    await_limit(limit)
+    before = node.kubelet_ticks()
+    with Watch(limit) as watch:
+        reload_systemd()
+        time.sleep(REPAIRED_WITHIN_SECONDS)  # so that the pod's reset is not repaired with this one
+        add_pod(node, "added-past-systemd")
+        await_kubelet_ticks(node, before + 2)
+    assert running.routes() == {"file"}
+    lines = told_about_quota(running.journal(), node)
+    check_observation(watch, lines)
+    assert len(repairs(lines)) >= 4  # the reload, the pod, and both ticks
+    check_release(running, node)

@@ -1,0 +1,112 @@
+"""Owns the work for later stages that goes on beside earlier ones: kernels, Kubernetes' programs.
+
+Refuses to do any of it itself: each piece is a command of tools.vm or tools.kubernetes, whose words
+are kept and shown.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.children import Children
+from tools.console import ProgressLine, say
+from tools.stages import PYTHON, Stage, VmSuite
+
+VM = (PYTHON, "-m", "tools.vm")
+KUBERNETES = (PYTHON, "-m", "tools.kubernetes")
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Two stages that need the same share it. `check` fails where it need not be begun."""
+
+    what: str
+    check: tuple[str, ...]
+    command: tuple[str, ...]
+
+
+def kernel_for(stage: VmSuite) -> Work:
+    choice = ("--init", stage.init, "--kernel", stage.kernel)
+    return Work(f"Linux {stage.kernel}", (*VM, "check", *choice), (*VM, "prepare", *choice))
+
+
+def program(name: str) -> Work:
+    return Work(name, (*KUBERNETES, "check"), (*KUBERNETES, "build", name))
+
+
+def works_for(stage: Stage) -> tuple[Work, ...]:
+    if not isinstance(stage, VmSuite):
+        return ()
+    return (kernel_for(stage), *map(program, stage.programs))
+
+
+class Preparations:
+    """Guards the running work and what became of it."""
+
+    def __init__(self, children: Children, stages: Iterable[Stage], reports: Path) -> None:
+        self._children = children
+        works = dict.fromkeys(work for stage in stages for work in works_for(stage))
+        self._words = {
+            work: reports / f"preparation-{number}.log" for number, work in enumerate(works)
+        }
+        self._reasons = dict.fromkeys(works, "")
+        self._running: dict[Work, subprocess.Popen[bytes]] = {}
+        self._told: dict[Work, str] = {}
+
+    def begin(self) -> None:
+        """Starts what can be done here; the reason of what cannot is kept."""
+        for work, words in self._words.items():
+            code, said = self._children.run_quietly(work.check, {})
+            if code != 0:
+                self._reasons[work] = last_sentence(said)
+                continue
+            with words.open("wb") as output:
+                self._running[work] = self._children.start(work.command, {}, output)
+
+    def tell_news(self) -> None:
+        """Between two stages: how far the rest has come, where that is new."""
+        for work, child in self._running.items():
+            line = last_sentence(self._said(work), "")
+            if child.poll() is None and line and self._told.get(work) != line:
+                self._told[work] = line
+                say(f"meanwhile: {line}")
+
+    def finish(self) -> None:
+        """Waits for all of it; what failed is a reason for the stages that need it."""
+        for work in tuple(self._running):
+            code = self._await(work, self._running[work])
+            del self._running[work]
+            if code != 0:
+                said = self._said(work)
+                say(said.rstrip())
+                self._reasons[work] = f"could not be prepared: {last_sentence(said)}"
+
+    def reason(self, stage: Stage) -> str:
+        """Why the stage cannot run, for lack of what it needs; nothing if it is all there."""
+        return next(filter(None, (self._reasons[work] for work in works_for(stage))), "")
+
+    def programs(self, stage: VmSuite) -> dict[str, str]:
+        """Where each program of the stage is: the last words of its build."""
+        return {name: last_sentence(self._said(program(name))) for name in stage.programs}
+
+    def _await(self, work: Work, child: subprocess.Popen[bytes]) -> int:
+        if child.poll() is None:
+            with ProgressLine(f"preparing {work.what}") as line:
+                while child.poll() is None:
+                    line.tell(last_sentence(self._said(work), ""))
+                    time.sleep(_POLL_SECONDS)
+        return self._children.wait(child)
+
+    def _said(self, work: Work) -> str:
+        return self._words[work].read_text(errors="replace")
+
+
+def last_sentence(said: str, otherwise: str = "it gave no reason") -> str:
+    """Our tools say last what is wrong, with their own names before it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if not lines:
+        return otherwise
+    return lines[-1].removeprefix("vm: ").removeprefix("kubernetes: ")
