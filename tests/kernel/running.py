@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,12 @@ class Running:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def get(self, path: str) -> str:
+        """From its endpoint."""
+        address = (self.state / "endpoint").read_text().strip()
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+            return str(answer.read().decode())
 
     def end(self, number: int) -> list[dict[str, Any]]:
         self.process.send_signal(number)

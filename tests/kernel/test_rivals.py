@@ -1,5 +1,6 @@
 """Other writers: repaired within two ticks, and yielded to who fights. No write war."""
 
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -56,7 +57,7 @@ def test_who_fights_every_second_is_yielded_to_and_it_is_said(
     bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
 ) -> None:
     best_effort, _ = tiers
-    running = start("--yield-after", "3", "--yield-for", "10s")
+    running = start("--yield-after", "3", "--yield-for", "20s")
     wait_for(bed, best_effort, 10, ALLOWED)
     repaired = []
     while True:  # a fight: each repair is undone at once
@@ -67,10 +68,14 @@ def test_who_fights_every_second_is_yielded_to_and_it_is_said(
         repaired.append(took)
         assert len(repaired) < 3, "it never yields"
     assert len(repaired) == 2  # the third time is the truce
+    assert "slackwater_knobs_yielded 1.0" in running.get("/metrics")
+    assert 'slackwater_knob_yields_total{knob="quota",level="tier"} 1.0' in running.get("/metrics")
+    [row] = [each for each in json.loads(running.get("/v1/explain")) if each["knob"] == "quota"]
+    assert row["yieldedUntil"]
     # After the truce it tries again; by then the other side has rested, and it stays.
     wait_for(bed, best_effort, 10, ALLOWED)
     lines = running.end(signal.SIGTERM)
-    yields = [line for line in lines if line.get("because", "").startswith("yielded for 10 s")]
+    yields = [line for line in lines if line.get("because", "").startswith("yielded for 20 s")]
     assert len(yields) == 1
     assert running.release()[0] == 0
     assert quota(bed, best_effort) is None

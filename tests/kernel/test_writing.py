@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.model.cgroup import CgroupRef, CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Controller, Level, Tier
 from slackwater.model.cpus import CpuSet
+from slackwater.model.decision import Because, QuotaIntent, Verb
 from slackwater.model.knob import (
     BURST,
     CPU_QOS_LEVEL,
@@ -23,7 +24,8 @@ from slackwater.model.knob import (
 )
 from slackwater.model.knob_text import settled
 from slackwater.model.plan import Change, Result
-from slackwater.model.units import UNLIMITED, Bandwidth
+from slackwater.model.units import DEFAULT_PERIOD, UNLIMITED, Bandwidth, MilliCpu
+from slackwater.resolution.quota import grant_quota, quota_value
 from tests.kernel.bed import Bed
 from tests.kernel.hand import (
     PAGE,
@@ -266,3 +268,24 @@ def test_a_refused_second_file_puts_the_first_one_back(
     outcome = writer.write(Change(pod, QUOTA, quota(50_000), quota(20_000, 2_000_000)))
     assert outcome.result is Result.REFUSED  # a period is 1 s at most
     assert writer.read(pod, QUOTA) == quota(50_000)
+
+
+@pytest.mark.parametrize(
+    ("row", "milli", "v1", "v2"),
+    [
+        ("15", 500, "50000", "50000 100000"),
+        ("17: an exhausted budget is the kernel's floor", 0, "1000", "1000 100000"),
+        ("13", 3808, "380800", "380800 100000"),
+    ],
+)
+def test_rows_of_volcano(bed: Bed, row: str, milli: int, v1: str, v2: str) -> None:
+    """facts/volcano.md section 6: a claim on the best-effort tier as the kernel shows it."""
+    path = bed.make(f"{bed.kubepods}/besteffort")
+    tier = CgroupRef(path, bed.id(path), Level.TIER, Tier.BESTEFFORT)
+    cap = QuotaIntent(tier, Verb.CAP, MilliCpu(milli), Because("", "", ""), row)
+    free = Bandwidth(UNLIMITED)
+    wanted = quota_value(grant_quota(tier, UNLIMITED, [cap]).value, DEFAULT_PERIOD)
+    outcome = writer_of(bed.mounts).write(Change(tier, QUOTA, free, wanted))
+    assert outcome.result is Result.APPLIED
+    name = "cpu.cfs_quota_us" if bed.version is CgroupVersion.V1 else "cpu.max"
+    assert bed.read(path, name) == (v1 if bed.version is CgroupVersion.V1 else v2)
