@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion
+from tests.kernel.batch_pods import BatchPod
 from tests.kernel.bed import Bed, _rmdir, leftovers
+from tests.kernel.in_process import InProcess
 from tests.kernel.running import Running
 
 KERNELS = {
@@ -79,3 +81,18 @@ def tiers(bed: Bed) -> tuple[str, str]:
     burstable = bed.make(f"{bed.kubepods}/burstable")
     bed.burn(best_effort, 2)
     return best_effort, burstable
+
+
+@pytest.fixture
+def pod(bed: Bed) -> BatchPod:
+    return BatchPod(bed)
+
+
+@pytest.fixture
+def agent(bed: Bed, pod: BatchPod, tmp_path: Path) -> Iterator[InProcess]:
+    """An agent beside that pod, whose rounds the test calls."""
+    made = InProcess(bed.mounts, bed.kubepods, tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
