@@ -125,7 +125,11 @@ def test_quota_burst(most: int) -> None:
     [
         (qos_level, {"standIn": "on"}, "standIn is 'on', but must be idle, weight or none"),
         (qos_level, {"standIn": True}, "standIn is true, but must be idle, weight or none"),
-        (memory_qos, {"formula": "ratio"}, "formula is 'ratio', but must be ratios, kubelet or none"),
+        (
+            memory_qos,
+            {"formula": "ratio"},
+            "formula is 'ratio', but must be ratios, kubelet or none",
+        ),
         (memory_qos, {"throttlingFactor": 0}, f"throttlingFactor is 0, but must be {PERCENT}"),
         (memory_qos, {"throttlingFactor": 101}, f"throttlingFactor is 101, but must be {PERCENT}"),
         (memory_qos, {"throttlingFactor": 0.9}, f"throttlingFactor is 0.9, but must be {PERCENT}"),
