@@ -5,11 +5,14 @@
     kubelet   memory.high = request + factor x (limit - request), in whole pages;
               memory.min = request
 
+What is protected in a container has to be protected in the groups above it too, or the kernel
+hands it out (effective_protection in mm/page_counter.c): the pod, its tier and kubepods get sums.
+
 cgroup v2 only. Batch memory counts where a pod has it, as its own memory is then none. A vendor's
 kernel has memory.qos_level as well, on the pod and everything in it: -1 for best effort, else 0.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, SettingIntent
@@ -26,31 +29,72 @@ NAME = "memory_qos"
 _HUNDRED = 100
 _V2_ONLY = "only cgroup v2 has memory.high, memory.low and memory.min"
 _RATIO_FIELDS = frozenset({Field.MEMORY_HIGH, Field.MEMORY_LOW, Field.MEMORY_MIN})
+_PROTECTING = frozenset({MEMORY_LOW.name, MEMORY_MIN.name})
+_PROTECTION_FIELDS = frozenset({Field.MEMORY_LOW, Field.MEMORY_MIN})
 _LEVEL_FIELDS = frozenset({Field.MEMORY_QOS_LEVEL})
 
 
 def needs(settings: MemoryQosSettings, _: frozenset[str]) -> Needs:
     levels = _LEVEL_FIELDS if settings.levels else frozenset()
-    ratios = frozenset() if settings.formula is MemoryFormula.NONE else _RATIO_FIELDS
-    return Needs({Level.POD: levels, Level.CONTAINER: levels | ratios})
+    if settings.formula is MemoryFormula.NONE:
+        return Needs({Level.POD: levels, Level.CONTAINER: levels})
+    return Needs(
+        {
+            Level.NODE: _PROTECTION_FIELDS,
+            Level.TIER: _PROTECTION_FIELDS,
+            Level.POD: levels | _PROTECTION_FIELDS,
+            Level.CONTAINER: levels | _RATIO_FIELDS,
+        }
+    )
 
 
 def decide(snapshot: NodeSnapshot, _: object, settings: MemoryQosSettings) -> Decision:
     intents: list[Intent] = []
     remarks: list[Remark] = []
+    above = _Above()
     for workload in snapshot.workloads:
         if settings.levels:
             intents += _levels(snapshot, workload)
         remarks += _remarks(snapshot, workload, settings)
         if snapshot.version is not CgroupVersion.V2:
             continue
-        if settings.formula is MemoryFormula.KUBELET:
-            intents += _by_kubelet(workload, settings)
-        elif _has_ratios(workload, settings) and isinstance(workload.memory_ratios, MemoryRatios):
-            intents += _by_ratios(workload, workload.memory_ratios, settings.memory_resource)
+        inner = list(_of_containers(workload, settings))
+        intents += inner
+        above.add(snapshot, workload, inner)
+    intents += above.intents()
     if settings.formula is MemoryFormula.KUBELET and snapshot.version is CgroupVersion.V1:
         remarks.append(Remark("all pods", _V2_ONLY))
     return Act(tuple(intents), STATELESS, {}, (), tuple(remarks))
+
+
+class _Above:
+    """Adds up what is protected below each group: kubepods, tiers and pods."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[CgroupRef, str], int] = {}
+
+    def add(
+        self, snapshot: NodeSnapshot, workload: Workload, inner: Iterable[SettingIntent]
+    ) -> None:
+        groups = (workload.ref, snapshot.tiers.get(workload.tier), snapshot.kubepods)
+        for intent in inner:
+            if intent.knob in _PROTECTING and isinstance(intent.value, int) and intent.value:
+                for ref in groups:
+                    if isinstance(ref, CgroupRef):
+                        key = (ref, intent.knob)
+                        self._sums[key] = self._sums.get(key, 0) + intent.value
+
+    def intents(self) -> Iterator[SettingIntent]:
+        for (ref, knob), total in self._sums.items():
+            because = Because("protected below", f"{total} bytes", "nothing more than above")
+            yield SettingIntent(ref, knob, total, because, NAME)
+
+
+def _of_containers(workload: Workload, settings: MemoryQosSettings) -> Iterator[SettingIntent]:
+    if settings.formula is MemoryFormula.KUBELET:
+        yield from _by_kubelet(workload, settings)
+    elif _has_ratios(workload, settings) and isinstance(workload.memory_ratios, MemoryRatios):
+        yield from _by_ratios(workload, workload.memory_ratios, settings.memory_resource)
 
 
 def _has_ratios(workload: Workload, settings: MemoryQosSettings) -> bool:
@@ -94,7 +138,7 @@ def _levels(snapshot: NodeSnapshot, workload: Workload) -> Iterator[Intent]:
         yield SettingIntent(ref, MEMORY_QOS_LEVEL.name, value, because, NAME)
 
 
-def _by_ratios(workload: Workload, ratios: MemoryRatios, resource: str) -> Iterator[Intent]:
+def _by_ratios(workload: Workload, ratios: MemoryRatios, resource: str) -> Iterator[SettingIntent]:
     because = Because(
         "memory ratios", f"high {ratios.high} %, low {ratios.low} %, min {ratios.min} %", "stated"
     )
@@ -112,7 +156,7 @@ def _high(limit: int | Unlimited, ratio: int) -> int | Unlimited:
     return percent(ratio).left_of(limit)
 
 
-def _by_kubelet(workload: Workload, settings: MemoryQosSettings) -> Iterator[Intent]:
+def _by_kubelet(workload: Workload, settings: MemoryQosSettings) -> Iterator[SettingIntent]:
     """Whole pages are the writer's care. Where limit and request are equal nothing is throttled:
     the limit itself is what the container may have."""
     factor = percent(settings.throttling_factor)

@@ -33,7 +33,18 @@ RATIOS = MemoryQosSettings(enabled=True)
 KUBELET = MemoryQosSettings(enabled=True, formula=MemoryFormula.KUBELET)
 NEITHER = MemoryQosSettings(enabled=True, formula=MemoryFormula.NONE)
 OF_V2 = {"memory-high", "memory-low", "memory-min"}
+PROTECTING = {"memory-low", "memory-min"}
+ABOVE = ("pod", "burstable", "besteffort", "kubepods")
 V2_ONLY = "only cgroup v2 has memory.high, memory.low and memory.min"
+
+
+def inside(decision: Any) -> dict[tuple[str, str], Any]:
+    """What containers get; what the groups above them get is tested apart."""
+    return {
+        (name, knob): each
+        for (name, knob), each in asked(decision).items()
+        if not (name.startswith(ABOVE) and knob in PROTECTING)
+    }
 
 
 def decided(seen: NodeSnapshot, settings: MemoryQosSettings = RATIOS) -> Any:
@@ -64,7 +75,7 @@ def plain(request: int, limit: int | Unlimited) -> Any:
 def test_ratios(
     ratios: MemoryRatios | None, request_: int, limit: int | Unlimited, found: dict[Any, Any]
 ) -> None:
-    assert asked(decided(snapshot(pod(plain(request_, limit), memory_ratios=ratios)))) == found
+    assert inside(decided(snapshot(pod(plain(request_, limit), memory_ratios=ratios)))) == found
 
 
 @pytest.mark.parametrize(
@@ -86,7 +97,7 @@ def test_batch_memory_counts_where_a_pod_has_it(
 ) -> None:
     each = box("c1", requests, limits, memory_request=Bytes(1000), memory_limit=Bytes(2000))
     seen = snapshot(pod(each, memory_ratios=MemoryRatios(50, 50, 0), qos_level=level))
-    assert asked(decided(seen)) == found
+    assert inside(decided(seen)) == found
 
 
 @pytest.mark.parametrize(
@@ -100,18 +111,18 @@ def test_batch_memory_counts_where_a_pod_has_it(
     ],
 )
 def test_the_kubelets_formula(request_: int, limit: int | Unlimited, found: dict[Any, Any]) -> None:
-    assert asked(decided(snapshot(pod(plain(request_, limit))), KUBELET)) == found
+    assert inside(decided(snapshot(pod(plain(request_, limit))), KUBELET)) == found
 
 
 def test_the_kubelets_factor_is_a_setting() -> None:
     half = MemoryQosSettings(True, MemoryFormula.KUBELET, throttling_factor=50)  # type: ignore[arg-type]
-    assert asked(decided(snapshot(pod(plain(1000, 2000))), half))["c1", "memory-high"] == 1500
+    assert inside(decided(snapshot(pod(plain(1000, 2000))), half))["c1", "memory-high"] == 1500
 
 
 @pytest.mark.parametrize("settings", [RATIOS, KUBELET])
 def test_containers_without_a_group_are_left_out(settings: MemoryQosSettings) -> None:
     gone = box("c1", ref=Gap("none"), memory_request=Bytes(1000))
-    assert asked(decided(snapshot(pod(gone, memory_ratios=MemoryRatios(50))), settings)) == {}
+    assert inside(decided(snapshot(pod(gone, memory_ratios=MemoryRatios(50))), settings)) == {}
 
 
 @pytest.mark.parametrize(("level", "value"), [(-1, -1), (-2, -1), (0, 0), (1, 0), (2, 0)])
@@ -122,15 +133,15 @@ def test_row_37_the_vendors_level(version: CgroupVersion, level: int, value: int
     gone = box("c2", ref=Gap("none"))
     seen = snapshot(pod(box("c1"), gone, qos_level=level), version=version, readings=readings)
     found = {("pod1", "memory-qos-level"): value, ("c1", "memory-qos-level"): value}
-    assert asked(decided(seen)) == asked(decided(seen, NEITHER)) == found
-    assert asked(decided(seen, MemoryQosSettings(True, levels=False))) == {}
+    assert inside(decided(seen)) == asked(decided(seen, NEITHER)) == found
+    assert inside(decided(seen, MemoryQosSettings(True, levels=False))) == {}
 
 
 @pytest.mark.parametrize("level", [Gap("GOLD"), -1])
 def test_no_level_without_the_file_or_with_an_unknown_word(level: int | Gap) -> None:
     readings = {pod_ref().id: reading(pod_ref(), others={"memory-qos-level": 0})}
     known = readings if isinstance(level, Gap) else {}
-    assert asked(decided(snapshot(pod(qos_level=level), readings=known))) == {}
+    assert inside(decided(snapshot(pod(qos_level=level), readings=known))) == {}
 
 
 @pytest.mark.parametrize(
@@ -160,22 +171,22 @@ def test_sentences(
     act = decided(seen, settings)
     assert remarks(act) == said
     if version is V1:
-        assert asked(act) == {}
+        assert inside(act) == {}
 
 
 def test_a_bad_annotation_stops_no_other_pod() -> None:
     good = pod(box("c1", number=2), number=2, memory_ratios=MemoryRatios())
     act = decided(snapshot(pod(memory_ratios=Gap("bad JSON")), good))
-    assert asked(act) == knobs(UNLIMITED, 0, 0)
+    assert inside(act) == knobs(UNLIMITED, 0, 0)
     assert len(remarks(act)) == 1
 
 
 @pytest.mark.parametrize(
     ("settings", "of_pods", "of_containers"),
     [
-        (RATIOS, {"memory-qos-level"}, {"memory-qos-level", *OF_V2}),
+        (RATIOS, {"memory-qos-level", *PROTECTING}, {"memory-qos-level", *OF_V2}),
         (NEITHER, {"memory-qos-level"}, {"memory-qos-level"}),
-        (MemoryQosSettings(True, levels=False), set(), OF_V2),
+        (MemoryQosSettings(True, levels=False), PROTECTING, OF_V2),
     ],
 )
 def test_what_it_has_to_see(
@@ -212,3 +223,26 @@ def test_the_kubelet_throttles_between_request_and_limit(
     high = found.get(("c1", "memory-high"))
     assert (high is None) == (more == 0)
     assert high is None or request_ <= high <= request_ + more
+
+
+def test_what_is_protected_below_is_protected_above() -> None:
+    """mm/page_counter.c: a child's protection counts only as far as its parent has some."""
+    two = [box(name, memory_request=Bytes(1000)) for name in ("c1", "c2")]
+    one = pod(*two, number=1, memory_ratios=MemoryRatios(100, 50, 10))
+    third = box("c3", number=2, memory_request=Bytes(400))
+    other = pod(third, number=2, memory_ratios=MemoryRatios(100, 50, 0))
+    found = asked(decided(snapshot(one, other)))
+    assert {key: each for key, each in found.items() if key[0].startswith(ABOVE)} == {
+        ("pod1", "memory-low"): 1000,
+        ("pod1", "memory-min"): 200,
+        ("pod2", "memory-low"): 200,
+        ("besteffort", "memory-low"): 1200,
+        ("besteffort", "memory-min"): 200,
+        ("kubepods", "memory-low"): 1200,
+        ("kubepods", "memory-min"): 200,
+    }
+
+
+def test_nothing_protected_asks_for_nothing_above() -> None:
+    found = asked(decided(snapshot(pod(plain(0, 2000), memory_ratios=MemoryRatios(80, 50, 10)))))
+    assert not [key for key in found if key[0].startswith(ABOVE)]
