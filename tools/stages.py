@@ -70,8 +70,9 @@ FAST: tuple[Stage, ...] = (
     ),
     Check("types", "mypy", ((PYTHON, "-m", "mypy"),)),
     Check("layers", "lint-imports", ((str(PROGRAMS / "lint-imports"),),)),
-    Suite("unit", "pytest tests/unit", ("tests/unit", "-n", "2")),
+    Suite("unit", "pytest tests/unit", ("tests/unit", "-n", "2", "-m", "not long")),
 )
+LONG = Suite("long", "pytest tests/unit, the long ones", ("tests/unit", "-n", "2", "-m", "long"))
 KERNEL_V1 = KernelSuite("kernel v1", "pytest tests/kernel on this host's cgroup v1", "v1")
 KERNEL_V2_HOST = KernelSuite("kernel v2 host", "pytest tests/kernel on this host's cgroup v2", "v2")
 KERNEL_V2_VM: tuple[VmSuite, ...] = (
@@ -115,7 +116,7 @@ class UnknownStageError(Exception):
 def all_stages(host: HostKernel) -> tuple[Stage, ...]:
     """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well."""
     native: tuple[Stage, ...] = (KERNEL_V1, KERNEL_V2_HOST) if host.is_pure_v2 else (KERNEL_V1,)
-    return (*FAST, *native, *KERNEL_V2_VM, *KUBELET_VM)
+    return (*FAST, LONG, *native, *KERNEL_V2_VM, *KUBELET_VM)
 
 
 def slug(name: str) -> str:

@@ -15,6 +15,8 @@ from slackwater.observation.roots import Roots
 from tests.unit.agent.served import Served
 from tests.unit.doctor.host_tree import group, host, put
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def roots(tmp_path: Path) -> Roots:

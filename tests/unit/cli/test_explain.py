@@ -28,6 +28,8 @@ from tests.unit.cli.served import always, served, slackwater
 from tests.unit.policies.nodes import node
 from tests.unit.record.stories import Told
 
+pytestmark = pytest.mark.long
+
 NOW = dt.datetime(2026, 1, 1, 0, 0, 13, tzinfo=dt.UTC)
 ROW = Explanation(target="besteffort", level="tier", knob="quota", path="kubepods/besteffort")
 THEN = "2026-01-01T00:00:01.000Z"

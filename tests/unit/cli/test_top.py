@@ -26,6 +26,8 @@ from slackwater.cli.top_view import Lost, Screen, plain_blocks
 from slackwater.record.overview import EntryRow, NodeRow, Overview, Row
 from tests.unit.cli.served import Served, always, served, slackwater
 
+pytestmark = pytest.mark.long
+
 NOW = dt.datetime(2026, 1, 1, 12, 0, 4, tzinfo=dt.UTC)
 SEEN = "2026-01-01T12:00:01.000Z"
 

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from slackwater.demo.latency import Answer, bins, percentile, percentiles
 
+pytestmark = pytest.mark.long
+
 LATENCIES = st.lists(st.floats(0.01, 1e5), min_size=1, max_size=200)
 
 

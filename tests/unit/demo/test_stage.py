@@ -19,6 +19,8 @@ from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.roots import Roots
 from tests.unit.demo.examples import counters
 
+pytestmark = pytest.mark.long
+
 CPUS = 2
 
 

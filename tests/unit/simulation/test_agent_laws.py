@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +32,8 @@ from slackwater.settings.bound import Percent, Permille
 from slackwater.settings.document import Settings
 from slackwater.simulation.workloads import SECOND, Steps
 from tests.unit.simulation.mortal import MEMORY, Bed
+
+pytestmark = pytest.mark.long
 
 FEW = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True

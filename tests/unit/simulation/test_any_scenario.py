@@ -3,6 +3,7 @@
 import tempfile
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import scenario_in
 from slackwater.simulation.timeline import FEW
 from tests.unit.simulation.mortal import KNOBS, MEMORY
+
+pytestmark = pytest.mark.long
 
 SOME = settings(
     max_examples=150,

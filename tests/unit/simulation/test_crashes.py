@@ -17,6 +17,8 @@ from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.simulation.workloads import SECOND, Square, Steps
 from tests.unit.simulation.mortal import MEMORY, OFF, ON, Bed, doomed_ledger
 
+pytestmark = pytest.mark.long
+
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 CPUS = 8
 ALLOWED = CPUS * 1000 * 80 // 100

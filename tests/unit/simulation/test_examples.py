@@ -15,6 +15,8 @@ from slackwater.simulation.scenario_file import read_scenario
 from slackwater.simulation.timeline import FEW
 from tests.unit.simulation.mortal import MEMORY
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parents[3] / "examples/scenarios"
 NAMES = ("best-effort-only", "nightly-batch", "noisy-neighbour", "spikes")
 

@@ -25,6 +25,8 @@ from slackwater.settings.qos_level import QosLevelSettings
 from slackwater.settings.quota_burst import QuotaBurstSettings
 from tests.unit.simulation.mortal import Bed, doomed_ledger
 
+pytestmark = pytest.mark.long
+
 BATCH_CPU, BATCH_MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
 IDS = ("a" * 64, "b" * 64)
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2

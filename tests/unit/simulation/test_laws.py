@@ -15,6 +15,8 @@ from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.workloads import Demand, Square, Steady
 from tests.unit.simulation.nodes import SECOND, V1, V2, burn, lost, made, put, quota, run, times
 
+pytestmark = pytest.mark.long
+
 TREE = ("k", "k/a", "k/b", "k/a/1", "k/a/2", "k/b/3", "k/b/4")
 LEAVES = TREE[3:]
 CPUS_THERE = 4

@@ -24,6 +24,8 @@ from tests.unit.simulation.nodes import (
     times,
 )
 
+pytestmark = pytest.mark.long
+
 VERSIONS = pytest.mark.parametrize("version", [V1, V2])
 NO_QUOTA = Bandwidth(UNLIMITED)
 

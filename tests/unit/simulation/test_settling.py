@@ -18,6 +18,8 @@ from slackwater.settings.document import Settings
 from slackwater.simulation.workloads import Spike
 from tests.unit.simulation.mortal import SECOND, Bed
 
+pytestmark = pytest.mark.long
+
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 TICKS = 120
 

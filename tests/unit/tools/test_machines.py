@@ -15,6 +15,8 @@ from tools.machines import MachineRun, run_machines, variable_of, vm_command
 from tools.stages import KERNEL_V2_VM, KUBELET_VM, PYTHON, VmSuite
 from tools.verdicts import Finished, Verdict
 
+pytestmark = pytest.mark.long
+
 CRASHES = "did not finish: the virtual machine crashed"
 #: Stands in for `python -m tools.vm`: says who it is, waits as long as told, crashes as often as
 #: told, then leaves a report.

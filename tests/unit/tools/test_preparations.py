@@ -12,6 +12,8 @@ from tools.children import Children
 from tools.preparations import Preparations, last_sentence
 from tools.stages import FAST, KERNEL_V2_VM, KUBELET_VM
 
+pytestmark = pytest.mark.long
+
 #: Stands in for `python -m tools.vm` and `python -m tools.kubernetes`: says and fails as told, and
 #: does not end its work before a file called `go` is there.
 TOOL = """

@@ -36,15 +36,21 @@ def names(stages: tuple[Stage, ...]) -> list[str]:
 
 
 def test_stages_in_order_on_each_kind_of_host() -> None:
-    assert names(all_stages(V1)) == [*FAST_NAMES, "kernel v1", *VIRTUAL_NAMES]
-    assert names(all_stages(V2)) == [*FAST_NAMES, "kernel v1", "kernel v2 host", *VIRTUAL_NAMES]
-    assert names(all_stages(BARE)) == [*FAST_NAMES, "kernel v1", *VIRTUAL_NAMES]
+    assert names(all_stages(V1)) == [*FAST_NAMES, "long", "kernel v1", *VIRTUAL_NAMES]
+    assert names(all_stages(V2)) == [
+        *FAST_NAMES,
+        "long",
+        "kernel v1",
+        "kernel v2 host",
+        *VIRTUAL_NAMES,
+    ]
+    assert names(all_stages(BARE)) == [*FAST_NAMES, "long", "kernel v1", *VIRTUAL_NAMES]
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ([], [*FAST_NAMES, "kernel v1", *VIRTUAL_NAMES]),
+        ([], [*FAST_NAMES, "long", "kernel v1", *VIRTUAL_NAMES]),
         (["unit", "lint"], ["lint", "unit"]),
         (["unit", "unit"], ["unit"]),
         (["kernel-v1"], ["kernel v1"]),

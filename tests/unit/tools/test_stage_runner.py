@@ -9,6 +9,8 @@ from tools.stage_runner import StageRunner, fresh_folder, shown
 from tools.stages import KernelSuite, Suite
 from tools.verdicts import Verdict
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def inner(tmp_path: Path) -> Path:

@@ -23,6 +23,8 @@ from tools.verdicts import (
 TESTS = """
 import pytest
 
+pytestmark = pytest.mark.long
+
 @pytest.fixture
 def broken():
     raise OSError("no such luck")

@@ -18,6 +18,8 @@ from tools.vm.interruption import StoppedBySignalError, signals_raised
 from tools.vm.kernel import Kernel
 from tools.vm.machine import Init
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[4]
 
 
