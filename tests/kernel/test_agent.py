@@ -121,6 +121,27 @@ def test_alone_best_effort_work_gets_its_budget_steadily(
     assert running.release()[0] == 0
 
 
+def test_once_says_by_its_exit_code_that_a_value_could_not_be_set(
+    bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
+) -> None:
+    name = "cpu.cfs_quota_us" if bed.version is CgroupVersion.V1 else "cpu.max"
+    with read_only(f"{bed.directory(tiers[0])}/{name}"):
+        running = start("--once")
+        running.lines()
+    assert running.process.returncode == 1
+    assert running.release() == (0, [])
+
+
+def test_a_closed_terminal_ends_it_as_asked(
+    bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
+) -> None:
+    running = start("--on-exit", "release")
+    wait_for(bed, tiers[0], 10, ALLOWED)
+    running.end(signal.SIGHUP)
+    assert running.process.returncode == 0
+    assert quota(bed, tiers[0]) is None
+
+
 def test_a_dry_run_writes_nothing_and_needs_no_state(
     bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
 ) -> None:

@@ -26,11 +26,11 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 
 #: For a whole request, however slowly it drips in; and for the client to take the answer.
-READ_SECONDS, WRITE_SECONDS = 5.0, 10.0
+READ_SECONDS, WRITE_SECONDS = 2.0, 10.0
 #: A request line, its headers and a body that nobody reads; Prometheus sends 0.5 KiB.
 LARGEST_REQUEST = 16 * 1024
-#: A scrape, a probe and some people. Each is a thread.
-MOST_AT_ONCE = 8
+#: A scrape, a probe and some people, beside clients that are slow. Each is a thread.
+MOST_AT_ONCE = 32
 #: How long one more connection waits for a place.
 _PLACE_SECONDS = 1.0
 #: After an accept that failed, for want of descriptors: without it the loop would spin.

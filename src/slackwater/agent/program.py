@@ -110,6 +110,7 @@ class Agent:
         self._objects = Objects()
         self._due: Micros | None = None
         self._paused = ""
+        self._unread = ""
         self._written: frozenset[int] = frozenset()
 
     @property
@@ -173,6 +174,7 @@ class Agent:
     def _look(self, at: Micros) -> None:
         """The objects, and what they wish; what cannot be read stays as it was."""
         found = self._parts.source.read()
+        self._unread = found.reason if isinstance(found, Gap) else ""
         if isinstance(found, Gap):
             self._voice.state("folder", found.reason, at)
             return
@@ -182,6 +184,9 @@ class Agent:
         self._wishes = self._wished(found)
         self._voice.state("folder", "; ".join(self._wishes.problems), at)
         self._voice.state("configuration", "; ".join(found.warnings), at)
+        reasons = "; ".join(f"{name}: {why}" for name, why in self._wishes.off.items())
+        nothing_on = "" if self._wishes.policies else f"no policy is on: {reasons}"
+        self._voice.state("policies", nothing_on, at)
 
     def _wished(self, objects: Objects) -> Wishes:
         orders = self._orders
@@ -235,7 +240,7 @@ class Agent:
         board.end_round(
             Condition(
                 ended=self._parts.clock(),
-                problems=self._wishes.problems,
+                problems=tuple(filter(None, (self._unread, *self._wishes.problems))),
                 blind=done.reason if isinstance(done, Gap) else "",
                 paused=self._paused,
                 settings=self.settings,

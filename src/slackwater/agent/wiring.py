@@ -96,6 +96,9 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
         stall = board.condition.settings.pressure_stall
         return Watched(surveyor.protected(), stall, bool(latest and latest.outcomes))
 
+    if job.dry_run and os.path.exists(f"{place.state}/ledger.jsonl"):
+        because = f"there is a ledger in {place.state}: what its agent set is taken for the node's"
+        tell(Entry(0, now(), "dry run", because=because))
     waiter = Waiter(PressureAlarms(mounts, watched, now))
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version

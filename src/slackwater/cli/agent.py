@@ -108,7 +108,8 @@ def agent(
       slackwater release                               put everything back
 
     \b
-    Exit codes: 0 ended as asked, 1 it cannot work here, 2 wrong usage or settings.
+    Exit codes: 0 ended as asked; 1 it cannot work here, with --once also a value that could
+    not be set; 2 wrong usage or settings.
     """
     from slackwater.agent.program import Orders
     from slackwater.agent.wiring import Job, Place, build_agent, now
@@ -123,12 +124,21 @@ def agent(
     try:
         with _one_sentence():
             built = build_agent(place, job, os.environ, lines.tell)
-        built.waiter.stop_on(signal.SIGTERM, signal.SIGINT)
+        built.waiter.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         with _started(built), _listening(built, address, "" if dry_run else state, lines.tell):
             left = _go_round(built, range(_LOOKS) if once else itertools.count(), on_exit)
     finally:
         lines.close(_LAST_WORDS)
-    sys.exit(1 if left else 0)
+    sys.exit(1 if left or (once and _failed(built)) else 0)
+
+
+def _failed(built: "Built") -> bool:
+    """Whether something that was to be done in the last round could not be."""
+    from slackwater.model.plan import Result
+
+    latest = built.board.journal.latest
+    done = latest.outcomes if latest else ()
+    return any(each.result in (Result.REFUSED, Result.UNSUPPORTED) for each in done)
 
 
 def _features(listed: str) -> tuple[str, ...]:

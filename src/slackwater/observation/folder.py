@@ -145,8 +145,13 @@ def _joined(files: Sequence[Objects], problems: dict[str, str]) -> Objects:
     pods: dict[str, Pod] = {}
     nodes: dict[str, Node] = {}
     colocation, settings = None, None
+    twice: list[str] = []
     for each in files:
-        pods.update((pod.cgroup_uid, pod) for pod in each.pods)
+        for pod in each.pods:
+            if pod.cgroup_uid in pods:
+                names = f"{pods[pod.cgroup_uid].name} and {pod.name}"
+                twice.append(f"the pods {names} have one uid, {pod.cgroup_uid}: the last counts")
+            pods[pod.cgroup_uid] = pod
         nodes.update((node.name, node) for node in each.nodes)
         colocation = each.colocation or colocation
         settings = each.settings or settings
@@ -154,7 +159,7 @@ def _joined(files: Sequence[Objects], problems: dict[str, str]) -> Objects:
         (each.namespace, each.name): each for file in files for each in file.pod_configurations
     }
     told = tuple(problems[name] for name in sorted(problems))
-    warned = [warning for each in configured.values() for warning in each.warnings]
+    warned = twice + [warning for each in configured.values() for warning in each.warnings]
     warned += colocation.warnings if colocation else ()
     return Objects(
         tuple(_configured(pod, configured.values()) for pod in pods.values()),

@@ -15,7 +15,7 @@ from slackwater.model.units import Micros
 from slackwater.observation.cgroup_tree import CgroupTree
 
 #: A foreign write is noticed within so many ticks.
-TURN = 30
+TURN = 10
 EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
 
 

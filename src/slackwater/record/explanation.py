@@ -38,7 +38,7 @@ def _rows(
     is all that there is to say."""
     own = [each for each in subjects if scope.holds(each.ref)]
     above = [each for each in subjects if scope.feels(each.ref)]
-    remarks = tuple(_general_remarks(view, record))
+    remarks = tuple(_general_remarks(view, record, scope))
     silent = () if view.paused else tuple(_silences(view, record))
     if not own:
         nothing = () if scope is EVERYTHING or view.paused else (_nothing_of(scope),)
@@ -71,7 +71,7 @@ def _general_row(
     )
 
 
-def _general_remarks(view: View, record: TickRecord) -> Iterator[str]:
+def _general_remarks(view: View, record: TickRecord, scope: Scope) -> Iterator[str]:
     if view.blind:
         last = view.stamp(record.snapshot.at)
         yield f"the agent sees nothing now: {view.blind}; all this is of its last look at {last}"
@@ -79,6 +79,10 @@ def _general_remarks(view: View, record: TickRecord) -> Iterator[str]:
         yield f"the agent is paused: {view.paused}"
     for problem in view.problems:
         yield f"the configuration has a problem: {problem}"
+    for told in record.story.told:
+        for remark in told.remarks:
+            if scope.pod is None or scope.pod.title() == remark.about:
+                yield f"{remark.about}: {told.policy}: {remark.text}"
 
 
 def _silences(view: View, record: TickRecord) -> Iterator[Silence]:

@@ -7,7 +7,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Contribution, Grant
 from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import KNOBS, QUOTA, KnobValue
+from slackwater.model.knob import KNOBS, QUOTA, WEIGHT, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.story import Course, Told
@@ -181,11 +181,18 @@ def _knob_remarks(
         yield f"the last attempt to write it was {last.result.value}{detail}"
     elif last is not None and last.result is Result.PLANNED:
         yield "a dry run: nothing is written"
+    elif subject.grant is not None and _is_hidden(record, subject):
+        yield "cpu.idle hides it: an idle group has the lowest weight; it counts when idle ends"
     elif subject.grant is not None and _is_not_worth_it(record, subject, now):
         yield "a raise this small is not worth a write (agent.raiseDeadband)"
     if subject.grant is None:
         done = any(_is_of(subject, o.change.ref, o.change.knob.name) for o in record.outcomes)
         yield "put back: nobody wants it any more" if done else "kept until a policy has decided"
+
+
+def _is_hidden(record: TickRecord, subject: Subject) -> bool:
+    reading = record.snapshot.readings.get(subject.ref.id)
+    return subject.knob == WEIGHT.name and reading is not None and reading.idle is True
 
 
 def _is_not_worth_it(record: TickRecord, subject: Subject, now: KnobValue | Gap) -> bool:

@@ -62,8 +62,8 @@ YIELD_AFTER = Bound(
     2,
     100,
     Unit.COUNT,
-    "After so many repairs in a row, each within fightWithin of the one before, a value belongs to "
-    "the other writer and the agent leaves it alone.",
+    "When somebody else has written a value so many times in a row, each within fightWithin of the "
+    "one before, it belongs to the other writer and the agent leaves it alone.",
 )
 FIGHT_WITHIN = Bound(
     "agent.fightWithin",

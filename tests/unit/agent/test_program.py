@@ -154,6 +154,7 @@ def test_a_folder_that_cannot_be_read_keeps_what_was_known() -> None:
     bench.objects = Gap("the folder x cannot be read")
     bench.agent.once(at(2))
     assert bench.told("folder") == ["the folder x cannot be read"]
+    assert bench.board.condition.problems == ("the folder x cannot be read",)
     assert len(bench.applied) == 2  # the policy is still on
 
 
@@ -269,3 +270,14 @@ def test_switched_off_lets_go_of_what_is_held() -> None:
     bench.agent.once(at(2))
     assert bench.released == 1
     assert bench.agent.settings == AgentSettings()
+
+
+def test_an_agent_with_nothing_on_says_why_once() -> None:
+    bench = Bench(Objects())
+    for second in range(3):
+        bench.agent.once(at(second))
+    [line] = bench.told("policies")
+    assert line.startswith("no policy is on: best_effort_share: bestEffortShare.enabled is false")
+    bench.objects = ON
+    bench.agent.once(at(4))
+    assert bench.told("policies")[1:] == ["all is well again"]

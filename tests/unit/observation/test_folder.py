@@ -227,3 +227,12 @@ apiVersion: slackwater.io/v1
 kind: AgentSettings
 spec: {{bestEffortShare: {{threshold: {}}}}}
 """
+
+
+def test_two_pods_of_one_uid_are_told_and_the_last_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(POD)
+    (tmp_path / "b.yaml").write_text(POD.replace("name: web,", "name: copy,"))
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["copy"]
+    assert found.warnings == (f"the pods web and copy have one uid, {UID}: the last counts",)
+    assert found.problems == ()

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.model import story as model_story
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level, Tier
-from slackwater.model.decision import Because, Contribution, Grant, Verb
+from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.story import Note, NoteKind, Story, Yielded
+from slackwater.model.story import Course, Note, NoteKind, Story, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
 from slackwater.record.answer import Explanation
@@ -222,6 +223,42 @@ def test_a_yielded_knob_and_the_last_intrusion() -> None:
     assert (row.last_drift.at, row.last_drift.text) == (
         "2026-01-01T00:00:01.000Z", "yielded for 600 s",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "said"), [("", True), ("pod-1", True), ("pod-2", False), ("node", True)]
+)
+def test_what_a_pod_says_wrongly_is_in_the_answer(target: str, said: bool) -> None:
+    sentence = "the annotation volcano.sh/enable-quota-burst is 'abc', but must be true or false"
+    two = (pod(1, Tier.BESTEFFORT), pod(2, Tier.BESTEFFORT))
+    view = Told().tick(node(usage=200, workloads=two)).view()
+    record = view.ticks[-1]
+    line = model_story.Told(
+        "quota_burst",
+        Course.ACTED,
+        "nothing to do",
+        {},
+        None,
+        (),
+        (Remark("default/pod-1", sentence),),
+    )
+    story = msgspec.structs.replace(record.story, told=(*record.story.told, line))
+    view = msgspec.structs.replace(view, ticks=(msgspec.structs.replace(record, story=story),))
+    remarks = [remark for row in rows(view, target) for remark in row.remarks]
+    assert (f"default/pod-1: quota_burst: {sentence}" in remarks) == said
+
+
+def test_an_idle_groups_weight_is_hidden_and_it_is_said() -> None:
+    view = Told().tick(node(usage=200)).view()
+    record = view.ticks[-1]
+    reading = msgspec.structs.replace(record.snapshot.readings[BESTEFFORT.id], idle=True, weight=1)
+    snapshot = msgspec.structs.replace(record.snapshot, readings={BESTEFFORT.id: reading})
+    grant = Grant(BESTEFFORT, "weight", 20, ())
+    story = msgspec.structs.replace(record.story, grants=(grant,))
+    tick = msgspec.structs.replace(record, snapshot=snapshot, story=story, outcomes=())
+    [row] = [r for r in rows(msgspec.structs.replace(view, ticks=(tick,))) if r.knob == "weight"]
+    assert (row.now, row.granted) == ("1", "20")
+    assert any("cpu.idle hides it" in remark for remark in row.remarks)
 
 
 def test_a_contest_and_several_parts_in_order() -> None:
