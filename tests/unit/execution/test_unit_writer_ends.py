@@ -199,9 +199,9 @@ def test_a_systemd_that_did_not_answer_is_left_alone_for_a_while(
 ) -> None:
     """The other forty-nine units of a plan do not wait for it as well."""
     clock = Clock()
-    writer = UnitWriter.open(systemd.kernel.writer(), clock, systemd.path, 0.2)
+    writer = UnitWriter.open(systemd.kernel.writer(), clock, systemd.path, 0.6)
     assert isinstance(writer, UnitWriter)
-    systemd.before = asleep(0.6)
+    systemd.before = asleep(1.5)
     writer.write(Change(pod, WEIGHT, 79, 5))
     connections = systemd.connections
     again = writer.write(Change(pod, WEIGHT, 79, 5))

@@ -4,24 +4,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slackwater.model import story as model_story
-from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level, Tier
+from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.story import Course, Note, NoteKind, Story, Yielded
-from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
-from slackwater.model.workload import Container, Workload
+from slackwater.model.story import Course, Note, NoteKind, Yielded
+from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio
 from slackwater.record.answer import Explanation
 from slackwater.record.explanation import explain
-from slackwater.record.knob_explanation import amount
-from slackwater.record.targets import scopes_of, target_name
 from slackwater.record.view import View
-from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod
+from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, pod
 from tests.unit.record.stories import Told
 
 OURS = Bandwidth(Micros(60_000))
@@ -280,97 +275,3 @@ def test_a_raise_that_is_not_worth_a_write() -> None:
     row = only(Told().tick(node(allocatable=10_000, usage=200, quota=stood, kept=kept)).view())
     assert (row.now, row.granted) == ("7793m", "7800m")
     assert row.remarks == ("a raise this small is not worth a write (agent.raiseDeadband)",)
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("", [("besteffort", "quota")]),
-        ("besteffort", [("besteffort", "quota")]),
-        ("burstable", [("burstable", None)]),
-        ("guaranteed", [("guaranteed", None)]),
-        ("node", [("node", None)]),
-        ("pod-1", [("default/pod-1", None), ("besteffort", "quota")]),
-        ("default/pod-1", [("default/pod-1", None), ("besteffort", "quota")]),
-        ("2", [("default/pod-2", None)]),
-    ],
-)
-def test_a_target_and_what_binds_it_from_above(
-    target: str, expected: list[tuple[str, str | None]]
-) -> None:
-    view = Told().tick(node(usage=200, workloads=PODS)).view()
-    assert [(row.target, row.knob) for row in rows(view, target)] == expected
-
-
-def test_nothing_of_a_pod_is_said_in_words() -> None:
-    gone = msgspec.structs.replace(WEB, ref=Gap("its cgroup is not there"))
-    view = Told().tick(node(usage=200, workloads=(BATCH, gone))).view()
-    assert rows(view, "pod-1")[0].remarks == ("no policy asks for anything of it",)
-    assert rows(view, "pod-2")[0].remarks == ("it has no group: its cgroup is not there",)
-    assert rows(view, "node")[0].remarks == ("no policy asks for anything of the node itself",)
-
-
-def test_one_name_in_two_namespaces_is_two_pods() -> None:
-    other = msgspec.structs.replace(pod(9, Tier.BURSTABLE), name="pod-2", namespace="other")
-    view = Told().tick(node(usage=200, workloads=(*PODS, other))).view()
-    assert [row.target for row in rows(view, "pod-2")] == ["default/pod-2", "other/pod-2"]
-    assert [row.target for row in rows(view, "other/pod-2")] == ["other/pod-2"]
-
-
-def test_an_unknown_target_is_told_what_there_is() -> None:
-    found = explain(Told().tick(node(workloads=PODS)).view(), "web")
-    assert found == Gap(
-        "there is no 'web' here: there are node, guaranteed, burstable, besteffort, "
-        "and the pods default/pod-1, default/pod-2"
-    )
-    many = tuple(pod(number, Tier.BURSTABLE) for number in range(12))
-    found = explain(Told().tick(node(workloads=many)).view(), "web")
-    assert isinstance(found, Gap)
-    assert found.reason.endswith("and 4 more")
-    assert explain(Told().tick(node()).view(), "x/y") == Gap(
-        "there is no 'x/y' here: there are node, guaranteed, burstable, besteffort, and no pods"
-    )
-
-
-def test_names_of_groups() -> None:
-    inner = CgroupRef("kubepods/burstable/pod2/abc", 900, Level.CONTAINER, Tier.BURSTABLE, "2")
-    stray = CgroupRef("kubepods/pod7", 901, Level.POD, owner="7")
-    container = Container("nginx", inner, MilliCpu(0), UNLIMITED)
-    web = msgspec.structs.replace(WEB, containers=(container,))
-    snapshot = node(workloads=(web,))
-    named = [target_name(ref, snapshot) for ref in (KUBEPODS, BESTEFFORT, inner, stray)]
-    assert named == ["node", "besteffort", "default/pod-2/nginx", "7"]
-    unnamed = msgspec.structs.replace(inner, id=902)
-    assert target_name(unnamed, snapshot) == "default/pod-2/abc"
-
-
-@given(st.text())
-def test_any_word_is_a_scope_or_a_sentence(word: str) -> None:
-    found = scopes_of(word, node(workloads=(Workload("u", "n", "s", Tier.BURSTABLE, Gap("x")),)))
-    assert isinstance(found, Gap) == (
-        word not in ("", "node", "u", "n", "s/n", *map(str, _tiers()))
-    )
-
-
-def _tiers() -> list[str]:
-    return [tier.value for tier in Tier]
-
-
-@pytest.mark.parametrize(
-    ("knob", "value", "text"),
-    [
-        ("quota", MilliCpu(600), "600m"),
-        ("quota", UNLIMITED, "unlimited"),
-        ("quota", Ratio(3, 4), "3/4"),
-        ("weight", 512, "512"),
-        ("memory-max", UNLIMITED, "unlimited"),
-        ("idle", True, "True"),
-    ],
-)
-def test_amounts(knob: str, value: Any, text: str) -> None:
-    assert amount(knob, value) == text
-
-
-def test_an_empty_story_says_nothing_is_to_do() -> None:
-    view = with_story(Told().tick(node(usage=200)).view(), told=Story().told, grants=())
-    assert only(view) == Explanation(target="node", level="node")
