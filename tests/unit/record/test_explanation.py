@@ -275,3 +275,8 @@ def test_a_raise_that_is_not_worth_a_write() -> None:
     row = only(Told().tick(node(allocatable=10_000, usage=200, quota=stood, kept=kept)).view())
     assert (row.now, row.granted) == ("7793m", "7800m")
     assert row.remarks == ("a raise this small is not worth a write (agent.raiseDeadband)",)
+
+
+def test_an_empty_story_says_nothing_is_to_do() -> None:
+    view = with_story(Told().tick(node(usage=200)).view(), told=Story().told, grants=())
+    assert only(view) == Explanation(target="node", level="node")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.gap import Gap
-from slackwater.model.story import Story
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
 from slackwater.record.answer import Explanation
@@ -129,8 +128,3 @@ def _tiers() -> list[str]:
 )
 def test_amounts(knob: str, value: Any, text: str) -> None:
     assert amount(knob, value) == text
-
-
-def test_an_empty_story_says_nothing_is_to_do() -> None:
-    view = with_story(Told().tick(node(usage=200)).view(), told=Story().told, grants=())
-    assert only(view) == Explanation(target="node", level="node")
