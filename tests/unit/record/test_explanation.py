@@ -278,5 +278,5 @@ def test_a_raise_that_is_not_worth_a_write() -> None:
 
 
 def test_an_empty_story_says_nothing_is_to_do() -> None:
-    view = with_story(Told().tick(node(usage=200)).view(), told=Story().told, grants=())
+    view = with_story(Told().tick(node(usage=200)).view(), told=(), grants=())
     assert only(view) == Explanation(target="node", level="node")
