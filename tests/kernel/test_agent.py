@@ -43,10 +43,14 @@ def test_kill_nine_then_another_agent_then_release(
     wait_for(bed, best_effort, 10, ALLOWED)
     running.end(signal.SIGKILL)
     assert quota(bed, best_effort) is not None
+    (running.state / "endpoint").unlink()
     again = start()
-    deadline = time.monotonic() + (8 if bed.version is CgroupVersion.V2 else 3)
-    while time.monotonic() < deadline:
+    listening, deadline = None, time.monotonic() + 60
+    while listening is None or time.monotonic() < listening + 3:  # a few rounds
+        assert time.monotonic() < deadline, "it does not start"
         assert quota(bed, best_effort) is not None  # never let loose, not for one round
+        if listening is None and (again.state / "endpoint").exists():
+            listening = time.monotonic()
         time.sleep(0.02)
     lines = again.end(signal.SIGTERM)
     assert lines[0]["because"].startswith("adopted: ")
@@ -110,13 +114,14 @@ def test_alone_best_effort_work_gets_its_budget_steadily(
     running = start("--best-effort-share-recover", "1000")
     wait_for(bed, best_effort, 200, ALLOWED)
     time.sleep(3)
-    granted = quota(bed, best_effort)
-    assert granted is not None
-    got = bed.cores(best_effort, 8)
-    after = quota(bed, best_effort)
-    assert after is not None
+    granted, used, began = [], bed.usage(best_effort), time.monotonic()
+    while time.monotonic() - began < 8:
+        granted.append(quota(bed, best_effort) or 0)
+        time.sleep(0.2)
+    got = (bed.usage(best_effort) - used) / (time.monotonic() - began) / 1000
     # The rest of the machine is not ours to quiet: what it uses is taken off the budget.
-    assert got * 1000 >= 0.95 * min(granted, after)
+    assert got >= 0.95 * min(granted)
+    assert min(granted) > 0
     running.end(signal.SIGTERM)
     assert running.release()[0] == 0
 

@@ -15,6 +15,7 @@ from slackwater.model.cgroup import (
 )
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
+from slackwater.model.knob import KNOBS
 from slackwater.model.needs import Field
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.observation.cgroup_tree import CgroupTree
@@ -149,10 +150,11 @@ def test_a_controller_that_is_switched_off(bed: Bed, tree: CgroupTree) -> None:
     assert reading.cpus == Gap("cpuset.cpus does not exist here")
 
 
-def assert_vanished(reading: CgroupReading) -> None:
-    for field in Field:
-        value = getattr(reading, field.value)
-        assert value is VANISHED or field is Field.PRESSURE, (field, value)
+def assert_vanished(reading: CgroupReading, version: CgroupVersion) -> None:
+    assert reading.times is VANISHED
+    for knob in KNOBS:
+        if not isinstance(knob.file(version), Gap):
+            assert reading.value(knob.name) is VANISHED, (knob.name, reading.value(knob.name))
 
 
 def test_a_removed_container_has_vanished(bed: Bed, tree: CgroupTree) -> None:
@@ -161,7 +163,7 @@ def test_a_removed_container_has_vanished(bed: Bed, tree: CgroupTree) -> None:
     ref = ref_of(found, first)
     tree.read(ref, EVERYTHING, AT)
     bed.remove(first)
-    assert_vanished(tree.read(ref, EVERYTHING, AT))
+    assert_vanished(tree.read(ref, EVERYTHING, AT), bed.version)
     assert [ref.path for ref in tree.refresh().refs if ref.level is Level.CONTAINER] == [second]
 
 
@@ -172,10 +174,10 @@ def test_the_same_path_again_is_another_group(bed: Bed, tree: CgroupTree) -> Non
     before = open_descriptors()
     bed.remove(path)
     bed.make(path)
-    assert_vanished(tree.read(old, EVERYTHING, AT))
+    assert_vanished(tree.read(old, EVERYTHING, AT), bed.version)
     new = ref_of(tree.refresh(), path)
     assert new.id != old.id
     assert new.id == bed.id(path)
     assert times_of(tree, new).usage == 0
-    assert_vanished(tree.read(old, EVERYTHING, AT))
+    assert_vanished(tree.read(old, EVERYTHING, AT), bed.version)
     assert open_descriptors() == before
