@@ -97,7 +97,8 @@ def test_top_reads_pods_while_somebody_looks(bed: Bed, running: Running) -> None
     assert (pods[UID.format(1)]["tier"], pods[UID.format(2)]["usage"]) == ("besteffort", 0)
     assert (found["state"], found["node"]["allocatable"]) == ("acting", 2000)
     best_effort = found["tiers"][-1]
-    assert best_effort["usage"] >= pods[UID.format(1)]["usage"] > 0
+    # The tier was read a moment before its pod, over the same interval.
+    assert best_effort["usage"] >= 0.9 * pods[UID.format(1)]["usage"] > 0
     assert "besteffort" in ask(running.state, "top").stdout
 
 
