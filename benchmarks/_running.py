@@ -23,6 +23,16 @@ from tests.kernel.bed import Bed, get, put
 _PATIENCE = 120.0
 
 
+#: As it is installed for use: development tools bring typing_extensions, which msgspec imports
+#: wherever it is there (ADR 3).
+_SHIPPED = """\
+import sys
+sys.modules["typing_extensions"] = None
+from slackwater.cli.main import main
+main()
+"""
+
+
 class CannotMeasureError(Exception):
     """One sentence about what is missing."""
 
@@ -35,7 +45,7 @@ class RunningAgent:
         self._group = bed.make(f"{bed.top}/agent")
         self._output = f"{folder}/output"
         state = f"{folder}/state"
-        command = [sys.executable, "-m", "slackwater", "agent", "--standalone", f"{folder}/node"]
+        command = [sys.executable, "-c", _SHIPPED, "agent", "--standalone", f"{folder}/node"]
         # Released at its end: the next agent's first decision can be told from the last one's.
         command += ["--state", state, "--kubepods", bed.kubepods, "--on-exit", "release"]
         command += arguments

@@ -6,6 +6,8 @@ asked for.
 
 from typing import TypeVar
 
+import msgspec
+
 from slackwater.model.cgroup import (
     CgroupMounts,
     CgroupReading,
@@ -54,6 +56,14 @@ _KNOBS = {Field(knob.name): knob for knob in KNOBS}
 _OTHERS = tuple(k for k in KNOBS if k not in (QUOTA, BURST, WEIGHT, IDLE, CPUS))
 
 
+class _Before(msgspec.Struct, frozen=True, gc=False):
+    """A group's counters as they last read, and what that meant."""
+
+    stat: bytes
+    usage: bytes
+    times: CpuTimes
+
+
 class CgroupReader:
     """Guards the descriptors of the files that are read each tick."""
 
@@ -61,7 +71,7 @@ class CgroupReader:
         self._mounts = mounts
         self._folders = folders
         self._held = HeldFiles(folders, _HELD)
-        self._stats: dict[int, tuple[bytes, CpuTimes]] = {}
+        self._before: dict[int, _Before] = {}
         cpu = mounts.identity()
         self._version = CgroupVersion.V2 if isinstance(cpu, Gap) else cpu.version
 
@@ -88,45 +98,54 @@ class CgroupReader:
     def keep(self, living: frozenset[int]) -> None:
         """Closes the descriptors of all other cgroups."""
         self._held.keep(living)
-        for gone in self._stats.keys() - living:
-            del self._stats[gone]
+        for gone in self._before.keys() - living:
+            del self._before[gone]
 
     def close(self) -> None:
         self._held.close()
 
     def times(self, ref: CgroupRef) -> CpuTimes | Gap:
+        """The same object as before where nothing moved: a group at rest costs no parsing."""
         stat = self._held.text("cpu.stat", ref.path, ref.id)
         if isinstance(stat, Gap):
             return stat
-        if self._version is CgroupVersion.V2:
-            return kernel_text.times_v2(stat)
-        usage = self._held.text("cpuacct.usage", ref.path, ref.id)
-        return usage if isinstance(usage, Gap) else self._times_v1(ref, stat, usage)
+        if self._version is CgroupVersion.V1:
+            return self._times_v1(ref, stat)
+        before = self._before.get(ref.id)
+        if before is not None and before.stat == stat:
+            return before.times
+        return self._keep(ref, stat, b"", kernel_text.times_v2(stat))
 
     def times_without_quota(self, ref: CgroupRef) -> CpuTimes | Gap:
         """Of a group that has no quota: on v1 its cpu.stat stands still and is not read again
         (__account_cfs_rq_runtime counts nothing while runtime_enabled is off)."""
-        before = self._stats.get(ref.id)
+        before = self._before.get(ref.id)
         if before is None or self._version is CgroupVersion.V2:
             return self.times(ref)
-        usage = self._held.text("cpuacct.usage", ref.path, ref.id)
-        return usage if isinstance(usage, Gap) else self._times_v1(ref, before[0], usage)
+        return self._times_v1(ref, before.stat)
 
-    def _times_v1(self, ref: CgroupRef, stat: bytes, usage: bytes) -> CpuTimes | Gap:
-        """A cpu.stat that reads as before is not parsed again: without a quota it stands still,
-        and parsing it would be a fifth of a tick."""
-        used = kernel_text.usage_v1(usage)
+    def _times_v1(self, ref: CgroupRef, stat: bytes) -> CpuTimes | Gap:
+        usage = self._held.text("cpuacct.usage", ref.path, ref.id)
+        if isinstance(usage, Gap):
+            return usage
+        before = self._before.get(ref.id)
+        if before is None or before.stat != stat:
+            return self._keep(ref, stat, usage, kernel_text.times_v1(stat, usage))
+        if before.usage == usage:
+            return before.times
+        used, old = kernel_text.usage_v1(usage), before.times
         if isinstance(used, Gap):
             return used
-        before = self._stats.get(ref.id)
-        if before is not None and before[0] == stat:
-            old = before[1]
-            return CpuTimes(
-                used, old.periods, old.throttled_periods, old.throttled, old.bursts, old.burst_time
-            )
-        times = kernel_text.stat_v1(stat, used)
+        times = CpuTimes(
+            used, old.periods, old.throttled_periods, old.throttled, old.bursts, old.burst_time
+        )
+        return self._keep(ref, stat, usage, times)
+
+    def _keep(
+        self, ref: CgroupRef, stat: bytes, usage: bytes, times: CpuTimes | Gap
+    ) -> CpuTimes | Gap:
         if not isinstance(times, Gap):
-            self._stats[ref.id] = (stat, times)
+            self._before[ref.id] = _Before(stat, usage, times)
         return times
 
     def pressure(self, ref: CgroupRef) -> CpuPressure | Gap:

@@ -31,6 +31,10 @@ from slackwater.observation.cgroup_reader import CgroupReader
 
 #: A directory's own two links, "." and the name in its parent.
 _OWN_LINKS = 2
+#: In a tree with more pods than this their directories are looked at in turns: a container that
+#: joins a running pod is seen after so many looks at most. New pods are seen at once.
+_SMALL_TREE = 64
+_TURNS = 3
 
 
 class Depth(enum.Enum):
@@ -89,6 +93,7 @@ class CgroupTree:
         self._listings: dict[str, _Listing] = {}
         self._suspects: set[str] = {kubepods}
         self._parents: tuple[CgroupRef, ...] = ()
+        self._turn = 0
         self._scan = Scan(())
 
     @property
@@ -113,7 +118,11 @@ class CgroupTree:
 
         The same object as before means that nothing changed.
         """
+        self._turn = (self._turn + 1) % _TURNS
+        large = len(self._parents) > _SMALL_TREE
         for ref in self._parents:
+            if large and ref.level is Level.POD and ref.id % _TURNS != self._turn:
+                continue
             self._look_at(ref)
         return self._walk() if self._suspects else self._scan
 

@@ -9,6 +9,7 @@ from slackwater.model.snapshot import Rate
 from slackwater.model.units import Micros, MilliCpu, left_over
 
 _PER_MILLE = 1000
+_AT_REST = Rate(MilliCpu(0), 0)
 
 
 class Rates:
@@ -48,6 +49,8 @@ class Rates:
 
 def _rate(then: Micros, earlier: CpuTimes, at: Micros, now: CpuTimes) -> Rate | None:
     elapsed = at - then
+    if now is earlier and elapsed > 0:
+        return _AT_REST
     if elapsed <= 0 or now.usage < earlier.usage or now.throttled < earlier.throttled:
         return None
     usage = left_over((now.usage - earlier.usage) * 1000, elapsed)

@@ -15,7 +15,7 @@ from slackwater.model.units import Micros
 from slackwater.observation.cgroup_tree import CgroupTree
 
 #: A foreign write is noticed within so many ticks.
-TURN = 10
+TURN = 30
 EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
 
 
