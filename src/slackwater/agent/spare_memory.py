@@ -5,9 +5,13 @@ Owns one call to the C library. Where there is none such (musl), the memory stay
 
 
 def give_back_spare_memory() -> None:
-    """glibc keeps what was freed, for the next malloc; the loop will not need so much again."""
+    """glibc keeps what was freed, for the next malloc; the loop will not need so much again. What
+    is in use by then stays for good: the cycle collector need not look at it again."""
     import ctypes
+    import gc
 
+    gc.collect()
+    gc.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
