@@ -120,8 +120,8 @@ class CgroupTree:
         """
         self._turn = (self._turn + 1) % _TURNS
         large = len(self._parents) > _SMALL_TREE
-        for ref in self._parents:
-            if large and ref.level is Level.POD and ref.id % _TURNS != self._turn:
+        for place, ref in enumerate(self._parents):
+            if large and ref.level is Level.POD and place % _TURNS != self._turn:
                 continue
             self._look_at(ref)
         return self._walk() if self._suspects else self._scan

@@ -110,11 +110,11 @@ class Surveyor:
         plain = {level: wanted(known.needs.at(level)) for level in Level}
         ours = {level: wanted(known.needs.at(level) | HELD) for level in Level}
         found: dict[int, CgroupReading] = {}
-        for ref in scan.refs:
+        for place, ref in enumerate(scan.refs):
             wants = (ours if ref.id in held else plain)[ref.level]
             if not wants.all:
                 continue
-            due = ref.id % TURN == turn or ref.level not in _SLOW_LEVELS or ref.id in known.written
+            due = place % TURN == turn or ref.level not in _SLOW_LEVELS or ref.id in known.written
             found[ref.id] = self._slow.read(ref, wants, at, due)
         return found
 
