@@ -12,7 +12,7 @@ import click
 
 from slackwater.cli.lines import Lines, encoded, offset
 from slackwater.cli.output import WrongSettings
-from slackwater.cli.place import path_option, place_options, roots_of
+from slackwater.cli.place import LISTEN, STATE, path_option, place_options, roots_of
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
 from slackwater.record.journal import Entry
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from slackwater.agent.voice import Tell
     from slackwater.agent.wiring import Built, Place
 
-LISTEN = "127.0.0.1:10480"
 _LISTEN_VARIABLE = "SLACKWATER_LISTEN"
 #: A rate needs two readings.
 _LOOKS = 2
 #: Seconds for a reader of stdout to take what is left at the end.
 _LAST_WORDS = 2.0
-_STATE = path_option("--state", "/var/lib/slackwater", "Where the ledger is kept.")
+_STATE = path_option("--state", STATE, "Where the ledger is kept.")
 
 
 @click.command()

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from slackwater.agent.endpoint_note import ENDPOINT
 from slackwater.cli.output import WrongSettings
-from slackwater.cli.place import path_option
+from slackwater.cli.place import LISTEN, STATE, path_option
 
 if TYPE_CHECKING:
     from slackwater.record.answer import Explanation
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Answer = TypeVar("_Answer")
 
-DEFAULT_ADDRESS = "127.0.0.1:10480"
-STATE = "/var/lib/slackwater"
-#: The file in the agent's --state that says where it listens.
-ENDPOINT_FILE = "endpoint"
 #: An agent that listens everywhere is asked here.
 _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 #: Of 1000 pods with their containers; what is longer is not an agent's.
@@ -61,8 +58,8 @@ def agent_options(command: _Command) -> _Command:
         default="",
         envvar="SLACKWATER_AGENT",
         show_envvar=True,
-        help=f"Where the agent listens, as host:port. Default: what the file {ENDPOINT_FILE} in "
-        f"--state says, else {DEFAULT_ADDRESS}.",
+        help=f"Where the agent listens, as host:port. Default: what the file {ENDPOINT} in "
+        f"--state says, else {LISTEN}.",
     )
     state = path_option("--state", STATE, "The agent's folder, which says where it listens.")
     return agent(state(command))
@@ -75,13 +72,13 @@ def find_agent(said: str, state: str) -> Address:
         if found is None:
             raise WrongSettings(f"--agent is {said!r}; it must be host:port, port 1 to 65535")
         return found
-    file = f"{state}/{ENDPOINT_FILE}"
+    file = f"{state}/{ENDPOINT}"
     try:
         with open(file, encoding="utf-8", errors="replace") as opened:
             text = opened.read(_LONGEST_ADDRESS).strip()
     except OSError as error:
         # Only root may read the agent's folder; anyone may ask where it usually listens.
-        host, _, port = DEFAULT_ADDRESS.rpartition(":")
+        host, _, port = LISTEN.rpartition(":")
         return Address(host, int(port), f"the default; {file}: {error.strerror}")
     found = parse_address(text, file)
     if found is None:

@@ -9,6 +9,9 @@ from slackwater.observation.roots import Roots
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+#: Where an agent listens, and keeps its ledger, unless told otherwise.
+LISTEN = "127.0.0.1:10480"
+STATE = "/var/lib/slackwater"
 _PATHS = (
     ("--cgroup-root", "/sys/fs/cgroup", "Where the host's cgroups are."),
     ("--proc-root", "/proc", "Where the host's /proc is."),

@@ -150,6 +150,10 @@ class CgroupReading(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """What this knob reads."""
         return getattr(self, knob) if knob in _OWN_FIELDS else self.others.get(knob, NOT_ASKED)
 
+    def hides(self, knob: str) -> bool:
+        """An idle group shows no weight of its own and takes none (sched_group_set_idle)."""
+        return knob == "weight" and self.idle is True
+
 
 #: Knobs that a reading has a field for, by the same name.
 _OWN_FIELDS = frozenset({"quota", "burst", "weight", "idle", "cpus"})

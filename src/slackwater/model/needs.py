@@ -29,6 +29,10 @@ class Field(enum.Enum):
     __hash__ = object.__hash__
 
 
+#: Counters move all the time; knobs only when somebody writes them.
+EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
+
+
 class Needs(msgspec.Struct, frozen=True):
     """Fields by level; a level that is not named is not read, nor is any below it listed."""
 

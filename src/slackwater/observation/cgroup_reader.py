@@ -31,7 +31,7 @@ from slackwater.model.knob import (
     KnobValue,
 )
 from slackwater.model.knob_text import decode
-from slackwater.model.needs import Field
+from slackwater.model.needs import EACH_TICK, Field
 from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.observation import kernel_text
 from slackwater.observation.cgroup_files import GroupFolders, HeldFiles
@@ -47,7 +47,6 @@ _HELD = {
 }
 
 
-_EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
 #: Quota, burst, weight, idle and cpus of a reading without them.
 _NO_KNOBS = (NOT_ASKED,) * 5
 #: Fields that are opened on demand, and the knob behind each.
@@ -78,7 +77,7 @@ class CgroupReader:
     def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
         times = self.times(ref) if Field.TIMES in wants else NOT_ASKED
         pressure = self.pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
-        if wants <= _EACH_TICK:
+        if wants <= EACH_TICK:
             return CgroupReading(ref, at, times, *_NO_KNOBS, pressure)
         values = self._values(ref, [knob for field, knob in _KNOBS.items() if field in wants])
         burst = _typed(int, values.get(BURST.name, NOT_ASKED))

@@ -10,13 +10,12 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef
 from slackwater.model.gap import NOT_ASKED, VANISHED
-from slackwater.model.needs import Field
+from slackwater.model.needs import EACH_TICK, Field
 from slackwater.model.units import Micros
 from slackwater.observation.cgroup_tree import CgroupTree
 
 #: A foreign write is noticed within so many ticks.
 TURN = 30
-EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
 
 
 class Wanted(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Contribution, Grant
 from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import KNOBS, QUOTA, WEIGHT, KnobValue
+from slackwater.model.knob import KNOBS, QUOTA, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.story import Course, Told
@@ -192,7 +192,7 @@ def _knob_remarks(
 
 def _is_hidden(record: TickRecord, subject: Subject) -> bool:
     reading = record.snapshot.readings.get(subject.ref.id)
-    return subject.knob == WEIGHT.name and reading is not None and reading.idle is True
+    return reading is not None and reading.hides(subject.knob)
 
 
 def _is_not_worth_it(record: TickRecord, subject: Subject, now: KnobValue | Gap) -> bool:

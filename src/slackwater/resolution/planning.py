@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion
+from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.decision import Grant
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, Knob, KnobValue
@@ -122,15 +122,10 @@ def _change(snapshot: NodeSnapshot, grant: Grant, settle: Settle) -> Change | No
     reading = snapshot.readings.get(grant.target.id)
     knob = KNOB[grant.knob]
     standing = reading.value(grant.knob) if reading else NOT_ASKED
-    if isinstance(standing, Gap) or (reading and _is_hidden(reading, grant.knob)):
+    if isinstance(standing, Gap) or (reading and reading.hides(grant.knob)):
         return None
     wanted = settle(grant.target, knob, _wanted(grant, standing))
     return None if wanted == standing else Change(grant.target, knob, standing, wanted)
-
-
-def _is_hidden(reading: CgroupReading, knob: str) -> bool:
-    """An idle group shows no weight of its own and takes none (sched_group_set_idle)."""
-    return knob == WEIGHT.name and reading.idle is True
 
 
 def _wanted(grant: Grant, standing: KnobValue) -> KnobValue:

@@ -6,11 +6,14 @@ import msgspec
 
 from slackwater.agent.tick import TickMemory, tick
 from slackwater.model.cgroup import CgroupRef, CgroupVersion
+from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.policies import best_effort_share
+from slackwater.record.answer import Explanation
+from slackwater.record.explanation import explain
 from slackwater.record.journal import Inputs, Journal, TickRecord, entries_of
 from slackwater.record.view import View
 from slackwater.settings.agent import AgentSettings
@@ -53,3 +56,14 @@ class Told:
             changed=self.journal.changed,
         )
         return msgspec.structs.replace(view, **besides)
+
+
+def rows(view: View, target: str = "") -> list[Explanation]:
+    found = explain(view, target)
+    assert not isinstance(found, Gap), found
+    return list(found)
+
+
+def only(view: View, target: str = "") -> Explanation:
+    [row] = rows(view, target)
+    return row

@@ -17,28 +17,16 @@ from slackwater.record.answer import Explanation
 from slackwater.record.explanation import explain
 from slackwater.record.view import View
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, pod
-from tests.unit.record.stories import Told
+from tests.unit.record.stories import Told, only, rows
 
 OURS = Bandwidth(Micros(60_000))
 KEPT = (held(BESTEFFORT, FREE, OURS),)
 BATCH, WEB = pod(1, Tier.BESTEFFORT), pod(2, Tier.BURSTABLE, 500)
-PODS = (BATCH, WEB)
 SEES_NOTHING = (
     "the agent sees nothing now: the tree is gone; "
     "all this is of its last look at 2026-01-01T00:00:01.000Z"
 )
 OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
-
-
-def rows(view: View, target: str = "") -> list[Explanation]:
-    found = explain(view, target)
-    assert not isinstance(found, Gap), found
-    return list(found)
-
-
-def only(view: View, target: str = "") -> Explanation:
-    [row] = rows(view, target)
-    return row
 
 
 def test_the_documented_shape() -> None:

@@ -9,36 +9,16 @@ from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.gap import Gap
-from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
+from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
-from slackwater.record.answer import Explanation
 from slackwater.record.explanation import explain
 from slackwater.record.knob_explanation import amount
 from slackwater.record.targets import scopes_of, target_name
-from slackwater.record.view import View
-from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod
-from tests.unit.record.stories import Told
+from tests.unit.policies.nodes import BESTEFFORT, KUBEPODS, node, pod
+from tests.unit.record.stories import Told, rows
 
-OURS = Bandwidth(Micros(60_000))
-KEPT = (held(BESTEFFORT, FREE, OURS),)
 BATCH, WEB = pod(1, Tier.BESTEFFORT), pod(2, Tier.BURSTABLE, 500)
 PODS = (BATCH, WEB)
-SEES_NOTHING = (
-    "the agent sees nothing now: the tree is gone; "
-    "all this is of its last look at 2026-01-01T00:00:01.000Z"
-)
-OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
-
-
-def rows(view: View, target: str = "") -> list[Explanation]:
-    found = explain(view, target)
-    assert not isinstance(found, Gap), found
-    return list(found)
-
-
-def only(view: View, target: str = "") -> Explanation:
-    [row] = rows(view, target)
-    return row
 
 
 @pytest.mark.parametrize(
