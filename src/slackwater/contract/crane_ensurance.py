@@ -1,0 +1,212 @@
+"""Crane's rules and actions: AvoidanceAction, NodeQOS and its older name NodeQOSEnsurancePolicy.
+
+Owns their fields, defaults and bounds, and the words about them: the definitions that the API
+server checks are made from these types. What no single field can say is in crane_objects.
+"""
+
+import enum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, field
+
+from slackwater.contract.crane_node_limits import ElasticCpuLimit, MemLimit, NetLimits, Switch
+from slackwater.contract.crane_probe import NodeQualityProbe
+from slackwater.contract.crane_selector import Selector
+from slackwater.contract.crane_status import EnsuranceStatus
+from slackwater.contract.crane_values import (
+    Count,
+    Metadata,
+    Name,
+    Percent,
+    PositiveQuantity,
+    Seconds,
+)
+from slackwater.contract.typed_document import WANTED
+from slackwater.model.units import parse_quantity
+
+_METRIC_WANTED = "a metric's name such as cpu_total_usage"
+#: More rules than metrics make no sense, and the API server bounds what checking them may cost.
+_MOST_RULES = 24
+
+
+class CpuThrottle(msgspec.Struct, frozen=True):
+    """How containers are throttled."""
+
+    step_ratio: Annotated[
+        Percent,
+        Meta(
+            description="Percent of a container's CPU quota that one step takes away while the "
+            "rule is triggered, and gives back afterwards."
+        ),
+    ] = field(default=0, name="stepCPURatio")
+    min_ratio: Annotated[
+        Percent,
+        Meta(
+            description="Percent of a container's CPU limit below which it is not throttled; "
+            "without a limit: of its usage when it was first throttled."
+        ),
+    ] = field(default=0, name="minCPURatio")
+
+
+class MemoryThrottle(msgspec.Struct, frozen=True):
+    """Accepted, has no effect."""
+
+    force_gc: Annotated[bool | None, Meta(description="Accepted, has no effect.")] = field(
+        default=None, name="forceGC"
+    )
+
+
+class Throttle(msgspec.Struct, frozen=True, rename="camel"):
+    """Lowers the CPU quota of pods with a low priority, step by step."""
+
+    cpu_throttle: CpuThrottle | None = None
+    memory_throttle: MemoryThrottle | None = None
+
+
+class Eviction(msgspec.Struct, frozen=True, rename="camel"):
+    """Evicts pods with a low priority until the metric is below the rule's value."""
+
+    termination_grace_period_seconds: Annotated[
+        Seconds | None,
+        Meta(
+            description="Seconds that a pod gets to end; 0 ends it at once. Without it, the pod's "
+            "own terminationGracePeriodSeconds counts."
+        ),
+    ] = None
+
+
+class AvoidanceActionSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What is done while a rule is triggered. Without throttle and eviction: no new pods are
+    scheduled to the node."""
+
+    cool_down_seconds: Annotated[
+        Count,
+        Meta(description="Seconds that must pass after the last trigger before it is undone."),
+    ] = 300
+    throttle: Throttle | None = None
+    eviction: Eviction | None = None
+    description: Annotated[str, Meta(max_length=1024, description="For people.")] = ""
+
+
+class AvoidanceAction(msgspec.Struct, frozen=True):
+    """What a rule of a NodeQOS does when it is triggered: stop scheduling, throttle, evict."""
+
+    metadata: Metadata
+    spec: AvoidanceActionSpec
+    status: EnsuranceStatus | None = None
+
+
+class Strategy(enum.Enum):
+    """Whether the action is taken; Crane's words."""
+
+    ACT = "None"
+    PREVIEW = "Preview"
+
+
+class MetricRule(msgspec.Struct, frozen=True):
+    """Which metric, and the value that it must not exceed."""
+
+    name: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=128,
+            extra={WANTED: _METRIC_WANTED},
+            description="The metric, such as cpu_total_usage (milliCPU) or "
+            "memory_total_utilization (percent).",
+        ),
+    ]
+    value: Annotated[
+        PositiveQuantity,
+        Meta(
+            description="The rule is triggered while the metric is above it. A quantity above 0 in "
+            "the metric's unit, rounded up to a whole number: 4000, 4k."
+        ),
+    ]
+    selector: Annotated[
+        Selector | None,
+        Meta(
+            description="Which series of the metric count, by their labels; without it, all. One "
+            "above the value is enough."
+        ),
+    ] = None
+
+    @property
+    def limit(self) -> int:
+        """The value in whole units of the metric, rounded up as Go's Quantity.Value() does."""
+        return self.value if isinstance(self.value, int) else parse_quantity(self.value).of(1)
+
+
+class Rule(msgspec.Struct, frozen=True, rename="camel"):
+    """One metric, the value that it must not exceed, and the action when it does."""
+
+    name: Annotated[Name, Meta(description="The rule's name, once in this object.")]
+    metric_rule: MetricRule
+    action_name: Annotated[Name, Meta(description="The AvoidanceAction that is taken.")]
+    avoidance_threshold: Annotated[
+        Count,
+        Meta(description="How many measurements in a row must be above the value to trigger."),
+    ] = 1
+    restore_threshold: Annotated[
+        Count | None,
+        Meta(
+            description="How many measurements in a row must not be above the value for the "
+            "action to be undone. Without it: 1."
+        ),
+    ] = None
+    restored_threshold: Annotated[
+        Count | None, Meta(description="Another spelling of restoreThreshold.")
+    ] = None
+    strategy: Annotated[
+        Strategy, Meta(description="None takes the action, Preview only tells of it.")
+    ] = Strategy.ACT
+
+    @property
+    def restores_after(self) -> int:
+        return self.restore_threshold or self.restored_threshold or 1
+
+
+_RULES = Meta(
+    description="The rules; each counts for itself.", min_length=1, max_length=_MOST_RULES
+)
+_NODES = Meta(description="Which nodes this is for, by their labels; without it, all.")
+
+
+class NodeQosSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """Which nodes are watched, and the rules."""
+
+    node_quality_probe: NodeQualityProbe
+    rules: Annotated[tuple[Rule, ...], _RULES]
+    selector: Annotated[Selector | None, _NODES] = None
+    elastic_cpu_limit: ElasticCpuLimit | None = None
+    mem_limit: MemLimit | None = None
+    memory_compression: Switch | None = None
+    net_limits: NetLimits | None = None
+
+
+class NodeQos(msgspec.Struct, frozen=True):
+    """Rules for nodes: when a metric exceeds a value, an AvoidanceAction is taken."""
+
+    metadata: Metadata
+    spec: NodeQosSpec
+    status: EnsuranceStatus | None = None
+
+
+class NodeQosEnsurancePolicySpec(msgspec.Struct, frozen=True, rename="camel"):
+    """Which nodes are watched, and the rules."""
+
+    node_quality_probe: NodeQualityProbe
+    rules: Annotated[tuple[Rule, ...], _RULES] = field(name="objectiveEnsurances")
+    selector: Annotated[Selector | None, _NODES] = None
+
+
+class NodeQosEnsurancePolicy(msgspec.Struct, frozen=True):
+    """Rules for nodes, by the name that NodeQOS had before Crane 0.8."""
+
+    metadata: Metadata
+    spec: NodeQosEnsurancePolicySpec
+    status: EnsuranceStatus | None = None
+
+
+Policy = NodeQos | NodeQosEnsurancePolicy

@@ -1,0 +1,50 @@
+"""The metrics that a rule may name, by Crane's names.
+
+Owns the list and what each one counts. Crane's webhook refuses some of them although its agent
+collects them and its examples use them; here every metric that is collected may be named.
+"""
+
+from collections.abc import Mapping
+
+#: Name to what it counts.
+METRICS: Mapping[str, str] = {
+    "cpu_total_usage": "milliCPU in use on the node",
+    "cpu_total_utilization": "percent of the node's CPU in use",
+    "cpu_core_numbers": "logical CPUs of the node",
+    "exclusive_cpu_idle": "idle milliCPU of CPUs that pods hold for themselves",
+    "cpu_load_1_min": "load average of 1 minute",
+    "cpu_load_5_min": "load average of 5 minutes",
+    "cpu_load_15_min": "load average of 15 minutes",
+    "memory_total": "bytes of memory of the node",
+    "memory_total_usage": "bytes of memory in use on the node",
+    "memory_total_utilization": "percent of the node's memory in use",
+    "disk_read_kibps": "KiB read per second, by disk",
+    "disk_write_kibps": "KiB written per second, by disk",
+    "disk_read_iops": "reads per second, by disk",
+    "disk_write_iops": "writes per second, by disk",
+    "disk_read_utilization": "percent of the time in which the disk was busy, by disk",
+    "network_receive_kibps": "kilobits received per second, by interface",
+    "network_sent_kibps": "kilobits sent per second, by interface",
+    "network_receive_pckps": "packets received per second, by interface",
+    "network_sent_pckps": "packets sent per second, by interface",
+    "network_drop_in": "incoming packets dropped per second, by interface",
+    "network_drop_out": "outgoing packets dropped per second, by interface",
+    "ext_cpu_total_distribute": "percent of the node's gocrane.io/cpu that pods have asked for",
+    "container_cpu_total_usage": "CPUs in use, by container",
+    "container_sched_run_queue_time": "microseconds per second of waiting for a CPU, by container",
+    "container_cpu_limit": "cpu.shares, by container",
+    "container_cpu_quota": "CPU quota in microseconds, by container",
+    "container_cpu_period": "CPU period in microseconds, by container",
+    "container_mem_total_usage": "bytes of working set, by container",
+    "ext_res_container_cpu_total_usage": "CPUs in use by containers with gocrane.io/cpu",
+    "ext_res_container_mem_total_usage": "bytes in use by containers with gocrane.io/memory",
+}
+
+
+def is_known(name: str) -> bool:
+    return name in METRICS
+
+
+def known_names() -> str:
+    """All of them, for a sentence."""
+    return ", ".join(METRICS)

@@ -1,0 +1,200 @@
+"""Crane's TimeSeriesPrediction: what is to be predicted, how, and what came out.
+
+Owns its fields and bounds, and of the ConfigMap noderesource-tsp-template the part that is the
+same. Crane takes any text for a number or a duration and falls back to its defaults without a
+word; here such a text is refused.
+"""
+
+import enum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from slackwater.contract.crane_prediction_status import PredictionStatus
+from slackwater.contract.crane_values import Decimal, Duration, Metadata, Number, Text
+
+_LONG_TEXT = Annotated[str, Meta(max_length=16384)]
+
+
+class TargetRef(msgspec.Struct, frozen=True, rename="camel"):
+    """The object that the metrics are about."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=253, description="Its name.")]
+    kind: Annotated[Text, Meta(description="Its kind, such as Node or Deployment.")] = ""
+    namespace: Annotated[Text, Meta(description="Its namespace, where it has one.")] = ""
+    api_version: Annotated[Text, Meta(description="Its API version, such as apps/v1.")] = ""
+    uid: Annotated[Text, Meta(description="Accepted, has no effect.")] = ""
+    resource_version: Annotated[Text, Meta(description="Accepted, has no effect.")] = ""
+    field_path: Annotated[Text, Meta(description="Accepted, has no effect.")] = ""
+
+
+class QueryType(enum.Enum):
+    """Which of the three queries counts."""
+
+    RESOURCE = "ResourceQuery"
+    METRIC = "MetricQuery"
+    EXPRESSION = "ExpressionQuery"
+
+
+class QueryResource(enum.Enum):
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+class ExpressionQuery(msgspec.Struct, frozen=True):
+    """A query in the language of the metrics' store."""
+
+    expression: Annotated[_LONG_TEXT, Meta(description="PromQL.", min_length=1)]
+
+
+class LabelCondition(msgspec.Struct, frozen=True):
+    """A condition on a label of a series."""
+
+    key: Annotated[Text, Meta(description="The label.")] = ""
+    operator: Annotated[Text, Meta(description="One of = != =~ !~ in.")] = ""
+    value: Annotated[
+        tuple[Text, ...], Meta(description="What it is compared with.", max_length=64)
+    ] = ()
+
+
+class MetricQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """A metric by its name and labels. Accepted, has no effect: Crane never predicted these."""
+
+    metric_name: Annotated[Text, Meta(description="The metric's name.")] = ""
+    labels: Annotated[
+        tuple[LabelCondition, ...], Meta(description="Conditions on its labels.", max_length=64)
+    ] = ()
+
+
+class MaxValueEstimator(msgspec.Struct, frozen=True, rename="camel"):
+    """The largest value of each time of the period."""
+
+    margin_fraction: Annotated[
+        Decimal | None, Meta(description="What is added, as a fraction.")
+    ] = None
+
+
+class FftEstimator(msgspec.Struct, frozen=True, rename="camel"):
+    """The strongest waves of the past periods."""
+
+    margin_fraction: Annotated[
+        Decimal | None, Meta(description="What is added, as a fraction.")
+    ] = None
+    low_amplitude_threshold: Annotated[
+        Decimal | None, Meta(description="Waves below it are left out; in the metric's unit.")
+    ] = None
+    high_frequency_threshold: Annotated[
+        Decimal | None, Meta(description="Weak waves above it are left out; in Hz.")
+    ] = None
+    min_num_of_spectrum_items: Annotated[
+        Number | None, Meta(description="As many waves are kept at least.")
+    ] = None
+    max_num_of_spectrum_items: Annotated[
+        Number | None, Meta(description="As many waves are kept at most.")
+    ] = None
+
+
+class Estimators(msgspec.Struct, frozen=True, rename="camel"):
+    """The estimators that are tried; the one with the least error is used."""
+
+    max_value: Annotated[
+        tuple[MaxValueEstimator, ...], Meta(description="By largest value.", max_length=32)
+    ] = ()
+    fft: Annotated[tuple[FftEstimator, ...], Meta(description="By waves.", max_length=32)] = ()
+
+
+class Dsp(msgspec.Struct, frozen=True, rename="camel"):
+    """Finds a period in the past and continues it."""
+
+    sample_interval: Annotated[Duration | None, Meta(description="Time between samples.")] = None
+    history_length: Annotated[Duration | None, Meta(description="How far to look back.")] = None
+    estimators: Estimators | None = None
+
+
+class Histogram(msgspec.Struct, frozen=True, rename="camel"):
+    """The buckets of a percentile."""
+
+    max_value: Annotated[Decimal | None, Meta(description="Values above it count as it.")] = None
+    epsilon: Annotated[Decimal | None, Meta(description="Weights below it count as none.")] = None
+    half_life: Annotated[
+        Duration | None, Meta(description="After this time a sample counts half.")
+    ] = None
+    bucket_size: Annotated[Decimal | None, Meta(description="Of buckets that are all alike.")] = (
+        None
+    )
+    first_bucket_size: Annotated[Decimal | None, Meta(description="Of buckets that grow.")] = None
+    bucket_size_growth_ratio: Annotated[
+        Decimal | None, Meta(description="By how much each bucket is larger than the one before.")
+    ] = None
+
+
+class Percentile(msgspec.Struct, frozen=True, rename="camel"):
+    """A percentile of the past."""
+
+    aggregated: Annotated[bool | None, Meta(description="One result for all series.")] = None
+    history_length: Annotated[Duration | None, Meta(description="How far to look back.")] = None
+    sample_interval: Annotated[Duration | None, Meta(description="Time between samples.")] = None
+    min_sample_weight: Annotated[Decimal | None, Meta(description="Of a sample, at least.")] = None
+    margin_fraction: Annotated[
+        Decimal | None, Meta(description="What is added, as a fraction.")
+    ] = None
+    target_utilization: Annotated[
+        Decimal | None, Meta(description="What the result is divided by.")
+    ] = None
+    percentile: Annotated[Decimal | None, Meta(description="Such as '0.99'.")] = None
+    histogram: Histogram | None = None
+
+
+class AlgorithmType(enum.Enum):
+    DSP = "dsp"
+    PERCENTILE = "percentile"
+
+
+class Algorithm(msgspec.Struct, frozen=True, rename="camel"):
+    """How the metric is predicted."""
+
+    algorithm_type: Annotated[AlgorithmType, Meta(description="Which of the two counts.")]
+    dsp: Dsp | None = None
+    percentile: Percentile | None = None
+
+
+class PredictionMetric(msgspec.Struct, frozen=True, rename="camel"):
+    """One metric, its query and its algorithm."""
+
+    resource_identifier: Annotated[
+        str, Meta(min_length=1, max_length=253, description="Its name, once in this object.")
+    ]
+    type: Annotated[QueryType, Meta(description="Which query counts; it must be there.")]
+    algorithm: Algorithm
+    resource_query: Annotated[
+        QueryResource | None, Meta(description="The resource of the target, by name.")
+    ] = None
+    expression_query: ExpressionQuery | None = None
+    metric_query: MetricQuery | None = None
+
+
+class PredictionTemplate(msgspec.Struct, frozen=True, rename="camel"):
+    """What the ConfigMap noderesource-tsp-template holds: a prediction for no object yet."""
+
+    prediction_metrics: Annotated[
+        tuple[PredictionMetric, ...],
+        Meta(description="What is predicted.", min_length=1, max_length=64),
+    ]
+    prediction_window_seconds: Annotated[
+        int, Meta(ge=600, le=2**31 - 1, description="How far to predict, in seconds.")
+    ]
+
+
+class TimeSeriesPredictionSpec(PredictionTemplate, frozen=True, rename="camel", kw_only=True):
+    """What is predicted, and how."""
+
+    target_ref: TargetRef
+
+
+class TimeSeriesPrediction(msgspec.Struct, frozen=True):
+    """A prediction of metrics from their past."""
+
+    metadata: Metadata
+    spec: TimeSeriesPredictionSpec
+    status: PredictionStatus | None = None

@@ -1,0 +1,149 @@
+"""Rules between the fields of our objects, in CEL, as the API server checks them.
+
+Owns the CEL. contract.crane_objects says the same in Python of files and of older objects; the
+tests hold both against one table. The API server refuses a definition whose rules could cost too
+much, which is why lists and texts in rules have bounds.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from slackwater.contract.crane_ensurance import (
+    AvoidanceAction,
+    MetricRule,
+    NodeQos,
+    NodeQosEnsurancePolicy,
+    NodeQosEnsurancePolicySpec,
+    NodeQosSpec,
+    Rule,
+)
+from slackwater.contract.crane_metrics import METRICS, known_names
+from slackwater.contract.crane_pod_qos import PodQos, ScopeExpression
+from slackwater.contract.crane_prediction import PredictionMetric, TimeSeriesPredictionSpec
+from slackwater.contract.crane_probe import NodeQualityProbe
+from slackwater.contract.crane_selector import Expression
+from slackwater.contract.crane_values import NAME_WANTED
+
+
+class CelRule(msgspec.Struct, frozen=True):
+    """`message` is for a person; `expression` makes one with the value in it, where the API server
+    can tell how long that may get. `field_path` is the field that is to blame."""
+
+    rule: str
+    message: str
+    expression: str = ""
+    field_path: str = ""
+
+
+def saying(value: str, rule: str, wanted: str, field_path: str = "") -> CelRule:
+    """A rule about a text, whose message is the house's sentence; `value` is the text, in CEL."""
+    sentence = f'"is \'" + {value} + "\', but must be {wanted}"'
+    return CelRule(rule, f"must be {wanted}", sentence, field_path)
+
+
+#: Kubernetes itself lets no other character into a name than dots.
+_NAME = saying(
+    "self.metadata.name",
+    "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",
+    NAME_WANTED,
+    ".metadata.name",
+)
+
+
+def _unique(listed: str, key: str) -> CelRule:
+    """CEL has no fold: a name that two elements share is one of which there is more than one."""
+    return CelRule(
+        f"self.{listed}.all(a, self.{listed}.exists_one(b, b.{key} == a.{key}))",
+        f"each {key} must be there only once",
+        field_path=f".{listed}",
+    )
+
+
+def _known_metrics(listed: str) -> CelRule:
+    names = ", ".join(f"'{name}'" for name in METRICS)
+    return CelRule(
+        f"has(self.nodeQualityProbe.httpGet) || "
+        f"self.{listed}.all(r, r.metricRule.name in [{names}])",
+        f"each metricRule.name must be one of {known_names()}",
+        field_path=f".{listed}",
+    )
+
+
+_SCOPE_VALUES = (
+    CelRule(
+        "self.scopeName != 'QOSClass' || "
+        "self.values.all(v, v in ['Guaranteed', 'Burstable', 'BestEffort'])",
+        "values must be Guaranteed, Burstable or BestEffort with QOSClass",
+        field_path=".values",
+    ),
+    CelRule(
+        "self.scopeName != 'Priority' || "
+        "self.values.all(v, v.matches(r'^-?[0-9]{1,10}(--?[0-9]{1,10}|-[0-9]{1,10})?$'))",
+        "values must be priorities such as 1000, or ranges such as 1000-3000, with Priority",
+        field_path=".values",
+    ),
+    CelRule(
+        "self.scopeName != 'Namespace' || "
+        "self.values.all(v, v.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",
+        "values must be names of namespaces with Namespace",
+        field_path=".values",
+    ),
+)
+
+_QUERIES = tuple(
+    CelRule(
+        f"self.type != '{kind}' || has(self.{field})",
+        f"{field} must be there with the type {kind}",
+        field_path=f".{field}",
+    )
+    for kind, field in (
+        ("ResourceQuery", "resourceQuery"),
+        ("MetricQuery", "metricQuery"),
+        ("ExpressionQuery", "expressionQuery"),
+    )
+)
+
+RULES: Mapping[type, tuple[CelRule, ...]] = {
+    AvoidanceAction: (_NAME,),
+    NodeQos: (_NAME,),
+    NodeQosEnsurancePolicy: (_NAME,),
+    PodQos: (_NAME,),
+    NodeQosSpec: (_unique("rules", "name"), _known_metrics("rules")),
+    NodeQosEnsurancePolicySpec: (
+        _unique("objectiveEnsurances", "name"),
+        _known_metrics("objectiveEnsurances"),
+    ),
+    NodeQualityProbe: (
+        CelRule(
+            "has(self.httpGet) != has(self.nodeLocalGet)",
+            "nodeQualityProbe must have exactly one of httpGet and nodeLocalGet",
+        ),
+    ),
+    MetricRule: (
+        CelRule(
+            "type(self.value) == int ? self.value > 0 "
+            ": quantity(self.value).isGreaterThan(quantity('0'))",
+            "value must be a quantity above 0",
+            field_path=".value",
+        ),
+    ),
+    Rule: (
+        CelRule(
+            "!has(self.restoreThreshold) || !has(self.restoredThreshold) || "
+            "self.restoreThreshold == self.restoredThreshold",
+            "must be the same as restoreThreshold, of which it is another spelling",
+            field_path=".restoredThreshold",
+        ),
+    ),
+    Expression: (
+        CelRule(
+            "self.operator in ['In', 'NotIn'] == (has(self.values) && size(self.values) > 0)",
+            "values must not be empty with In and NotIn, and must be empty otherwise",
+            field_path=".values",
+        ),
+    ),
+    ScopeExpression: _SCOPE_VALUES,
+    TimeSeriesPredictionSpec: (_unique("predictionMetrics", "resourceIdentifier"),),
+    PredictionMetric: _QUERIES,
+}

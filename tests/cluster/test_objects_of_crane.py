@@ -1,0 +1,119 @@
+"""A cluster that had Crane's own definitions: its objects stay, and what was wrong is told."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.contract.crane_objects import read_node_qos
+from slackwater.contract.document import ContractError
+from slackwater.kube.access import Access, find_access
+from slackwater.kube.answer import Refused
+from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.resource import NODE_QOS
+from tests.cluster.test_objects import CHART
+from tests.unit.contract import crane_documents as whole
+from tests.unit.contract.crane_documents import spoilt
+from tools.cluster.control_plane import ControlPlane
+from tools.cluster.waiting import wait_for
+
+NAME = "nodeqoss.ensurance.crane.io"
+#: As Crane's: no bound that a webhook would have to check, no status subresource.
+CRANES: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": NAME},
+    "spec": {
+        "group": "ensurance.crane.io",
+        "names": {
+            "kind": "NodeQOS",
+            "listKind": "NodeQOSList",
+            "plural": "nodeqoss",
+            "singular": "nodeqos",
+            "shortNames": ["nq"],
+        },
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "x-kubernetes-preserve-unknown-fields": True,
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+STATUS = {"status": {"observedGeneration": 1, "summary": "nothing: it is wrong"}}
+
+
+@pytest.fixture
+def client(make_control_plane: Callable[[], ControlPlane]) -> Client:
+    """Of a cluster with a good and a bad object of Crane's time, and now our definitions."""
+    plane = make_control_plane()
+    plane.apply(CRANES)
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{NAME}")
+    access = find_access({}, str(plane.kubeconfig()))
+    assert isinstance(access, Access)
+    made = Client(access, "slackwater-test")
+    wait_for("Crane's kind to be served", lambda: made.serves(NODE_QOS))
+    made.create(NODE_QOS, whole.NODE_QOS)
+    bad = spoilt(whole.NODE_QOS, ("spec", "rules", 0, "metricRule", "value"), -1)
+    made.create(NODE_QOS, spoilt(bad, ("metadata", "name"), "bad"))
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CHART))
+    wait_for("our rules to count", lambda: _refuses(made))
+    return made
+
+
+def _refuses(client: Client) -> bool:
+    """The server takes up a changed definition a moment after it has stored it."""
+    probe = spoilt(whole.NODE_QOS, ("metadata", "name"), "probe")
+    try:
+        client.create(NODE_QOS, spoilt(probe, ("spec", "rules"), []))
+    except Refused:
+        return True
+    client.delete(NODE_QOS, "probe")
+    return False
+
+
+def test_objects_of_cranes_time(client: Client) -> None:
+    good = _stored(client, "waterline")
+    assert good["spec"] == whole.NODE_QOS["spec"]
+    assert read_node_qos(good, "server").spec.rules[0].restores_after == 3
+
+    bad = _stored(client, "bad")
+    with pytest.raises(ContractError, match=r"metricRule\.value is -1, but must be"):
+        read_node_qos(bad, "server")
+
+    # What is wrong and stays so does not keep the manager from saying it, nor anyone from a label.
+    told = client.apply(
+        NODE_QOS, "bad", copy.deepcopy(STATUS), manager="test", subresource="status"
+    )
+    assert b"nothing: it is wrong" in told
+    labelled = {"metadata": {"labels": {"seen": "yes"}}}
+    client.patch(NODE_QOS, "bad", labelled, kind=PatchKind.MERGE)
+    assert _stored(client, "bad")["metadata"]["labels"] == {"seen": "yes"}
+
+    # Who changes the rules has to mend them.
+    bad["spec"]["rules"][0]["avoidanceThreshold"] = 9
+    with pytest.raises(Refused, match=r"metricRule\.value"):
+        client.patch(NODE_QOS, "bad", {"spec": bad["spec"]}, kind=PatchKind.MERGE)
+    bad["spec"]["rules"][0]["metricRule"]["value"] = 1
+    client.patch(NODE_QOS, "bad", {"spec": bad["spec"]}, kind=PatchKind.MERGE)
+    assert read_node_qos(_stored(client, "bad"), "server").spec.rules[0].avoidance_threshold == 9
+
+
+def _stored(client: Client, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(client.get(NODE_QOS, name))
+    return found

@@ -1,0 +1,165 @@
+"""Spoilt objects: every field of every kind once with each value that its schema rules out, and
+a table of what the rules between fields rule out."""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from slackwater.contract import crane_kinds as kinds
+from slackwater.contract.definition import DEFINITIONS, manifest
+from tests.unit.contract.crane_documents import ABSENT, RULE, WHOLE, Path, Wrong
+
+Schema = dict[str, Any]
+
+#: What no field of that type takes.
+_OTHER_TYPE: dict[str, Any] = {
+    "integer": "many",
+    "string": 7,
+    "boolean": "yes",
+    "array": "none",
+    "object": "none",
+}
+#: More elements than any list of ours may have; longer ones are not worth their time.
+_MOST_ELEMENTS = 300
+_LONGEST_TEXT = 5000
+
+
+@functools.cache
+def schemas() -> dict[kinds.KindName, Schema]:
+    """The stored version's schema of each kind."""
+    return {
+        each.kind: manifest(each)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for each in DEFINITIONS
+    }
+
+
+def wrong_fields() -> Iterator[Wrong]:
+    """Every field, with a value of another type, beyond each bound, and absent if it must be."""
+    for kind, schema in schemas().items():
+        for path, below in fields(schema, WHOLE[kind], ()):
+            for value in _ruled_out(below, _at(WHOLE[kind], path)):
+                yield Wrong(kind, path, value)
+
+
+def fields(schema: Schema, value: Any, path: Path) -> Iterator[tuple[Path, Schema]]:
+    """Every place of a document and its schema, the first element of each list for all of it."""
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        for key, each in value.items():
+            below = known.get(key, schema.get("additionalProperties"))
+            if path or key not in ("apiVersion", "kind", "metadata"):
+                wanted = {"wanted": key in schema.get("required", ())}
+                yield (*path, key), {**below, **wanted}
+                yield from fields(below, each, (*path, key))
+    elif isinstance(value, list) and value:
+        yield (*path, 0), {**schema["items"], "wanted": False}
+        yield from fields(schema["items"], value[0], (*path, 0))
+
+
+def _at(document: Any, path: Path) -> Any:
+    for each in path:
+        document = document[each]
+    return document
+
+
+def _ruled_out(schema: Schema, value: Any) -> Iterator[Any]:
+    if schema["wanted"]:
+        yield ABSENT
+    if "x-kubernetes-int-or-string" in schema:
+        yield from (True, [], "x y")
+        return
+    yield _OTHER_TYPE[schema["type"]]
+    if "enum" in schema:
+        yield "Nonsense"
+    if "minimum" in schema:
+        yield schema["minimum"] - 1
+    if "maximum" in schema:
+        yield schema["maximum"] + 1
+    if schema.get("minLength"):
+        yield ""
+    if schema.get("maxLength", _LONGEST_TEXT) < _LONGEST_TEXT:
+        yield "x" * (schema["maxLength"] + 1)
+    if schema.get("minItems"):
+        yield []
+    if schema.get("maxItems", _MOST_ELEMENTS) < _MOST_ELEMENTS:
+        yield value[:1] * (schema["maxItems"] + 1)
+
+
+_POLICIES = ((kinds.NODE_QOS, "rules"), (kinds.NODE_QOS_ENSURANCE_POLICY, "objectiveEnsurances"))
+_FULL_PROBE = {"httpGet": {"port": 80}, "nodeLocalGet": {}}
+_FIRST = "matchExpressions[0]"
+_SCOPES = ("spec", "scopeSelector", "matchExpressions")
+
+
+def wrong_together() -> Iterator[Wrong]:
+    """What only two fields together, or a regex, rule out. Crane's acceptance case 63 is in it."""
+    for kind in (kinds.AVOIDANCE_ACTION, kinds.NODE_QOS, kinds.POD_QOS):
+        yield Wrong(kind, ("metadata", "name"), "aaa.bbb")
+        yield Wrong(kind, ("metadata", "name"), "a" * 64)
+    for kind, listed in _POLICIES:
+        yield from _wrong_rules(kind, listed)
+    yield from _wrong_selectors()
+    yield from _wrong_scopes()
+    yield from _wrong_predictions()
+
+
+def _wrong_rules(kind: kinds.KindName, listed: str) -> Iterator[Wrong]:
+    probe = ("spec", "nodeQualityProbe")
+    yield Wrong(kind, probe, ABSENT)
+    yield Wrong(kind, probe, {"timeoutSeconds": 1}, "nodeQualityProbe")
+    yield Wrong(kind, probe, _FULL_PROBE, "nodeQualityProbe")
+    rule = ("spec", listed, 0)
+    for name in ("aaa.bbb", "Cpu", "-a", "a-", "a\n", "a b"):
+        yield Wrong(kind, (*rule, "name"), name)
+    yield Wrong(kind, (*rule, "actionName"), "no_name")
+    count = len(WHOLE[kind]["spec"][listed])
+    yield Wrong(kind, ("spec", listed, count), RULE, f"spec.{listed}")
+    value = (*rule, "metricRule", "value")
+    for each in (0, -1, "-1", "0", "0.0", "80%", "1 k", "1ki", "", 1.5):
+        yield Wrong(kind, value, each, f"spec.{listed}[0].metricRule")
+    yield Wrong(kind, (*rule, "metricRule", "name"), "cpu_usage", "metricRule.name")
+    yield Wrong(kind, (*rule, "restoredThreshold"), 2)
+    selector = (*rule, "metricRule", "selector", "matchExpressions", 0)
+    yield Wrong(kind, (*selector, "values"), [], f"selector.{_FIRST}")
+
+
+def _wrong_selectors() -> Iterator[Wrong]:
+    for kind, name in ((kinds.NODE_QOS, "selector"), (kinds.POD_QOS, "labelSelector")):
+        selector = ("spec", name)
+        expressions = (*selector, "matchExpressions")
+        yield Wrong(kind, (*selector, "matchLabels", "pool"), "a b")
+        yield Wrong(kind, (*expressions, 0, "key"), "a b")
+        yield Wrong(kind, (*expressions, 0, "values"), ABSENT, f"{name}.{_FIRST}")
+        yield Wrong(kind, (*expressions, 0, "values", 1), "-b")
+        yield Wrong(kind, (*expressions, 1, "values"), ["a"], f"{name}.matchExpressions[1]")
+
+
+def _wrong_scopes() -> Iterator[Wrong]:
+    where = "spec.scopeSelector.matchExpressions"
+    for place, values in (
+        (0, ("Best-Effort", "guaranteed")),
+        (1, ("low", "1-2-3", "1-", "+1", "1 - 2", "10000000000-2")),
+        (2, ("Kube", "a.b", "a_b")),
+    ):
+        for value in values:
+            yield Wrong(
+                kinds.POD_QOS, (*_SCOPES, place, "values", 0), value, f"{where}[{place}].values"
+            )
+
+
+def _wrong_predictions() -> Iterator[Wrong]:
+    kind = kinds.TIME_SERIES_PREDICTION
+    metric = ("spec", "predictionMetrics", 0)
+    first = WHOLE[kind]["spec"]["predictionMetrics"][0]
+    yield Wrong(kind, ("spec", "predictionMetrics", 2), first, "spec.predictionMetrics")
+    yield Wrong(kind, (*metric, "expressionQuery"), ABSENT)
+    yield Wrong(kind, ("spec", "predictionMetrics", 1, "resourceQuery"), ABSENT)
+    yield Wrong(kind, ("spec", "predictionMetrics", 1, "type"), "MetricQuery", "metricQuery")
+    dsp = (*metric, "algorithm", "dsp")
+    for duration in ("3 days", "60", "1h 30m", "-1s"):
+        yield Wrong(kind, (*dsp, "historyLength"), duration)
+    for number in ("5%", "0,05", "x", ""):
+        yield Wrong(kind, (*dsp, "estimators", "maxValue", 0, "marginFraction"), number)
+
+
+ALL_WRONG = (*wrong_fields(), *wrong_together())
