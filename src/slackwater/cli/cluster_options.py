@@ -1,0 +1,72 @@
+"""Which cluster: the flags that every command which asks an API server shares."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from slackwater.cli.agent_client import NoAnswer
+from slackwater.cli.output import WrongSettings
+from slackwater.model.gap import Gap
+
+if TYPE_CHECKING:
+    from slackwater.kube.access import Access
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+#: Where the chart installs the programs.
+NAMESPACE = "slackwater-system"
+
+
+def access_options(command: _Command) -> _Command:
+    """--kubeconfig and --context, as kubectl has them."""
+    kubeconfig = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        default="",
+        envvar="SLACKWATER_KUBECONFIG",
+        show_envvar=True,
+        help="How to reach the cluster. Default: what KUBECONFIG names, in a pod its own service "
+        "account, else ~/.kube/config.",
+    )
+    context = click.option(
+        "--context",
+        metavar="NAME",
+        default="",
+        envvar="SLACKWATER_CONTEXT",
+        show_envvar=True,
+        help="Which context of the kubeconfig. Default: its current one.",
+    )
+    return kubeconfig(context(command))
+
+
+def namespace_option(command: _Command) -> _Command:
+    """-n: where the programs of Slackwater themselves are."""
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        default=NAMESPACE,
+        show_default=True,
+        envvar=["SLACKWATER_NAMESPACE", "POD_NAMESPACE"],
+        show_envvar=True,
+        help="Where Slackwater is installed.",
+    )(command)
+
+
+def cluster_options(command: _Command) -> _Command:
+    """All three."""
+    return access_options(namespace_option(command))
+
+
+def access_of(kubeconfig: str, context: str) -> "Access":
+    """How to reach the API server. One sentence where nothing says how: with exit code 2 where
+    the caller named something that cannot be used, else with 1."""
+    from slackwater.kube.access import find_access
+
+    found = find_access(os.environ, kubeconfig, context)
+    if isinstance(found, Gap):
+        named = kubeconfig or context
+        raise WrongSettings(found.reason) if named else NoAnswer(found.reason)
+    return found

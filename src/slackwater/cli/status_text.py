@@ -1,0 +1,238 @@
+"""The cluster for people: totals, problems first, a bar for each node, one line for each policy."""
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from slackwater.cli.columns import Column, lined_up
+from slackwater.cli.top_table import UNKNOWN, milli
+from slackwater.cluster.cluster_status import (
+    ClusterStatus,
+    ManagerRow,
+    NodeRow,
+    NodeState,
+    PolicyRow,
+    Totals,
+)
+from slackwater.record.ages import lasted
+
+#: Rows of nodes with problems, and of all nodes, before the rest is summed up.
+MOST_PROBLEMS, MOST_NODES = 40, 20
+_USED, _GRANTED, _REST = "█", "▒", "░"
+_STATES = {
+    NodeState.WELL: "green",
+    NodeState.STARTING: "yellow",
+    NodeState.NO_AGENT: "dim",
+}
+#: Columns of the screen from which on there is room for a bar, and for a wide one.
+_BARS_FROM, _WIDE_FROM, _NARROW_BAR, _WIDE_BAR = 76, 100, 12, 24
+_INDENT = (0, 0, 0, 2)
+_ANSWERS = {"True": ("yes", "green"), "False": ("no", "red"), "Unknown": ("?", "yellow")}
+
+
+def blocks(
+    shown: ClusterStatus, now: dt.datetime, width: int, wide: bool
+) -> Iterator[RenderableType]:
+    """With `wide` every node is there, and what is on and off on it."""
+    yield from _head(shown, now, width)
+    if shown.nodes:
+        yield Text("")
+        yield from _nodes(shown.nodes, now, width, wide)
+    if shown.policies:
+        yield Text("")
+        yield from _policies(shown.policies, width, wide)
+    yield Text("")
+    yield from _end(shown)
+
+
+def _head(shown: ClusterStatus, now: dt.datetime, width: int) -> Iterator[RenderableType]:
+    yield Text.assemble(("cluster ", "bold"), shown.server, no_wrap=True, overflow="ellipsis")
+    yield Text.assemble(("manager ", "bold"), _manager(shown.manager, now))
+    totals = shown.totals
+    yield Text.assemble(("nodes ", "bold"), _counted(totals))
+    if totals.reporting:
+        sums = f"{cores(totals.used)} used of {cores(totals.quota)} granted"
+        line = Text.assemble(("best effort ", "bold"), sums)
+        line.append(f", {cores(totals.allocatable)} cores in all", "dim")
+        room = min(width - line.cell_len - 2, _WIDE_BAR)
+        if room >= _NARROW_BAR:
+            picture = bar(totals.used, totals.quota, totals.allocatable, room)
+            line.append("  ").append_text(picture)
+        yield line
+
+
+def _manager(manager: ManagerRow | None, now: dt.datetime) -> Text:
+    if manager is None:
+        return Text("none runs", "dim")
+    heard = f"heard {lasted(manager.renewed, now)} ago" if manager.renewed else "never heard"
+    style = "green" if manager.alive else "red"
+    return _said(manager.leader, style).append(f"  {heard}", "dim")
+
+
+def _counted(totals: Totals) -> Text:
+    text = Text(f"{totals.nodes}, {totals.reporting} with a report")
+    if totals.without_agent:
+        text.append(f", {totals.without_agent} without an agent", "dim")
+    if totals.nodes_with_problems:
+        text.append(f", {totals.nodes_with_problems} with problems", "red")
+    return text
+
+
+def _nodes(
+    nodes: Sequence[NodeRow], now: dt.datetime, width: int, wide: bool
+) -> Iterator[RenderableType]:
+    bad = [row for row in nodes if row.problems]
+    good = [row for row in nodes if not row.problems]
+    shown_bad = bad if wide else _some(bad, MOST_PROBLEMS)
+    shown_good = good if wide else _some(good, max(MOST_NODES - len(bad), 0))
+    rows = [*shown_bad, *shown_good]
+    lines = iter(_node_lines(rows, now, width))
+    yield next(lines)
+    for row, line in zip(rows, lines, strict=True):
+        yield line
+        yield from (Padding(_said(problem, "red"), _INDENT) for problem in row.problems)
+        if wide and row.policies:
+            yield Padding(_switches(row), _INDENT)
+    if more := len(bad) - len(shown_bad):
+        yield Text(f"and {_many(more, 'node')} with problems; -o wide shows them", "red")
+    if more := len(good) - len(shown_good):
+        yield Text(f"and {_many(more, 'node')} without problems", "dim")
+
+
+def _some(rows: list[NodeRow], most: int) -> list[NodeRow]:
+    """One row more needs no more room than the line that would count it."""
+    return rows if len(rows) <= most + 1 else rows[:most]
+
+
+def _node_lines(rows: Sequence[NodeRow], now: dt.datetime, width: int) -> list[Text]:
+    bars = width >= _BARS_FROM
+    columns = [Column("node"), Column("state")]
+    columns += [Column("best effort")] if bars else []
+    columns += [Column(name, right=True) for name in ("quota", "used", "holding", "since")]
+    bar_width = _NARROW_BAR if width < _WIDE_FROM else _WIDE_BAR
+    cells = [
+        (
+            Text(row.name, "bold" if row.problems else ""),
+            _state(row.state),
+            *((_picture(row, bar_width),) if bars else ()),
+            *_cells(row, now),
+        )
+        for row in rows
+    ]
+    return lined_up(columns, cells, width)
+
+
+def _switches(row: NodeRow) -> Text:
+    """What is on, and why the rest is off."""
+    on = ", ".join(name for name, said in row.policies.items() if said == "on") or "nothing"
+    off = "; ".join(f"{name}: {said}" for name, said in row.policies.items() if said != "on")
+    text = Text.assemble(("on ", "dim"), _said(on))
+    if off:
+        text.append("  off ", "dim").append_text(_said(off, "dim"))
+    return text.append("  version ", "dim").append_text(_said(row.version or UNKNOWN, "dim"))
+
+
+def _state(state: NodeState) -> Text:
+    return Text(state.value, _STATES.get(state, "red"))
+
+
+def _picture(row: NodeRow, width: int) -> Text:
+    """An unlimited tier may use the whole machine."""
+    quota = row.quota if isinstance(row.quota, int) else row.allocatable
+    return bar(row.used, quota, row.allocatable, width)
+
+
+def _cells(row: NodeRow, now: dt.datetime) -> tuple[Text, ...]:
+    since = lasted(row.since, now) if row.since else UNKNOWN
+    holding = UNKNOWN if row.holding is None else str(row.holding)
+    return (
+        Text(milli(row.quota), "dim" if row.quota in (None, "unlimited") else ""),
+        Text(milli(row.used)),
+        Text(holding, "dim" if not row.holding else "bold"),
+        Text(since, "dim"),
+    )
+
+
+def bar(used: int | None, quota: int | None, whole: int | None, width: int) -> Text:
+    """Used, granted and not used, and the rest of the machine; nothing where one is not known."""
+    if used is None or quota is None or not whole or width <= 0:
+        return Text("")
+    full = min((used * width + whole // 2) // whole, width)
+    granted = max(min((quota * width + whole // 2) // whole, width), full)
+    return Text.assemble(
+        (_USED * full, "red" if used > quota else "green"),
+        (_GRANTED * (granted - full), "green"),
+        (_REST * (width - granted), "dim"),
+    )
+
+
+def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[RenderableType]:
+    columns = [Column("policy"), Column("valid"), Column("enforced"), Column("nodes", right=True)]
+    cells = [
+        (
+            _named(row, wide),
+            _answer(row.valid),
+            _answer(row.enforced),
+            Text(UNKNOWN if row.nodes is None else str(row.nodes)),
+        )
+        for row in rows
+    ]
+    lines = iter(lined_up(columns, cells, width))
+    yield next(lines)
+    for row, line in zip(rows, lines, strict=True):
+        yield line
+        yield from (Padding(_said(problem, "red"), _INDENT) for problem in row.problems)
+        if row.summary:
+            yield Padding(_said(row.summary, "dim"), _INDENT)
+
+
+def _named(row: PolicyRow, wide: bool) -> Text:
+    """`kubectl get` takes it so; the long kind has a short name there."""
+    kind = row.kind if wide else _SHORT.get(row.kind, row.kind)
+    return Text.assemble((f"{kind.lower()}/", "dim"), row.name)
+
+
+_SHORT = {
+    "NodeQOSEnsurancePolicy": "nep",
+    "NodeQOS": "nodeqos",
+    "PodQOS": "podqos",
+    "AvoidanceAction": "avoid",
+}
+
+
+def _answer(said: str | None) -> Text:
+    word, style = _ANSWERS.get(said or "", (UNKNOWN, "dim"))
+    return Text(word, style)
+
+
+def _end(shown: ClusterStatus) -> Iterator[RenderableType]:
+    for note in shown.notes:
+        yield _said(note, "yellow")
+    for problem in shown.problems:
+        yield _said(problem, "red")
+    if not shown.has_problem():
+        yield Text("No problem found.", "green")
+        return
+    totals = shown.totals
+    found = len(shown.problems) + totals.nodes_with_problems + totals.policies_invalid
+    yield Text(f"{_many(found, 'problem')} found.", "red")
+
+
+def _said(text: str, style: str = "") -> Text:
+    """What came from elsewhere: whoever may write a node's report must not write control codes to
+    the terminal of whoever reads it."""
+    return Text(
+        "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text), style
+    )
+
+
+def cores(amount: int) -> str:
+    """Sums are large: 12.5 cores."""
+    return f"{amount / 1000:.1f}"
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,177 @@
+"""What people see of a cluster: every width, many nodes, nothing that harms a terminal."""
+
+import datetime as dt
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from slackwater.cli.status_text import MOST_NODES, MOST_PROBLEMS, bar, blocks
+from slackwater.cluster.cluster_status import (
+    ClusterStatus,
+    ManagerRow,
+    NodeRow,
+    NodeState,
+    PolicyRow,
+    Totals,
+)
+
+NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
+SINCE = "2026-11-17T09:57:00Z"
+
+
+def node(name: str, problem: str = "", **said: Any) -> NodeRow:
+    state = NodeState.PROBLEM if problem else NodeState.WELL
+    said = {"quota": 1200, "used": 800, "holding": 3, "since": SINCE, "version": "0.1.0", **said}
+    said = {"policies": {"best_effort_share": "on", "quota_burst": "not asked for"}, **said}
+    return NodeRow(name, state, 4000, problems=(problem,) if problem else (), **said)
+
+
+def status(*nodes: NodeRow, policies: tuple[PolicyRow, ...] = (), **said: Any) -> ClusterStatus:
+    totals = Totals(
+        nodes=len(nodes),
+        reporting=len(nodes),
+        nodes_with_problems=sum(bool(row.problems) for row in nodes),
+        allocatable=4000 * len(nodes),
+        quota=1200 * len(nodes),
+        used=800 * len(nodes),
+        policies=len(policies),
+        policies_invalid=sum(row.valid == "False" for row in policies),
+    )
+    said = {"manager": ManagerRow("m-1", "2026-11-17T09:59:58Z", True), **said}
+    return ClusterStatus(
+        at="", server="https://10.0.0.1:6443", totals=totals, nodes=nodes, policies=policies, **said
+    )
+
+
+def lines(shown: ClusterStatus, width: int = 80, wide: bool = False) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), record=True, highlight=False)
+    for block in blocks(shown, NOW, width, wide):
+        console.print(block)
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+INVALID = PolicyRow("NodeQOS", "bad", "False", "False", 3, "throttles", ("no action 'x'",))
+UNJUDGED = PolicyRow("PodQOS", "new")
+OLD = PolicyRow("NodeQOSEnsurancePolicy", "old", "True", "False", 3, "throttles")
+
+
+def test_a_screen() -> None:
+    shown = status(node("n1", "it is too hot"), node("n2"), policies=(INVALID, OLD, UNJUDGED))
+    assert lines(shown) == [
+        "cluster https://10.0.0.1:6443",
+        "manager m-1  heard 2 s ago",
+        "nodes 2, 2 with a report, 1 with problems",
+        "best effort 1.6 used of 2.4 granted, 8.0 cores in all  █████▒▒░░░░░░░░░░░░░░░░░",
+        "",
+        "node  state    best effort   quota  used  holding  since",
+        "n1    problem  ██▒▒░░░░░░░░  1200m  800m        3  3 min",
+        "  it is too hot",
+        "n2    well     ██▒▒░░░░░░░░  1200m  800m        3  3 min",
+        "",
+        "policy       valid  enforced  nodes",
+        "nodeqos/bad  no     no            3",
+        "  no action 'x'",
+        "  throttles",
+        "nep/old      yes    no            3",
+        "  throttles",
+        "podqos/new   -      -             -",
+        "",
+        "2 problems found.",
+    ]
+
+
+def test_wide_says_what_is_on_and_the_whole_kind() -> None:
+    shown = lines(status(node("n1"), policies=(OLD,)), 110, wide=True)
+    assert "  on best_effort_share  off quota_burst: not asked for  version 0.1.0" in shown
+    assert any(line.startswith("nodeqosensurancepolicy/old ") for line in shown)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_line_is_wider_than_the_screen(width: int) -> None:
+    long = "a sentence of many words " * 20
+    nodes = [node(f"worker-{number}.eu-west-1.compute.internal", long) for number in range(3)]
+    nodes.append(node("idle", quota="unlimited", used=None, since=None, holding=None))
+    shown = status(*nodes, policies=(INVALID, OLD))
+    for wide in (False, True):
+        assert max(map(len, lines(shown, width, wide))) <= width
+
+
+def test_a_thousand_nodes_are_a_screen() -> None:
+    bad = [node(f"bad-{number:02}", "hot") for number in range(13)]
+    good = [node(f"good-{number:03}") for number in range(987)]
+    shown = lines(status(*bad, *good))
+    assert len(shown) < 50
+    assert [line.split()[0] for line in shown if line.startswith("bad-")] == [r.name for r in bad]
+    assert f"and {987 - (MOST_NODES - 13)} nodes without problems" in shown
+    assert len(lines(status(*bad, *good), wide=True)) > 1000
+
+
+def test_with_many_problems_the_others_are_only_counted() -> None:
+    bad = [node(f"bad-{number:03}", "hot") for number in range(500)]
+    good = [node(f"good-{number:03}") for number in range(987)]
+    shown = lines(status(*bad, *good))
+    assert f"and {500 - MOST_PROBLEMS} nodes with problems; -o wide shows them" in shown
+    assert "and 987 nodes without problems" in shown
+    assert not any(line.startswith("good-") for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("count", "last"), [(20, "n-019"), (21, "n-020"), (22, "and 2 nodes without problems")]
+)
+def test_one_row_more_instead_of_a_line_that_counts_one(count: int, last: str) -> None:
+    shown = lines(status(*(node(f"n-{number:03}") for number in range(count))))
+    assert shown[-3].startswith(last)
+
+
+def test_all_is_well() -> None:
+    assert lines(status(node("n1")))[-1] == "No problem found."
+
+
+def test_an_empty_cluster() -> None:
+    assert lines(status(manager=None)) == [
+        "cluster https://10.0.0.1:6443",
+        "manager none runs",
+        "nodes 0, 0 with a report",
+        "",
+        "No problem found.",
+    ]
+
+
+def test_what_is_not_known_is_a_dash_and_no_bar() -> None:
+    without = NodeRow("n1", NodeState.NO_AGENT, 4000)
+    row = next(line for line in lines(status(without)) if line.startswith("n1"))
+    assert row.split() == ["n1", "no", "agent", "-", "-", "-", "-"]
+
+
+def test_notes_and_the_clusters_own_problems() -> None:
+    shown = lines(status(node("n1"), notes=("pods are not shown",), problems=("no manager",)))
+    assert shown[-3:] == ["pods are not shown", "no manager", "1 problem found."]
+
+
+def test_control_codes_of_a_report_do_not_reach_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202e"
+    row = node("n1", f"hot{evil}", version=f"1{evil}", policies={f"p{evil}": "on", "q": evil})
+    shown = status(row, policies=(PolicyRow("NodeQOS", "p", summary=f"s{evil}"),))
+    text = "\n".join(lines(shown, wide=True))
+    for sign in "\x1b\x07\u202e":
+        assert sign not in text
+
+
+@pytest.mark.parametrize(
+    ("used", "quota", "whole", "drawn"),
+    [
+        (0, 0, 100, "░░░░░░░░░░"),
+        (100, 100, 100, "██████████"),
+        (20, 50, 100, "██▒▒▒░░░░░"),
+        (50, 20, 100, "█████░░░░░"),
+        (500, 900, 100, "██████████"),
+        (None, 50, 100, ""),
+        (20, None, 100, ""),
+        (20, 50, None, ""),
+        (20, 50, 0, ""),
+    ],
+)
+def test_bars(used: int | None, quota: int | None, whole: int | None, drawn: str) -> None:
+    assert bar(used, quota, whole, 10).plain == drawn

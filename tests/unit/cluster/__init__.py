@@ -1,0 +1,1 @@
+"""The manager and the cluster at a glance."""

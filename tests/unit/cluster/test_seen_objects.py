@@ -1,0 +1,117 @@
+"""Which fields of large objects are kept, and odd ones among them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.cluster.seen_objects import (
+    AgentPod,
+    ClusterNode,
+    SeenLease,
+    read_agent_pod,
+    read_judged_policy,
+    read_lease,
+    read_node,
+)
+from slackwater.model.units import MilliCpu
+
+
+def raw(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+NODE = {
+    "metadata": {
+        "name": "n1",
+        "labels": {"pool": "web"},
+        "annotations": {"slackwater.io/report": "{}", "other": "x"},
+    },
+    "status": {
+        "allocatable": {"cpu": "3920m", "memory": "1Gi"},
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"},
+            {
+                "type": "SlackwaterActing", "status": "True",
+                "lastHeartbeatTime": "2026-11-17T10:00:00Z",
+            },
+        ],
+        "images": [{"names": ["a", "b"]}],
+    },
+}  # fmt: skip
+
+
+def test_a_node() -> None:
+    heard = "2026-11-17T10:00:00Z"
+    wanted = ClusterNode("n1", {"pool": "web"}, MilliCpu(3920), "{}", heard)
+    assert read_node(raw(NODE)) == wanted
+
+
+@pytest.mark.parametrize("cpu", ["many", "", "1e99", None, 2, 0.5])
+def test_a_node_that_says_little_or_odd_things(cpu: Any) -> None:
+    amounts = {} if cpu is None else {"cpu": cpu}
+    found = read_node(raw({"metadata": {"name": "n1"}, "status": {"allocatable": amounts}}))
+    assert found.allocatable == {2: 2000, 0.5: 500}.get(cpu)
+    assert (found.report, found.heard, found.labels) == (None, None, {})
+
+
+def test_labels_that_nodes_share_are_kept_once() -> None:
+    one, other = (read_node(raw(NODE)) for _ in range(2))
+    assert next(iter(one.labels)) is next(iter(other.labels))
+    assert one.labels["pool"] is other.labels["pool"]
+
+
+@pytest.mark.parametrize("value", [{}, {"metadata": {}}, {"metadata": {"name": "n", "labels": 7}}])
+def test_what_is_no_node(value: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read_node(raw(value))
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, ""),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, "Running"),
+        ({"phase": "Pending"}, "Pending"),
+        ({}, "not ready"),
+        (
+            {
+                "phase": "Running",
+                "containerStatuses": [
+                    {"state": {"running": {}}},
+                    {"state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+                ],
+            },
+            "CrashLoopBackOff",
+        ),
+    ],
+)
+def test_an_agents_pod(status: Any, trouble: str) -> None:
+    value = {
+        "metadata": {"name": "a", "namespace": "s", "creationTimestamp": "2026-11-17T10:00:00Z"},
+        "spec": {"nodeName": "n1"},
+        "status": status,
+    }
+    found = read_agent_pod(raw(value))
+    assert found == AgentPod("a", "s", "n1", "2026-11-17T10:00:00Z", trouble)
+
+
+def test_a_judged_policy_of_an_older_generation_is_not_judged() -> None:
+    status = {
+        "observedGeneration": 1, "summary": "throttles", "nodes": 3,
+        "conditions": [{"type": "Valid", "status": "True"}],
+    }  # fmt: skip
+    for generation, judged in ((1, True), (2, False)):
+        value = {"metadata": {"name": "w", "generation": generation}, "status": status}
+        found = read_judged_policy(raw(value), "NodeQOS")
+        assert (found.kind, found.nodes, found.summary) == ("NodeQOS", 3, "throttles")
+        assert (found.condition("Valid") is not None) is judged
+
+
+def test_leases() -> None:
+    spec = {
+        "holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": "2026-11-17T10:00:00.1Z",
+    }  # fmt: skip
+    assert read_lease(raw({"spec": spec})) == SeenLease("me", "2026-11-17T10:00:00.1Z", 15)
+    assert read_lease(raw({"spec": {"holderIdentity": None}})) == SeenLease()
+    assert read_lease(raw({})) == SeenLease()
