@@ -1,7 +1,7 @@
 """Owns the work for later stages that goes on beside earlier ones: kernels, Kubernetes' programs.
 
-Refuses to do any of it itself: each piece is a command of tools.vm or tools.kubernetes, whose words
-are kept and shown.
+Refuses to do any of it itself: each piece is a command of tools.vm, tools.kubernetes, tools.image
+or tools.cluster, whose words are kept and shown.
 """
 
 import subprocess
@@ -12,11 +12,13 @@ from pathlib import Path
 
 from tools.children import Children
 from tools.console import ProgressLine, say
-from tools.stages import PYTHON, Stage, VmSuite
+from tools.stages import PYTHON, ClusterSuite, Stage, VmSuite
 
+CLUSTER = (PYTHON, "-m", "tools.cluster")
 VM = (PYTHON, "-m", "tools.vm")
 KUBERNETES = (PYTHON, "-m", "tools.kubernetes")
 _POLL_SECONDS = 0.2
+_TOOLS = ("vm", "kubernetes", "cluster", "image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +30,37 @@ class Work:
     command: tuple[str, ...]
 
 
+#: What a real node runs of ours.
+IMAGE = Work(
+    "the image",
+    (PYTHON, "-m", "tools.image", "check"),
+    (PYTHON, "-m", "tools.image", "build"),
+)
+
+
 def kernel_for(stage: VmSuite) -> Work:
     choice = ("--init", stage.init, "--kernel", stage.kernel)
     return Work(f"Linux {stage.kernel}", (*VM, "check", *choice), (*VM, "prepare", *choice))
 
 
-def program(name: str) -> Work:
-    return Work(name, (*KUBERNETES, "check"), (*KUBERNETES, "build", name))
+def programs_for(stage: VmSuite | ClusterSuite) -> Work:
+    """What they need besides differs with where they run."""
+    where = KUBERNETES if isinstance(stage, VmSuite) else CLUSTER
+    check = (*where, "check", *stage.programs)
+    return Work(", ".join(stage.programs), check, (*KUBERNETES, "build", *stage.programs))
 
 
 def works_for(stage: Stage) -> tuple[Work, ...]:
-    if not isinstance(stage, VmSuite):
-        return ()
-    return (kernel_for(stage), *map(program, stage.programs))
+    match stage:
+        case VmSuite(programs=()):
+            return (kernel_for(stage),)
+        case VmSuite():
+            return (kernel_for(stage), programs_for(stage))
+        case ClusterSuite() if "kubelet" in stage.programs:
+            return (programs_for(stage), IMAGE)
+        case ClusterSuite():
+            return (programs_for(stage),)
+    return ()
 
 
 class Preparations:
@@ -88,9 +108,12 @@ class Preparations:
         """Why the stage cannot run, for lack of what it needs; nothing if it is all there."""
         return next(filter(None, (self._reasons[work] for work in works_for(stage))), "")
 
-    def programs(self, stage: VmSuite) -> dict[str, str]:
-        """Where each program of the stage is: the last words of its build."""
-        return {name: last_sentence(self._said(program(name))) for name in stage.programs}
+    def programs(self, stage: Stage) -> dict[str, str]:
+        """Where each program of the stage is: the last words of their build."""
+        if not isinstance(stage, VmSuite | ClusterSuite) or not stage.programs:
+            return {}
+        paths = self._said(programs_for(stage)).splitlines()[-len(stage.programs) :]
+        return dict(zip(stage.programs, paths, strict=True))
 
     def _await(self, work: Work, child: subprocess.Popen[bytes]) -> int:
         if child.poll() is None:
@@ -109,4 +132,5 @@ def last_sentence(said: str, otherwise: str = "it gave no reason") -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if not lines:
         return otherwise
-    return lines[-1].removeprefix("vm: ").removeprefix("kubernetes: ")
+    name, _, sentence = lines[-1].partition(": ")
+    return sentence if name in _TOOLS else lines[-1]

@@ -31,6 +31,9 @@ PIP_ENV = {
     "PIP_ROOT_USER_ACTION": "ignore",
 }
 
+#: The profiles that need Debian packages, and who in them does.
+NEEDING_PACKAGES = {"test": "the real-kernel and cluster stages", "cluster": "nodes of the cluster"}
+
 
 class SetupError(Exception):
     """Something is needed and cannot be had; the text is one sentence for the person."""
@@ -53,8 +56,8 @@ def provide(profile: str) -> int:
         cache = cache_folder(os.environ)
         with alone(cache):
             provide_environment(children, provide_uv(children, cache))
-            if profile == "test":
-                provide_packages(children)
+            if profile in NEEDING_PACKAGES:
+                provide_packages(children, packages_for(profile), NEEDING_PACKAGES[profile])
     except SetupError as error:
         tell(str(error))
         return 1
@@ -200,22 +203,28 @@ def was_made_elsewhere(venv: Path) -> bool:
     return f"VIRTUAL_ENV='{venv}'\n" not in activate.read_text(errors="replace")
 
 
-def provide_packages(children: Children) -> None:
-    """Debian packages for the real-kernel stages; without them those stages are not run."""
-    from tools import kubernetes, vm
+def packages_for(profile: str) -> tuple[str, ...]:
+    from tools import cluster, image, kubernetes, vm
 
-    wanted = (*vm.DEBIAN_PACKAGES, *kubernetes.DEBIAN_PACKAGES, "strace", "prometheus")
+    wanted = (*kubernetes.DEBIAN_PACKAGES, *cluster.DEBIAN_PACKAGES, *image.DEBIAN_PACKAGES)
+    if profile == "test":
+        wanted = (*vm.DEBIAN_PACKAGES, *wanted, "strace", "prometheus")
+    return tuple(dict.fromkeys(wanted))
+
+
+def provide_packages(children: Children, wanted: Sequence[str], who: str) -> None:
+    """Debian packages; without them the stages that need them are not run."""
     if shutil.which("dpkg-query") is None:
-        tell(f"not a Debian machine: looked for none of {', '.join(wanted)} (real-kernel stages)")
+        tell(f"not a Debian machine: looked for none of {', '.join(wanted)} (for {who})")
         return
     lacking = debian.missing(wanted, debian.installed(children, wanted))
     if not lacking:
         return
     names = ", ".join(lacking)
     if reason := debian.obstacle(os.geteuid(), shutil.which):
-        tell(f"left out, because {reason}: {names}; the real-kernel stages need them")
+        tell(f"left out, because {reason}: {names}; {who} need them")
         return
-    tell(f"installing {names} from Debian: the real-kernel stages need them")
+    tell(f"installing {names} from Debian: for {who}")
     if problem := debian.install(children, lacking):
-        tell(f"left out, because apt-get failed: {names}; the real-kernel stages need them")
+        tell(f"left out, because apt-get failed: {names}; {who} need them")
         say(problem, sys.stderr)

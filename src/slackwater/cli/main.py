@@ -9,12 +9,16 @@ import sys
 import click
 
 from slackwater import __version__
-from slackwater.cli.agent import agent, release
+from slackwater.cli.agent import agent
 from slackwater.cli.demo import demo
 from slackwater.cli.doctor import doctor
 from slackwater.cli.explain import explain
+from slackwater.cli.install import install
+from slackwater.cli.manager import manager
+from slackwater.cli.release import release
 from slackwater.cli.replay import replay
 from slackwater.cli.simulate import simulate
+from slackwater.cli.status import status
 from slackwater.cli.top import top
 
 SHELLS = ("bash", "zsh", "fish")
@@ -56,7 +60,9 @@ def completion(shell: str) -> None:
     click.echo(kind(slackwater, {}, "slackwater", "_SLACKWATER_COMPLETE").source())
 
 
-for command in (demo, doctor, agent, explain, top, simulate, replay, release):
+for command in (
+    demo, doctor, agent, manager, status, explain, top, simulate, replay, release, install,
+):  # fmt: skip
     slackwater.add_command(command)
 
 

@@ -1,0 +1,45 @@
+# The one image of all programs, on Debian's own Python: one interpreter, kept safe by Debian.
+# Without a docker engine: python -m tools.image build (it knows the instructions that are used here).
+
+FROM debian:bookworm-slim AS build
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv
+ARG UV_VERSION=0.13.7
+RUN python3 -m venv /opt/uv \
+ && /opt/uv/bin/pip install --no-cache-dir --only-binary=:all: "uv==${UV_VERSION}"
+WORKDIR /source
+COPY pyproject.toml uv.lock README.md LICENSE ./
+# What uv.lock says, by hash and before our own code, which changes more often. hatchling is locked
+# there too, so nothing is fetched when our wheel is built.
+RUN python3 -m venv --without-pip /opt/slackwater && python3 -m venv --without-pip /opt/build \
+ && for place in "slackwater --no-dev" "build --only-group build"; do \
+      set -- $place; name=$1; shift; \
+      /opt/uv/bin/uv export --quiet --frozen --no-emit-project "$@" --output-file "$name.txt" \
+      && /opt/uv/bin/uv pip install --no-cache --require-hashes --only-binary=:all: \
+           --python "/opt/$name/bin/python" --requirement "$name.txt" || exit 1; \
+    done
+COPY src ./src
+# Compiled by content, not by time: no image tool can make the code look old, and a root that cannot
+# be written still starts fast.
+RUN /opt/uv/bin/uv build --quiet --wheel --no-build-isolation --python /opt/build/bin/python \
+      --out-dir dist \
+ && /opt/uv/bin/uv pip install --no-cache --no-deps --python /opt/slackwater/bin/python dist/*.whl \
+ && python3 -m compileall -q -f --invalidation-mode unchecked-hash /opt/slackwater/lib
+
+FROM debian:bookworm-slim
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends python3 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
+ && python3 -m compileall -q -f --invalidation-mode unchecked-hash /usr/lib/python3.11
+COPY --from=build /opt/slackwater /opt/slackwater
+# One arena: threads that wait for the network need no heap of their own.
+ENV PATH=/opt/slackwater/bin:$PATH \
+    MALLOC_ARENA_MAX=1 \
+    PYTHONDONTWRITEBYTECODE=1
+LABEL org.opencontainers.image.title="Slackwater" \
+      org.opencontainers.image.description="CPU quality of service for Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# The agent's DaemonSet asks for root, whom the cgroup files belong to; nothing else needs it.
+USER 65532:65532
+ENTRYPOINT ["slackwater"]
+CMD ["--help"]

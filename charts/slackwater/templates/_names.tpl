@@ -1,0 +1,33 @@
+{{- /* Names are fixed, not made of the release's: there is one Slackwater in a cluster. */ -}}
+
+{{- define "slackwater.labels" -}}
+{{ include "slackwater.selector" . }}
+app.kubernetes.io/part-of: slackwater
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "slackwater.selector" -}}
+app.kubernetes.io/name: slackwater
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "slackwater.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "slackwater.agentUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:slackwater-agent
+{{- end -}}
+
+{{- define "slackwater.agentPriorityClass" -}}
+{{- if .Values.agent.priorityClassName -}}
+{{- .Values.agent.priorityClassName -}}
+{{- else if .Values.priorityClass.create -}}
+slackwater-agent
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,127 @@
+"""`slackwater install --print`: the plain manifests, the same as the chart's.
+
+Owns what may be chosen without helm: the namespace and the image. Applies nothing itself: kubectl
+shows what it changes, and asks with the person's own rights. The definitions are made of the
+contract's types; the programs' manifests are written by tools/manifests.py from charts/slackwater,
+and these names stand in them as they stand here.
+"""
+
+import re
+
+import click
+
+from slackwater import __version__
+from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.cli.output import WrongSettings
+from slackwater.model.complaint import Complaint, quoted
+
+IMAGE = f"slackwater/slackwater:{__version__}"
+PROGRAMS = "slackwater.yaml"
+_WHAT_TO_DO = (
+    "slackwater: this command changes nothing itself; to install, run:\n"
+    "  slackwater install --print | kubectl apply --server-side -f -"
+)
+#: A DNS label (k8s.io/apimachinery/pkg/util/validation).
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+#: [HOST[:PORT]/]NAME[:TAG][@sha256:...] (github.com/distribution/reference).
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"(?:[A-Za-z0-9.-]+(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
+    re.ASCII,
+)
+
+
+@click.command()
+@click.option("--print", "show", is_flag=True, help="Print the manifests on stdout.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    default=NAMESPACE,
+    show_default=True,
+    envvar="SLACKWATER_NAMESPACE",
+    show_envvar=True,
+    help="Where the programs are to run. It is made, and labelled for the agent's pods.",
+)
+@click.option(
+    "--image",
+    metavar="IMAGE",
+    default=IMAGE,
+    show_default=True,
+    envvar="SLACKWATER_IMAGE",
+    show_envvar=True,
+    help="What all programs run from, where your nodes find it.",
+)
+def install(show: bool, namespace: str, image: str) -> None:
+    """Print plain manifests: definitions, agent, manager, their rights.
+
+    They are the Helm chart's with its default values. For other values use the chart.
+
+    \b
+    Examples:
+      slackwater install --print | kubectl apply --server-side -f -
+      slackwater install --print --image registry.example.com/slackwater:1.0 > slackwater.yaml
+      slackwater install --print | kubectl diff --server-side -f -
+      slackwater install --print | kubectl delete --ignore-not-found -f -   (all policies, too)
+
+    \b
+    Exit codes: 0 printed; 2 wrong usage.
+    """
+    chosen = _namespace(namespace), _image(image)
+    if not show:
+        raise click.exceptions.Exit(_told_what_to_do())
+    click.echo(manifests(*chosen), nl=False)
+
+
+def manifests(namespace: str = NAMESPACE, image: str = IMAGE) -> str:
+    """Definitions first. Both names stand in the programs' manifests only where they are meant; a
+    test keeps it so."""
+    from importlib.resources import files
+
+    programs = (files("slackwater") / "manifests" / PROGRAMS).read_text(encoding="utf-8")
+    return _definitions() + programs.replace(NAMESPACE, namespace).replace(IMAGE, image)
+
+
+def _definitions() -> str:
+    import yaml
+
+    from slackwater.contract.definition import manifests as made
+
+    # PyYAML has libyaml's emitter in most builds, and it is ten times as fast.
+    dumper = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+    texts = (
+        yaml.dump(each, Dumper=dumper, sort_keys=False, explicit_start=True, allow_unicode=True)
+        for each in map(_unshared, made().values())
+    )
+    return "".join(texts)
+
+
+def _unshared(value: object) -> object:
+    """Every value where it stands: one that stands in two places would be written as an anchor."""
+    match value:
+        case dict():
+            return {key: _unshared(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_unshared(each) for each in value]
+        case _:
+            return value
+
+
+def _told_what_to_do() -> int:
+    click.echo(_WHAT_TO_DO, err=True)
+    return WrongSettings.exit_code
+
+
+def _namespace(text: str) -> str:
+    return _checked(_NAMESPACE, "--namespace", text, "a DNS label such as slackwater-system")
+
+
+def _image(text: str) -> str:
+    return _checked(_REFERENCE, "--image", text, "an image's name such as example.com/slackwater:1")
+
+
+def _checked(pattern: re.Pattern[str], flag: str, text: str, wanted: str) -> str:
+    if not pattern.fullmatch(text):
+        raise WrongSettings(Complaint(flag, quoted(text), wanted).sentence())
+    return text

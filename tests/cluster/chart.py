@@ -1,0 +1,166 @@
+"""Slackwater's objects in a control plane of their own: names of the whole cluster are taken once.
+
+Owns what the tests of the chart and of its rights share.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.cli.install import manifests
+from slackwater.kube.access import Access, find_access
+from slackwater.kube.answer import Refused
+from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.resource import EVENTS, NODES, Resource, Selector
+from tools.cluster.control_plane import ControlPlane
+from tools.cluster.waiting import wait_for
+
+AGENT, MANAGER = "slackwater-agent", "slackwater-manager"
+SECRETS = Resource("", "v1", "secrets", "Secret")
+#: Two nodes, and where a pod of each works.
+OWN, OTHER, WORK = "node-a", "node-b", "work"
+REPORT = {"metadata": {"annotations": {"slackwater.io/report": "{}"}}}
+CANNOT = "cannot {} resource"
+
+#: A request, or several: what it answers does not matter.
+Ask = Callable[[Client], object]
+
+
+@contextmanager
+def with_rights(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A control plane with Slackwater's objects, two nodes, a pod on each, and our own pods."""
+    try:
+        plane.open()
+        plane.kubectl("apply", "--server-side", "-f", "-", given=manifests())
+        plane.kubectl("create", "namespace", WORK)
+        plane.kubectl("create", "secret", "generic", "hidden", "-n", NAMESPACE)
+        plane.kubectl("create", "configmap", "others", "-n", NAMESPACE)
+        plane.create(node(OWN), node(OTHER))
+        wait_for("service accounts", lambda: _has_accounts(plane))
+        plane.create(
+            *(pod(f"on-{name}", WORK, name) for name in (OWN, OTHER)),
+            pod("agent", NAMESPACE, OWN, AGENT),
+            pod("manager", NAMESPACE, OWN, MANAGER),
+        )
+        yield plane
+    finally:
+        plane.close()
+
+
+def _has_accounts(plane: ControlPlane) -> bool:
+    found = plane.get("serviceaccounts", "-A")["items"]
+    names = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in found}
+    return {(WORK, "default"), (NAMESPACE, AGENT), (NAMESPACE, MANAGER)} <= names
+
+
+def node(name: str) -> dict[str, Any]:
+    """A Node without a kubelet."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"capacity": {"cpu": "4", "memory": "8Gi"}},
+    }
+
+
+def pod(name: str, namespace: str, on: str, account: str = "default") -> dict[str, Any]:
+    """A Pod that stands on a node without being scheduled."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "nodeName": on,
+            "serviceAccountName": account,
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "nothing"}],
+        },
+    }
+
+
+def event(kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": "slackwater.", "namespace": namespace},
+        "involvedObject": {"kind": kind, "name": name, "uid": name},
+        "reason": "NodeCPUThrottle",
+        "type": "Normal",
+        "message": "a test",
+        "source": {"component": AGENT},
+    }
+
+
+def pod_client(plane: ControlPlane, account: str, bound_to: str) -> Client:
+    """With the token that the kubelet would give to that pod."""
+    uid = plane.get("pod", bound_to, "-n", NAMESPACE)["metadata"]["uid"]
+    facts = {"kind": "Pod", "name": bound_to, "uid": uid}
+    bound = (f"--bound-object-{key}={value}" for key, value in facts.items())
+    return token_client(plane, f"{account}-{bound_to}", account, *bound)
+
+
+def token_client(plane: ControlPlane, name: str, account: str, *bound: str) -> Client:
+    token = plane.kubectl("create", "token", account, "-n", NAMESPACE, *bound)
+    return client(plane.token_kubeconfig(name, token.strip()))
+
+
+def client(kubeconfig: Path) -> Client:
+    access = find_access(os.environ, str(kubeconfig))
+    assert isinstance(access, Access)
+    return Client(access, "slackwater-test", timeout=60.0)
+
+
+def refusal(who: Client, ask: Ask) -> str:
+    """What the API server said against it; "" where it was done."""
+    try:
+        ask(who)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def patch_status(name: str, **body: object) -> Ask:
+    """A merge by the keys of lists, as the kubelet does."""
+    kind = PatchKind.STRATEGIC
+    return lambda who: who.patch(NODES, name, body, kind=kind, subresource="status")
+
+
+def patch(resource: Resource, name: str, namespace: str = "", **body: object) -> Ask:
+    return lambda who: who.patch(resource, name, body, kind=PatchKind.MERGE, namespace=namespace)
+
+
+def make(resource: Resource, body: dict[str, Any]) -> Ask:
+    namespace = body["metadata"].get("namespace", "")
+    return lambda who: who.create(resource, body, namespace)
+
+
+def make_event(kind: str, name: str, namespace: str = "default") -> Ask:
+    return make(EVENTS, event(kind, name, namespace))
+
+
+def evict(namespace: str, name: str) -> Ask:
+    return lambda who: who.evict(namespace, name)
+
+
+def try_evicting(namespace: str, name: str) -> Ask:
+    return lambda who: who.evict(namespace, name, dry_run=True)
+
+
+def delete(resource: Resource, name: str, namespace: str = "") -> Ask:
+    return lambda who: who.delete(resource, name, namespace)
+
+
+def see(resource: Resource, namespace: str = "", name: str = "") -> Ask:
+    """Lists them, or those of one name, as an informer does."""
+    chosen = Selector(fields=f"metadata.name={name}" if name else "")
+    return lambda who: who.list(resource, _unread, namespace=namespace, selector=chosen)
+
+
+def _unread(raw: msgspec.Raw) -> msgspec.Raw:
+    return raw

@@ -1,0 +1,136 @@
+"""The chart with the real image on a real kubelet: the programs come up, and say what they do."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.cli.install import IMAGE
+from tests.cluster.chart import AGENT, MANAGER
+from tools.children import Children
+from tools.cluster.control_plane import ControlPlane
+from tools.cluster.node import Node
+from tools.cluster.waiting import wait_for
+from tools.image.__main__ import image_cache
+from tools.image.building import build
+from tools.manifests import CHART
+from tools.provision import ROOT
+
+#: This machine may have no CAP_SYS_RESOURCE to give; the node's cgroup root is below the host's.
+VALUES = (
+    "agent.capabilities=null",
+    "agent.kubeletConfig=/var/lib/kubelet/config.yaml",
+    "agent.settings.bestEffortShare.enabled=true",
+    "manager.replicas=1",
+    "image.pullPolicy=Never",
+)
+
+
+@pytest.fixture(scope="module")
+def archive() -> Path:
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    return build(Children(ROOT), ROOT, image_cache(), IMAGE)
+
+
+@pytest.fixture(scope="module")
+def installed(control_plane: ControlPlane, node: Node, archive: Path) -> Iterator[ControlPlane]:
+    """By helm, as a person does it, and gone afterwards."""
+    node.import_image(archive)
+    values = [word for value in VALUES for word in ("--set", value)]
+    where = ("--namespace", NAMESPACE)
+    control_plane.helm("install", "slackwater", str(CHART), *where, "--create-namespace", *values)
+    try:
+        yield control_plane
+    finally:
+        control_plane.helm("uninstall", "slackwater", *where, "--wait", "--ignore-not-found")
+        control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+def pods(plane: ControlPlane, component: str) -> list[dict[str, Any]]:
+    label = f"app.kubernetes.io/component={component}"
+    found: list[dict[str, Any]] = plane.get("pods", "-n", NAMESPACE, "-l", label)["items"]
+    return found
+
+
+def test_the_programs_become_ready(installed: ControlPlane) -> None:
+    for what in (f"daemonset/{AGENT}", f"deployment/{MANAGER}"):
+        installed.kubectl("-n", NAMESPACE, "rollout", "status", what, "--timeout=100s")
+    for component in ("agent", "manager"):
+        [pod] = pods(installed, component)
+        [state] = pod["status"]["containerStatuses"]
+        assert (state["ready"], state["restartCount"]) == (True, 0)
+
+
+def test_the_agent_reports_on_its_node(installed: ControlPlane, node: Node) -> None:
+    def report() -> dict[str, Any] | None:
+        there = installed.get("node", node.name)["metadata"].get("annotations", {})
+        text = there.get("slackwater.io/report")
+        return json.loads(text) if text else None
+
+    told = wait_for("a report", report) or {}
+    assert told["policies"]["best_effort_share"] == "on"
+    conditions = installed.get("node", node.name)["status"]["conditions"]
+    assert "SlackwaterActing" in {each["type"] for each in conditions}
+
+
+def test_the_agent_explains_itself_in_its_pod(installed: ControlPlane) -> None:
+    explain = ("exec", f"daemonset/{AGENT}", "--", "slackwater", "explain")
+    assert "besteffort" in installed.kubectl("-n", NAMESPACE, *explain)
+
+
+def test_doctor_in_the_pod_sees_the_node(installed: ControlPlane, node: Node) -> None:
+    doctor = ("sh", "-c", "slackwater doctor -o json; true")
+    said = installed.kubectl("-n", NAMESPACE, "exec", f"daemonset/{AGENT}", "--", *doctor)
+    found = json.loads(said)
+    # Other tests' nodes may stand on this machine, too.
+    problems = [each["what"] for each in found["problems"]]
+    assert [what for what in problems if not what.startswith("Several trees")] == []
+    assert found["cgroup"]["kubepods"].endswith(f"{node.cgroup_root}/kubepods")
+    assert found["cgroup"]["driver"] == "cgroupfs"
+
+
+def test_metrics_are_served_at_the_pods_address(installed: ControlPlane, node: Node) -> None:
+    for component, port in (("agent", 10480), ("manager", 10481)):
+        [pod] = pods(installed, component)
+        said = node.get(f"http://{pod['status']['podIP']}:{port}/metrics")
+        assert b"slackwater_" in said
+
+
+def test_the_agent_runs_with_no_more_than_it_needs(installed: ControlPlane, node: Node) -> None:
+    status = installed.kubectl(
+        "-n", NAMESPACE, "exec", f"daemonset/{AGENT}", "--", "cat", "/proc/1/status"
+    )
+    facts = dict(row.split(":\t", 1) for row in status.splitlines() if ":\t" in row)
+    assert facts["CapEff"].strip("0") == ""
+    assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
+    manager = installed.kubectl("-n", NAMESPACE, "exec", f"deployment/{MANAGER}", "--", "id", "-u")
+    assert manager.strip() == "65532"
+
+
+def test_they_never_asked_for_what_they_may_not(installed: ControlPlane) -> None:
+    """And they did ask: the API server's own log knows."""
+    asked = [
+        (each["user"]["username"].rpartition(":")[2], each["responseStatus"]["code"])
+        for each in installed.audit()
+        if each["user"]["username"].startswith(f"system:serviceaccount:{NAMESPACE}:")
+        if "responseStatus" in each
+    ]
+    assert {name for name, _ in asked} == {AGENT, MANAGER}
+    assert [each for each in asked if each[1] in (401, 403)] == []
+
+
+def test_uninstalled_with_release_every_value_is_back(installed: ControlPlane, node: Node) -> None:
+    """As NOTES.txt says it. The last of this file: it ends what the others ask."""
+    quota = node.cgroup("cpu", "kubepods/besteffort") / "cpu.cfs_quota_us"
+    wait_for("a quota", lambda: quota.read_text() != "-1\n")
+    where = ("--namespace", NAMESPACE)
+    release = ("--reuse-values", "--set", "agent.onExit=release")
+    installed.helm("upgrade", "slackwater", str(CHART), *where, *release)
+    installed.kubectl("-n", NAMESPACE, "rollout", "status", f"daemonset/{AGENT}", "--timeout=100s")
+    assert quota.read_text() != "-1\n", "an upgrade lets nothing loose"
+    installed.helm("uninstall", "slackwater", *where, "--wait")
+    wait_for("it to be back", lambda: quota.read_text() == "-1\n")

@@ -1,0 +1,325 @@
+"""What the agent's own token may do, and what the API server refuses: a row for each.
+
+The objects are those of `slackwater install --print`. The agent's token is bound to a pod on
+node-a, as the kubelet's are, and our own client asks.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.kube.client import Client
+from slackwater.kube.resource import (
+    AVOIDANCE_ACTIONS,
+    COLOCATION_CONFIGURATIONS,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    PODS,
+    Resource,
+    Selector,
+)
+from tests.cluster.chart import (
+    AGENT,
+    CANNOT,
+    MANAGER,
+    OTHER,
+    OWN,
+    REPORT,
+    SECRETS,
+    WORK,
+    Ask,
+    delete,
+    evict,
+    make,
+    make_event,
+    patch,
+    patch_status,
+    pod,
+    pod_client,
+    refusal,
+    see,
+    token_client,
+    try_evicting,
+    with_rights,
+)
+from tools.cluster.control_plane import ControlPlane
+from tools.cluster.waiting import wait_for
+
+POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "", namespaced=False
+)
+
+
+def condition(kind: str) -> dict[str, object]:
+    told = {"type": kind, "status": "True", "reason": "Test", "message": "a test"}
+    return {"status": {"conditions": [told]}}
+
+
+def status(**fields: object) -> dict[str, object]:
+    return {"status": fields}
+
+
+@pytest.fixture(scope="module")
+def plane(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterator[ControlPlane]:
+    with with_rights(ControlPlane(make_folder(), programs)) as made:
+        _wait_for_the_policies(pod_client(made, AGENT, "agent"))
+        yield made
+
+
+def _wait_for_the_policies(agent: Client) -> None:
+    """The API server learns of a policy a moment after it was made."""
+    asked = (
+        patch_status(OTHER, **REPORT),
+        try_evicting(WORK, f"on-{OTHER}"),
+        make_event("Node", OTHER),
+    )
+    for ask in asked:
+        wait_for("a policy to hold", partial(_is_held, agent, ask))
+
+
+def _is_held(agent: Client, ask: Ask) -> bool:
+    return "this agent" in refusal(agent, ask)
+
+
+@pytest.fixture(scope="module")
+def agent(plane: ControlPlane) -> Client:
+    return pod_client(plane, AGENT, "agent")
+
+
+@pytest.fixture(scope="module")
+def nowhere(plane: ControlPlane) -> Client:
+    """The agent's account, by a token that was made for no pod."""
+    return token_client(plane, "nowhere", AGENT)
+
+
+# --- the agent: what it needs
+
+
+AGENT_MAY: dict[str, Ask] = {
+    "see the pods of its node": lambda who: who.list(
+        PODS, lambda raw: raw, selector=Selector(fields=f"spec.nodeName={OWN}")
+    ),
+    "see its node": see(NODES, name=OWN),
+    "see its settings": see(CONFIG_MAPS, NAMESPACE, AGENT),
+    "see Volcano's configuration": see(CONFIG_MAPS, NAMESPACE, "volcano-agent-configuration"),
+    "report on its node": patch_status(OWN, **REPORT),
+    "set its condition": patch_status(OWN, **condition("SlackwaterActing")),
+    "do both at once": patch_status(OWN, **REPORT, **condition("SlackwaterActing")),
+    "tell an event about its node": make_event("Node", OWN),
+    "evict a pod of its node": try_evicting(WORK, f"on-{OWN}"),
+}
+
+
+@pytest.mark.parametrize("what", AGENT_MAY)
+def test_the_agent_may(plane: ControlPlane, agent: Client, what: str) -> None:
+    assert refusal(agent, AGENT_MAY[what]) == ""
+
+
+def test_an_evicted_pod_of_its_own_node_goes(plane: ControlPlane, agent: Client) -> None:
+    plane.create(pod("own", WORK, OWN))
+    wait_for("the eviction", lambda: not refusal(agent, evict(WORK, "own")))
+    pods = ("get", "pods", "-n", WORK, "-o", "name")
+    wait_for("it to go", lambda: "pod/own" not in plane.kubectl(*pods).split())
+
+
+def test_the_agent_applies_its_report_as_it_does_in_a_cluster(
+    plane: ControlPlane, agent: Client
+) -> None:
+    """One server-side apply of the status, with the annotation in it."""
+    body = {
+        "metadata": {"annotations": {"slackwater.io/report": '{"version":"1"}'}},
+        **condition("SlackwaterActing"),
+    }
+    agent.apply(NODES, OWN, body, manager=AGENT, subresource="status")
+    there = plane.get("node", OWN)
+    assert there["metadata"]["annotations"]["slackwater.io/report"] == '{"version":"1"}'
+    assert "SlackwaterActing" in {each["type"] for each in there["status"]["conditions"]}
+
+
+def test_a_kind_that_is_not_there_is_not_forbidden(plane: ControlPlane, agent: Client) -> None:
+    assert "404 NotFound" in refusal(agent, see(COLOCATION_CONFIGURATIONS))
+
+
+# --- the agent: what it may not
+
+
+ANOTHER = f"this agent runs on node '{OWN}' and may not change node '{OTHER}'"
+CONDITIONS_ONLY = "of a Node's status an agent may change conditions only"
+OURS_ONLY = "an agent may change the condition SlackwaterActing only"
+ADDRESS = {"type": "InternalIP", "address": "192.0.2.1"}
+
+AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
+    "report on another node": (patch_status(OTHER, **REPORT), ANOTHER),
+    "set another node's condition": (
+        patch_status(OTHER, **condition("SlackwaterActing")),
+        ANOTHER,
+    ),
+    "label another node": (
+        patch(NODES, OTHER, metadata={"labels": {"a": "b"}}),
+        CANNOT.format("patch"),
+    ),
+    "delete another node": (delete(NODES, OTHER), CANNOT.format("delete")),
+    "delete its own node": (delete(NODES, OWN), CANNOT.format("delete")),
+    "write a stranger's annotation": (
+        patch_status(OWN, metadata={"annotations": {"example.com/a": "b"}}),
+        "an agent may change annotations slackwater.io/... only",
+    ),
+    "remove a stranger's annotation": (
+        patch_status(OWN, metadata={"annotations": {"example.com/there": None}}),
+        "an agent may change annotations slackwater.io/... only",
+    ),
+    "label its own node": (
+        patch_status(OWN, metadata={"labels": {"a": "b"}}),
+        "an agent may not change a Node's labels, finalizers or owners",
+    ),
+    "keep its own node from going": (
+        patch_status(OWN, metadata={"finalizers": ["example.com/stay"]}),
+        "an agent may not change a Node's labels, finalizers or owners",
+    ),
+    "say that its node is ready": (patch_status(OWN, **condition("Ready")), OURS_ONLY),
+    "change its node's capacity": (
+        patch_status(OWN, **status(capacity={"cpu": "400"})),
+        CONDITIONS_ONLY,
+    ),
+    "change what may be allocated": (
+        patch_status(OWN, **status(allocatable={"cpu": "400"})),
+        CONDITIONS_ONLY,
+    ),
+    "move its node": (patch_status(OWN, **status(addresses=[ADDRESS])), CONDITIONS_ONLY),
+    "cordon its own node": (
+        patch(NODES, OWN, spec={"unschedulable": True}),
+        CANNOT.format("patch"),
+    ),
+    "evict a pod of another node": (
+        evict(WORK, f"on-{OTHER}"),
+        f"this agent runs on node '{OWN}' and may not evict pod 'on-{OTHER}' of node '{OTHER}'",
+    ),
+    "delete a pod of another node": (
+        delete(PODS, f"on-{OTHER}", WORK),
+        CANNOT.format("delete"),
+    ),
+    "delete a pod of its own node": (delete(PODS, f"on-{OWN}", WORK), CANNOT.format("delete")),
+    "change a pod": (
+        patch(PODS, f"on-{OWN}", WORK, metadata={"labels": {"a": "b"}}),
+        CANNOT.format("patch"),
+    ),
+    "make a pod": (make(PODS, pod("new", WORK, OWN)), CANNOT.format("create")),
+    "see all secrets": (see(SECRETS), CANNOT.format("list")),
+    "see the secrets beside it": (see(SECRETS, NAMESPACE), CANNOT.format("list")),
+    "read a secret": (
+        lambda who: who.get(SECRETS, "hidden", NAMESPACE),
+        CANNOT.format("get"),
+    ),
+    "see others' configuration": (see(CONFIG_MAPS, NAMESPACE, "others"), CANNOT.format("list")),
+    "see all configuration": (see(CONFIG_MAPS), CANNOT.format("list")),
+    "change its own settings": (
+        patch(CONFIG_MAPS, AGENT, NAMESPACE, data={}),
+        CANNOT.format("patch"),
+    ),
+    "tell an event about another node": (
+        make_event("Node", OTHER),
+        f"may not tell events about Node '{OTHER}'",
+    ),
+    "tell an event about a pod": (
+        make_event("Pod", OWN),
+        f"may not tell events about Pod '{OWN}'",
+    ),
+    "tell an event elsewhere": (
+        make_event("Node", OWN, "kube-system"),
+        CANNOT.format("create"),
+    ),
+    "stop the manager": (
+        patch(DEPLOYMENTS, MANAGER, NAMESPACE, spec={"replicas": 0}),
+        CANNOT.format("patch"),
+    ),
+    "take the manager's lease": (
+        patch(LEASES, MANAGER, NAMESPACE, spec={"holderIdentity": "me"}),
+        CANNOT.format("patch"),
+    ),
+    "change a policy object": (
+        patch(AVOIDANCE_ACTIONS, "calm", spec={}),
+        CANNOT.format("patch"),
+    ),
+    "let itself loose": (
+        delete(POLICIES, "slackwater-agent-node"),
+        CANNOT.format("delete"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", AGENT_MAY_NOT)
+def test_the_agent_may_not(plane: ControlPlane, agent: Client, what: str) -> None:
+    plane.kubectl("annotate", "node", OWN, "example.com/there=yes", "--overwrite")
+    ask, sentence = AGENT_MAY_NOT[what]
+    assert sentence in refusal(agent, ask)
+
+
+#: Every other field of a Node's status, with a value that the API server would take.
+STATUS_FIELDS: dict[str, object] = {
+    "phase": "Terminated",
+    "daemonEndpoints": {"kubeletEndpoint": {"Port": 1}},
+    "nodeInfo": {"machineID": "another"},
+    "images": [{"names": ["example.com/a:1"], "sizeBytes": 1}],
+    "volumesInUse": ["example.com/volume"],
+    "volumesAttached": [{"name": "example.com/volume", "devicePath": ""}],
+    "runtimeHandlers": [{"name": "another", "features": {"userNamespaces": True}}],
+    "features": {"supplementalGroupsPolicy": True},
+}
+
+
+@pytest.mark.parametrize("field", STATUS_FIELDS)
+def test_of_its_nodes_status_the_agent_may_not_change(
+    plane: ControlPlane, agent: Client, field: str
+) -> None:
+    ask = patch_status(OWN, **status(**{field: STATUS_FIELDS[field]}))
+    assert CONDITIONS_ONLY in refusal(agent, ask)
+
+
+def test_the_agent_may_not_remove_a_strangers_condition(plane: ControlPlane, agent: Client) -> None:
+    ready = '{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}'
+    plane.kubectl("patch", "node", OWN, "--subresource=status", "-p", ready)
+    gone = {"$patch": "delete", "type": "Ready"}
+    assert OURS_ONLY in refusal(agent, patch_status(OWN, **status(conditions=[gone])))
+
+
+WITHOUT_A_NODE: dict[str, tuple[Ask, str]] = {
+    "report": (patch_status(OWN, **REPORT), "this agent runs on node ''"),
+    "evict": (evict(WORK, f"on-{OWN}"), "names no node, so it may evict nothing"),
+    "tell an event": (make_event("Node", OWN), "this agent runs on node ''"),
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_A_NODE)
+def test_a_token_that_names_no_node_may_not(
+    plane: ControlPlane, nowhere: Client, what: str
+) -> None:
+    ask, sentence = WITHOUT_A_NODE[what]
+    assert sentence in refusal(nowhere, ask)
+
+
+def test_others_are_not_held_by_the_agents_policies(plane: ControlPlane) -> None:
+    capacity = '{"status": {"capacity": {"cpu": "5"}}}'
+    plane.kubectl("patch", "node", OTHER, "--subresource=status", "-p", capacity)
+    plane.kubectl("label", "node", OTHER, "a=b")
+    there = plane.get("node", OTHER)
+    assert there["status"]["capacity"]["cpu"] == "5"
+    assert there["metadata"]["labels"]["a"] == "b"
+
+
+def test_the_policies_have_no_type_errors(plane: ControlPlane) -> None:
+    """The API server checks the expressions against its own types, and warns in their status."""
+    wait_for("all of them to be checked", lambda: all("status" in each for each in _ours(plane)))
+    for each in _ours(plane):
+        assert each["status"].get("typeChecking", {}) == {}
+
+
+def _ours(plane: ControlPlane) -> list[dict[str, dict[str, object]]]:
+    found = plane.get("validatingadmissionpolicies")["items"]
+    ours = [each for each in found if each["metadata"]["name"].startswith("slackwater")]
+    assert len(ours) == 3
+    return ours

@@ -1,0 +1,126 @@
+"""Writes what is made of the chart, and what of the chart is made: python -m tools.manifests.
+
+Owns src/slackwater/manifests (rendered by helm, for `slackwater install --print`) and the part of
+the chart's values.schema.json that is about our settings. `--check` writes nothing and says what is
+out of date. Helm is the one that tools.kubernetes builds, or HELM.
+"""
+
+import argparse
+import difflib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.cli.install import PROGRAMS
+from slackwater.settings.bound import Bound, Unit
+from slackwater.settings.choice import Choice, Flag
+from slackwater.settings.document import PARTS, section_key
+from slackwater.settings.resource_name import ResourceName
+from slackwater.settings.section import Setting, key_of
+from tools.console import say
+
+ROOT = Path(__file__).resolve().parent.parent
+CHART = ROOT / "charts" / "slackwater"
+SCHEMA = CHART / "values.schema.json"
+FOLDER = ROOT / "src" / "slackwater" / "manifests"
+_HEAD = "# Written by tools/manifests.py from charts/slackwater; change it there.\n"
+_DURATION = r"^([0-9]+(\.[0-9]+)?(h|ms|m|s|us))+$"
+_QUALIFIED = r"^[a-z0-9.-]+/[A-Za-z0-9_.-]+$"
+
+
+class ManifestsError(Exception):
+    """One sentence, with helm's own words."""
+
+
+def render(helm: str, namespace: str = NAMESPACE, *values: str) -> str:
+    """The chart's objects without its definitions, as helm sends them to the API server."""
+    chosen = [word for value in ("namespace.create=true", *values) for word in ("--set", value)]
+    command = [helm, "template", "slackwater", str(CHART), "--namespace", namespace, *chosen]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ManifestsError(f"helm template failed: {done.stderr.strip()}")
+    return _HEAD + done.stdout
+
+
+def settings_schema() -> dict[str, object]:
+    """What the chart takes below agent.settings: our own bounds, so that helm refuses early."""
+    sections = {
+        section_key(part): _closed({key_of(each): _schema(each) for each in part.SECTION.values()})
+        for part in PARTS.values()
+    }
+    return _closed(sections)
+
+
+def _closed(properties: Mapping[str, object]) -> dict[str, object]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _schema(setting: Setting) -> dict[str, object]:
+    match setting:
+        case Bound(unit=Unit.DURATION):
+            return {"type": "string", "pattern": _DURATION}
+        case Bound(low=low, high=high):
+            bounds = {"minimum": low, "maximum": high}
+            return {"type": "integer"} | {key: n for key, n in bounds.items() if n is not None}
+        case Choice(words=words):
+            return {"enum": [*words]}
+        case Flag():
+            return {"type": "boolean"}
+        case ResourceName():
+            return {"type": "string", "pattern": _QUALIFIED}
+
+
+def schema() -> str:
+    """The chart's schema with its settings as they are now."""
+    whole = json.loads(SCHEMA.read_text())
+    whole["definitions"]["settings"] = settings_schema()
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def wanted(helm: str) -> dict[Path, str]:
+    return {
+        SCHEMA: schema(),
+        FOLDER / PROGRAMS: render(helm),
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.manifests", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, show what differs")
+    chosen = parser.parse_args(arguments)
+    try:
+        files = wanted(os.environ.get("HELM") or built_helm())
+    except (ManifestsError, OSError) as error:
+        say(f"manifests: {error}", sys.stderr)
+        return 1
+    stale = {path: text for path, text in files.items() if _content(path) != text}
+    for path, text in stale.items():
+        if chosen.check:
+            before, after = _content(path).splitlines(), text.splitlines()
+            say("\n".join(difflib.unified_diff(before, after, str(path), "as it should be")))
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            say(f"manifests: wrote {path.relative_to(ROOT)}", sys.stderr)
+    return 1 if chosen.check and stale else 0
+
+
+def built_helm() -> str:
+    """From the cache, built where it is not there yet."""
+    command = [sys.executable, "-m", "tools.kubernetes", "build", "helm"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    if done.returncode != 0:
+        raise ManifestsError("helm could not be built; name one with HELM")
+    return done.stdout.split()[-1]
+
+
+def _content(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
