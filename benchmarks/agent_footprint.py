@@ -3,17 +3,21 @@
 Run as root: `.venv/bin/python benchmarks/agent_footprint.py [--quick]`. It makes real cgroups for
 pods of two containers, with a YAML file for each pod, runs the agent as a user would, scrapes it
 as Prometheus would, and removes everything. Two duties: `needed`, what best-effort throttling
-needs (tiers), and `everything`, every container as well. CPU is that of the agent's own cgroup,
-from five seconds after its first decision on. Exit code 0: measured, also where a bar was missed;
-1: could not measure.
+needs (tiers), and `everything`, every container as well. With --cluster the objects are those of
+a real API server instead of files, and the agent reports to it. CPU is that of the agent's own
+cgroup, from five seconds after its first decision on. Exit code 0: measured, also where a bar was
+missed; 1: could not measure.
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,10 +36,15 @@ from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.gap import Gap
 from tests.kernel.bed import Bed
 
+if TYPE_CHECKING:
+    from benchmarks._cluster import BenchCluster
+
 #: The bars are for this many pods: what the known agents were measured with.
 MEASURED_PODS = 250
 #: milliCPU and MiB, by duty.
 BARS = {"needed": (2.0, 32.0), "everything": (10.0, 40.0)}
+#: With TLS, informers and a writer: issue 6.
+CLUSTER_BARS = {"needed": (10.0, 40.0), "everything": (10.0, 40.0)}
 #: milliCPU and MiB of known agents with 250 real pods on such a machine, and what each did.
 KNOWN = {
     "needed": {"Volcano's agent (tiers, every 10 s)": (1.6, 56.0)},
@@ -85,18 +94,25 @@ HEAD = " pods duty         mCPU  RSS MiB   anon    fds  calls/t  scrape   start 
 LEGEND = "scrape: CPU ms of one; start: CPU s until measured; told: lines of JSON while measured"
 
 
-def measure(bed: Bed, pods: int, duty: str, options: Options) -> Footprint:
+def measure(
+    bed: Bed, pods: int, duty: str, options: Options, cluster: "BenchCluster | None"
+) -> Footprint:
     with tempfile.TemporaryDirectory() as folder:
-        write_folder(f"{folder}/node", [BenchPod(n) for n in range(pods)], os.cpu_count() or 1)
         address = free_address()
         listening = ["--listen", address] if options.endpoint else []
-        agent = RunningAgent(bed, folder, ["--reading", duty, *listening])
+        objects = cluster.arguments() if cluster else _folder(f"{folder}/node", pods)
+        agent = RunningAgent(bed, folder, objects, ["--reading", duty, *listening])
         try:
             agent.wait_for_quota(f"{bed.kubepods}/besteffort")
             time.sleep(SETTLING)
             return _observe(agent, pods, duty, options, address)
         finally:
             agent.end()
+
+
+def _folder(path: str, pods: int) -> list[str]:
+    write_folder(path, [BenchPod(n) for n in range(pods)], os.cpu_count() or 1)
+    return ["--standalone", path]
 
 
 def _observe(
@@ -133,12 +149,12 @@ def _observe(
     )
 
 
-def bars(found: list[Footprint]) -> list[Row]:
+def bars(found: list[Footprint], of: Mapping[str, tuple[float, float]] = BARS) -> list[Row]:
     rows = []
     for one in found:
         if one.pods != MEASURED_PODS:
             continue
-        milli, rss = BARS[one.duty]
+        milli, rss = of[one.duty]
         rows.append(Row(f"CPU, {one.pods} pods, {one.duty} read", one.milli, "m", milli))
         rows.append(Row(f"RSS, {one.pods} pods, {one.duty} read", one.rss, "MiB", rss))
         for name, (theirs, size) in KNOWN[one.duty].items():
@@ -174,7 +190,13 @@ def common_calls(one: Footprint) -> str:
     return f"calls at each tick, {one.pods} pods, {one.duty} read: {names}"
 
 
-def measure_all(bed: Bed, sizes: list[int], duties: list[str], options: Options) -> list[Footprint]:
+def measure_all(
+    bed: Bed,
+    sizes: list[int],
+    duties: list[str],
+    options: Options,
+    cluster: "BenchCluster | None" = None,
+) -> list[Footprint]:
     """The tree grows from one size to the next: groups are made once."""
     make_tiers(bed, os.cpu_count() or 1)
     if options.busy:
@@ -183,13 +205,23 @@ def measure_all(bed: Bed, sizes: list[int], duties: list[str], options: Options)
     made = 0
     for pods in sorted(sizes):
         for number in range(made, pods):
-            for path in BenchPod(number).paths(bed.kubepods):
+            pod = BenchPod(number)
+            groups = cluster.add(pod, bed.kubepods) if cluster else pod.paths(bed.kubepods)
+            for path in groups:
                 bed.make(path)
         made = pods
         for duty in duties:
-            found.append(measure(bed, pods, duty, options))
+            found.append(measure(bed, pods, duty, options, cluster))
             print(found[-1].line(), flush=True)
     return found
+
+
+def _cluster(wanted: bool) -> contextlib.AbstractContextManager["BenchCluster | None"]:
+    if not wanted:
+        return contextlib.nullcontext()
+    from benchmarks._cluster import new_cluster
+
+    return new_cluster(os.cpu_count() or 1)
 
 
 def main() -> int:
@@ -199,6 +231,7 @@ def main() -> int:
     parser.add_argument("--duty", choices=list(BARS), nargs="+", default=list(BARS))
     parser.add_argument("--busy", type=int, default=0, help="busy loops in the best-effort tier")
     parser.add_argument("--no-endpoint", action="store_true", help="not served, not scraped")
+    parser.add_argument("--cluster", action="store_true", help="objects from a real API server")
     parser.add_argument("--quick", action="store_true", help="12 s each, 50 and 250 pods")
     said = parser.parse_args()
     mounts = mounts_here()
@@ -209,8 +242,8 @@ def main() -> int:
     print(describe(mounts))
     print(HEAD, flush=True)
     try:
-        with new_bed(version, "footprint") as bed:
-            found = measure_all(bed, sizes, said.duty, options)
+        with new_bed(version, "footprint") as bed, _cluster(said.cluster) as cluster:
+            found = measure_all(bed, sizes, said.duty, options, cluster)
     except CannotMeasureError as error:
         print(f"not measured: {error}", file=sys.stderr)
         return 1
@@ -220,7 +253,8 @@ def main() -> int:
     for one in found:
         if one.calls is not None and one.pods in (MEASURED_PODS, max(sizes)):
             print(common_calls(one))
-    for row in [*bars(found), *(row for duty in said.duty for row in growth(found, duty))]:
+    chosen = CLUSTER_BARS if said.cluster else BARS
+    for row in [*bars(found, chosen), *(row for duty in said.duty for row in growth(found, duty))]:
         print(row.line())
     return 0
 

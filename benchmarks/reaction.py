@@ -94,7 +94,7 @@ def run(bed: Bed, plan: Plan, folder: str) -> tuple[list[Row], list[Reaction]]:
     arguments = ["--period", f"{round(plan.period * 1000)}ms"]
     arguments += ["--listen", free_address()] if plan.endpoint else []
     with sampling(bed, best_effort, f"{folder}/samples") as sampler:
-        agent = RunningAgent(bed, folder, arguments)
+        agent = RunningAgent(bed, folder, ["--standalone", f"{folder}/node"], arguments)
         try:
             agent.wait_for_quota(best_effort)
             _recover(bed, plan, best_effort)

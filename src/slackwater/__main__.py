@@ -1,6 +1,18 @@
-"""`python -m slackwater` is the console script."""
+"""`python -m slackwater` is the console script. A Ctrl-C while it is imported is no traceback."""
 
-from slackwater.cli.main import main
+import sys
+
+_INTERRUPTED = 130
+
+
+def run() -> None:
+    try:
+        from slackwater.cli.main import main
+
+        main()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -1,4 +1,4 @@
-"""Real programs of Kubernetes for the tests, built from source by a pinned Go module.
+"""Real programs of Kubernetes and its company for the tests, built by pinned Go modules.
 
 `python -m tools.kubernetes build PROGRAM...` builds what the cache lacks and prints where each
 program is. This package owns the toolchain, the build and the cache of programs, and the container

@@ -1,39 +1,48 @@
-"""The command line: python -m tools.kubernetes build PROGRAM... | check | list.
+"""The command line: python -m tools.kubernetes build PROGRAM... | check PROGRAM... | list.
 
 Its own words go to stderr; stdout is a path for each program, in the order asked for. Exit codes:
-0 they are all there, 1 one cannot be had, 2 wrong usage. `check` says whether a node can run here.
+0 they are all there, 1 one cannot be had, 2 wrong usage. `check` says what they lack here.
+KUBEBUILDER_ASSETS names a folder whose programs are taken as they are.
 """
 
 import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tools.children import INTERRUPTED, Children
 from tools.console import say
+from tools.debian import lacks
 from tools.kubernetes import NODE_PROGRAMS
 from tools.kubernetes.building import build
 from tools.kubernetes.failure import BuildError
-from tools.kubernetes.programs import MODULE, PROGRAMS, VERSION
-from tools.provision import SetupError, cache_folder
+from tools.kubernetes.programs import PROGRAMS
+from tools.provision import ROOT, SetupError, cache_folder
+
+READY_MADE = "KUBEBUILDER_ASSETS"
 
 
 def main(arguments: Sequence[str]) -> int:
     chosen = parse(arguments)
     if chosen.action == "list":
-        for name in PROGRAMS:
-            say(f"{name} {VERSION}")
+        for name, module in PROGRAMS.items():
+            say(f"{name} {module.version}")
         return 0
     if chosen.action == "check":
-        lacking = lacks(shutil.which)
+        lacking = lacks(NODE_PROGRAMS if "kubelet" in chosen.program else {}, shutil.which)
         if lacking:
             say(f"kubernetes: {lacking}", sys.stderr)
         return 1 if lacking else 0
-    children = Children(MODULE)
+    return build_aloud(chosen.program)
+
+
+def build_aloud(names: Sequence[str]) -> int:
+    children = Children(ROOT)
     children.heed_endings()
     try:
-        for path in build(children, chosen.program, cache_folder(os.environ)):
+        for path in build(children, names, cache_folder(os.environ), ready_made(os.environ)):
             say(str(path))
     except (BuildError, SetupError, OSError) as error:
         say(f"kubernetes: {error}", sys.stderr)
@@ -45,12 +54,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def lacks(which: Callable[[str], str | None]) -> str:
-    """The first thing that a node needs and this machine has not, with the remedy."""
-    for program, package in NODE_PROGRAMS.items():
-        if which(program) is None:
-            return f"{program} is missing: apt-get install {package}."
-    return ""
+def ready_made(environ: Mapping[str, str]) -> Path | None:
+    """Where setup-envtest and others put etcd, kube-apiserver and kubectl."""
+    named = environ.get(READY_MADE)
+    return Path(named).absolute() if named else None
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -58,7 +65,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     building = actions.add_parser("build", help="build what the cache lacks, print the paths")
     building.add_argument("program", nargs="+", choices=[*PROGRAMS])
-    actions.add_parser("check", help="say what a node lacks on this machine")
+    checking = actions.add_parser("check", help="say what the programs lack on this machine")
+    checking.add_argument("program", nargs="+", choices=[*PROGRAMS])
     actions.add_parser("list", help="the programs that can be built")
     return parser.parse_args(arguments)
 

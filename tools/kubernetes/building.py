@@ -13,7 +13,14 @@ from typing import IO
 from tools.children import Children
 from tools.console import ProgressLine
 from tools.kubernetes.failure import BuildError
-from tools.kubernetes.programs import PROGRAMS, VERSION, build_flags, kept_program, key
+from tools.kubernetes.programs import (
+    MODULES,
+    PROGRAMS,
+    Module,
+    build_flags,
+    compiled_name,
+    kept_program,
+)
 from tools.kubernetes.toolchain import ENVIRONMENT, Toolchain, find_toolchain
 from tools.vm.cache import publish, scratch_folder, sole_builder
 
@@ -24,34 +31,50 @@ STEP_PERCENT = 10
 _LAST_LINES = 20
 
 
-def build(children: Children, names: Sequence[str], cache: Path) -> list[Path]:
-    """The programs in the order of their names, compiled where the cache has none."""
-    toolchain = find_toolchain(children, cache)
-    found = key(toolchain)
-    kept = [kept_program(cache, name, found) for name in names]
-    if not all(path.exists() for path in kept):
-        with sole_builder(cache / "kubernetes"):
-            # Another process may have built them while this one waited.
-            lacking = [path for path in kept if not path.exists()]
-            if lacking:
-                compile_programs(children, toolchain, lacking, cache / "kubernetes")
-    return kept
+def build(
+    children: Children, names: Sequence[str], cache: Path, ready_made: Path | None = None
+) -> list[Path]:
+    """The programs in the order of their names, compiled where the cache has none.
+
+    What lies in the folder `ready_made` is taken from there."""
+    found = {} if ready_made is None else {n: ready_made / n for n in names}
+    found = {name: path for name, path in found.items() if path.exists()}
+    if lacking := [name for name in names if name not in found]:
+        toolchain = find_toolchain(children, cache)
+        found |= {name: kept_program(cache, name, toolchain) for name in lacking}
+        if not all(path.exists() for path in found.values()):
+            with sole_builder(cache / "kubernetes"):
+                compile_lacking(children, toolchain, list(found.values()), cache / "kubernetes")
+    return [found[name] for name in names]
+
+
+def compile_lacking(
+    children: Children, toolchain: Toolchain, finals: Sequence[Path], folder: Path
+) -> None:
+    """Module by module. Another process may have built some while this one waited."""
+    lacking = [final for final in finals if not final.exists()]
+    for module in MODULES:
+        mine = [final for final in lacking if PROGRAMS[final.name] is module]
+        if mine:
+            compile_programs(children, toolchain, module, mine, folder)
 
 
 def compile_programs(
-    children: Children, toolchain: Toolchain, finals: Sequence[Path], folder: Path
+    children: Children, toolchain: Toolchain, module: Module, finals: Sequence[Path], folder: Path
 ) -> None:
     names = [final.name for final in finals]
-    packages = [PROGRAMS[name] for name in names]
-    shown = ProgressLine(f"kubernetes: building {', '.join(names)} {VERSION}", sys.stderr)
+    packages = [module.package(name) for name in names]
+    flags = build_flags(module)
+    place = ("-C", str(module.folder))  # Go wants it first
+    shown = ProgressLine(f"kubernetes: building {', '.join(names)} {module.version}", sys.stderr)
     with scratch_folder(folder) as scratch, shown as line:
         line.tell("fetching its modules, looking at what is to be compiled")
-        listed = ["list", *build_flags(), "-deps", "-f", "{{if .Stale}}stale{{end}}", *packages]
+        listed = ["list", *place, *flags, "-deps", "-f", "{{if .Stale}}stale{{end}}", *packages]
         stale = "".join(run_go(children, toolchain, listed, None)).count("stale")
-        flags = [*build_flags(), "-v", "-o", f"{scratch}/"]
-        run_go(children, toolchain, ["build", *flags, *packages], Progress(line, stale))
-        for final in finals:
-            publish(scratch / final.name, final)
+        built = ["build", *place, *flags, "-v", "-o", f"{scratch}/", *packages]
+        run_go(children, toolchain, built, Progress(line, stale))
+        for final, package in zip(finals, packages, strict=True):
+            publish(scratch / compiled_name(package), final)
 
 
 class Progress:
@@ -73,7 +96,7 @@ class Progress:
 def run_go(
     children: Children, toolchain: Toolchain, arguments: Sequence[str], progress: Progress | None
 ) -> list[str]:
-    """Runs Go where the children run, in our module; BuildError with its last words if it fails."""
+    """Runs Go; BuildError with its last words if it fails."""
     reading, writing = os.pipe()
     with open(reading, errors="replace") as news:
         try:

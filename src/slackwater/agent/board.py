@@ -12,6 +12,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
+from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.tally import Tally
 from slackwater.settings.agent import DEFAULTS, AgentSettings
@@ -39,8 +40,12 @@ class ReleaseDone(msgspec.Struct, frozen=True):
     left: int
 
 
+def no_link(_at: Micros) -> ClusterLink:
+    return NO_LINK
+
+
 class Board:
-    """Guards what crosses threads."""
+    """Guards what crosses threads. `link` says how the ties to the cluster are at a time."""
 
     def __init__(
         self,
@@ -48,7 +53,9 @@ class Board:
         tally: Tally,
         wake: Callable[[], None],
         version: CgroupVersion | Gap = Gap("nobody said which cgroup version this is"),  # noqa: B008
+        link: Callable[[Micros], ClusterLink] = no_link,
     ) -> None:
+        self.link = link
         self.version = version
         self.journal = journal
         self.tally = tally

@@ -19,4 +19,5 @@ def view_of(board: Board, at: Micros) -> View:
         offset=Micros(time.time_ns() // 1000 - at),
         version=board.version,
         changed=board.journal.changed,
+        link=board.link(at),
     )

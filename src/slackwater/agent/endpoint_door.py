@@ -14,9 +14,10 @@ import msgspec
 
 from slackwater.agent.board import Board
 from slackwater.agent.endpoint_note import Address
-from slackwater.agent.endpoint_routes import LOOKS, ORDERS, Answer, Asked, refused
+from slackwater.agent.endpoint_routes import LOOKS, ORDERS, Asked
 from slackwater.model.complaint import quoted
 from slackwater.model.units import Micros
+from slackwater.record.http_exchange import Answer, Request, refused
 
 _LOOK_METHODS = ("GET", "HEAD")
 _ORDER_METHODS = ("POST",)
@@ -31,16 +32,6 @@ class Door(msgspec.Struct, frozen=True):
     address: Address
     started: Micros
     token: str = ""
-
-
-class Request(msgspec.Struct, frozen=True):
-    """`host` is None where the request has no such header."""
-
-    method: str
-    target: str
-    host: str | None = None
-    authorization: str = ""
-    accept: str = ""
 
 
 def respond(door: Door, request: Request, at: Micros) -> Answer:

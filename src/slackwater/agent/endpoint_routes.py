@@ -16,6 +16,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.record.explanation import explain as explain_target
 from slackwater.record.exposition import exposed
+from slackwater.record.http_exchange import Answer, refused, told_in_json
 from slackwater.record.metrics import Facts
 from slackwater.record.overview import overview
 from slackwater.record.recording import CONTENT_TYPE, encode
@@ -40,13 +41,6 @@ class Asked(msgspec.Struct, frozen=True):
     accept: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True):
-    status: int
-    content_type: str
-    body: bytes
-    headers: Mapping[str, str] = {}
-
-
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """`because` is one sentence where it is not ok."""
 
@@ -54,15 +48,8 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     because: str = ""
     problems: tuple[str, ...] = ()
     paused: str = ""
-
-
-def told_in_json(status: int, value: object, headers: Mapping[str, str] | None = None) -> Answer:
-    body = msgspec.json.encode(value) + b"\n"
-    return Answer(status, "application/json", body, headers or {})
-
-
-def refused(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Answer:
-    return told_in_json(status, {"error": sentence}, headers)
+    #: In a cluster: what is wrong with the ties to it. No reason to restart, nor to be unready.
+    cluster: tuple[str, ...] = ()
 
 
 def stalled(condition: Condition, started: Micros, at: Micros) -> str:
@@ -83,7 +70,11 @@ def _seconds(micros: int) -> int:
 def healthz(asked: Asked) -> Answer:
     why = stalled(asked.board.condition, asked.started, asked.at)
     status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
-    return told_in_json(status, Health(not why, why))
+    return told_in_json(status, Health(not why, why, cluster=_ties(asked)))
+
+
+def _ties(asked: Asked) -> tuple[str, ...]:
+    return asked.board.link(asked.at).remarks()
 
 
 def readyz(asked: Asked) -> Answer:
@@ -92,7 +83,8 @@ def readyz(asked: Asked) -> Answer:
     waits = "" if asked.board.journal.latest else NO_TICK
     why = condition.blind or waits
     status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
-    return told_in_json(status, Health(not why, why, condition.problems, condition.paused))
+    health = Health(not why, why, condition.problems, condition.paused, _ties(asked))
+    return told_in_json(status, health)
 
 
 def metrics(asked: Asked) -> Answer:
@@ -105,6 +97,7 @@ def metrics(asked: Asked) -> Answer:
         problems=len(condition.problems),
         blind=bool(condition.blind),
         paused=bool(condition.paused),
+        link=asked.board.link(asked.at),
     )
     content_type, body = exposed(facts, asked.accept)
     return Answer(HTTPStatus.OK, content_type, body)

@@ -21,7 +21,7 @@ from slackwater.model.needs import EVERYTHING, Needs, merged
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.folder import Objects
+from slackwater.observation.objects import Objects
 from slackwater.observation.survey import Known
 from slackwater.policies import (
     batch_resources,
@@ -45,7 +45,7 @@ RELEASED_BY_HAND = "released by hand; restart the agent to go on"
 
 
 class Source(Protocol):
-    """Where objects come from: a folder, a scenario, later a cluster."""
+    """Where objects come from: a folder, a cluster, a scenario."""
 
     def read(self) -> Objects | Gap: ...
 
@@ -85,6 +85,8 @@ class Parts(msgspec.Struct, frozen=True):
     board: Board
     machine_cpu: MilliCpu | Gap
     clock: Callable[[], Micros]
+    #: What problems with the objects are told under.
+    origin: str = "folder"
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -126,11 +128,22 @@ class Agent:
             return (found.reason,)
         problems = self._wished(found).problems
         if not problems:
-            for adopted in self._parts.hands.adopt().live:
-                what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
-                because = f"adopted: {adopted.standing.value}"
-                self._voice.effect(Entry(0, at, what, because=because))
+            self._adopt(at)
         return problems
+
+    def start_waiting(self, at: Micros) -> tuple[str, ...]:
+        """The same where objects may come later, from a cluster: only what the command line says
+        can be wrong already. Until they come everything is held."""
+        problems = self._wished(Objects()).problems
+        if not problems:
+            self._adopt(at)
+        return problems
+
+    def _adopt(self, at: Micros) -> None:
+        for adopted in self._parts.hands.adopt().live:
+            what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
+            because = f"adopted: {adopted.standing.value}"
+            self._voice.effect(Entry(0, at, what, because=because))
 
     def pause(self, at: Micros) -> float:
         """Seconds until the next round: rounds keep to the period, whatever one of them took."""
@@ -164,29 +177,50 @@ class Agent:
             self._memory = TickMemory()
             self._parts.board.answer_release(self.release(at, "released by hand"))
         self._look(at)
-        known = self._known(at, early=early)
-        snapshot = self._parts.sight.close_snapshot(self._round, at, known)
-        self._voice.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
-        done = snapshot if isinstance(snapshot, Gap) else self._act(snapshot)
+        done = self._wait() or self._see(at, early=early)
         self._show(done)
         return done
 
+    def _wait(self) -> Gap | None:
+        """Nothing good was ever read: nobody can say what is to be done, so all stays as it is."""
+        if self._wishes.is_known():
+            return None
+        return Gap("; ".join(filter(None, (self._unread, *self._wishes.problems))) or "no objects")
+
+    def _see(self, at: Micros, *, early: bool) -> TickRecord | Gap:
+        known = self._known(at, early=early)
+        snapshot = self._parts.sight.close_snapshot(self._round, at, known)
+        self._voice.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
+        return snapshot if isinstance(snapshot, Gap) else self._act(snapshot)
+
     def _look(self, at: Micros) -> None:
         """The objects, and what they wish; what cannot be read stays as it was."""
+        silent = ", ".join(self._parts.board.link(at).lost_touch())
+        going_on = f"nothing is heard of {silent}; what was known counts" if silent else ""
+        self._voice.state("API server", going_on, at)
         found = self._parts.source.read()
         self._unread = found.reason if isinstance(found, Gap) else ""
         if isinstance(found, Gap):
-            self._voice.state("folder", found.reason, at)
+            self._voice.state(self._parts.origin, found.reason, at)
             return
         if found is self._objects:
             return
-        self._objects = found
+        self._objects, before = found, self._wishes
         self._wishes = self._wished(found)
-        self._voice.state("folder", "; ".join(self._wishes.problems), at)
+        self._tell_off(before, at)
+        self._voice.state(self._parts.origin, "; ".join(self._wishes.problems), at)
         self._voice.state("configuration", "; ".join(found.warnings), at)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._wishes.off.items())
         nothing_on = "" if self._wishes.policies else f"no policy is on: {reasons}"
         self._voice.state("policies", nothing_on, at)
+
+    def _tell_off(self, before: Wishes, at: Micros) -> None:
+        """Why a policy is off, where somebody wants it on: it was, or there is a ColocationConfig.
+        That it is on again the tick tells, as the end of this state."""
+        wanted = self._wishes.off if self._objects.colocation else before.policies
+        for name, why in self._wishes.off.items():
+            if name in wanted:
+                self._voice.state(name, f"off: {why}", at)
 
     def _wished(self, objects: Objects) -> Wishes:
         orders = self._orders
@@ -209,6 +243,7 @@ class Agent:
             needs=self._needs(at, off),
             early=early,
             written=self._written,
+            sources=self._parts.board.link(at).sources,
         )
 
     def _needs(self, at: Micros, off: frozenset[str]) -> Needs:
@@ -240,10 +275,16 @@ class Agent:
         board.end_round(
             Condition(
                 ended=self._parts.clock(),
-                problems=tuple(filter(None, (self._unread, *self._wishes.problems))),
+                problems=self._problems(),
                 blind=done.reason if isinstance(done, Gap) else "",
                 paused=self._paused,
                 settings=self.settings,
                 off=self._wishes.off,
             )
         )
+
+    def _problems(self) -> tuple[str, ...]:
+        """While the agent waits for objects, why it does so is all that there is to say."""
+        if not self._wishes.is_known():
+            return ()
+        return tuple(filter(None, (self._unread, *self._wishes.problems)))

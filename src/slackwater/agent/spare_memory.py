@@ -1,7 +1,20 @@
-"""What a start used and a run does not: 2 of 32 MiB, measured with the endpoint's imports.
+"""What a start used and a run does not: some of 32 MiB, measured with the endpoint's imports.
 
-Owns one call to the C library. Where there is none such (musl), the memory stays.
+Owns two calls to the C library. Where there are none such (musl), the memory stays.
 """
+
+#: malloc.h: how many arenas there may be.
+_M_ARENA_MAX = -8
+
+
+def share_one_arena() -> None:
+    """Before any thread is there: glibc gives each its own arena, from which nothing comes back.
+    With a cluster's ten threads one for all is 1.7 MiB less; none of them allocates much."""
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
 
 
 def give_back_spare_memory() -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from slackwater.model.decision import Act, Decision, Hold, Intent
 from slackwater.model.needs import Needs, merged
+from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.story import Course, Story, Told
 from slackwater.model.units import Micros
@@ -95,7 +96,7 @@ def _after(
     name: str, before: PolicyState, decision: Decision, at: Micros, hold_for: Micros
 ) -> tuple[PolicyState, Told]:
     if isinstance(decision, Act):
-        state = PolicyState(decision.memory, decision.intents)
+        state = PolicyState(decision.memory, shared(before.intents or (), decision.intents))
         reason = _reasons(decision.intents)
         told = Told(
             name, Course.ACTED, reason, decision.numbers, None, decision.events, decision.remarks

@@ -3,12 +3,12 @@
 import os
 import time
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from slackwater.agent.board import Board
-from slackwater.agent.program import Agent, Orders, Parts
+from slackwater.agent.board import Board, no_link
+from slackwater.agent.program import Agent, Orders, Parts, Source
 from slackwater.agent.voice import Tell
 from slackwater.agent.waiting import Waiter
 from slackwater.execution.cgroup_writer import CgroupWriter
@@ -42,6 +42,9 @@ from slackwater.record.journal import Entry, Journal, told
 from slackwater.record.tally import Tally
 from slackwater.settings.document import DEFAULTS
 
+if TYPE_CHECKING:
+    from slackwater.agent.cluster_side import ClusterJob, ClusterSide
+
 _Found = TypeVar("_Found")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 #: Seconds to wait for systemd's first answer, one attempt after the other.
@@ -57,19 +60,22 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What the agent is to do: for which objects, by which orders, and whether it may write."""
+    """What the agent is to do: for which objects, a folder's or a cluster's, by which orders, and
+    whether it may write."""
 
     folder: str
     orders: Orders = Orders()
     dry_run: bool = False
+    cluster: "ClusterJob | None" = None
 
 
 class Built(msgspec.Struct, frozen=True):
-    """An agent, what it shows to others, and its sleep."""
+    """An agent, what it shows to others, its sleep, and its side towards a cluster."""
 
     agent: Agent
     board: Board
     waiter: Waiter
+    cluster: "ClusterSide | None" = None
 
 
 class CannotStart(Exception):  # noqa: N818  it reads as a sentence where it is caught
@@ -102,16 +108,28 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     waiter = Waiter(PressureAlarms(mounts, watched, now))
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version
-    board = Board(journal, Tally(), waiter.wake, version)
+    cluster = _cluster(job)
+    board = Board(journal, Tally(), waiter.wake, version, cluster.link if cluster else no_link)
+    source: Source = cluster.objects if cluster else Folder(job.folder)
     parts = Parts(
-        source=Folder(job.folder),
+        source=source,
         sight=surveyor,
         hands=DryRun(_PAGE) if job.dry_run else build_executor(place, mounts, tree.driver, tell),
         board=board,
         machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
         clock=now,
+        origin="cluster" if cluster else "folder",
     )
-    return Built(Agent(parts, tell, job.orders), board, waiter)
+    return Built(Agent(parts, tell, job.orders), board, waiter, cluster)
+
+
+def _cluster(job: Job) -> "ClusterSide | None":
+    """Imported here: an agent without a cluster needs none of it."""
+    if job.cluster is None:
+        return None
+    from slackwater.agent.cluster_side import open_cluster
+
+    return open_cluster(job.cluster, now)
 
 
 def build_executor(place: Place, mounts: CgroupMounts, driver: Driver, tell: Tell) -> Executor:

@@ -20,7 +20,8 @@ from slackwater.contract.volcano_node import (
     is_supported,
 )
 from slackwater.contract.volcano_sections import Colocation, NodeLabel
-from slackwater.observation.folder import Objects
+from slackwater.model.complaint import quoted
+from slackwater.observation.objects import Objects
 from slackwater.policies import (
     batch_resources,
     best_effort_share,
@@ -47,6 +48,10 @@ class Wishes(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     off: dict[str, str] = {}
 
+    def is_known(self) -> bool:
+        """Whether the objects were ever good: then each policy is on, or off for a reason."""
+        return bool(self.policies or self.off)
+
 
 def node_of(objects: Objects, name: str, host: str) -> Node | None:
     """The Node object of this name. Where no name was asked for: the host's, else the last."""
@@ -70,7 +75,7 @@ def wishes_of(
     try:
         own = with_texts(objects.settings or DEFAULTS, said)
         colocation = for_node(objects.colocation, labels) if objects.colocation else None
-        found = {each.policy: _choose(each, own, colocation, features) for each in _DIALECT}
+        found = {each.policy: _choose(each, own, colocation, features, labels) for each in _DIALECT}
     except (ContractError, SettingsError) as error:
         stays = "; what was set before stays" if before != Wishes() else ""
         problems = (*objects.problems, f"{error}{stays}")
@@ -130,7 +135,11 @@ _DIALECT = (
 
 
 def _choose(
-    feature: _Feature, own: Settings, config: Colocation | None, supported: tuple[str, ...]
+    feature: _Feature,
+    own: Settings,
+    config: Colocation | None,
+    supported: tuple[str, ...],
+    labels: Mapping[str, str],
 ) -> Any:  # noqa: ANN401 - each policy's own settings
     """The policy's settings, or a sentence about why it is off."""
     settings, part = getattr(own, feature.policy), PARTS[feature.policy]
@@ -147,16 +156,19 @@ def _choose(
     if on:
         said = {"enabled": True, **feature.says(config, on)}
         return part.read(said, feature.section or key, settings)
-    return _why_off(feature, config, key)
+    return _why_off(feature, config, key, labels)
 
 
-def _why_off(feature: _Feature, config: Colocation, key: str) -> str:
+def _why_off(feature: _Feature, config: Colocation, key: str, labels: Mapping[str, str]) -> str:
     labelled = msgspec.structs.replace(config, node_label=NodeLabel(True, True))
     if not any(is_active(labelled, each) for each in feature.features):
         return f"neither {key}.enabled nor {feature.section}.enable is true"
     throttle = feature.features == (Feature.CPU_THROTTLE,)
     label = OVER_SUBSCRIPTION_LABEL if throttle else COLOCATION_LABEL
-    return f'{feature.section} is enabled, but the node has no label {label}: "true"'
+    enabled = f"{feature.section} is enabled, but the node"
+    if label in labels:
+        return f"{enabled}'s label {label} is {quoted(labels[label])}, which is not true"
+    return f'{enabled} has no label {label}: "true"'
 
 
 def _names(feature: _Feature) -> str:

@@ -1,10 +1,11 @@
 """`slackwater demo`: arguments into a run, a report into a table, sentences and pictures."""
 
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,10 +27,25 @@ _SECONDS = 13.0
 _SHORTEST, _LONGEST = 1.0, 600.0
 
 
+class _Seconds(click.FloatRange):
+    """click's own lets nan pass: it is neither below nor above."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 - click's own signature
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
 @click.command()
 @click.option(
     "--seconds",
-    type=click.FloatRange(_SHORTEST, _LONGEST),
+    type=_Seconds(_SHORTEST, _LONGEST),
     default=_SECONDS,
     show_default=True,
     envvar="SLACKWATER_DEMO_SECONDS",
@@ -70,18 +86,38 @@ def demo(
     \b
     Exit codes: 0 done, 1 it did not work, 2 wrong usage or environment, 130 interrupted.
     """
-    from slackwater.demo.interruption import endings_raised
-
-    if not no_picture and not os.access(out, os.W_OK):  # said now, not after a minute
-        raise WrongSettings(f"--out is {out!r}, but must be a folder that can be written")
     try:
+        from slackwater.demo.interruption import endings_raised
+
+        if not no_picture:
+            _check_pictures(out)
         with endings_raised():
             report = _run(seconds, simulated, no_color)
-            files = () if no_picture else _write_pictures(report, out)
+            files, unwritten = ((), "") if no_picture else _write_pictures(report, out)
+        _show(report, files, output, no_color)
     except KeyboardInterrupt:
         click.echo("slackwater: stopped; everything is put back", err=True)
         sys.exit(_INTERRUPTED)
-    _show(report, files, output, no_color)
+    if unwritten:
+        raise click.ClickException(unwritten)
+
+
+def _check_pictures(out: str) -> None:
+    """Said now, not after a minute. By trying: who owns a file, and in what folder, counts too."""
+    for path in _paths(out):
+        there = os.path.lexists(path)
+        try:
+            with open(path, "ab"):
+                pass
+        except OSError as error:
+            other = "choose another folder with --out, or --no-picture"
+            raise WrongSettings(f"{path} cannot be written: {error.strerror}; {other}") from None
+        if not there:
+            os.unlink(path)
+
+
+def _paths(out: str) -> tuple[str, str]:
+    return f"{out}/{NAME}.svg", f"{out}/{NAME}.png"
 
 
 def _run(seconds: float, simulated: bool, no_color: bool) -> "Report":
@@ -131,32 +167,30 @@ class _Lines:
     def see(self, glimpse: "Glimpse") -> None:
         if self._told != glimpse.phase.name:
             self._told = glimpse.phase.name
-            click.echo(f"slackwater: {glimpse.phase.title}, {glimpse.seconds:g} s", err=True)
+            length = f"{glimpse.seconds:g} {glimpse.unit}"
+            click.echo(f"slackwater: {glimpse.phase.title}, {length}", err=True)
 
 
-def _write_pictures(report: "Report", out: str) -> tuple[str, ...]:
-    """The files that were written."""
+def _write_pictures(report: "Report", out: str) -> tuple[tuple[str, ...], str]:
+    """The files that were written, and why others were not: the numbers are shown all the same."""
     from slackwater.demo.picture import picture
     from slackwater.demo.raster import rendered
     from slackwater.model.gap import Gap
 
     svg = picture(report)
-    files = [_write(f"{out}/{NAME}.svg", svg.encode())]
-    png = rendered(svg)
-    if isinstance(png, Gap):
-        click.echo(f"slackwater: only the SVG was written: {png.reason}", err=True)
-    else:
-        files.append(_write(f"{out}/{NAME}.png", png))
-    return tuple(files)
-
-
-def _write(path: str, content: bytes) -> str:
-    try:
-        with open(path, "wb") as file:
-            file.write(content)
-    except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
-    return path
+    contents: list[bytes | Gap] = [svg.encode(), rendered(svg)]
+    files: list[str] = []
+    for path, content in zip(_paths(out), contents, strict=True):
+        if isinstance(content, Gap):
+            click.echo(f"slackwater: only the SVG was written: {content.reason}", err=True)
+            continue
+        try:
+            with open(path, "wb") as file:
+                file.write(content)
+        except OSError as error:
+            return tuple(files), f"{path} cannot be written: {error.strerror}"
+        files.append(path)
+    return tuple(files), ""
 
 
 def _show(report: "Report", files: tuple[str, ...], output: Output, no_color: bool) -> None:

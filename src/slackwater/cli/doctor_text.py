@@ -127,9 +127,10 @@ def _merged(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
 
 
 def _features(report: Report) -> Table:
-    table = _columns("feature", "possible", "because")
+    table = _columns("feature", "built", "possible", "because")
     for row in report.features:
-        table.add_row(row.feature, _mark(row.possible), Text(row.because))
+        built = Text("yes") if row.built else Text("not yet", "dim")
+        table.add_row(row.feature, built, _mark(row.possible), Text(row.because))
     return table
 
 

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.ages import clock_time, lasted
+from slackwater.record.ages import clock_time, lasted
 from slackwater.record.answer import Explanation, Part, Silence
 
 _INDENT = 2

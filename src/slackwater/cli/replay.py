@@ -90,7 +90,7 @@ def _overlay(path: str) -> "Overlay":
     out, as a standalone folder's file may have several."""
     from slackwater.contract.document import ContractError
     from slackwater.contract.kubernetes import kind_of, objects_in
-    from slackwater.observation.folder import documents_in, file_text
+    from slackwater.observation.documents import documents_in, file_text
     from slackwater.settings.bound import SettingsError
     from slackwater.settings.document import KIND, read_settings
 

@@ -7,8 +7,8 @@ import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from slackwater.cli.ages import clock_time, lasted
 from slackwater.cli.top_table import bar, milli, rows_table, with_containers
+from slackwater.record.ages import clock_time, lasted
 from slackwater.record.overview import EntryRow, Overview
 
 _STATES = {"acting": "green", "holding": "yellow", "starting": "yellow", "off": "dim"}
@@ -87,6 +87,9 @@ def header_lines(overview: Overview, width: int) -> Iterator[Text]:
         state.append(f"  tick {overview.tick} at {clock_time(overview.at)}", "dim")
     if node.request is not None and width >= _NARROW:
         state.append(f"  promised {milli(node.request)}", "dim")
+    if overview.sources and width >= _NARROW:
+        oldest = max(overview.sources, key=lambda each: each.age)
+        state.append(f"  {oldest.name} heard {oldest.age:.0f} s ago", "dim")
     yield state
     if overview.because:
         yield _cut(Text(overview.because, "yellow"))

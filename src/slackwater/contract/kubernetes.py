@@ -53,6 +53,10 @@ class ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str]
 
 
+#: What a sentence about it says.
+BOOL_WANTED = "true or false (1, t, T, TRUE and True are true, their opposites false)"
+
+
 def parse_bool(value: str) -> bool | None:
     """Go's strconv.ParseBool: 1 t T TRUE true True and their opposites; None for anything else."""
     if value in _TRUE:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.contract.document import ContractError, Field, Spelling, parse_json
-from slackwater.contract.kubernetes import parse_bool
+from slackwater.contract.kubernetes import BOOL_WANTED, parse_bool
 from slackwater.contract.volcano_memory_ratios import MemoryRatios, read_ratios
 from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.gap import Gap
@@ -72,18 +72,19 @@ def quota_burst(annotations: Mapping[str, str]) -> Burst | Gap | None:
     said = annotations.get(ENABLE_QUOTA_BURST, "")
     enabled = parse_bool(said) if said else False
     if enabled is None:
-        return Gap(_complaint(ENABLE_QUOTA_BURST, said, "true or false").sentence())
-    return _burst(annotations.get(QUOTA_BURST_TIME, "")) if enabled else None
+        return Gap(_complaint(ENABLE_QUOTA_BURST, said, BOOL_WANTED).sentence())
+    return _burst(annotations.get(QUOTA_BURST_TIME)) if enabled else None
 
 
-def _burst(said: str) -> Burst:
-    """Absent and 0 both mean as much as the quota; so does, in Volcano, what cannot be used."""
-    if not said:
+def _burst(said: str | None) -> Burst:
+    """Absent means as much as the quota; so does, in Volcano, what cannot be used, and 0. Who
+    writes 0, or nothing, may have meant none: that is told."""
+    if said is None:
         return Burst()
     time = int(said) if _WHOLE.fullmatch(said) else None
-    if time is None or not 0 <= time <= LARGEST_QUOTA:
+    if not time or not 0 <= time <= LARGEST_QUOTA:
         return Burst(None, _complaint(QUOTA_BURST_TIME, said, _TIME_WANTED).sentence())
-    return Burst(Micros(time) if time else None)
+    return Burst(Micros(time))
 
 
 def memory_qos(annotations: Mapping[str, str]) -> MemoryRatios | Gap | None:

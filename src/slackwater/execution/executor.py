@@ -25,6 +25,7 @@ from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobValue
 from slackwater.model.knob_text import settled
 from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Standing
 from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.sharing import shared
 from slackwater.model.snapshot import Held
 from slackwater.model.unit_property import settled_unit, value_in
 from slackwater.model.units import Micros
@@ -105,7 +106,7 @@ class Executor:
         """The knobs that are ours now; the same object again while the ledger did not change."""
         entries = self._ledger.entries
         if entries != self._listed[0]:
-            self._listed = (entries, held_in(entries, self._routes))
+            self._listed = (entries, shared(self._listed[1], held_in(entries, self._routes)))
         return self._listed[1]
 
     def off(self) -> frozenset[str]:
@@ -142,7 +143,7 @@ class Executor:
         kernel resets it to its default, which is no one's wish."""
         named = {change.ref.id for change in changes if change.knob == WEIGHT}
         return changes + [
-            Change(change.ref, WEIGHT, value, value)
+            Change(change.ref, WEIGHT, self._routes.shown(change.ref, WEIGHT, value), value)
             for change in changes
             if change.knob == IDLE and not change.new and change.ref.id not in named
             if (entry := self._entry(change.ref, WEIGHT)) is not None and self._is_reset(entry)

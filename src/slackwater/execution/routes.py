@@ -57,6 +57,11 @@ class Routes:
             return self.files.shows(KNOB[entry.knob], text, value)
         return self.value(entry, text) == value
 
+    def shown(self, ref: CgroupRef, knob: Knob, otherwise: KnobValue) -> KnobValue:
+        """What the kernel's file shows now, whatever the route."""
+        found = self.files.read(ref, knob)
+        return otherwise if isinstance(found, Gap) else found
+
     def is_idle(self, ref: CgroupRef) -> bool:
         """As the kernel shows it. A weight reads 0, 1 or 3 then: no baseline, and no write."""
         return self.files.read(ref, IDLE) is True

@@ -105,7 +105,8 @@ class Contribution(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one knob of one cgroup gets, and how that came about. A quota is in milliCPU."""
+    """What one knob of one cgroup gets, and how that came about. A quota is in milliCPU.
+    `follows` is the path of a group above whose quota binds it, on cgroup v1."""
 
     target: CgroupRef
     knob: str
@@ -113,3 +114,4 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     contributions: tuple[Contribution, ...]
     clipped_by: str | None = None
     contest: str | None = None
+    follows: str = ""

@@ -28,6 +28,14 @@ class Held(msgspec.Struct, frozen=True):
     since: Micros
 
 
+class Freshness(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How long ago the API server was last heard about one kind of object; `problem` is why it
+    cannot be heard now. A stream that works is heard about once a minute."""
+
+    age: Micros
+    problem: str = ""
+
+
 class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     """`at` and `elapsed` are of a clock that only goes forward. `readings` and `rates` are keyed
     by cgroup id; `off` names the knobs, as "id/knob", that cannot be written here. `early` is a
@@ -51,6 +59,8 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     #: How the kubelet, and the container runtime, turn shares into weights on cgroup v2.
     pod_formula: WeightFormula = WeightFormula.LINEAR
     container_formula: WeightFormula = WeightFormula.LINEAR
+    #: In a cluster, by source. None is known of a folder, which is read at each tick.
+    sources: dict[str, Freshness] = {}
 
     def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
         rate = self.rates.get(ref.id)

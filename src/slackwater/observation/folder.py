@@ -5,40 +5,13 @@ stays until it is good again or gone. Reads only files that changed.
 """
 
 import os
-from collections.abc import Iterable, Sequence
-
-import msgspec
 
 from slackwater.contract.document import ContractError
-from slackwater.contract.kubernetes import (
-    Node,
-    kind_of,
-    objects_in,
-    read_config_map,
-    read_node,
-)
-from slackwater.contract.kubernetes_pod import Pod, read_pod
-from slackwater.contract.volcano_document import (
-    CONFIG_MAP,
-    ColocationConfig,
-    config_text,
-    is_config,
-    read_config,
-)
-from slackwater.contract.volcano_memory_ratios import KIND as POD_CONFIGURATION
-from slackwater.contract.volcano_memory_ratios import (
-    MEMORY_QOS,
-    PodConfiguration,
-    ratios_for,
-    read_colocation_configuration,
-)
-from slackwater.contract.volcano_pod import COLOCATION_CONFIG
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.contract.kubernetes import objects_in
 from slackwater.model.gap import Gap
-from slackwater.observation.bounded_read import LARGEST_READ, read_start
+from slackwater.observation.documents import documents_in, file_text
+from slackwater.observation.objects import Objects, joined, with_object
 from slackwater.settings.bound import SettingsError
-from slackwater.settings.document import KIND as SETTINGS_KIND
-from slackwater.settings.document import Settings, read_settings
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _AgeMark = tuple[int, int, int]
@@ -46,19 +19,6 @@ _AgeMark = tuple[int, int, int]
 #: place is seen after so many reads at most.
 _SMALL_FOLDER = 64
 _TURNS = 10
-
-
-class Objects(msgspec.Struct, frozen=True):
-    """What the folder says. Of several configurations the last file's counts."""
-
-    pods: tuple[Pod, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    colocation: ColocationConfig | None = None
-    settings: Settings | None = None
-    pod_configurations: tuple[PodConfiguration, ...] = ()
-    problems: tuple[str, ...] = ()
-    #: What has no effect, such as an unknown key: told, and nothing else.
-    warnings: tuple[str, ...] = ()
 
 
 class Folder:
@@ -111,7 +71,7 @@ class Folder:
             self._take(name)
         self._marks = marks
         self._urgent = tuple(n for n in names if not _is_pods(self._good.get(n, Objects())))
-        self._known = _joined([self._good[n] for n in names if n in self._good], self._problems)
+        self._known = joined([self._good[n] for n in names if n in self._good], self._problems)
         return self._known
 
     def _take(self, name: str) -> None:
@@ -141,109 +101,9 @@ def _mark(path: str) -> _AgeMark:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _joined(files: Sequence[Objects], problems: dict[str, str]) -> Objects:
-    pods: dict[str, Pod] = {}
-    nodes: dict[str, Node] = {}
-    colocation, settings = None, None
-    twice: list[str] = []
-    for each in files:
-        for pod in each.pods:
-            if pod.cgroup_uid in pods:
-                names = f"{pods[pod.cgroup_uid].name} and {pod.name}"
-                twice.append(f"the pods {names} have one uid, {pod.cgroup_uid}: the last counts")
-            pods[pod.cgroup_uid] = pod
-        nodes.update((node.name, node) for node in each.nodes)
-        colocation = each.colocation or colocation
-        settings = each.settings or settings
-    configured = {
-        (each.namespace, each.name): each for file in files for each in file.pod_configurations
-    }
-    told = tuple(problems[name] for name in sorted(problems))
-    warned = twice + [warning for each in configured.values() for warning in each.warnings]
-    warned += colocation.warnings if colocation else ()
-    return Objects(
-        tuple(_configured(pod, configured.values()) for pod in pods.values()),
-        tuple(nodes.values()),
-        colocation,
-        settings,
-        tuple(configured.values()),
-        told,
-        tuple(warned),
-    )
-
-
-def _configured(pod: Pod, configurations: Iterable[PodConfiguration]) -> Pod:
-    """With the annotation that Volcano's controller would write for the newest configuration."""
-    ratios = ratios_for(configurations, pod.labels, pod.namespace)
-    if ratios is None:
-        return pod
-    said = msgspec.json.encode({MEMORY_QOS: ratios}).decode()
-    return msgspec.structs.replace(pod, annotations={**pod.annotations, COLOCATION_CONFIG: said})
-
-
 def _objects(path: str, source: str) -> Objects:
     found = Objects()
     for document in documents_in(file_text(path, source), source):
         for each in objects_in(document, source) if document is not None else ():
             found = with_object(found, each, source)
     return found
-
-
-def with_object(found: Objects, document: object, source: str) -> Objects:
-    """The objects so far and this one; kinds that nobody reads are left out."""
-    match kind_of(document, source):
-        case "Pod":
-            pods = (*found.pods, read_pod(document, source))
-            return msgspec.structs.replace(found, pods=pods)
-        case "Node":
-            nodes = (*found.nodes, read_node(document, source))
-            return msgspec.structs.replace(found, nodes=nodes)
-        case "ConfigMap":
-            config_map = read_config_map(document, source)
-            if config_map.name != CONFIG_MAP:
-                return found
-            where = f"{source}: ConfigMap {CONFIG_MAP}"
-            inner = documents_in(config_text(config_map, where), where)
-            if len(inner) != 1:
-                raise ContractError(Complaint(where, f"{len(inner)} documents", "one document"))
-            return msgspec.structs.replace(found, colocation=read_config(inner[0], where))
-        case kind if kind == POD_CONFIGURATION:
-            made = read_colocation_configuration(document, source)
-            configurations = (*found.pod_configurations, made)
-            return msgspec.structs.replace(found, pod_configurations=configurations)
-        case kind if kind == SETTINGS_KIND:
-            return msgspec.structs.replace(found, settings=read_settings(document, source))
-        case "" if is_config(document):
-            return msgspec.structs.replace(found, colocation=read_config(document, source))
-        case _:
-            return found
-
-
-def file_text(path: str, source: str) -> str:
-    contents = read_start(path)
-    if isinstance(contents, Gap):
-        raise ContractError(Complaint(source, contents.reason, "a readable file"))
-    if contents.cut:
-        raise ContractError(Complaint(source, f"over {LARGEST_READ} bytes", "a smaller file"))
-    try:
-        return contents.data.decode()
-    except UnicodeDecodeError as error:
-        raise ContractError(Complaint(source, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
-
-
-def documents_in(text: str, source: str) -> list[object]:
-    """YAML, of which JSON is a part. Imported here: a cluster's agent never needs it."""
-    import yaml
-
-    # libyaml's parser is eight times as fast; not every build of PyYAML has it.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        return list(yaml.load_all(text, loader))
-    # Its constructors raise whatever their conversions do: `!!int ""` is an IndexError.
-    except (
-        yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError,
-    ) as error:  # fmt: skip
-        mark = getattr(error, "problem_mark", None)
-        where = f"{source}:{mark.line + 1}" if mark else source
-        what = getattr(error, "problem", None) or type(error).__name__
-        raise ContractError(Complaint(where, quoted(what), "YAML or JSON")) from None

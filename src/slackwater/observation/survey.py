@@ -4,7 +4,7 @@ Owns the order of reading: the node first and the tiers right after it, so that 
 subtracted from each other was read together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -13,7 +13,7 @@ from slackwater.model.cgroup import CgroupReading, CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import WEIGHT
 from slackwater.model.needs import TIERS, Field, Needs
-from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.snapshot import Freshness, Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
 from slackwater.observation.cgroup_tree import CgroupTree, Depth, Scan
@@ -41,6 +41,8 @@ class Known(msgspec.Struct, frozen=True):
     early: bool = False
     #: Groups that we wrote since the last snapshot.
     written: frozenset[int] = frozenset()
+    #: How fresh what comes from a cluster is.
+    sources: Mapping[str, Freshness] = {}
 
 
 class Surveyor:
@@ -85,6 +87,7 @@ class Surveyor:
             version=self._tree.version,
             pod_formula=formulas[0],
             container_formula=formulas[1],
+            sources=dict(known.sources),
         )
 
     def _formulas_of(

@@ -11,8 +11,15 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
 from slackwater.model.story import Course
 from slackwater.record.answer import Explanation, Silence
+from slackwater.record.asking import asked_by
 from slackwater.record.journal import TickRecord
-from slackwater.record.knob_explanation import Subject, explain_knob, silence, subjects_of
+from slackwater.record.knob_explanation import (
+    NOTHING_TO_DO,
+    Subject,
+    explain_knob,
+    silence,
+    subjects_of,
+)
 from slackwater.record.targets import EVERYTHING, NODE, Scope, scopes_of
 from slackwater.record.view import View
 
@@ -23,7 +30,8 @@ def explain(view: View, word: str) -> tuple[Explanation, ...] | Gap:
     """Of the target that `word` names, the empty word everything; a Gap names what there is."""
     record = view.latest
     if record is None:
-        return (_general_row(EVERYTHING, (view.blind or NOT_YET,), ()),)
+        remarks = (view.blind or NOT_YET, *view.problems, *view.link.remarks())
+        return (_general_row(EVERYTHING, remarks, ()),)
     scopes = scopes_of(word, record.snapshot)
     if isinstance(scopes, Gap):
         return scopes
@@ -38,21 +46,32 @@ def _rows(
     is all that there is to say."""
     own = [each for each in subjects if scope.holds(each.ref)]
     above = [each for each in subjects if scope.feels(each.ref)]
-    remarks = tuple(_general_remarks(view, record, scope))
-    silent = () if view.paused else tuple(_silences(view, record))
+    beneath = {each.ref.owner for each in subjects if scope.is_beneath(each.ref)}
+    remarks = (*_general_remarks(view, record, scope), *_hint(scope, beneath))
+    silent = () if view.paused else tuple(_silences(view, record, scope))
+    asked = asked_by(scope.pod) if scope.pod else frozenset()
+    missed = tuple(each for each in silent if each.policy in asked)
     if not own:
         nothing = () if scope is EVERYTHING or view.paused else (_nothing_of(scope),)
         yield _general_row(scope, (*remarks, *nothing), silent)
     for subject in (*own, *above):
         yield explain_knob(view, record, subject)
-    if own and (remarks or (silent and scope is EVERYTHING)):
-        yield _general_row(scope, remarks, silent)
+    said = silent if scope is EVERYTHING or remarks else missed
+    if own and (remarks or said):
+        yield _general_row(scope, remarks, said)
 
 
 def _nothing_of(scope: Scope) -> str:
     if scope.pod is not None and isinstance(scope.pod.ref, Gap):
         return f"it has no group: {scope.pod.ref.reason}"
     return f"no policy asks for anything of {'the node itself' if scope.name == NODE else 'it'}"
+
+
+def _hint(scope: Scope, pods: set[str]) -> Iterator[str]:
+    """Where the rest is, of a tier: hundreds of pods are no answer to a question about it."""
+    if scope.tier is not None and pods:
+        number = f"{len(pods)} of its pods" if len(pods) > 1 else "one of its pods"
+        yield f"values of {number} are ours too: slackwater explain {scope.name} --pods"
 
 
 def _general_row(
@@ -79,17 +98,22 @@ def _general_remarks(view: View, record: TickRecord, scope: Scope) -> Iterator[s
         yield f"the agent is paused: {view.paused}"
     for problem in view.problems:
         yield f"the configuration has a problem: {problem}"
+    yield from view.link.remarks()
     for told in record.story.told:
         for remark in told.remarks:
-            if scope.pod is None or scope.pod.title() == remark.about:
+            if scope.concerns(remark.about, record.snapshot):
                 yield f"{remark.about}: {told.policy}: {remark.text}"
 
 
-def _silences(view: View, record: TickRecord) -> Iterator[Silence]:
-    """Policies that want nothing changed now; what they asked for before may still stand."""
+def _silences(view: View, record: TickRecord, scope: Scope) -> Iterator[Silence]:
+    """Policies that want nothing changed now; what they asked for before may still stand. One
+    that says why by a remark is not said to have nothing to do."""
     for policy, reason in view.off.items():
         yield Silence(policy, reason, course="off")
     speaking = {step.by for grant in record.story.grants for step in grant.contributions}
     for told in record.story.told:
+        idle = told.course is Course.ACTED and told.reason == NOTHING_TO_DO
+        if idle and any(scope.concerns(each.about, record.snapshot) for each in told.remarks):
+            continue
         if told.course is not Course.ACTED or told.policy not in speaking:
             yield silence(view, told)

@@ -1,9 +1,10 @@
 """Metrics as text, for Prometheus. Imports its client, 2 MiB: so it is itself imported late.
 
-Owns the format; the samples are record.metrics'. They are made at the scrape, not at the tick.
+Owns the format; the agent's samples are record.metrics', and other programs bring their own. They
+are made at the scrape, not at the tick.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import (
@@ -15,29 +16,18 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from slackwater.record.metric_table import METRICS, TICK_DURATION, Kind
+from slackwater.record.metric_table import METRICS, TICK_DURATION, Kind, Metric
 from slackwater.record.metrics import Facts, Sample, durations, samples
 
 
 class _Scrape(Collector):
-    """Facts as families, in the table's order; one without a sample is left out."""
+    """Families, in their order."""
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = tuple(families)
 
     def collect(self) -> Iterator[Family]:
-        found: dict[str, list[Sample]] = {}
-        for sample in samples(self._facts):
-            found.setdefault(sample.metric.name, []).append(sample)
-        for metric in METRICS:
-            if metric is TICK_DURATION:
-                buckets, total = durations(self._facts.counts)
-                yield HistogramMetricFamily(metric.name, metric.prose, buckets, total)
-            elif metric.name in found:
-                family = _FAMILIES[metric.kind](metric.name, metric.prose, labels=metric.labels)
-                for sample in found[metric.name]:
-                    family.add_metric(sample.labels, sample.value)
-                yield family
+        yield from self._families
 
 
 _OPENMETRICS = "application/openmetrics-text"
@@ -49,15 +39,42 @@ _FAMILIES: dict[Kind, Callable[..., GaugeMetricFamily | CounterMetricFamily]] = 
 
 
 def exposed(facts: Facts, accept: str) -> tuple[str, bytes]:
+    """The agent's."""
+    return spelled(_agent_families(facts), accept)
+
+
+def spelled(families: Iterable[Family], accept: str) -> tuple[str, bytes]:
     """The content's type and the content, in the format that was asked for.
 
     Not by the client's own choose_encoder: it fails at a version that is no number, and repeats
     the version, whatever it is, in a header of the answer.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Scrape(facts))
+    registry.register(_Scrape(families))
     wanted = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     if _OPENMETRICS in wanted:
         text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
         return openmetrics.CONTENT_TYPE_LATEST, text
     return _PLAIN, generate_latest(registry)
+
+
+def families_of(metrics: Sequence[Metric], found: Iterable[Sample]) -> Iterator[Family]:
+    """In the table's order; one without a sample is left out."""
+    by_name: dict[str, list[Sample]] = {}
+    for sample in found:
+        by_name.setdefault(sample.metric.name, []).append(sample)
+    for metric in metrics:
+        if metric.name in by_name:
+            family = _FAMILIES[metric.kind](metric.name, metric.prose, labels=metric.labels)
+            for sample in by_name[metric.name]:
+                family.add_metric(sample.labels, sample.value)
+            yield family
+
+
+def _agent_families(facts: Facts) -> Iterator[Family]:
+    found = tuple(samples(facts))
+    place = METRICS.index(TICK_DURATION)
+    yield from families_of(METRICS[:place], found)
+    buckets, total = durations(facts.counts)
+    yield HistogramMetricFamily(TICK_DURATION.name, TICK_DURATION.prose, buckets, total)
+    yield from families_of(METRICS[place + 1 :], found)

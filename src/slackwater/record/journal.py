@@ -3,7 +3,8 @@
 Owns what is told, not how: an entry is a value, and so is a tick; programs print and serve them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from slackwater.model.decision import Event, Grant
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobValue
 from slackwater.model.plan import Outcome, Result
+from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.story import Story
 from slackwater.model.units import Bandwidth, Micros, Unlimited
@@ -22,6 +24,9 @@ from slackwater.settings.agent import AgentSettings
 _TOLD = frozenset(
     {Result.APPLIED, Result.PLANNED, Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED}
 )
+_DONE = (Result.APPLIED, Result.PLANNED)
+#: So many effects of one cause in one tick are told as one.
+_CROWD = 9
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,20 +65,26 @@ class TickRecord(msgspec.Struct, frozen=True):
 class Journal:
     """Keeps the last ticks, and when each knob was last changed. One thread writes, any may read.
 
-    A tick that read every container is large: fewer of those are kept, so that the journal stays
-    within a few MiB (a reading is about 0.5 KiB).
+    A tick of a full node is large: fewer of those are kept, so that the journal stays within a few
+    MiB. What it is made of is counted, readings, grants and outcomes, each about 0.5 KiB; a grant
+    that is as it was in the tick before is the same object, and counts once.
     """
 
-    def __init__(self, kept_ticks: int, kept_readings: int = 6_000) -> None:
+    def __init__(self, kept_ticks: int, kept_parts: int = 6_000) -> None:
         self._kept_ticks = kept_ticks
-        self._kept_readings = kept_readings
+        self._kept_parts = kept_parts
         self._ticks: tuple[TickRecord, ...] = ()
+        self._parts: tuple[int, ...] = ()
         self._changed: dict[tuple[int, str], Micros] = {}
 
     def keep(self, record: TickRecord) -> None:
-        largest = max(len(record.snapshot.readings), 1)
-        room = max(min(self._kept_ticks, self._kept_readings // largest), 1)
-        self._ticks = (*self._ticks[-(room - 1) :], record) if room > 1 else (record,)
+        before = self._ticks[-1].story.grants if self._ticks else ()
+        record = _sharing(record, before)
+        self._parts = (*self._parts, _parts(record, before))
+        latest = reversed(self._parts[-self._kept_ticks :])
+        fitting = sum(total <= self._kept_parts for total in accumulate(latest))
+        room = max(fitting, 1)
+        self._ticks, self._parts = (*self._ticks, record)[-room:], self._parts[-room:]
         applied = [o.change for o in record.outcomes if o.result is Result.APPLIED]
         if applied:
             at = record.snapshot.at
@@ -95,6 +106,21 @@ class Journal:
         return self._changed.get((ref.id, knob))
 
 
+def _sharing(record: TickRecord, before: tuple[Grant, ...]) -> TickRecord:
+    grants = shared(before, record.story.grants)
+    if grants is record.story.grants:
+        return record
+    story = msgspec.structs.replace(record.story, grants=grants)
+    return msgspec.structs.replace(record, story=story)
+
+
+def _parts(record: TickRecord, before: tuple[Grant, ...]) -> int:
+    """How many values this tick has for itself."""
+    known = {id(grant) for grant in before}
+    news = sum(id(grant) not in known for grant in record.story.grants)
+    return max(len(record.snapshot.readings) + news + len(record.outcomes), 1)
+
+
 def entries_of(
     snapshot: NodeSnapshot, outcomes: Iterable[Outcome], story: Story
 ) -> tuple[Entry, ...]:
@@ -105,24 +131,74 @@ def entries_of(
         for line in story.told
         for event in line.events
     ]
-    effects = (entry_of(outcome, snapshot, story.grants) for outcome in outcomes)
+    effects = _effects(outcomes, snapshot, story.grants)
     notes = [
         Entry(tick, at, f"{note.knob} of {note.target.path}", because=note.text)
         for note in story.notes
     ]
-    return (*events, *(entry for entry in effects if entry is not None), *notes)
+    return (*events, *effects, *notes)
 
 
-def entry_of(outcome: Outcome, snapshot: NodeSnapshot, grants: tuple[Grant, ...]) -> Entry | None:
+def _effects(
+    outcomes: Iterable[Outcome], snapshot: NodeSnapshot, grants: Iterable[Grant]
+) -> Iterator[Entry]:
+    """One for each change; a crowd that follows a quota above it, on cgroup v1, is told as one.
+    The outcomes are all in the tick's record."""
+    granted = {(grant.target.id, grant.knob): grant for grant in grants}
+    crowds: dict[tuple[str, str, Result], list[Outcome]] = {}
+    for outcome in outcomes:
+        change = outcome.change
+        grant = granted.get((change.ref.id, change.knob.name))
+        if grant is not None and grant.follows and outcome.result in _DONE:
+            key = (change.knob.name, grant.follows, outcome.result)
+            crowds.setdefault(key, []).append(outcome)
+        elif entry := entry_of(outcome, snapshot, grant):
+            yield entry
+    for (knob, above, _), crowd in crowds.items():
+        if len(crowd) >= _CROWD:
+            yield _told_as_one(crowd, knob, above, snapshot)
+            continue
+        for outcome in crowd:
+            if entry := entry_of(outcome, snapshot, granted[outcome.change.ref.id, knob]):
+                yield entry
+
+
+def _told_as_one(crowd: list[Outcome], knob: str, above: str, snapshot: NodeSnapshot) -> Entry:
+    return Entry(
+        tick=snapshot.tick,
+        at=snapshot.at,
+        what=f"{knob} of {len(crowd)} groups below {above}",
+        before=_range(outcome.change.old for outcome in crowd),
+        after=_range(outcome.change.new for outcome in crowd),
+        because="they follow its quota: on cgroup v1 none is above it, and many follow in steps",
+        result=crowd[0].result.value,
+    )
+
+
+def _range(values: Iterable[KnobValue]) -> str:
+    """The only value, or from the smallest to the largest."""
+    found = sorted(set(values), key=_size)
+    ends = dict.fromkeys((spelled(found[0]), spelled(found[-1])))
+    return " to ".join(ends)
+
+
+def _size(value: KnobValue) -> float:
+    match value:
+        case Bandwidth(limit, period) if not isinstance(limit, Unlimited):
+            return limit / period
+        case int():
+            return value
+        case _:
+            return float("inf")
+
+
+def entry_of(outcome: Outcome, snapshot: NodeSnapshot, grant: Grant | None) -> Entry | None:
     """The entry of a change; an unchanged value is no effect, and a detail said before is not
     said again."""
-    change = outcome.change
     if outcome.result not in _TOLD:
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
-    key = (change.ref.id, change.knob.name)
-    grant = next((g for g in grants if (g.target.id, g.knob) == key), None)
     because = _reasons(grant) if grant else "nobody wants it any more"
     return told(outcome, snapshot.tick, snapshot.at, because)
 
@@ -159,5 +235,7 @@ def spelled(value: KnobValue | Gap) -> str:
             return "unlimited"
         case Gap(reason):
             return reason
+        case bool():
+            return str(int(value))  # as the kernel's file has it
         case _:
             return str(value)

@@ -111,8 +111,8 @@ def amount(knob: str, value: int | Unlimited | Ratio) -> str:
             return value.value
         case Ratio(numerator, denominator):
             return f"{numerator}/{denominator}"
-        case milli:
-            return f"{milli}m" if knob == QUOTA.name else str(milli)
+        case number:
+            return f"{number}m" if knob == QUOTA.name else str(int(number))
 
 
 def _file(view: View, name: str) -> str | None:

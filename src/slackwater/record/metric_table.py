@@ -36,9 +36,14 @@ BLIND_ROUNDS = Metric(
     "slackwater_blind_rounds_total",
     _COUNTER,
     (),
-    "Rounds that saw no tree of pods and so were no tick.",
+    "Rounds that saw no tree of pods, or no objects yet, and so were no tick.",
 )
-BLIND = Metric("slackwater_blind", _GAUGE, (), "1 while the last round saw no tree of pods.")
+BLIND = Metric(
+    "slackwater_blind",
+    _GAUGE,
+    (),
+    "1 while the last round saw no tree of pods, or after a start no objects yet.",
+)
 PAUSED = Metric(
     "slackwater_paused", _GAUGE, (), "1 after a release by hand, until the agent is restarted."
 )
@@ -165,12 +170,36 @@ KNOBS_YIELDED = Metric(
     "slackwater_knobs_yielded", _GAUGE, (), "Knobs that are left to another writer now."
 )
 
+SOURCE_AGE = Metric(
+    "slackwater_source_age_seconds",
+    _GAUGE,
+    ("source",),
+    "In a cluster: time since the API server was last heard about this kind of object. A stream "
+    "that works is heard about once a minute.",
+)
+SOURCE_SILENT = Metric(
+    "slackwater_source_silent",
+    _GAUGE,
+    ("source",),
+    "In a cluster: 1 while this kind of object cannot be heard; what was known counts.",
+)
+NODE_WRITES = Metric(
+    "slackwater_node_writes_total",
+    _COUNTER,
+    ("result",),
+    "In a cluster: attempts to write the Node's report, by how they ended.",
+)
+EVENTS_LOST = Metric(
+    "slackwater_events_lost_total", _COUNTER, (), "In a cluster: events that could not be sent."
+)
+
 METRICS: tuple[Metric, ...] = (
     BUILD, TICKS, TICK_DURATION, TICK_AGE, BLIND_ROUNDS, BLIND, PAUSED, PROBLEMS, PROBLEMS_SEEN,
     ALLOCATABLE, NODE_USAGE, NODE_PRESSURE, PODS_USAGE,
     TIER_USAGE, TIER_QUOTA, TIER_THROTTLED, TIER_PRESSURE, POD_USAGE,
     POLICY_ENABLED, POLICY_COURSE, POLICY_TICKS, POLICY_NUMBER, THROTTLE_EVENTS, THROTTLE_ASKED,
     KNOB_CHANGES, KNOB_REPAIRS, KNOB_YIELDS, KNOBS_HELD, KNOBS_YIELDED,
+    SOURCE_AGE, SOURCE_SILENT, NODE_WRITES, EVENTS_LOST,
 )  # fmt: skip
 
 _HEAD = """\

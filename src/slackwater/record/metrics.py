@@ -17,6 +17,7 @@ from slackwater.model.story import Course, NoteKind
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.policies.best_effort_share import EVENT
 from slackwater.record import metric_table as table
+from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.metric_table import Metric
 from slackwater.record.tally import BUCKETS, Counts
@@ -37,6 +38,7 @@ class Facts(msgspec.Struct, frozen=True):
     problems: int = 0
     blind: bool = False
     paused: bool = False
+    link: ClusterLink = NO_LINK
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -53,6 +55,7 @@ def samples(facts: Facts) -> Iterator[Sample]:
     yield from _of_the_agent(facts)
     yield from _of_policies(facts)
     yield from _of_knobs(facts)
+    yield from _of_the_cluster(facts.link)
     if facts.latest is None:
         return
     yield Sample(table.TICK_AGE, (facts.at - facts.latest.snapshot.at) / _MICROS)
@@ -109,6 +112,16 @@ def _of_knobs(facts: Facts) -> Iterator[Sample]:
     if facts.latest:
         yield Sample(table.KNOBS_HELD, len(facts.latest.snapshot.held))
         yield Sample(table.KNOBS_YIELDED, len(facts.latest.story.yielded))
+
+
+def _of_the_cluster(link: ClusterLink) -> Iterator[Sample]:
+    for name, each in link.sources.items():
+        yield Sample(table.SOURCE_AGE, each.age / _MICROS, (name,))
+        yield Sample(table.SOURCE_SILENT, bool(each.problem), (name,))
+    for result, count in link.writes.items():
+        yield Sample(table.NODE_WRITES, count, (result,))
+    if link.sources:
+        yield Sample(table.EVENTS_LOST, link.lost)
 
 
 def _of_the_node(snapshot: NodeSnapshot) -> Iterator[Sample]:

@@ -64,6 +64,15 @@ class EntryRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     result: str = ""
 
 
+class SourceRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A kind of object that comes from a cluster: seconds since the API server was last heard
+    about it, and why it cannot be heard now."""
+
+    name: str
+    age: float
+    problem: str = ""
+
+
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`state` is acting, holding, off, paused, blind or starting; `because` says why where it is
     not acting. Tiers are in the kubelet's order, pods by usage, the largest first."""
@@ -79,25 +88,33 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     tiers: tuple[Row, ...] = ()
     pods: tuple[Row, ...] = ()
     entries: tuple[EntryRow, ...] = ()
+    sources: tuple[SourceRow, ...] = ()
 
 
 def overview(view: View) -> Overview:
     state, because = _state(view)
     record = view.latest
+    problems, sources = (*view.problems, *view.link.remarks()), tuple(_sources(view))
     if record is None:
-        return Overview(state=state, because=because, problems=view.problems)
+        return Overview(state=state, because=because, problems=problems, sources=sources)
     snapshot = record.snapshot
     return Overview(
         tick=snapshot.tick,
         at=view.stamp(snapshot.at),
         state=state,
         because=because,
-        problems=view.problems,
+        problems=problems,
+        sources=sources,
         node=_node(snapshot),
         tiers=tuple(_tier(snapshot, tier) for tier in Tier),
         pods=tuple(sorted((_pod(snapshot, each) for each in snapshot.workloads), key=_by_usage)),
         entries=tuple(_entries(view))[-_ENTRIES:],
     )
+
+
+def _sources(view: View) -> Iterator[SourceRow]:
+    for name, each in view.link.sources.items():
+        yield SourceRow(name, each.age // 100_000 / 10, each.problem)
 
 
 def _by_usage(row: Row) -> tuple[int, str, str]:

@@ -3,6 +3,8 @@
 Owns the names that people see, of whatever a knob may belong to.
 """
 
+import enum
+
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, Level, Tier
@@ -11,8 +13,19 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.workload import Workload
 
 NODE = "node"
+#: After a tier's name: its pods as well.
+PODS = "/*"
+#: What a remark is about that is about every pod.
+ALL_PODS = "all pods"
 #: So many pods are named to somebody who asked for one that is not there.
 _NAMED = 8
+
+
+class Reach(enum.Enum):
+    """How far down a tier is asked about."""
+
+    ITSELF = "itself"
+    PODS = "pods"
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -22,6 +35,7 @@ class Scope(msgspec.Struct, frozen=True):
     level: Level | None = None
     tier: Tier | None = None
     pod: Workload | None = None
+    reach: Reach = Reach.ITSELF
 
     def holds(self, ref: CgroupRef) -> bool:
         """Whether this group is part of what was asked about."""
@@ -30,8 +44,25 @@ class Scope(msgspec.Struct, frozen=True):
         if self.pod is not None:
             return ref.owner == self.pod.uid
         if self.tier is not None:
-            return ref.level is not Level.NODE and ref.tier is self.tier
+            mine = ref.level is not Level.NODE and ref.tier is self.tier
+            return mine and (ref.level is Level.TIER or self.reach is Reach.PODS)
         return ref.level is Level.NODE
+
+    def is_beneath(self, ref: CgroupRef) -> bool:
+        """Whether this group is in the tier that was asked about, and was not asked about."""
+        inner = ref.level in (Level.POD, Level.CONTAINER)
+        return inner and ref.tier is self.tier and self.reach is Reach.ITSELF
+
+    def concerns(self, about: str, snapshot: NodeSnapshot) -> bool:
+        """Whether a remark about so and so is for who asked."""
+        if self.level in (None, Level.NODE):
+            return True
+        if self.pod is not None:
+            return self.pod.title() == about
+        if self.reach is Reach.ITSELF:
+            return about == ALL_PODS
+        mine = (pod.title() for pod in snapshot.workloads if pod.tier is self.tier)
+        return about == ALL_PODS or about in mine
 
     def feels(self, ref: CgroupRef) -> bool:
         """Whether what is set on this group binds what was asked about: it lies above it."""
@@ -52,8 +83,10 @@ def scopes_of(word: str, snapshot: NodeSnapshot) -> tuple[Scope, ...] | Gap:
     if word == NODE:
         return (Scope(NODE, Level.NODE),)
     tiers = {tier.value: tier for tier in Tier}
-    if word in tiers:
-        return (Scope(word, Level.TIER, tiers[word]),)
+    tier = word.removesuffix(PODS)
+    if tier in tiers:
+        reach = Reach.ITSELF if tier == word else Reach.PODS
+        return (Scope(tier, Level.TIER, tiers[tier], reach=reach),)
     pods = [pod for pod in snapshot.workloads if word in (pod.name, pod_name(pod), pod.uid)]
     if pods:
         return tuple(Scope(pod_name(pod), Level.POD, pod=pod) for pod in pods)

@@ -11,6 +11,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
+from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
 
 API_VERSION = "slackwater.io/v1"
@@ -32,6 +33,7 @@ class View(msgspec.Struct, frozen=True):
     offset: Micros = Micros(0)
     version: CgroupVersion | Gap = Gap("the cgroup version is not known here")
     changed: Callable[[CgroupRef, str], Micros | None] = _never
+    link: ClusterLink = NO_LINK
 
     @property
     def latest(self) -> TickRecord | None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.agent import endpoint
+from slackwater.record import listener
 from tests.unit.agent.served import Served
 
 
 @pytest.fixture(autouse=True)
 def _quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "_LOOK_UP_SECONDS", 0.01)
+    monkeypatch.setattr(listener, "_LOOK_UP_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.agent import endpoint as module
-from slackwater.agent.endpoint import LARGEST_REQUEST, MOST_AT_ONCE, Endpoint
+from slackwater.agent.endpoint import Endpoint
 from slackwater.agent.endpoint_note import Address, read_note
-from slackwater.agent.endpoint_routes import LOOKS, Answer, Asked
+from slackwater.agent.endpoint_routes import LOOKS, Asked
 from slackwater.model.gap import Gap
+from slackwater.record import listener as module
+from slackwater.record.http_exchange import Answer
+from slackwater.record.listener import LARGEST_REQUEST, MOST_AT_ONCE
 from tests.unit.agent.boards import board, ended, seconds
 from tests.unit.agent.served import Served
 from tests.unit.record.tick_records import record

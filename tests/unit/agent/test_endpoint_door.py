@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from slackwater.agent import endpoint_routes
 from slackwater.agent.board import Board, ReleaseDone
-from slackwater.agent.endpoint_door import Request, respond
+from slackwater.agent.endpoint_door import respond
 from slackwater.agent.endpoint_note import Address
-from slackwater.agent.endpoint_routes import LOOKS, ORDERS, Answer
+from slackwater.agent.endpoint_routes import LOOKS, ORDERS
+from slackwater.record.http_exchange import Answer, Request
 from tests.unit.agent.boards import LOOPBACK, TOKEN, board, door, seconds
 
 NOW = seconds(101)

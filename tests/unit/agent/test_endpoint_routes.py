@@ -8,8 +8,9 @@ import pytest
 
 from slackwater.agent import endpoint_routes
 from slackwater.agent.board import Board, Condition, ReleaseDone
-from slackwater.agent.endpoint_routes import Answer, Asked, healthz, readyz, stalled
+from slackwater.agent.endpoint_routes import Asked, healthz, readyz, stalled
 from slackwater.model.units import Micros
+from slackwater.record.http_exchange import Answer
 from slackwater.record.journal import Entry
 from slackwater.record.recording import CONTENT_TYPE, decode
 from slackwater.settings.agent import AgentSettings

@@ -8,6 +8,7 @@ import pytest
 from slackwater.agent.board import Board
 from slackwater.agent.program import RELEASED_BY_HAND, Agent, Orders, Parts
 from slackwater.contract.kubernetes import Node
+from slackwater.contract.volcano_document import read_config
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
@@ -15,7 +16,7 @@ from slackwater.model.ledger import Adoption
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
-from slackwater.observation.folder import Objects
+from slackwater.observation.objects import Objects
 from slackwater.observation.survey import Known
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.tally import Tally
@@ -27,6 +28,7 @@ from tests.unit.policies.nodes import BESTEFFORT, FREE, SECOND, node
 OURS = Bandwidth(Micros(60_000))
 ON = Objects(settings=Settings(best_effort_share=BestEffortShareSettings(enabled=True)))
 UNSTATED = Gap("not stated")
+BURST_ON = "cpuBurstConfig is enabled, but the node"
 
 
 class Bench:
@@ -281,3 +283,49 @@ def test_an_agent_with_nothing_on_says_why_once() -> None:
     bench.objects = ON
     bench.agent.once(at(4))
     assert bench.told("policies")[1:] == ["all is well again"]
+
+
+def test_a_policy_that_goes_off_and_on_says_so() -> None:
+    bench = Bench()
+    bench.agent.once(at(1))
+    assert bench.told("best_effort_share") == []
+    bench.objects = Objects()
+    for second in (2, 3):
+        bench.agent.once(at(second))
+    why = "off: bestEffortShare.enabled is false, and there is no cpuThrottlingConfig"
+    assert bench.told("best_effort_share") == [why]
+    assert bench.told("quota_burst") == []  # nobody ever wanted it
+    bench.objects = ON
+    bench.agent.once(at(4))
+    assert bench.told("best_effort_share") == [why, "all is well again"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "features", "why"),
+    [
+        (
+            {},
+            ("*",),
+            f'{BURST_ON} has no label volcano.sh/colocation: "true"',
+        ),
+        (
+            {"volcano.sh/colocation": "maybe"},
+            ("*",),
+            f"{BURST_ON}'s label volcano.sh/colocation is 'maybe', which is not true",
+        ),
+        (
+            {"volcano.sh/colocation": "true"},
+            ("Resources",),
+            "quotaBurst.enabled is false, and --supported-features has no CPUBurst",
+        ),
+    ],
+)
+def test_what_a_colocation_config_wants_on_is_told_at_once(
+    labels: dict[str, str], features: tuple[str, ...], why: str
+) -> None:
+    here = Node("here", labels, {}, MilliCpu(1500), UNSTATED, UNSTATED, UNSTATED)
+    wanted = read_config({"globalConfig": {"cpuBurstConfig": {"enable": True}}}, "a map")
+    bench = Bench(Objects(colocation=wanted, nodes=(here,)), Orders(features=features))
+    for second in (1, 2):
+        bench.agent.once(at(second))
+    assert bench.told("quota_burst") == [f"off: {why}"]

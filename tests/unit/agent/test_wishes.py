@@ -7,7 +7,8 @@ import pytest
 from slackwater.agent.program import POLICIES
 from slackwater.agent.wishes import Wishes, node_of, wishes_of
 from slackwater.contract.volcano_node import read_features
-from slackwater.observation.folder import Folder, Objects
+from slackwater.observation.folder import Folder
+from slackwater.observation.objects import Objects
 
 LABELLED = """
 apiVersion: v1
@@ -15,11 +16,17 @@ kind: Node
 metadata: {name: one, labels: {volcano.sh/oversubscription: "true"}}
 status: {allocatable: {cpu: "2"}}
 """
-PLAIN = LABELLED.replace('"true"', '"false"')
+PLAIN = LABELLED.replace('{volcano.sh/oversubscription: "true"}', "{}")
+MAYBE = LABELLED.replace('"true"', "maybe")
 THROTTLING = "cpuThrottlingConfig: {enable: true, cpuThrottlingThreshold: 70}"
 NO_LABEL = (
     'cpuThrottlingConfig is enabled, but the node has no label volcano.sh/oversubscription: "true"'
 )
+MAYBE_LABEL = (
+    "cpuThrottlingConfig is enabled, but the node's label volcano.sh/oversubscription is 'maybe', "
+    "which is not true"
+)
+NEITHER = "neither bestEffortShare.enabled nor cpuThrottlingConfig.enable is true"
 OWN = """
 apiVersion: slackwater.io/v1
 kind: AgentSettings
@@ -75,12 +82,17 @@ def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None)
         ((), "bestEffortShare.enabled is false, and there is no cpuThrottlingConfig"),
         (
             (THROTTLING.replace("true", "false"), LABELLED),
-            "neither bestEffortShare.enabled nor cpuThrottlingConfig.enable is true",
+            NEITHER,
         ),
         (
             (THROTTLING, PLAIN),
             NO_LABEL,
         ),
+        (
+            (THROTTLING, MAYBE),
+            MAYBE_LABEL,
+        ),
+        ((THROTTLING.replace("true", "false"), MAYBE), NEITHER),
         ((THROTTLING, LABELLED), None),
         ((OWN,), None),
     ],

@@ -1,15 +1,21 @@
 """What the footprint benchmark concludes from its numbers, and the pods that it makes."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks._pods import BenchPod, write_folder
 from benchmarks._running import calls_in, quota_in
 from benchmarks.agent_footprint import Footprint, bars, growth
+from benchmarks.crowd_footprint import pod_text
 from slackwater.contract.pod_resources import pod_requests, qos_tier
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.observation.cgroup_paths import container_id, pod_uid
+from slackwater.model.workload import BurstWish
 from slackwater.observation.folder import Folder
+from slackwater.observation.objects import Objects
+from slackwater.observation.workloads import workloads_of
 
 SUMMARY = """\
 % time     seconds  usecs/call     calls    errors syscall
@@ -91,3 +97,15 @@ def test_the_agent_reads_the_pods_as_they_are_placed(
         paths = pod.paths("kubepods")
         assert [container_id(path.rpartition("/")[2]) for path in paths] == ids
         assert {pod_uid(path.split("/")[-2]) for path in paths} == {read.cgroup_uid}
+
+
+def test_the_crowds_pods_are_good_and_ask_for_three_things(tmp_path: Path) -> None:
+    for number in (0, 7):
+        (tmp_path / f"{number}.yaml").write_text(pod_text(BenchPod(number)))
+    found = Folder(str(tmp_path)).read()
+    assert isinstance(found, Objects)
+    assert (found.problems, len(found.pods)) == ((), 2)
+    for pod in workloads_of(found.pods, ()):
+        assert pod.tier is Tier.BESTEFFORT
+        assert pod.extended_limits["kubernetes.io/batch-cpu"] == 2000
+        assert pod.burst == BurstWish()

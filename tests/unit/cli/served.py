@@ -26,6 +26,7 @@ class Served:
                 outer.asked.append(self.path)
                 status, body = outer.reply(self.path)
                 self.send_response(status)
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

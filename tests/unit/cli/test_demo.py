@@ -1,5 +1,6 @@
 """`slackwater demo` as a person and a script see it; here on the simulated kernel."""
 
+import io
 import json
 import os
 import subprocess
@@ -12,18 +13,22 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from slackwater.cli import demo as command
 from slackwater.cli.demo import demo
+from slackwater.cli.demo_text import Detail, demo_blocks
 from slackwater.demo import program, raster
 from slackwater.demo.gauges import CannotMeasure, Noise
 from slackwater.demo.measured import Glimpse
 from slackwater.demo.plan import DEMO
+from slackwater.demo.report import Report
 from slackwater.demo.tree import CannotBuildTree
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import EnvironmentValueError
-from tests.unit.demo.examples import real_report
+from tests.unit.demo.examples import real_report, simulated_report
 
+UNWRITABLE = "cannot be written: Is a directory; choose another folder with --out, or --no-picture"
 WRONG = EnvironmentValueError("SLACKWATER_CGROUP_VERSION", "3", ("v1", "v2"))
 
 
@@ -66,6 +71,8 @@ def test_no_picture_writes_nothing(tmp_path: Path) -> None:
     [
         (("--seconds", "0.5"), "0.5 is not in the range 1.0<=x<=600.0"),
         (("--seconds", "soon"), "'soon' is not a valid float"),
+        (("--seconds", "nan"), "nan is not in the range 1.0<=x<=600.0"),
+        (("--seconds", "inf"), "inf is not in the range 1.0<=x<=600.0"),
         (("--out", "/nowhere/at/all"), "'/nowhere/at/all' does not exist"),
         (("--nonsense",), "No such option"),
         (("extra",), "unexpected extra argument"),
@@ -78,15 +85,40 @@ def test_wrong_usage_is_2(arguments: tuple[str, ...], words: str) -> None:
     assert words in done.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_the_demo(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_nan_in_the_environment_is_2_as_well() -> None:
+    done = CliRunner(env={"SLACKWATER_DEMO_SECONDS": "nan"}).invoke(demo, ["--simulated"])
+    assert done.exit_code == 2
+    assert "nan is not in the range" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_picture_that_cannot_be_written_is_told_before_the_demo(
+    tmp_path: Path, ending: str
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
+    (tmp_path / f"slackwater-demo.{ending}").mkdir()
     done = run("--simulated", "--out", str(tmp_path))
     assert done.exit_code == 2
-    wanted = f"slackwater: --out is '{tmp_path}', but must be a folder that can be written"
-    assert done.stderr.splitlines() == [wanted]
+    assert done.stderr.splitlines() == [
+        f"slackwater: {tmp_path}/slackwater-demo.{ending} {UNWRITABLE}"
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == [f"slackwater-demo.{ending}"]
     assert run("--simulated", "--no-picture", "--out", str(tmp_path)).exit_code == 0
+
+
+def test_a_folder_that_takes_no_file_is_told_before_the_demo() -> None:
+    done = run("--simulated", "--out", "/proc")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("slackwater: /proc/slackwater-demo.svg cannot be written: ")
+
+
+def test_an_old_picture_is_left_alone_until_there_is_a_new_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    old = tmp_path / "slackwater-demo.svg"
+    old.write_text("old")
+    monkeypatch.setattr(program, "run_demo", fail(CannotMeasure("no")))
+    assert run("--out", str(tmp_path)).exit_code == 1
+    assert old.read_text() == "old"
 
 
 def fail(error: BaseException) -> Any:
@@ -132,8 +164,28 @@ def test_a_real_result_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[0].split() == ["PHASE", "P50", "P90", "P99", "BATCH", "NODE"]
     assert rows[1].split() == ["service", "alone", "5.0", "ms", "5.0", "ms", "10.0", "ms", "0.00",
                                "25", "%"]  # fmt: skip
-    assert "4.0× as long" in done.stdout.replace("\n", " ")
-    assert "was not quiet" in done.stdout
+    said = done.stdout.replace("\n", " ")
+    assert "was not quiet" in said
+    assert "as long" not in said  # nothing follows from it
+    assert "A quota bounds what it cannot: caches" in said
+    monkeypatch.setattr(program, "run_demo", lambda *_: real_report())
+    assert "4.0× as long" in run("--no-picture").stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("report", "heads", "row"),
+    [
+        (real_report(), ["PHASE", "P90", "BATCH", "NODE"], "slackwater 5.5 ms 1.35 92 %"),
+        (simulated_report(), ["PHASE", "LOST", "BATCH", "NODE"], "slackwater 0.00 1.90 98 %"),
+    ],
+)
+def test_a_narrow_terminal_has_a_short_table(report: Any, heads: list[str], row: str) -> None:
+    console = Console(width=36, file=io.StringIO(), record=True)
+    for block in demo_blocks(report, Detail.SHORT):
+        console.print(block)
+    lines = [line.split() for line in console.export_text().splitlines()]
+    assert heads in lines
+    assert row.split() in lines
 
 
 def test_wide_has_every_detail(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +194,9 @@ def test_wide_has_every_detail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.stdout.splitlines()[0].split()[6:] == [
         "SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN",
     ]  # fmt: skip
-    assert "held: the node was read only once so far" in done.stdout.replace("\n", " ")
+    said = done.stdout.replace("\n", " ")
+    assert "before  best_effort_share  held: the node was read only once so far" in said
+    assert "-0.5" not in said
 
 
 def test_without_a_renderer_the_svg_alone_is_written_and_told(
@@ -156,10 +210,17 @@ def test_without_a_renderer_the_svg_alone_is_written_and_told(
     assert [path.name for path in tmp_path.iterdir()] == ["slackwater-demo.svg"]
 
 
-def test_a_picture_that_cannot_be_written_is_1(tmp_path: Path) -> None:
-    (tmp_path / "slackwater-demo.svg").mkdir()
-    done = run("--simulated", "--out", str(tmp_path))
+def test_a_picture_that_cannot_be_written_after_all_is_1_and_the_table_is_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def spoil(*_: object) -> Report:
+        (tmp_path / "slackwater-demo.svg").mkdir()
+        return real_report()
+
+    monkeypatch.setattr(program, "run_demo", spoil)
+    done = run("--out", str(tmp_path))
     assert done.exit_code == 1
+    assert done.stdout.startswith("PHASE")
     assert f"{tmp_path}/slackwater-demo.svg cannot be written: Is a directory" in done.stderr
 
 
@@ -170,6 +231,20 @@ def test_each_phase_is_told_once_without_a_terminal(capsys: pytest.CaptureFixtur
             lines.see(Glimpse(phase, at, 13.0))
     told = capsys.readouterr().err.splitlines()
     assert told == [f"slackwater: {phase.title}, 13 s" for phase in DEMO]
+    command._Lines().see(Glimpse(DEMO[0], 0.0, 13.0, unit="simulated s"))
+    assert capsys.readouterr().err == "slackwater: service alone, 13 simulated s\n"
+
+
+def test_an_interruption_while_it_is_imported_is_no_traceback() -> None:
+    spoiled = (
+        "import sys, slackwater.__main__ as m; sys.modules['slackwater.cli.main'] = X(); m.run()"
+    )
+    late = "class X:\n def __getattr__(self, name): raise KeyboardInterrupt\n"
+    done = subprocess.run(
+        [sys.executable, "-c", late + spoiled],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_as_a_program(tmp_path: Path) -> None:

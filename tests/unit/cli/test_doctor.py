@@ -66,7 +66,7 @@ def test_json_has_the_documented_keys(roots: Roots) -> None:
     }  # fmt: skip
     assert set(document["cgroup"]["findings"][0]) == {"source", "found", "note"}
     assert set(document["knobs"][0]) == {"knob", "level", "file", "works", "note"}
-    assert set(document["features"][0]) == {"feature", "possible", "because"}
+    assert set(document["features"][0]) == {"feature", "possible", "because", "built"}
     assert set(document["machine"]) == {
         "cpus", "topology", "model", "smt", "turbo", "numaNodes", "psi",
     }  # fmt: skip

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from rich.console import Console
 
-from slackwater.cli.ages import clock_time, lasted, moment
 from slackwater.cli.explain_text import explanation_blocks, numbers_text
 from slackwater.model.gap import Gap
+from slackwater.record.ages import clock_time, lasted, moment
 from slackwater.record.answer import (
     Attempt,
     Explanation,
@@ -226,3 +226,9 @@ def test_wrong_usage_is_two(command: str, arguments: tuple[str, ...]) -> None:
     done = slackwater(command, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
+
+
+def test_pods_go_with_a_tier() -> None:
+    found = slackwater("explain", "default/web", "--pods")
+    assert found.returncode == 2
+    assert "--pods goes with a tier: guaranteed, burstable, besteffort" in found.stderr

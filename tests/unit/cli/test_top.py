@@ -19,10 +19,10 @@ import pytest
 from rich.console import Console
 
 from slackwater.cli.agent_client import NoAnswer
-from slackwater.cli.ages import clock_time
 from slackwater.cli.top_live import next_screen, sorted_screen
 from slackwater.cli.top_table import bar, milli, percent, sorted_pods
 from slackwater.cli.top_view import Lost, Screen, plain_blocks
+from slackwater.record.ages import clock_time
 from slackwater.record.overview import EntryRow, NodeRow, Overview, Row
 from tests.unit.cli.served import Served, always, served, slackwater
 

@@ -78,7 +78,8 @@ def test_a_time_alone_is_no_burst() -> None:
 @pytest.mark.parametrize("said", ["yes", "on", "tRUE", " true", "2", "null"])
 def test_neither_on_nor_off(said: str) -> None:
     assert quota_burst({ENABLE_QUOTA_BURST: said}) == Gap(
-        f"the annotation volcano.sh/enable-quota-burst is '{said}', but must be true or false"
+        f"the annotation volcano.sh/enable-quota-burst is '{said}', but must be true or false "
+        "(1, t, T, TRUE and True are true, their opposites false)"
     )
 
 
@@ -102,15 +103,16 @@ def test_times(said: str, time: int) -> None:
     assert burst(said) == Burst(Micros(time))
 
 
-@pytest.mark.parametrize("said", ["", "0", "00", "-0", "+0"])
-def test_no_time_is_as_much_as_the_quota(said: str) -> None:
-    """Row 35: absent or "0"."""
-    assert burst(said) == Burst()
+def test_no_time_is_as_much_as_the_quota() -> None:
+    """Row 35: absent."""
+    assert quota_burst({ENABLE_QUOTA_BURST: "true"}) == Burst()
 
 
 BAD_TIMES = (
     *("x", "abc", "-1", "-100000", "1.5", "1e5", "0x10", "1_0", " 1", "1ms", "٣"),
     *("9" * 18, "9" * 40, str(LARGEST_QUOTA + 1)),
+    # Row 35: as much as the quota, in Volcano too; who writes this may have meant none.
+    *("", "0", "00", "-0", "+0"),
 )
 
 

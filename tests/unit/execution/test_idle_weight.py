@@ -180,3 +180,16 @@ def test_a_units_idle_is_let_go_and_its_weight_is_not(
     with_units.let_go({(slice_.id, "weight")})
     assert systemd.units[slice_.name()]["CPUWeight"] == ("t", 79)
     assert ledger.entries == ()
+
+
+def test_the_journal_is_told_what_the_file_held(
+    executor: Executor, kernel: PlainKernel, pod: CgroupRef
+) -> None:
+    """An idle group shows another weight than the one that it gets back."""
+    weight = kernel.folder(POD) / "cpu.weight"
+    weight.write_text("300\n")
+    one(executor, pod, IDLE, True)
+    weight.write_text("1\n")
+    outcomes = executor.apply([Change(pod, IDLE, True, False)])
+    [change] = [each.change for each in outcomes if each.change.knob == WEIGHT]
+    assert (change.old, change.new) == (1, 300)

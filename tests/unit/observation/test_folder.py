@@ -8,7 +8,8 @@ import pytest
 
 from slackwater.contract.volcano import for_node
 from slackwater.model.gap import Gap
-from slackwater.observation.folder import Folder, Objects
+from slackwater.observation.folder import Folder
+from slackwater.observation.objects import Objects
 
 UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
 POD = f"""

@@ -17,7 +17,7 @@ from slackwater.model.decision import Because, Contribution, Event, Grant, Verb
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import Held, NodeSnapshot, Rate
+from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate
 from slackwater.model.story import Course, Note, NoteKind, Story, Told, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
 from slackwater.model.weight import WeightFormula
@@ -91,6 +91,7 @@ snapshots = st.builds(
     version=st.none() | st.sampled_from(CgroupVersion),
     pod_formula=st.sampled_from(WeightFormula),
     container_formula=st.sampled_from(WeightFormula),
+    sources=st.dictionaries(words, st.builds(Freshness, micros, words), max_size=2),
 )
 becauses = st.builds(Because, words, words, words)
 shares = granted | st.builds(Ratio, amounts, st.integers(1, 500))

@@ -6,9 +6,10 @@ import msgspec
 
 from slackwater.model.cgroup import CpuPressure, Pressure, Tier
 from slackwater.model.plan import Result
-from slackwater.model.snapshot import Rate
+from slackwater.model.snapshot import Freshness, Rate
 from slackwater.model.story import NoteKind, Yielded
 from slackwater.model.units import Micros, MilliCpu
+from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.metrics import Facts
 from slackwater.record.tally import Tally
@@ -18,6 +19,15 @@ from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, t
 
 STALLED = CpuPressure(Pressure(0, 0, 0, Micros(2_500_000)), Pressure(0, 0, 0, Micros(500_000)))
 EVERYTHING = AgentSettings(reading=Reading.EVERYTHING)
+#: A cluster that is heard but for its pods.
+LINK = ClusterLink(
+    sources={
+        "pods": Freshness(Micros(90_000_000), "no answer"),
+        "node": Freshness(Micros(2_500_000)),
+    },
+    writes={"written": 3, "refused": 1},
+    lost=2,
+)
 
 
 def facts(latest: TickRecord | None = None, tally: Tally | None = None, **said: Any) -> Facts:

@@ -12,7 +12,8 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.story import Course, Note, NoteKind, Yielded
-from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
+from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
 from slackwater.record.answer import Explanation
 from slackwater.record.explanation import explain
 from slackwater.record.view import View
@@ -26,6 +27,8 @@ SEES_NOTHING = (
     "the agent sees nothing now: the tree is gone; "
     "all this is of its last look at 2026-01-01T00:00:01.000Z"
 )
+AMOUNT = {"kubernetes.io/batch-cpu": 5}
+ASKING = Container("c", Gap("x"), MilliCpu(0), UNLIMITED, extended_limits=AMOUNT)
 OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
 
 
@@ -268,3 +271,57 @@ def test_a_raise_that_is_not_worth_a_write() -> None:
 def test_an_empty_story_says_nothing_is_to_do() -> None:
     view = with_story(Told().tick(node(usage=200)).view(), told=(), grants=())
     assert only(view) == Explanation(target="node", level="node")
+
+
+ALL_OFF = {
+    name: f"{name} is switched off somewhere"
+    for name in ("batch_resources", "qos_level", "memory_qos", "quota_burst")
+}
+WEIGHT_STEP = Contribution("batch_resources", Verb.SET, 20, 20, Because("a", "b", "c"))
+
+
+def with_weight(workload: Workload, **besides: Any) -> View:
+    """A tick in which somebody set this pod's weight."""
+    assert not isinstance(workload.ref, Gap)
+    ref = msgspec.structs.replace(workload.ref, owner=workload.uid)
+    told = Told().tick(node(usage=200, workloads=(msgspec.structs.replace(workload, ref=ref),)))
+    record = told.journal.ticks[0]
+    grant = Grant(ref, "weight", 20, (WEIGHT_STEP,))
+    story = msgspec.structs.replace(record.story, grants=(*record.story.grants, grant))
+    ticks = (msgspec.structs.replace(record, story=story),)
+    return msgspec.structs.replace(told.view(**besides), ticks=ticks)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "missed"),
+    [
+        ({}, set()),
+        ({"qos_level": -1}, {"qos_level"}),
+        ({"qos_level": Gap("GOLD")}, {"qos_level"}),
+        ({"burst": BurstWish()}, {"quota_burst"}),
+        ({"memory_ratios": MemoryRatios()}, {"memory_qos"}),
+        ({"qos_level": -1, "burst": Gap("odd")}, {"qos_level", "quota_burst"}),
+        ({"containers": (ASKING,)}, {"batch_resources"}),
+    ],
+)
+def test_a_pod_is_told_why_what_it_asks_for_is_off(wishes: Any, missed: set[str]) -> None:
+    workload = msgspec.structs.replace(WEB, **wishes)
+    found = rows(with_weight(workload, off=ALL_OFF), "pod-2")
+    assert found[0].knob == "weight"
+    assert {hold.policy for row in found for hold in row.holds} == missed
+    assert {hold.course for row in found for hold in row.holds} <= {"off"}
+
+
+def test_who_says_why_is_not_said_to_have_nothing_to_do() -> None:
+    told = Told().tick(node(usage=200, workloads=(WEB,)))
+    remark = Remark("default/pod-2", "only cgroup v2 has memory.high")
+    line = model_story.Told("memory_qos", Course.ACTED, "nothing to do", {}, remarks=(remark,))
+    record = told.journal.ticks[0]
+    story = msgspec.structs.replace(record.story, told=(*record.story.told, line))
+    view = told.view(ticks=(msgspec.structs.replace(record, story=story),))
+    for target in ("", "pod-2"):
+        row = next(each for each in rows(view, target) if each.knob is None)
+        assert "default/pod-2: memory_qos: only cgroup v2 has memory.high" in row.remarks
+        assert "memory_qos" not in [hold.policy for hold in row.holds]
+    others = rows(view, "burstable")[0]
+    assert [hold.policy for hold in others.holds] == ["memory_qos"]

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.model import story as model_story
 from slackwater.model.cgroup import CgroupRef, Level, Tier
+from slackwater.model.decision import Grant, Remark
 from slackwater.model.gap import Gap
+from slackwater.model.story import Course, Story
 from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
 from slackwater.record.explanation import explain
@@ -83,11 +86,37 @@ def test_names_of_groups() -> None:
     assert target_name(unnamed, snapshot) == "default/pod-2/abc"
 
 
+def test_a_tier_is_itself_and_its_pods_on_request() -> None:
+    """9306 lines for 100 pods are no answer to a question about the tier."""
+    told = Told().tick(node(usage=200, workloads=PODS))
+    record = told.journal.ticks[0]
+    steps = record.story.grants[0].contributions
+    mine = [
+        CgroupRef(f"{BESTEFFORT.path}/{n}", 500 + n, Level.POD, Tier.BESTEFFORT, str(n))
+        for n in (1, 7)
+    ]
+    grants = tuple(Grant(ref, "quota", 5, steps) for ref in mine)
+    remark = Remark("default/pod-1", "odd")
+    line = model_story.Told("quota_burst", Course.ACTED, "x", {}, remarks=(remark,))
+    story = Story((*record.story.told, line), (*record.story.grants, *grants))
+    view = told.view(ticks=(msgspec.structs.replace(record, story=story),))
+    tier, hint = rows(view, "besteffort")
+    assert (tier.target, tier.knob) == ("besteffort", "quota")
+    assert hint.remarks == (
+        "values of 2 of its pods are ours too: slackwater explain besteffort --pods",
+    )
+    everything = rows(view, "besteffort/*")
+    assert [row.target for row in everything] == ["besteffort", "default/pod-1", "7", "besteffort"]
+    assert everything[-1].remarks == ("default/pod-1: quota_burst: odd",)
+    [burstable] = rows(view, "burstable/*")
+    assert burstable.remarks == ("no policy asks for anything of it",)
+
+
 @given(st.text())
 def test_any_word_is_a_scope_or_a_sentence(word: str) -> None:
     found = scopes_of(word, node(workloads=(Workload("u", "n", "s", Tier.BURSTABLE, Gap("x")),)))
     assert isinstance(found, Gap) == (
-        word not in ("", "node", "u", "n", "s/n", *map(str, _tiers()))
+        word not in ("", "node", "u", "n", "s/n", *_tiers(), *(f"{t}/*" for t in _tiers()))
     )
 
 
@@ -103,7 +132,7 @@ def _tiers() -> list[str]:
         ("quota", Ratio(3, 4), "3/4"),
         ("weight", 512, "512"),
         ("memory-max", UNLIMITED, "unlimited"),
-        ("idle", True, "True"),
+        ("idle", True, "1"),
     ],
 )
 def test_amounts(knob: str, value: Any, text: str) -> None:

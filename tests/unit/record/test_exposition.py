@@ -10,7 +10,7 @@ import pytest
 from slackwater.record.exposition import exposed
 from slackwater.record.journal import TickRecord
 from slackwater.record.metric_table import METRICS, Kind, page
-from tests.unit.record.metric_facts import facts, full
+from tests.unit.record.metric_facts import LINK, facts, full
 from tests.unit.record.tick_records import record
 
 PAGE = Path(__file__).parents[3] / "docs/reference/metrics.md"
@@ -37,7 +37,7 @@ def test_names_are_told_apart_also_in_openmetrics() -> None:
 def test_the_text_is_what_a_parser_reads() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    kind, text = exposed(facts(full()), "")
+    kind, text = exposed(facts(full(), link=LINK), "")
     assert kind.startswith("text/plain; version=0.0.4")
     families = {f.name: f for f in text_string_to_metric_families(text.decode())}
     assert len(families) == len(METRICS)
@@ -49,7 +49,7 @@ def test_openmetrics_for_who_asks_for_it() -> None:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
     accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
-    kind, text = exposed(facts(full()), accept)
+    kind, text = exposed(facts(full(), link=LINK), accept)
     assert kind.startswith("application/openmetrics-text")
     parsed = text_string_to_metric_families(text.decode())  # type: ignore[no-untyped-call]
     families = {family.name: family for family in parsed}
@@ -70,7 +70,7 @@ def test_openmetrics_for_who_asks_for_it() -> None:
 )
 def test_formats(accept: str, kind: str) -> None:
     """What was asked for is not repeated in the answer."""
-    found, text = exposed(facts(full()), accept)
+    found, text = exposed(facts(full(), link=LINK), accept)
     assert found.startswith(kind)
     assert "\n" not in found
     assert text.endswith(b"# EOF\n") is kind.startswith("application")

@@ -1,16 +1,25 @@
 """What is told: every effect once, with from, to and because."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Because, Contribution, Grant, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import QUOTA, WEIGHT
+from slackwater.model.knob import BURST, QUOTA, WEIGHT, Knob
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.story import Story
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.record.journal import Inputs, Journal, TickRecord, entry_of, spelled
+from slackwater.record.journal import (
+    Inputs,
+    Journal,
+    TickRecord,
+    entries_of,
+    entry_of,
+    spelled,
+)
 from slackwater.settings.agent import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node, reading
 
@@ -26,7 +35,7 @@ GRANT = Grant(
 
 
 def test_an_applied_change() -> None:
-    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(tick=7), (GRANT,))
+    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(tick=7), GRANT)
     assert entry is not None
     assert (entry.tick, entry.what) == (7, "quota of kubepods/besteffort")
     assert (entry.before, entry.after, entry.result) == ("unlimited", "600m", "applied")
@@ -37,17 +46,62 @@ def test_each_knob_of_a_group_has_its_own_reason() -> None:
     weight = Change(BESTEFFORT, WEIGHT, 1, 20)
     because = Because("batch-cpu requested", "500m", "weight 20")
     step = Contribution("batch_resources", Verb.SET, 20, 20, because)
+    outcomes = [Outcome(weight, Result.APPLIED)]
     grants = (GRANT, Grant(BESTEFFORT, "weight", 20, (step,)))
-    entry = entry_of(Outcome(weight, Result.APPLIED), node(), grants)
-    assert entry is not None
+    [entry] = entries_of(node(), outcomes, Story(grants=grants))
     assert entry.because == "batch_resources: batch-cpu requested 500m, weight 20"
-    released = entry_of(Outcome(weight, Result.APPLIED), node(), (GRANT,))
-    assert released is not None
+    [released] = entries_of(node(), outcomes, Story(grants=(GRANT,)))
     assert released.because == "nobody wants it any more"
 
 
+def followers(number: int, knob: Knob, result: Result = Result.APPLIED) -> tuple[Any, Any]:
+    """Groups that follow the tier's quota: what became of each, and what each was granted."""
+    refs = [CgroupRef(f"{BESTEFFORT.path}/{n}", 100 + n, Level.POD) for n in range(number)]
+    old, new = (FREE, OURS) if knob is QUOTA else (1000, 2000)
+    outcomes = [Outcome(Change(ref, knob, old, new), result) for ref in refs]
+    because = Because("the quota of kubepods/besteffort", "690m", "cgroup v1 nests")
+    step = Contribution("share", Verb.CAP, 600, 600, because)
+    value = 600 if knob is QUOTA else 2000
+    grants = [Grant(ref, knob.name, value, (step,), follows=BESTEFFORT.path) for ref in refs]
+    return outcomes, grants
+
+
+@pytest.mark.parametrize(
+    ("number", "result", "lines"),
+    [
+        (8, Result.APPLIED, 8),
+        (9, Result.APPLIED, 1),
+        (9, Result.PLANNED, 1),
+        (9, Result.REFUSED, 9),
+        (9, Result.VANISHED, 9),
+        (9, Result.UNCHANGED, 0),
+    ],
+)
+def test_a_crowd_that_follows_is_told_as_one(number: int, result: Result, lines: int) -> None:
+    outcomes, grants = followers(number, QUOTA, result)
+    told = entries_of(node(), outcomes, Story(grants=tuple(grants)))
+    assert len(told) == lines
+
+
+def test_a_crowds_entry_says_who_and_how_far() -> None:
+    quotas, granted = followers(9, QUOTA)
+    other = msgspec.structs.replace(quotas[0].change, old=OURS, new=Bandwidth(Micros(70_000)))
+    quotas[0] = Outcome(other, Result.APPLIED)
+    bursts, more = followers(12, BURST)
+    tier = Outcome(CHANGE, Result.APPLIED)
+    story = Story(grants=(GRANT, *granted, *more))
+    told = entries_of(node(), [tier, *quotas, *bursts], story)
+    assert {each.result for each in told} == {"applied"}
+    assert [(each.what, each.before, each.after) for each in told] == [
+        ("quota of kubepods/besteffort", "unlimited", "600m"),
+        ("quota of 9 groups below kubepods/besteffort", "600m to unlimited", "600m to 700m"),
+        ("burst of 12 groups below kubepods/besteffort", "1000", "2000"),
+    ]
+    assert told[1].because.startswith("they follow its quota")
+
+
 def test_a_release_says_that_nobody_wants_it() -> None:
-    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(), ())
+    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(), None)
     assert entry is not None
     assert entry.because == "nobody wants it any more"
 
@@ -65,7 +119,7 @@ def test_a_release_says_that_nobody_wants_it() -> None:
 def test_what_did_not_work_is_told_and_nothing_is_told_twice(
     result: Result, detail: str, told: str | None
 ) -> None:
-    entry = entry_of(Outcome(CHANGE, result, detail), node(), (GRANT,))
+    entry = entry_of(Outcome(CHANGE, result, detail), node(), GRANT)
     assert (entry.result if entry else None) == told
 
 
@@ -76,7 +130,8 @@ def test_what_did_not_work_is_told_and_nothing_is_told_twice(
         (FREE, "unlimited"),
         (UNLIMITED, "unlimited"),
         (Gap("not read"), "not read"),
-        (True, "True"),
+        (True, "1"),
+        (False, "0"),
         (100, "100"),
     ],
 )
@@ -96,11 +151,39 @@ def record(number: int, readings: int = 1) -> TickRecord:
 
 @pytest.mark.parametrize(("readings", "kept"), [(1, [2, 3, 4]), (5, [3, 4]), (8, [4]), (100, [4])])
 def test_the_ring_keeps_the_last_ticks_and_stays_small(readings: int, kept: list[int]) -> None:
-    journal = Journal(3, kept_readings=10)
+    journal = Journal(3, kept_parts=11)
     for number in range(5):
         journal.keep(record(number, readings))
     assert [each.snapshot.tick for each in journal.ticks] == kept
     assert journal.latest == journal.ticks[-1]
+
+
+def crowd(number: int, moved: int = 0) -> TickRecord:
+    """A tick with ten grants, of which the first so many are new."""
+    grants = tuple(
+        Grant(CgroupRef(f"kubepods/{each}", each, Level.POD), "weight", number * (each < moved), ())
+        for each in range(10)
+    )
+    story = Story(grants=grants)
+    return msgspec.structs.replace(record(number + 100), story=story)
+
+
+def test_what_did_not_move_is_kept_once() -> None:
+    journal = Journal(9)
+    journal.keep(crowd(1))
+    journal.keep(crowd(2, moved=3))
+    one, two = journal.ticks
+    assert two == crowd(2, moved=3)
+    same = [a is b for a, b in zip(one.story.grants, two.story.grants, strict=True)]
+    assert same == [False] * 3 + [True] * 7
+
+
+@pytest.mark.parametrize(("moved", "kept"), [(0, 9), (3, 5), (10, 1)])
+def test_what_moved_takes_room(moved: int, kept: int) -> None:
+    journal = Journal(9, kept_parts=20)
+    for number in range(1, 30):
+        journal.keep(crowd(number, moved))
+    assert len(journal.ticks) == kept
 
 
 def test_when_a_knob_was_last_changed() -> None:

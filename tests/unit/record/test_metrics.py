@@ -17,7 +17,7 @@ from slackwater.record.metric_table import METRICS
 from slackwater.record.metrics import Facts, durations, samples
 from slackwater.record.tally import Tally
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node, pod, rate, reading
-from tests.unit.record.metric_facts import EVERYTHING, STALLED, facts, full
+from tests.unit.record.metric_facts import EVERYTHING, LINK, STALLED, facts, full
 from tests.unit.record.tick_records import OURS, SHARE, record, told
 
 
@@ -62,14 +62,26 @@ def shown(told_facts: Facts) -> dict[str, float]:
         ("slackwater_knob_yields_total/quota/tier", 1),
         ("slackwater_knobs_held", 1),
         ("slackwater_knobs_yielded", 1),
+        ("slackwater_source_age_seconds/pods", 90),
+        ("slackwater_source_age_seconds/node", 2.5),
+        ("slackwater_source_silent/pods", 1),
+        ("slackwater_source_silent/node", 0),
+        ("slackwater_node_writes_total/written", 3),
+        ("slackwater_node_writes_total/refused", 1),
+        ("slackwater_events_lost_total", 2),
     ],
 )
 def test_values_in_base_units(sample: str, value: float) -> None:
-    assert shown(facts(full()))[sample] == pytest.approx(value)
+    assert shown(facts(full(), link=LINK))[sample] == pytest.approx(value)
+
+
+def test_without_a_cluster_nothing_is_said_of_one() -> None:
+    clustered = ("source", "node_writes", "events_lost")
+    assert not [name for name in shown(facts(full())) if any(word in name for word in clustered)]
 
 
 def test_every_metric_of_the_table_can_be_had() -> None:
-    seen = {sample.metric.name for sample in samples(facts(full()))}
+    seen = {sample.metric.name for sample in samples(facts(full(), link=LINK))}
     assert seen | {"slackwater_tick_duration_seconds"} == {metric.name for metric in METRICS}
 
 

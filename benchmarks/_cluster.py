@@ -1,0 +1,107 @@
+"""Pods of a real API server for the agent's footprint: a control plane, a Node, and the objects.
+
+Owns what is created there. The API server gives each pod its uid, so the groups are made after it;
+there is no kubelet, so nothing else changes an object.
+"""
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from benchmarks._pods import BenchPod
+from benchmarks._running import CannotMeasureError
+from slackwater.kube.access import find_access
+from slackwater.kube.answer import KubeError
+from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS
+from slackwater.model.gap import Gap
+from tools.cluster import CONTROL_PLANE_PROGRAMS
+from tools.cluster.control_plane import ControlPlane
+from tools.cluster.failure import ClusterError
+from tools.cluster.programs import find_programs
+
+NODE = "here"
+_NAMESPACE = "default"
+#: For the controller that makes the namespace's service account.
+_PATIENCE = 60.0
+#: The same duty as with a folder. As JSON, which is YAML too: so its parser is not loaded.
+_SETTINGS = {
+    "apiVersion": "slackwater.io/v1",
+    "kind": "AgentSettings",
+    "spec": {"bestEffortShare": {"enabled": True}},
+}
+
+
+class BenchCluster:
+    """Guards the objects of one control plane."""
+
+    def __init__(self, plane: ControlPlane, cpus: int) -> None:
+        self.kubeconfig = str(plane.kubeconfig())
+        access = find_access({}, self.kubeconfig)
+        if isinstance(access, Gap):
+            raise CannotMeasureError(access.reason)
+        self._client = Client(access, "slackwater-benchmark")
+        self._client.create(NODES, {"metadata": {"name": NODE}})
+        self._patch_status(NODES, NODE, {"allocatable": {"cpu": str(cpus)}})
+        text = msgspec.json.encode(_SETTINGS).decode()
+        settings = {"metadata": {"name": "slackwater-agent"}, "data": {"settings.yaml": text}}
+        self._client.create(CONFIG_MAPS, settings, _NAMESPACE)
+
+    def arguments(self) -> list[str]:
+        return ["--kubeconfig", self.kubeconfig, "--node", NODE, "--namespace", _NAMESPACE]
+
+    def add(self, pod: BenchPod, kubepods: str) -> list[str]:
+        """Its object; the groups that its containers have."""
+        written: dict[str, Any] = yaml.safe_load(pod.text())
+        status = written.pop("status")
+        metadata = written["metadata"]
+        for key in ("uid", "resourceVersion", "creationTimestamp", "ownerReferences"):
+            metadata.pop(key)
+        metadata["namespace"] = _NAMESPACE
+        written["spec"] |= {"nodeName": NODE, "tolerations": [{"operator": "Exists"}]}
+        made = msgspec.json.decode(self._create(written))
+        self._patch_status(PODS, metadata["name"], status, _NAMESPACE)
+        uid = made["metadata"]["uid"]
+        return [path.replace(pod.uid, uid) for path in pod.paths(kubepods)]
+
+    def _create(self, pod: dict[str, Any]) -> bytes:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._client.create(PODS, pod, _NAMESPACE)
+            except KubeError as error:
+                if "service account" not in str(error) or time.monotonic() > deadline:
+                    raise CannotMeasureError(str(error)) from None
+                time.sleep(0.2)
+
+    def _patch_status(self, resource: Any, name: str, status: object, namespace: str = "") -> None:  # noqa: ANN401
+        self._client.patch(
+            resource,
+            name,
+            {"status": status},
+            kind=PatchKind.MERGE,
+            namespace=namespace,
+            subresource="status",
+        )
+
+
+@contextlib.contextmanager
+def new_cluster(cpus: int) -> Iterator[BenchCluster]:
+    with tempfile.TemporaryDirectory(prefix="slackwater-") as folder:
+        try:
+            programs = find_programs(CONTROL_PLANE_PROGRAMS, os.environ)
+            plane = ControlPlane(Path(folder), programs)
+        except ClusterError as error:
+            raise CannotMeasureError(str(error)) from None
+        try:
+            plane.open()
+            yield BenchCluster(plane, cpus)
+        finally:
+            plane.close()

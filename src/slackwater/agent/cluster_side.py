@@ -1,0 +1,138 @@
+"""The agent's side towards its cluster: what it hears, and what it tells. Imported only there.
+
+Owns the informers and the writer, and what was told as events. Builds them; the loop calls
+`report` after each round and never waits for any of it.
+"""
+
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from slackwater import __version__
+from slackwater.agent.board import Board
+from slackwater.agent.board_view import view_of
+from slackwater.contract.volcano_document import CONFIG_MAP
+from slackwater.execution.cluster_writer import FIELD_MANAGER, ClusterWriter
+from slackwater.kube.access import Access
+from slackwater.kube.client import Client
+from slackwater.kube.event_sender import EventSender
+from slackwater.kube.informer import Informer
+from slackwater.kube.resource import (
+    COLOCATION_CONFIGURATIONS,
+    CONFIG_MAPS,
+    NODES,
+    PODS,
+    Resource,
+    Selector,
+)
+from slackwater.model.units import Micros
+from slackwater.observation import cluster_readers as readers
+from slackwater.observation.cluster_objects import ClusterObjects, Feeds
+from slackwater.observation.objects import SETTINGS_MAP
+from slackwater.record.cluster_link import ClusterLink
+from slackwater.record.happenings import Said, Telling, happenings
+from slackwater.record.node_face import grain_of, node_face
+
+_Item = TypeVar("_Item")
+#: Seconds for a write that is on its way when the agent ends.
+_LAST_WORDS = 2.0
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """Which node this is, and where its configuration stands: ours, and Volcano's."""
+
+    node: str
+    namespace: str
+    volcano_namespace: str
+
+
+class ClusterJob(msgspec.Struct, frozen=True):
+    """How the API server is reached, and what is looked for there."""
+
+    access: Access
+    where: Whereabouts
+
+
+class ClusterSide:
+    """Guards what goes between this agent and its cluster."""
+
+    def __init__(self, objects: ClusterObjects, writer: ClusterWriter, node: str) -> None:
+        self.objects = objects
+        self._writer = writer
+        self._node = node
+        self._said = Said()
+        self._speaks = False
+
+    def listen(self) -> None:
+        self.objects.start()
+
+    def speak(self) -> None:
+        """A dry run never does."""
+        self._speaks = True
+        self._writer.start()
+
+    def stop(self) -> None:
+        """Who listens is not waited for: those threads end with the process."""
+        self._writer.stop(_LAST_WORDS)
+
+    def link(self, at: Micros) -> ClusterLink:
+        """From any thread."""
+        tried = self._writer.tried()
+        unsent, lost = self._writer.unsent()
+        return ClusterLink(self.objects.freshness(at), tried.attempts, tried.problem, unsent, lost)
+
+    def report(self, board: Board, at: Micros) -> None:
+        """After a round: what the Node shall show, and what happened."""
+        if not self._speaks:
+            return
+        view = view_of(board, at)
+        grain = grain_of(view)
+        self._writer.offer(node_face(view), self.objects.face(), grain)
+        telling = Telling(self._node, at, grain, self.objects.uid_of)
+        told, self._said = happenings(view, self._said, telling)
+        for each in told:
+            self._writer.send(each)
+
+
+def open_cluster(job: ClusterJob, clock: Callable[[], Micros]) -> ClusterSide:
+    """Nothing is asked before it is started."""
+    access, where = job.access, job.where
+    jitter = random.Random()  # noqa: S311 - it spreads requests, it hides nothing
+    client = Client(access, f"{FIELD_MANAGER}/{__version__}")
+
+    def feed(
+        resource: Resource,
+        read: Callable[[msgspec.Raw], _Item],
+        fields: str = "",
+        namespace: str = "",
+    ) -> Informer[_Item]:
+        return Informer(
+            client,
+            resource,
+            read,
+            clock=clock,
+            namespace=namespace,
+            selector=Selector(fields=fields),
+            jitter=jitter,
+        )
+
+    feeds = Feeds(
+        pods=feed(PODS, readers.pod_of, f"spec.nodeName={where.node}"),
+        node=feed(NODES, readers.node_of, f"metadata.name={where.node}"),
+        colocation=feed(
+            CONFIG_MAPS,
+            readers.colocation_of,
+            f"metadata.name={CONFIG_MAP}",
+            where.volcano_namespace,
+        ),
+        settings=feed(
+            CONFIG_MAPS, readers.settings_of, f"metadata.name={SETTINGS_MAP}", where.namespace
+        ),
+        pod_configurations=feed(COLOCATION_CONFIGURATIONS, readers.pod_configuration_of),
+    )
+    objects = ClusterObjects(feeds, where.node, clock())
+    sender = EventSender(client, FIELD_MANAGER, where.node)
+    writer = ClusterWriter(client, sender, where.node, clock=clock, jitter=jitter)
+    return ClusterSide(objects, writer, where.node)

@@ -1,0 +1,63 @@
+"""`slackwater release`: everything back, by a running agent or from the ledger alone."""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from slackwater.cli.agent_run import one_sentence
+from slackwater.cli.lines import encoded, offset
+from slackwater.cli.place import STATE, path_option, place_options, roots_of
+from slackwater.model.gap import Gap
+from slackwater.record.journal import Entry
+
+if TYPE_CHECKING:
+    from slackwater.agent.wiring import Place
+
+
+@click.command()
+@path_option("--state", STATE, "Where the ledger is kept.")
+@place_options
+def release(
+    state: str, cgroup_root: str, proc_root: str, sys_root: str, host_root: str, kubepods: str
+) -> None:
+    """Put every touched value back.
+
+    A running agent is asked to do it over its endpoint, and rests until it is restarted. Without
+    one it is done here, from the ledger alone.
+
+    \b
+    Example:
+      slackwater release
+
+    \b
+    Exit codes: 0 all is back, or nothing was touched; 1 something could not be put back.
+    """
+    from slackwater.agent.wiring import Place
+
+    if not os.path.isdir(state):
+        click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
+        return
+    place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    with one_sentence():
+        entries, left = _released(place)
+    for entry in entries:
+        click.echo(encoded(entry, offset()), nl=False)
+    sys.exit(1 if left else 0)
+
+
+def _released(place: "Place") -> tuple[Iterable[Entry], int]:
+    """By whoever holds the ledger: an agent, or nobody and so we."""
+    from slackwater.agent.endpoint_client import ask_release
+    from slackwater.agent.wiring import CannotStart, Occupied, release_all
+
+    try:
+        return release_all(place, os.environ)
+    except Occupied as occupied:
+        done = ask_release(place.state)
+        if isinstance(done, Gap):
+            raise CannotStart(f"{occupied}; {done.reason}") from None
+    click.echo("slackwater: the running agent did it, and rests until it is restarted", err=True)
+    return done.entries, done.left

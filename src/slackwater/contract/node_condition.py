@@ -1,0 +1,78 @@
+"""The condition SlackwaterActing of a Node: whether the agent holds something there, and why.
+
+Owns its spelling in the Node object, together with the report beside it: the node's face.
+"""
+
+import msgspec
+
+from slackwater.contract.document import ContractError, Field, elements, member
+from slackwater.contract.kubernetes import optional_text
+from slackwater.contract.node_report import ANNOTATION, NodeReport, read_report
+from slackwater.model.gap import Gap
+
+CONDITION = "SlackwaterActing"
+
+
+class Acting(msgspec.Struct, frozen=True):
+    """`status` is True, False or Unknown, as Kubernetes spells them; `reason` is one word and
+    `message` one sentence. `since` is RFC 3339, empty where it is not known."""
+
+    status: str
+    reason: str
+    message: str
+    since: str = ""
+
+
+class NodeFace(msgspec.Struct, frozen=True):
+    """What people see of the agent on a Node."""
+
+    report: NodeReport
+    acting: Acting
+
+
+def read_face(node: object) -> NodeFace | None:
+    """Of a Node object; None where it has none, or one that cannot be read."""
+    field = Field("Node", "", node)
+    try:
+        report, acting = _report(field), _acting(field)
+    except ContractError:
+        return None
+    return NodeFace(report, acting) if report and acting else None
+
+
+def _report(node: Field) -> NodeReport | None:
+    metadata = member(node, "metadata")
+    annotations = None if metadata is None else member(metadata, "annotations")
+    written = None if annotations is None else member(annotations, ANNOTATION)
+    report = None if written is None else read_report(optional_text(written))
+    return None if isinstance(report, Gap) else report
+
+
+def _acting(node: Field) -> Acting | None:
+    status = member(node, "status")
+    conditions = None if status is None else member(status, "conditions")
+    for each in elements(conditions) if conditions else ():
+        if optional_text(member(each, "type")) == CONDITION:
+            keys = ("status", "reason", "message", "lastTransitionTime")
+            return Acting(*(optional_text(member(each, key)) for key in keys))
+    return None
+
+
+def face_object(node: str, face: NodeFace, at: str) -> dict[str, object]:
+    """The part of the Node object that is the agent's, for server-side apply; `at` is now, as
+    RFC 3339."""
+    acting = face.acting
+    condition = {
+        "type": CONDITION,
+        "status": acting.status,
+        "reason": acting.reason,
+        "message": acting.message,
+        "lastHeartbeatTime": at,
+        "lastTransitionTime": acting.since or at,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node, "annotations": {ANNOTATION: face.report.text()}},
+        "status": {"conditions": [condition]},
+    }

@@ -1,0 +1,132 @@
+"""What a node's agent reports: the annotation slackwater.io/report, written and read back.
+
+Owns its spelling. Reading is tolerant, as agents of other versions report too: an unknown key is
+ignored, a missing one is not known, a wrong one makes the whole report a Gap with one sentence.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from slackwater.contract.document import (
+    ContractError,
+    Field,
+    elements,
+    member,
+    parse_json,
+    text,
+    texts,
+    whole,
+)
+from slackwater.model.gap import Gap
+from slackwater.model.units import UNLIMITED, MilliCpu, QuantityError, Unlimited, parse_milli_cpu
+
+ANNOTATION = "slackwater.io/report"
+#: An annotation may have 256 KiB; of more problems than these nobody reads.
+_MOST_PROBLEMS = 100
+_ON = "on"
+
+_Value = TypeVar("_Value")
+
+
+class NodeReport(msgspec.Struct, frozen=True):
+    """`since` is RFC 3339, of the last change; `quota` and `used` are of the best-effort tier;
+    `holding` counts the knobs that hold a value of ours. None is not known."""
+
+    version: str | None = None
+    since: str | None = None
+    period: str | None = None
+    quota: MilliCpu | Unlimited | None = None
+    used: MilliCpu | None = None
+    holding: int | None = None
+    #: Why each policy that is off is off; empty for one that is on.
+    policies: dict[str, str] = {}
+    problems: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """As the annotation has it; what is not known is left out."""
+        amounts = {"quota": _spelled(self.quota), "used": _spelled(self.used)}
+        said: dict[str, object] = {
+            "version": self.version,
+            "since": self.since,
+            "period": self.period,
+            "bestEffort": {key: each for key, each in amounts.items() if each} or None,
+            "holding": self.holding,
+            "policies": {
+                name: f"off: {why}" if why else _ON for name, why in self.policies.items()
+            },
+            "problems": self.problems,
+        }
+        known = {key: value for key, value in said.items() if value is not None}
+        return msgspec.json.encode(known).decode()
+
+    def switched_on(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, why_off in self.policies.items() if not why_off))
+
+
+def _spelled(amount: MilliCpu | Unlimited | None) -> str | None:
+    if amount is None or isinstance(amount, Unlimited):
+        return amount and amount.value
+    return f"{amount}m"
+
+
+def read_report(content: str) -> NodeReport | Gap:
+    """The annotation's text as a value."""
+    try:
+        return _report(Field(ANNOTATION, "", parse_json(content, ANNOTATION)))
+    except ContractError as error:
+        return Gap(str(error))
+
+
+def _report(field: Field) -> NodeReport:
+    best_effort = member(field, "bestEffort")
+    return NodeReport(
+        version=_of(field, "version", text),
+        since=_of(field, "since", text),
+        period=_of(field, "period", text),
+        quota=_of(best_effort, "quota", _quota),
+        used=_of(best_effort, "used", _milli),
+        holding=_of(field, "holding", _count),
+        policies={
+            name: _why_off(said) for name, said in (_of(field, "policies", texts) or {}).items()
+        },
+        problems=(_of(field, "problems", _sentences) or ()),
+    )
+
+
+def _of(field: Field | None, name: str, read: Callable[[Field], _Value]) -> _Value | None:
+    found = None if field is None else member(field, name)
+    return None if found is None else read(found)
+
+
+def _why_off(said: str) -> str:
+    """Nothing where it is on: "off: no label" becomes "no label"."""
+    if said == _ON:
+        return ""
+    return said.removeprefix("off").removeprefix(":").strip() or "off"
+
+
+def _quota(field: Field) -> MilliCpu | Unlimited:
+    return UNLIMITED if field.value == UNLIMITED.value else _milli(field)
+
+
+def _milli(field: Field) -> MilliCpu:
+    try:
+        found = parse_milli_cpu(text(field))
+    except QuantityError:
+        raise field.refused("a CPU quantity such as 1200m, or unlimited for a quota") from None
+    if found < 0:
+        raise field.refused("a CPU quantity from 0 on")
+    return found
+
+
+def _count(field: Field) -> int:
+    found = whole(field)
+    if found < 0:
+        raise field.refused("a number from 0 on")
+    return found
+
+
+def _sentences(field: Field) -> tuple[str, ...]:
+    return tuple(" ".join(text(each).split()) for each in elements(field)[:_MOST_PROBLEMS])

@@ -1,0 +1,106 @@
+"""What the API server answers when it does not answer as asked.
+
+    KubeError            one sentence: what was asked, of whom, what came
+        Unreachable      no answer of an API server: refused, reset, too late, bad TLS, half an
+                         answer, or the page of something in between
+        NoCredentials    nothing to show who we are: no token file, a plugin that failed
+        Refused          an answer that is not 2xx, with Kubernetes' own word for the reason
+
+Owns this tree and the one way from an HTTP answer into it.
+"""
+
+import msgspec
+
+from slackwater.model.complaint import quoted
+
+#: Of a message; a server may put a whole page there.
+_LONGEST_MESSAGE = 1000
+#: Kubernetes' words where the answer has none (metav1.StatusReason).
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+class KubeError(Exception):
+    """str() is one sentence."""
+
+
+class Unreachable(KubeError):  # noqa: N818 - it reads as what it is
+    """Nobody answered, or not an API server."""
+
+
+class NoCredentials(KubeError):  # noqa: N818
+    """We cannot say who we are."""
+
+
+class Refused(KubeError):  # noqa: N818
+    """An answer that is not 2xx. `retry_after` is in seconds."""
+
+    def __init__(
+        self, asked: str, status: int, reason: str, message: str, retry_after: float | None = None
+    ) -> None:
+        said = " ".join(message.split()) or "no reason given"
+        super().__init__(f"{asked}: refused with {status} {reason}: {said}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+
+class _Details(msgspec.Struct, frozen=True, rename="camel"):
+    retry_after_seconds: int | None = None
+
+
+class Status(msgspec.Struct, frozen=True):
+    """metav1.Status, as far as we read it."""
+
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: _Details | None = None
+
+
+def refusal(asked: str, status: int, body: bytes, retry_after: str = "") -> Refused:
+    """What an answer that is not 2xx means. `retry_after` is the header's text."""
+    try:
+        told = msgspec.json.decode(body, type=Status)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        told = Status(message=excerpt(body))
+    return refusal_of(asked, told, status, retry_after)
+
+
+def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "") -> Refused:
+    """The same of a Status, which an event in a watch holds as well."""
+    code = status or told.code or 0
+    reason = told.reason or _REASONS.get(code, "Unknown")
+    # Gone is the word of servers before 1.17 and of the watch itself for what is Expired.
+    reason = "Expired" if reason == "Gone" else reason
+    waiting = _seconds(retry_after)
+    if waiting is None and told.details and told.details.retry_after_seconds:
+        waiting = float(told.details.retry_after_seconds)
+    return Refused(asked, code, reason, (told.message or "")[:_LONGEST_MESSAGE], waiting)
+
+
+def excerpt(body: bytes) -> str:
+    """The beginning of something that is no answer of an API server, as one line."""
+    return quoted(" ".join(body[:400].decode("utf-8", "replace").split()))
+
+
+def _seconds(header: str) -> float | None:
+    """Whole seconds, as Kubernetes sends them; a date, which it never sends, counts as nothing."""
+    text = header.strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

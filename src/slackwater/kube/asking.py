@@ -1,0 +1,190 @@
+"""Sends one question and reads one answer, over a connection that is kept for the next one.
+
+Owns the connections (one for each thread), what is tried a second time (a kept connection that
+turned out to be closed, where asking twice does no harm; a 401, with credentials fetched anew; a
+busy server that says how long to wait) and what is not: everything else is the caller's.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from slackwater.kube.access import Access, Identity
+from slackwater.kube.answer import KubeError, Refused, Unreachable, excerpt, refusal
+from slackwater.kube.connection import Call, Connection, Dropped, read_whole
+from slackwater.kube.stream import Stream
+from slackwater.kube.tls import Contexts
+
+if TYPE_CHECKING:
+    import http.client
+
+#: 500 objects of the largest size that etcd keeps would be 750 MB; no page of ours comes near.
+_LARGEST_ANSWER = 128 << 20
+#: Of a refusal only the beginning is read.
+_LARGEST_REFUSAL = 1 << 20
+#: A whole answer may take so many times what one piece of it may take.
+_PATIENCE = 6
+#: Asking these twice has the effect of asking once; an apply is safe too, other patches are not.
+_SAFE = ("GET", "PUT")
+_APPLY = "application/apply-patch+yaml"
+_BUSY = (429, 503)
+
+
+class _Slot(threading.local):
+    kept: Connection | None = None
+
+
+class Asking:
+    """Guards the connections to one API server."""
+
+    def __init__(
+        self,
+        access: Access,
+        user_agent: str,
+        timeout: float,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._access = access
+        self._user_agent = user_agent
+        self._timeout = timeout
+        self._sleep = sleep
+        self._contexts = Contexts(access.trust)
+        self._slot = _Slot()
+
+    def answer(self, call: Call) -> bytearray:
+        """The body of a 2xx answer in JSON."""
+        body, kind = self.raw(call)
+        if body and "json" not in kind:
+            raise Unreachable(
+                f"{call} at {self._access.server}: the answer is {kind or 'of no known type'} "
+                f"instead of JSON, from a proxy or a login page perhaps: {excerpt(bytes(body))}"
+            )
+        return body
+
+    def raw(self, call: Call) -> tuple[bytearray, str]:
+        """The body of a 2xx answer and its type. Waits where a busy server says how long."""
+        waited = 0.0
+        while True:
+            try:
+                return self._whole(call)
+            except Refused as refused:
+                pause = refused.retry_after
+                busy = call.method == "GET" and refused.status in _BUSY
+                if not busy or pause is None or waited + pause > self._timeout:
+                    raise
+                self._sleep(pause)
+                waited += pause
+
+    def stream(self, call: Call, silence: float) -> Stream:
+        """A 2xx answer that does not end."""
+        connection, response = self._accepted(call, silence)
+        return Stream(connection, response, call, silence, self._keep)
+
+    def close(self) -> None:
+        """The calling thread's connection."""
+        kept, self._slot.kept = self._slot.kept, None
+        if kept is not None:
+            kept.close()
+
+    def _whole(self, call: Call) -> tuple[bytearray, str]:
+        connection, response = self._accepted(call, self._timeout)
+        body = self._read(connection, response, call, _LARGEST_ANSWER)
+        return body, response.headers.get_content_type()
+
+    def _accepted(
+        self, call: Call, timeout: float
+    ) -> "tuple[Connection, http.client.HTTPResponse]":
+        """The connection and the head of a 2xx answer; credentials are fetched anew once."""
+        identity = self._access.credentials.identity()
+        connection, response = self._sent(call, identity, timeout)
+        if response.status == 401:
+            refused = self._refused(connection, response, call)
+            if not self._access.credentials.renew(identity):
+                raise refused
+            identity = self._access.credentials.identity()
+            connection, response = self._sent(call, identity, timeout)
+        if not 200 <= response.status < 300:
+            raise self._refused(connection, response, call)
+        return connection, response
+
+    def _sent(
+        self, call: Call, identity: Identity, timeout: float
+    ) -> "tuple[Connection, http.client.HTTPResponse]":
+        connection = self._connection(identity)
+        headers = self._headers(call, identity)
+        try:
+            return connection, connection.send(call, headers, timeout)
+        except Dropped:
+            safe = call.method in _SAFE or call.content_type == _APPLY
+            if not (safe and connection.used):
+                raise
+        connection = self._opened(identity)
+        return connection, connection.send(call, headers, timeout)
+
+    def _refused(
+        self, connection: Connection, response: "http.client.HTTPResponse", call: Call
+    ) -> KubeError:
+        body = self._read(connection, response, call, _LARGEST_REFUSAL)
+        asked = f"{call} at {self._access.server}"
+        return refusal(asked, response.status, bytes(body), response.getheader("Retry-After", ""))
+
+    def _read(
+        self,
+        connection: Connection,
+        response: "http.client.HTTPResponse",
+        call: Call,
+        largest: int,
+    ) -> bytearray:
+        import http.client
+
+        try:
+            body = read_whole(response, largest, self._timeout * _PATIENCE)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            response.close()
+            connection.close()
+            raise Unreachable(connection.told(call, error)) from None
+        if response.will_close:
+            connection.close()
+        else:
+            self._keep(connection)
+        return body
+
+    def _connection(self, identity: Identity) -> Connection:
+        """The thread's own if it can still be used; nobody else uses it meanwhile."""
+        kept, self._slot.kept = self._slot.kept, None
+        if kept is not None:
+            if _same_certificate(kept.identity, identity) and kept.is_usable():
+                return kept
+            kept.close()
+        return self._opened(identity)
+
+    def _opened(self, identity: Identity) -> Connection:
+        secure = self._access.server.scheme == "https"
+        context = self._contexts.context(identity) if secure else None
+        return Connection(self._access, identity, context, self._timeout)
+
+    def _keep(self, connection: Connection) -> None:
+        kept, self._slot.kept = self._slot.kept, connection
+        if kept is not None:
+            kept.close()
+
+    def _headers(self, call: Call, identity: Identity) -> list[tuple[str, str]]:
+        server = self._access.server
+        headers = [
+            ("Host", f"{server.bracketed}:{server.port}"),
+            ("User-Agent", self._user_agent),
+            ("Accept", "application/json"),
+            # Packed answers cost more CPU than they save inside a cluster.
+            ("Accept-Encoding", "identity"),
+            *self._access.headers,
+        ]
+        if identity.authorization:
+            headers.append(("Authorization", identity.authorization))
+        if call.content_type:
+            headers.append(("Content-Type", call.content_type))
+        return headers
+
+
+def _same_certificate(one: Identity, other: Identity) -> bool:
+    return (one.certificate, one.key) == (other.certificate, other.key)

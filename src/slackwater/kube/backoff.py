@@ -1,0 +1,32 @@
+"""How long to wait after a failure: longer each time, never exactly, as long as the server says.
+
+Pure but for the chance that comes in as an argument.
+"""
+
+import random
+
+#: A Retry-After beyond this is a mistake, or a date in disguise.
+_LONGEST_ASKED = 300.0
+
+
+class Backoff:
+    """Guards the count of failures in a row."""
+
+    def __init__(self, first: float, longest: float, jitter: random.Random) -> None:
+        self._first = first
+        self._longest = longest
+        self._jitter = jitter
+        self._failures = 0
+
+    def after_failure(self, asked: float | None = None) -> float:
+        """Seconds. Between half and the whole of first x 2^n: programs that lost the server at
+        the same time do not come back at the same time. `asked` is the server's Retry-After:
+        never less than that (five minutes at most), and the same spread above it."""
+        # The exponent is bounded: 2.0 ** 1024 is an error.
+        span = min(self._first * 2.0 ** min(self._failures, 32), self._longest)
+        self._failures += 1
+        return min(asked or 0.0, _LONGEST_ASKED) + span * (0.5 + self._jitter.random() / 2)
+
+    def reset(self) -> None:
+        """After success; not after a mere connection."""
+        self._failures = 0

@@ -1,0 +1,221 @@
+"""Asks the API server, one method for each verb.
+
+Owns how each verb is spelled: its path, its query and its content type. Answers come as bytes:
+the caller decodes the few fields that it uses. May be shared by threads: each has its own
+connection.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from slackwater.kube.access import Access
+from slackwater.kube.answer import Refused, Unreachable
+from slackwater.kube.asking import Asking
+from slackwater.kube.connection import Call
+from slackwater.kube.listing import Listing, all_pages
+from slackwater.kube.resource import PODS, Resource, Selector
+from slackwater.kube.stream import Stream, WatchEvent
+
+__all__ = ["Client", "Listing", "PatchKind", "Selector", "Stream", "WatchEvent"]
+
+T = TypeVar("T")
+
+EVERYTHING = Selector()
+#: The server itself tries an eviction that conflicts twenty times, every 0.5 s (EvictionsRetry in
+#: pkg/registry/core/pod/storage/eviction.go); so it does for a uid that is another's.
+_EVICTION_SECONDS = 20.0
+#: The server ends a watch after so long by itself, and says something (a bookmark) each minute.
+WATCH_SECONDS, SILENCE_SECONDS = 300.0, 90.0
+
+
+class PatchKind(enum.Enum):
+    """How a patch is to be read."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Kinds(msgspec.Struct, frozen=True):
+    resources: list[_Kind] | None = None
+
+
+class Client:
+    """One API server. Every method raises KubeError and nothing else."""
+
+    def __init__(self, access: Access, user_agent: str, timeout: float = 10.0) -> None:
+        self._asking = Asking(access, user_agent, timeout)
+        self.access = access
+
+    def ask(self, path: str) -> bytes:
+        """GET of any path, such as /version or /readyz, whatever the answer's type."""
+        return bytes(self._asking.raw(Call("GET", path))[0])
+
+    def serves(self, resource: Resource) -> bool:
+        """Whether the server knows this kind: a CRD may not be installed."""
+        call = Call("GET", resource.root)
+        try:
+            body = self._asking.answer(call)
+            found = msgspec.json.decode(body, type=_Kinds).resources or ()
+        except Refused as refused:
+            if refused.status == 404:
+                return False
+            raise
+        except msgspec.DecodeError as error:
+            raise Unreachable(f"{call}: the answer is no list of kinds: {error}") from None
+        return any(kind.name == resource.plural for kind in found)
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
+        return bytes(self._asking.answer(Call("GET", resource.path(namespace, name))))
+
+    def list(
+        self,
+        resource: Resource,
+        read: Callable[[msgspec.Raw], T],
+        *,
+        namespace: str = "",
+        selector: Selector = EVERYTHING,
+        page: int = 500,
+    ) -> Listing[T]:
+        """What `read` makes of each object. Its own errors pass through."""
+        path = resource.path(namespace)
+
+        def fetch(token: str) -> bytearray:
+            query = {"limit": str(page), "continue": token, **_selected(selector)}
+            return self._asking.answer(Call("GET", _with(path, query)))
+
+        return all_pages(fetch, read, f"GET {path}")
+
+    def create(self, resource: Resource, body: object, namespace: str = "") -> bytes:
+        return self._write("POST", resource.path(namespace), body)
+
+    def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        """A body with a resourceVersion is refused (Conflict) where somebody was faster."""
+        return self._write("PUT", resource.path(namespace, name, subresource), body)
+
+    def apply(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        *,
+        manager: str,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        """Server-side apply: these fields are ours, whoever set them before. Which object it is
+        need not be in the body."""
+        path = resource.path(namespace, name, subresource)
+        target = _with(path, {"fieldManager": manager, "force": "true"})
+        whole = _named(body, resource, name) if isinstance(body, dict) else body
+        return self._write("PATCH", target, whole, "application/apply-patch+yaml")
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        path = resource.path(namespace, name, subresource)
+        return self._write("PATCH", path, body, kind.value)
+
+    def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self._asking.answer(Call("DELETE", resource.path(namespace, name)))
+
+    def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """By the Eviction API: disruption budgets hold, a refusal is 429. With a uid only that
+        very pod goes, not one that has its name by now (Conflict)."""
+        options: dict[str, object] = {}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            options["dryRun"] = ["All"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        path = PODS.path(namespace, name, "eviction")
+        sent = msgspec.json.encode(body)
+        self._asking.answer(Call("POST", path, sent, "application/json", _EVICTION_SECONDS))
+
+    def watch(
+        self,
+        resource: Resource,
+        version: str,
+        *,
+        namespace: str = "",
+        selector: Selector = EVERYTHING,
+        seconds: float = WATCH_SECONDS,
+        silence: float = SILENCE_SECONDS,
+    ) -> Stream:
+        """Events after this version, bookmarks too, for so many seconds; one that nothing is
+        heard of for `silence` ends with Unreachable."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(max(round(seconds), 1)),
+            **_selected(selector),
+        }
+        call = Call("GET", _with(resource.path(namespace), query))
+        return self._asking.stream(call, silence)
+
+    def close(self) -> None:
+        """The calling thread's connection; another call opens another."""
+        self._asking.close()
+
+    def _write(
+        self, method: str, target: str, body: object, content_type: str = "application/json"
+    ) -> bytes:
+        sent = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return bytes(self._asking.answer(Call(method, target, sent, content_type)))
+
+
+def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, object]:
+    """An apply wants the kind and the name in the body as well."""
+    known = {"apiVersion": resource.api_version, "kind": resource.kind}
+    meta = body.get("metadata")
+    metadata = {"name": name, **meta} if isinstance(meta, dict) else {"name": name}
+    return {**known, **body, "metadata": metadata}
+
+
+def _selected(selector: Selector) -> dict[str, str]:
+    return {"labelSelector": selector.labels, "fieldSelector": selector.fields}
+
+
+def _with(path: str, query: dict[str, str]) -> str:
+    from urllib.parse import urlencode
+
+    said = urlencode({key: value for key, value in query.items() if value})
+    return f"{path}?{said}" if said else path

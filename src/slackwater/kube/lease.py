@@ -1,0 +1,222 @@
+"""Leader election on a coordination.k8s.io/v1 Lease.
+
+Owns one Lease and the promise that two never lead at once: who could not renew for `deadline`
+steps back by its own clock, before the others, who wait for `duration` from when they last saw
+a renewal, may take over. Only clocks that go forward decide; the times of day in the Lease are for
+people. Released at the end, so that another need not wait.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from slackwater.kube.answer import KubeError, Refused, Unreachable
+from slackwater.kube.client import Client
+from slackwater.kube.resource import LEASES
+from slackwater.kube.time_of_day import Wall, micro_time
+
+_JOIN = 5.0
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """Seconds; `retry` is the pause between attempts, up to a fifth more. `deadline` is below
+    `duration` by what clocks may run apart and a request may hang."""
+
+    duration: float = 15.0
+    deadline: float = 10.0
+    retry: float = 2.0
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+class Election:
+    """Guards one Lease in a thread of its own. Its client should be impatient: with a timeout of
+    the whole deadline, one request that hangs is the end of a term."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        jitter: random.Random,
+        changed: Callable[[], None] = _nothing,
+        terms: Terms = Terms(),  # noqa: B008
+        clock: Callable[[], float] = time.monotonic,
+        wall: Wall = time.time,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._jitter = jitter
+        self._changed = changed
+        self._terms = terms
+        self._clock = clock
+        self._wall = wall
+        self._led_until = 0.0
+        self._seen = _Lease()
+        self._seen_at = 0.0
+        self._problem = ""
+        self._told = (False, "")
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Once."""
+        self._thread = threading.Thread(target=self._run, name="election", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Gives the lease back if it is ours."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN)
+
+    def leads(self) -> bool:
+        """Now, by the clock: also false while a renewal hangs for too long."""
+        return self._clock() < self._led_until
+
+    def leader(self) -> str:
+        """Who holds it as far as we know; empty: nobody, or not known."""
+        return self._seen.spec.holder_identity or ""
+
+    def problem(self) -> str:
+        """Why it cannot be read or renewed; empty while it can."""
+        return self._problem
+
+    def attempt(self) -> None:
+        """One round: look, and take or renew where that is ours to do."""
+        try:
+            self._look()
+            if self._is_ours() or self._is_free():
+                self._hold()
+            else:
+                self._led_until = 0.0
+            self._problem = ""
+        except Refused as refused:
+            # Somebody was faster: an ordinary end of an attempt.
+            self._problem = "" if refused.reason in ("Conflict", "AlreadyExists") else str(refused)
+        except KubeError as error:
+            self._problem = str(error)
+
+    def release(self) -> None:
+        """Nobody's from now on. Whoever looks next may take it at once."""
+        led, self._led_until = self.leads(), 0.0
+        if not led:
+            return
+        try:
+            nobody = {"holder_identity": "", "lease_duration_seconds": 1}
+            self._write(msgspec.structs.replace(self._spec(), **nobody))
+        except KubeError as error:
+            self._problem = str(error)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.attempt()
+                self._tell()
+                self._stopping.wait(self._pause())
+            self.release()
+        finally:
+            self._led_until = 0.0
+            self._client.close()
+            self._tell()
+
+    def _pause(self) -> float:
+        """Until the next attempt; no longer than we lead, so that the end is told in time."""
+        pause = self._terms.retry * (1 + self._jitter.random() / 5)
+        left = self._led_until - self._clock()
+        return min(pause, left) if left > 0 else pause
+
+    def _tell(self) -> None:
+        now = (self.leads(), self.leader())
+        if now != self._told:
+            self._told = now
+            self._changed()
+
+    def _look(self) -> None:
+        """Reads the lease. A change of it, whatever its times say, is a sign of life."""
+        try:
+            body = self._client.get(LEASES, self._name, self._namespace)
+            found = _decoded(body)
+        except Refused as refused:
+            if refused.reason != "NotFound":
+                raise
+            found = _Lease()
+        if found != self._seen or not self._seen_at:
+            self._seen, self._seen_at = found, self._clock()
+
+    def _is_ours(self) -> bool:
+        return self._seen.spec.holder_identity == self._identity
+
+    def _is_free(self) -> bool:
+        spec = self._seen.spec
+        if not spec.holder_identity:
+            return True
+        lasts = spec.lease_duration_seconds or self._terms.duration
+        return self._clock() >= self._seen_at + lasts
+
+    def _hold(self) -> None:
+        asked_at = self._clock()
+        self._write(self._spec())
+        # From before the question: the answer may have been long on its way.
+        self._led_until = asked_at + self._terms.deadline
+
+    def _spec(self) -> _Spec:
+        seen, now = self._seen.spec, micro_time(self._wall())
+        same = self._is_ours()
+        return _Spec(
+            holder_identity=self._identity,
+            lease_duration_seconds=max(round(self._terms.duration), 1),
+            lease_transitions=(seen.lease_transitions or 0) + (0 if same else 1),
+            acquire_time=(seen.acquire_time or now) if same else now,
+            renew_time=now,
+        )
+
+    def _write(self, spec: _Spec) -> None:
+        """With the version that was read: the server refuses it (Conflict) if somebody else
+        wrote meanwhile."""
+        version = self._seen.metadata.resource_version
+        meta = {"name": self._name, "namespace": self._namespace}
+        body: dict[str, object] = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {**meta, "resourceVersion": version} if version else meta,
+            "spec": spec,
+        }
+        if version:
+            answer = self._client.replace(LEASES, self._name, body, namespace=self._namespace)
+        else:
+            answer = self._client.create(LEASES, body, self._namespace)
+        self._seen, self._seen_at = _decoded(answer), self._clock()
+
+
+def _decoded(body: bytes) -> _Lease:
+    try:
+        return msgspec.json.decode(body, type=_Lease)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"the answer is no Lease: {error}") from None

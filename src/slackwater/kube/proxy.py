@@ -1,0 +1,104 @@
+"""HTTP proxies: from a kubeconfig's proxy-url or from HTTPS_PROXY and NO_PROXY.
+
+Owns their rules, which are Go's (golang.org/x/net/http/httpproxy), so that we go where kubectl
+goes. Refuses SOCKS, and proxies that are themselves spoken to over TLS.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from slackwater.kube.access import Proxy, Server
+from slackwater.model.complaint import quoted
+from slackwater.model.gap import Gap
+
+if TYPE_CHECKING:
+    import ipaddress
+
+_WANTED = "an HTTP proxy such as http://proxy:3128"
+
+
+def proxy_for(server: Server, environ: Mapping[str, str]) -> Proxy | Gap | None:
+    """The environment's proxy for this server; None where there is none, or none for it."""
+    name = f"{server.scheme}_proxy".upper()
+    text = environ.get(name) or environ.get(name.lower()) or ""
+    spared = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if not text or _is_spared(server, spared):
+        return None
+    return parse_proxy(text, name)
+
+
+def parse_proxy(text: str, where: str) -> Proxy | Gap:
+    """A proxy's URL; a bare host:port counts as http, as in Go."""
+    refused = Gap(f"{where} is {quoted(_without_password(text))}, but must be {_WANTED}")
+    try:
+        url = urlsplit(text if "://" in text else f"http://{text}")
+        port = url.port or 80
+    except ValueError:
+        return refused
+    if url.scheme != "http" or not url.hostname:
+        return refused
+    return Proxy(url.hostname, port, _authorization(url.username, url.password))
+
+
+def _authorization(user: str | None, password: str | None) -> str:
+    if user is None:
+        return ""
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def _without_password(text: str) -> str:
+    scheme, mark, rest = text.rpartition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+
+
+def _is_spared(server: Server, spared: str) -> bool:
+    host = server.host.lower().rstrip(".")
+    if host == "localhost" or _is_loopback(host):
+        return True
+    return any(_matches(rule.strip().lower(), host, server.port) for rule in spared.split(","))
+
+
+def _matches(rule: str, host: str, port: int) -> bool:
+    """*, an address, a network, a domain (with all below it), .domain (only what is below it);
+    each but networks also with a port."""
+    if rule in ("", "*") or "/" in rule:
+        return rule == "*" or _is_within(host, rule)
+    bare, _, last = rule.rpartition(":")
+    if bare and last.isdigit() and (":" not in bare or bare.endswith("]")):
+        if int(last) != port:
+            return False
+        rule = bare
+    rule, address = rule.strip("[]"), _address(host)
+    if address is not None:
+        return _address(rule) == address
+    rule = rule.removeprefix("*")
+    if rule.startswith("."):
+        return host.endswith(rule)
+    return host == rule or host.endswith(f".{rule}")
+
+
+def _is_loopback(host: str) -> bool:
+    found = _address(host)
+    return found is not None and found.is_loopback
+
+
+def _is_within(host: str, network: str) -> bool:
+    import ipaddress
+
+    found = _address(host)
+    try:
+        return found is not None and found in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def _address(text: str) -> "ipaddress.IPv4Address | ipaddress.IPv6Address | None":
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None

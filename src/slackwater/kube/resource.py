@@ -1,0 +1,74 @@
+"""Which kinds of objects there are and where the API server keeps them.
+
+Owns paths. Refuses a name that would lead somewhere else: such a name is quoted.
+"""
+
+import msgspec
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """One kind as the API server serves it. `group` is empty for the core kinds."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def root(self) -> str:
+        """Where the group's own list of kinds stands."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Of all objects, those of a namespace, one of them, or a part of one."""
+        from urllib.parse import quote
+
+        steps = [self.root]
+        if namespace and self.namespaced:
+            steps += ["namespaces", quote(namespace, safe="")]
+        steps += [self.plural, *(quote(step, safe="") for step in (name, subresource) if step)]
+        return "/".join(steps)
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """Which objects of a kind: by labels and by fields, in Kubernetes' own spelling."""
+
+    labels: str = ""
+    fields: str = ""
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+EVENTS = Resource("", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
+COLOCATION_CONFIGURATIONS = Resource(
+    "config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration"
+)
+AVOIDANCE_ACTIONS = Resource(
+    "ensurance.crane.io", "v1alpha1", "avoidanceactions", "AvoidanceAction", namespaced=False
+)
+NODE_QOS = Resource("ensurance.crane.io", "v1alpha1", "nodeqoss", "NodeQOS", namespaced=False)
+NODE_QOS_ENSURANCE_POLICIES = Resource(
+    "ensurance.crane.io",
+    "v1alpha1",
+    "nodeqosensurancepolicies",
+    "NodeQOSEnsurancePolicy",
+    namespaced=False,
+)
+POD_QOS = Resource("ensurance.crane.io", "v1alpha1", "podqoss", "PodQOS", namespaced=False)

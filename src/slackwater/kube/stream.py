@@ -1,0 +1,139 @@
+"""One watch: the events of one answer that does not end.
+
+Owns the cutting of a stream into events, and the watchdog: a server that says nothing for too
+long, or never ends a line, is not heard any more. Knows nothing of resuming.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from slackwater.kube.answer import Status, Unreachable, excerpt, refusal_of
+from slackwater.kube.connection import Call, Connection
+
+if TYPE_CHECKING:
+    import http.client
+
+_PIECE = 1 << 16
+#: etcd keeps 1.5 MiB of an object; as JSON it is larger, but not so much.
+_LARGEST_EVENT = 32 << 20
+
+
+class Silent(Unreachable):
+    """Nothing came for too long. That alone is no fault: in a quiet cluster it is how things
+    are, and only another question tells."""
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; an ERROR is raised as Refused instead."""
+
+    type: str
+    object: msgspec.Raw
+
+
+_EVENTS = msgspec.json.Decoder(WatchEvent)
+_STATUS = msgspec.json.Decoder(Status)
+
+
+class Stream:
+    """Guards one answer. Iterated by one thread; `close` is for any thread."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        response: "http.client.HTTPResponse",
+        call: Call,
+        silence: float,
+        give_back: Callable[[Connection], None],
+    ) -> None:
+        self._connection = connection
+        self._response = response
+        self._call = call
+        self._silence = silence
+        self._give_back = give_back
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Generator[WatchEvent, None, None]:
+        """Ends where the server ends it or somebody closes it. Raises Refused for an event of
+        type ERROR and Unreachable for everything that is not an end."""
+        try:
+            for line in self._lines():
+                yield self._event(line)
+        except Unreachable:
+            if not self._closed.is_set():
+                raise
+        finally:
+            self._end()
+
+    def close(self) -> None:
+        """Whoever iterates wakes up and ends without an error."""
+        self._closed.set()
+        self._connection.sever()
+
+    def _event(self, line: bytes) -> WatchEvent:
+        try:
+            event = _EVENTS.decode(line)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise Unreachable(
+                self._told(f"an event that is none ({error}): {excerpt(line)}")
+            ) from None
+        if event.type == "ERROR":
+            raise refusal_of(str(self._call), _status(event.object))
+        return event
+
+    def _lines(self) -> Iterator[bytes]:
+        begun = bytearray()
+        heard = time.monotonic()
+        while piece := self._piece():
+            first, *others = piece.split(b"\n")
+            begun += first
+            if not others:
+                self._check(len(begun), heard)
+                continue
+            heard = time.monotonic()
+            whole = [bytes(begun), *others[:-1]]
+            begun = bytearray(others[-1])
+            yield from (line for line in whole if line)
+        if begun:
+            raise Unreachable(self._told("the watch ended in the middle of an event"))
+
+    def _piece(self) -> bytes:
+        import http.client
+
+        try:
+            return self._response.read1(_PIECE)
+        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+            if isinstance(error, TimeoutError):
+                raise Silent(self._told(f"nothing heard for {self._silence:g} s")) from None
+            raise Unreachable(self._connection.told(self._call, error)) from None
+
+    def _check(self, size: int, heard: float) -> None:
+        if size > _LARGEST_EVENT:
+            raise Unreachable(self._told(f"an event of more than {_LARGEST_EVENT >> 20} MiB"))
+        if time.monotonic() - heard > self._silence:
+            raise Unreachable(self._told(f"no whole event for {self._silence:g} s"))
+
+    def _told(self, what: str) -> str:
+        return f"{self._call}: {what}"
+
+    def _end(self) -> None:
+        """A watch that the server ended leaves a connection that can be used again."""
+        if (
+            self._response.isclosed()
+            and not self._response.will_close
+            and not self._closed.is_set()
+        ):
+            self._give_back(self._connection)
+        else:
+            self._response.close()
+            self._connection.close()
+
+
+def _status(raw: msgspec.Raw) -> Status:
+    try:
+        return _STATUS.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return Status(message=excerpt(bytes(raw)))

@@ -1,0 +1,182 @@
+"""What the cluster is told as events: a new quota, bad configuration, a pod's odd wish. Pure.
+
+Owns which facts are worth an event, on which object, and how often: a state is told when it
+begins (blindness after a while: a start is blind until it has heard all) and again every half
+hour while it lasts, as the server forgets events after an hour; a quota when it moved by the
+grain, at most once a minute.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from slackwater.kube.event_sender import About, Happening, Severity
+from slackwater.model.story import NoteKind
+from slackwater.model.units import Micros, MilliCpu
+from slackwater.policies.best_effort_share import EVENT, NAME
+from slackwater.record.cluster_link import A_WHILE
+from slackwater.record.journal import TickRecord
+from slackwater.record.view import View
+
+_SECOND = 1_000_000
+AGAIN = Micros(1800 * _SECOND)
+APART = Micros(60 * _SECOND)
+#: New states in one round; the others are told in the next ones.
+MOST_AT_ONCE = 10
+
+#: The seed's event, Volcano's words for its configuration, and ours.
+THROTTLE, FAILED, GOOD = "NodeCPUThrottle", "ConfigApplyFailed", "ConfigApplySuccess"
+UNREADABLE, IGNORED, YIELDED, BLIND = "PodUnreadable", "OptionIgnored", "ValueYielded", "Blind"
+
+#: A sentence about an object begins with it, or with a key of it.
+_NAMED = re.compile(
+    r"(?:a key of )?(?:API server: )?(?P<kind>ConfigMap|Pod|ColocationConfiguration) "
+    r"(?P<namespace>[a-z0-9.-]+)/(?P<name>[a-z0-9.-]+)(?=[: ])"
+)
+_VERSIONS = {"ColocationConfiguration": "config.volcano.sh/v1alpha1"}
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What was told already: states by their key with the time, and the last quota; and since
+    when the agent is blind."""
+
+    states: Mapping[tuple[str, str, str], Micros] = {}
+    tick: int = 0
+    blind_since: Micros | None = None
+    asked: MilliCpu | None = None
+    because: str = ""
+    told: MilliCpu | None = None
+    told_at: Micros = Micros(0)
+
+
+class Telling(msgspec.Struct, frozen=True):
+    """What is needed besides: the Node's name, the time, the smallest step of a quota, and the
+    uid of a ConfigMap by namespace/name."""
+
+    node: str
+    at: Micros
+    grain: MilliCpu
+    uid_of: Callable[[str], str]
+
+    def about_node(self) -> About:
+        """Its uid in events is its name: so the kubelet has it, and kubectl looks for that."""
+        return About("v1", "Node", self.node, uid=self.node)
+
+
+def happenings(view: View, said: Said, telling: Telling) -> tuple[tuple[Happening, ...], Said]:
+    """What is to be told now, and what was told after that."""
+    since = (telling.at if said.blind_since is None else said.blind_since) if view.blind else None
+    said = msgspec.structs.replace(said, blind_since=since)
+    states, told = _states(view, said, telling)
+    after = msgspec.structs.replace(said, states=states)
+    record = view.latest
+    if record is None or record.snapshot.tick == said.tick or view.blind:
+        return tuple(told), after
+    told += _yields(record, telling)
+    after, quota = _quota(record, after, telling)
+    return (*told, *quota), after
+
+
+def _states(
+    view: View, said: Said, telling: Telling
+) -> tuple[dict[tuple[str, str, str], Micros], list[Happening]]:
+    now = {_key(each): each for each in _together(_standing(view, said, telling))}
+    kept = {key: at for key, at in said.states.items() if key in now}
+    due = [key for key in now if key not in kept or telling.at - kept[key] >= AGAIN]
+    chosen = due[:MOST_AT_ONCE]
+    told = [now[key] for key in chosen]
+    was_wrong = any(key[0] == FAILED for key in said.states)
+    if was_wrong and not any(key[0] == FAILED for key in now):
+        told.append(Happening(telling.about_node(), GOOD, "the configuration is good again"))
+    return kept | dict.fromkeys(chosen, telling.at), told
+
+
+def _together(found: Iterable[Happening]) -> Iterator[Happening]:
+    """One for each object and reason: the server is sent these as one event anyway."""
+    groups: dict[tuple[About, str], list[Happening]] = {}
+    for each in found:
+        groups.setdefault((each.about, each.reason), []).append(each)
+    for alike in groups.values():
+        message = "; ".join(dict.fromkeys(each.message for each in alike))
+        yield msgspec.structs.replace(alike[0], message=message)
+
+
+def _key(each: Happening) -> tuple[str, str, str]:
+    about = each.about
+    return each.reason, f"{about.kind} {about.namespace}/{about.name}", each.message
+
+
+def _standing(view: View, said: Said, telling: Telling) -> Iterator[Happening]:
+    """Every state that is worth an event while it lasts."""
+    if view.blind and _NAMED.match(view.blind):
+        yield from _problem(view.blind, telling)
+    elif said.blind_since is not None and telling.at - said.blind_since >= A_WHILE:
+        yield Happening(telling.about_node(), BLIND, view.blind, Severity.WARNING)
+    for problem in view.problems:
+        yield from _problem(problem, telling)
+    record = view.latest
+    if record is None:
+        return
+    pods = {pod.title(): pod for pod in record.snapshot.workloads}
+    for line in record.story.told:
+        for remark in line.remarks:
+            pod = pods.get(remark.about)
+            if pod is not None and pod.namespace:
+                about = About("v1", "Pod", pod.name, pod.namespace, pod.uid)
+                yield Happening(about, IGNORED, f"{line.policy}: {remark.text}", Severity.WARNING)
+
+
+def _problem(sentence: str, telling: Telling) -> Iterator[Happening]:
+    """On the Node, and on the object that it is about; what is wrong with one pod on that alone."""
+    named = _NAMED.match(sentence)
+    kind = named["kind"] if named else ""
+    if kind != "Pod":
+        yield Happening(telling.about_node(), FAILED, sentence, Severity.WARNING)
+    if named is None:
+        return
+    uid = telling.uid_of(f"{named['namespace']}/{named['name']}") if kind == "ConfigMap" else ""
+    version = _VERSIONS.get(kind, "v1")
+    about = About(version, kind, named["name"], named["namespace"], uid)
+    reason = UNREADABLE if kind == "Pod" else FAILED
+    yield Happening(about, reason, sentence, Severity.WARNING)
+
+
+def _yields(record: TickRecord, telling: Telling) -> list[Happening]:
+    return [
+        Happening(
+            telling.about_node(),
+            YIELDED,
+            f"{note.knob} of {note.target.path}: {note.text}",
+            Severity.WARNING,
+        )
+        for note in record.story.notes
+        if note.kind is NoteKind.YIELD
+    ]
+
+
+def _quota(record: TickRecord, said: Said, telling: Telling) -> tuple[Said, tuple[Happening, ...]]:
+    """The last quota that was asked for, once it is far enough from the one told last."""
+    if NAME not in record.inputs.policies:
+        forgotten = Said(said.states, record.snapshot.tick)
+        return forgotten, ()
+    events = [
+        (event.milli, line.reason)
+        for line in record.story.told
+        for event in line.events
+        if event.name == EVENT
+    ]
+    asked, because = events[-1] if events else (said.asked, said.because)
+    after = msgspec.structs.replace(said, tick=record.snapshot.tick, asked=asked, because=because)
+    if asked is None or not _is_news(asked, said, telling):
+        return after, ()
+    message = f"best-effort work may use {asked}m: {because}"
+    told = Happening(telling.about_node(), THROTTLE, message)
+    return msgspec.structs.replace(after, told=asked, told_at=telling.at), (told,)
+
+
+def _is_news(asked: MilliCpu, said: Said, telling: Telling) -> bool:
+    if said.told is None:
+        return True
+    far = abs(asked - said.told) >= telling.grain
+    return far and telling.at - said.told_at >= APART

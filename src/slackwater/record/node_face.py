@@ -1,0 +1,139 @@
+"""What a Node shows of its agent: the report and the condition, out of what was recorded. Pure.
+
+Owns the words. Says nothing that changes at every tick but usage and quota, which are compared
+with a grain.
+"""
+
+from slackwater import __version__
+from slackwater.contract.node_condition import Acting, NodeFace
+from slackwater.contract.node_report import NodeReport
+from slackwater.model.cgroup import CgroupRef, Tier
+from slackwater.model.gap import Gap
+from slackwater.model.knob import QUOTA
+from slackwater.model.plan import Result
+from slackwater.model.story import Course
+from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited, left_over
+from slackwater.record.journal import TickRecord
+from slackwater.record.view import View
+from slackwater.settings.duration import format_duration
+
+#: Usage is told in steps of this part of the machine.
+STEP = Ratio(1, 20)
+_MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 300
+_LONGEST_MESSAGE = 400
+_PUT_BACK = (Result.APPLIED, Result.VANISHED, Result.UNCHANGED)
+
+
+def node_face(view: View) -> NodeFace:
+    report = node_report(view)
+    return NodeFace(report, _acting(view, report))
+
+
+def grain_of(view: View) -> MilliCpu:
+    """The step of usage and quota on this node, at least 1 m."""
+    allocatable = view.latest.snapshot.allocatable if view.latest else MilliCpu(0)
+    return MilliCpu(1 if isinstance(allocatable, Gap) else max(STEP.left_of(allocatable), 1))
+
+
+def node_report(view: View) -> NodeReport:
+    problems = tuple(each[:_LONGEST_PROBLEM] for each in view.problems[:_MOST_PROBLEMS])
+    record = view.latest
+    if record is None:
+        return NodeReport(version=__version__, policies=dict(view.off), problems=problems)
+    on = dict.fromkeys(record.inputs.policies, "")
+    seen = None if view.blind else record
+    return NodeReport(
+        version=__version__,
+        since=_since(view, record),
+        period=format_duration(record.inputs.agent.period),
+        quota=_quota(seen) if seen else None,
+        used=_used(seen, grain_of(view)) if seen else None,
+        holding=len(_held(record)),
+        policies=on | dict(view.off),
+        problems=problems,
+    )
+
+
+def _acting(view: View, report: NodeReport) -> Acting:
+    """Unknown while the agent sees nothing: what it set still stands."""
+    record = view.latest
+    if view.blind or record is None:
+        why = view.blind or "the agent has not looked yet"
+        return _told("Unknown", "Blind", why)
+    if view.paused:
+        return _told("False", "Released", view.paused)
+    status = "True" if report.holding else "False"
+    if not record.inputs.policies:
+        return _told(status, "Off", _why_off(view))
+    held = [each for each in record.story.told if each.course is not Course.ACTED]
+    if held:
+        # Without the numbers of this moment: a reason can have some.
+        names = ", ".join(sorted(each.policy for each in held))
+        return _told(status, "Holding", f"{names} cannot see what it needs; see slackwater explain")
+    names = ", ".join(sorted(record.inputs.policies))
+    if report.holding:
+        return _told(status, "Acting", f"values are held by {names}")
+    return _told(status, "NothingToDo", f"{names} on, and nothing needs to be changed")
+
+
+def _why_off(view: View) -> str:
+    reasons = "; ".join(f"{name}: {why}" for name, why in view.off.items())
+    return f"no policy is on: {reasons}" if reasons else "no policy is on"
+
+
+def _told(status: str, reason: str, message: str) -> Acting:
+    return Acting(status, reason, message[:_LONGEST_MESSAGE])
+
+
+def _held(record: TickRecord) -> dict[tuple[int, str], Micros]:
+    """What is ours after the tick, and since when: what was before it, and what it changed."""
+    held = {(each.ref.id, each.knob): each.since for each in record.snapshot.held}
+    granted = {(grant.target.id, grant.knob) for grant in record.story.grants}
+    for outcome in record.outcomes:
+        key = (outcome.change.ref.id, outcome.change.knob.name)
+        if key in granted and outcome.result is Result.APPLIED:
+            held[key] = record.snapshot.at
+        if key not in granted and outcome.result in _PUT_BACK:
+            held.pop(key, None)
+    return held
+
+
+def _since(view: View, record: TickRecord) -> str | None:
+    """Of the last change of a value that is ours."""
+    held = _held(record)
+    if not held:
+        return None
+    refs = {(each.ref.id, each.knob): each.ref for each in record.snapshot.held}
+    changed = [
+        found
+        for key, ref in refs.items()
+        if key in held and (found := view.changed(ref, key[1])) is not None
+    ]
+    return f"{view.stamp(Micros(max((*changed, *held.values()))))[:19]}Z"
+
+
+def _quota(record: TickRecord) -> MilliCpu | Unlimited | None:
+    """What stands in the best-effort tier: what this tick wrote, else what it read."""
+    tier = record.snapshot.tiers.get(Tier.BESTEFFORT)
+    if tier is None:
+        return None
+    for outcome in record.outcomes:
+        change = outcome.change
+        written = outcome.result is Result.APPLIED and isinstance(change.new, Bandwidth)
+        if written and (change.ref.id, change.knob.name) == (tier.id, QUOTA.name):
+            return _milli(change.new)
+    reading = record.snapshot.readings.get(tier.id)
+    return None if reading is None else _milli(reading.quota)
+
+
+def _milli(value: object) -> MilliCpu | Unlimited | None:
+    return value.milli() if isinstance(value, Bandwidth) else None
+
+
+def _used(record: TickRecord, step: MilliCpu) -> MilliCpu | None:
+    """In whole steps, the nearest."""
+    tier: CgroupRef | None = record.snapshot.tiers.get(Tier.BESTEFFORT)
+    used = Gap("no tier") if tier is None else record.snapshot.usage_of(tier)
+    if isinstance(used, Gap):
+        return None
+    return MilliCpu(left_over(used + step // 2, step) * step)

@@ -1,0 +1,207 @@
+"""The agent's side towards its cluster: a round becomes a face and events."""
+
+import json
+import random
+import threading
+
+import msgspec
+import pytest
+
+from slackwater.agent.board import Board, Condition
+from slackwater.agent.cluster_side import ClusterJob, ClusterSide, Whereabouts, open_cluster
+from slackwater.contract.node_condition import Acting, NodeFace
+from slackwater.contract.node_report import NodeReport
+from slackwater.execution.cluster_writer import SETTLING, ClusterWriter
+from slackwater.kube.access import Access, Identity, Server, Trust
+from slackwater.kube.credentials import FixedCredentials
+from slackwater.kube.event_sender import Happening
+from slackwater.kube.resource import Resource
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.record.journal import Journal
+from slackwater.record.tally import Tally
+from tests.unit.kube.byte_server import HangUp, Request, Wire, serving
+from tests.unit.kube.byte_server import eventually as wait_until
+from tests.unit.observation.feeds import CONFIG, HERE, Cluster, broken, seen
+from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
+from tests.unit.record.tick_records import OURS, record, told
+
+NOW = SETTLING
+
+
+class Recipient:
+    """A client and a sender that keep what they get."""
+
+    def __init__(self) -> None:
+        self.applied: list[object] = []
+        self.sent: list[Happening] = []
+        self.wrote = threading.Event()
+
+    def apply(self, resource: Resource, name: str, body: object, **said: str) -> bytes:
+        assert (resource.plural, name, said["subresource"]) == ("nodes", HERE, "status")
+        self.applied.append(body)
+        self.wrote.set()
+        return b""
+
+    def start(self) -> None: ...
+
+    def stop(self, patience: float = 2.0) -> None: ...
+
+    def send(self, happening: Happening) -> None:
+        self.sent.append(happening)
+
+    def problem(self) -> str:
+        return ""
+
+    def dropped(self) -> int:
+        return 0
+
+
+class Side:
+    """A side by hand: informers, writer and board."""
+
+    def __init__(self) -> None:
+        self.now = Micros(0)
+        self.cluster = Cluster().fill()
+        self.there = Recipient()
+        chance = random.Random(1)  # noqa: S311
+        writer = ClusterWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
+        self.side = ClusterSide(self.cluster.objects, writer, HERE)
+        self.board = Board(Journal(5), Tally(), lambda: None, link=self.side.link)
+        self.now = NOW
+
+    def round(self, condition: Condition | None = None) -> None:
+        kept = (held(BESTEFFORT, FREE, OURS),)
+        self.board.show(record(node(quota=OURS, kept=kept), lines=(told(claim=600),)))
+        self.board.end_round(condition or Condition())
+        self.side.report(self.board, self.now)
+
+
+def test_a_round_becomes_a_face_and_an_event() -> None:
+    made = Side()
+    made.side.speak()
+    made.round()
+    assert made.there.wrote.wait(30)
+    assert '\\"holding\\":1' in json.dumps(made.there.applied)
+    assert [each.reason for each in made.there.sent] == ["NodeCPUThrottle"]
+    made.round()
+    made.side.stop()
+    assert len(made.there.applied) == len(made.there.sent) == 1
+
+
+def test_a_dry_run_tells_nobody() -> None:
+    made = Side()
+    made.round()
+    made.side.stop()
+    assert (made.there.applied, made.there.sent) == ([], [])
+
+
+def test_a_bad_config_map_is_told_on_the_object_with_its_uid() -> None:
+    made = Side()
+    made.cluster.objects.read()
+    made.cluster.hand("colocation").put({CONFIG: broken()})
+    found = made.cluster.objects.read()
+    assert not isinstance(found, Gap)
+    made.side.speak()
+    made.round(Condition(problems=found.problems))
+    made.side.stop()
+    uids = {each.about.kind: each.about.uid for each in made.there.sent}
+    assert uids == {"Node": HERE, "ConfigMap": "uid-map"}
+
+
+def test_the_link_tells_ages_and_how_writes_fare() -> None:
+    made = Side()
+    made.cluster.hand("pods").alter(problem="refused")
+    made.side.speak()
+    made.round()
+    assert made.there.wrote.wait(30)
+    made.side.stop()
+    link = made.board.link(Micros(NOW + 1_000_000))
+    assert link.sources["pods"].problem == "refused"
+    assert link.sources["node"].age == NOW + 1_000_000 - 1
+    assert "pod_configurations" not in link.sources
+    assert link.writes == {"written": 1}
+
+
+def access(port: int) -> Access:
+    return Access(Server("127.0.0.1", port, "http"), Trust(), FixedCredentials(Identity()))
+
+
+def job(port: int) -> ClusterJob:
+    return ClusterJob(access(port), Whereabouts(HERE, "ours", "volcano"))
+
+
+def test_what_is_asked_of_the_server_and_no_more() -> None:
+    """Only this node's pods, its Node, two ConfigMaps by name, and one kind of CRD."""
+
+    def answer(_request: Request, _wire: Wire) -> None:
+        raise HangUp
+
+    with serving(answer) as server:
+        side = open_cluster(job(server.port), lambda: Micros(1))
+        assert server.requests == []
+        side.listen()
+        wait_until("all five", lambda: len({one.path for one in server.requests}) >= 5)
+        side.objects.stop()
+        asked = {(one.path, one.query.get("fieldSelector", "")) for one in list(server.requests)}
+    assert asked == {
+        ("/api/v1/pods", "spec.nodeName=here"),
+        ("/api/v1/nodes", "metadata.name=here"),
+        ("/api/v1/namespaces/volcano/configmaps", "metadata.name=volcano-agent-configuration"),
+        ("/api/v1/namespaces/ours/configmaps", "metadata.name=slackwater-agent"),
+        ("/apis/config.volcano.sh/v1alpha1/colocationconfigurations", ""),
+    }
+    assert {one.method for one in server.requests} == {"GET"}
+    found = side.objects.read()
+    assert isinstance(found, Gap)
+
+
+def test_a_real_informer_brings_real_objects() -> None:
+    """List answers of an API server, over a socket, to the agent's objects."""
+    items = {
+        "pods": [{"metadata": {"name": "w", "namespace": "d", "uid": "u1"}, "spec": {}}],
+        "nodes": [{"metadata": {"name": HERE}, "status": {"allocatable": {"cpu": "2"}}}],
+    }
+
+    def answer(request: Request, wire: Wire) -> None:
+        if request.query.get("watch"):
+            wire.begin_chunks()
+            wire.closing.wait(20)
+            return
+        if "colocationconfigurations" in request.path:
+            wire.json({"kind": "Status", "code": 404, "reason": "NotFound"}, 404)
+            return
+        plural = request.path.rpartition("/")[2]
+        listed = items.get(plural, [])
+        wire.json({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": listed})
+
+    with serving(answer) as server:
+        side = open_cluster(job(server.port), lambda: Micros(1))
+        side.listen()
+        wait_until("the objects", lambda: not isinstance(side.objects.read(), Gap))
+        found = side.objects.read()
+        threading.Thread(target=side.objects.stop, daemon=True).start()
+    assert not isinstance(found, Gap)
+    assert [each.name for each in found.pods] == ["w"]
+    assert found.nodes[0].allocatable_cpu == 2000
+
+
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_the_face_that_the_node_shows_is_what_it_is_compared_with(status: str) -> None:
+    """A transition is a transition from what the Node shows."""
+    made = Side()
+    made.side.speak()
+    made.round()
+    assert made.there.wrote.wait(30)
+    face = made.side.objects.face()
+    assert face is None
+    shown = NodeFace(NodeReport(), Acting(status, "Acting", "m", "2020-01-01T00:00:00Z"))
+    made.cluster.hand("node").put({HERE: seen(face=shown)})
+    made.there.wrote.clear()
+    made.now = Micros(NOW + 61_000_000)
+    made.round()
+    assert made.there.wrote.wait(30)
+    made.side.stop()
+    body = msgspec.convert(made.there.applied[-1], dict)
+    since = body["status"]["conditions"][0]["lastTransitionTime"]
+    assert (since == "2020-01-01T00:00:00Z") is (status == "True")

@@ -1,0 +1,180 @@
+"""`slackwater agent` without --standalone: no cluster, one that is away, one that answers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.observation.roots import Roots
+from tests.unit.doctor.host_tree import group, host, put
+from tests.unit.kube.byte_server import Request, Wire, serving
+
+pytestmark = pytest.mark.long
+
+CONFIG = {"cpuThrottlingConfig": {"enable": True, "cpuThrottlingThreshold": 80}}
+LABEL = {"volcano.sh/oversubscription": "true"}
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Roots:
+    made = host(tmp_path)
+    put(Path(made.proc) / "sys/kernel/random/boot_id", "this-boot\n")
+    for path in ("kubepods", "kubepods/besteffort"):
+        group(made, path)
+    return made
+
+
+def kubeconfig(top: Path, port: int) -> str:
+    cluster = {"server": f"http://127.0.0.1:{port}"}
+    told = {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = top / "kubeconfig"
+    path.write_text(json.dumps(told))
+    return str(path)
+
+
+def started(roots: Roots, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+    top = Path(roots.host).parent
+    place = ("--cgroup-root", roots.cgroup, "--proc-root", roots.proc, "--sys-root", roots.sys,
+             "--host-root", roots.host, "--state", f"{top}/state")  # fmt: skip
+    words = ("SLACKWATER_", "CGROUP_", "KUBE", "NODE_NAME", "POD_")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(words)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "slackwater", "agent", *place, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=top,
+        env=clean | {"SLACKWATER_CGROUP_VERSION": "v2", "HOME": str(top)} | environ,
+    )
+
+
+def done(process: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
+    output, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors
+    return process.returncode, [json.loads(line) for line in output.splitlines()], errors
+
+
+class Api:
+    """An API server's lists, and watches that say nothing."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def answer(self, request: Request, wire: Wire) -> None:
+        self.requests.append(request)
+        if request.method != "GET":
+            wire.json({})
+        elif request.query.get("watch"):
+            wire.begin_chunks()
+            wire.closing.wait(60)
+        elif "colocationconfigurations" in request.path:
+            wire.json({"kind": "Status", "code": 404, "reason": "NotFound"}, 404)
+        else:
+            items = self.items(request)
+            wire.json({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items})
+
+    def items(self, request: Request) -> list[object]:
+        if request.path == "/api/v1/nodes":
+            metadata = {"name": "here", "labels": LABEL}
+            return [{"metadata": metadata, "status": {"allocatable": {"cpu": "4"}}}]
+        if "volcano-agent-configuration" in request.query.get("fieldSelector", ""):
+            data = {"colocation-config": json.dumps({"globalConfig": CONFIG})}
+            name = {"name": "volcano-agent-configuration", "namespace": "volcano-system"}
+            return [{"metadata": name, "data": data}]
+        return []
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "said"),
+    [
+        ((), {}, "--standalone DIR"),
+        (("--kubeconfig", "nowhere"), {}, "nowhere"),
+        ((), {"KUBECONFIG": "nowhere"}, "nowhere"),
+        ((), {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"},
+         "--standalone DIR"),
+    ],
+)  # fmt: skip
+def test_no_cluster_is_one_sentence(
+    roots: Roots, arguments: tuple[str, ...], environ: dict[str, str], said: str
+) -> None:
+    code, lines, errors = done(started(roots, *arguments, **environ))
+    assert (code, lines) == (2, [])
+    assert said in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_wrong_flag_is_wrong_usage_though_the_cluster_is_away(roots: Roots) -> None:
+    config = kubeconfig(Path(roots.host).parent, 1)
+    flags = ("--kubeconfig", config, "--listen", "", "--best-effort-share-threshold", "400")
+    code, _, errors = done(started(roots, *flags))
+    assert code == 2
+    assert "bestEffortShare.threshold is 400" in errors
+
+
+def test_one_decision_with_the_cluster_away_did_not_work(roots: Roots) -> None:
+    config = kubeconfig(Path(roots.host).parent, 1)
+    code, lines, _ = done(started(roots, "--kubeconfig", config, "--once", "--node", "here"))
+    assert code == 1
+    [line] = [each for each in lines if each["what"] == "cluster"]
+    assert line["because"].startswith("waiting to hear of pods, node, colocation, settings")
+
+
+def test_one_decision_with_what_the_cluster_says(roots: Roots, api: Api) -> None:
+    """Volcano's own variables: its namespace, its node's name."""
+    with serving(api.answer) as server:
+        config = kubeconfig(Path(roots.host).parent, server.port)
+        volcano = {"KUBE_POD_NAMESPACE": "volcano-system", "KUBE_NODE_NAME": "here"}
+        code, lines, _ = done(started(roots, "--kubeconfig", config, "--once", **volcano))
+    assert [each["because"] for each in lines if each["what"] == "cluster"] == []
+    told = {each["what"] for each in lines}
+    assert code == 0, lines
+    assert told & {"best_effort_share", "NodeCPUThrottleEvent", "survey"}, told
+    paths = {one.path for one in api.requests}
+    assert "/api/v1/namespaces/volcano-system/configmaps" in paths
+
+
+def test_two_namespaces(roots: Roots, api: Api) -> None:
+    with serving(api.answer) as server:
+        config = kubeconfig(Path(roots.host).parent, server.port)
+        both = {"KUBE_POD_NAMESPACE": "volcano-system", "POD_NAMESPACE": "mine"}
+        flags = ("--kubeconfig", config, "--once", "--dry-run", "--node", "here")
+        code, _, _ = done(started(roots, *flags, **both))
+    assert code == 0
+    asked = {(one.path, one.query.get("fieldSelector")) for one in api.requests}
+    volcano = "metadata.name=volcano-agent-configuration"
+    assert ("/api/v1/namespaces/volcano-system/configmaps", volcano) in asked
+    assert ("/api/v1/namespaces/mine/configmaps", "metadata.name=slackwater-agent") in asked
+    assert {one.method for one in api.requests} == {"GET"}
+
+
+def test_the_end_does_not_wait_for_a_server_that_hangs(roots: Roots) -> None:
+    def hang(_request: Request, wire: Wire) -> None:
+        wire.closing.wait(60)
+
+    with serving(hang) as server:
+        config = kubeconfig(Path(roots.host).parent, server.port)
+        flags = ("--kubeconfig", config, "--listen", "", "--node", "here")
+        process = started(roots, *flags)
+        assert process.stdout is not None
+        assert "waiting to hear of" in process.stdout.readline()
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        code, _, _ = done(process)
+    assert code == 0
+    assert time.monotonic() - began < 8

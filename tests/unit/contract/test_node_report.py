@@ -1,0 +1,104 @@
+"""The annotation slackwater.io/report: what is written reads back, whoever wrote it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.contract.node_report import NodeReport, read_report
+from slackwater.model.gap import Gap
+from slackwater.model.units import UNLIMITED, MilliCpu
+
+#: One line of text: so the sentences of problems are.
+lines = st.text("abc äß:.'\"", max_size=8).map(lambda text: " ".join(text.split()))
+words = st.text("abc", min_size=1, max_size=4)
+#: Why a policy is off is a sentence that begins with a word.
+reports = st.builds(
+    NodeReport,
+    version=st.none() | words,
+    since=st.none() | st.just("2026-11-17T09:00:00Z"),
+    period=st.none() | st.just("1s"),
+    quota=st.none() | st.just(UNLIMITED) | st.integers(0, 10**6).map(MilliCpu),
+    used=st.none() | st.integers(0, 10**6).map(MilliCpu),
+    holding=st.none() | st.integers(0, 500),
+    policies=st.dictionaries(words, st.just("") | words, max_size=3),
+    problems=st.lists(lines, max_size=3).map(tuple),
+)
+
+
+@given(reports)
+def test_what_is_written_reads_back(report: NodeReport) -> None:
+    assert read_report(report.text()) == report
+
+
+def test_the_spelling_is_the_agreed_one() -> None:
+    report = NodeReport(
+        version="1.2.3",
+        since="2026-11-17T09:00:00Z",
+        period="1s",
+        quota=MilliCpu(1200),
+        used=MilliCpu(800),
+        holding=3,
+        policies={"best_effort_share": "", "quota_burst": "no label"},
+        problems=("a sentence",),
+    )
+    assert json.loads(report.text()) == {
+        "version": "1.2.3",
+        "since": "2026-11-17T09:00:00Z",
+        "period": "1s",
+        "bestEffort": {"quota": "1200m", "used": "800m"},
+        "holding": 3,
+        "policies": {"best_effort_share": "on", "quota_burst": "off: no label"},
+        "problems": ["a sentence"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("report", "shown"),
+    [
+        (NodeReport(), {"policies": {}, "problems": []}),
+        (
+            NodeReport(quota=UNLIMITED),
+            {"bestEffort": {"quota": "unlimited"}, "policies": {}, "problems": []},
+        ),
+        (
+            NodeReport(quota=MilliCpu(0), holding=0),
+            {"bestEffort": {"quota": "0m"}, "holding": 0, "policies": {}, "problems": []},
+        ),
+    ],
+)
+def test_what_is_not_known_is_left_out_and_zero_is_not(
+    report: NodeReport, shown: dict[str, Any]
+) -> None:
+    assert json.loads(report.text()) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "slackwater.io/report is '{', but must be JSON"),
+        ("[]", "slackwater.io/report is a list, but must be a mapping"),
+        ('{"holding": -1}', "slackwater.io/report: holding is -1, but must be a number from 0 on"),
+        ('{"bestEffort": {"quota": "x"}}', "bestEffort.quota is 'x', but must be a CPU quantity"),
+        ('{"bestEffort": {"used": "-1"}}', "bestEffort.used is '-1', but must be a CPU quantity"),
+        ('{"problems": "no"}', "problems is 'no', but must be a list"),
+    ],
+)
+def test_what_is_no_report_is_one_sentence(text: str, said: str) -> None:
+    found = read_report(text)
+    assert isinstance(found, Gap)
+    assert said in found.reason
+
+
+def test_another_version_is_read_as_far_as_it_goes() -> None:
+    found = read_report('{"version": "9", "mood": "good", "policies": {"new": "off"}}')
+    assert found == NodeReport(version="9", policies={"new": "off"})
+    assert isinstance(found, NodeReport)
+    assert found.switched_on() == ()
+
+
+def test_policies_that_are_on() -> None:
+    report = NodeReport(policies={"b": "", "a": "", "c": "no label"})
+    assert report.switched_on() == ("a", "b")

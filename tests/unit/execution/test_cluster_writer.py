@@ -1,0 +1,212 @@
+"""The writer's thread: it writes what is wanted last, says how that went, and lets nobody wait."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from slackwater.execution.cluster_writer import FIELD_MANAGER, SETTLING, ClusterWriter, Tried
+from slackwater.execution.node_writes import APART, RENEWED
+from slackwater.kube.answer import KubeError, NoCredentials, Refused, Unreachable
+from slackwater.kube.event_sender import About, Happening
+from slackwater.kube.resource import NODES, Resource
+from slackwater.model.units import Micros
+from tests.unit.execution.faces import GRAIN, face
+
+
+class Desk:
+    """A writer, its client and its sender, with a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = Micros(0)
+        self.applied: list[tuple[str, Any, str, str]] = []
+        self.sent: list[Happening] = []
+        self.error: KubeError | None = None
+        self.gate = threading.Event()
+        self.gate.set()
+        chance = random.Random(1)  # noqa: S311
+        self.writer = ClusterWriter(self, self, "here", clock=lambda: self.now, jitter=chance)
+
+    def apply(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        *,
+        manager: str,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        assert (resource, namespace) == (NODES, "")
+        self.applied.append((name, body, manager, subresource))
+        assert self.gate.wait(30)
+        if self.error is not None:
+            raise self.error
+        return b"{}"
+
+    def start(self) -> None:
+        """The sender's."""
+
+    def stop(self, patience: float = 2.0) -> None:
+        self.stopped = patience
+
+    def send(self, happening: Happening) -> None:
+        self.sent.append(happening)
+
+    def problem(self) -> str:
+        return "no room"
+
+    def dropped(self) -> int:
+        return 7
+
+    def tries(self) -> int:
+        return sum(self.writer.tried().attempts.values())
+
+    def condition(self, number: int = -1) -> dict[str, Any]:
+        found: dict[str, Any] = self.applied[number][1]["status"]["conditions"][0]
+        return found
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    made = Desk()
+    made.writer.start()
+    made.now = SETTLING
+    yield made
+    made.gate.set()
+    made.writer.stop(30.0)
+
+
+def until(look: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def offer(desk: Desk, tries: int, **wanted: Any) -> None:
+    """Something is wanted, and it is tried."""
+    desk.writer.offer(face(**wanted), None, GRAIN)
+    until(lambda: desk.tries() == tries)
+
+
+def test_one_apply_has_the_report_and_the_condition(desk: Desk) -> None:
+    offer(desk, 1, quota=1200)
+    [(name, body, manager, subresource)] = desk.applied
+    assert (name, manager, subresource) == ("here", FIELD_MANAGER, "status")
+    assert '"quota":"1200m"' in body["metadata"]["annotations"]["slackwater.io/report"]
+    assert desk.condition()["status"] == "True"
+    assert desk.condition()["lastHeartbeatTime"].endswith("Z")
+    assert desk.writer.tried() == Tried({"written": 1})
+
+
+def test_before_the_first_decision_nothing_is_written(desk: Desk) -> None:
+    desk.now = Micros(SETTLING - 1)
+    desk.writer.offer(face(), None, GRAIN)
+    desk.now = SETTLING
+    offer(desk, 1, quota=5)
+    assert len(desk.applied) == 1
+    assert '"5m"' in str(desk.applied)
+
+
+def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> None:
+    offer(desk, 1, quota=100)
+    for quota in (200, 300):
+        desk.now = Micros(desk.now + 1)
+        desk.writer.offer(face(quota=quota), face(quota=100), GRAIN)
+    desk.now = Micros(SETTLING + APART)
+    desk.writer.offer(face(quota=400), face(quota=100), GRAIN)
+    until(lambda: desk.tries() == 2)
+    assert '"400m"' in str(desk.applied[1])
+    assert len(desk.applied) == 2
+
+
+def test_without_news_it_is_renewed_after_five_minutes(desk: Desk) -> None:
+    offer(desk, 1)
+    desk.now = Micros(SETTLING + RENEWED - 1)
+    desk.writer.offer(face(), face(), GRAIN)
+    desk.now = Micros(SETTLING + RENEWED)
+    desk.writer.offer(face(), face(), GRAIN)
+    until(lambda: desk.tries() == 2)
+    assert len(desk.applied) == 2
+
+
+SINCE = "2026-11-17T08:00:00Z"
+
+
+@pytest.mark.parametrize(("status", "kept"), [("True", True), ("False", False)])
+def test_a_condition_that_stays_keeps_its_time(desk: Desk, status: str, kept: bool) -> None:
+    desk.writer.offer(face(status=status), face(since=SINCE), GRAIN)
+    until(lambda: desk.tries() == 1)
+    assert (desk.condition()["lastTransitionTime"] == SINCE) is kept
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (Refused("PATCH x", 409, "Conflict", "changed"), "refused"),
+        (Refused("PATCH x", 429, "TooManyRequests", "slow", 30.0), "refused"),
+        (Refused("PATCH x", 500, "InternalError", "bad"), "refused"),
+        (Refused("PATCH x", 403, "Forbidden", "no"), "refused"),
+        (Unreachable("PATCH x: connection refused"), "unreachable"),
+        (NoCredentials("no token"), "unreachable"),
+    ],
+)
+def test_what_fails_is_counted_told_and_tried_again(
+    desk: Desk, error: KubeError, result: str
+) -> None:
+    desk.error = error
+    offer(desk, 1)
+    assert desk.writer.tried() == Tried({result: 1}, str(error))
+    desk.writer.offer(face(), None, GRAIN)  # at once: not yet
+    desk.error = None
+    desk.now = Micros(desk.now + 60_000_000)
+    offer(desk, 2)
+    assert desk.writer.tried() == Tried({result: 1, "written": 1})
+    assert len(desk.applied) == 2
+
+
+def test_a_slow_server_makes_nobody_wait_and_nothing_piles_up(desk: Desk) -> None:
+    desk.gate.clear()
+    desk.writer.offer(face(quota=1), None, GRAIN)
+    until(lambda: desk.applied)
+    began = time.monotonic()
+    for quota in range(2, 1000):
+        desk.writer.offer(face(quota=quota), None, GRAIN)
+    assert time.monotonic() - began < 5
+    desk.gate.set()
+    until(lambda: desk.tries() == 1)
+    desk.now = Micros(desk.now + APART)
+    offer(desk, 2, quota=5000)
+    assert len(desk.applied) == 2
+    assert '"5000m"' in str(desk.applied[1])
+
+
+def test_events_go_to_the_sender(desk: Desk) -> None:
+    happening = Happening(About("v1", "Node", "here"), "Reason", "a sentence")
+    desk.writer.send(happening)
+    assert desk.sent == [happening]
+    assert desk.writer.unsent() == ("no room", 7)
+
+
+def test_an_end_does_not_wait_for_a_server_that_hangs() -> None:
+    desk = Desk()
+    desk.writer.start()
+    desk.now = SETTLING
+    desk.gate.clear()
+    desk.writer.offer(face(), None, GRAIN)
+    until(lambda: desk.applied)
+    began = time.monotonic()
+    desk.writer.stop(0.05)
+    assert time.monotonic() - began < 5
+    assert desk.stopped == 0.05
+    desk.gate.set()
+
+
+def test_a_writer_that_never_began_ends_at_once() -> None:
+    desk = Desk()
+    desk.writer.stop(30.0)
+    assert desk.applied == []

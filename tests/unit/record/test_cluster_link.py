@@ -1,0 +1,54 @@
+"""The ties to the cluster in words: for healthz, explain and top."""
+
+import pytest
+
+from slackwater.model.snapshot import Freshness
+from slackwater.model.units import Micros
+from slackwater.record.cluster_link import A_WHILE, NO_LINK, ClusterLink, age_text
+
+SECOND = 1_000_000
+
+
+def fresh(seconds: float, problem: str = "") -> Freshness:
+    return Freshness(Micros(int(seconds * SECOND)), problem)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (0.9, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"),
+     (200_000, "55 h")],
+)  # fmt: skip
+def test_ages_for_people(seconds: float, text: str) -> None:
+    assert age_text(fresh(seconds)) == text
+
+
+def test_all_is_well_is_nothing_to_say() -> None:
+    link = ClusterLink({"pods": fresh(50), "node": fresh(3)}, {"written": 2})
+    assert link.remarks() == ()
+    assert link.lost_touch() == ()
+    assert NO_LINK.remarks() == ()
+
+
+def test_each_thing_that_is_wrong_is_one_sentence() -> None:
+    link = ClusterLink(
+        {"pods": fresh(150, "refused"), "node": fresh(3)}, unwritten="403", unsent="no answer"
+    )
+    assert link.remarks() == (
+        "nothing was heard of pods for 2 min: refused",
+        "the Node's report cannot be written: 403",
+        "events cannot be sent: no answer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("age", "problem", "lost"),
+    [
+        (A_WHILE, "refused", ("pods",)),
+        (A_WHILE - 1, "refused", ()),
+        (A_WHILE * 9, "", ()),
+    ],
+)
+def test_a_stream_that_is_opened_again_at_once_is_no_news(
+    age: int, problem: str, lost: tuple[str, ...]
+) -> None:
+    assert ClusterLink({"pods": Freshness(Micros(age), problem)}).lost_touch() == lost

@@ -1,0 +1,230 @@
+"""Events for the cluster: on which object, how often, and never a storm."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.kube.event_sender import About, Happening, Severity
+from slackwater.model.cgroup import Tier
+from slackwater.model.decision import Remark
+from slackwater.model.story import NoteKind
+from slackwater.model.units import Micros, MilliCpu
+from slackwater.record.cluster_link import A_WHILE
+from slackwater.record.happenings import AGAIN, APART, MOST_AT_ONCE, Said, Telling, happenings
+from slackwater.record.journal import TickRecord
+from slackwater.record.view import View
+from tests.unit.policies.nodes import node, pod
+from tests.unit.record.tick_records import note, record, told
+
+SECOND = 1_000_000
+NODE = About("v1", "Node", "here", uid="here")
+CONFIG = "ConfigMap ns/volcano-agent-configuration"
+MAP = About("v1", "ConfigMap", "volcano-agent-configuration", "ns", "uid-map")
+
+
+class Crier:
+    """Tells what is to be told, second by second."""
+
+    def __init__(self) -> None:
+        self.said = Said()
+        self.second = 0
+        self.tick = 0
+
+    def hear(self, *ticks: TickRecord, after: int = 1, **view: Any) -> list[Happening]:
+        self.second += after
+        self.tick += 1
+        numbered = [
+            msgspec.structs.replace(
+                each, snapshot=msgspec.structs.replace(each.snapshot, tick=self.tick)
+            )
+            for each in ticks
+        ]
+        telling = Telling("here", Micros(self.second * SECOND), MilliCpu(50), self.uid_of)
+        found, self.said = happenings(View(ticks=tuple(numbered), **view), self.said, telling)
+        return list(found)
+
+    def uid_of(self, key: str) -> str:
+        return "uid-map" if key == "ns/volcano-agent-configuration" else ""
+
+
+def claimed(milli: int) -> TickRecord:
+    return record(lines=(told(claim=milli),))
+
+
+QUIET = record(lines=(told(),))
+
+
+def quotas(found: list[Happening]) -> list[str]:
+    return [each.message for each in found if each.reason == "NodeCPUThrottle"]
+
+
+def test_the_first_quota_is_told_on_the_node() -> None:
+    [found] = Crier().hear(claimed(600))
+    assert found == Happening(
+        NODE, "NodeCPUThrottle", "best-effort work may use 600m: a reason", Severity.NORMAL
+    )
+
+
+def test_a_quota_that_trembles_is_told_once() -> None:
+    crier = Crier()
+    told_quotas = [
+        text for second in range(600) for text in quotas(crier.hear(claimed(600 + second % 49)))
+    ]
+    assert told_quotas == ["best-effort work may use 600m: a reason"]
+
+
+def test_a_quota_that_moves_all_the_time_is_told_once_a_minute() -> None:
+    crier = Crier()
+    count = sum(len(crier.hear(claimed(100 * (second % 7)))) for second in range(601))
+    assert count <= 11
+
+
+def test_the_last_quota_is_told_in_the_end_though_nothing_happens_any_more() -> None:
+    crier = Crier()
+    crier.hear(claimed(600))
+    assert quotas(crier.hear(claimed(1000))) == []
+    waited = [text for _ in range(APART // SECOND) for text in quotas(crier.hear(QUIET))]
+    assert waited == ["best-effort work may use 1000m: a reason"]
+
+
+def test_a_policy_that_is_switched_on_again_starts_anew() -> None:
+    crier = Crier()
+    crier.hear(claimed(600))
+    assert crier.hear(record()) == []
+    assert len(quotas(crier.hear(claimed(600)))) == 1
+
+
+def test_one_tick_is_heard_once() -> None:
+    """A round that was no tick shows the last one again."""
+    crier = Crier()
+    yielding = record(lines=(told(),), notes=(note(NoteKind.YIELD),))
+    assert [each.reason for each in crier.hear(yielding)] == ["ValueYielded"]
+    crier.tick -= 1
+    assert crier.hear(yielding) == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "abouts"),
+    [
+        (f"{CONFIG} is 'x', but must be JSON", [NODE, MAP]),
+        (f"{CONFIG}: globalConfig.a is 1, but must be 2", [NODE, MAP]),
+        (f"a key of {CONFIG}: spec is 'x', but must be y", [NODE, MAP]),
+        (
+            "API server: ColocationConfiguration d/c: spec is odd",
+            [NODE, About("config.volcano.sh/v1alpha1", "ColocationConfiguration", "c", "d")],
+        ),
+        ("the Node here is gone; what it said before stays", [NODE]),
+        ("bestEffortShare.threshold is 0, but must be 1", [NODE]),
+    ],
+)
+def test_bad_configuration_is_told_on_the_node_and_on_its_cause(
+    problem: str, abouts: list[About]
+) -> None:
+    found = Crier().hear(QUIET, problems=(problem,))
+    assert [each.about for each in found] == abouts
+    assert {(each.reason, each.message, each.severity) for each in found} == {
+        ("ConfigApplyFailed", problem, Severity.WARNING)
+    }
+
+
+def test_an_unreadable_pod_is_told_on_the_pod_alone() -> None:
+    [found] = Crier().hear(QUIET, problems=("API server: Pod shop/web: metadata.uid is missing",))
+    assert found.about == About("v1", "Pod", "web", "shop")
+    assert found.reason == "PodUnreadable"
+
+
+def test_a_problem_is_told_when_it_begins_again_after_a_while_and_when_it_ends() -> None:
+    crier = Crier()
+    problem = (f"{CONFIG} is odd",)
+    assert len(crier.hear(QUIET, problems=problem)) == 2
+    assert sum(len(crier.hear(QUIET, problems=problem)) for _ in range(AGAIN // SECOND - 1)) == 0
+    assert len(crier.hear(QUIET, problems=problem)) == 2
+    [good] = crier.hear(QUIET)
+    assert (good.about, good.reason) == (NODE, "ConfigApplySuccess")
+    assert good.severity is Severity.NORMAL
+    assert crier.hear(QUIET) == []
+
+
+def test_several_problems_of_one_object_are_one_event() -> None:
+    """The server counts the same reason on the same object together, and shows the last words."""
+    found = Crier().hear(QUIET, problems=(f"{CONFIG} is odd", "b is wrong", f"{CONFIG}: c is bad"))
+    by_kind = {each.about.kind: each.message for each in found}
+    assert by_kind == {
+        "Node": f"{CONFIG} is odd; b is wrong; {CONFIG}: c is bad",
+        "ConfigMap": f"{CONFIG} is odd; {CONFIG}: c is bad",
+    }
+
+
+def remarked(count: int) -> TickRecord:
+    pods = tuple(pod(number, Tier.BESTEFFORT) for number in range(count))
+    remarks = tuple(Remark(each.title(), "quota-burst-time is 'x'") for each in pods)
+    line = msgspec.structs.replace(told(), remarks=remarks)
+    return record(node(workloads=pods), lines=(line,))
+
+
+def test_a_pods_odd_wish_is_told_on_the_pod() -> None:
+    [found] = Crier().hear(remarked(1))
+    assert found == Happening(
+        About("v1", "Pod", "pod-0", "default", "0"),
+        "OptionIgnored",
+        "best_effort_share: quota-burst-time is 'x'",
+        Severity.WARNING,
+    )
+
+
+def test_a_pod_without_an_object_is_told_nothing() -> None:
+    line = msgspec.structs.replace(told(), remarks=(Remark("gone", "odd"),))
+    stray = msgspec.structs.replace(pod(1, Tier.BESTEFFORT), name="gone", namespace="")
+    assert Crier().hear(record(node(workloads=(stray,)), lines=(line,))) == []
+
+
+def test_hundreds_of_odd_pods_are_no_storm_and_none_is_forgotten() -> None:
+    crier, made = Crier(), remarked(35)
+    counts = [len(crier.hear(made)) for _ in range(6)]
+    assert counts == [MOST_AT_ONCE, MOST_AT_ONCE, MOST_AT_ONCE, 5, 0, 0]
+
+
+def test_what_is_gone_is_not_remembered() -> None:
+    crier = Crier()
+    crier.hear(remarked(5))
+    crier.hear(QUIET)
+    assert crier.said.states == {}
+
+
+def test_a_yielded_value_is_told() -> None:
+    repaired, yielded = note(NoteKind.REPAIR), note(NoteKind.YIELD)
+    [found] = Crier().hear(record(lines=(told(),), notes=(repaired, yielded)))
+    assert (found.about, found.reason, found.severity) == (NODE, "ValueYielded", Severity.WARNING)
+    assert found.message == "quota of kubepods/besteffort: somebody else wrote"
+
+
+@pytest.mark.parametrize(
+    ("blind", "reasons", "kinds"),
+    [
+        ("the kubelet's tree is gone", ["Blind"], ["Node"]),
+        (f"{CONFIG} is odd; nothing", ["ConfigApplyFailed"] * 2, ["Node", "ConfigMap"]),
+    ],
+)
+def test_blindness_is_told_once_on_what_causes_it(
+    blind: str, reasons: list[str], kinds: list[str]
+) -> None:
+    crier = Crier()
+    found = [each for _ in range(40) for each in crier.hear(blind=blind)]
+    assert [each.reason for each in found] == reasons
+    assert [each.about.kind for each in found] == kinds
+
+
+def test_a_start_that_waits_for_a_moment_is_no_news() -> None:
+    crier = Crier()
+    for _ in range(A_WHILE // SECOND):
+        assert crier.hear(blind="waiting to hear of pods: no answer yet") == []
+    assert quotas(crier.hear(claimed(600)))
+    assert crier.hear(blind="the tree is gone") == []
+    [found] = crier.hear(blind="the tree is gone", after=60)
+    assert found == Happening(NODE, "Blind", "the tree is gone", Severity.WARNING)
+
+
+def test_while_blind_an_old_tick_is_not_told_again() -> None:
+    crier = Crier()
+    assert crier.hear(claimed(600), blind="gone") == []

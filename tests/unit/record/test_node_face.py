@@ -1,0 +1,193 @@
+"""What a Node shows of its agent: the words for each state, and amounts that keep still."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater import __version__
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Grant
+from slackwater.model.gap import Gap
+from slackwater.model.plan import Result
+from slackwater.model.story import Course
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
+from slackwater.record.journal import TickRecord
+from slackwater.record.node_face import grain_of, node_face, node_report
+from slackwater.record.view import View
+from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
+from tests.unit.record.tick_records import OURS, SHARE, outcome, record, told
+
+SECOND = 1_000_000
+HELD = (held(BESTEFFORT, FREE, OURS),)
+GRANT = Grant(BESTEFFORT, "quota", MilliCpu(600), ())
+OFF = {"quota_burst": "quotaBurst.enabled is false"}
+
+
+def view(*ticks: TickRecord, **said: Any) -> View:
+    return View(ticks=ticks, **said)
+
+
+def granted(made: TickRecord) -> TickRecord:
+    story = msgspec.structs.replace(made.story, grants=(GRANT,))
+    return msgspec.structs.replace(made, story=story)
+
+
+ACTED = record(node(quota=OURS, kept=HELD, best_effort=220), lines=(told(),))
+
+
+@pytest.mark.parametrize(
+    ("shown", "status", "reason", "message"),
+    [
+        (view(), "Unknown", "Blind", "the agent has not looked yet"),
+        (view(blind="waiting for pods"), "Unknown", "Blind", "waiting for pods"),
+        (view(ACTED, blind="the tree is gone"), "Unknown", "Blind", "the tree is gone"),
+        (view(record(), paused="released by hand"), "False", "Released", "released by hand"),
+        (
+            view(record(), off=OFF),
+            "False",
+            "Off",
+            "no policy is on: quota_burst: quotaBurst.enabled is false",
+        ),
+        (view(record()), "False", "Off", "no policy is on"),
+        (view(record(node(kept=HELD))), "True", "Off", "no policy is on"),
+        (
+            view(record(node(kept=HELD), lines=(told(Course.HELD),))),
+            "True",
+            "Holding",
+            "best_effort_share cannot see what it needs; see slackwater explain",
+        ),
+        (
+            view(record(lines=(told(Course.RELEASED),))),
+            "False",
+            "Holding",
+            "best_effort_share cannot see what it needs; see slackwater explain",
+        ),
+        (view(ACTED), "True", "Acting", "values are held by best_effort_share"),
+        (
+            view(record(lines=(told(),))),
+            "False",
+            "NothingToDo",
+            "best_effort_share on, and nothing needs to be changed",
+        ),
+    ],
+)
+def test_the_condition_in_each_state(shown: View, status: str, reason: str, message: str) -> None:
+    acting = node_face(shown).acting
+    assert (acting.status, acting.reason, acting.message) == (status, reason, message)
+
+
+def test_the_whole_report() -> None:
+    report = node_report(view(ACTED, off=OFF, problems=("a sentence",)))
+    assert report.version == __version__
+    assert report.since == "1970-01-01T00:00:00Z"
+    assert report.period == "1s"
+    assert (report.quota, report.used) == (600, 200)
+    assert report.holding == 1
+    assert report.policies == {SHARE: "", **OFF}
+    assert report.problems == ("a sentence",)
+
+
+def test_before_the_first_tick_it_says_what_it_can() -> None:
+    report = node_report(view(blind="waiting", problems=("odd",)))
+    assert (report.version, report.problems) == (__version__, ("odd",))
+    assert (report.quota, report.used, report.holding, report.since) == (None,) * 4
+
+
+def test_while_blind_old_readings_are_not_passed_off_as_todays() -> None:
+    report = node_report(view(ACTED, blind="the tree is gone"))
+    assert (report.quota, report.used) == (None, None)
+    assert report.holding == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "quota"),
+    [
+        (record(node(quota=OURS)), 600),
+        (record(node(quota=FREE)), UNLIMITED),
+        (record(node(quota=Gap("unread"))), None),
+        (granted(record(node(quota=FREE), outcomes=(outcome(),))), 600),
+        (granted(record(node(quota=FREE), outcomes=(outcome(Result.REFUSED),))), UNLIMITED),
+        (record(msgspec.structs.replace(node(), tiers={})), None),
+        (record(msgspec.structs.replace(node(), readings={})), None),
+    ],
+)
+def test_the_quota_is_what_stands_there_after_the_tick(made: TickRecord, quota: object) -> None:
+    assert node_report(view(made)).quota == quota
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        (record(), 0),
+        (record(node(kept=HELD)), 1),
+        (granted(record(outcomes=(outcome(),))), 1),
+        (granted(record(outcomes=(outcome(Result.REFUSED),))), 0),
+        (granted(record(node(kept=HELD), outcomes=(outcome(),))), 1),
+        (record(node(kept=HELD), outcomes=(outcome(),)), 0),  # put back
+        (record(node(kept=HELD), outcomes=(outcome(Result.VANISHED),)), 0),
+        (record(node(kept=HELD), outcomes=(outcome(Result.REFUSED),)), 1),
+    ],
+)
+def test_what_is_held_is_counted_after_the_tick(made: TickRecord, count: int) -> None:
+    assert node_report(view(made)).holding == count
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "used", "shown"),
+    [(1000, 0, 0), (1000, 24, 0), (1000, 25, 50), (1000, 74, 50), (1000, 75, 100),
+     (64_000, 1599, 0), (64_000, 1600, 3200), (10, 3, 3)],
+)  # fmt: skip
+def test_usage_is_told_in_steps_of_the_machine(allocatable: int, used: int, shown: int) -> None:
+    made = record(node(allocatable=allocatable, best_effort=used))
+    assert node_report(view(made)).used == shown
+
+
+@given(st.integers(0, 100_000), st.integers(1, 256_000))
+def test_a_step_is_never_far_from_the_truth(used: int, allocatable: int) -> None:
+    shown = view(record(node(allocatable=allocatable, best_effort=used)))
+    step = grain_of(shown)
+    told_used = node_report(shown).used
+    assert told_used is not None
+    assert told_used % step == 0
+    assert abs(told_used - used) <= step // 2 + 1
+
+
+def test_unknown_usage_is_left_out() -> None:
+    assert node_report(view(record(node(best_effort=None)))).used is None
+
+
+@pytest.mark.parametrize("allocatable", [Gap("not stated"), MilliCpu(0), MilliCpu(3)])
+def test_a_machine_of_unknown_size_has_the_finest_step(allocatable: MilliCpu | Gap) -> None:
+    snapshot = msgspec.structs.replace(node(), allocatable=allocatable)
+    assert grain_of(view(record(snapshot))) == 1
+    assert grain_of(view()) == 1
+
+
+def test_since_is_when_something_of_ours_last_changed() -> None:
+    def changed(ref: CgroupRef, _knob: str) -> Micros | None:
+        return Micros(90 * SECOND) if ref == BESTEFFORT else None
+
+    shown = view(ACTED, changed=changed, offset=Micros(1_000_000 * SECOND))
+    assert node_report(shown).since == "1970-01-12T13:48:10Z"
+    fresh = view(granted(record(node(tick=7), outcomes=(outcome(),))))
+    assert node_report(fresh).since == "1970-01-01T00:00:07Z"
+    assert node_report(view(record())).since is None
+
+
+def test_a_flood_of_problems_is_bounded() -> None:
+    report = node_report(view(record(), problems=tuple(f"{n} {'x' * 999}" for n in range(99))))
+    assert len(report.problems) == 10
+    assert max(map(len, report.problems)) == 300
+    assert len(report.text()) < 5_000
+
+
+def test_a_quota_that_only_trembles_is_the_same_face_to_people() -> None:
+    """The message has no number of the moment in it."""
+    quotas = [Bandwidth(Micros(micros)) for micros in (60_000, 61_000)]
+    faces = [
+        node_face(view(record(node(quota=quota, kept=HELD), lines=(told(),)))) for quota in quotas
+    ]
+    assert faces[0].acting == faces[1].acting

@@ -1,0 +1,262 @@
+"""A real node: containerd and a kubelet in namespaces of their own, on this machine's cgroups.
+
+Owns those programs, the node's folder and its cgroups. Its network is its own: pods reach the API
+server at its service address, and the API server reaches the kubelet, through a relay. When the
+first process of the namespaces ends, and be it by a kill of this process, nothing of it is left but
+empty cgroups and the folder.
+"""
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.cluster import node_files
+from tools.cluster.arguments import API_SERVICE_ADDRESS
+from tools.cluster.calling import answers
+from tools.cluster.certificates import node_user
+from tools.cluster.cgroups import hierarchies, make_root, remove_root
+from tools.cluster.control_plane import ControlPlane
+from tools.cluster.failure import ClusterError
+from tools.cluster.node_files import BUSYBOX_IMAGE, PAUSE_IMAGE, REST, NodeFiles
+from tools.cluster.places import NODE, cgroup_root
+from tools.cluster.ports import LOOPBACK, free_ports
+from tools.cluster.processes import STOP_SECONDS, Processes
+from tools.kubernetes.image import busybox_image
+
+INIT = Path(__file__).parent / "node_init.sh"
+_INIT, _CONTAINERD, _KUBELET, _RELAY = "node-init", "containerd", "kubelet", "relay"
+_NAMESPACES = ("--mount", "--pid", "--net")
+#: Of one command inside the node.
+_COMMAND_SECONDS = 120.0
+#: Without proxies: what is asked is never beyond this machine.
+_GET = """import sys, urllib.request as r
+opener = r.build_opener(r.ProxyHandler({}))
+sys.stdout.buffer.write(opener.open(sys.argv[1], timeout=10).read())"""
+#: For what the taint waits: somebody who knows the node's addresses.
+_UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+
+
+class Node:
+    """Guards one node of a control plane."""
+
+    def __init__(self, control_plane: ControlPlane, kubelet: Path, name: str = NODE) -> None:
+        self.name = name
+        self.folder = control_plane.folder / name
+        self.cgroup_root = cgroup_root(control_plane.folder, name)
+        self._control_plane = control_plane
+        self.kubelet = kubelet
+        self._files = NodeFiles(self.folder)
+        self.mounts = hierarchies()
+        self.processes = Processes(control_plane.folder / "logs")
+        self.port, self._health_port = free_ports(2)
+
+    @property
+    def pid(self) -> int:
+        """The node's first process, as this machine counts: its namespaces are in /proc/PID/ns."""
+        return child_of(self.processes.pid(_INIT))
+
+    def open(self) -> None:
+        """Returns when the node is Ready."""
+        self._write_files()
+        make_root(self.cgroup_root, self.mounts)
+        self._start_namespaces()
+        self._start_relay()
+        self.start_containerd()
+        self._import_own_images()
+        self.start_kubelet()
+        self._wait_registered()
+        self._tell_address()
+        self.await_ready()
+
+    def start_containerd(self) -> None:
+        command = ["containerd", "--config", str(self._files.containerd_config)]
+        self._start_inside(_CONTAINERD, command)
+        self.processes.wait_until("containerd's socket", _CONTAINERD, self._runtime_answers)
+
+    def start_kubelet(self) -> None:
+        kubeconfig = self._control_plane.kubeconfig(*_user(self.name))
+        arguments = node_files.kubelet_arguments(self._files, kubeconfig, self.name)
+        self._start_inside(_KUBELET, [str(self.kubelet), *arguments])
+
+    def stop_kubelet(self) -> None:
+        """Its pods go on."""
+        self._end_inside(_KUBELET)
+
+    def restart_kubelet(self) -> None:
+        self.stop_kubelet()
+        self.start_kubelet()
+        self.processes.wait_until("the kubelet to be healthy", _KUBELET, self.is_healthy)
+
+    def is_healthy(self) -> bool:
+        """By the kubelet's own word, which it gives before the API server has heard of it."""
+        return answers(self._health_port, "/healthz", None)
+
+    def await_ready(self) -> None:
+        self.processes.wait_until(f"node {self.name} to be Ready", _KUBELET, self.is_ready)
+
+    def is_ready(self) -> bool:
+        found = self._control_plane.get("node", self.name)
+        conditions = found["status"].get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    def import_image(self, archive: Path) -> None:
+        """A docker or OCI archive; pods use it with `imagePullPolicy: Never` or IfNotPresent."""
+        self.run(*importing(archive))
+
+    def run(self, *command: str) -> str:
+        """Runs a command inside the node, in all its namespaces; what it said."""
+        return self._run_inside(command, _NAMESPACES).decode(errors="replace")
+
+    def get(self, url: str) -> bytes:
+        """What a server answers that only the node's network reaches, a pod's for instance."""
+        return self._run_inside([sys.executable, "-c", _GET, url], ("--net",))
+
+    def cgroup(self, controller: str, path: str = "") -> Path:
+        """A cgroup below the node's root, `kubepods/besteffort` for instance."""
+        first = [mount for mount in self.mounts if controller in mount.options]
+        second = [mount for mount in self.mounts if mount.kind == "cgroup2"]
+        for mount in first or second:
+            return Path(mount.point, self.cgroup_root, path)
+        raise ClusterError(f"this machine has no {controller} cgroups")
+
+    def close(self) -> None:
+        """The namespaces' end is the end of all that runs in them; unshare is deaf to less."""
+        for name in (_KUBELET, _CONTAINERD):
+            if self.processes.is_running(name):
+                self._end_inside(name)
+        if self.processes.is_running(_INIT):
+            self._end_namespaces()
+        self.processes.kill_all()
+        remove_root(self.cgroup_root, self.mounts)
+
+    def _write_files(self) -> None:
+        files = self._files
+        for folder in (files.folder, files.network, files.kubelet_config.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        files.containerd_config.write_text(node_files.containerd_config(files))
+        (files.network / "10-ptp.conflist").write_text(node_files.network_config(files))
+        files.kubelet_config.write_text(
+            node_files.kubelet_config(
+                self._control_plane.authority.certificate,
+                self.cgroup_root,
+                self.port,
+                self._health_port,
+            )
+        )
+
+    def _start_namespaces(self) -> None:
+        ready = self.folder / "initialized"
+        ready.unlink(missing_ok=True)
+        script = [str(INIT), str(self.folder), API_SERVICE_ADDRESS]
+        unshare = ["unshare", *_NAMESPACES, "--fork", "--kill-child", "--mount-proc"]
+        self.processes.start(_INIT, [*unshare, "sh", *script])
+        self.processes.wait_until("the node's namespaces", _INIT, ready.exists)
+        self._files.pid.write_text(str(self.pid))
+
+    def _end_namespaces(self) -> None:
+        """The kernel ends all processes in them before the first one is gone."""
+        first = os.pidfd_open(self.pid)
+        try:
+            self.processes.kill(_INIT)
+            select.select([first], [], [], STOP_SECONDS)
+        finally:
+            os.close(first)
+
+    def _start_relay(self) -> None:
+        """The kubelet calls the API server as we do; pods call it by its service address."""
+        api_server = self._control_plane.ports.api_server
+        rules = [
+            f"in:{LOOPBACK}:{api_server}={api_server}",
+            f"in:{API_SERVICE_ADDRESS}:443={api_server}",
+            f"out:{self.port}={self.port}",
+            f"out:{self._health_port}={self._health_port}",
+        ]
+        command = [sys.executable, "-m", "tools.cluster.relay", str(self.pid), *rules]
+        self.processes.start(_RELAY, command)
+        log = self.processes.log(_RELAY)
+        self.processes.wait_until("the relay", _RELAY, lambda: "relaying" in log.read_text())
+
+    def _entering(self, namespaces: Sequence[str] = _NAMESPACES) -> list[str]:
+        return entering(self.pid, namespaces)
+
+    def _run_inside(self, command: Sequence[str], namespaces: Sequence[str]) -> bytes:
+        done = subprocess.run(
+            [*self._entering(namespaces), *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).decode(errors="replace").strip()
+            raise ClusterError(f"{' '.join(command)} failed on node {self.name}: {said}")
+        return done.stdout
+
+    def _start_inside(self, name: str, command: list[str]) -> None:
+        self.processes.start(name, [*self._entering(), *command])
+
+    def _end_inside(self, name: str) -> None:
+        """nsenter waits for the program that it started, and passes no signal on to it."""
+        program = child_of(self.processes.pid(name))
+        subprocess.run(["kill", "-TERM", str(program)], check=False)
+        self.processes.await_end(name)
+
+    def _runtime_answers(self) -> bool:
+        try:
+            self.run("ctr", "version")
+        except ClusterError:
+            return False
+        return True
+
+    def _import_own_images(self) -> None:
+        busybox = shutil.which("busybox")
+        if busybox is None:
+            raise ClusterError("busybox is missing: apt-get install busybox-static")
+        for name in (PAUSE_IMAGE, BUSYBOX_IMAGE):
+            archive = self.folder / "image.tar"
+            image = busybox_image(name, Path(busybox).read_bytes(), ("sh", "-c", REST))
+            archive.write_bytes(image)
+            self.import_image(archive)
+
+    def _wait_registered(self) -> None:
+        self.processes.wait_until(f"node {self.name}", _KUBELET, self._is_registered)
+
+    def _is_registered(self) -> bool:
+        listed = self._control_plane.get("nodes")["items"]
+        return self.name in [node["metadata"]["name"] for node in listed]
+
+    def _tell_address(self) -> None:
+        """As a cloud provider does it: the API server finds the kubelet on loopback."""
+        address = {"type": "InternalIP", "address": LOOPBACK}
+        status = {"status": {"addresses": [address]}}
+        patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
+        self._control_plane.kubectl("patch", "node", self.name, *patch)
+        self._control_plane.kubectl("taint", "node", self.name, f"{_UNINITIALIZED}-")
+
+
+def entering(pid: int, namespaces: Sequence[str] = _NAMESPACES) -> list[str]:
+    """What comes before a command that shall run inside the node whose first process that is."""
+    return ["nsenter", "--target", str(pid), *namespaces, "--"]
+
+
+def importing(archive: Path) -> list[str]:
+    """The command, inside the node."""
+    return ["ctr", "--namespace", "k8s.io", "images", "import", str(archive.absolute())]
+
+
+def _user(node: str) -> tuple[str, str]:
+    user = node_user(node)
+    return user.name, user.group
+
+
+def child_of(pid: int) -> int:
+    """The only child of a process that waits for it."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    if len(children) != 1:
+        raise ClusterError(f"process {pid} has {len(children)} children, not one")
+    return int(children[0])

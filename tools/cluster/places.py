@@ -1,0 +1,107 @@
+"""The folders of clusters: one owner each, by a lock, and nothing left of dead ones.
+
+Owns what is below one folder of clusters, and the cgroups that carry their names. The process that
+holds a cluster's lock is the cluster; its number in the lock's file is believed only while the lock
+is held, so an old file can never name a stranger.
+"""
+
+import fcntl
+import hashlib
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tools.cluster.cgroups import hierarchies, remove_root
+from tools.cluster.failure import ClusterError
+
+NODE = "node"
+_LOCK = ".lock"
+_HASH_DIGITS = 6
+
+
+class OwnedError(ClusterError):
+    """Another process owns the folder."""
+
+
+def cgroup_root(cluster: Path, node: str = NODE) -> str:
+    """Its name in every hierarchy: one for each folder on this machine, and the same again for
+    whoever comes after a killed cluster."""
+    place = hashlib.sha256(str(cluster.absolute()).encode()).hexdigest()[:_HASH_DIGITS]
+    return f"slackwater-{cluster.name}-{place}-{node}"
+
+
+@contextmanager
+def sole_owner(folder: Path) -> Iterator[None]:
+    """The lock lies beside the folder, which is empty at the begin and removed at the end."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _lock_of(folder).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OwnedError(f"cluster {folder.name} runs already") from error
+        _sweep(folder)
+        folder.mkdir(mode=0o700)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        try:
+            yield
+        finally:
+            _sweep(folder)
+            lock.truncate(0)
+
+
+@contextmanager
+def first_free(parent: Path, name: str) -> Iterator[Path]:
+    """The folder name-0, or the next that nobody owns; few names, so few locks stay behind."""
+    for number in itertools.count():
+        folder = parent / f"{name}-{number}"
+        with ExitStack() as held:
+            try:
+                held.enter_context(sole_owner(folder))
+            except OwnedError:
+                continue
+            yield folder
+            return
+
+
+def owner(folder: Path) -> int | None:
+    """The process that holds the lock, if one does."""
+    lock = _lock_of(folder)
+    if not lock.exists():
+        return None
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = file.read().strip()
+            return int(said) if said else None
+    return None
+
+
+def clusters_in(parent: Path) -> list[Path]:
+    """Those that run, and those of which something may be left."""
+    return [lock.with_suffix("") for lock in sorted(parent.glob(f"*{_LOCK}"))]
+
+
+def sweep_dead(parent: Path) -> None:
+    """What killed clusters left behind. One that is just beginning holds its lock already."""
+    for folder in clusters_in(parent):
+        with _lock_of(folder).open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            _sweep(folder)
+
+
+def _sweep(folder: Path) -> None:
+    remove_root(cgroup_root(folder), hierarchies())
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}{_LOCK}")
