@@ -6,7 +6,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test check demo bench clean have-python
+.PHONY: help test check cluster demo bench clean have-python
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/  make \1#\2/p' Makefile | while IFS='#' read -r name what; do printf '%-14s %s\n' "$$name" "$$what"; done
@@ -18,6 +18,10 @@ test: have-python ## every test, on real kernels too; ARGS="--stage unit" for a 
 check: have-python ## the fast half: lint, types, layers and unit tests, under a minute
 	@$(PYTHON) -m tools.setup check
 	@$(VENV)/python -m tools.run_tests --fast $(ARGS)
+
+cluster: have-python ## a real cluster with a node on this machine, until Ctrl-C; ARGS="--kwok 100"
+	@$(PYTHON) -m tools.setup cluster
+	@$(VENV)/python -m tools.cluster run --node $(ARGS)
 
 demo: have-python ## a service, a hog and the agent on this machine, for a minute; a picture
 	@$(PYTHON) -m tools.setup demo

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -46,6 +46,14 @@ def names_installed(said: str) -> tuple[str, ...]:
     """Of dpkg-query's answer only what is fully there; "config-files" is a removed package."""
     rows = (line.split(" ") for line in said.splitlines())
     return tuple(row[0] for row in rows if row[1:] == ["installed"])
+
+
+def lacks(needs: Mapping[str, str], which: Callable[[str], str | None]) -> str:
+    """The first program that is needed and not here, with the package that brings it."""
+    for program, package in needs.items():
+        if which(program) is None:
+            return f"{program} is missing: apt-get install {package}."
+    return ""
 
 
 def obstacle(user: int, which: Callable[[str], str | None]) -> str:

@@ -1,6 +1,7 @@
-"""Owns the stages in virtual machines: several side by side, each with a log of its own.
+"""Owns the stages in virtual machines: side by side and beside stages of this machine's own, each
+with a log of its own.
 
-Refuses to mix what two machines say: one at a time is shown, as it comes; the others' words wait in
+Refuses to mix what two of them say: one at a time is shown, as it comes; the others' words wait in
 their logs until it is their turn.
 """
 
@@ -14,8 +15,16 @@ from pathlib import Path
 
 from tools.children import Children
 from tools.console import say
+from tools.kubernetes.programs import variable_of
 from tools.preparations import VM
-from tools.stage_runner import PYTEST, REPORT, closing_line, fresh_folder, read_report
+from tools.stage_runner import (
+    KEEP_BYTECODE,
+    PYTEST,
+    REPORT,
+    closing_line,
+    fresh_folder,
+    read_report,
+)
 from tools.stages import VmSuite, slug
 from tools.verdicts import VM_CRASHED, Finished, Verdict, judge
 
@@ -23,14 +32,19 @@ from tools.verdicts import VM_CRASHED, Finished, Verdict, judge
 LONGEST_VM = "1200"
 # Importing these two plugins takes an emulated CPU 8 of 24 s, and these tests need neither.
 UNNEEDED_IN_VM = ("-p", "no:xdist", "-p", "no:hypothesispytest")
-# A machine keeps one host CPU busy, whatever number of CPUs it has itself; and the more of them
-# run, the later each timer in them is.
-MOST_AT_ONCE = 2
+# A machine keeps one host CPU busy at most, whatever number of CPUs it has itself; and the more of
+# them run, the later each timer in them is.
+MOST_CPUS = 2
 _POLL_SECONDS = 0.1
 
 
-def how_many_at_once() -> int:
-    return min(len(os.sched_getaffinity(0)), MOST_AT_ONCE)
+def cpus_for_machines() -> int:
+    return min(len(os.sched_getaffinity(0)), MOST_CPUS)
+
+
+def cpus_beside_others() -> int:
+    """While a stage of this machine's own runs, one CPU is for that."""
+    return cpus_for_machines() - 1
 
 
 class MachineRun:
@@ -55,6 +69,9 @@ class MachineRun:
     def begin(self, children: Children) -> None:
         self._began = self._began or time.monotonic()
         self._tries += 1
+        # The tests are compiled here, in a second; an emulated CPU would take half a minute. Where
+        # they cannot be collected outside a machine, they have been compiled all the same.
+        children.run_quietly(collection(self.stage), KEEP_BYTECODE)
         self._folder = fresh_folder(self._reports, self.stage.name)
         command = vm_command(self.stage, self._folder, os.environ, self._programs)
         with self._log.open("ab") as output:
@@ -89,31 +106,46 @@ class MachineRun:
         return Finished(self.stage.name, verdict, self._ended - self._began)
 
 
-def run_machines(runs: Sequence[MachineRun], children: Children, at_once: int) -> list[Finished]:
-    """Begun and shown in their order; an interrupt leaves the processes to the children."""
-    finished = []
-    for shown in runs:
-        go_on(runs, children, at_once)
-        beside = ", ".join(r.stage.name for r in runs if r.is_running and r is not shown)
+class Machines:
+    """Guards the machines of a test run: which at once, and whose words are shown."""
+
+    def __init__(self, runs: Sequence[MachineRun], children: Children) -> None:
+        self._runs = runs
+        self._children = children
+
+    def go_on(self, cpus: int) -> list[str]:
+        """Looks at each machine, and begins the next ones where there is room: their names."""
+        for run in self._runs:
+            run.look(self._children)
+        begun = []
+        for run in self._runs:
+            busy = sum(each.stage.load for each in self._runs if each.is_running)
+            is_new = run.verdict is None and not run.is_running
+            if is_new and busy + run.stage.load <= cpus:
+                run.begin(self._children)
+                begun.append(run.stage.name)
+        return begun
+
+    def finish(self, cpus: int) -> list[Finished]:
+        """Begun and shown in their order; an interrupt leaves the processes to the children."""
+        return [self._finish(run, cpus) for run in self._runs]
+
+    def _finish(self, shown: MachineRun, cpus: int) -> Finished:
+        self.go_on(cpus)
+        beside = ", ".join(r.stage.name for r in self._runs if r.is_running and r is not shown)
         say(f"{shown.stage.name}: {shown.stage.what}{beside and f'; beside it: {beside}'}")
         while shown.verdict is None:
             time.sleep(_POLL_SECONDS)
-            go_on(runs, children, at_once)
+            self.go_on(cpus)
             shown.show()
         shown.show()
-        finished.append(shown.finished(shown.verdict))
-        say(closing_line(finished[-1]))
-    return finished
+        finished = shown.finished(shown.verdict)
+        say(closing_line(finished))
+        return finished
 
 
-def go_on(runs: Sequence[MachineRun], children: Children, at_once: int) -> None:
-    """Looks at each machine, and begins the next ones where there is room."""
-    for run in runs:
-        run.look(children)
-    for run in runs:
-        is_new = run.verdict is None and not run.is_running
-        if is_new and sum(r.is_running for r in runs) < at_once:
-            run.begin(children)
+def collection(stage: VmSuite) -> list[str]:
+    return [*PYTEST, "--collect-only", "-q", stage.tests, *UNNEEDED_IN_VM]
 
 
 def vm_command(
@@ -128,8 +160,3 @@ def vm_command(
     choice = ["--init", stage.init, "--kernel", stage.kernel, "--memory", stage.memory]
     limits = ["--timeout", LONGEST_VM, "--out", str(out)]
     return [*VM, "run", *choice, *limits, "--env", *env, "--", "sh", "-c", tests]
-
-
-def variable_of(program: str) -> str:
-    """`kube-apiserver` is SLACKWATER_KUBE_APISERVER to the tests."""
-    return f"SLACKWATER_{program.upper().replace('-', '_')}"

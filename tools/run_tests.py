@@ -1,14 +1,16 @@
 """Owns a whole test run: which stages, in which order, what is left out, and the end of it.
 
-Refuses to run anything beside a stage that measures time on this machine's kernel: what virtual
-machines need is fetched and built while the fast stages run, and awaited before the first stage on
-a real kernel. The virtual machines come last, two at a time.
+What virtual machines and clusters need is fetched and built while the fast stages run, and awaited
+before the first stage on a real kernel. From then on virtual machines run beside each stage of this
+machine's own, one CPU for either, and at the end they have two. Refuses more than that: some tests
+measure time.
 """
 
 import argparse
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +19,15 @@ from pathlib import Path
 from tools.children import INTERRUPTED, Children
 from tools.console import Colour, paint, say
 from tools.host_kernel import HostKernel, look_at_host
-from tools.machines import MachineRun, how_many_at_once, run_machines
+from tools.machines import MachineRun, Machines, cpus_beside_others, cpus_for_machines
 from tools.preparations import Preparations
 from tools.stage_runner import StageRunner
 from tools.stages import (
     FAST,
-    KernelSuite,
+    PYTHON,
+    Check,
     Stage,
+    Suite,
     UnknownStageError,
     VmSuite,
     all_stages,
@@ -60,22 +64,53 @@ def run_stages(stages: Sequence[Stage], host: HostKernel, children: Children, re
     preparations = Preparations(children, stages, reports)
     preparations.begin()
     runner = StageRunner(children, reports)
+    runner.begin(stage for stage in stages if isinstance(stage, Check))
     finished: list[Finished] = []
-    left: list[NotRun] = []
-    machines: list[MachineRun] = []
     for stage in stages:
-        if isinstance(stage, KernelSuite | VmSuite):
-            preparations.finish()
-        if reason := obstacle(stage, host, preparations.reason(stage)):
-            left.append(NotRun(stage.name, reason))
-            say(f"{stage.name}: {paint('not run', Colour.YELLOW, sys.stdout)}: {reason}")
-        elif isinstance(stage, VmSuite):
-            machines.append(MachineRun(stage, preparations.programs(stage), reports))
-        else:
-            finished.append(runner.run(stage))
+        if isinstance(stage, Check | Suite):
+            finished.append(runner.run(stage, {}))
             preparations.tell_news()
-    finished += run_machines(machines, children, how_many_at_once())
+    real = [stage for stage in stages if not isinstance(stage, Check | Suite)]
+    if real:
+        preparations.finish()
+    left = not_run(real, host, preparations)
+    able = [stage for stage in real if stage.name not in {one.stage for one in left}]
+    runs = [
+        MachineRun(stage, preparations.programs(stage), reports)
+        for stage in able
+        if isinstance(stage, VmSuite)
+    ]
+    machines = Machines(runs, children)
+    for stage in able:
+        if not isinstance(stage, VmSuite):
+            beside(machines)
+            programs = preparations.programs(stage)
+            finished.append(runner.run(stage, programs, lambda: beside(machines)))
+    finished += machines.finish(cpus_for_machines())
     return Run(tuple(finished), tuple(left))
+
+
+def compile_sources(children: Children) -> None:
+    """Once for all the processes to come: an emulated CPU takes half a minute for what it imports.
+    What cannot be compiled or written will be told by whoever imports it."""
+    installed = sysconfig.get_path("purelib")
+    command = [PYTHON, "-m", "compileall", "-q", "-j", "0", "src", "tools", installed]
+    children.run_quietly(command, {})
+
+
+def not_run(stages: Sequence[Stage], host: HostKernel, preparations: Preparations) -> list[NotRun]:
+    """What has an obstacle here, and is told of at once."""
+    reasons = {each.name: obstacle(each, host, preparations.reason(each)) for each in stages}
+    for name, reason in reasons.items():
+        if reason:
+            say(f"{name}: {paint('not run', Colour.YELLOW, sys.stdout)}: {reason}")
+    return [NotRun(name, reason) for name, reason in reasons.items() if reason]
+
+
+def beside(machines: Machines) -> None:
+    """While a stage of this machine's own runs."""
+    for name in machines.go_on(cpus_beside_others()):
+        say(f"meanwhile: {name}, in a virtual machine")
 
 
 def conclude(run: Run, reports: Path) -> int:
@@ -108,6 +143,7 @@ def main(arguments: Sequence[str]) -> int:
     children.heed_endings()
     reports = Path(tempfile.mkdtemp(prefix="slackwater-tests-"))
     try:
+        compile_sources(children)
         return conclude(run_stages(stages, host, children, reports), reports)
     except KeyboardInterrupt:
         children.end_all()

@@ -9,7 +9,7 @@ everything newer is imported after that answer.
 import sys
 
 OLDEST_PYTHON = (3, 11)
-PROFILES = ("check", "demo", "test")
+PROFILES = ("check", "cluster", "demo", "test")
 
 
 def complaint_about_python(version: "tuple[int, ...]", executable: str) -> str:

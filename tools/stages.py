@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS, NODE_PROGRAMS
 from tools.host_kernel import HostKernel
 
 PYTHON = sys.executable
@@ -35,7 +36,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class KernelSuite:
-    """Tests on this machine's kernel: they measure time, so nothing else may run beside them."""
+    """Tests on this machine's kernel: they measure time, so they want one CPU for themselves."""
 
     name: str
     what: str
@@ -44,9 +45,10 @@ class KernelSuite:
 
 @dataclass(frozen=True, slots=True)
 class VmSuite:
-    """Tests in a virtual machine with a kernel of its own; two machines may run side by side.
+    """Tests in a virtual machine with a kernel of its own; machines may run side by side.
 
     `programs` are Kubernetes' own, built before: the tests find each in a variable of its name.
+    `load` is how many of this machine's CPUs it keeps busy, waits counted in.
     """
 
     name: str
@@ -57,12 +59,24 @@ class VmSuite:
     tests: str = "tests/kernel"
     memory: str = "2G"
     programs: tuple[str, ...] = ()
+    load: float = 1.0
 
 
-HostStage = Check | Suite | KernelSuite
+@dataclass(frozen=True, slots=True)
+class ClusterSuite:
+    """Tests on this machine against Kubernetes' own programs, built before: the tests find each in
+    a variable of its name."""
+
+    name: str
+    what: str
+    arguments: tuple[str, ...]
+    programs: tuple[str, ...]
+
+
+HostStage = Check | Suite | KernelSuite | ClusterSuite
 Stage = HostStage | VmSuite
 
-FAST: tuple[Stage, ...] = (
+CHECKS = (
     Check(
         "lint",
         "ruff check, ruff format --check",
@@ -70,9 +84,17 @@ FAST: tuple[Stage, ...] = (
     ),
     Check("types", "mypy", ((PYTHON, "-m", "mypy"),)),
     Check("layers", "lint-imports", ((str(PROGRAMS / "lint-imports"),),)),
+)
+# worksteal: with long tests among short ones a fixed half each is never a half of the time.
+UNIT = Suite(
+    "unit",
+    "pytest tests/unit, the long ones too",
+    ("tests/unit", "-n", "2", "--dist", "worksteal"),
+)
+FAST: tuple[Stage, ...] = (
+    *CHECKS,
     Suite("unit", "pytest tests/unit", ("tests/unit", "-n", "2", "-m", "not long")),
 )
-LONG = Suite("long", "pytest tests/unit, the long ones", ("tests/unit", "-n", "2", "-m", "long"))
 KERNEL_V1 = KernelSuite("kernel v1", "pytest tests/kernel on this host's cgroup v1", "v1")
 KERNEL_V2_HOST = KernelSuite("kernel v2 host", "pytest tests/kernel on this host's cgroup v2", "v2")
 KERNEL_V2_VM: tuple[VmSuite, ...] = (
@@ -95,6 +117,7 @@ KUBELET_VM: tuple[VmSuite, ...] = (
         "tests/kubelet",
         "3G",
         ("kubelet",),
+        load=0.5,
     ),
     VmSuite(
         "kubelet systemd",
@@ -105,7 +128,21 @@ KUBELET_VM: tuple[VmSuite, ...] = (
         "tests/kubelet",
         "3G",
         ("kubelet",),
+        load=0.5,
     ),
+)
+CLUSTER = ClusterSuite(
+    "cluster",
+    "pytest tests/cluster: real control planes",
+    # A control plane for each worker; what shares a file shares one.
+    ("tests/cluster", "-m", "not node", "-n", "2", "--dist", "loadfile"),
+    (*CONTROL_PLANE_PROGRAMS, *MANY_NODES_PROGRAMS),
+)
+NODE = ClusterSuite(
+    "node",
+    "pytest tests/cluster: a real node on this host's cgroups",
+    ("tests/cluster", "-m", "node"),
+    (*CONTROL_PLANE_PROGRAMS, *NODE_PROGRAMS),
 )
 
 
@@ -114,9 +151,13 @@ class UnknownStageError(Exception):
 
 
 def all_stages(host: HostKernel) -> tuple[Stage, ...]:
-    """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well."""
+    """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well.
+
+    Of the virtual machines those with a kubelet come first, beside stages of this machine's own:
+    they wait more than they work, and measure no time.
+    """
     native: tuple[Stage, ...] = (KERNEL_V1, KERNEL_V2_HOST) if host.is_pure_v2 else (KERNEL_V1,)
-    return (*FAST, LONG, *native, *KERNEL_V2_VM, *KUBELET_VM)
+    return (*CHECKS, UNIT, CLUSTER, NODE, *native, *KUBELET_VM, *KERNEL_V2_VM)
 
 
 def slug(name: str) -> str:
@@ -143,6 +184,10 @@ def obstacle(stage: Stage, host: HostKernel, unprepared: str) -> str:
             return "only root can make cgroups"
         case KernelSuite() if not host.writable:
             return f"{host.v1_cpu or host.v2_cpu} is read-only"
-        case VmSuite():
+        case ClusterSuite(name=NODE.name) if not host.is_root:
+            return "only root can make a node's namespaces and cgroups"
+        case ClusterSuite(name=NODE.name) if not host.writable:
+            return f"{host.v1_cpu or host.v2_cpu or 'the cgroup tree'} is read-only"
+        case VmSuite() | ClusterSuite():
             return unprepared
     return ""

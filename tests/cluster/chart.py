@@ -84,16 +84,17 @@ def pod(name: str, namespace: str, on: str, account: str = "default") -> dict[st
     }
 
 
-def event(kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+def event(kind: str, name: str, namespace: str, host: str) -> dict[str, Any]:
+    about = "" if kind == "Node" else namespace
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"generateName": "slackwater.", "namespace": namespace},
-        "involvedObject": {"kind": kind, "name": name, "uid": name},
+        "involvedObject": {"kind": kind, "name": name, "uid": name, "namespace": about},
         "reason": "NodeCPUThrottle",
         "type": "Normal",
         "message": "a test",
-        "source": {"component": AGENT},
+        "source": {"component": AGENT, "host": host},
     }
 
 
@@ -140,8 +141,8 @@ def make(resource: Resource, body: dict[str, Any]) -> Ask:
     return lambda who: who.create(resource, body, namespace)
 
 
-def make_event(kind: str, name: str, namespace: str = "default") -> Ask:
-    return make(EVENTS, event(kind, name, namespace))
+def make_event(kind: str, name: str, namespace: str = "default", host: str = "") -> Ask:
+    return make(EVENTS, event(kind, name, namespace, host))
 
 
 def evict(namespace: str, name: str) -> Ask:

@@ -34,8 +34,14 @@ SEED = {
         }
     }
 }
-#: Root has no CAP_SYS_RESOURCE on machines like CI's, so it cannot give it away.
-_VALUES = ("manager.replicas=1", "agent.systemd=false", "agent.capabilities=null")
+#: Root has no CAP_SYS_RESOURCE on machines like CI's, so it cannot give it away; and several
+#: kubelets' trees may stand on this host.
+_VALUES = (
+    "manager.replicas=1",
+    "agent.systemd=false",
+    "agent.capabilities=null",
+    "agent.kubeletConfig=/var/lib/kubelet/config.yaml",
+)
 _IMAGE_IN_POD = ("-c", "agent", "--")
 
 

@@ -51,7 +51,7 @@ class Reporter:
 
     def wrote(self, answer: bytes, at: Micros) -> None:
         self.seen = read_face(msgspec.json.decode(answer))
-        self._pace = written(at)
+        self._pace = written(at, self._pace)
 
     def _wander(self) -> None:
         if self._chance.random() < _LEAP_CHANCE:

@@ -111,6 +111,8 @@ AGENT_MAY: dict[str, Ask] = {
     "set its condition": patch_status(OWN, **condition("SlackwaterActing")),
     "do both at once": patch_status(OWN, **REPORT, **condition("SlackwaterActing")),
     "tell an event about its node": make_event("Node", OWN),
+    "tell an event about a pod": make_event("Pod", f"on-{OWN}", WORK, OWN),
+    "tell an event about its settings": make_event("ConfigMap", AGENT, NAMESPACE),
     "evict a pod of its node": try_evicting(WORK, f"on-{OWN}"),
 }
 
@@ -225,13 +227,17 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
         make_event("Node", OTHER),
         f"may not tell events about Node '{OTHER}'",
     ),
-    "tell an event about a pod": (
-        make_event("Pod", OWN),
-        f"may not tell events about Pod '{OWN}'",
+    "tell an event in another node's name": (
+        make_event("Pod", f"on-{OTHER}", WORK, OTHER),
+        f"may not tell events about Pod 'on-{OTHER}' in the name of '{OTHER}'",
     ),
-    "tell an event elsewhere": (
-        make_event("Node", OWN, "kube-system"),
-        CANNOT.format("create"),
+    "tell an event about others' configuration": (
+        make_event("ConfigMap", "others", NAMESPACE, OWN),
+        "may not tell events about ConfigMap 'others'",
+    ),
+    "tell an event about a service": (
+        make_event("Service", AGENT, NAMESPACE, OWN),
+        f"may not tell events about Service '{AGENT}'",
     ),
     "stop the manager": (
         patch(DEPLOYMENTS, MANAGER, NAMESPACE, spec={"replicas": 0}),

@@ -26,5 +26,7 @@ NODE_NEEDS = {
     "ip": "iproute2",
     "nsenter": "util-linux",
     "/usr/lib/cni/ptp": "containernetworking-plugins",
+    # The image that its pods run: tools.image makes it.
+    "debootstrap": "debootstrap",
 }
 DEBIAN_PACKAGES: tuple[str, ...] = tuple(dict.fromkeys(NODE_NEEDS.values()))

@@ -16,6 +16,8 @@ from tools.cluster.control_plane import ControlPlane
 from tools.cluster.failure import ClusterError
 from tools.cluster.many_nodes import ManyNodes
 from tools.cluster.node import Node
+from tools.cluster.node_files import BUSYBOX_IMAGE
+from tools.cluster.places import NODE
 from tools.cluster.processes import Processes
 from tools.cluster.programs import find_programs
 from tools.console import ProgressLine
@@ -25,6 +27,8 @@ NOT_ROOT = (
     "python -m tools.cluster run"
 )
 
+#: A played node would take it as well.
+_ON_NODE = f"""--overrides='{{"spec":{{"nodeName":"{NODE}"}}}}'"""
 _TOOLS = ".venv/bin/python -m tools."
 #: Best-effort work is held, by files: a node of ours has no systemd, and its root may not have
 #: every capability to give away.
@@ -104,7 +108,7 @@ def advice(plane: ControlPlane, wish: Wish) -> list[str]:
         lines += [
             "",
             "# A pod that takes what it can get, in a real cgroup",
-            "kubectl run hog --image=localhost/busybox:1 -- sh -c 'while :; do :; done'",
+            f"kubectl run hog --image={BUSYBOX_IMAGE} {_ON_NODE} -- sh -c 'while :; do :; done'",
             "",
             "# Slackwater on the node: the image, the chart, and what it says",
             f"{_TOOLS}cluster load --name {wish.name} $({_TOOLS}image build)",

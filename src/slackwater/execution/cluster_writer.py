@@ -132,7 +132,7 @@ class ClusterWriter:
                 self._pace = (
                     refused(self._pace, at, retry_after, self._jitter.random())
                     if problem
-                    else written(at)
+                    else written(at, self._pace)
                 )
 
     def _next(self) -> NodeFace | None:

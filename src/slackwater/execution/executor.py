@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.holdings import Holdings
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.release import DONE, Release
 from slackwater.execution.routes import Routes
-from slackwater.execution.standing import held_in, note_hidden, standing_of, was_reset
+from slackwater.execution.standing import note_hidden, standing_of, was_reset
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
@@ -25,7 +26,6 @@ from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobValue
 from slackwater.model.knob_text import settled
 from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Standing
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.sharing import shared
 from slackwater.model.snapshot import Held
 from slackwater.model.unit_property import settled_unit, value_in
 from slackwater.model.units import Micros
@@ -54,8 +54,7 @@ class Executor:
         self._shut: set[str] = set()
         #: One clause for each place, however many cgroups it is about.
         self._said: set[tuple[_Place, str]] = set()
-        #: The ledger's entries when they were last asked for, and what they say.
-        self._listed: tuple[tuple[LedgerEntry, ...], tuple[Held, ...]] = ((), ())
+        self._holdings = Holdings(self._routes)
 
     def route(self, ref: CgroupRef, knob: Knob) -> str:
         return self._routes.route(ref, knob)
@@ -104,10 +103,7 @@ class Executor:
 
     def held(self) -> tuple[Held, ...]:
         """The knobs that are ours now; the same object again while the ledger did not change."""
-        entries = self._ledger.entries
-        if entries != self._listed[0]:
-            self._listed = (entries, shared(self._listed[1], held_in(entries, self._routes)))
-        return self._listed[1]
+        return self._holdings.of(self._ledger.entries)
 
     def off(self) -> frozenset[str]:
         """The knobs, as "id/knob", that cannot be written where they are."""

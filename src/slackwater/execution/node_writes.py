@@ -1,7 +1,8 @@
 """When the Node is written: at once after a start, then when something changed. Pure.
 
 Owns what counts as a change, and the pace: at most one write a minute, one in five minutes where
-nothing changed (as the kubelet does), fewer where the server refuses.
+nothing changed (as the kubelet does), fewer where the server refuses. A change that people wait
+for may come before its minute is over, once a minute.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from slackwater.model.units import Micros, MilliCpu, Ratio, Unlimited
 _SECOND = 1_000_000
 #: Between two writes.
 APART = Micros(60 * _SECOND)
+#: The same for a policy that went on or off, a problem that came or went.
+HASTE = Micros(5 * _SECOND)
 #: kubelet's nodeStatusReportFrequency: who reads the report can tell an agent that is gone.
 RENEWED = Micros(300 * _SECOND)
 FIRST_WAIT, LONGEST_WAIT = 2 * _SECOND, 300 * _SECOND
@@ -25,9 +28,11 @@ _PART = Ratio(1, 10)
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """`written` is when the Node was last written by this process."""
+    """`written` is when the Node was last written by this process, `hasty` when it was last
+    written before its minute was over."""
 
     written: Micros | None = None
+    hasty: Micros | None = None
     failures: int = 0
     not_before: Micros = Micros(0)
 
@@ -37,7 +42,16 @@ def due_at(wanted: NodeFace, seen: NodeFace | None, pace: Pace, grain: MilliCpu)
     if pace.written is None:
         return pace.not_before
     wait = APART if seen is None or differs(wanted, seen, grain) else RENEWED
-    return Micros(max(pace.written + wait, pace.not_before))
+    due = pace.written + wait
+    if seen is not None and is_awaited(wanted, seen):
+        hasty = 0 if pace.hasty is None else pace.hasty + APART
+        due = min(due, max(pace.written + HASTE, hasty))
+    return Micros(max(due, pace.not_before))
+
+
+def is_awaited(wanted: NodeFace, seen: NodeFace) -> bool:
+    """Whether a person may be sitting there, waiting for just this."""
+    return _rest(wanted.report) != _rest(seen.report) or wanted.acting.status != seen.acting.status
 
 
 def differs(wanted: NodeFace, seen: NodeFace, grain: MilliCpu) -> bool:
@@ -66,8 +80,9 @@ def _moved(one: int | Unlimited | None, other: int | Unlimited | None, grain: in
     return one != other
 
 
-def written(at: Micros) -> Pace:
-    return Pace(written=at)
+def written(at: Micros, before: Pace) -> Pace:
+    was_hasty = before.written is not None and at < before.written + APART
+    return Pace(written=at, hasty=at if was_hasty else before.hasty)
 
 
 def refused(pace: Pace, at: Micros, retry_after: float | None, chance: float) -> Pace:
@@ -76,4 +91,5 @@ def refused(pace: Pace, at: Micros, retry_after: float | None, chance: float) ->
     wait = min(FIRST_WAIT << min(pace.failures, 20), LONGEST_WAIT)
     spread = int(wait * (0.5 + chance))
     asked = int((retry_after or 0) * _SECOND)
-    return Pace(pace.written, pace.failures + 1, Micros(at + max(spread, asked)))
+    later = Micros(at + max(spread, asked))
+    return Pace(pace.written, pace.hasty, pace.failures + 1, later)

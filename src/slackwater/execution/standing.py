@@ -12,8 +12,6 @@ Owns the list of readings that follow from our own writes although nobody noted 
 Every other reading is drift: somebody else wrote, and would want to find it there without us.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 
 from slackwater.execution.ledger import Ledger
@@ -23,7 +21,6 @@ from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, QUOTA, WEIGHT, KnobValue
 from slackwater.model.ledger import FILE_ROUTE, LedgerEntry, Standing
-from slackwater.model.snapshot import Held
 from slackwater.model.unit_property import DEFAULT_WEIGHT
 from slackwater.model.units import Bandwidth
 
@@ -90,14 +87,3 @@ def _is_half_a_quota(reading: KnobValue | Gap, noted: list[KnobValue], routes: R
 def _is_a_union(reading: KnobValue | Gap, noted: list[KnobValue]) -> bool:
     known = [value for value in noted if isinstance(value, CpuSet)]
     return any(reading == one | other for one in known for other in known)
-
-
-def held_in(entries: Iterable[LedgerEntry], routes: Routes) -> tuple[Held, ...]:
-    """The knobs that are ours. One that a unit and its file both carry is the unit's."""
-    found: dict[tuple[int, str], Held] = {}
-    for entry in sorted(entries, key=lambda e: e.route != FILE_ROUTE):
-        baseline, ours = routes.value(entry, entry.baseline), routes.value(entry, entry.ours)
-        if not isinstance(baseline, Gap) and not isinstance(ours, Gap):
-            key = (entry.ref.id, entry.knob)
-            found[key] = Held(entry.ref, entry.knob, baseline, ours, entry.since)
-    return tuple(found.values())

@@ -10,6 +10,7 @@ from slackwater.contract.node_condition import NodeFace
 from slackwater.execution.node_writes import (
     APART,
     FIRST_WAIT,
+    HASTE,
     LONGEST_WAIT,
     RENEWED,
     Pace,
@@ -89,7 +90,19 @@ def test_the_first_write_is_at_once_whatever_the_node_shows() -> None:
 def test_later_when_something_changed_or_after_five_minutes(
     seen: NodeFace | None, due: Micros
 ) -> None:
-    assert due_at(face(), seen, written(at(100)), GRAIN) == due
+    assert due_at(face(), seen, written(at(100), Pace()), GRAIN) == due
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [face(problems=("a sentence",)), face(policies={"share": "no label"}), face(status="False")],
+)
+def test_what_people_wait_for_comes_before_its_minute_is_over_once(wanted: NodeFace) -> None:
+    first = written(at(100), Pace())
+    assert due_at(wanted, face(), first, GRAIN) == at(100) + HASTE
+    second = written(at(105), first)
+    assert due_at(face(), wanted, second, GRAIN) == at(105) + APART
+    assert due_at(face(), wanted, written(at(165), second), GRAIN) == at(165) + HASTE
 
 
 def test_what_was_refused_is_tried_later_and_later() -> None:
@@ -99,7 +112,7 @@ def test_what_was_refused_is_tried_later_and_later() -> None:
         waits.append(pace.not_before)
     assert waits[:4] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT, 8 * FIRST_WAIT]
     assert waits[-1] == LONGEST_WAIT
-    assert written(at(9)) == Pace(at(9))
+    assert written(at(9), pace) == Pace(at(9))
 
 
 @pytest.mark.parametrize(("asked", "waits"), [(None, 1.0), (0.5, 1.0), (30.0, 30.0)])
@@ -119,7 +132,9 @@ faces = st.builds(
     quota=st.integers(0, 2000) | st.just(UNLIMITED),
     used=st.integers(0, 2000),
     holding=st.integers(0, 3),
-    status=st.sampled_from(("True", "False")),
+)
+changing = st.builds(
+    face, quota=st.integers(0, 2000), problems=st.sampled_from(((), ("it is bad",)))
 )
 
 
@@ -130,17 +145,28 @@ def test_at_most_one_write_a_minute_and_one_in_five(course: list[NodeFace]) -> N
     writes: list[int] = []
     for second, wanted in enumerate(course):
         if due_at(wanted, seen, pace, GRAIN) <= at(second):
-            seen, pace = wanted, written(at(second))
+            seen, pace = wanted, written(at(second), pace)
             writes.append(second)
     assert writes[0] == 0
     assert all(later - one >= 60 for one, later in itertools.pairwise(writes))
     assert len(course) - writes[-1] <= 300
 
 
+@given(st.lists(changing, min_size=1, max_size=400))
+def test_whatever_happens_at_most_two_writes_a_minute(course: list[NodeFace]) -> None:
+    pace, seen = Pace(), None
+    writes: list[int] = []
+    for second, wanted in enumerate(course):
+        if due_at(wanted, seen, pace, GRAIN) <= at(second):
+            seen, pace = wanted, written(at(second), pace)
+            writes.append(second)
+    assert all(third - one >= 60 for one, third in zip(writes, writes[2:], strict=False))
+
+
 @given(faces, st.integers(301, 2000))
 def test_in_a_steady_state_only_the_renewal_is_written(wanted: NodeFace, seconds: int) -> None:
-    pace, writes = written(at(0)), 0
+    pace, writes = written(at(0), Pace()), 0
     for second in range(seconds):
         if due_at(wanted, wanted, pace, GRAIN) <= at(second):
-            pace, writes = written(at(second)), writes + 1
+            pace, writes = written(at(second), pace), writes + 1
     assert writes == (seconds - 1) // 300

@@ -156,3 +156,12 @@ def test_obstacle(user: int, there: bool, expected: str) -> None:
 )
 def test_progress(row: str, expected: str) -> None:
     assert debian.progress(row) == expected
+
+
+def test_the_first_thing_that_is_missing_is_told_with_its_package() -> None:
+    needs = {"runc": "runc", "ip": "iproute2", "/usr/lib/cni/ptp": "containernetworking-plugins"}
+    assert debian.lacks(needs, lambda program: f"/usr/bin/{program}") == ""
+    assert debian.lacks({}, lambda _: None) == ""
+    assert debian.lacks(needs, lambda program: "/p" if program == "runc" else None) == (
+        "ip is missing: apt-get install iproute2."
+    )

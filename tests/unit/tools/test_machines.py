@@ -11,7 +11,7 @@ import pytest
 
 from tools import machines
 from tools.children import Children
-from tools.machines import MachineRun, run_machines, variable_of, vm_command
+from tools.machines import MachineRun, Machines, vm_command
 from tools.stages import KERNEL_V2_VM, KUBELET_VM, PYTHON, VmSuite
 from tools.verdicts import Finished, Verdict
 
@@ -48,6 +48,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "machine.py").write_text(MACHINE)
     monkeypatch.setattr(machines, "VM", (sys.executable, str(tmp_path / "machine.py")))
     monkeypatch.setattr(machines, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(machines, "PYTEST", (sys.executable, str(tmp_path / "collects.py")))
     (tmp_path / "reports").mkdir()
     return tmp_path
 
@@ -64,7 +65,7 @@ def run_in(
         (machine / f"{name}.seconds").write_text(str(each))
         (machine / f"{name}.crashes").write_text(str(crashes))
         runs.append(MachineRun(stage(name), {}, machine / "reports"))
-    return run_machines(runs, Children(machine), at_once)
+    return Machines(runs, Children(machine)).finish(at_once)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,19 @@ def test_no_more_machines_run_than_asked_for(at_once: int, most: int, machine: P
     assert seen == most
 
 
+def test_machines_that_wait_share_a_cpu(machine: Path) -> None:
+    runs = []
+    for name, load in (("a", 0.5), ("b", 0.5), ("c", 1.0)):
+        (machine / f"{name}.seconds").write_text("0.3")
+        (machine / f"{name}.crashes").write_text("0")
+        suite = VmSuite(name, "tests", "v2", "cgroupfs", "6.12", load=load)
+        runs.append(MachineRun(suite, {}, machine / "reports"))
+    beside = Machines(runs, Children(machine))
+    assert beside.go_on(1) == ["a", "b"]
+    assert beside.go_on(2) == ["c"]
+    assert len(beside.finish(2)) == 3
+
+
 def test_a_short_machine_makes_room_while_a_long_one_is_shown(machine: Path) -> None:
     finished = run_in(machine, 2, {"a": 2.0, "b": 0.0, "c": 0.0})
     calls = (machine / "calls").read_text().splitlines()
@@ -123,6 +137,42 @@ def test_each_machine_is_shown_whole_and_in_order(
     ]
 
 
+def test_the_tests_are_compiled_before_a_machine_begins(machine: Path) -> None:
+    (machine / "collects.py").write_text(
+        "import pathlib, sys\n"
+        "(pathlib.Path(__file__).parent / 'calls').write_text(f'{sys.argv[1:]}\\n')\n"
+        "sys.exit(4)\n"
+    )
+    assert run_in(machine, 1, {"a": 0.0})[0].verdict == Verdict(1, 0)
+    first, second, _ = (machine / "calls").read_text().splitlines()
+    assert first.startswith("['--collect-only', '-q', 'tests/kernel', ")
+    assert second == "begins a"
+
+
+def test_machines_go_on_while_something_else_is_shown(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = []
+    for name in ("a", "b"):
+        (machine / f"{name}.seconds").write_text("0")
+        (machine / f"{name}.crashes").write_text("0")
+        runs.append(MachineRun(stage(name), {}, machine / "reports"))
+    beside = Machines(runs, Children(machine))
+    assert beside.go_on(0) == []
+    assert not (machine / "calls").exists()
+    begun = beside.go_on(1)
+    deadline = time.monotonic() + 30
+    while begun != ["a", "b"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+        begun += beside.go_on(1)
+    assert capsys.readouterr().out == ""
+    calls = (machine / "calls").read_text().splitlines()
+    assert calls[:3] == ["begins a", "ends a", "begins b"] or calls == ["begins a", "ends a"]
+    assert [one.verdict for one in beside.finish(2)] == [Verdict(1, 0)] * 2
+    assert "a speaks\na is silent\na: passed" in capsys.readouterr().out
+
+
 def test_an_interrupt_ends_all_machines(machine: Path) -> None:
     children = Children(machine)
     children.heed_endings()
@@ -141,7 +191,7 @@ def test_an_interrupt_ends_all_machines(machine: Path) -> None:
     try:
         threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
-            run_machines(runs, children, 2)
+            Machines(runs, children).finish(2)
         children.end_all()
         assert children._running == []
     finally:
@@ -173,7 +223,3 @@ def test_tests_with_a_kubelet_are_told_where_it_is() -> None:
     ]
     assert command[command.index("--memory") + 1] == "3G"
     assert " -m pytest tests/kubelet " in command[-1]
-
-
-def test_a_program_has_a_variable_of_its_name() -> None:
-    assert variable_of("kube-apiserver") == "SLACKWATER_KUBE_APISERVER"

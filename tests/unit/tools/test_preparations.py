@@ -10,7 +10,7 @@ import pytest
 from tools import preparations
 from tools.children import Children
 from tools.preparations import Preparations, last_sentence
-from tools.stages import FAST, KERNEL_V2_VM, KUBELET_VM
+from tools.stages import FAST, KERNEL_V2_VM, KUBELET_VM, ClusterSuite, Stage
 
 pytestmark = pytest.mark.long
 
@@ -26,27 +26,28 @@ if action != "check":
     print(name + ": half of it", flush=True)
     while not (here / "go").exists():
         time.sleep(0.01)
-    print("/kept/" + sys.argv[3], flush=True)
+    for kept in sys.argv[3:]:
+        print("/kept/" + kept, flush=True)
 refusal = here / f"{name}-{action}"
 if refusal.exists():
     sys.exit(f"{name}: " + refusal.read_text())
 """
 KERNEL, KUBELET = KERNEL_V2_VM[0], KUBELET_VM[0]
+PROGRAMS = ClusterSuite("cluster", "tests", ("tests/cluster",), ("etcd", "kube-apiserver"))
 
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tool.py").write_text(TOOL)
     (tmp_path / "go").touch()
-    for name in ("vm", "kubernetes"):
+    for name in ("vm", "kubernetes", "cluster"):
         command = (sys.executable, str(tmp_path / "tool.py"), name)
         monkeypatch.setattr(preparations, name.upper(), command)
     (tmp_path / "reports").mkdir()
     return tmp_path
 
 
-def prepared(tool: Path) -> Preparations:
-    stages = (FAST[0], KERNEL, KUBELET)
+def prepared(tool: Path, stages: tuple[Stage, ...] = (FAST[0], KERNEL, KUBELET)) -> Preparations:
     made = Preparations(Children(tool), stages, tool / "reports")
     made.begin()
     return made
@@ -57,7 +58,7 @@ def test_stages_with_the_same_needs_share_them(tool: Path) -> None:
     made.finish()
     assert sorted((tool / "calls").read_text().splitlines()) == [
         "kubernetes build kubelet",
-        "kubernetes check",
+        "kubernetes check kubelet",
         "vm check --init cgroupfs --kernel 6.12",
         "vm prepare --init cgroupfs --kernel 6.12",
     ]
@@ -68,7 +69,28 @@ def test_a_program_is_where_its_build_said_last(tool: Path) -> None:
     made = prepared(tool)
     made.finish()
     assert made.programs(KUBELET) == {"kubelet": "/kept/kubelet"}
-    assert made.programs(KERNEL) == {}
+    assert made.programs(KERNEL) == made.programs(FAST[0]) == {}
+
+
+def test_programs_of_a_cluster_are_built_in_one_go(tool: Path) -> None:
+    made = prepared(tool, (FAST[0], PROGRAMS))
+    made.finish()
+    assert (tool / "calls").read_text().splitlines() == [
+        "cluster check etcd kube-apiserver",
+        "kubernetes build etcd kube-apiserver",
+    ]
+    assert made.reason(PROGRAMS) == ""
+    assert made.programs(PROGRAMS) == {
+        "etcd": "/kept/etcd",
+        "kube-apiserver": "/kept/kube-apiserver",
+    }
+
+
+def test_what_a_cluster_lacks_is_a_reason(tool: Path) -> None:
+    (tool / "cluster-check").write_text("no containerd.")
+    made = prepared(tool, (PROGRAMS,))
+    made.finish()
+    assert made.reason(PROGRAMS) == "no containerd."
 
 
 @pytest.mark.parametrize(
@@ -132,6 +154,7 @@ def test_whoever_waits_sees_what_goes_on(tool: Path, capsys: pytest.CaptureFixtu
         ("fetching\nvm: There is no KVM.\n\n", "There is no KVM."),
         ("vm: one", "one"),
         ("kubernetes: containerd is missing.\n", "containerd is missing."),
+        ("cluster: runc is missing.\n", "runc is missing."),
         (" \n", "it gave no reason"),
         ("", "it gave no reason"),
     ],

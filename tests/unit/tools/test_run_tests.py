@@ -8,15 +8,19 @@ import pytest
 from tools import run_tests
 from tools.children import Children
 from tools.host_kernel import HostKernel, look_at_host, parse_mounts, v1_cpu_tree, v2_cpu_tree
-from tools.run_tests import Run, conclude, run_stages
+from tools.run_tests import Run, compile_sources, conclude, run_stages
 from tools.stages import (
+    CHECKS,
+    CLUSTER,
     FAST,
     KERNEL_V1,
     KERNEL_V2_HOST,
     KERNEL_V2_VM,
     KUBELET_VM,
+    NODE,
     Check,
     Stage,
+    Suite,
     UnknownStageError,
     all_stages,
     obstacle,
@@ -28,7 +32,8 @@ V1 = HostKernel(is_root=True, v1_cpu="/sys/fs/cgroup/cpu", v2_cpu=None, writable
 V2 = HostKernel(is_root=True, v1_cpu=None, v2_cpu="/sys/fs/cgroup", writable=True)
 BARE = HostKernel(is_root=True, v1_cpu=None, v2_cpu=None, writable=False)
 FAST_NAMES = ["lint", "types", "layers", "unit"]
-VIRTUAL_NAMES = ["kernel v2", "kernel v2 systemd", "kubelet cgroupfs", "kubelet systemd"]
+HOST_NAMES = [*FAST_NAMES, "cluster", "node"]
+VIRTUAL_NAMES = ["kubelet cgroupfs", "kubelet systemd", "kernel v2", "kernel v2 systemd"]
 
 
 def names(stages: tuple[Stage, ...]) -> list[str]:
@@ -36,21 +41,20 @@ def names(stages: tuple[Stage, ...]) -> list[str]:
 
 
 def test_stages_in_order_on_each_kind_of_host() -> None:
-    assert names(all_stages(V1)) == [*FAST_NAMES, "long", "kernel v1", *VIRTUAL_NAMES]
+    assert names(all_stages(V1)) == [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]
     assert names(all_stages(V2)) == [
-        *FAST_NAMES,
-        "long",
+        *HOST_NAMES,
         "kernel v1",
         "kernel v2 host",
         *VIRTUAL_NAMES,
     ]
-    assert names(all_stages(BARE)) == [*FAST_NAMES, "long", "kernel v1", *VIRTUAL_NAMES]
+    assert names(all_stages(BARE)) == [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ([], [*FAST_NAMES, "long", "kernel v1", *VIRTUAL_NAMES]),
+        ([], [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]),
         (["unit", "lint"], ["lint", "unit"]),
         (["unit", "unit"], ["unit"]),
         (["kernel-v1"], ["kernel v1"]),
@@ -59,6 +63,14 @@ def test_stages_in_order_on_each_kind_of_host() -> None:
 )
 def test_selection_keeps_the_order_of_the_stages(wanted: list[str], expected: list[str]) -> None:
     assert names(select(all_stages(V1), wanted)) == expected
+
+
+def test_only_a_whole_run_has_the_long_ones() -> None:
+    quick, whole = FAST[-1], all_stages(V1)[len(CHECKS)]
+    assert isinstance(quick, Suite)
+    assert isinstance(whole, Suite)
+    assert quick.arguments[-2:] == ("-m", "not long")
+    assert "-m" not in whole.arguments
 
 
 def test_an_unknown_stage_is_answered_with_the_list() -> None:
@@ -105,6 +117,18 @@ def test_the_list_names_each_stage_as_it_can_be_typed(capsys: pytest.CaptureFixt
         (KERNEL_V2_VM[0], V1, "no QEMU", "no QEMU"),
         (KUBELET_VM[0], V1, "", ""),
         (KUBELET_VM[0], V1, "no containerd", "no containerd"),
+        (CLUSTER, HostKernel(False, None, None, False), "", ""),
+        (CLUSTER, V1, "no network", "no network"),
+        (NODE, V1, "", ""),
+        (NODE, V2, "no containerd", "no containerd"),
+        (
+            NODE,
+            HostKernel(False, "/c", None, True),
+            "",
+            "only root can make a node's namespaces and cgroups",
+        ),
+        (NODE, HostKernel(True, "/c", None, False), "", "/c is read-only"),
+        (NODE, BARE, "", "the cgroup tree is read-only"),
         (FAST[0], BARE, "no QEMU", ""),
         (FAST[3], HostKernel(False, None, None, False), "", ""),
     ],
@@ -153,6 +177,19 @@ def test_a_pure_v2_host_is_one_without_a_v1_cpu_tree(tmp_path: Path) -> None:
     table.write_text(HYBRID + table.read_text())
     assert not look_at_host(table).is_pure_v2
     assert not look_at_host(tmp_path / "missing").is_pure_v2
+
+
+def test_what_the_tests_import_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "installed"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    for folder in ("src", "tools", "installed"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "module.py").write_text("ANSWER = 42\n")
+    (tmp_path / "src/broken.py").write_text("def\n")
+    compile_sources(Children(tmp_path))
+    assert len([*tmp_path.glob("*/__pycache__/module.*.pyc")]) == 3
 
 
 def python(script: str) -> tuple[str, ...]:

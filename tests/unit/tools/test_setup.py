@@ -49,7 +49,7 @@ def test_wrong_usage_is_two_and_names_the_profiles(arguments: list[str]) -> None
     command = [sys.executable, "-m", "tools.setup", *arguments]
     ended = subprocess.run(command, cwd=provision.ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert ended.stderr == "usage: python3 -m tools.setup check|demo|test\n"
+    assert ended.stderr == "usage: python3 -m tools.setup check|cluster|demo|test\n"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +201,15 @@ def test_the_machines_certificates_are_trusted_where_it_has_any(
     if certificate is not None:
         (tmp_path / certificate).touch()
     assert provision.trusted_certificates(environ) == expected
+
+
+def test_packages_are_named_once_and_the_cluster_wants_no_emulator() -> None:
+    everything, cluster = map(provision.packages_for, ("test", "cluster"))
+    assert len(set(everything)) == len(everything)
+    assert set(cluster) < set(everything)
+    assert "containernetworking-plugins" in cluster
+    assert "qemu-system-x86" not in cluster
+    assert set(provision.NEEDING_PACKAGES) < set(setup.PROFILES)
 
 
 def activate(venv: Path, says: Path) -> None:

@@ -15,7 +15,10 @@ build)
     if [ -e "$here/fails" ]; then echo "main.go:1: undefined: x"; exit 1; fi
     for last; do
         case $last in */) out=$last ;; esac
-        case $last in k8s.io/*) echo "$last"; echo compiled >"$out/${last##*/}" ;; esac
+        case $last in
+        go.etcd.io/etcd/server/v3) echo "$last"; echo compiled >"$out/server" ;;
+        *.io/*/*/* | helm.sh/*) echo "$last"; echo compiled >"$out/${last##*/}" ;;
+        esac
     done
     echo k8s.io/other ;;
 esac

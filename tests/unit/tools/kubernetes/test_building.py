@@ -12,7 +12,19 @@ from tools.children import Children
 from tools.console import ProgressLine
 from tools.kubernetes.building import Progress, build
 from tools.kubernetes.failure import BuildError
-from tools.kubernetes.programs import MODULE, PROGRAMS, VERSION, build_flags, key
+from tools.kubernetes.programs import (
+    ETCD,
+    HELM,
+    KUBERNETES,
+    KWOK,
+    MODULES,
+    PROGRAMS,
+    Module,
+    build_flags,
+    compiled_name,
+    key,
+    variable_of,
+)
 from tools.kubernetes.toolchain import Toolchain
 from tools.vm.cache import sole_builder
 
@@ -23,40 +35,101 @@ def calls(go: Path, action: str) -> list[str]:
     return [line for line in (go / "calls").read_text().splitlines() if line.startswith(action)]
 
 
-def test_every_program_is_imported_by_the_module_and_no_other() -> None:
-    imported = re.findall(r'_ "([^"]+)"', (MODULE / "tools.go").read_text())
-    assert sorted(imported) == sorted(PROGRAMS.values())
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+def test_every_program_is_imported_by_its_module_and_no_other(module: Module) -> None:
+    imported = re.findall(r'_ "([^"]+)"', (module.folder / "tools.go").read_text())
+    assert sorted(imported) == sorted(package for _, package in module.programs)
 
 
-def test_the_module_pins_kubernetes_and_all_its_parts() -> None:
-    text = (MODULE / "go.mod").read_text()
-    assert f"require k8s.io/kubernetes {VERSION}\n" in text
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+def test_a_module_pins_what_it_builds(module: Module) -> None:
+    text = (module.folder / "go.mod").read_text()
+    required = re.findall(r"^require (\S+) (\S+)$", text, re.MULTILINE)
+    [(source, version)] = required
+    assert version == module.version
+    assert all(package.startswith(source) for _, package in module.programs)
+    assert f"{source} {version} h1:" in (module.folder / "go.sum").read_text()
+
+
+def test_no_program_is_of_two_modules() -> None:
+    names = [name for module in MODULES for name, _ in module.programs]
+    assert sorted(names) == sorted(PROGRAMS)
+
+
+def test_the_module_pins_all_parts_of_kubernetes() -> None:
+    text = (KUBERNETES.folder / "go.mod").read_text()
     replaced = re.findall(r"^\t(\S+) => (\S+) (\S+)$", text, re.MULTILINE)
     assert len(replaced) == 31
     assert all(name == target for name, target, _ in replaced)
-    assert {version for _, _, version in replaced} == {VERSION.replace("v1.", "v0.")}
-    sums = (MODULE / "go.sum").read_text()
-    assert f"k8s.io/kubernetes {VERSION} h1:" in sums
+    assert {version for _, _, version in replaced} == {KUBERNETES.version.replace("v1.", "v0.")}
 
 
-def test_programs_know_their_version() -> None:
-    stamped = build_flags()[-1]
-    for fact in (f"gitVersion={VERSION}", "gitMajor=1", "gitMinor=34"):
-        assert f" -X k8s.io/component-base/version.{fact}" in stamped
+@pytest.mark.parametrize(
+    ("module", "stamp"),
+    [
+        (KUBERNETES, "k8s.io/component-base/version.gitVersion=v1.34.4"),
+        (KUBERNETES, "k8s.io/component-base/version.gitMajor=1"),
+        (KUBERNETES, "k8s.io/component-base/version.gitMinor=34"),
+        (HELM, "helm.sh/helm/v3/internal/version.version=v3.20.2"),
+        (HELM, "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34"),
+        (KWOK, "sigs.k8s.io/kwok/pkg/consts.Version=v0.7.0"),
+    ],
+)
+def test_programs_know_their_version(module: Module, stamp: str) -> None:
+    assert f" -X {stamp}" in build_flags(module)[-1]
+
+
+def test_a_program_without_stamps_is_only_stripped() -> None:
+    assert build_flags(ETCD)[-1] == "-ldflags=-s -w"
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        ("go.etcd.io/etcd/server/v3", "server"),
+        ("helm.sh/helm/v3/cmd/helm", "helm"),
+        ("example.com/v", "v"),
+        ("example.com/a/vet", "vet"),
+    ],
+)
+def test_a_compiled_program_is_named_by_its_package(package: str, name: str) -> None:
+    assert compiled_name(package) == name
 
 
 def test_the_key_is_of_the_sources_and_the_toolchain(tmp_path: Path) -> None:
-    module = tmp_path / "module"
-    shutil.copytree(MODULE, module)
-    first = key(GO, module)
-    assert first == key(GO, MODULE)
-    assert first != key(Toolchain(Path("/go"), "go version go1.26.9 linux/amd64"), module)
-    assert first == key(Toolchain(Path("/elsewhere/go"), GO.version), module)
+    folder = tmp_path / "module"
+    shutil.copytree(KUBERNETES.folder, folder)
+    first = key(GO, KUBERNETES, folder)
+    assert first == key(GO, KUBERNETES)
+    assert first != key(Toolchain(Path("/go"), "go version go1.26.9 linux/amd64"), KUBERNETES)
+    assert first == key(Toolchain(Path("/elsewhere/go"), GO.version), KUBERNETES)
     for name in ("go.mod", "go.sum", "tools.go"):
-        before = key(GO, module)
-        with (module / name).open("a") as file:
+        before = key(GO, KUBERNETES, folder)
+        with (folder / name).open("a") as file:
             file.write("// changed\n")
-        assert key(GO, module) != before
+        assert key(GO, KUBERNETES, folder) != before
+
+
+def test_each_module_is_built_by_itself_and_named_as_we_call_it(go: Path, cache: Path) -> None:
+    names = ["kubectl", "etcd", "kubelet", "helm", "kwok"]
+    paths = build(Children(cache.parent), names, cache)
+    assert [path.name for path in paths] == names
+    assert {path.read_text() for path in paths} == {"compiled\n"}
+    built = calls(go, "build")
+    assert [Path(call.split()[2]).name for call in built] == ["etcd", "kubernetes", "helm", "kwok"]
+    assert len({path.parent for path in paths}) == 4
+
+
+def test_a_ready_made_program_needs_no_go(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/etcd").touch()
+    made = build(Children(cache.parent), ["etcd"], cache, tmp_path / "made")
+    assert made == [tmp_path / "made/etcd"]
+    assert not cache.exists()
+
+
+def test_a_program_has_a_variable_of_its_name() -> None:
+    assert variable_of("kube-apiserver") == "SLACKWATER_KUBE_APISERVER"
 
 
 def test_a_program_is_built_once(go: Path, cache: Path) -> None:

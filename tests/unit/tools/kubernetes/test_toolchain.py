@@ -1,5 +1,6 @@
 """Which Go builds: the machine's if it is new enough, else one that is fetched once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tools.children import Children
 from tools.kubernetes import toolchain
 from tools.kubernetes.failure import BuildError
-from tools.kubernetes.programs import MODULE
+from tools.kubernetes.programs import MODULES
 from tools.kubernetes.toolchain import FETCHED, OLDEST, find_toolchain, is_new_enough
 
 #: Stands in for uv: puts a Go where the real package has it, or fails.
@@ -33,11 +34,11 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("go version go1.24.0 linux/amd64\n", True),
-        ("go version go1.24 linux/amd64\n", True),
+        ("go version go1.25.0 linux/amd64\n", True),
+        ("go version go1.25 linux/amd64\n", True),
         ("go version go1.26.8 linux/amd64\n", True),
         ("go version go2.0.0 linux/amd64\n", True),
-        ("go version go1.23.9 linux/amd64\n", False),
+        ("go version go1.24.11 linux/amd64\n", False),
         ("go version go1.9 linux/amd64\n", False),
         ("go version devel +a1b2c3 linux/amd64\n", False),
         ("gccgo (Debian 12.2.0) 12.2.0\n", False),
@@ -48,8 +49,12 @@ def test_is_new_enough(said: str, expected: bool) -> None:
     assert is_new_enough(said) is expected
 
 
-def test_the_oldest_go_is_the_one_that_the_module_asks_for() -> None:
-    assert f"\ngo {'.'.join(map(str, OLDEST))}\n" in (MODULE / "go.mod").read_text()
+def test_the_oldest_go_is_the_newest_that_a_module_asks_for() -> None:
+    asked = []
+    for module in MODULES:
+        [line] = re.findall(r"^go (.+)$", (module.folder / "go.mod").read_text(), re.MULTILINE)
+        asked.append(tuple(map(int, line.split("."))))
+    assert max(asked) == OLDEST
     assert is_new_enough(f"go version go{FETCHED} linux/amd64")
 
 
