@@ -23,6 +23,8 @@ HOME = "proof"
 ALLOWED = 1600
 #: A busy pod burns one CPU on a quiet machine; other work on this one may leave it less.
 CLEARLY_BUSY = 400
+#: Seconds after which a restarted kubelet has written its tiers (0.2 s were measured).
+REWRITTEN_WITHIN = 3
 HOG = "while :; do :; done & while :; do :; done"
 #: Idle until a file is there.
 SERVICE = "while :; do if [ -e /busy ]; then :; else sleep 0.1; fi; done"
@@ -136,20 +138,21 @@ def test_everyone_tells_the_same(slackwater: Installed) -> None:
 
 def test_a_pod_deleted_between_two_looks_is_no_problem(slackwater: Installed) -> None:
     plane = slackwater.plane
-    for number in range(3):
-        plane.apply(pod(f"short-{number}", HOG, {}))
-    names = [f"pod/short-{number}" for number in range(3)]
-    plane.kubectl("wait", "-n", HOME, "--for=condition=Ready", *names, "--timeout=60s")
-    plane.kubectl("delete", "-n", HOME, *names, "--grace-period=0", "--force")
-    slackwater.await_quota("three pods less", 1, ALLOWED)
+    plane.apply(pod("short", "sleep 1000", {}))
+    plane.kubectl("wait", "-n", HOME, "--for=condition=Ready", "pod/short", "--timeout=90s")
+    plane.kubectl("delete", "-n", HOME, "pod/short", "--grace-period=0", "--force")
+    slackwater.await_quota("a pod less", 1, ALLOWED)
     assert slackwater.restarts() == 0
     assert slackwater.report().get("problems", []) == []
 
 
 def test_a_restarted_kubelet_does_not_let_best_effort_loose(slackwater: Installed) -> None:
+    """It writes the tiers' values anew as soon as it is up."""
     slackwater.node.restart_kubelet()
-    slackwater.node.await_ready()
-    slackwater.await_quota("after the kubelet's restart", 1, ALLOWED)
+    wait_for("the kubelet", slackwater.node.is_healthy)
+    for _ in range(REWRITTEN_WITHIN):
+        slackwater.await_quota("after the kubelet's restart", 1, ALLOWED)
+        time.sleep(1.0)
     assert slackwater.restarts() == 0
 
 
