@@ -10,12 +10,14 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
+from tests.kernel.machine import IS_MACHINE, spin
 
 ROOT = "/sys/fs/cgroup"
-PREFIX = "slackwater-test-"
+#: Of beds alone: others make trees on this machine too, a cluster's node for one.
+PREFIX = "slackwater-bed-"
 V2_CONTROLLERS = ("cpu", "cpuset", "memory")
 
 
@@ -35,6 +37,8 @@ class Bed:
         self._pids: list[int] = []
         self._clear()
         self.make(self.top)
+        if IS_MACHINE:  # where nothing else runs: loops give way to the test's own processes
+            self.write(self.top, "cpu.weight", "1")
 
     @property
     def kubepods(self) -> str:
@@ -66,6 +70,13 @@ class Bed:
                 target = self.directory(here, Controller.CPUSET)
                 if not get(f"{target}/{file}"):
                     put(f"{target}/{file}", get(f"{source}/{file}"))
+
+    def go_first(self) -> None:
+        """Before all other work of this machine, which may be busy: only for what is bounded."""
+        if self.version is CgroupVersion.V1:
+            self.write(self.top, "cpu.shares", "51200")
+        else:
+            self.write(self.top, "cpu.weight", "5000")
 
     def remove(self, path: str) -> None:
         """One cgroup without children and processes."""
@@ -100,11 +111,23 @@ class Bed:
         """CPU used in this cgroup over the next seconds, in cores.
 
         One period more or less in the window is an error of one in ten for each second: take
-        five seconds for a bound of 5 %.
+        three seconds for a bound of 5 %.
         """
-        before, start = self.usage(path), time.monotonic()
+        return self.cores_of([path], seconds)[0]
+
+    def cores_of(self, paths: list[str], seconds: float) -> list[float]:
+        """The same of several cgroups, over the same seconds."""
+        cores_since = self.meter(paths)
         time.sleep(seconds)
-        return (self.usage(path) - before) / 1e6 / (time.monotonic() - start)
+        return cores_since()
+
+    def meter(self, paths: list[str]) -> Callable[[], list[float]]:
+        """What each of them has used since now, in cores."""
+        before = [(self.usage(path), time.monotonic()) for path in paths]
+        return lambda: [
+            (self.usage(path) - usage) / 1e6 / (time.monotonic() - start)
+            for path, (usage, start) in zip(paths, before, strict=True)
+        ]
 
     def stop(self, pids: list[int]) -> None:
         for pid in pids:
@@ -143,8 +166,7 @@ def _fork_loop(directories: list[str]) -> int:
     try:
         for directory in directories:
             put(f"{directory}/cgroup.procs", "0")
-        while True:
-            pass
+        spin()
     finally:
         os._exit(1)
 
@@ -168,7 +190,7 @@ def _rmdir(directory: str) -> None:
 def leftovers(version: CgroupVersion) -> Iterator[str]:
     """Top folders of earlier runs that were killed: their process is gone."""
     for mount in {m.directory for m in mounts_of(version).by_controller.values()}:
-        for entry in os.scandir(mount):
-            pid = entry.name.removeprefix(PREFIX).split("-")[0]
-            if entry.name.startswith(PREFIX) and not os.path.exists(f"/proc/{pid}"):
-                yield entry.path
+        for name in os.listdir(mount):
+            pid = name.removeprefix(PREFIX).split("-")[0]
+            if name.startswith(PREFIX) and not os.path.exists(f"/proc/{pid}"):
+                yield f"{mount}/{name}"

@@ -1,9 +1,11 @@
 """One suite, several kernels: SLACKWATER_TEST_KERNEL says which one this is.
 
-Tests marked for another kernel are not collected here (they run there); nothing is skipped.
+Tests marked for another kernel are not collected here (they run there); nothing is skipped. What
+says nothing about a kernel (`native`) runs once, on this machine itself, where it is quickest.
 """
 
 import contextlib
+import gc
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -15,14 +17,16 @@ from slackwater.model.cgroup import CgroupVersion
 from tests.kernel.batch_pods import BatchPod
 from tests.kernel.bed import Bed, _rmdir, leftovers
 from tests.kernel.in_process import InProcess
-from tests.kernel.running import Running
+from tests.kernel.launching import import_machinery
+from tests.kernel.machine import IS_MACHINE
+from tests.kernel.running import Launch, Running
 
 KERNELS = {
     "v1": (CgroupVersion.V1, frozenset({"v1", "cgroupfs"})),
     "v2": (CgroupVersion.V2, frozenset({"v2", "cgroupfs"})),
     "v2-systemd": (CgroupVersion.V2, frozenset({"v2", "systemd"})),
 }
-MARKS = frozenset({"v1", "v2", "cgroupfs", "systemd"})
+MARKS = frozenset({"v1", "v2", "cgroupfs", "systemd", "native"})
 
 
 def kernel_name() -> str:
@@ -33,10 +37,19 @@ def kernel_name() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    offers = KERNELS[kernel_name()][1]
+    offers = KERNELS[kernel_name()][1] | (set() if IS_MACHINE else {"native"})
     there = [i for i in items if {m.name for m in i.iter_markers()} & MARKS <= offers]
     config.hook.pytest_deselected(items=[i for i in items if i not in there])
     items[:] = there
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ready_to_fork() -> None:
+    """What is imported stays; a forked process must not look through all of it for garbage."""
+    if IS_MACHINE:
+        import_machinery()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -63,8 +76,8 @@ def start(bed: Bed, tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Agents of this test, ended with it."""
     started: list[Running] = []
 
-    def run(*arguments: str) -> Running:
-        started.append(Running(bed, tmp_path, *arguments))
+    def run(*arguments: str, **more: Launch) -> Running:
+        started.append(Running(bed, tmp_path, *arguments, **more))
         return started[-1]
 
     yield run

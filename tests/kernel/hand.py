@@ -1,5 +1,6 @@
 """The writing code's tools for the kernel tests: references, writers, and texts read by hand."""
 
+import contextlib
 import os
 import signal
 import time
@@ -98,11 +99,22 @@ def work(bed: Bed, path: str, busy: float, idle: float) -> None:
         os._exit(1)
 
 
-def until(met: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(
+    met: Callable[[], bool], seconds: float = 10.0, what: Callable[[], str] = lambda: "it"
+) -> None:
     deadline = time.monotonic() + seconds
     while not met():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
+        assert time.monotonic() < deadline, f"waited in vain for {what()}"
+        time.sleep(0.02)
+
+
+def despite_neighbours(judge: Callable[[], None], windows: int = 4) -> None:
+    """Measures and judges; what a busy neighbour of this machine has spoiled is measured again, or
+    for longer."""
+    for _ in range(windows - 1):
+        with contextlib.suppress(AssertionError):
+            return judge()
+    return judge()
 
 
 def shares_text(bed: Bed, path: str) -> str:

@@ -45,6 +45,9 @@ class KernelUnderTest(Protocol):
     def alternate(self, ref: CgroupRef, busy: Micros, rest: Micros) -> None:
         """A loop that works and sleeps in turns."""
 
+    def go_first(self) -> None:
+        """Before other work of the machine: for a rule whose loops are bounded."""
+
     def stop(self) -> None:
         """Ends all loops."""
 
@@ -98,6 +101,9 @@ class RealKernel:
 
     def alternate(self, ref: CgroupRef, busy: Micros, rest: Micros) -> None:
         work(self._bed, ref.path, busy / 1e6, rest / 1e6)
+
+    def go_first(self) -> None:
+        self._bed.go_first()
 
     def stop(self) -> None:
         self._bed.stop(list(self._bed._pids))
@@ -180,6 +186,9 @@ class SimulatedKernel:
     def _start(self, ref: CgroupRef, task: Task) -> None:
         assert self._fake.attach(ref, task).result is Result.APPLIED
         self._started.append((ref, task.name))
+
+    def go_first(self) -> None:
+        """There is no other work."""
 
     def stop(self) -> None:
         for ref, name in self._started:

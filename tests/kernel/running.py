@@ -3,15 +3,17 @@
 import contextlib
 import json
 import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from slackwater.model.cgroup import CgroupVersion
+from tests.kernel import launching
 from tests.kernel.bed import Bed
+from tests.kernel.hand import until
+
+Launch = Callable[..., subprocess.Popen[str]]
 
 SETTINGS = """
 apiVersion: slackwater.io/v1
@@ -25,12 +27,20 @@ status: {allocatable: {cpu: "2"}}
 """
 #: 90 % of two CPUs.
 ALLOWED = 1800
+#: A fifth of the default, and twice the shortest: what is waited for is often the next look.
+PERIOD = 0.2
+#: In seconds; an emulated machine on a busy host is slow.
+PATIENCE = 60.0
+TICKS = 'slackwater_ticks_total{kind="regular"}'
 
 
 class Running:
     """`slackwater agent` as a user starts it."""
 
-    def __init__(self, bed: Bed, folder: Path, *arguments: str) -> None:
+    def __init__(
+        self, bed: Bed, folder: Path, *arguments: str, launch: Launch = launching.launch
+    ) -> None:
+        self._launch = launch
         (folder / "node").mkdir(exist_ok=True)
         self.settings = folder / "node" / "settings.yaml"
         if not self.settings.exists():
@@ -38,21 +48,30 @@ class Running:
         self.state = folder / "state"
         self._place = ("--state", str(self.state), "--kubepods", bed.kubepods)
         here = ("--standalone", f"{folder}/node", "--listen", "127.0.0.1:0")
-        self.process = self._start("agent", *here, *arguments)
+        often = ("--period", f"{PERIOD * 1000:.0f}ms")
+        self.process = self._start("agent", *here, *often, *arguments)
 
     def _start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "slackwater", *arguments, *self._place],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return self._launch(*arguments, *self._place)
 
     def get(self, path: str) -> str:
         """From its endpoint."""
         address = (self.state / "endpoint").read_text().strip()
         with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
             return str(answer.read().decode())
+
+    def metric(self, name: str) -> float:
+        """By its whole name, labels and all; 0 for one that is not there yet."""
+        lines = (line.rpartition(" ") for line in self.get("/metrics").splitlines())
+        return next((float(value) for each, _, value in lines if each == name), 0.0)
+
+    def await_listening(self) -> None:
+        until((self.state / "endpoint").exists, PATIENCE, lambda: "an endpoint")
+
+    def await_ticks(self, number: int) -> None:
+        """So many more, whole ones."""
+        enough = self.metric(TICKS) + number + 1  # the one that goes on has looked already
+        until(lambda: self.metric(TICKS) >= enough, PATIENCE, lambda: f"{number} more ticks")
 
     def end(self, number: int) -> list[dict[str, Any]]:
         self.process.send_signal(number)
@@ -79,13 +98,13 @@ def quota(bed: Bed, path: str) -> int | None:
 
 
 def wait_for(bed: Bed, path: str, low: int, high: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = quota(bed, path)
-        if found is not None and low <= found <= high:
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"the quota of {path} is {quota(bed, path)}, not in {low}..{high}")
+    seen: list[int | None] = [quota(bed, path)]
+
+    def is_there() -> bool:
+        seen.append(quota(bed, path))
+        return seen[-1] is not None and low <= seen[-1] <= high
+
+    until(is_there, PATIENCE, lambda: f"a quota in {low}..{high}; it is {seen[-1]}")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,19 @@ import pytest
 
 from slackwater.model.cgroup import CgroupVersion
 from tests.kernel.bed import Bed
-from tests.kernel.running import ALLOWED, SETTINGS, Running, quota, read_only, wait_for
+from tests.kernel.hand import until
+from tests.kernel.launching import launch_fresh
+from tests.kernel.running import (
+    ALLOWED,
+    PATIENCE,
+    PERIOD,
+    SETTINGS,
+    TICKS,
+    Running,
+    quota,
+    read_only,
+    wait_for,
+)
 
 #: Whole processes are slow in an emulated machine, and none of this depends on systemd.
 pytestmark = pytest.mark.cgroupfs
@@ -45,13 +57,13 @@ def test_kill_nine_then_another_agent_then_release(
     assert quota(bed, best_effort) is not None
     (running.state / "endpoint").unlink()
     again = start()
-    listening, deadline = None, time.monotonic() + 60
-    while listening is None or time.monotonic() < listening + 3:  # a few rounds
-        assert time.monotonic() < deadline, "it does not start"
+
+    def still_held(far_enough: Callable[[], bool]) -> bool:
         assert quota(bed, best_effort) is not None  # never let loose, not for one round
-        if listening is None and (again.state / "endpoint").exists():
-            listening = time.monotonic()
-        time.sleep(0.02)
+        return far_enough()
+
+    until(lambda: still_held((again.state / "endpoint").exists), PATIENCE)
+    until(lambda: still_held(lambda: again.metric(TICKS) >= 4), PATIENCE)
     lines = again.end(signal.SIGTERM)
     assert lines[0]["because"].startswith("adopted: ")
     assert quota(bed, best_effort) is not None  # kept: a rolling update must not let it loose
@@ -69,7 +81,8 @@ def test_wrong_settings_end_a_start_and_not_a_run(
     wait_for(bed, best_effort, 10, ALLOWED)
     wrong = SETTINGS.replace("threshold: 90", "threshold: 400")
     running.settings.write_text(wrong)
-    time.sleep(3)
+    until(lambda: running.metric("slackwater_configuration_problems") == 1, PATIENCE)
+    running.await_ticks(2)
     assert quota(bed, best_effort) is not None
     lines = running.end(signal.SIGTERM)
     told = [line["because"] for line in lines if line["what"] == "folder"]
@@ -85,7 +98,8 @@ def test_wrong_settings_end_a_start_and_not_a_run(
 def test_once_looks_twice_and_decides(
     bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
 ) -> None:
-    running = start("--once")
+    """In an interpreter of its own, whatever machine this is."""
+    running = start("--once", launch=launch_fresh)
     effects = [line for line in running.lines() if line["what"].startswith("quota of ")]
     assert (running.process.returncode, len(effects)) == (0, 1)
     assert quota(bed, tiers[0]) is not None
@@ -113,11 +127,11 @@ def test_alone_best_effort_work_gets_its_budget_steadily(
     best_effort, _ = tiers
     running = start("--best-effort-share-recover", "1000")
     wait_for(bed, best_effort, 200, ALLOWED)
-    time.sleep(3)
+    running.await_ticks(4)
     granted, used, began = [], bed.usage(best_effort), time.monotonic()
-    while time.monotonic() - began < 8:
+    while time.monotonic() - began < 5:
         granted.append(quota(bed, best_effort) or 0)
-        time.sleep(0.2)
+        time.sleep(PERIOD / 2)
     got = (bed.usage(best_effort) - used) / (time.monotonic() - began) / 1000
     # The rest of the machine is not ours to quiet: what it uses is taken off the budget.
     assert got >= 0.95 * min(granted)

@@ -20,6 +20,7 @@ from slackwater.model.needs import Field
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.observation.cgroup_tree import CgroupTree
 from tests.kernel.bed import Bed
+from tests.kernel.hand import despite_neighbours
 from tests.kernel.pods import (
     AT,
     EVERYTHING,
@@ -44,12 +45,17 @@ def test_usage_is_the_quota(bed: Bed, tree: CgroupTree) -> None:
     path = make_pod(bed, 1)[0]
     ref = ref_of(tree.scan(), path)
     limit(bed, path, 30_000)
+    bed.go_first()
     bed.burn(path, processes=2)
     before, start = times_of(tree, ref), time.monotonic()
-    time.sleep(3)
-    after, elapsed = times_of(tree, ref), time.monotonic() - start
-    assert (after.usage - before.usage) / 1e6 / elapsed == pytest.approx(0.3, rel=0.05)
-    assert after.periods - before.periods == pytest.approx(elapsed * 10, abs=2)
+
+    def judge() -> None:
+        time.sleep(3)
+        after, elapsed = times_of(tree, ref), time.monotonic() - start
+        assert (after.usage - before.usage) / 1e6 / elapsed == pytest.approx(0.3, rel=0.05)
+        assert after.periods - before.periods == pytest.approx(elapsed * 10, abs=2)
+
+    despite_neighbours(judge)
 
 
 def test_throttling_shows_where_the_quota_is(bed: Bed, tree: CgroupTree) -> None:

@@ -136,7 +136,7 @@ def test_a_tree_that_changes_while_it_is_read(bed: Bed, tree: CgroupTree) -> Non
             assert isinstance(reading.times, CpuTimes | Gap)
         seen += len(scan.refs)
         rounds += 1
-    assert rounds > 5
+    assert rounds > 2
     assert seen > rounds
     for _ in range(2):
         for ref in tree.refresh().refs:

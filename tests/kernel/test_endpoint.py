@@ -151,7 +151,7 @@ def test_nobody_reads_stdout_and_the_agent_goes_on(
 ) -> None:
     (tmp_path / "node").mkdir()
     (tmp_path / "node/settings.yaml").write_text(RESTLESS)
-    running = start("--period", "100ms")
+    running = start("--period", "100ms")  # the later one counts
     assert running.process.stdout is not None
     page = fcntl.fcntl(running.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
     note = note_of(running)

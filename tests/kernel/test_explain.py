@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,18 +11,17 @@ from typing import Any
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion
+from tests.kernel import launching
 from tests.kernel.bed import Bed
+from tests.kernel.hand import until
 from tests.kernel.pods import UID, make_pod
-from tests.kernel.running import ALLOWED, Running, quota, wait_for
+from tests.kernel.running import ALLOWED, PATIENCE, Running, quota, wait_for
 
 pytestmark = pytest.mark.cgroupfs
 
 
 def ask(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "slackwater", *arguments, "--state", str(state)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return launching.run(*arguments, "--state", str(state), timeout=60)
 
 
 def answer(state: Path, *arguments: str) -> Any:
@@ -91,7 +89,14 @@ def test_a_pod_without_an_object_is_found_by_its_uid(bed: Bed, running: Running)
 
 
 def test_top_reads_pods_while_somebody_looks(bed: Bed, running: Running) -> None:
-    found = answer(running.state, "top", "--once")
+    looks: list[dict[str, Any]] = []
+
+    def all_are_known() -> bool:
+        looks.append(answer(running.state, "top", "--once"))
+        return all(row["usage"] is not None for row in looks[-1]["pods"])
+
+    until(all_are_known, PATIENCE)
+    found = looks[-1]
     pods = {row["name"]: row for row in found["pods"]}
     assert pods[UID.format(1)]["usage"] > 0
     assert (pods[UID.format(1)]["tier"], pods[UID.format(2)]["usage"]) == ("besteffort", 0)

@@ -1,10 +1,11 @@
 """The kernel's rules, each on the real kernel and on the fake one: what the fake claims, is so.
 
-Times are measured over five seconds, several groups in one window: a period more or less in the
-window is 2 % of it, and the machine may be busy beside.
+Times are measured over three seconds, several groups in one window: a period more or less in the
+window is 3 % of it. The machine may be busy beside: a window that this spoils is made longer.
 """
 
 import os
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -29,10 +30,10 @@ from slackwater.model.knob import (
 from slackwater.model.knob_text import settled
 from slackwater.model.plan import Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
-from tests.kernel.hand import PAGE, default_weight, quota
+from tests.kernel.hand import PAGE, default_weight, despite_neighbours, quota
 from tests.kernel.rule_kernels import KernelUnderTest, RealKernel, SimulatedKernel
 
-WINDOW = Micros(5_000_000)
+WINDOW = Micros(3_000_000)
 NO_QUOTA = Bandwidth(UNLIMITED)
 EVERY_CPU = CpuSet.of(range(os.cpu_count() or 1))
 FIRST, BOTH = CpuSet.of([0]), CpuSet.of([0, 1])
@@ -43,29 +44,49 @@ IDLE_WEIGHTS = {CgroupVersion.V1: (3,), CgroupVersion.V2: (0, 1)}
 Step = tuple[str, Knob, KnobValue]
 
 
-@pytest.fixture(params=["real", "fake"])
-def kernel(request: pytest.FixtureRequest, version: CgroupVersion) -> KernelUnderTest:
-    if request.param == "real":
+@pytest.fixture(
+    params=[
+        pytest.param(None, id="real"),
+        *(
+            pytest.param(each, id=f"fake-{each.value}", marks=pytest.mark.native)
+            for each in CgroupVersion
+        ),
+    ]
+)
+def kernel(request: pytest.FixtureRequest) -> KernelUnderTest:
+    """This machine's, or the fake of one version: it needs no kernel, so once is enough."""
+    if request.param is None:
         return RealKernel(request.getfixturevalue("bed"))
-    return SimulatedKernel(version)
+    return SimulatedKernel(request.param)
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What one group used and counted in a window."""
+    """What one group used and counted in a window of so many seconds."""
 
-    cores: float
+    seconds: float
     times: CpuTimes
 
+    @property
+    def cores(self) -> float:
+        return self.times.usage / 1e6 / self.seconds
 
-def measure(kernel: KernelUnderTest, refs: list[CgroupRef]) -> list[Measured]:
+
+def measure(kernel: KernelUnderTest, refs: list[CgroupRef], judge: Callable[..., None]) -> None:
+    """`judge` gets what each of them used."""
     kernel.wait(Micros(500_000))
     before = [(kernel.now(), kernel.times(ref)) for ref in refs]
-    kernel.wait(WINDOW)
-    after = [(kernel.now(), kernel.times(ref)) for ref in refs]
-    return [
-        Measured((new.usage - old.usage) / (end - start), _difference(old, new))
-        for (start, old), (end, new) in zip(before, after, strict=True)
-    ]
+
+    def look() -> None:
+        kernel.wait(WINDOW)
+        after = [(kernel.now(), kernel.times(ref)) for ref in refs]
+        judge(
+            *(
+                Measured((end - start) / 1e6, _difference(old, new))
+                for (start, old), (end, new) in zip(before, after, strict=True)
+            )
+        )
+
+    despite_neighbours(look)
 
 
 def _difference(old: CpuTimes, new: CpuTimes) -> CpuTimes:
@@ -85,23 +106,29 @@ def test_quotas_limit_and_count(kernel: KernelUnderTest) -> None:
     wide, narrow = kernel.make("wide"), kernel.make("narrow")
     short, parent = kernel.make("short"), kernel.make("parent")
     child = kernel.make("parent/child")
-    put(kernel, wide, QUOTA, quota(30_000))
+    put(kernel, wide, QUOTA, quota(20_000))
     put(kernel, narrow, QUOTA, quota(10_000))
-    put(kernel, short, QUOTA, quota(12_500, 50_000))
+    put(kernel, short, QUOTA, quota(7_500, 50_000))
     put(kernel, parent, QUOTA, quota(15_000))
+    kernel.go_first()
     for ref, loops in ((wide, 2), (narrow, 1), (short, 1), (child, 2)):
         kernel.burn(ref, loops)
-    two, one, fast, above, below = measure(kernel, [wide, narrow, short, parent, child])
-    for row, want in ((two, 0.3), (one, 0.1), (fast, 0.25), (above, 0.15), (below, 0.15)):
-        assert near(row.cores, want), (row, want)
-    assert near(one.times.periods, 50)
-    assert near(fast.times.periods, 100)
-    assert one.times.throttled_periods >= 48
-    assert above.times.throttled_periods >= 48, "throttling shows where the quota is"
-    assert below.times == CpuTimes(usage=below.times.usage)
-    assert near(one.times.throttled, 4.5e6, 0.2)
-    assert two.times.throttled > one.times.throttled, "it is counted for each CPU"
-    assert one.times.bursts == 0
+
+    def judge(
+        two: Measured, one: Measured, fast: Measured, above: Measured, below: Measured
+    ) -> None:
+        for row, want in ((two, 0.2), (one, 0.1), (fast, 0.15), (above, 0.15), (below, 0.15)):
+            assert near(row.cores, want), (row, want)
+        assert near(one.times.periods, 10 * one.seconds)
+        assert near(fast.times.periods, 20 * fast.seconds)
+        assert one.times.throttled_periods >= 9.3 * one.seconds
+        assert above.times.throttled_periods >= 9.3 * above.seconds, "it shows where the quota is"
+        assert below.times == CpuTimes(usage=below.times.usage)
+        assert near(one.times.throttled, 0.9e6 * one.seconds, 0.2)
+        assert two.times.throttled > one.times.throttled, "it is counted for each CPU"
+        assert one.times.bursts == 0
+
+    measure(kernel, [wide, narrow, short, parent, child], judge)
 
 
 def test_weights_divide_one_cpu(kernel: KernelUnderTest) -> None:
@@ -114,11 +141,14 @@ def test_weights_divide_one_cpu(kernel: KernelUnderTest) -> None:
     for ref, cpus, loops in ((heavy, 0, 1), (light, 0, 3), (idle, 0, 1), (pinned, 1, 2)):
         put(kernel, ref, CPUS, CpuSet.of([cpus]))
         kernel.burn(ref, loops)
-    much, some, little, one = measure(kernel, [heavy, light, idle, pinned])
-    assert near(much.cores / some.cores, 2.0)
-    assert little.cores <= 0.02 * much.cores
-    assert one.cores <= 1.02
-    assert much.cores + some.cores + little.cores <= 1.02
+
+    def judge(much: Measured, some: Measured, little: Measured, one: Measured) -> None:
+        assert near(much.cores / some.cores, 2.0)
+        assert little.cores <= 0.02 * much.cores
+        assert one.cores <= 1.02
+        assert much.cores + some.cores + little.cores <= 1.02
+
+    measure(kernel, [heavy, light, idle, pinned], judge)
 
 
 def test_what_is_left_over_goes_to_those_who_want_it(kernel: KernelUnderTest) -> None:
@@ -129,9 +159,12 @@ def test_what_is_left_over_goes_to_those_who_want_it(kernel: KernelUnderTest) ->
     for ref in (held, free):
         put(kernel, ref, CPUS, FIRST)
         kernel.burn(ref, 1)
-    one, other = measure(kernel, [held, free])
-    assert near(one.cores, 0.1)
-    assert other.cores >= 0.3, "half a CPU may be others'"
+
+    def judge(one: Measured, other: Measured) -> None:
+        assert near(one.cores, 0.1)
+        assert other.cores >= 0.3, "half a CPU may be others'"
+
+    measure(kernel, [held, free], judge)
 
 
 def test_a_burst_lends_what_was_saved(kernel: KernelUnderTest) -> None:
@@ -142,12 +175,15 @@ def test_a_burst_lends_what_was_saved(kernel: KernelUnderTest) -> None:
     put(kernel, bursty, BURST, 10_000)
     for ref in (plain, bursty):
         kernel.alternate(ref, Micros(18_000), Micros(300_000))
-    without, lent = (row.times for row in measure(kernel, [plain, bursty]))
-    assert without.throttled_periods >= 7
-    assert lent.throttled_periods * 2 <= without.throttled_periods
-    assert without.bursts == 0
-    assert lent.bursts >= 7
-    assert lent.burst_time >= 7 * 2_000
+
+    def judge(without: Measured, lent: Measured) -> None:
+        assert without.times.throttled_periods >= 1.5 * without.seconds
+        assert lent.times.throttled_periods * 2 <= without.times.throttled_periods
+        assert without.times.bursts == 0
+        assert lent.times.bursts >= 1.5 * lent.seconds
+        assert lent.times.burst_time >= 1.5 * lent.seconds * 2_000
+
+    measure(kernel, [plain, bursty], judge)
 
 
 def test_a_quota_lowered_below_what_was_spent_counts_as_a_burst(kernel: KernelUnderTest) -> None:

@@ -69,6 +69,7 @@ def applied(bed: Bed, folder: str, changes: list[Change]) -> Callable[[], None]:
     return act
 
 
+@pytest.mark.cgroupfs
 def test_killed_between_any_two_writes_then_released(
     bed: Bed, tree: list[CgroupRef], folder: str
 ) -> None:
@@ -90,6 +91,7 @@ def test_killed_between_any_two_writes_then_released(
     assert write > 2 * len(changes), "each change is at least a note and a write"
 
 
+@pytest.mark.cgroupfs
 def test_killed_between_any_two_writes_then_adopted_and_finished(
     bed: Bed, tree: list[CgroupRef], folder: str
 ) -> None:
@@ -110,6 +112,7 @@ def test_killed_between_any_two_writes_then_adopted_and_finished(
         ledger.close()
 
 
+@pytest.mark.cgroupfs
 def test_killed_while_releasing(bed: Bed, tree: list[CgroupRef], folder: str) -> None:
     before, changes = everything(bed, tree), plan(bed, tree)
     write = 0

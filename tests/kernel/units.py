@@ -53,14 +53,19 @@ class Node:
     def __init__(self) -> None:
         self.top = f"kubepods{next(_numbers)}x{os.getpid()}"
         self.process = _sleeper()
-        tier, pod = f"{self.top}-besteffort", f"{self.top}-besteffort-pod1"
+        tier = f"{self.top}-besteffort"
         self.slice(f"{self.top}.slice", CPUWeight=("t", 79))
         self.slice(f"{tier}.slice", CPUWeight=("t", 1))
-        self.slice(f"{pod}.slice", CPUWeight=("t", 10), CPUQuotaPerSecUSec=("t", 500_000))
         self.tier = f"{self.top}.slice/{tier}.slice"
-        self.pod = f"{self.tier}/{pod}.slice"
+        self.pod = self.add_pod("pod1")
         self.container = f"{self.pod}/cri-containerd-{self.top}.scope"
-        self._scope(self.container.rsplit("/", 1)[-1], f"{pod}.slice")
+        self._scope(self.container.rsplit("/", 1)[-1], f"{tier}-pod1.slice")
+
+    def add_pod(self, name: str) -> str:
+        """The path of its slice."""
+        unit = f"{self.top}-besteffort-{name}.slice"
+        self.slice(unit, CPUWeight=("t", 10), CPUQuotaPerSecUSec=("t", 500_000))
+        return f"{self.tier}/{unit}"
 
     def slice(self, name: str, **properties: Variant) -> None:
         """What runc's systemd driver sets for a kubelet's slice; the quota's period is unset."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kernel.launching import import_machinery
 from tests.kubelet.node import Node
 
 DRIVERS = {"v2": "cgroupfs", "v2-systemd": "systemd"}
@@ -40,6 +41,7 @@ def node() -> Iterator[Node]:
     made = Node(driver_name(), program)
     try:
         made.start()
+        import_machinery()
         yield made
     finally:
         made.close()

@@ -7,9 +7,10 @@ import contextlib
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.kernel.launching import launch, run
 
 #: Low, so that best-effort loops leave an emulated machine time for the kubelet.
 SETTINGS = """
@@ -37,13 +38,13 @@ class Standalone:
         (self._objects / "settings.yaml").write_text(SETTINGS)
         self._output = folder / "journal"
         self._errors = folder / "errors"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Into files: a pipe that nobody empties would stop the agent."""
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
-            command = self._command("agent", "--standalone", str(self._objects))
-            self._process = subprocess.Popen(command, stdout=output, stderr=errors)
+            here = ("--standalone", str(self._objects), *self._place)
+            self._process = launch("agent", *here, stdout=output, stderr=errors)
 
     def journal(self) -> list[dict[str, Any]]:
         lines = self._output.read_text().splitlines(keepends=True)
@@ -63,9 +64,7 @@ class Standalone:
         assert self._errors.read_text() == ""
 
     def release(self) -> list[dict[str, Any]]:
-        ran = subprocess.run(
-            self._command("release"), capture_output=True, text=True, check=False, timeout=300
-        )
+        ran = run("release", *self._place, timeout=300)
         assert (ran.returncode, ran.stderr) == (0, "")
         return [json.loads(line) for line in ran.stdout.splitlines()]
 
@@ -76,6 +75,3 @@ class Standalone:
             self._process.wait()
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
                 self.release()
-
-    def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "slackwater", *arguments, *self._place]

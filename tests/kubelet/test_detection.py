@@ -1,11 +1,10 @@
 """What a real kubelet made is seen as what it is."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
+from tests.kernel.launching import run
 from tests.kubelet import node_files
 from tests.kubelet.node import Node
 
@@ -19,12 +18,7 @@ def test_the_kubelet_runs_a_pod_of_each_tier(node: Node) -> None:
 
 
 def test_doctor_finds_driver_and_tree_by_itself(node: Node) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "slackwater", "doctor", "-o", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = run("doctor", "-o", "json", timeout=300)
     report = json.loads(ran.stdout)["cgroup"]
     assert (report["version"], report["driver"]) == ("v2", node.driver), report
     assert report["driverSource"] == "cgroup tree"

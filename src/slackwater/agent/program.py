@@ -215,11 +215,10 @@ class Agent:
         self._voice.state("policies", nothing_on, at)
 
     def _tell_off(self, before: Wishes, at: Micros) -> None:
-        """Why a policy is off, where somebody wants it on: it was, or there is a ColocationConfig.
+        """Why a policy is off that somebody wants on: it was, or a ColocationConfig enables it.
         That it is on again the tick tells, as the end of this state."""
-        wanted = self._wishes.off if self._objects.colocation else before.policies
         for name, why in self._wishes.off.items():
-            if name in wanted:
+            if name in before.policies or name in self._wishes.wanted:
                 self._voice.state(name, f"off: {why}", at)
 
     def _wished(self, objects: Objects) -> Wishes:

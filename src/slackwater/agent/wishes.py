@@ -41,12 +41,14 @@ EVERY_FEATURE = ("*",)
 
 class Wishes(msgspec.Struct, frozen=True):
     """Settings by policy name, where a policy that is off is not in it; and the agent's own.
-    `off` says of each policy that is not in it what would switch it on."""
+    `off` says of each policy that is not in it what would switch it on; `wanted` are
+    those that a ColocationConfig enables, in vain or not."""
 
     policies: dict[str, Any] = {}
     agent: AgentSettings = DEFAULTS.agent
     problems: tuple[str, ...] = ()
     off: dict[str, str] = {}
+    wanted: frozenset[str] = frozenset()
 
     def is_known(self) -> bool:
         """Whether the objects were ever good: then each policy is on, or off for a reason."""
@@ -85,6 +87,7 @@ def wishes_of(
         own.agent,
         objects.problems,
         {name: each for name, each in found.items() if isinstance(each, str)},
+        frozenset(each.policy for each in _DIALECT if _is_wanted(each, colocation)),
     )
 
 
@@ -160,8 +163,7 @@ def _choose(
 
 
 def _why_off(feature: _Feature, config: Colocation, key: str, labels: Mapping[str, str]) -> str:
-    labelled = msgspec.structs.replace(config, node_label=NodeLabel(True, True))
-    if not any(is_active(labelled, each) for each in feature.features):
+    if not _is_wanted(feature, config):
         return f"neither {key}.enabled nor {feature.section}.enable is true"
     throttle = feature.features == (Feature.CPU_THROTTLE,)
     label = OVER_SUBSCRIPTION_LABEL if throttle else COLOCATION_LABEL
@@ -169,6 +171,14 @@ def _why_off(feature: _Feature, config: Colocation, key: str, labels: Mapping[st
     if label in labels:
         return f"{enabled}'s label {label} is {quoted(labels[label])}, which is not true"
     return f'{enabled} has no label {label}: "true"'
+
+
+def _is_wanted(feature: _Feature, config: Colocation | None) -> bool:
+    """Whether the configuration would switch it on, if labels and flags let it."""
+    if config is None:
+        return False
+    labelled = msgspec.structs.replace(config, node_label=NodeLabel(True, True))
+    return any(is_active(labelled, each) for each in feature.features)
 
 
 def _names(feature: _Feature) -> str:

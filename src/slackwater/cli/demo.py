@@ -117,7 +117,7 @@ def _check_pictures(out: str) -> None:
 
 
 def _paths(out: str) -> tuple[str, str]:
-    return f"{out}/{NAME}.svg", f"{out}/{NAME}.png"
+    return os.path.join(out, f"{NAME}.svg"), os.path.join(out, f"{NAME}.png")
 
 
 def _run(seconds: float, simulated: bool, no_color: bool) -> "Report":

@@ -15,7 +15,7 @@ from slackwater.cluster.policy_status import World
 from slackwater.cluster.seen_objects import ClusterNode, read_node
 from slackwater.contract.crane_ensurance import AvoidanceAction
 from slackwater.kube.client import Client
-from slackwater.kube.informer import Informer, View
+from slackwater.kube.informer import Informer, Pace, View
 from slackwater.kube.resource import AVOIDANCE_ACTIONS, NODES, Resource
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
@@ -84,7 +84,14 @@ class Watches:
         )
         self._kinds = {
             resource: Informer(
-                client, resource, reader_of(resource), clock=clock, changed=changed, jitter=jitter
+                client,
+                resource,
+                reader_of(resource),
+                clock=clock,
+                changed=changed,
+                jitter=jitter,
+                # People install definitions while it runs, and there are only two of us.
+                pace=Pace(unknown_wait=30.0),
             )
             for resource in KINDS
         }

@@ -71,10 +71,12 @@ def frames(top: int, height: int, phases: Sequence[PhaseReport], most: float) ->
     ]
 
 
-def panel(frame: Frame, ticks: Sequence[tuple[float, str]]) -> list[str]:
-    """A ground with rules; the first column has the labels."""
+def panel(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> list[str]:
+    """A ground with rules; the first column has the labels, and what they count."""
     size = f'width="{frame.width}" height="{frame.height}"'
     parts = [f'<rect class="panel" x="{frame.left}" y="{frame.top}" {size}/>']
+    if frame.left == LEFT:
+        parts.append(text(frame.left - 8, frame.top - 9, unit, "faint end"))
     for value, label in ticks:
         y = frame.y(value)
         parts.append(line(frame.left, y, frame.left + frame.width, "rule"))
@@ -87,7 +89,7 @@ def latency_panel(frame: Frame, scale: Scale, phase: PhaseReport) -> list[str]:
     """p50 and p90 of each second; `frame.most` is 1."""
     ticks = [(scale.place(tick), f"{tick:g}") for tick in scale.ticks()]
     return [
-        *panel(frame, ticks),
+        *panel(frame, ticks, "ms"),
         _curve(frame, scale, phase.curve, "p90"),
         _curve(frame, scale, phase.curve, "p50"),
     ]
@@ -106,7 +108,7 @@ def lost_panel(frame: Frame, phase: PhaseReport) -> list[str]:
     lost = [sample.lost or 0.0 for sample in phase.samples]
     ticks = [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)]
     return [
-        *panel(frame, ticks),
+        *panel(frame, ticks, "CPUs"),
         area(frame, _edges(phase.samples, frame.seconds), [0.0] * len(lost), lost, "lost"),
     ]
 
@@ -115,7 +117,7 @@ def cpu_panel(frame: Frame, phase: PhaseReport) -> list[str]:
     """Batch at the bottom, so that its quota is the line on top of it."""
     edges = _edges(phase.samples, frame.seconds)
     floor = [0.0] * len(phase.samples)
-    parts = panel(frame, [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)])
+    parts = panel(frame, [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)], "CPUs")
     for name in ("hog", "service", "other"):
         top = [low + getattr(s.cpu, name) for low, s in zip(floor, phase.samples, strict=True)]
         parts.append(area(frame, edges, floor, top, name))

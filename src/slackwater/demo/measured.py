@@ -44,7 +44,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Glimpse(msgspec.Struct, frozen=True):
-    """What a watcher sees of a phase that runs."""
+    """What a watcher sees of a phase that runs; in the last one of a phase it is complete."""
 
     phase: Phase
     at: float
@@ -52,6 +52,8 @@ class Glimpse(msgspec.Struct, frozen=True):
     answers: tuple[Answer, ...] = ()
     sample: Sample | None = None
     lines: tuple[Line, ...] = ()
+    #: What `seconds` are.
+    unit: str = "s"
 
 
 Watch = Callable[[Glimpse], None]

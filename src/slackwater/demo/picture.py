@@ -64,7 +64,7 @@ def picture(report: Report) -> str:
         *_sentences(report),
         *(_latencies(report) if real else _losses(report)),
         *_cpus(report),
-        *_lines(said),
+        *_lines(said, len(_moves(report))),
         text(LEFT, height - 16, _footer(report), "faint"),
     ]
     return "\n".join([*parts, "</svg>", ""])
@@ -109,9 +109,10 @@ def _latencies(report: Report) -> list[str]:
             found = phase.latency
             ratio = found.p90 / alone.p90 if alone is not None and alone.p90 else 1.0
             kind = "good" if ratio <= _GOOD else "fair" if ratio <= _FAIR else "bad"
+            kind = "" if report.warning else kind  # nothing follows from such numbers
             big = f"p90 {milliseconds(found.p90)}"
             small = f"p50 {milliseconds(found.p50)}, p99 {milliseconds(found.p99)}"
-            if phase.name != ALONE.name:
+            if phase.name != ALONE.name and not report.warning:
                 small += f"; p90 {ratio:.1f}× alone"
         parts += _heads(report, number, frame.left, big, kind, small)
         parts += latency_panel(frame, scale, phase)
@@ -192,9 +193,13 @@ def _legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ...]) -
 
 def _said(report: Report) -> list[Line]:
     """The agent's changes of the quota: the largest ones, in their order."""
-    changes = [x for x in report.agent if x.after and "quota" in x.what and x.at >= 0]
+    changes = _moves(report)
     largest = sorted(changes, key=_size, reverse=True)[:_MOST_LINES]
     return [each for each in changes if each in largest]
+
+
+def _moves(report: Report) -> list[Line]:
+    return [x for x in report.agent if x.after and "quota" in x.what and x.at >= 0]
 
 
 def _size(each: Line) -> float:
@@ -207,8 +212,10 @@ def _milli(word: str) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _lines(said: list[Line]) -> list[str]:
-    head = "Why the quota moved, in the agent's words:" if said else "The agent changed no quota."
+def _lines(said: list[Line], moves: int) -> list[str]:
+    part = f" ({len(said)} of {moves} moves)" if moves > len(said) else ""
+    head = f"Why the quota moved, in the agent's words{part}:"
+    head = head if said else "The agent changed no quota."
     parts = [text(LEFT, _SAID_TOP, head, "head")]
     for number, each in enumerate(said, 1):
         because = each.because.partition(": ")[2] or each.because

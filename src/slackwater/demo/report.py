@@ -16,6 +16,11 @@ from slackwater.settings.document import API_VERSION
 KIND = "DemoReport"
 #: More foreign work or steal than this, in CPUs, and the latencies say little.
 NOISY = 0.15
+#: Whatever the numbers are: a person who sees the weight do all the work asks.
+WHY_A_QUOTA = (
+    "A weight only divides a CPU that two want at once. A quota bounds what it cannot: caches, "
+    "hyper-threads, power, and how much batch work grows used to."
+)
 #: The latency curve has a point for so many seconds.
 _BIN = 1.0
 
@@ -69,7 +74,7 @@ class PhaseReport(msgspec.Struct, frozen=True, rename="camel"):
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """`agent` is what the agent said in the last phase; `warning` is empty where the machine was
-    quiet; `pictures` are the files written."""
+    quiet, `meaning` where it was not: nothing follows then. `pictures` are the files written."""
 
     machine: About
     load: Load
@@ -88,7 +93,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 def report_of(about: About, measured: Sequence[Measured]) -> Report:
     phases = tuple(phase_of(each, about.cpus) for each in measured)
     said = tuple(line for each in measured for line in each.lines)
-    return Report(about, Load(), phases, said, meaning(phases), warning(phases))
+    noisy = warning(phases)
+    return Report(about, Load(), phases, said, () if noisy else meaning(phases), noisy)
 
 
 def phase_of(measured: Measured, cpus: int) -> PhaseReport:
@@ -128,8 +134,7 @@ def meaning(phases: Sequence[PhaseReport]) -> tuple[str, ...]:
     alone, default, kubelet, ours = found
     won = (
         f"{_harm(alone, default)}; {_protected(alone, ours)}, while batch used "
-        f"{ours.cpu.hog:.2f} CPUs: the node was {100 * ours.utilisation:.0f} % busy instead of "
-        f"{100 * alone.utilisation:.0f} %."
+        f"{ours.cpu.hog:.2f} CPUs{_busier(alone, ours)}."
     )
     cost = (
         f"The kubelet's weight alone: {_short(kubelet)}, batch {kubelet.cpu.hog:.2f} CPUs. "
@@ -139,25 +144,28 @@ def meaning(phases: Sequence[PhaseReport]) -> tuple[str, ...]:
     return won, cost
 
 
+def _busier(alone: PhaseReport, ours: PhaseReport) -> str:
+    now, before = (f"{100 * phase.utilisation:.0f} %" for phase in (ours, alone))
+    return "" if now == before else f": the node was {now} busy instead of {before}"
+
+
 def _harm(alone: PhaseReport, default: PhaseReport) -> str:
     if alone.latency is None or default.latency is None:
         lost = default.lost.mean if default.lost else 0.0
         return f"At the default weight batch took {lost:.2f} CPUs that the service wanted"
-    return (
-        f"At the default weight batch made the service's p90 "
-        f"{_times(default.latency.p90, alone.latency.p90)} "
-        f"({milliseconds(alone.latency.p90)} → {milliseconds(default.latency.p90)})"
-    )
+    before, after = (milliseconds(each.latency.p90) for each in (alone, default) if each.latency)
+    times = _times(default.latency.p90, alone.latency.p90)
+    if times is None:
+        return f"At the default weight batch did not harm the service's p90 here ({after})"
+    return f"At the default weight batch made the service's p90 {times} ({before} → {after})"
 
 
 def _protected(alone: PhaseReport, ours: PhaseReport) -> str:
     if alone.latency is None or ours.latency is None:
         lost = ours.lost.mean if ours.lost else 0.0
         return f"with Slackwater the service lost {lost:.2f}"
-    return (
-        f"with Slackwater it is {_times(ours.latency.p90, alone.latency.p90)} "
-        f"({milliseconds(ours.latency.p90)})"
-    )
+    times = _times(ours.latency.p90, alone.latency.p90) or "as it was"
+    return f"with Slackwater it is {times} ({milliseconds(ours.latency.p90)})"
 
 
 def _short(phase: PhaseReport) -> str:
@@ -184,8 +192,12 @@ def warning(phases: Sequence[PhaseReport]) -> str:
     )
 
 
-def _times(value: float, base: float) -> str:
-    return f"{value / base:.1f}× as long" if base else "longer"
+def _times(value: float, base: float) -> str | None:
+    """None where the two are equal, as far as is told."""
+    if not base:
+        return "longer" if value else None
+    times = f"{value / base:.1f}"
+    return None if times == "1.0" else f"{times}× as long"
 
 
 def milliseconds(value: float) -> str:

@@ -13,7 +13,7 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
-from slackwater.observation.folder import Objects
+from slackwater.observation.objects import Objects
 from slackwater.record.journal import Entry, TickRecord
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import Percent
@@ -68,6 +68,7 @@ class _Watching:
         self._seconds = seconds
         self._watch = watch
         self._before = self._look()
+        self._standing = self._quota()
         self._samples: list[Sample] = []
         self._lines: list[Line] = []
 
@@ -88,18 +89,21 @@ class _Watching:
             Glimpse(
                 self._phase, at / _MICROS, self._seconds,
                 sample=self._samples[-1] if self._samples else None, lines=tuple(self._lines),
+                unit="simulated s",
             )
         )  # fmt: skip
 
     def _sample(self) -> None:
         now = self._look()
         before, self._before = self._before, now
+        # What a tick just wrote binds what comes after it.
+        quota, self._standing = self._standing, self._quota()
         length = (now[0] - before[0]) / _MICROS
         if length <= 0:
             return
         use, lost = self._use(before, now), (now[3] - before[3]) / length
         at, until = before[0] / _MICROS, now[0] / _MICROS
-        self._samples.append(Sample(at, until, use, self._quota(), round(lost, 4)))
+        self._samples.append(Sample(at, until, use, quota, round(lost, 4)))
 
     def _look(self) -> tuple[Micros, float, float, float]:
         """The time; service and hog, and what the service lost, in CPU seconds so far."""

@@ -143,7 +143,7 @@ class _Performance:
         client.wait_silent(self._seconds + 2 * load.PATIENCE)
         crew.end(client)
         self._answers += unanswered(times, self._answers, time.monotonic() - start)
-        return Measured(
+        measured = Measured(
             self._phase,
             self._seconds,
             use_between(first, last, self._cpus),
@@ -152,6 +152,13 @@ class _Performance:
             noise_between(first, last),
             self._lines(start),
         )
+        watch(
+            Glimpse(
+                self._phase, self._seconds, self._seconds, measured.answers,
+                self._samples[-1], measured.lines,
+            )
+        )  # fmt: skip
+        return measured
 
     def _look_until(self, start: float, client: Child, watch: Watch) -> tuple[Counters, Counters]:
         """The counters at the phase's start and end, with a sample for each look between."""

@@ -53,8 +53,9 @@ def screen(done: Sequence[Glimpse], now: Glimpse) -> RenderableType:
         parts.append(_quota(now.sample.quota))
     else:
         parts.append(Text("starting …", "dim"))
-    if now.lines:
-        parts += [Text(""), *[_said(line) for line in now.lines[-_SAID:]]]
+    said = [line for line in now.lines if line.at >= 0]  # the rest is from before the phase
+    if said:
+        parts += [Text(""), *[_said(line) for line in said[-_SAID:]]]
     return Group(*parts)
 
 
@@ -80,7 +81,7 @@ def _row(phase: Phase, glimpse: Glimpse | None, current: bool) -> tuple[Renderab
         numbers = (milliseconds(found.p50), milliseconds(found.p90), milliseconds(found.p99))
     style = "bold" if current else ""
     mark = Text("▶" if current else "✓", "cyan" if current else "green")
-    when = f"{glimpse.at:.0f} of {glimpse.seconds:g} s" if current else ""
+    when = f"{glimpse.at:.0f} of {glimpse.seconds:g} {glimpse.unit}" if current else ""
     return mark, Text(phase.title, style), *numbers, when
 
 

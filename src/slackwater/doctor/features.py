@@ -14,12 +14,14 @@ _UPWARD = tuple(reversed(Level))
 
 
 class Feature(msgspec.Struct, frozen=True):
-    """It works if all knobs of one alternative do, at its level of the kubelet's tree."""
+    """It works if all knobs of one alternative do, at its level of the kubelet's tree. `built` is
+    whether this version of Slackwater has it: what a machine can carry, users plan with."""
 
     name: str
     alternatives: tuple[tuple[str, ...], ...]
     does: str
     level: Level = Level.CONTAINER
+    built: bool = True
 
 
 FEATURES: tuple[Feature, ...] = (
@@ -45,10 +47,18 @@ FEATURES: tuple[Feature, ...] = (
         (("memory-qos-level",), ("memory-high", "memory-low", "memory-min")),
         "protects and bounds memory by class",
     ),
-    Feature("elastic_limit", (("quota", "weight"),), "bounds pods that use oversold CPU"),
-    Feature("normalization", (("quota",),), "gives a CPU unit the same worth on every node"),
-    Feature("core_pinning", (("cpus",),), "binds containers to CPUs, shared or exclusive"),
-    Feature("watermark_relief", (("quota",),), "caps, cordons and evicts above a watermark"),
+    Feature(
+        "elastic_limit", (("quota", "weight"),), "bounds pods that use oversold CPU", built=False
+    ),
+    Feature(
+        "normalization", (("quota",),), "gives a CPU unit the same worth on every node", built=False
+    ),
+    Feature(
+        "core_pinning", (("cpus",),), "binds containers to CPUs, shared or exclusive", built=False
+    ),
+    Feature(
+        "watermark_relief", (("quota",),), "caps, cordons and evicts above a watermark", built=False
+    ),
     Feature("interference", ((PSI,),), "wakes at once when a protected pod has to wait"),
 )
 
@@ -59,7 +69,10 @@ class _State(msgspec.Struct, frozen=True):
 
 
 def judge(rows: tuple[KnobRow, ...], psi: bool | None) -> tuple[FeatureRow, ...]:
-    return tuple(_judge(feature, rows, psi) for feature in FEATURES)
+    return tuple(
+        msgspec.structs.replace(_judge(feature, rows, psi), built=feature.built)
+        for feature in FEATURES
+    )
 
 
 def _judge(feature: Feature, rows: tuple[KnobRow, ...], psi: bool | None) -> FeatureRow:

@@ -45,11 +45,13 @@ class KnobRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FeatureRow(msgspec.Struct, frozen=True, rename="camel"):
-    """`possible` is null where it depends on a knob that was not tried."""
+    """`possible` is null where it depends on a knob that was not tried. `built` is whether this
+    version of Slackwater has it at all."""
 
     feature: str
     possible: bool | None
     because: str
+    built: bool = True
 
 
 class TopologyRow(msgspec.Struct, frozen=True, rename="camel"):

@@ -48,12 +48,14 @@ class View(msgspec.Struct, Generic[T], frozen=True):
 
 class Pace(msgspec.Struct, frozen=True):
     """Seconds: how long one watch lasts (up to a fifth more, so that not all end at once), how
-    long it may be silent, and the pauses after failures."""
+    long it may be silent, and the pauses after failures. `unknown_wait` is the longest pause
+    where the server does not know the kind: a thousand agents would ask for nothing otherwise."""
 
     watch: float = 300.0
     silence: float = 90.0
     first_wait: float = 0.5
     longest_wait: float = 30.0
+    unknown_wait: float = 300.0
 
 
 class _Hearing(msgspec.Struct, frozen=True):
@@ -95,6 +97,7 @@ class Informer(Generic[T]):
         self._pace = pace
         self._store = Store(read)
         self._backoff = Backoff(pace.first_wait, pace.longest_wait, jitter)
+        self._patience = Backoff(pace.first_wait, pace.unknown_wait, jitter)
         self._hearing = _Hearing()
         self._version = ""
         self._stream: Stream | None = None
@@ -166,6 +169,7 @@ class Informer(Generic[T]):
         )
         changed = self._store.replace(listing.items)
         self._version = listing.version
+        self._patience.reset()
         first = not self._hearing.synced
         told = self._hear("", synced=True)
         self._synced.set()
@@ -205,7 +209,8 @@ class Informer(Generic[T]):
             events.close()  # also where it was an event that we could not take
             self._stream = None
             lasted = time.monotonic() - began
-            if heard or lasted >= _SHORTEST_WATCH:
+            # Not for a word alone: one that is cut after its first event works no better.
+            if lasted >= _SHORTEST_WATCH:
                 self._backoff.reset()
         if not heard and lasted < _SHORTEST_WATCH and not self._stopping.is_set():
             raise Unreachable(f"watching {self._resource.plural}: it ends as soon as it begins")
@@ -239,7 +244,7 @@ class Informer(Generic[T]):
             self._version = ""
         if self._hear(str(error), unknown_kind=unknown):
             self._changed()
-        return self._backoff.after_failure(asked)
+        return (self._patience if unknown else self._backoff).after_failure(asked)
 
     def _hear(self, problem: str, *, synced: bool = False, unknown_kind: bool = False) -> bool:
         """Notes how it is; whether that is news."""

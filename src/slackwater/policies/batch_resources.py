@@ -2,11 +2,14 @@
 
 The kubelet knows nothing of these resources: such a pod is best effort to it, without weight,
 quota or memory limit. Each container gets what it asked for, and the pod what its containers need
-together; a limit only where every container has one (zero is none). Latency-critical pods (level 2)
-are left alone: what they may use is the kubelet's business.
+together; a limit only where every container has one (zero is none). A weight counts ordinary CPU
+requests as well: a batch sidecar never makes a pod lighter than the kubelet has it. Pods that are
+latency-critical (level 2) are left alone: what they may use is the kubelet's business.
 """
 
 from collections.abc import Iterator
+
+import msgspec
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import (
@@ -20,10 +23,10 @@ from slackwater.model.decision import (
     Verb,
 )
 from slackwater.model.gap import Gap
-from slackwater.model.knob import MEMORY_MAX, WEIGHT
+from slackwater.model.knob import LARGEST_QUOTA, MEMORY_MAX, WEIGHT
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import MilliCpu, smallest_milli
+from slackwater.model.units import MilliCpu, left_over, smallest_milli
 from slackwater.model.weight import WeightFormula, shares_of, weight_for
 from slackwater.model.workload import Amounts, Workload
 from slackwater.policies.policy import STATELESS, Policy
@@ -35,6 +38,9 @@ _HIGHEST_LEVEL = 1
 _FIELDS = frozenset({Field.WEIGHT, Field.IDLE, Field.QUOTA, Field.MEMORY_MAX})
 _QUOTA = frozenset({Field.QUOTA})
 _FLOOR = smallest_milli()
+#: In milliCPU: the kernel's largest quota in its longest period, a second. No machine has as much.
+MOST = left_over(LARGEST_QUOTA * 1000, 1_000_000)
+_LEFT_ALONE = "batch resources of pods of level LC and HLS are left alone"
 
 
 def needs(_: BatchResourcesSettings, __: frozenset[str]) -> Needs:
@@ -47,19 +53,33 @@ def decide(snapshot: NodeSnapshot, _: object, settings: BatchResourcesSettings) 
     remarks: list[Remark] = []
     pods = 0
     for workload in snapshot.workloads:
-        if not _is_concerned(workload, settings):
+        if not _asks(workload, settings):
+            continue
+        if _is_critical(workload):
+            remarks.append(Remark(workload.title(), _LEFT_ALONE))
             continue
         pods += 1
         remarks += _remarks(workload, settings)
-        for ref, asked, allowed in _groups(workload, settings.cpu_resource):
-            intents += _intents(snapshot, ref, asked, allowed, settings)
+        for wanted in _groups(workload, settings.cpu_resource):
+            intents += _intents(snapshot, wanted, settings)
     return Act(tuple(intents), STATELESS, {"pods": pods}, (), tuple(remarks))
 
 
-def _is_concerned(workload: Workload, settings: BatchResourcesSettings) -> bool:
+class _Wanted(msgspec.Struct, frozen=True):
+    """What one group asks for: extended amounts, and `native`, its ordinary CPU request."""
+
+    ref: CgroupRef
+    native: MilliCpu
+    requests: Amounts
+    limits: Amounts
+
+
+def _is_critical(workload: Workload) -> bool:
     level = workload.qos_level
-    if not isinstance(level, Gap) and level > _HIGHEST_LEVEL:
-        return False
+    return not isinstance(level, Gap) and level > _HIGHEST_LEVEL
+
+
+def _asks(workload: Workload, settings: BatchResourcesSettings) -> bool:
     names = (settings.cpu_resource, settings.memory_resource)
     return any(
         name in amounts
@@ -69,13 +89,14 @@ def _is_concerned(workload: Workload, settings: BatchResourcesSettings) -> bool:
     )
 
 
-def _groups(workload: Workload, cpu: str) -> Iterator[tuple[CgroupRef, Amounts, Amounts]]:
+def _groups(workload: Workload, cpu: str) -> Iterator[_Wanted]:
     """The pod and each of its containers that has a group."""
     if isinstance(workload.ref, CgroupRef):
-        yield workload.ref, workload.extended_requests, _pod_limits(workload, cpu)
+        limits = _pod_limits(workload, cpu)
+        yield _Wanted(workload.ref, workload.request, workload.extended_requests, limits)
     for each in workload.containers:
         if isinstance(each.ref, CgroupRef):
-            yield each.ref, each.extended_requests, each.extended_limits
+            yield _Wanted(each.ref, each.request, each.extended_requests, each.extended_limits)
 
 
 def _pod_limits(workload: Workload, cpu: str) -> Amounts:
@@ -89,26 +110,30 @@ def _pod_limits(workload: Workload, cpu: str) -> Amounts:
 
 
 def _intents(
-    snapshot: NodeSnapshot,
-    ref: CgroupRef,
-    asked: Amounts,
-    allowed: Amounts,
-    settings: BatchResourcesSettings,
+    snapshot: NodeSnapshot, wanted: _Wanted, settings: BatchResourcesSettings
 ) -> Iterator[Intent]:
-    """An amount of zero, as one that is unknown, asks for nothing."""
-    request = _amount(asked, settings.cpu_resource)
-    limit = _amount(allowed, settings.cpu_resource)
-    memory = _amount(allowed, settings.memory_resource)
+    """An amount of zero, as one that is unknown or too large, asks for nothing."""
+    ref = wanted.ref
+    request = _milli(wanted.requests, settings.cpu_resource)
+    limit = _milli(wanted.limits, settings.cpu_resource)
+    memory = _amount(wanted.limits, settings.memory_resource)
     if request:
-        value = _weight(snapshot, ref, MilliCpu(request), settings.weight_formula)
-        because = Because(f"{settings.cpu_resource} requested", f"{request}m", f"weight {value}")
+        value = _weight(snapshot, wanted, request, settings.weight_formula)
+        seen = f"{request}m, and {wanted.native}m of cpu" if wanted.native else f"{request}m"
+        because = Because(f"{settings.cpu_resource} requested", seen, f"weight {value}")
         yield SettingIntent(ref, WEIGHT.name, value, because, NAME)
     if limit:
-        because = Because(f"{settings.cpu_resource} limit", f"{limit}m", "the pod's own limit")
-        yield QuotaIntent(ref, Verb.BASE, MilliCpu(limit), because, NAME)
+        because = Because(f"{settings.cpu_resource} limit", f"{limit}m", _whose(ref))
+        yield QuotaIntent(ref, Verb.BASE, limit, because, NAME)
     if memory:
         because = Because(f"{settings.memory_resource} limit", f"{memory}", "bytes")
         yield SettingIntent(ref, MEMORY_MAX.name, memory, because, NAME)
+
+
+def _whose(ref: CgroupRef) -> str:
+    if ref.level is Level.CONTAINER:
+        return "the container's own limit"
+    return "what the pod's containers may use together"
 
 
 def _amount(amounts: Amounts, name: str) -> int:
@@ -116,15 +141,24 @@ def _amount(amounts: Amounts, name: str) -> int:
     return 0 if isinstance(found, Gap) else found
 
 
-def _weight(snapshot: NodeSnapshot, ref: CgroupRef, milli: MilliCpu, rule: WeightRule) -> int:
-    """As this cgroup version counts it, so that it competes fairly with the kubelet's weights."""
+def _milli(amounts: Amounts, name: str) -> MilliCpu:
+    """Of CPU: none where it is more than a quota can hold, which would be no quota at all."""
+    found = _amount(amounts, name)
+    return MilliCpu(found if found <= MOST else 0)
+
+
+def _weight(snapshot: NodeSnapshot, wanted: _Wanted, batch: MilliCpu, rule: WeightRule) -> int:
+    """As this cgroup version counts it, so that it competes fairly with the kubelet's weights;
+    never below what the kubelet gives for the ordinary request alone."""
+    total = MilliCpu(wanted.native + batch)
     if snapshot.version is CgroupVersion.V1:
-        return shares_of(milli)
+        return shares_of(total)
+    inner = wanted.ref.level is Level.CONTAINER
+    own = snapshot.container_formula if inner else snapshot.pod_formula
     if rule is WeightRule.VOLCANO:
-        return weight_for(milli, WeightFormula.VOLCANO)
-    if ref.level is Level.CONTAINER:
-        return weight_for(milli, snapshot.container_formula)
-    return weight_for(milli, snapshot.pod_formula)
+        least = weight_for(wanted.native, own) if wanted.native else 0
+        return max(weight_for(total, WeightFormula.VOLCANO), least)
+    return weight_for(total, own)
 
 
 def _remarks(workload: Workload, settings: BatchResourcesSettings) -> Iterator[Remark]:
@@ -137,6 +171,7 @@ def _remarks(workload: Workload, settings: BatchResourcesSettings) -> Iterator[R
         for name in names
         if isinstance(amount := amounts.get(name), Gap)
     }
+    said |= dict.fromkeys(_too_large(workload, settings.cpu_resource))
     said |= {
         f"not every container has a limit of {name}, so the pod as a whole has none": None
         for name in names
@@ -145,6 +180,22 @@ def _remarks(workload: Workload, settings: BatchResourcesSettings) -> Iterator[R
     }
     if said:
         yield Remark(workload.title(), "; ".join(said))
+
+
+def _too_large(workload: Workload, cpu: str) -> Iterator[str]:
+    """Sentences about amounts that no quota can hold; of the pod's sum where no part is one."""
+    counts = "so it counts as absent"
+    for kind in ("requests", "limits"):
+        inner = [
+            each.name
+            for each in workload.containers
+            if _amount(getattr(each, f"extended_{kind}"), cpu) > MOST
+        ]
+        whole = getattr(workload, f"extended_{kind}")
+        for name in inner:
+            yield f"{cpu} in the {kind} of {name} is above {MOST} (milliCPU), {counts}"
+        if not inner and _amount(whole, cpu) > MOST:
+            yield f"the pod's {cpu} {kind} together are above {MOST} (milliCPU), {counts}"
 
 
 POLICY = Policy(NAME, STATELESS, needs, decide)

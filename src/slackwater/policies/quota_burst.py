@@ -21,6 +21,7 @@ from slackwater.settings.quota_burst import QuotaBurstSettings
 NAME = "quota_burst"
 _FIELDS = frozenset({Field.QUOTA, Field.BURST})
 _ORDINARY = (NOT_ASKED, VANISHED)
+_WHOLE = 100
 
 
 def needs(_: QuotaBurstSettings, __: frozenset[str]) -> Needs:
@@ -55,9 +56,10 @@ def _intents(
         most = percent(settings.most).left_of(quota)
         burst = most if wish.time is None else min(wish.time, most)
         total += burst
-        yield _intent(each.ref, burst, wish)
+        yield SettingIntent(each.ref, BURST.name, burst, _because(wish, most, settings), NAME)
     if total and isinstance(workload.ref, CgroupRef):
-        yield _intent(workload.ref, total, wish)
+        because = Because("its containers' bursts together", f"{total} us", "of the pod")
+        yield SettingIntent(workload.ref, BURST.name, total, because, NAME)
 
 
 def _lacking(snapshot: NodeSnapshot, workload: Workload) -> Iterator[str]:
@@ -79,10 +81,13 @@ def _lacking(snapshot: NodeSnapshot, workload: Workload) -> Iterator[str]:
         yield f"without a CPU limit there is nothing to burst above: {', '.join(free)}"
 
 
-def _intent(ref: CgroupRef, burst: int, wish: BurstWish) -> SettingIntent:
-    asked = "as much as the quota" if wish.time is None else f"{wish.time} us"
-    because = Because("volcano.sh/enable-quota-burst", asked, f"{burst} us at most")
-    return SettingIntent(ref, BURST.name, burst, because, NAME)
+def _because(wish: BurstWish, most: int, settings: QuotaBurstSettings) -> Because:
+    """Names the annotation that decides, and what clips it."""
+    part = "its quota" if settings.most == _WHOLE else f"{settings.most} % of its quota"
+    if wish.time is None:
+        return Because("volcano.sh/enable-quota-burst", "true", f"{part} is {most} us")
+    limit = f"clipped to {part}, {most} us" if wish.time > most else f"within {part}, {most} us"
+    return Because("volcano.sh/quota-burst-time", f"{wish.time} us", limit)
 
 
 def _quota(snapshot: NodeSnapshot, ref: CgroupRef) -> Micros | None:

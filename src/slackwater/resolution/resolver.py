@@ -1,28 +1,21 @@
 """Folds all intents into grants: one for each knob of each cgroup that somebody wants changed.
 
 Knows knobs and verbs, never a policy's name: deleting a policy changes no line here. What knobs
-demand of each other is here too: on cgroup v1 a quota is at most its parent's, and a burst is at
-most its quota.
+demand of each other is here too: a burst is at most its quota. What quotas demand of those above
+them is nesting's.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupRef, CgroupVersion
-from slackwater.model.decision import (
-    Because,
-    Contribution,
-    Grant,
-    Intent,
-    QuotaIntent,
-    SettingIntent,
-    Verb,
-)
+from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Grant, Intent, QuotaIntent, SettingIntent
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, QUOTA, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Bandwidth, MilliCpu, Unlimited, left_over
+from slackwater.model.units import Bandwidth, MilliCpu, Unlimited
+from slackwater.resolution.nesting import nested
 from slackwater.resolution.quota import grant_quota, quota_value
 from slackwater.resolution.setting_law import grant_setting
 
@@ -40,7 +33,7 @@ def resolve(snapshot: NodeSnapshot, intents: Iterable[Intent]) -> tuple[Grant, .
                 quotas.setdefault(intent.target.id, []).append(intent)
             case SettingIntent():
                 settings.setdefault((intent.target.id, intent.knob), []).append(intent)
-    granted = _nested(snapshot, _quota_grants(snapshot, quotas.values()))
+    granted = nested(snapshot, _quota_grants(snapshot, quotas.values()))
     others = [grant_setting(wishes[0].target, key[1], wishes) for key, wishes in settings.items()]
     bursts = [_within_quota(snapshot, grant, granted) for grant in others]
     grants = (*granted.values(), *(grant for grant in bursts if grant is not None))
@@ -58,64 +51,18 @@ def _quota_grants(snapshot: NodeSnapshot, wishes: Iterable[list[QuotaIntent]]) -
     return found
 
 
-def _nested(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]:
-    """On cgroup v1 no quota exceeds that of a group above it (tg_cfs_schedulable_down); v2 takes
-    the smaller one by itself."""
-    if snapshot.version is not CgroupVersion.V1 or not grants:
-        return grants
-    standing = _ungranted(snapshot, grants)
-    by_path: dict[str, Grant] = {}
-    for grant in sorted(grants.values(), key=lambda each: each.target.depth()):
-        for path in _above(grant.target.path):
-            if path in by_path:
-                above = by_path[path]
-                grant = _clipped(grant, path, above.value, above.contributions[-1].by)
-            elif path in standing:
-                grant = _clipped(grant, path, standing[path], "what stands above it")
-        by_path[grant.target.path] = grant
-    return {grant.target.id: grant for grant in by_path.values()}
-
-
-def _ungranted(snapshot: NodeSnapshot, grants: Mapping[int, Grant]) -> dict[str, MilliCpu]:
-    """The quotas that nobody asks to change, by path: a stranger's, or what an earlier run left
-    and is kept for now."""
-    return {
-        reading.ref.path: MilliCpu(left_over(reading.quota.limit * 1000, reading.quota.period))
-        for reading in snapshot.readings.values()
-        if reading.ref.id not in grants
-        and isinstance(reading.quota, Bandwidth)
-        and not isinstance(reading.quota.limit, Unlimited)
-    }
-
-
-def _above(path: str) -> Iterator[str]:
-    """The paths of all groups above this one, nearest first."""
-    while path := path.rpartition("/")[0]:
-        yield path
-
-
-def _clipped(grant: Grant, path: str, most: MilliCpu | int | Unlimited, by: str) -> Grant:
-    """The same with what binds it from above as its last contribution: explain names who."""
-    if isinstance(most, Unlimited):
-        return grant
-    if not isinstance(grant.value, Unlimited) and grant.value <= most:
-        return grant
-    because = Because(f"the quota of {path}", f"{most}m", "cgroup v1 nests")
-    step = Contribution(by, Verb.CAP, most, most, because)
-    return msgspec.structs.replace(
-        grant, value=most, contributions=(*grant.contributions, step), clipped_by=by
-    )
-
-
 def _within_quota(
     snapshot: NodeSnapshot, grant: Grant, quotas: Mapping[int, Grant]
 ) -> Grant | None:
     """A burst is at most its quota (tg_set_cfs_bandwidth), and means nothing without one."""
     if grant.knob != BURST.name:
         return grant
-    quota = _quota_in_force(snapshot, grant.target, quotas.get(grant.target.id))
+    granted = quotas.get(grant.target.id)
+    quota = _quota_in_force(snapshot, grant.target, granted)
     if isinstance(quota, Gap) or isinstance(quota.limit, Unlimited):
         return None
+    if granted is not None and granted.follows:
+        grant = msgspec.structs.replace(grant, follows=granted.follows)
     if isinstance(grant.value, Unlimited) or grant.value > quota.limit:
         return msgspec.structs.replace(grant, value=quota.limit, clipped_by="its own quota")
     return grant

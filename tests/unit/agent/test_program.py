@@ -329,3 +329,4 @@ def test_what_a_colocation_config_wants_on_is_told_at_once(
     for second in (1, 2):
         bench.agent.once(at(second))
     assert bench.told("quota_burst") == [f"off: {why}"]
+    assert bench.told("qos_level") == []  # nobody enabled it

@@ -11,8 +11,8 @@ from benchmarks.crowd_footprint import pod_text
 from slackwater.contract.pod_resources import pod_requests, qos_tier
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
-from slackwater.observation.cgroup_paths import container_id, pod_uid
 from slackwater.model.workload import BurstWish
+from slackwater.observation.cgroup_paths import container_id, pod_uid
 from slackwater.observation.folder import Folder
 from slackwater.observation.objects import Objects
 from slackwater.observation.workloads import workloads_of

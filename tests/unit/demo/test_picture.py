@@ -77,6 +77,7 @@ def test_only_the_largest_changes_are_told() -> None:
         for n in range(20)
     )
     said = words(msgspec.structs.replace(real_report(), agent=changes))
+    assert "Why the quota moved, in the agent's words (5 of 20 moves):" in said
     told = [text for text in said if "seen" in text]
     assert len(told) == 5
     assert "19 seen" in told[-1]
@@ -85,6 +86,21 @@ def test_only_the_largest_changes_are_told() -> None:
 def test_an_agent_that_did_nothing_is_told_too() -> None:
     said = words(msgspec.structs.replace(real_report(), agent=()))
     assert "The agent changed no quota." in said
+
+
+@pytest.mark.parametrize(
+    ("report", "units"),
+    [(real_report(), ["ms", "CPUs"]), (simulated_report(), ["CPUs", "CPUs"])],
+)
+def test_each_axis_says_what_it_counts(report: Report, units: list[str]) -> None:
+    assert [word for word in words(report) if word in ("ms", "CPUs")] == units
+
+
+def test_nothing_follows_from_a_noisy_picture() -> None:
+    drawn = picture(real_report(Noise(0.0, 0.9)))
+    assert "× alone" not in drawn
+    assert 'class="big good"' not in drawn
+    assert 'class="big good"' in picture(real_report())
 
 
 def test_a_noisy_machine_is_told_in_the_picture() -> None:

@@ -15,7 +15,8 @@ from slackwater.demo.plan import (
     node_folder,
 )
 from slackwater.model.cgroup import Tier
-from slackwater.observation.folder import Folder, Objects
+from slackwater.observation.folder import Folder
+from slackwater.observation.objects import Objects
 
 
 def objects(folder: Path, cpus: int) -> Objects:

@@ -69,6 +69,25 @@ def test_what_it_means_in_a_simulation() -> None:
     assert cost.endswith("which cost batch nothing here.")
 
 
+def test_nothing_follows_from_a_noisy_run() -> None:
+    report = real_report(Noise(0.0, 1.4))
+    assert report.warning
+    assert report.meaning == ()
+
+
+def test_equal_numbers_are_not_compared() -> None:
+    phases = [
+        phase_of(measured(ALONE, 5.0, 1.5), 2),
+        phase_of(measured(DEFAULT_WEIGHT, 5.01, 1.5), 2),
+        phase_of(measured(KUBELET, 5.0, 1.5), 2),
+        phase_of(measured(SLACKWATER, 5.02, 1.5), 2),
+    ]
+    assert meaning(phases)[0] == (
+        "At the default weight batch did not harm the service's p90 here (5.0 ms); with "
+        "Slackwater it is as it was (5.0 ms), while batch used 1.50 CPUs."
+    )
+
+
 def test_a_part_of_the_phases_means_nothing_yet() -> None:
     phases = [phase_of(measured(phase, 5.0, 0.1), 2) for phase in (ALONE, KUBELET, SLACKWATER)]
     assert meaning(phases) == ()

@@ -52,6 +52,14 @@ def test_the_hog_uses_what_is_left_and_slackwater_bounds_it(phases: dict[str, Me
     assert settled.quota == pytest.approx(settled.cpu.hog, abs=0.02)
 
 
+def test_no_quota_is_drawn_before_there_was_one(phases: dict[str, Measured]) -> None:
+    """A stretch is bound by what stood there when it began."""
+    ours = phases[SLACKWATER.name]
+    first = next(line for line in ours.lines if line.after and "quota" in line.what)
+    for sample in ours.samples:
+        assert (sample.quota is None) == (sample.at < first.at)
+
+
 def test_the_quota_moves_with_the_service_and_says_why(phases: dict[str, Measured]) -> None:
     ours = phases[SLACKWATER.name]
     quotas = [s.quota for s in ours.samples if s.quota is not None]

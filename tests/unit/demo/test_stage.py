@@ -145,7 +145,8 @@ def test_the_service_alone(stage: Stage) -> None:
     assert seen[0].at == 0
     assert seen[0].sample is None
     assert seen[-1].at == pytest.approx(1.0)
-    assert len(seen) == 1 + len(found.samples)
+    assert len(seen) == 2 + len(found.samples)
+    assert seen[-1].answers == found.answers  # a watcher's last look is what the report says
 
 
 def test_samples_follow_each_other_to_the_end(stage: Stage) -> None:

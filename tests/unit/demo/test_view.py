@@ -57,6 +57,20 @@ def test_the_agents_last_words() -> None:
     assert told == [f"{n}.0 s quota 2m → {n}m reason {n}" for n in (5, 6, 7, 8)]
 
 
+def test_what_was_said_before_the_phase_is_not_shown() -> None:
+    said = (Line(-1.5, "x", because="early"), Line(0.5, "x", because="in time"))
+    lines = shown([], Glimpse(SLACKWATER, 9.0, 10.0, (), SAMPLE, said))
+    assert [line.strip() for line in lines if "early" in line or "in time" in line] == [
+        "0.5 s in time"
+    ]
+    assert "starting …" not in lines
+
+
+def test_simulated_seconds_are_called_so() -> None:
+    lines = shown([], Glimpse(ALONE, 3.0, 13.0, (), SAMPLE, unit="simulated s"))
+    assert any(line.endswith("3 of 13 simulated s") for line in lines)
+
+
 def test_a_live_view_ends_clean_and_remembers_phases() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100)

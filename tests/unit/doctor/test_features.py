@@ -2,6 +2,7 @@
 
 import pytest
 
+from slackwater.agent.program import POLICIES
 from slackwater.doctor.features import FEATURES, judge
 from slackwater.doctor.report import KnobRow
 from slackwater.model.knob import KNOBS
@@ -91,3 +92,11 @@ def test_psi() -> None:
     states = {state: judge((), psi=state)[-1] for state in (True, False, None)}
     assert [states[s].possible for s in (True, False, None)] == [True, False, None]
     assert states[None].because == "psi was not tried: PSI is unknown"
+
+
+def test_what_is_possible_is_not_yet_there() -> None:
+    """A user who plans with core_pinning must see that this version does not have it."""
+    built = {row.feature: row.built for row in judge((), None)}
+    policies = {policy.name for policy in POLICIES}
+    assert {name for name, there in built.items() if there} == policies | {"interference"}
+    assert {"core_pinning", "normalization"} <= built.keys()

@@ -370,6 +370,17 @@ def test_an_unknown_kind_is_told_and_looked_for_again(world: FakeWorld) -> None:
     informer.stop()
 
 
+def test_an_unknown_kind_is_asked_for_less_and_less(world: FakeWorld, watch: Watch) -> None:
+    """Its own pauses: the others stay as they were."""
+    world.api.before = refuses(404, "NotFound")
+    pace = Pace(first_wait=0.05, longest_wait=0.05, unknown_wait=3600.0)
+    watched = watch(pace=pace)
+    eventually("that it is unknown", lambda: watched.informer.view().unknown_kind)
+    started = now()
+    eventually("a second", lambda: now() > started + 1_000_000)
+    assert len(world.api.server.requests) <= 7, "not the twenty and more of longest_wait"
+
+
 def test_a_server_that_ends_each_watch_at_once_is_not_stormed(
     world: FakeWorld, watch: Watch
 ) -> None:
@@ -380,6 +391,24 @@ def test_a_server_that_ends_each_watch_at_once_is_not_stormed(
     started, seen = now(), world.api.count("watch")
     eventually("a second", lambda: now() > started + 1_000_000)
     assert world.api.count("watch") <= seen + 5
+    assert world.api.count("list") == 1
+
+
+def test_a_server_that_cuts_each_watch_after_one_event_is_not_stormed(
+    world: FakeWorld, watch: Watch
+) -> None:
+    """A word is not enough to be well: the pauses grow all the same."""
+
+    def cut(_request: Request, wire: Wire) -> None:
+        world.api.bookmark()
+        wire.event("BOOKMARK", {"metadata": {"resourceVersion": "101"}})
+        wire.reset()
+
+    world.api.during = cut
+    synced(watch, pace=Pace(watch=60.0, silence=2.0, first_wait=0.05, longest_wait=10.0))
+    started = now()
+    eventually("a second", lambda: now() > started + 1_000_000)
+    assert 2 <= world.api.count("watch") <= 7
     assert world.api.count("list") == 1
 
 

@@ -14,12 +14,13 @@ from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.knob_text import encode
 from slackwater.model.needs import Field
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Bandwidth
-from slackwater.model.weight import WeightFormula
+from slackwater.model.units import Bandwidth, Micros, MilliCpu
+from slackwater.model.weight import WeightFormula, shares_of, weight_for
 from slackwater.model.workload import Workload
-from slackwater.policies.batch_resources import POLICY
+from slackwater.policies.batch_resources import MOST, POLICY
 from slackwater.policies.policy import STATELESS
 from slackwater.resolution.planning import plan
+from slackwater.resolution.quota import quota_value
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.batch_resources import BatchResourcesSettings, WeightRule
@@ -29,6 +30,7 @@ ON = BatchResourcesSettings(enabled=True)
 VOLCANO = BatchResourcesSettings(enabled=True, weight_formula=WeightRule.VOLCANO)
 GIB = 2**30
 LACKING = "not every container has a limit of {}, so the pod as a whole has none"
+ABSENT = "so it counts as absent"
 BAD = Gap("batch-cpu is '200m', but must be a whole number of milliCPU, zero or more, such as 200")
 
 
@@ -71,8 +73,8 @@ def test_row_21_volcanos_weights(milli: int, weight: int) -> None:
         (500, WeightFormula.LINEAR, 20),
         (1000, WeightFormula.LINEAR, 39),
         (1000, WeightFormula.QUADRATIC, 100),
-        (10**9, WeightFormula.LINEAR, 10_000),
-        (10**9, WeightFormula.QUADRATIC, 10_000),
+        (10**7, WeightFormula.LINEAR, 10_000),
+        (10**7, WeightFormula.QUADRATIC, 10_000),
     ],
 )
 @pytest.mark.parametrize("level", [Level.POD, Level.CONTAINER])
@@ -137,6 +139,89 @@ def test_latency_critical_pods_are_the_kubelets(level: int | Gap, concerned: boo
     assert bool(asked(decided(seen))) is concerned
 
 
+def test_latency_critical_pods_are_told_so() -> None:
+    said = "batch resources of pods of level LC and HLS are left alone"
+    seen = snapshot(pod(box("c1", {CPU: 500}), qos_level=2), pod(number=2, qos_level=2))
+    assert remarks(decided(seen)) == [("default/pod-1", said)]
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "native", "weights"),
+    [
+        (V1, ON, 2000, {"pod1": 2150, "c2": 102}),
+        (V1, ON, 0, {"pod1": 102, "c2": 102}),
+        (V2, ON, 2000, {"pod1": 82, "c2": 4}),
+        (V2, VOLCANO, 2000, {"pod1": 210, "c2": 10}),
+    ],
+)
+def test_a_batch_sidecar_never_makes_a_pod_lighter(
+    version: CgroupVersion, settings: BatchResourcesSettings, native: int, weights: dict[str, int]
+) -> None:
+    """Volcano gives the pod the batch request's weight alone, and its service starves."""
+    web, side = box("c1", request=native), box("c2", {CPU: 100})
+    found = asked(decided(snapshot(pod(web, side, request=native), version=version), settings))
+    assert found == {(name, "weight"): weight for name, weight in weights.items()}
+
+
+def test_a_container_with_both_kinds_of_request() -> None:
+    both = box("c1", {CPU: 100}, request=500)
+    act = decided(snapshot(pod(both, request=500), version=V1))
+    assert asked(act) == {("pod1", "weight"): 614, ("c1", "weight"): 614}
+    assert act.intents[0].because.seen == "100m, and 500m of cpu"
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 10**6),
+    st.sampled_from(CgroupVersion),
+    st.sampled_from(WeightRule),
+    st.sampled_from([WeightFormula.LINEAR, WeightFormula.QUADRATIC]),
+)
+def test_a_weight_is_never_below_the_kubelets(
+    native: int, batch: int, version: CgroupVersion, rule: WeightRule, formula: WeightFormula
+) -> None:
+    seen = snapshot(
+        pod(box("c1", request=native), box("c2", {CPU: batch}), request=native),
+        version=version,
+        pod_formula=formula,
+    )
+    found = asked(decided(seen, BatchResourcesSettings(True, weight_formula=rule)))
+    own = MilliCpu(native)
+    kubelets = shares_of(own) if version is V1 else weight_for(own, formula)
+    assert native == 0 or found["pod1", "weight"] >= kubelets
+
+
+@pytest.mark.parametrize(
+    ("boxes", "knobs", "said"),
+    [
+        (
+            [box("c1", {CPU: 99_999_999_999}, {CPU: 99_999_999_999})],
+            set(),
+            [
+                f"{CPU} in the {kind} of c1 is above 17592186 (milliCPU), {ABSENT}"
+                for kind in ("requests", "limits")
+            ],
+        ),
+        (
+            [box("c1", {}, {CPU: MOST}), box("c2", {}, {CPU: 1})],
+            {("c1", "quota"), ("c2", "quota")},
+            [f"the pod's {CPU} limits together are above {MOST} (milliCPU), {ABSENT}"],
+        ),
+        ([box("c1", {}, {CPU: MOST})], {("pod1", "quota"), ("c1", "quota")}, []),
+    ],
+)
+def test_an_amount_that_no_quota_can_hold(boxes: Any, knobs: Any, said: list[str]) -> None:
+    """Refused by the kernel it would leave the container without a limit."""
+    act = decided(snapshot(pod(*boxes)))
+    assert set(asked(act)) == knobs
+    assert remarks(act) == ([("default/pod-1", "; ".join(said))] if said else [])
+
+
+@pytest.mark.parametrize("period", [1_000, 100_000, 1_000_000])
+def test_the_largest_amount_fits_every_period(period: int) -> None:
+    assert encode(QUOTA, V1, quota_value(MOST, Micros(period)))
+
+
 @pytest.mark.parametrize(
     ("requests", "limits", "knobs"),
     [
@@ -196,6 +281,10 @@ def test_the_limit_is_a_base_that_others_may_cap() -> None:
     quotas = [intent for intent in act.intents if isinstance(intent, QuotaIntent)]
     assert [intent.verb for intent in quotas] == [Verb.BASE, Verb.BASE]
     assert quotas[0].because.signal == f"{CPU} limit"
+    assert [intent.because.limit for intent in quotas] == [
+        "what the pod's containers may use together",
+        "the container's own limit",
+    ]
     assert act.numbers == {"pods": 1}
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupReading, CgroupVersion, Level
+from slackwater.model.decision import Because
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.needs import Field
 from slackwater.model.snapshot import NodeSnapshot
@@ -94,6 +95,37 @@ def test_rows(
     found: dict[str, int],
 ) -> None:
     assert granted(node(wish, *quotas, whole=whole, version=version)) == found
+
+
+@pytest.mark.parametrize(
+    ("time", "most", "because"),
+    [
+        (None, 100, ("volcano.sh/enable-quota-burst", "true", "its quota is 100000 us")),
+        (None, 40, ("volcano.sh/enable-quota-burst", "true", "40 % of its quota is 40000 us")),
+        (7000, 100, ("volcano.sh/quota-burst-time", "7000 us", "within its quota, 100000 us")),
+        (
+            500_000,
+            100,
+            ("volcano.sh/quota-burst-time", "500000 us", "clipped to its quota, 100000 us"),
+        ),
+        (
+            500_000,
+            40,
+            ("volcano.sh/quota-burst-time", "500000 us", "clipped to 40 % of its quota, 40000 us"),
+        ),
+    ],
+)
+def test_the_reason_names_the_annotation_that_decides(
+    time: int | None, most: int, because: tuple[str, str, str]
+) -> None:
+    settings = QuotaBurstSettings(True, Percent(most))
+    wish = BurstWish(None if time is None else Micros(time))
+    act = decided(node(wish, 100_000, whole=100_000), settings)
+    inner, whole = act.intents
+    assert inner.because == Because(*because)
+    assert whole.because == Because(
+        "its containers' bursts together", f"{inner.value} us", "of the pod"
+    )
 
 
 @pytest.mark.parametrize(("most", "found"), [(100, 100_000), (40, 40_000), (1, 1000)])

@@ -1,0 +1,149 @@
+"""What cgroup v1 demands of quotas: none exceeds that of a group above it.
+
+Owns who follows whom (tg_cfs_schedulable_down in kernel/sched/core.c; v2 takes the smaller one by
+itself). A few groups below a quota follow it exactly. A crowd follows in steps: a small move of the
+quota above would rewrite hundreds of files at each tick. Who must come down comes down by a step
+more than it must, at once, and stays there until it is more than two steps below what it may have;
+then it goes up, at the next tick in which crowds do: where a quota swings widely each raise would
+be followed by a cut.
+
+Laws (property-tested): no quota exceeds one above it; none is more than was wished; at rest none is
+more than two steps below what it may have; the quotas that bind are as they were.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupVersion
+from slackwater.model.decision import Because, Contribution, Grant, Verb
+from slackwater.model.knob import QUOTA
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import (
+    Bandwidth,
+    MilliCpu,
+    Ratio,
+    Unlimited,
+    left_over,
+    smallest_milli,
+)
+
+#: So many groups follow exactly: as many writes at a tick cost nothing that could be measured.
+FEW = 8
+#: One step, and two steps, below what binds.
+STEP, TWO_STEPS = Ratio(7, 8), Ratio(3, 4)
+
+#: A crowd goes up in every so many ticks.
+RAISED_EVERY = 5
+
+_Amount = MilliCpu | int | Unlimited
+
+
+class _Bound(msgspec.Struct, frozen=True):
+    """A quota that binds what is below it: where, how much, and who asked for it. `top` is the
+    uppermost one that it follows itself, or its own path."""
+
+    path: str
+    most: MilliCpu | int
+    by: str
+    top: str
+
+
+def nested(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]:
+    """The same grants, each within those above it; by the target's id."""
+    if snapshot.version is not CgroupVersion.V1 or not grants:
+        return grants
+    bounds = _standing(snapshot, grants)
+    ours = _ours(snapshot)
+    crowds: dict[str, int] = {}
+    for grant in grants.values():
+        for path in _above(grant.target.path):
+            crowds[path] = crowds.get(path, 0) + 1
+    found: dict[int, Grant] = {}
+    for grant in sorted(grants.values(), key=lambda each: each.target.depth()):
+        for path in _above(grant.target.path):
+            if path in bounds:
+                crowded = crowds[path] > FEW
+                stands = ours.get(grant.target.id) if crowded else None
+                law = _in_steps if crowded else _exactly
+                value = law(grant.value, bounds[path].most, stands)
+                if stands is not None and snapshot.tick % RAISED_EVERY:
+                    value = _exactly(value, stands, None)
+                grant = _bound(grant, bounds[path], value)
+        found[grant.target.id] = grant
+        if not isinstance(grant.value, Unlimited):
+            path, by = grant.target.path, grant.contributions[-1].by
+            bounds[path] = _Bound(path, grant.value, by, grant.follows or path)
+    return found
+
+
+def _standing(snapshot: NodeSnapshot, grants: Mapping[int, Grant]) -> dict[str, _Bound]:
+    """The quotas that nobody asks to change, by path: a stranger's, or what an earlier run left
+    and is kept for now."""
+    by = "what stands above it"
+    return {
+        (path := reading.ref.path): _Bound(path, _milli(reading.quota), by, path)
+        for reading in snapshot.readings.values()
+        if reading.ref.id not in grants
+        and isinstance(reading.quota, Bandwidth)
+        and not isinstance(reading.quota.limit, Unlimited)
+    }
+
+
+def _ours(snapshot: NodeSnapshot) -> dict[int, MilliCpu]:
+    """The quotas that stand as we wrote them, by id. Another writer's is no reason to stay."""
+    found: dict[int, MilliCpu] = {}
+    for held in snapshot.held:
+        reading = snapshot.readings.get(held.ref.id) if held.knob == QUOTA.name else None
+        quota = None if reading is None else reading.quota
+        limited = isinstance(quota, Bandwidth) and not isinstance(quota.limit, Unlimited)
+        if isinstance(quota, Bandwidth) and limited and quota == held.ours:
+            found[held.ref.id] = _milli(quota)
+    return found
+
+
+def _milli(quota: Bandwidth) -> MilliCpu:
+    """Rounded down: what was written for an amount is that amount again."""
+    if isinstance(quota.limit, Unlimited):
+        raise TypeError("no limit is no amount")
+    return MilliCpu(left_over(quota.limit * 1000, quota.period))
+
+
+def _above(path: str) -> Iterator[str]:
+    """The paths of all groups above this one, nearest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _exactly(wished: _Amount, most: MilliCpu | int, _: MilliCpu | None) -> _Amount:
+    return most if isinstance(wished, Unlimited) or wished > most else wished
+
+
+def _in_steps(wished: _Amount, most: MilliCpu | int, stands: MilliCpu | None) -> _Amount:
+    """What is wished where there is a step of room above it; what stands there, if that is near
+    enough; else a step below what binds."""
+    below = max(STEP.left_of(most), min(smallest_milli(), most))
+    if not isinstance(wished, Unlimited) and wished <= below:
+        return wished
+    may = _exactly(wished, most, None)
+    if isinstance(may, Unlimited):
+        return may
+    if stands is not None and TWO_STEPS.of(may) <= stands <= may:
+        return stands
+    return may if may == wished else below
+
+
+def _bound(grant: Grant, bound: _Bound, value: _Amount) -> Grant:
+    """The same with what binds it from above as its last contribution: explain names who."""
+    if value == grant.value:
+        return grant
+    limit = "cgroup v1 nests" if value == bound.most else "cgroup v1 nests; many follow in steps"
+    because = Because(f"the quota of {bound.path}", f"{bound.most}m", limit)
+    step = Contribution(bound.by, Verb.CAP, value, value, because)
+    return msgspec.structs.replace(
+        grant,
+        value=value,
+        contributions=(*grant.contributions, step),
+        clipped_by=bound.by,
+        follows=bound.top,
+    )
