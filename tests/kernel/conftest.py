@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion
-from tests.kernel.batch_pods import BatchPod
+from tests.kernel.batch_pods import V1, BatchPod
 from tests.kernel.bed import Bed, _rmdir, leftovers
 from tests.kernel.in_process import InProcess
 from tests.kernel.launching import import_machinery
@@ -89,9 +89,10 @@ def start(bed: Bed, tmp_path: Path) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def tiers(bed: Bed) -> tuple[str, str]:
-    """A best-effort tier that wants everything, and a burstable one beside it."""
+    """A best-effort tier that wants everything, with a kubelet's weight, and a burstable one."""
     best_effort = bed.make(f"{bed.kubepods}/besteffort")
     burstable = bed.make(f"{bed.kubepods}/burstable")
+    bed.write(best_effort, *(("cpu.shares", "2") if bed.version is V1 else ("cpu.weight", "1")))
     bed.burn(best_effort, 2)
     return best_effort, burstable
 

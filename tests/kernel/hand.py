@@ -100,12 +100,15 @@ def work(bed: Bed, path: str, busy: float, idle: float) -> None:
 
 
 def until(
-    met: Callable[[], bool], seconds: float = 10.0, what: Callable[[], str] = lambda: "it"
+    met: Callable[[], bool],
+    seconds: float = 10.0,
+    what: Callable[[], str] = lambda: "it",
+    pause: float = 0.02,
 ) -> None:
     deadline = time.monotonic() + seconds
     while not met():
         assert time.monotonic() < deadline, f"waited in vain for {what()}"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def despite_neighbours(judge: Callable[[], None], windows: int = 4) -> None:

@@ -104,7 +104,7 @@ def wait_for(bed: Bed, path: str, low: int, high: int) -> None:
         seen.append(quota(bed, path))
         return seen[-1] is not None and low <= seen[-1] <= high
 
-    until(is_there, PATIENCE, lambda: f"a quota in {low}..{high}; it is {seen[-1]}")
+    until(is_there, PATIENCE, lambda: f"a quota in {low}..{high}; it is {seen[-1]}", 0.1)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,8 @@ def test_best_effort_work_gets_what_others_leave(
     bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
 ) -> None:
     best_effort, burstable = tiers
-    running = start("--on-exit", "release")
+    # Not too often: on an emulated CPU looking is work, which the loops would have to share with.
+    running = start("--on-exit", "release", "--period", "500ms")
     # Nothing but best effort: all that is allowed, less what the rest of the machine does.
     wait_for(bed, best_effort, 200, ALLOWED)
     loops = bed.burn(burstable, 2)

@@ -14,6 +14,7 @@ import pytest
 
 from slackwater.agent.endpoint_note import Note, read_note
 from tests.kernel.bed import Bed
+from tests.kernel.hand import work
 from tests.kernel.running import ALLOWED, SETTINGS, Running, quota, wait_for
 
 #: Whole processes are slow in an emulated machine, and none of this depends on systemd.
@@ -151,6 +152,7 @@ def test_nobody_reads_stdout_and_the_agent_goes_on(
 ) -> None:
     (tmp_path / "node").mkdir()
     (tmp_path / "node/settings.yaml").write_text(RESTLESS)
+    work(bed, tiers[1], busy=0.03, idle=0.13)  # each tick sees another usage
     running = start("--period", "100ms")  # the later one counts
     assert running.process.stdout is not None
     page = fcntl.fcntl(running.process.stdout, fcntl.F_SETPIPE_SZ, 4096)

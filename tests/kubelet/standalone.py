@@ -12,11 +12,11 @@ from typing import Any
 
 from tests.kernel.launching import launch, run
 
-#: Low, so that best-effort loops leave an emulated machine time for the kubelet.
+#: Low, so that best-effort loops leave the kubelet and the host time.
 SETTINGS = """
 apiVersion: slackwater.io/v1
 kind: AgentSettings
-spec: {bestEffortShare: {enabled: true, threshold: 60}}
+spec: {bestEffortShare: {enabled: true, threshold: 15}}
 ---
 apiVersion: v1
 kind: Node
