@@ -19,7 +19,7 @@ check: have-python ## the fast half: lint, types, layers and unit tests, under a
 	@$(PYTHON) -m tools.setup check
 	@$(VENV)/python -m tools.run_tests --fast $(ARGS)
 
-cluster: have-python ## a real cluster with a node on this machine, until Ctrl-C; ARGS="--kwok 100"
+cluster: have-python ## a real cluster with a node on this machine, until Ctrl-C; ARGS="--kwok 100 --name b"
 	@$(PYTHON) -m tools.setup cluster
 	@$(VENV)/python -m tools.cluster run --node $(ARGS)
 

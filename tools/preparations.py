@@ -94,6 +94,10 @@ class Preparations:
                 self._told[work] = line
                 say(f"meanwhile: {line}")
 
+    def are_over(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return all(child.poll() is not None for child in self._running.values())
+
     def finish(self) -> None:
         """Waits for all of it; what failed is a reason for the stages that need it."""
         for work in tuple(self._running):

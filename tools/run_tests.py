@@ -1,9 +1,9 @@
 """Owns a whole test run: which stages, in which order, what is left out, and the end of it.
 
 What virtual machines and clusters need is fetched and built while the fast stages run, and awaited
-before the first stage on a real kernel. From then on virtual machines run beside each stage of this
-machine's own, one CPU for either, and at the end they have two. Refuses more than that: some tests
-measure time.
+before the first stage on a real kernel. As soon as it is there, virtual machines run beside each
+stage of this machine's own, one CPU for either, and at the end they have two. Refuses more than
+that: some tests measure time.
 """
 
 import argparse
@@ -65,29 +65,55 @@ def run_stages(stages: Sequence[Stage], host: HostKernel, children: Children, re
     preparations.begin()
     runner = StageRunner(children, reports)
     runner.begin(stage for stage in stages if isinstance(stage, Check))
+    real = RealStages([s for s in stages if not isinstance(s, Check | Suite)], host, preparations)
     finished: list[Finished] = []
     for stage in stages:
         if isinstance(stage, Check | Suite):
-            finished.append(runner.run(stage, {}))
+            finished.append(runner.run(stage, {}, lambda: real.begin_early(children, reports)))
             preparations.tell_news()
-    real = [stage for stage in stages if not isinstance(stage, Check | Suite)]
-    if real:
-        preparations.finish()
-    left = not_run(real, host, preparations)
-    able = [stage for stage in real if stage.name not in {one.stage for one in left}]
-    runs = [
-        MachineRun(stage, preparations.programs(stage), reports)
-        for stage in able
-        if isinstance(stage, VmSuite)
-    ]
-    machines = Machines(runs, children)
-    for stage in able:
+    machines = real.machines(children, reports)
+    for stage in real.able():
         if not isinstance(stage, VmSuite):
             beside(machines)
             programs = preparations.programs(stage)
             finished.append(runner.run(stage, programs, lambda: beside(machines)))
     finished += machines.finish(cpus_for_machines())
-    return Run(tuple(finished), tuple(left))
+    return Run(tuple(finished), tuple(real.left))
+
+
+class RealStages:
+    """Guards the stages on real kernels: what stands in their way, and the machines among them."""
+
+    def __init__(
+        self, stages: Sequence[Stage], host: HostKernel, preparations: Preparations
+    ) -> None:
+        self._stages = stages
+        self._host = host
+        self._preparations = preparations
+        self._machines: Machines | None = None
+        self.left: list[NotRun] = []
+
+    def begin_early(self, children: Children, reports: Path) -> None:
+        """The machines, beside the fast stages, once nothing has to be awaited for them."""
+        if self._machines is not None or self._preparations.are_over():
+            beside(self.machines(children, reports))
+
+    def machines(self, children: Children, reports: Path) -> Machines:
+        """Waits for what they need, the first time."""
+        if self._machines is None:
+            if self._stages:
+                self._preparations.finish()
+            self.left = not_run(self._stages, self._host, self._preparations)
+            suites = [stage for stage in self.able() if isinstance(stage, VmSuite)]
+            programs = map(self._preparations.programs, suites)
+            pairs = zip(suites, programs, strict=True)
+            runs = [MachineRun(suite, found, reports) for suite, found in pairs]
+            self._machines = Machines(runs, children)
+        return self._machines
+
+    def able(self) -> list[Stage]:
+        obstructed = {one.stage for one in self.left}
+        return [stage for stage in self._stages if stage.name not in obstructed]
 
 
 def compile_sources(children: Children) -> None:

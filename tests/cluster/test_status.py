@@ -49,6 +49,15 @@ def agents_pod(name: str, on: str) -> dict[str, Any]:
     }
 
 
+def make_ready(plane: ControlPlane, pod: str) -> None:
+    """What a kubelet would say of it; the node's controller takes it back after a while."""
+    said = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    plane.kubectl(
+        "patch", "pod", pod, "-n", "slackwater-system", "--subresource=status", "--type=merge",
+        "-p", json.dumps(said),
+    )  # fmt: skip
+
+
 def row(kubeconfig: Path, name: str) -> dict[str, Any]:
     _, out, err = status(kubeconfig, "-o", "json")
     assert err == ""
@@ -63,7 +72,7 @@ def test_from_nothing_to_all_well_and_back(
     me = plane.kubeconfig()
     code, out, err = status(me)
     assert (code, err) == (1, "")
-    assert "the cluster does not know the kind AvoidanceAction" in out
+    assert "the cluster does not know the kinds AvoidanceAction" in out
 
     plane.kubectl("create", "namespace", "slackwater-system")
     install_kinds(plane)
@@ -74,9 +83,12 @@ def test_from_nothing_to_all_well_and_back(
     assert "no manager runs, so nobody has judged 2 policies" in out
 
     report(plane, "n1", _now())
+    assert row(me, "n1")["state"] == "gone"
+    plane.apply(agents_pod("agent-of-n1", "n1"))
     with crew(me, "slackwater-system", tmp_path) as replicas:
         manager = replicas.add()
         wait_for("a verdict", lambda: condition(plane, "good").get("status") == "True")
+        make_ready(plane, "agent-of-n1")
         code, out, err = status(me)
         assert (code, err) == (0, ""), out
         assert f"manager {manager.identity}  heard " in out
@@ -92,6 +104,7 @@ def test_from_nothing_to_all_well_and_back(
         assert out.index("nodeqos/bad") < out.index("nodeqos/good")
         plane.kubectl("delete", "nodeqos", "bad")
 
+    make_ready(plane, "agent-of-n1")
     assert row(me, "n1")["state"] == "well"
     report(plane, "n1", "2026-01-01T00:00:00Z")
     assert row(me, "n1")["state"] == "stale"
@@ -101,9 +114,11 @@ def test_from_nothing_to_all_well_and_back(
     ]
     report(plane, "n1", _now())
     plane.apply(agents_pod("agent-of-n2", "n2"))
-    assert row(me, "n1")["problems"] == [
-        "no agent runs here any more; what it set last still stands"
-    ]
+    plane.kubectl(
+        "delete", "pod", "agent-of-n1", "-n", "slackwater-system", "--force", "--grace-period=0"
+    )
+    [problem] = row(me, "n1")["problems"]
+    assert problem.startswith("its agent is gone, and what it set last may still stand; ")
     assert row(me, "n2")["state"] == "starting"
 
 

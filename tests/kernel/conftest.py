@@ -89,11 +89,10 @@ def start(bed: Bed, tmp_path: Path) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def tiers(bed: Bed) -> tuple[str, str]:
-    """A best-effort tier that wants everything, with a kubelet's weight, and a burstable one."""
+    """A best-effort tier with a kubelet's weight, and a burstable one."""
     best_effort = bed.make(f"{bed.kubepods}/besteffort")
     burstable = bed.make(f"{bed.kubepods}/burstable")
     bed.write(best_effort, *(("cpu.shares", "2") if bed.version is V1 else ("cpu.weight", "1")))
-    bed.burn(best_effort, 2)
     return best_effort, burstable
 
 

@@ -31,6 +31,7 @@ def test_best_effort_work_gets_what_others_leave(
     bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
 ) -> None:
     best_effort, burstable = tiers
+    bed.burn(best_effort, 2)
     # Not too often: on an emulated CPU looking is work, which the loops would have to share with.
     running = start("--on-exit", "release", "--period", "500ms")
     # Nothing but best effort: all that is allowed, less what the rest of the machine does.
@@ -126,6 +127,7 @@ def test_alone_best_effort_work_gets_its_budget_steadily(
 ) -> None:
     """Volcano's agent gave 0.25 of 1.6 cores here: it counts best-effort work as used."""
     best_effort, _ = tiers
+    bed.burn(best_effort, 2)
     running = start("--best-effort-share-recover", "1000")
     wait_for(bed, best_effort, 200, ALLOWED)
     running.await_ticks(4)
@@ -179,7 +181,6 @@ def test_where_the_tier_cannot_be_written_its_pods_carry_the_quota(
     best_effort = f"{bed.kubepods}/besteffort"
     bed.make(f"{bed.kubepods}/burstable")
     pods = [bed.make(f"{best_effort}/pod{uid * 8}-0000-0000-0000-000000000000") for uid in "ab"]
-    bed.burn(pods[0], 2)
     name = "cpu.cfs_quota_us" if bed.version is CgroupVersion.V1 else "cpu.max"
     with read_only(f"{bed.directory(best_effort)}/{name}"):
         running = start()

@@ -18,6 +18,7 @@ from slackwater.observation.cgroup_paths import (
     tier_path,
 )
 from slackwater.observation.detection import (
+    Clues,
     Kubepods,
     VersionVerdict,
     detect_driver,
@@ -31,7 +32,7 @@ from tests.kernel.bed import Bed
 
 UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
 ID = "0123456789abcdef" * 4
-HINT = KubepodsLayout(Driver.SYSTEMD, "kubelet")
+CLUES = Clues(Driver.SYSTEMD, "kubelet")
 
 
 def verdict_of(roots: Roots) -> VersionVerdict:
@@ -119,13 +120,13 @@ def test_the_override_beats_the_kernel(version: CgroupVersion) -> None:
 @pytest.mark.parametrize("absolute", ["", "/"])
 def test_the_beds_tree_by_override(bed: Bed, absolute: str) -> None:
     bed.make(bed.kubepods)
-    found = find_kubepods(mounts_of(Roots()), HINT, f"{absolute}{bed.kubepods}")
+    found = find_kubepods(mounts_of(Roots()), CLUES, f"{absolute}{bed.kubepods}")
     assert found == Kubepods(bed.kubepods, Driver.CGROUPFS, bed.top)
     assert node_path(found.layout()) == bed.kubepods
 
 
 def test_an_override_that_is_not_there_is_a_gap(bed: Bed) -> None:
-    assert isinstance(find_kubepods(mounts_of(Roots()), HINT, f"{bed.top}/none"), Gap)
+    assert isinstance(find_kubepods(mounts_of(Roots()), CLUES, f"{bed.top}/none"), Gap)
 
 
 @pytest.mark.parametrize("driver", Driver)
@@ -135,7 +136,7 @@ def test_paths_of_both_drivers_are_real_cgroups(bed: Bed, driver: Driver) -> Non
     pod = pod_path(layout, Tier.BURSTABLE, UID)
     path = f"{pod}/{container_directory(driver, f'containerd://{ID}')}"
     bed.make(f"{bed.top}/{path}")
-    assert find_kubepods(below(bed), HINT) == Kubepods(node_path(layout), driver)
+    assert find_kubepods(below(bed), CLUES) == Kubepods(node_path(layout), driver)
     tier = next(
         n for n in os.listdir(bed.directory(f"{bed.top}/{node_path(layout)}")) if tier_of(n)
     )

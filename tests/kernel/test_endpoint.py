@@ -68,6 +68,7 @@ def metrics(note: Note) -> dict[str, float]:
 def test_what_is_shown_is_what_the_kernel_has(
     bed: Bed, tiers: tuple[str, str], start: Callable[..., Running]
 ) -> None:
+    work(bed, tiers[1], busy=0.01, idle=0.1)
     note = note_of(start("--reading", "everything"))
     wait_for(bed, tiers[0], 10, ALLOWED)
     shown: dict[str, float] = {}

@@ -87,7 +87,7 @@ def watch(cluster: Cluster) -> Never:
         time.sleep(_LOOK_SECONDS)
         for name in set(cluster.ended()) - told:
             told.add(name)
-            say(f"cluster: {name} ended by itself; its log tells why", sys.stderr)
+            say(f"cluster: {name} ended by itself; {cluster.log(name)} tells why", sys.stderr)
 
 
 def check(programs: Sequence[str]) -> int:
@@ -136,7 +136,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if action == "check":
             made.add_argument("program", nargs="+")
         elif action != "status":
-            made.add_argument("--name", type=name, default="default")
+            made.add_argument(
+                "--name", type=name, default="default", help="which one; several may run"
+            )
         if action == "load":
             made.add_argument("archive", help="a docker or OCI archive")
         if action in ("run", "up"):

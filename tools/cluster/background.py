@@ -13,7 +13,7 @@ from tools.cluster.certificates import ADMIN
 from tools.cluster.failure import ClusterError
 from tools.cluster.node import entering, importing
 from tools.cluster.node_files import NodeFiles
-from tools.cluster.places import NODE, clusters_in, owner
+from tools.cluster.places import NODE, clusters_in, owner, runs_already, swept
 from tools.cluster.waiting import wait_for
 from tools.console import say
 from tools.provision import ROOT
@@ -26,7 +26,7 @@ _END_SECONDS = 90.0
 def start_behind(folder: Path, options: Sequence[str], ready: str) -> Path:
     """Shows what it says until it is ready; the path of its kubeconfig."""
     if owner(folder) is not None:
-        raise ClusterError(f"cluster {folder.name} runs already")
+        raise ClusterError(runs_already(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.with_name(f"{folder.name}.log")
     command = [sys.executable, "-m", "tools.cluster", "run", *options]
@@ -69,7 +69,10 @@ def living_owner(folder: Path) -> int:
 
 
 def end(folder: Path) -> None:
-    """Waits until nothing of it is left."""
+    """Waits until nothing of it is left; of one that was killed, it is removed here."""
+    if swept(folder):
+        say(f"cluster: {folder.name} was killed before; what it had left is removed", sys.stderr)
+        return
     os.kill(living_owner(folder), signal.SIGTERM)
     wait_for(f"cluster {folder.name} to end", lambda: owner(folder) is None, _END_SECONDS)
 

@@ -26,6 +26,14 @@ class OwnedError(ClusterError):
     """Another process owns the folder."""
 
 
+def runs_already(folder: Path) -> str:
+    """The sentence, and the way to another one."""
+    return (
+        f"cluster {folder.name} runs already; `python -m tools.cluster down --name {folder.name}` "
+        'ends it, and another one needs another name: --name b, with make ARGS="--name b"'
+    )
+
+
 def cgroup_root(cluster: Path, node: str = NODE) -> str:
     """Its name in every hierarchy: one for each folder on this machine, and the same again for
     whoever comes after a killed cluster."""
@@ -41,7 +49,7 @@ def sole_owner(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise OwnedError(f"cluster {folder.name} runs already") from error
+            raise OwnedError(runs_already(folder)) from error
         _sweep(folder)
         folder.mkdir(mode=0o700)
         lock.truncate(0)
@@ -88,14 +96,27 @@ def clusters_in(parent: Path) -> list[Path]:
 
 
 def sweep_dead(parent: Path) -> None:
-    """What killed clusters left behind. One that is just beginning holds its lock already."""
+    """What killed clusters left behind."""
     for folder in clusters_in(parent):
-        with _lock_of(folder).open() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            _sweep(folder)
+        swept(folder)
+
+
+def swept(folder: Path) -> bool:
+    """Whether a killed cluster had left something behind, which is gone now. One that is just
+    beginning holds its lock already, and is left alone."""
+    lock_file = _lock_of(folder)
+    if not lock_file.exists():
+        return False
+    with lock_file.open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        # A cluster that ended by itself takes its number out of the file.
+        was_killed = bool(lock.read().strip()) or folder.exists()
+        _sweep(folder)
+        lock.truncate(0)
+    return was_killed
 
 
 def _sweep(folder: Path) -> None:

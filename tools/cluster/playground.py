@@ -64,6 +64,10 @@ class Cluster:
     def ended(self) -> list[str]:
         return [name for processes in self.parts for name in processes.ended()]
 
+    def log(self, name: str) -> Path:
+        """Where a program of it writes; all parts have one folder for that."""
+        return self.parts[0].log(name)
+
 
 @contextmanager
 def opened(folder: Path, wish: Wish, children: Children) -> Iterator[Cluster]:

@@ -15,6 +15,7 @@ def view_of(board: Board, at: Micros) -> View:
         off=condition.off,
         problems=condition.problems,
         blind=condition.blind,
+        lost=condition.lost,
         paused=condition.paused,
         offset=Micros(time.time_ns() // 1000 - at),
         version=board.version,

@@ -33,7 +33,7 @@ from slackwater.observation.cluster_objects import ClusterObjects, Feeds
 from slackwater.observation.objects import SETTINGS_MAP
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.happenings import Said, Telling, happenings
-from slackwater.record.node_face import grain_of, node_face
+from slackwater.record.node_face import farewell, grain_of, is_settling, node_face
 
 _Item = TypeVar("_Item")
 #: Seconds for a write that is on its way when the agent ends.
@@ -73,6 +73,12 @@ class ClusterSide:
         self._speaks = True
         self._writer.start()
 
+    def tell_release(self, board: Board, at: Micros, left: int) -> None:
+        """Before the end, by who put everything back, all but `left` values: the Node says so. Who
+        keeps what is set says nothing: its next run goes on with it."""
+        if self._speaks:
+            self._writer.leave(farewell(view_of(board, at), left), self.objects.face())
+
     def stop(self) -> None:
         """Who listens is not waited for: those threads end with the process."""
         self._writer.stop(_LAST_WORDS)
@@ -89,7 +95,8 @@ class ClusterSide:
             return
         view = view_of(board, at)
         grain = grain_of(view)
-        self._writer.offer(node_face(view), self.objects.face(), grain)
+        if not is_settling(view):
+            self._writer.offer(node_face(view), self.objects.face(), grain)
         telling = Telling(self._node, at, grain, self.objects.uid_of)
         told, self._said = happenings(view, self._said, telling)
         for each in told:

@@ -28,6 +28,8 @@ NO_TICK = "there was no tick yet"
 LOOK_PATIENCE = 2.0
 #: Rounds that may be missed before the loop counts as stalled.
 _MISSED_ROUNDS = 3
+#: For the kubelet to make its tree again, as after a change of its configuration.
+LOST_PATIENCE = Micros(30_000_000)
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -53,8 +55,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def stalled(condition: Condition, started: Micros, at: Micros) -> str:
-    """Why the loop counts as stalled; empty where it does not. Blind rounds count as rounds: a
-    restart would not bring the tree back."""
+    """Why the loop counts as stalled; empty where it does not. Blind rounds count as rounds."""
     settings = condition.settings
     allowed = max(settings.stalled_after, _MISSED_ROUNDS * settings.period)
     age = at - (started if condition.ended is None else condition.ended)
@@ -63,12 +64,23 @@ def stalled(condition: Condition, started: Micros, at: Micros) -> str:
     return f"no round has ended for {_seconds(age)} s; {_seconds(allowed)} s are allowed"
 
 
+def lost(condition: Condition, at: Micros) -> str:
+    """Why an agent without a tree is to be restarted: a start looks for the tree anew, which may
+    be another one by now, and adopts what was set. Empty where a restart would not help: while
+    objects are waited for; nor would it be right after a release by hand, which it would end."""
+    since = condition.lost_since
+    if since is None or condition.paused or at - since <= LOST_PATIENCE:
+        return ""
+    return f"{condition.lost}, for {_seconds(at - since)} s; a restart looks for it anew"
+
+
 def _seconds(micros: int) -> int:
     return micros // 1_000_000
 
 
 def healthz(asked: Asked) -> Answer:
-    why = stalled(asked.board.condition, asked.started, asked.at)
+    condition = asked.board.condition
+    why = stalled(condition, asked.started, asked.at) or lost(condition, asked.at)
     status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
     return told_in_json(status, Health(not why, why, cluster=_ties(asked)))
 
@@ -83,7 +95,8 @@ def readyz(asked: Asked) -> Answer:
     waits = "" if asked.board.journal.latest else NO_TICK
     why = condition.blind or waits
     status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
-    health = Health(not why, why, condition.problems, condition.paused, _ties(asked))
+    problems = view_of(asked.board, asked.at).troubles()
+    health = Health(not why, why, problems, condition.paused, _ties(asked))
     return told_in_json(status, health)
 
 

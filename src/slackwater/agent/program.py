@@ -113,6 +113,7 @@ class Agent:
         self._due: Micros | None = None
         self._paused = ""
         self._unread = ""
+        self._lost_since: Micros | None = None
         self._written: frozenset[int] = frozenset()
 
     @property
@@ -177,7 +178,12 @@ class Agent:
             self._memory = TickMemory()
             self._parts.board.answer_release(self.release(at, "released by hand"))
         self._look(at)
-        done = self._wait() or self._see(at, early=early)
+        waits = self._wait()
+        done = waits or self._see(at, early=early)
+        if waits or isinstance(done, TickRecord):
+            self._lost_since = None
+        elif self._lost_since is None:
+            self._lost_since = at
         self._show(done)
         return done
 
@@ -276,6 +282,7 @@ class Agent:
                 ended=self._parts.clock(),
                 problems=self._problems(),
                 blind=done.reason if isinstance(done, Gap) else "",
+                lost_since=self._lost_since,
                 paused=self._paused,
                 settings=self.settings,
                 off=self._wishes.off,

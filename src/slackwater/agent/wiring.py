@@ -23,14 +23,14 @@ from slackwater.model.plan import Result
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.bounded_read import read_start
 from slackwater.observation.cgroup_files import raise_descriptor_limit
-from slackwater.observation.cgroup_paths import KubepodsLayout
 from slackwater.observation.cgroup_tree import CgroupTree, Depth
 from slackwater.observation.detection import (
+    DriverVerdict,
+    clues_of,
     detect_driver,
     detect_version,
     find_kubepods,
     find_mounts,
-    kubelet_cgroup_root,
 )
 from slackwater.observation.folder import Folder
 from slackwater.observation.host import read_machine
@@ -89,8 +89,11 @@ class Occupied(CannotStart):
 def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) -> Built:
     raise_descriptor_limit()
     mounts, driver = _mounts(place.roots, environ)
-    hint = KubepodsLayout(driver, kubelet_cgroup_root(place.roots))
-    tree = _need(find_kubepods(mounts, hint, place.kubepods))
+    clues = clues_of(place.roots, mounts, driver)
+    tree = _need(find_kubepods(mounts, clues, place.kubepods))
+    if tree.because:
+        because = f"{tree.path} is taken, one of several that look like it: {tree.because}"
+        tell(Entry(0, now(), "kubelet's tree", because=because))
     cpus = read_machine(place.roots).cpus
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, place.roots)
@@ -150,7 +153,7 @@ def build_executor(place: Place, mounts: CgroupMounts, driver: Driver, tell: Tel
 def _open_units(place: Place, files: CgroupWriter) -> UnitWriter | Gap:
     """A systemd that is busy, with a reload say, answers late: it is asked again, because the
     files that stand in for it are for nodes where it cannot be reached at all."""
-    path = f"{place.roots.host}/run/systemd/private"
+    path = _socket(place)
     found: UnitWriter | Gap = Gap("not asked yet")
     for patience in _PATIENCE:
         found = UnitWriter.open(files, now, path, first_timeout=patience)
@@ -159,14 +162,26 @@ def _open_units(place: Place, files: CgroupWriter) -> UnitWriter | Gap:
     return found
 
 
+def _socket(place: Place) -> str:
+    return f"{place.roots.host}/run/systemd/private"
+
+
 def release_all(place: Place, environ: Mapping[str, str]) -> tuple[list[Entry], int]:
     """Everything back without an agent: what was done, and how many knobs are left."""
-    mounts, driver = _mounts(place.roots, environ)
+    mounts, verdict = _mounts(place.roots, environ)
+    # What went through systemd's units goes back through them, whatever the tree looks like now;
+    # where none did, it does not matter whether systemd answers.
+    driver = Driver.SYSTEMD if os.path.exists(_socket(place)) else verdict.driver
     entries: list[Entry] = []
-    outcomes = build_executor(place, mounts, driver, entries.append).release()
+    told_of_systemd = entries.append if verdict.driver is Driver.SYSTEMD else _unsaid
+    outcomes = build_executor(place, mounts, driver, told_of_systemd).release()
     left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
     at = now()
     return [*entries, *(told(outcome, 0, at, "released") for outcome in outcomes)], left
+
+
+def _unsaid(_entry: Entry) -> None:
+    return None
 
 
 def now() -> Micros:
@@ -179,12 +194,12 @@ def _need(found: _Found | Gap) -> _Found:
     return found
 
 
-def _mounts(roots: Roots, environ: Mapping[str, str]) -> tuple[CgroupMounts, Driver]:
+def _mounts(roots: Roots, environ: Mapping[str, str]) -> tuple[CgroupMounts, DriverVerdict]:
     version = detect_version(roots, environ)
     if isinstance(version, Gap):
         raise CannotStart(version.reason)
     mounts = _need(find_mounts(roots, version))
-    return mounts, detect_driver(roots, environ, mounts).driver
+    return mounts, detect_driver(roots, environ, mounts)
 
 
 def _boot_id(roots: Roots) -> str:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from slackwater.agent.endpoint_note import ENDPOINT
-from slackwater.cli.output import WrongSettings
+from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.place import LISTEN, STATE, path_option
 
 if TYPE_CHECKING:
@@ -43,11 +43,8 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class NoAnswer(click.ClickException):
-    """One sentence on stderr, exit code 1."""
-
-    def show(self, file: Any = None) -> None:  # noqa: ANN401 - click's own signature
-        click.echo(f"slackwater: {self.message}", file=file, err=True)
+class NoAnswer(Failed):
+    """Nobody there, or nothing that makes sense."""
 
 
 def agent_options(command: _Command) -> _Command:

@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import click
 import msgspec
 
 from slackwater.cli.lines import Lines
-from slackwater.cli.output import WrongSettings
+from slackwater.cli.output import Failed, WrongSettings
 from slackwater.model.gap import Gap
 from slackwater.record.journal import Entry
 
@@ -139,7 +138,7 @@ def listening(
 
     endpoint = Endpoint.open(address, state, built.board, now, say)
     if isinstance(endpoint, Gap):
-        raise click.ClickException(endpoint.reason)
+        raise Failed(endpoint.reason)
     say(f"listening on http://{endpoint.address}")
     try:
         yield
@@ -169,6 +168,8 @@ def go_round(built: "Built", rounds: Iterable[int], on_exit: str) -> int:
     finally:
         if on_exit == "release":
             left = built.agent.release(now(), "released at exit").left
+            if built.cluster is not None:
+                built.cluster.tell_release(built.board, now(), left)
     return left
 
 
@@ -183,4 +184,4 @@ def one_sentence() -> Iterator[None]:
     except EnvironmentValueError as error:
         raise WrongSettings(str(error)) from None
     except CannotStart as error:
-        raise click.ClickException(str(error)) from None
+        raise Failed(str(error)) from None

@@ -1,6 +1,7 @@
 """Which cluster: the flags that every command which asks an API server shares."""
 
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -8,6 +9,7 @@ import click
 
 from slackwater.cli.agent_client import NoAnswer
 from slackwater.cli.output import WrongSettings
+from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.gap import Gap
 
 if TYPE_CHECKING:
@@ -17,6 +19,28 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 #: Where the chart installs the programs.
 NAMESPACE = "slackwater-system"
+#: A DNS label, and a DNS subdomain (k8s.io/apimachinery/pkg/util/validation).
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_IS_NAMESPACE = re.compile(_LABEL, re.ASCII)
+_IS_OBJECT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*", re.ASCII)
+
+
+def namespace_of(_: click.Context, option: click.Parameter, said: str) -> str:
+    """For click, as a namespace's flag."""
+    return checked(_IS_NAMESPACE, option, said, f"a DNS label such as {NAMESPACE}")
+
+
+def object_name_of(_: click.Context, option: click.Parameter, said: str) -> str:
+    """For click, as a flag that names an object."""
+    return checked(_IS_OBJECT, option, said, "a DNS name such as slackwater-manager")
+
+
+def checked(pattern: re.Pattern[str], option: click.Parameter, said: str, wanted: str) -> str:
+    """One sentence and exit code 2 where it is not so."""
+    if not pattern.fullmatch(said):
+        flag = next((each for each in option.opts if each.startswith("--")), option.opts[0])
+        raise WrongSettings(Complaint(flag, quoted(said), wanted).sentence())
+    return said
 
 
 def access_options(command: _Command) -> _Command:
@@ -49,6 +73,7 @@ def namespace_option(command: _Command) -> _Command:
         metavar="NAME",
         default=NAMESPACE,
         show_default=True,
+        callback=namespace_of,
         envvar=["SLACKWATER_NAMESPACE", "POD_NAMESPACE"],
         show_envvar=True,
         help="Where Slackwater is installed.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slackwater.cli.output import (
+    Failed,
     Output,
     WrongSettings,
     output_options,
@@ -99,7 +100,7 @@ def demo(
         click.echo("slackwater: stopped; everything is put back", err=True)
         sys.exit(_INTERRUPTED)
     if unwritten:
-        raise click.ClickException(unwritten)
+        raise Failed(unwritten)
 
 
 def _check_pictures(out: str) -> None:
@@ -135,7 +136,7 @@ def _run(seconds: float, simulated: bool, no_color: bool) -> "Report":
             except EnvironmentValueError as error:
                 raise WrongSettings(str(error)) from None
             except CannotMeasure as error:
-                raise click.ClickException(str(error)) from None
+                raise Failed(str(error)) from None
             except CannotBuildTree as error:
                 because = str(error)
         click.echo(f"slackwater: simulated, because {because}", err=True)

@@ -1,7 +1,7 @@
 """An explanation for people: a small block for each knob, a sentence for each silence."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -26,10 +26,17 @@ _STEPWISE = ("raise", "scale")
 def explanation_blocks(
     rows: Sequence[Explanation], now: dt.datetime, wide: bool
 ) -> Iterator[RenderableType]:
-    for number, row in enumerate(rows):
+    for number, row in enumerate(_felt_first(rows)):
         if number:
             yield Text("")
         yield from _knob(row, now, wide) if row.knob else _silence(row, rows, now)
+
+
+def _felt_first(rows: Sequence[Explanation]) -> Sequence[Explanation]:
+    """What binds a pod from above comes before that nothing is done to the pod itself."""
+    if len(rows) > 1 and not rows[0].knob and all(row.knob for row in rows[1:]):
+        return (*rows[1:], rows[0])
+    return rows
 
 
 def _knob(row: Explanation, now: dt.datetime, wide: bool) -> Iterator[RenderableType]:
@@ -118,13 +125,14 @@ def _details(row: Explanation, now: dt.datetime) -> Iterator[RenderableType]:
 
 
 def _silence(
-    row: Explanation, rows: Iterable[Explanation], now: dt.datetime
+    row: Explanation, rows: Sequence[Explanation], now: dt.datetime
 ) -> Iterator[RenderableType]:
     """Why nothing happened to a target; where something did, what else there is to say."""
     reasons = [*row.remarks, *(_held(hold, now) for hold in row.holds)]
     everything = row.level == "node"
     busy = any(each.knob and (everything or each.target == row.target) for each in rows)
-    to = "" if everything else f" to {row.target}"
+    itself = " itself" if any(each.knob for each in rows) else ""
+    to = "" if everything else f" to {row.target}{itself}"
     head = "Besides" if busy else f"Nothing happened{to}"
     because = "" if busy else " because"
     if not reasons:

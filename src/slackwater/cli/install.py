@@ -11,9 +11,8 @@ import re
 import click
 
 from slackwater import __version__
-from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.cli.cluster_options import NAMESPACE, checked, namespace_of
 from slackwater.cli.output import WrongSettings
-from slackwater.model.complaint import Complaint, quoted
 
 IMAGE = f"slackwater/slackwater:{__version__}"
 PROGRAMS = "slackwater.yaml"
@@ -21,8 +20,6 @@ _WHAT_TO_DO = (
     "slackwater: this command changes nothing itself; to install, run:\n"
     "  slackwater install --print | kubectl apply --server-side -f -"
 )
-#: A DNS label (k8s.io/apimachinery/pkg/util/validation).
-_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 #: [HOST[:PORT]/]NAME[:TAG][@sha256:...] (github.com/distribution/reference).
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REFERENCE = re.compile(
@@ -32,14 +29,24 @@ _REFERENCE = re.compile(
 )
 
 
+def _image_of(_: click.Context, option: click.Parameter, said: str) -> str:
+    return checked(_REFERENCE, option, said, "an image's name such as example.com/slackwater:1")
+
+
 @click.command()
 @click.option("--print", "show", is_flag=True, help="Print the manifests on stdout.")
+@click.option(
+    "--definitions",
+    is_flag=True,
+    help="Only the definitions of the policy objects: they change no settings of a Helm release.",
+)
 @click.option(
     "-n",
     "--namespace",
     metavar="NAME",
     default=NAMESPACE,
     show_default=True,
+    callback=namespace_of,
     envvar="SLACKWATER_NAMESPACE",
     show_envvar=True,
     help="Where the programs are to run. It is made, and labelled for the agent's pods.",
@@ -49,11 +56,12 @@ _REFERENCE = re.compile(
     metavar="IMAGE",
     default=IMAGE,
     show_default=True,
+    callback=_image_of,
     envvar="SLACKWATER_IMAGE",
     show_envvar=True,
     help="What all programs run from, where your nodes find it.",
 )
-def install(show: bool, namespace: str, image: str) -> None:
+def install(show: bool, definitions: bool, namespace: str, image: str) -> None:
     """Print plain manifests: definitions, agent, manager, their rights.
 
     They are the Helm chart's with its default values. For other values use the chart.
@@ -61,6 +69,7 @@ def install(show: bool, namespace: str, image: str) -> None:
     \b
     Examples:
       slackwater install --print | kubectl apply --server-side -f -
+      slackwater install --print --definitions | kubectl apply --server-side -f -
       slackwater install --print --image registry.example.com/slackwater:1.0 > slackwater.yaml
       slackwater install --print | kubectl diff --server-side -f -
       slackwater install --print | kubectl delete --ignore-not-found -f -   (all policies, too)
@@ -68,10 +77,9 @@ def install(show: bool, namespace: str, image: str) -> None:
     \b
     Exit codes: 0 printed; 2 wrong usage.
     """
-    chosen = _namespace(namespace), _image(image)
     if not show:
         raise click.exceptions.Exit(_told_what_to_do())
-    click.echo(manifests(*chosen), nl=False)
+    click.echo(_definitions() if definitions else manifests(namespace, image), nl=False)
 
 
 def manifests(namespace: str = NAMESPACE, image: str = IMAGE) -> str:
@@ -111,17 +119,3 @@ def _unshared(value: object) -> object:
 def _told_what_to_do() -> int:
     click.echo(_WHAT_TO_DO, err=True)
     return WrongSettings.exit_code
-
-
-def _namespace(text: str) -> str:
-    return _checked(_NAMESPACE, "--namespace", text, "a DNS label such as slackwater-system")
-
-
-def _image(text: str) -> str:
-    return _checked(_REFERENCE, "--image", text, "an image's name such as example.com/slackwater:1")
-
-
-def _checked(pattern: re.Pattern[str], flag: str, text: str, wanted: str) -> str:
-    if not pattern.fullmatch(text):
-        raise WrongSettings(Complaint(flag, quoted(text), wanted).sentence())
-    return text

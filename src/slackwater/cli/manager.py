@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.cli.cluster_options import access_of, cluster_options
+from slackwater.cli.cluster_options import access_of, cluster_options, object_name_of
 from slackwater.cli.lines import Lines
-from slackwater.cli.output import WrongSettings
+from slackwater.cli.output import Failed, WrongSettings
 from slackwater.record.journal import Entry
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _LAST_WORDS = 2.0
     metavar="NAME",
     default=LEASE,
     show_default=True,
+    callback=object_name_of,
     envvar="SLACKWATER_LEASE_NAME",
     show_envvar=True,
     help="The Lease, in --namespace, that decides which replica leads.",
@@ -142,7 +143,7 @@ def _listening(notice: "Notice", address: "Address | None", tell: "Tell") -> Ite
     try:
         listener = Listener(address.host, address.port, answer, say)
     except OSError as error:
-        raise click.ClickException(f"cannot listen on {address}: {error.strerror}") from None
+        raise Failed(f"cannot listen on {address}: {error.strerror}") from None
     listener.start()
     say(f"listening on http://{address.host}:{listener.port}")
     try:

@@ -57,10 +57,14 @@ def wants_colour(no_color: bool) -> bool:
     return not no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
 
 
-class WrongSettings(click.ClickException):
-    """One sentence on stderr, exit code 2."""
-
-    exit_code = 2
+class Failed(click.ClickException):
+    """One sentence on stderr, exit code 1."""
 
     def show(self, file: Any = None) -> None:  # noqa: ANN401 - click's own signature
         click.echo(f"slackwater: {self.message}", file=file, err=True)
+
+
+class WrongSettings(Failed):
+    """One sentence on stderr, exit code 2."""
+
+    exit_code = 2

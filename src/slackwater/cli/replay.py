@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli.output import (
+    Failed,
     Output,
     WrongSettings,
     output_options,
@@ -77,9 +78,9 @@ def _contents(recording: str) -> bytes:
             with open(recording, "rb") as opened:
                 data = opened.read(LARGEST + 1)
     except OSError as error:
-        raise click.ClickException(f"{recording} cannot be read: {error.strerror}") from None
+        raise Failed(f"{recording} cannot be read: {error.strerror}") from None
     except ValueError:  # a NUL in the path
-        raise click.ClickException(f"{recording!r} cannot be read: no such path") from None
+        raise Failed(f"{recording!r} cannot be read: no such path") from None
     if len(data) > LARGEST:
         raise WrongSettings(f"{recording} has over {LARGEST >> 20} MiB: that is no recording")
     return data

@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
-from slackwater.settings.table import SETTINGS, flag_of, row
+from slackwater.settings.spelling import flag_of
+from slackwater.settings.table import SETTINGS, row
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli.output import (
+    Failed,
     Output,
     WrongSettings,
     output_options,
@@ -162,5 +163,5 @@ def _write(path: str, parts: Iterable[bytes]) -> None:
         with open(path, "wb") as file:
             file.writelines(parts)
     except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
+        raise Failed(f"{path} cannot be written: {error.strerror}") from None
     click.echo(f"slackwater: wrote {path}", err=True)

@@ -12,11 +12,10 @@ from slackwater.cli.top_table import UNKNOWN, milli
 from slackwater.cluster.cluster_status import (
     ClusterStatus,
     ManagerRow,
-    NodeRow,
-    NodeState,
     PolicyRow,
     Totals,
 )
+from slackwater.cluster.node_row import NodeRow, NodeState
 from slackwater.record.ages import lasted
 
 #: Rows of nodes with problems, and of all nodes, before the rest is summed up.
@@ -24,6 +23,7 @@ MOST_PROBLEMS, MOST_NODES = 40, 20
 _USED, _GRANTED, _REST = "█", "▒", "░"
 _STATES = {
     NodeState.WELL: "green",
+    NodeState.RELEASED: "yellow",
     NodeState.STARTING: "yellow",
     NodeState.NO_AGENT: "dim",
 }
@@ -216,9 +216,7 @@ def _end(shown: ClusterStatus) -> Iterator[RenderableType]:
     if not shown.has_problem():
         yield Text("No problem found.", "green")
         return
-    totals = shown.totals
-    found = len(shown.problems) + totals.nodes_with_problems + totals.policies_invalid
-    yield Text(f"{_many(found, 'problem')} found.", "red")
+    yield Text(f"{_many(shown.problem_count(), 'problem')} found.", "red")
 
 
 def _said(text: str, style: str = "") -> Text:

@@ -94,6 +94,8 @@ def header_lines(overview: Overview, width: int) -> Iterator[Text]:
     if overview.because:
         yield _cut(Text(overview.because, "yellow"))
     for problem in overview.problems:
+        if problem == overview.because:
+            continue
         yield _cut(Text(problem, "red"))
 
 

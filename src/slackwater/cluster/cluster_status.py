@@ -1,61 +1,27 @@
 """The cluster at a glance, from the API server's objects alone: what `slackwater status` shows.
 
-Owns what counts as a problem, the rows and their order. Pure: asks nobody and draws nothing.
-A node without an agent is said and is no problem: nobody promised one there.
+Owns the rows, their order, and what counts as a problem of the cluster. Pure: asks nobody and
+draws nothing. One node's row is node_row's.
 """
 
 import datetime as dt
-import enum
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from slackwater.cluster.node_row import ORDER, NodeRow, NodeState, node_row
 from slackwater.cluster.policy_status import ENFORCED, VALID
 from slackwater.cluster.seen_objects import AgentPod, ClusterNode, JudgedPolicy, SeenLease
-from slackwater.contract.node_report import NodeReport, read_report
 from slackwater.model.gap import Gap
-from slackwater.model.units import Unlimited
-from slackwater.record.ages import age, span
+from slackwater.record.ages import age
 from slackwater.record.view import API_VERSION
 
-#: Agents renew their word every five minutes; three missed ones are no accident.
-STALE_AFTER = dt.timedelta(minutes=15)
-#: A pod needs so long to start, read its node twice and report.
-_STARTS_WITHIN = dt.timedelta(minutes=2)
 #: Clocks of a cluster and of who looks at it may differ so much.
 _CLOCKS_DIFFER = dt.timedelta(seconds=30)
-_INSTALL = "`slackwater install --print | kubectl apply -f -` installs it"
-
-
-class NodeState(enum.StrEnum):
-    """In the order in which they are shown."""
-
-    UNREADABLE = "unreadable"
-    STALE = "stale"
-    PROBLEM = "problem"
-    STARTING = "starting"
-    WELL = "well"
-    NO_AGENT = "no agent"
-
-
-_ORDER = {state: place for place, state in enumerate(NodeState)}
-
-
-class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """CPU is in milliCPU; `quota` and `used` are the best-effort tier's; null is not known."""
-
-    name: str
-    state: NodeState
-    allocatable: int | None = None
-    quota: int | str | None = None
-    used: int | None = None
-    holding: int | None = None
-    #: "on", or why it is off.
-    policies: Mapping[str, str] = {}
-    since: str | None = None
-    heard: str | None = None
-    version: str | None = None
-    problems: tuple[str, ...] = ()
+_APPLY = "kubectl apply --server-side -f -"
+_INSTALL = f"install the Helm chart, or run `slackwater install --print | {_APPLY}`"
+#: Alone: the programs' manifests would replace a Helm release's settings.
+_DEFINE = f"`slackwater install --print --definitions | {_APPLY}` installs"
 
 
 class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -115,6 +81,11 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             self.problems or self.totals.nodes_with_problems or self.totals.policies_invalid
         )
 
+    def problem_count(self) -> int:
+        """Of sentences, as they are shown."""
+        of_nodes = sum(len(row.problems) for row in self.nodes)
+        return len(self.problems) + of_nodes + sum(len(row.problems) for row in self.policies)
+
 
 class Facts(msgspec.Struct, frozen=True):
     """What was asked for. A kind of policy that the cluster does not have is in `missing`, one
@@ -131,7 +102,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def cluster_status(facts: Facts, now: dt.datetime) -> ClusterStatus:
-    nodes = tuple(sorted(_node_rows(facts, now), key=lambda row: (_ORDER[row.state], row.name)))
+    nodes = tuple(sorted(_node_rows(facts, now), key=lambda row: (ORDER[row.state], row.name)))
     policies = tuple(sorted((_policy_row(each) for each in facts.policies), key=_worst_first))
     manager = _manager(facts.lease, now)
     return ClusterStatus(
@@ -147,67 +118,10 @@ def cluster_status(facts: Facts, now: dt.datetime) -> ClusterStatus:
 
 
 def _node_rows(facts: Facts, now: dt.datetime) -> Iterator[NodeRow]:
-    pods = () if isinstance(facts.pods, Gap) else facts.pods
-    by_node = {pod.node: pod for pod in pods}
+    pods = facts.pods
+    by_node = {} if isinstance(pods, Gap) else {pod.node: pod for pod in pods}
     for node in facts.nodes:
-        yield _node_row(node, by_node.get(node.name), bool(by_node), now)
-
-
-def _node_row(node: ClusterNode, pod: AgentPod | None, are_pods: bool, now: dt.datetime) -> NodeRow:
-    """`are_pods`: agents of this cluster run as pods, so where there is none there is no agent."""
-    row = NodeRow(node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard)
-    if node.report is None:
-        return row if pod is None else _without_report(row, pod, now)
-    report = read_report(node.report)
-    if isinstance(report, Gap):
-        unread = f"its report cannot be read: {report.reason}"
-        return msgspec.structs.replace(row, state=NodeState.UNREADABLE, problems=(unread,))
-    row = _with_report(row, report)
-    gone = _gone(node, pod, are_pods, now)
-    if gone:
-        return msgspec.structs.replace(
-            row, state=NodeState.STALE, problems=(gone, *report.problems)
-        )
-    problems = (*_ailing(pod), *report.problems)
-    state = NodeState.PROBLEM if problems else NodeState.WELL
-    return msgspec.structs.replace(row, state=state, problems=problems)
-
-
-def _ailing(pod: AgentPod | None) -> Iterator[str]:
-    if pod is not None and pod.trouble:
-        yield f"its agent's pod {pod.name} is not ready: {pod.trouble}"
-
-
-def _without_report(row: NodeRow, pod: AgentPod, now: dt.datetime) -> NodeRow:
-    old = age(pod.created, now)
-    if old is not None and old < _STARTS_WITHIN:
-        return msgspec.structs.replace(row, state=NodeState.STARTING)
-    why = f"is not ready: {pod.trouble}" if pod.trouble else "runs, but has not reported"
-    problem = f"its agent's pod {pod.name} {why}"
-    return msgspec.structs.replace(row, state=NodeState.PROBLEM, problems=(problem,))
-
-
-def _with_report(row: NodeRow, report: NodeReport) -> NodeRow:
-    quota = report.quota.value if isinstance(report.quota, Unlimited) else report.quota
-    return msgspec.structs.replace(
-        row,
-        quota=quota,
-        used=report.used,
-        holding=report.holding,
-        policies={name: why_off or "on" for name, why_off in sorted(report.policies.items())},
-        since=report.since,
-        version=report.version,
-    )
-
-
-def _gone(node: ClusterNode, pod: AgentPod | None, are_pods: bool, now: dt.datetime) -> str:
-    """Why the report counts as a dead agent's; empty where it does not."""
-    silence = age(node.heard, now)
-    if silence is not None and silence > STALE_AFTER:
-        return f"its agent has not been heard for {span(silence)}; what it set last still stands"
-    if are_pods and pod is None:
-        return "no agent runs here any more; what it set last still stands"
-    return ""
+        yield node_row(node, pods if isinstance(pods, Gap) else by_node.get(node.name), now)
 
 
 def _policy_row(policy: JudgedPolicy) -> PolicyRow:
@@ -246,7 +160,8 @@ def _problems(
         yield f"no node has an agent; {_INSTALL}"
     if facts.missing:
         kinds = ", ".join(facts.missing)
-        yield f"the cluster does not know the kind {kinds}; {_INSTALL}"
+        noun, them = ("kind", "it") if len(facts.missing) == 1 else ("kinds", "them")
+        yield f"the cluster does not know the {noun} {kinds}; {_DEFINE} {them}"
     if isinstance(facts.lease, Gap):
         return
     if manager is not None and not manager.alive:

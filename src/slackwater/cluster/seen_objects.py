@@ -13,27 +13,35 @@ from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.units import MilliCpu, QuantityError, parse_milli_cpu
 
 READY = "Ready"
+#: Reasons to wait that are no failure.
+_BEGINNINGS = ("ContainerCreating", "PodInitializing")
+_LONGEST_TROUBLE = 200
 
 
 class ClusterNode(msgspec.Struct, frozen=True):
     """A Node. `report` is the annotation's text; `heard` is when the agent last said that it is
-    there, in RFC 3339. None: the object does not say."""
+    there, in RFC 3339, and `reason` and `message` are its condition's. None: the object does not
+    say."""
 
     name: str
     labels: dict[str, str]
     allocatable: MilliCpu | None = None
     report: str | None = None
     heard: str | None = None
+    reason: str = ""
+    message: str = ""
 
 
 class AgentPod(msgspec.Struct, frozen=True):
-    """An agent's pod; `trouble` says in a clause why it is not ready, and is empty where it is."""
+    """An agent's pod; `trouble` says in a clause why it is not ready, and is empty where it is.
+    `fails`: it has been tried, so waiting alone does not help."""
 
     name: str
     namespace: str
     node: str
     created: str | None = None
     trouble: str = ""
+    fails: bool = False
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,6 +106,8 @@ def read_node(raw: msgspec.Raw | bytes) -> ClusterNode:
         allocatable=_milli(node.status.allocatable.get("cpu")),
         report=node.metadata.annotations.get(ANNOTATION),
         heard=acting.last_heartbeat_time if acting else None,
+        reason=sys.intern(acting.reason) if acting else "",
+        message=sys.intern(acting.message) if acting else "",
     )
 
 
@@ -108,22 +118,30 @@ def _milli(amount: str | float | None) -> MilliCpu | None:
         return None
 
 
-class _Waiting(msgspec.Struct, frozen=True):
+class _Stopped(msgspec.Struct, frozen=True, rename="camel"):
+    """A container that waits, or one that ended."""
+
     reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
 
 
 class _ContainerState(msgspec.Struct, frozen=True):
-    waiting: _Waiting | None = None
+    waiting: _Stopped | None = None
+    terminated: _Stopped | None = None
 
 
-class _ContainerStatus(msgspec.Struct, frozen=True):
+class _ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     state: _ContainerState = _ContainerState()
+    last_state: _ContainerState = _ContainerState()
+    restart_count: int = 0
 
 
 class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -138,17 +156,49 @@ class _Pod(msgspec.Struct, frozen=True):
 
 def read_agent_pod(raw: msgspec.Raw | bytes) -> AgentPod:
     pod = msgspec.json.decode(raw, type=_Pod)
-    meta = pod.metadata
-    trouble = _trouble(pod.status)
-    return AgentPod(meta.name, meta.namespace, pod.spec.node_name, meta.creation_timestamp, trouble)
-
-
-def _trouble(status: _PodStatus) -> str:
+    meta, status = pod.metadata, pod.status
+    where = (meta.name, meta.namespace, pod.spec.node_name, meta.creation_timestamp)
     if any(each.type == READY and each.status == "True" for each in status.conditions):
-        return ""
-    waiting = (each.state.waiting for each in status.container_statuses)
-    reason = next((each.reason for each in waiting if each and each.reason), "")
+        return AgentPod(*where)
+    containers = (*status.init_container_statuses, *status.container_statuses)
+    failure = next(filter(None, map(_failure, containers)), "")
+    return AgentPod(*where, failure or _waiting(status), bool(failure))
+
+
+def _waiting(status: _PodStatus) -> str:
+    states = (each.state.waiting for each in status.container_statuses)
+    reason = next((each.reason for each in states if each and each.reason), "")
     return reason or status.phase or "not ready"
+
+
+def _failure(container: _ContainerStatus) -> str:
+    """Why a container fails; nothing of one that is just beginning, or goes on."""
+    waits, ended = container.state.waiting, container.state.terminated
+    before = ended or container.last_state.terminated
+    if waits and waits.reason and waits.reason not in _BEGINNINGS:
+        return _clipped(waits.reason, _last_line(before) or _last_line(waits))
+    failed = ended is not None and ended.exit_code != 0
+    if not failed and not (container.restart_count and before):
+        return ""
+    count = container.restart_count
+    times = f"restarted {count} time{'' if count == 1 else 's'}" if count else "ended"
+    reason = before.reason if before else ""
+    return _clipped(f"{times} ({reason})" if reason else times, _last_line(before))
+
+
+def _last_line(stopped: _Stopped | None) -> str:
+    """Of a log the end tells why; what is in it for a terminal is not."""
+    if stopped is None:
+        return ""
+    lines = [each for each in stopped.message.splitlines() if each.strip()]
+    if not lines:
+        return f"exit code {stopped.exit_code}" if stopped.exit_code else ""
+    return " ".join(lines[-1].split())
+
+
+def _clipped(reason: str, message: str) -> str:
+    said = f"{reason}: {message}" if message else reason
+    return said if len(said) <= _LONGEST_TROUBLE else f"{said[: _LONGEST_TROUBLE - 3]}..."
 
 
 class _PolicyStatus(msgspec.Struct, frozen=True, rename="camel"):

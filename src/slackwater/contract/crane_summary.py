@@ -15,6 +15,9 @@ from slackwater.model.complaint import quoted
 Actions = Mapping[str, AvoidanceAction]
 #: The schema's bound of status.summary.
 _LONGEST = 4096
+#: Metrics that are a part of a whole, in percent: no measurement is above all of it.
+_PERCENT = ("cpu_total_utilization", "memory_total_utilization")
+_WHOLE = 100
 
 
 def is_for_node(policy: Policy, labels: Mapping[str, str]) -> bool:
@@ -79,6 +82,10 @@ def _problems(policy: Policy, actions: Actions) -> Iterator[str]:
             yield f"rule {rule.name}: there is no AvoidanceAction {quoted(rule.action_name)}"
         if probe.http_get is None and not is_known(rule.metric_rule.name):
             yield f"rule {rule.name}: there is no metric {quoted(rule.metric_rule.name)}"
+        metric = rule.metric_rule
+        if metric.name in _PERCENT and metric.limit >= _WHOLE:
+            never = f"{metric.name} is in percent and never above {metric.limit}"
+            yield f"rule {rule.name}: {never}; it must be below {_WHOLE} to trigger"
 
 
 def action_summary(action: AvoidanceAction) -> str:

@@ -42,6 +42,8 @@ def saying(value: str, rule: str, wanted: str, field_path: str = "") -> CelRule:
     return CelRule(rule, f"must be {wanted}", sentence, field_path)
 
 
+_SAME = "must be the same as restoreThreshold, of which it is another spelling"
+
 #: Kubernetes itself lets no other character into a name than dots.
 _NAME = saying(
     "self.metadata.name",
@@ -132,8 +134,11 @@ RULES: Mapping[type, tuple[CelRule, ...]] = {
         CelRule(
             "!has(self.restoreThreshold) || !has(self.restoredThreshold) || "
             "self.restoreThreshold == self.restoredThreshold",
-            "must be the same as restoreThreshold, of which it is another spelling",
-            field_path=".restoredThreshold",
+            _SAME,
+            # Not string(): the API server takes its result for a text without end
+            # (kubernetes/kubernetes#124234).
+            f"'is %d, but {_SAME}: %d'.format([self.restoredThreshold, self.restoreThreshold])",
+            ".restoredThreshold",
         ),
     ),
     Expression: (

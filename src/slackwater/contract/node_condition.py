@@ -11,6 +11,8 @@ from slackwater.contract.node_report import ANNOTATION, NodeReport, read_report
 from slackwater.model.gap import Gap
 
 CONDITION = "SlackwaterActing"
+#: Reasons that others look for: the agent sees nothing; it has put everything back.
+BLIND, RELEASED = "Blind", "Released"
 
 
 class Acting(msgspec.Struct, frozen=True):

@@ -7,18 +7,17 @@ import msgspec
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.machine import Machine
-from slackwater.observation.cgroup_paths import KubepodsLayout
 from slackwater.observation.cgroup_tree import CgroupTree, Unread
 from slackwater.observation.detection import (
     DriverVerdict,
     Kubepods,
     Undetected,
     VersionVerdict,
+    clues_of,
     detect_driver,
     detect_version,
     find_kubepods,
     find_mounts,
-    kubelet_cgroup_root,
 )
 from slackwater.observation.host import read_machine
 from slackwater.observation.kubelet_sources import KubeletProcess, find_kubelet
@@ -85,8 +84,7 @@ def _find_tree(
 ) -> Kubepods | Gap:
     if isinstance(mounts, Gap):
         return mounts
-    hint = KubepodsLayout(driver.driver, kubelet_cgroup_root(roots))
-    return find_kubepods(mounts, hint, asked)
+    return find_kubepods(mounts, clues_of(roots, mounts, driver), asked)
 
 
 def _trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from slackwater.doctor.examination import Examination
 from slackwater.doctor.report import KnobRow, Problem
 from slackwater.model.cgroup import Driver, Level
 from slackwater.model.gap import Gap
+from slackwater.observation.kubepods import SHOWN
 from slackwater.observation.version_detection import MAGIC_SOURCE
 
 Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[Problem]]
@@ -44,7 +45,7 @@ def _wrong_tree(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Pr
             f"The tree that --kubepods names is not there: {examination.kubepods.reason}.",
             "Leave --kubepods out to let it be found, or name a folder of the cgroup root.",
         )
-    elif not isinstance(examination.kubelet, Gap):
+    elif not isinstance(examination.kubelet, Gap) and not examination.trees:
         yield Problem(
             f"A kubelet runs here, but its tree was not found: {examination.kubepods.reason}.",
             "Name the tree with --kubepods, or the host's cgroups with --cgroup-root.",
@@ -60,13 +61,18 @@ def _driver_conflict(examination: Examination, _: tuple[KnobRow, ...]) -> Iterat
 
 
 def _two_trees(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
-    kubepods = examination.kubepods
-    if isinstance(kubepods, Gap) or examination.asked_kubepods or len(examination.trees) < 2:
+    kubepods, trees = examination.kubepods, examination.trees
+    if examination.asked_kubepods or len(trees) < 2:
         return
+    fate = (
+        "nothing tells which one is, so an agent does not start"
+        if isinstance(kubepods, Gap)
+        else f"an agent takes {kubepods.path}, as {kubepods.because}"
+    )
     yield Problem(
-        f"Several trees look like a kubelet's ({', '.join(examination.trees[:5])}); "
-        f"{kubepods.path} is taken.",
-        "Name the right one with --kubepods, or remove what an earlier kubelet left.",
+        f"Several trees look like a kubelet's ({', '.join(trees[:SHOWN])}); {fate}.",
+        "Name the right one with --kubepods (in the chart agent.paths.kubepods), show the "
+        "kubelet's configuration (agent.kubeletConfig), or remove what an earlier kubelet left.",
     )
 
 

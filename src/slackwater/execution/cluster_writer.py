@@ -82,6 +82,7 @@ class ClusterWriter:
         self._jitter = jitter
         self._pace = Pace(not_before=Micros(clock() + SETTLING))
         self._wanted: NodeFace | None = None
+        self._last: NodeFace | None = None
         self._attempts: Counter[str] = Counter()
         self._problem = ""
         self._ended = False
@@ -99,6 +100,11 @@ class ClusterWriter:
                 self._wanted = _with_transition(wanted, seen)
                 self._news.notify()
 
+    def leave(self, last: NodeFace, seen: NodeFace | None) -> None:
+        """What is written once more at the end, whatever the pace, if the server is quick."""
+        with self._news:
+            self._last = _with_transition(last, seen)
+
     def send(self, happening: Happening) -> None:
         self._sender.send(happening)
 
@@ -111,7 +117,7 @@ class ClusterWriter:
         return self._sender.problem(), self._sender.dropped()
 
     def stop(self, patience: float) -> None:
-        """No new write; one that is on its way may still end."""
+        """No new write but the last words; one that is on its way may still end."""
         if not self._thread.is_alive():
             return  # a dry run never began
         with self._news:
@@ -138,7 +144,10 @@ class ClusterWriter:
     def _next(self) -> NodeFace | None:
         with self._news:
             self._news.wait_for(lambda: self._wanted is not None or self._ended)
-            return None if self._ended else self._wanted
+            if not self._ended:
+                return self._wanted
+            last, self._last = self._last, None
+            return last
 
     def _write(self, face: NodeFace) -> tuple[str, str, float | None]:
         """How it ended, why not, and how long the server wants to be left alone.

@@ -118,7 +118,9 @@ def read_file(path: str) -> Entry:
         line = f", line {mark.line + 1}" if mark else ""
         raise KubeconfigError(f"{path}{line} is no YAML: {why}") from None
     if found is not None and not isinstance(found, dict):
-        raise KubeconfigError(f"{path} is {quoted(found)}, but must be a kubeconfig, a mapping")
+        # Without its words: a token that was named by mistake is no kubeconfig either.
+        kind = "a list" if isinstance(found, list) else "no mapping"
+        raise KubeconfigError(f"{path} is {kind}, but must be a kubeconfig, a mapping")
     return Entry(path, "", found or {})
 
 

@@ -60,13 +60,13 @@ def process_finding(roots: Roots, setting: Setting) -> Finding:
             return Finding(PROCESS_SOURCE, answer.value, f"{kubelet.note}: {answer.note}")
 
 
-def kubelet_cgroup_root(roots: Roots) -> str:
-    """The kubelet's cgroup root without slashes at its ends, "" for none.
+def kubelet_cgroup_root(roots: Roots) -> str | None:
+    """The kubelet's cgroup root without slashes at its ends, "" for the top; None: nobody says.
 
     The process comes first: its flags are in force, whatever the files say by now.
     """
     findings = (process_finding(roots, CGROUP_ROOT), *file_findings(roots, CGROUP_ROOT))
-    return next((f.found.strip("/") for f in findings if f.found is not None), "")
+    return next((f.found.strip("/") for f in findings if f.found is not None), None)
 
 
 def process_name(roots: Roots, pid: int) -> str | Gap:

@@ -1,11 +1,12 @@
 """Where the kubelet's tree is: the directories that stand on the disk.
 
-Owns the search: what was asked for, what the layout says, then whatever is called kubepods near
-the top of the hierarchy. Reads names only.
+Owns the search: what was asked for, else the one tree called kubepods near the top of the
+hierarchy. Of several, clues choose; where they do not, nothing is taken: the wrong tree would be
+throttled, and the right one run free. Reads names only.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -16,39 +17,88 @@ from slackwater.observation.cgroup_paths import (
     NotACgroupRoot,
     layout_of,
     node_path,
+    pod_uid,
+    tier_of,
 )
 
 #: kind's tree is at kubelet.slice/kubelet-kubepods.slice; nobody's is deeper by itself.
 DEEPEST = 2
+#: So many trees are named in a sentence.
+SHOWN = 5
+
+
+class Clues(msgspec.Struct, frozen=True):
+    """What points to the kubelet's tree before anybody looks. None: nobody said so, "" is the top.
+    `own` is the cgroup of this process, relative to the mount; "" where that is not known."""
+
+    driver: Driver | None = None
+    cgroup_root: str | None = None
+    own: str = ""
 
 
 class Kubepods(msgspec.Struct, frozen=True):
-    """The root of the kubelet's tree. `path` is relative to the mount."""
+    """The root of the kubelet's tree. `path` is relative to the mount; `because` is why this one,
+    where there are several."""
 
     path: str
     driver: Driver
     cgroup_root: str = ""
+    because: str = ""
 
     def layout(self) -> KubepodsLayout:
         return KubepodsLayout(self.driver, self.cgroup_root)
 
 
-def find_kubepods(
-    mounts: CgroupMounts, layout_hint: KubepodsLayout, override: str = ""
-) -> Kubepods | Gap:
-    """The tree that was asked for and no other; without an override, the likeliest one."""
+def find_kubepods(mounts: CgroupMounts, clues: Clues, override: str = "") -> Kubepods | Gap:
+    """The tree that was asked for and no other; without an override, the only one that can be."""
     mount = mounts.identity()
     if isinstance(mount, Gap):
         return mount
     if override:
-        return _overridden(mount.directory, layout_hint, override)
-    for path in _candidates(layout_hint):
-        if os.path.isdir(f"{mount.directory}/{path}"):
-            return _kubepods(path, layout_hint)
-    found = sorted(trees_below(mount.directory), key=lambda path: _rank(path, layout_hint))
-    if found:
-        return _kubepods(found[0], layout_hint)
-    return Gap(f"there is no kubepods or kubepods.slice below {mount.directory}")
+        return _overridden(mount.directory, clues, override)
+    told = [path for path in _told(clues) if os.path.isdir(f"{mount.directory}/{path}")]
+    trees = sorted({*trees_below(mount.directory), *told})
+    if not trees:
+        return Gap(f"there is no kubepods or kubepods.slice below {mount.directory}")
+    return _chosen(mount.directory, trees, told, clues)
+
+
+def _chosen(top: str, trees: list[str], told: list[str], clues: Clues) -> Kubepods | Gap:
+    """Clue after clue leaves out trees, never the last one. The first that leaves one decides."""
+    left, reason = trees, ""
+    for because, fits in _choices(top, told, clues):
+        if len(left) == 1:
+            break
+        left, reason = list(filter(fits, left)) or left, because
+    if len(left) > 1:
+        return Gap(
+            f"several trees look like the kubelet's ({', '.join(left[:SHOWN])}), and nothing tells "
+            "which one is: name it with --kubepods (in the chart agent.paths.kubepods), or show "
+            "the kubelet's configuration (agent.kubeletConfig)"
+        )
+    found = _kubepods(left[0], clues)
+    return found if len(trees) == 1 else msgspec.structs.replace(found, because=reason)
+
+
+def _choices(
+    top: str, told: list[str], clues: Clues
+) -> tuple[tuple[str, Callable[[str], bool]], ...]:
+    return (
+        ("the kubelet's cgroup root says so", told.__contains__),
+        (
+            f"the cgroup driver is {clues.driver.value}" if clues.driver else "",
+            lambda path: _kubepods(path, clues).driver is clues.driver,
+        ),
+        ("this process is in it", lambda path: clues.own.startswith(f"{path}/")),
+        ("no other one has pods", lambda path: _has_pods(f"{top}/{path}")),
+    )
+
+
+def _has_pods(tree: str) -> bool:
+    """Guaranteed pods sit beside the tiers."""
+    names = _folders(tree)
+    below = (_folders(f"{tree}/{name}") for name in names if tier_of(name))
+    return any(pod_uid(name) for group in (names, *below) for name in group)
 
 
 def trees_below(directory: str) -> list[str]:
@@ -76,36 +126,32 @@ def _folders(directory: str) -> list[str]:
     return [name for name in folders if name.isprintable()]
 
 
-def _candidates(hint: KubepodsLayout) -> list[str]:
-    """By the hint, then without its cgroup root, then the same for the other driver."""
-    drivers = (hint.driver, *(driver for driver in Driver if driver is not hint.driver))
+def _told(clues: Clues) -> list[str]:
+    """Where the tree is by the kubelet's own cgroup root, by each driver that it can have."""
+    if clues.cgroup_root is None:
+        return []
     paths: list[str] = []
-    for driver in drivers:
-        for root in dict.fromkeys((hint.cgroup_root, "")):
-            try:
-                paths.append(node_path(KubepodsLayout(driver, root)))
-            except NotACgroupRoot:
-                continue
+    for driver in Driver:
+        try:
+            paths.append(node_path(KubepodsLayout(driver, clues.cgroup_root)))
+        except NotACgroupRoot:
+            continue
     return paths
 
 
-def _rank(path: str, hint: KubepodsLayout) -> tuple[bool, int, str]:
-    return _kubepods(path, hint).driver is not hint.driver, path.count("/"), path
-
-
-def _kubepods(path: str, hint: KubepodsLayout) -> Kubepods:
+def _kubepods(path: str, clues: Clues) -> Kubepods:
     """A tree of another name (an override may have one) is laid out as its suffix says."""
     layout = layout_of(path)
     if layout:
         return Kubepods(path, layout.driver, layout.cgroup_root)
     driver = Driver.SYSTEMD if path.endswith(".slice") else Driver.CGROUPFS
-    return Kubepods(path, driver, hint.cgroup_root)
+    return Kubepods(path, driver, clues.cgroup_root or "")
 
 
-def _overridden(mount: str, hint: KubepodsLayout, override: str) -> Kubepods | Gap:
+def _overridden(mount: str, clues: Clues, override: str) -> Kubepods | Gap:
     path = override.removeprefix(f"{mount}/").strip("/")
     if any(part in ("", ".", "..") for part in path.split("/")):
         return Gap(f"{override[:80]!r} is not a path inside {mount}")
     if not os.path.isdir(f"{mount}/{path}"):
         return Gap(f"there is no directory {path[:80]!r} below {mount}")
-    return _kubepods(path, hint)
+    return _kubepods(path, clues)

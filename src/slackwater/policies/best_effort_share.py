@@ -19,7 +19,6 @@ from slackwater.model.needs import PODS, TIERS, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import (
     DEFAULT_PERIOD,
-    UNLIMITED,
     Bandwidth,
     MilliCpu,
     Unlimited,
@@ -61,12 +60,10 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
         return Hold(allocatable.reason, memory)
     allowed = MilliCpu(percent(settings.threshold).left_of(allocatable))
     budget = MilliCpu(max(allowed - used, 0))
-    # A tree that was made anew owes nothing to the old one.
-    last = memory.last if memory.tier == tier.id else None
+    last = _standing(snapshot, tier, memory)
     claim = _next_claim(last, budget, settings)
-    standing = _standing(snapshot, tier, last)
-    if snapshot.early and not isinstance(standing, Unlimited):
-        claim = min(standing, claim)
+    if snapshot.early and last is not None:
+        claim = min(last, claim)
     numbers = {
         "allocatable": allocatable,
         "threshold": settings.threshold,
@@ -101,23 +98,23 @@ def _used(snapshot: NodeSnapshot, tier: CgroupRef, accounting: Accounting) -> Mi
 def _next_claim(
     last: MilliCpu | None, budget: MilliCpu, settings: BestEffortShareSettings
 ) -> MilliCpu:
-    """The first claim is the budget itself; later ones ramp, and stay where little moved."""
+    """The first claim ever is the budget itself; later ones ramp, and stay where little moved."""
     if last is None:
         return budget
     claim = ramped(last, budget, settings.recover, FLOOR)
     return claim if moved(last, claim, settings.jitter) else last
 
 
-def _standing(
-    snapshot: NodeSnapshot, tier: CgroupRef, last: MilliCpu | None
-) -> MilliCpu | Unlimited:
-    """What is ours now: the last claim; after a restart what the run before it wrote."""
-    if last is not None:
-        return last
+def _standing(snapshot: NodeSnapshot, tier: CgroupRef, memory: Memory) -> MilliCpu | None:
+    """What is ours now: the last claim; after a restart what the run before it wrote, so that a
+    restart is no way around the ramp. A tree that was made anew owes nothing to the old one."""
+    if memory.tier == tier.id and memory.last is not None:
+        return memory.last
     for held in snapshot.held:
         if (held.ref.id, held.knob) == (tier.id, QUOTA.name) and isinstance(held.ours, Bandwidth):
-            return held.ours.milli()
-    return UNLIMITED
+            limit = held.ours.milli()
+            return None if isinstance(limit, Unlimited) else limit
+    return None
 
 
 def _intents(

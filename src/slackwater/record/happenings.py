@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from slackwater.kube.event_sender import About, Happening, Severity
+from slackwater.model.cgroup import Tier
+from slackwater.model.knob import QUOTA
 from slackwater.model.story import NoteKind
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.policies.best_effort_share import EVENT, NAME
@@ -170,9 +172,24 @@ def _quota(record: TickRecord, said: Said, telling: Telling) -> tuple[Said, tupl
     after = msgspec.structs.replace(said, tick=record.snapshot.tick, asked=asked, because=because)
     if asked is None or not _is_news(asked, said, telling):
         return after, ()
-    message = f"best-effort work may use {asked}m: {because}"
+    message = f"best-effort work may use {_granted(record, asked)}m: {because}"
     told = Happening(telling.about_node(), THROTTLE, message)
     return msgspec.structs.replace(after, told=asked, told_at=telling.at), (told,)
+
+
+def _granted(record: TickRecord, asked: MilliCpu) -> int:
+    """What the claim became: the kernel has a smallest quota, and others may cap it too. Where
+    the tier's own group cannot be written, its pods carry the quota together."""
+    granted = {
+        grant.target.id: grant.value
+        for grant in record.story.grants
+        if grant.knob == QUOTA.name and any(step.by == NAME for step in grant.contributions)
+    }
+    tier = record.snapshot.tiers.get(Tier.BESTEFFORT)
+    if tier is not None and tier.id in granted:
+        granted = {tier.id: granted[tier.id]}
+    amounts = [value for value in granted.values() if isinstance(value, int)]
+    return sum(amounts) if amounts else asked
 
 
 def _is_news(asked: MilliCpu, said: Said, telling: Telling) -> bool:

@@ -4,8 +4,10 @@ Owns the words. Says nothing that changes at every tick but usage and quota, whi
 with a grain.
 """
 
+import msgspec
+
 from slackwater import __version__
-from slackwater.contract.node_condition import Acting, NodeFace
+from slackwater.contract.node_condition import BLIND, RELEASED, Acting, NodeFace
 from slackwater.contract.node_report import NodeReport
 from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.gap import Gap
@@ -21,12 +23,43 @@ from slackwater.settings.duration import format_duration
 STEP = Ratio(1, 20)
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 300
 _LONGEST_MESSAGE = 400
+#: Nobody who is on asks for them any more: they are on their way back.
+_OLD = "values of before are held"
+#: A policy that went on needs two looks: a hold this many periods long is told, a shorter is not.
+_FIRST_LOOKS = 2
 _PUT_BACK = (Result.APPLIED, Result.VANISHED, Result.UNCHANGED)
 
 
 def node_face(view: View) -> NodeFace:
     report = node_report(view)
     return NodeFace(report, _acting(view, report))
+
+
+def is_settling(view: View) -> bool:
+    """Whether something is held only since a moment: what comes of it is worth telling, this is
+    not."""
+    record = view.latest
+    if view.blind or record is None:
+        return False
+    young = _FIRST_LOOKS * record.inputs.agent.period
+    return any(
+        each.course is Course.HELD
+        and each.since is not None
+        and record.snapshot.at - each.since < young
+        for each in record.story.told
+    )
+
+
+def farewell(view: View, left: int) -> NodeFace:
+    """The last words of an agent that has put everything back, all but `left` values."""
+    report = msgspec.structs.replace(
+        node_report(view), since=None, quota=None, used=None, holding=left
+    )
+    if not left:
+        return NodeFace(report, _told("False", RELEASED, "everything was put back at the exit"))
+    many = "1 value" if left == 1 else f"{left} values"
+    why = f"the agent ended, and {many} could not be put back; see its log"
+    return NodeFace(report, _told("True", RELEASED, why))
 
 
 def grain_of(view: View) -> MilliCpu:
@@ -36,7 +69,7 @@ def grain_of(view: View) -> MilliCpu:
 
 
 def node_report(view: View) -> NodeReport:
-    problems = tuple(each[:_LONGEST_PROBLEM] for each in view.problems[:_MOST_PROBLEMS])
+    problems = tuple(each[:_LONGEST_PROBLEM] for each in view.troubles()[:_MOST_PROBLEMS])
     record = view.latest
     if record is None:
         return NodeReport(version=__version__, policies=dict(view.off), problems=problems)
@@ -59,9 +92,9 @@ def _acting(view: View, report: NodeReport) -> Acting:
     record = view.latest
     if view.blind or record is None:
         why = view.blind or "the agent has not looked yet"
-        return _told("Unknown", "Blind", why)
+        return _told("Unknown", BLIND, why)
     if view.paused:
-        return _told("False", "Released", view.paused)
+        return _told("False", RELEASED, view.paused)
     status = "True" if report.holding else "False"
     if not record.inputs.policies:
         return _told(status, "Off", _why_off(view))
@@ -72,7 +105,8 @@ def _acting(view: View, report: NodeReport) -> Acting:
         return _told(status, "Holding", f"{names} cannot see what it needs; see slackwater explain")
     names = ", ".join(sorted(record.inputs.policies))
     if report.holding:
-        return _told(status, "Acting", f"values are held by {names}")
+        holders = ", ".join(_holders(record))
+        return _told(status, "Acting", f"values are held by {holders}" if holders else _OLD)
     return _told(status, "NothingToDo", f"{names} on, and nothing needs to be changed")
 
 
@@ -96,6 +130,19 @@ def _held(record: TickRecord) -> dict[tuple[int, str], Micros]:
         if key not in granted and outcome.result in _PUT_BACK:
             held.pop(key, None)
     return held
+
+
+def _holders(record: TickRecord) -> list[str]:
+    """The policies that have a part in a value that is ours after the tick."""
+    held = _held(record)
+    return sorted(
+        {
+            step.by
+            for grant in record.story.grants
+            if (grant.target.id, grant.knob) in held
+            for step in grant.contributions
+        }
+    )
 
 
 def _since(view: View, record: TickRecord) -> str | None:

@@ -94,7 +94,7 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def overview(view: View) -> Overview:
     state, because = _state(view)
     record = view.latest
-    problems, sources = (*view.problems, *view.link.remarks()), tuple(_sources(view))
+    problems, sources = (*view.troubles(), *view.link.remarks()), tuple(_sources(view))
     if record is None:
         return Overview(state=state, because=because, problems=problems, sources=sources)
     snapshot = record.snapshot

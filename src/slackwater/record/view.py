@@ -22,13 +22,15 @@ def _never(_ref: CgroupRef, _knob: str) -> None:
 
 
 class View(msgspec.Struct, frozen=True):
-    """`off` says of each policy that is off why it is. `offset` is the time of day, in
-    microseconds since 1970, less the agent's clock. `changed` is the journal's."""
+    """`off` says of each policy that is off why it is. `problems` are the configuration's; `lost`
+    is the reason to be blind that is one too: there is no tree of pods. `offset` is the time of
+    day, in microseconds since 1970, less the agent's clock. `changed` is the journal's."""
 
     ticks: tuple[TickRecord, ...] = ()
     off: Mapping[str, str] = {}
     problems: tuple[str, ...] = ()
     blind: str = ""
+    lost: str = ""
     paused: str = ""
     offset: Micros = Micros(0)
     version: CgroupVersion | Gap = Gap("the cgroup version is not known here")
@@ -38,6 +40,10 @@ class View(msgspec.Struct, frozen=True):
     @property
     def latest(self) -> TickRecord | None:
         return self.ticks[-1] if self.ticks else None
+
+    def troubles(self) -> tuple[str, ...]:
+        """All that somebody has to see to."""
+        return (self.lost, *self.problems) if self.lost else self.problems
 
     def stamp(self, at: Micros) -> str:
         """RFC 3339, in UTC, to the millisecond."""

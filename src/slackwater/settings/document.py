@@ -26,6 +26,7 @@ from slackwater.settings.memory_qos import MemoryQosSettings
 from slackwater.settings.qos_level import QosLevelSettings
 from slackwater.settings.quota_burst import QuotaBurstSettings
 from slackwater.settings.section import Section, checked_text, key_of, known_keys
+from slackwater.settings.spelling import flag_of, variable_of
 
 API_VERSION = "slackwater.io/v1"
 KIND = "AgentSettings"
@@ -94,7 +95,8 @@ def _filed(part: Part, said: Mapping[str, str]) -> dict[str, object]:
     for setting in part.SECTION.values():
         text = said.get(setting.name)
         if text is not None:
-            value = checked_text(setting, text, setting.name)
+            where = f"{setting.name} ({flag_of(setting)} or {variable_of(setting)})"
+            value = checked_text(setting, text, where)
             written = setting.written(int(value)) if isinstance(setting, Bound) else value
             filed[key_of(setting)] = written
     return filed

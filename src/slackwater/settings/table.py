@@ -1,10 +1,8 @@
 """Every setting as a row: what --help and docs/reference/settings.md show.
 
-Owns the spelling of a setting's flag and variable, and the page. The page in docs is a copy of
+Owns the page. The page in docs is a copy of
 `page()`; a test compares them.
 """
-
-import re
 
 import msgspec
 
@@ -12,11 +10,11 @@ from slackwater.settings.bound import Bound
 from slackwater.settings.document import PARTS
 from slackwater.settings.resource_name import ResourceName
 from slackwater.settings.section import Setting
+from slackwater.settings.spelling import flag_of, variable_of
 
 SETTINGS: tuple[Setting, ...] = tuple(
     setting for part in PARTS.values() for setting in part.SECTION.values()
 )
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|\.")
 
 _HEAD = """\
 # Settings
@@ -43,20 +41,6 @@ class Row(msgspec.Struct, frozen=True):
     bound: str
     unit: str
     prose: str
-
-
-def flag_of(setting: Setting) -> str:
-    """--hold-for; the agent's own section needs no prefix on the agent's command line."""
-    return "--" + "-".join(_words(setting))
-
-
-def variable_of(setting: Setting) -> str:
-    return "SLACKWATER_" + "_".join(_words(setting)).upper()
-
-
-def _words(setting: Setting) -> list[str]:
-    words = [word.lower() for word in _HUMP.split(setting.name)]
-    return words[1:] if words[0] == "agent" else words
 
 
 def row(setting: Setting) -> Row:

@@ -45,6 +45,15 @@ def test_the_view_has_what_the_board_has() -> None:
     assert view.stamp(Micros(5)) > "2020"
 
 
+def test_a_lost_tree_is_among_the_problems_of_top() -> None:
+    shown = board()
+    shown.end_round(Condition(blind="gone", lost_since=Micros(3), problems=("a problem",)))
+    view = view_of(shown, Micros(5))
+    assert (view.lost, view.problems) == ("gone", ("a problem",))
+    _, body = asked(shown, "/v1/top")
+    assert msgspec.json.decode(body, type=Overview).problems == ("gone", "a problem")
+
+
 def test_explain_and_top_as_they_are_asked() -> None:
     shown = board()
     status, body = asked(shown, "/v1/explain")

@@ -17,6 +17,7 @@ from slackwater.kube.credentials import FixedCredentials
 from slackwater.kube.event_sender import Happening
 from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
+from slackwater.model.story import Course
 from slackwater.model.units import Micros
 from slackwater.record.journal import Journal
 from slackwater.record.tally import Tally
@@ -89,9 +90,41 @@ def test_a_round_becomes_a_face_and_an_event() -> None:
     assert len(made.there.applied) == len(made.there.sent) == 1
 
 
+@pytest.mark.parametrize(("left", "status"), [(0, "False"), (2, "True")])
+def test_who_put_everything_back_says_so_at_the_end(left: int, status: str) -> None:
+    made = Side()
+    made.side.speak()
+    made.round()
+    assert made.there.wrote.wait(30)
+    made.side.tell_release(made.board, made.now, left)
+    made.side.stop()
+    assert len(made.there.applied) == 2
+    body = msgspec.convert(made.there.applied[-1], dict)
+    condition = body["status"]["conditions"][0]
+    assert (condition["status"], condition["reason"]) == (status, "Released")
+    report = json.loads(body["metadata"]["annotations"]["slackwater.io/report"])
+    assert report["holding"] == left
+    assert "bestEffort" not in report
+
+
+def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
+    """It was read only once so far: what it decides a moment later is told."""
+    made = Side()
+    made.side.speak()
+    first = msgspec.structs.replace(told(Course.HELD), since=Micros(1_000_000))
+    made.board.show(record(node(), lines=(first,)))
+    made.side.report(made.board, made.now)
+    made.round()
+    assert made.there.wrote.wait(30)
+    made.side.stop()
+    [body] = (msgspec.convert(each, dict) for each in made.there.applied)
+    assert body["status"]["conditions"][0]["reason"] == "Acting"
+
+
 def test_a_dry_run_tells_nobody() -> None:
     made = Side()
     made.round()
+    made.side.tell_release(made.board, made.now, 0)
     made.side.stop()
     assert (made.there.applied, made.there.sent) == ([], [])
 

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.agent import endpoint_routes
 from slackwater.agent.board import Board, Condition, ReleaseDone
-from slackwater.agent.endpoint_routes import Asked, healthz, readyz, stalled
+from slackwater.agent.endpoint_routes import Asked, healthz, lost, readyz, stalled
 from slackwater.model.units import Micros
 from slackwater.record.http_exchange import Answer
 from slackwater.record.journal import Entry
@@ -51,11 +51,48 @@ def said(answer: Answer) -> Any:
         (ended(150, settings=SLOW), 331, "no round has ended for 181 s; 180 s are allowed"),
         (ended(150, settings=QUICK), 160, ""),
         (ended(150, settings=QUICK), 161, "no round has ended for 11 s; 10 s are allowed"),
-        (ended(150, blind="gone"), 151, ""),  # a restart would not bring the tree back
+        (ended(150, blind="gone"), 151, ""),  # a round without a look is one, too
     ],
 )
 def test_stalled(condition: Condition, second: float, because: str) -> None:
     assert stalled(condition, STARTED, seconds(second)) == because
+    assert_health(condition, second, because)
+
+
+GONE = "the kubelet's tree is gone"
+
+
+@pytest.mark.parametrize(
+    ("condition", "second", "because"),
+    [
+        (ended(150, blind=GONE, lost_since=seconds(150)), 151, ""),
+        (ended(180, blind=GONE, lost_since=seconds(150)), 180, ""),  # it may come back
+        (
+            ended(181, blind=GONE, lost_since=seconds(150)),
+            181,
+            f"{GONE}, for 31 s; a restart looks for it anew",
+        ),
+        # For want of objects, or of the API server: a restart has no more of them.
+        (ended(900, blind="waiting to hear of pods"), 900, ""),
+        # Seen again.
+        (ended(900), 900, ""),
+        # A restart would end the rest that somebody asked for.
+        (ended(900, blind=GONE, lost_since=seconds(150), paused="by hand"), 900, ""),
+    ],
+)
+def test_an_agent_that_lost_its_tree_is_restarted(
+    condition: Condition, second: float, because: str
+) -> None:
+    assert lost(condition, seconds(second)) == because
+    assert_health(condition, second, because)
+
+
+def test_a_loop_that_stands_still_is_told_first() -> None:
+    condition = ended(150, blind=GONE, lost_since=seconds(150))
+    assert_health(condition, 250, "no round has ended for 100 s; 90 s are allowed")
+
+
+def assert_health(condition: Condition, second: float, because: str) -> None:
     shown = board()
     shown.end_round(condition)
     answer = healthz(asked(shown, second))
@@ -75,6 +112,12 @@ def test_stalled(condition: Condition, second: float, because: str) -> None:
             ended(101, problems=("threshold is 400",)),
             200,
             {"ok": True, "problems": ["threshold is 400"]},
+        ),
+        (
+            1,
+            ended(101, blind="gone", lost_since=seconds(100), problems=("threshold is 400",)),
+            503,
+            {"ok": False, "because": "gone", "problems": ["gone", "threshold is 400"]},
         ),
         (1, ended(101, paused="by hand"), 200, {"ok": True, "paused": "by hand"}),
     ],

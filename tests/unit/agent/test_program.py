@@ -150,6 +150,18 @@ def test_a_tree_that_is_gone_is_told_once_and_writes_nothing() -> None:
     assert bench.board.condition.blind == ""
 
 
+def test_since_when_the_tree_is_gone() -> None:
+    bench = Bench()
+    gone = Gap("the kubelet's tree is gone")
+    views: tuple[NodeSnapshot | Gap, ...] = (gone, gone, node(usage=200), gone)
+    seen: list[tuple[Micros | None, str]] = []
+    for second, view in enumerate(views):
+        bench.view = view
+        bench.agent.once(at(second))
+        seen.append((bench.board.condition.lost_since, bench.board.condition.lost))
+    assert seen == [(at(0), gone.reason), (at(0), gone.reason), (None, ""), (at(3), gone.reason)]
+
+
 def test_a_folder_that_cannot_be_read_keeps_what_was_known() -> None:
     bench = Bench()
     bench.agent.once(at(1))
@@ -177,7 +189,8 @@ def test_a_wrong_flag_ends_a_start() -> None:
     bench = Bench(orders=Orders(settings={"agent.period": "5ms"}))
     [problem] = bench.agent.start(at(0))
     assert problem == (
-        "agent.period is '5ms', but must be a duration such as 500ms, 1s or 1m30s, 100ms to 1m"
+        "agent.period (--period or SLACKWATER_PERIOD) is '5ms', but must be a duration such as "
+        "500ms, 1s or 1m30s, 100ms to 1m"
     )
 
 

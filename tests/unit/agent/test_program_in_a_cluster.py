@@ -57,6 +57,7 @@ def test_until_objects_come_nothing_is_released_and_nothing_decided() -> None:
     assert bench.told("folder") == [WAITING.reason]
     condition = bench.board.condition
     assert (condition.blind, condition.problems) == (WAITING.reason, ())
+    assert (condition.lost_since, condition.lost) == (None, "")  # no reason for a restart
     assert condition.ended == 77
     assert bench.board.tally.counts().blind_rounds == 99
 
@@ -107,7 +108,7 @@ def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
 def test_a_wrong_flag_ends_a_start_whatever_the_cluster_says() -> None:
     bench = ClusterBench(orders=Orders(settings={"agent.period": "5ms"}))
     [problem] = bench.agent.start_waiting(at(0))
-    assert "agent.period is '5ms'" in problem
+    assert "agent.period (--period or SLACKWATER_PERIOD) is '5ms'" in problem
     assert bench.told("quota of kubepods/besteffort") == []
 
 

@@ -52,14 +52,15 @@ def edited(data: bytes, number: int, *path: str, value: object) -> Recording:
         ),
         (2, ("agent", "hold_for"), [], "the agent's settings cannot be read, so the", False),
         (2, ("agent",), 5, "the agent's settings cannot be read, so the defaults", False),
-        (3, ("memory",), 5, "the memory cannot be read, so all start anew", True),
-        (3, ("memory", "policies", NAME), 5, f"the memory of {NAME} cannot be read", True),
+        # Without its memory the policy goes on from what is held, as after a restart.
+        (3, ("memory",), 5, "the memory cannot be read, so all start anew", False),
+        (3, ("memory", "policies", NAME), 5, f"the memory of {NAME} cannot be read", False),
         (
             3,
             ("memory", "policies", NAME, "memory"),
             {"last": "x"},
             f"the memory of {NAME} cannot be read, so it starts anew: Expected `int | null`",
-            True,
+            False,
         ),
     ],
 )  # fmt: skip
@@ -72,6 +73,16 @@ def test_what_today_does_not_know_is_told_and_not_fatal(
     assert told.startswith(problem)
     assert bool(report.different) is differs
     assert report.ticks == 2
+
+
+def test_a_lost_memory_tells_where_nothing_is_held() -> None:
+    lines = encode(run([700, 0, 0])[1:]).splitlines()
+    document = json.loads(lines[2])
+    document["memory"] = 5
+    assert document["snapshot"].pop("held")
+    lines[2] = json.dumps(document).encode()
+    report = replay(decode(b"\n".join(lines)), POLICIES)
+    assert (report.ticks, report.different) == (2, 2)  # the second goes on from the first
 
 
 def test_a_setting_that_is_no_more_is_left_out() -> None:

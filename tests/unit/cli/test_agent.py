@@ -65,6 +65,62 @@ def test_what_is_missing_is_one_sentence(
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("Usage: " if "--on-exit" in arguments else "slackwater: ")
+
+
+def written(roots: Roots) -> dict[str, str]:
+    files = (path for path in Path(roots.cgroup).rglob("*") if path.is_file())
+    return {str(path): path.read_text() for path in files}
+
+
+POD = "pod0b3cb4ac"
+
+
+def test_of_two_live_trees_none_is_taken(roots: Roots) -> None:
+    group(roots, f"a/kubepods/besteffort/{POD}")
+    group(roots, f"b/kubepods/besteffort/{POD}")
+    before = written(roots)
+    done = slackwater(roots, "agent", "--standalone", "node", "--once", **V2)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "(a/kubepods, b/kubepods)" in done.stderr
+    assert "--kubepods" in done.stderr
+    assert written(roots) == before
+    state = Path(roots.host).parent / "state"
+    assert not state.exists()
+    state.mkdir()
+    freed = slackwater(roots, "release", **V2)  # from the ledger alone
+    assert (freed.returncode, freed.stdout, freed.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("driver", "told"), [("cgroupfs", 0), ("systemd", 1)])
+def test_release_asks_systemd_wherever_there_is_one(roots: Roots, driver: str, told: int) -> None:
+    """An agent may have set units in a tree that is gone by now. This systemd does not answer,
+    which matters to those alone who are told that it owns the tree."""
+    group(roots, "kubepods")
+    put(Path(roots.host) / "run/systemd/private", "no socket")
+    (Path(roots.host).parent / "state").mkdir()
+    done = slackwater(roots, "release", CGROUP_DRIVER=driver, **V2)
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, told, "")
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "because"),
+    [
+        ("", "a/kubepods", "no other one has pods"),
+        (f"0::/b/kubepods/besteffort/{POD}/x\n", f"a/kubepods/{POD}", "this process is in it"),
+    ],
+)
+def test_which_of_two_trees_is_taken_is_told(
+    roots: Roots, own: str, other: str, because: str
+) -> None:
+    group(roots, other)
+    group(roots, f"b/kubepods/besteffort/{POD}")
+    put(Path(roots.proc) / "self/cgroup", own)
+    done = slackwater(roots, "agent", "--standalone", "node", "--once", "--dry-run", **V2)
+    assert (done.returncode, done.stderr) == (0, "")
+    line = json.loads(done.stdout.splitlines()[0])
+    taken = "b/kubepods is taken, one of several that look like it: "
+    assert (line["what"], line["because"]) == ("kubelet's tree", taken + because)
 
 
 def test_a_folder_that_is_not_there_is_wrong_usage(roots: Roots) -> None:

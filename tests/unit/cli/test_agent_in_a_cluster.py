@@ -124,7 +124,8 @@ def test_a_wrong_flag_is_wrong_usage_though_the_cluster_is_away(roots: Roots) ->
     flags = ("--kubeconfig", config, "--listen", "", "--best-effort-share-threshold", "400")
     code, _, errors = done(started(roots, *flags))
     assert code == 2
-    assert "bestEffortShare.threshold is 400" in errors
+    assert "bestEffortShare.threshold (--best-effort-share-threshold or " in errors
+    assert ") is 400, but must be" in errors
 
 
 def test_one_decision_with_the_cluster_away_did_not_work(roots: Roots) -> None:
@@ -147,6 +148,26 @@ def test_one_decision_with_what_the_cluster_says(roots: Roots, api: Api) -> None
     assert told & {"best_effort_share", "NodeCPUThrottleEvent", "survey"}, told
     paths = {one.path for one in api.requests}
     assert "/api/v1/namespaces/volcano-system/configmaps" in paths
+
+
+@pytest.mark.parametrize(("on_exit", "words"), [("release", ["Released"]), ("keep", [])])
+def test_the_last_words_of_who_releases(
+    roots: Roots, api: Api, on_exit: str, words: list[str]
+) -> None:
+    """One decision is over before the first report is due: all that is written are last words."""
+    with serving(api.answer) as server:
+        config = kubeconfig(Path(roots.host).parent, server.port)
+        flags = ("--kubeconfig", config, "--once", "--node", "here", "--on-exit", on_exit)
+        code, lines, _ = done(started(roots, *flags, KUBE_POD_NAMESPACE="volcano-system"))
+    assert code == 0, lines
+    bodies = [
+        json.loads(one.body) for one in api.requests if one.path == "/api/v1/nodes/here/status"
+    ]
+    conditions = [body["status"]["conditions"][0] for body in bodies]
+    assert [each["reason"] for each in conditions if each["reason"] == "Released"] == words
+    for body in bodies[-1:] if words else ():
+        report = json.loads(body["metadata"]["annotations"]["slackwater.io/report"])
+        assert report["holding"] == 0
 
 
 def test_two_namespaces(roots: Roots, api: Api) -> None:

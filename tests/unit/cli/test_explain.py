@@ -165,6 +165,17 @@ def test_why_nothing_happened(rows: list[Explanation], said: str) -> None:
     assert said in text(rows)
 
 
+def test_a_pod_that_only_its_tier_holds_begins_with_the_tier() -> None:
+    shown = text([silent("a/b", "pod", remarks=("so it is",)), ROW])
+    assert shown.startswith("besteffort tier")
+    assert shown.rstrip().endswith("Nothing happened to a/b itself because so it is")
+
+
+def test_answers_about_several_pods_stay_in_their_order() -> None:
+    shown = text([silent("a/b", "pod"), ROW, silent("c/b", "pod")])
+    assert shown.index("a/b") < shown.index("besteffort tier") < shown.index("c/b")
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_every_width_keeps_every_word(width: int) -> None:
     rows = of(Told().tick(node(usage=200)).view())

@@ -42,6 +42,14 @@ def test_print_is_the_manifests() -> None:
     assert (done.stdout, done.stderr, done.returncode) == (manifests(), "", 0)
 
 
+def test_the_definitions_alone() -> None:
+    """A Helm release that lacks them keeps its settings and its programs."""
+    done = install("--print", "--definitions")
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert documents(done.stdout) == [yaml.safe_load(text) for text in texts().values()]
+    assert manifests().startswith(done.stdout)
+
+
 def test_definitions_come_first_and_are_the_charts() -> None:
     found = documents(manifests())
     kinds = [each["kind"] for each in found]

@@ -155,7 +155,8 @@ def test_a_bad_scenario_is_one_sentence(here: Path, spec: dict[str, Any], said: 
 def test_a_bad_flag_is_one_sentence(here: Path) -> None:
     done = run("--best-effort-share-threshold", "101")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "bestEffortShare.threshold is 101, but must be a whole number" in done.stderr
+    assert "bestEffortShare.threshold (--best-effort-share-threshold or " in done.stderr
+    assert ") is 101, but must be a whole number" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

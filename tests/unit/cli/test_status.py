@@ -28,13 +28,22 @@ def node(name: str, report: str | None) -> dict[str, Any]:
     }
 
 
+def agent_pod(on: str) -> dict[str, Any]:
+    ready = [{"type": "Ready", "status": "True"}]
+    return {
+        "metadata": {"name": f"agent-{on}", "namespace": "slackwater-system"},
+        "spec": {"nodeName": on},
+        "status": {"conditions": ready},
+    }
+
+
 def listing(*items: Any) -> dict[str, Any]:
     return {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": list(items)}
 
 
 GOOD = NodeReport(version="0.1.0").text()
 EMPTY: dict[str, Any] = {f"{ENSURANCE}/{plural}": listing() for plural in POLICIES} | {
-    "/api/v1/pods": listing(),
+    "/api/v1/pods": listing(agent_pod("n1")),
     "/api/v1/nodes": listing(node("n1", GOOD)),
 }
 
@@ -132,7 +141,7 @@ def test_what_cannot_be_read_is_a_note_and_the_others_are_shown(status: Status) 
     odd = {"metadata": {"name": "odd", "labels": 7}}
     changed = {
         "/api/v1/nodes": listing(odd, node("n1", GOOD)),
-        "/api/v1/pods": listing(odd),
+        "/api/v1/pods": listing(odd, agent_pod("n1")),
         f"{ENSURANCE}/nodeqoss": listing(odd),
         LEASE: {"spec": []},
     }
@@ -148,7 +157,16 @@ def test_kinds_that_are_not_installed_are_a_problem(status: Status) -> None:
     missing: dict[str, Any] = {f"{ENSURANCE}/{plural}": None for plural in POLICIES}
     code, out, _ = status(cluster(**missing))
     assert code == 1
-    assert "the cluster does not know the kind AvoidanceAction, NodeQOS" in out
+    assert "the cluster does not know the kinds AvoidanceAction, NodeQOS" in out
+    assert "slackwater install --print --definitions |" in " ".join(out.split())
+
+
+def test_a_report_without_an_agents_pod_is_a_problem(status: Status) -> None:
+    code, out, err = status(cluster(**{"/api/v1/pods": listing()}))
+    assert (code, err) == (1, "")
+    assert "n1    gone " in out
+    assert "its agent is gone" in out
+    assert out.endswith("1 problem found.\n")
 
 
 def test_the_lease_is_looked_for_in_the_namespace(tmp_path: Path) -> None:
@@ -222,6 +240,31 @@ def test_wrong_usage() -> None:
     wrong = slackwater("manager", "--listen", "nowhere")
     assert wrong.returncode == 2
     assert "the address to listen on is 'nowhere'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("status", "-n", "Foo_"), "--namespace is 'Foo_', but must be a DNS label such as"),
+        (("manager", "-n", "A_B"), "--namespace is 'A_B', but must be a DNS label such as"),
+        (("manager", "--namespace", "a.b"), "--namespace is 'a.b', but must be a DNS label"),
+        (("manager", "--lease-name", "A_B"), "--lease-name is 'A_B', but must be a DNS name such"),
+        (("manager", "--lease-name", "a..b"), "--lease-name is 'a..b', but must be a DNS name"),
+        (("manager", "--lease-name", "a." * 130 + "a"), "but must be a DNS name"),
+        (("manager", "--lease-name", ""), "--lease-name is '', but must be a DNS name"),
+    ],
+)
+def test_a_name_that_no_object_can_have(arguments: tuple[str, ...], sentence: str) -> None:
+    done = slackwater(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_name_from_a_variable_is_checked_too() -> None:
+    done = slackwater("status", SLACKWATER_NAMESPACE="Foo_")
+    assert done.returncode == 2
+    assert "--namespace is 'Foo_'" in done.stderr
 
 
 def test_an_address_that_is_taken(tmp_path: Path) -> None:

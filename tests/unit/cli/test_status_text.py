@@ -11,11 +11,10 @@ from slackwater.cli.status_text import MOST_NODES, MOST_PROBLEMS, bar, blocks
 from slackwater.cluster.cluster_status import (
     ClusterStatus,
     ManagerRow,
-    NodeRow,
-    NodeState,
     PolicyRow,
     Totals,
 )
+from slackwater.cluster.node_row import NodeRow, NodeState
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 SINCE = "2026-11-17T09:57:00Z"

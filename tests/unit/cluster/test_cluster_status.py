@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from slackwater.cluster.cluster_status import (
     ClusterStatus,
     Facts,
-    NodeRow,
-    NodeState,
     cluster_status,
 )
+from slackwater.cluster.node_row import NodeRow, NodeState
 from slackwater.cluster.seen_objects import (
     AgentPod,
     ClusterNode,
@@ -51,12 +50,14 @@ def node(name: str = "n1", **said: Any) -> ClusterNode:
     return ClusterNode(name, {}, report=text, **said)
 
 
-def pod(on: str = "n1", trouble: str = "", created: str = ago(hours=1)) -> AgentPod:
-    return AgentPod(f"agent-{on}", "slackwater-system", on, created, trouble)
+def pod(on: str = "n1", trouble: str = "", created: str = ago(hours=1), **said: Any) -> AgentPod:
+    return AgentPod(f"agent-{on}", "slackwater-system", on, created, trouble, **said)
 
 
 def judged(*nodes: ClusterNode, **said: Any) -> ClusterStatus:
-    said = {"lease": SeenLease("m-1", ago(seconds=2), 15), **said}
+    """Every node with a report has an agent's pod, where nothing else is said."""
+    pods = [pod(each.name) for each in nodes if each.report is not None]
+    said = {"lease": SeenLease("m-1", ago(seconds=2), 15), "pods": pods, **said}
     return cluster_status(Facts("https://c:6443", nodes, **said), NOW)
 
 
@@ -92,25 +93,70 @@ ROWS: list[tuple[str, ClusterNode, list[AgentPod] | Gap, NodeState, str]] = [
         "a pod that fails later", node(), [pod(trouble="Pending")], NodeState.PROBLEM,
         "its agent's pod agent-n1 is not ready: Pending",
     ),
-    ("outside of pods", node(), [], NodeState.WELL, ""),
+    (
+        "a young pod that fails", node(report=None),
+        [pod(trouble="ErrImagePull: not found", created=ago(seconds=5), fails=True)],
+        NodeState.PROBLEM, "its agent's pod agent-n1 is not ready: ErrImagePull: not found",
+    ),
+    (
+        "no pod at all", node(), [], NodeState.GONE,
+        "its agent is gone, and what it set last may still stand; install it again, or run",
+    ),
+    (
+        "gone, and nothing is held", node(report=NodeReport(version="1", holding=0)), [],
+        NodeState.GONE, "`kubectl annotate node n1 slackwater.io/report-` removes it",
+    ),
+    (
+        "gone and silent", node(heard=ago(days=3)), [], NodeState.GONE, "its agent is gone",
+    ),
+    (
+        "gone after it put everything back",
+        node(report=NodeReport(version="1", holding=0), reason="Released", message="at exit"), [],
+        NodeState.NO_AGENT, "",
+    ),
+    (
+        "gone although something could not be put back", node(reason="Released"), [],
+        NodeState.GONE, "its agent is gone, and what it set last may still stand",
+    ),
+    (
+        "released by hand", node(reason="Released", message="released by hand; restart it"),
+        [pod()], NodeState.RELEASED, "its agent rests: released by hand; restart it",
+    ),
+    (
+        "released without words", node(reason="Released"), [pod()], NodeState.RELEASED,
+        "its agent rests: it put everything back",
+    ),
+    (
+        "blind", node(reason="Blind", message="the tree is gone"), [pod()], NodeState.BLIND,
+        "its agent sees nothing: the tree is gone",
+    ),
+    (
+        "blind, pods not seen", node(reason="Blind"), Gap("forbidden"), NodeState.BLIND,
+        "its agent sees nothing: it does not say why",
+    ),
+    (
+        "blind long ago", node(reason="Blind", heard=ago(hours=1)), [pod()], NodeState.STALE,
+        "its agent has not been heard for 1 h",
+    ),
+    ("acting", node(reason="Acting", message="values are held"), [pod()], NodeState.WELL, ""),
     ("pods may not be seen", node(), Gap("forbidden"), NodeState.WELL, ""),
     ("without a heartbeat", node(heard=None), [pod()], NodeState.WELL, ""),
     ("an odd heartbeat", node(heard="yesterday"), [pod()], NodeState.WELL, ""),
     (
-        "the agent's pod is gone", node(), [pod("n2")], NodeState.STALE,
-        "no agent runs here any more; what it set last still stands",
+        "the agent's pod is gone", node(), [pod("n2")], NodeState.GONE,
+        "its agent is gone, and what it set last may still stand",
     ),
-    ("just heard", node(heard=ago(minutes=15)), [], NodeState.WELL, ""),
+    ("just heard", node(heard=ago(minutes=15)), [pod()], NodeState.WELL, ""),
     (
         "not heard for long", node(heard=ago(minutes=16)), [pod()], NodeState.STALE,
         "its agent has not been heard for 16 min; what it set last still stands",
     ),
     (
-        "not heard for days", node(heard=ago(days=3)), [], NodeState.STALE,
+        "not heard for days", node(heard=ago(days=3)), [pod()], NodeState.STALE,
         "its agent has not been heard for 3 d; what it set last still stands",
     ),
     (
-        "its own problems", node(report=NodeReport(version="1", problems=("too hot",))), [],
+        "its own problems", node(report=NodeReport(version="1", problems=("too hot",))), [pod()],
         NodeState.PROBLEM, "too hot",
     ),
     (
@@ -199,9 +245,33 @@ def test_no_agent_at_all_says_how_to_get_one() -> None:
     assert "slackwater install" in problem
 
 
-def test_kinds_that_are_missing() -> None:
-    [problem] = judged(node(), missing=["NodeQOS", "PodQOS"]).problems
-    assert problem.startswith("the cluster does not know the kind NodeQOS, PodQOS; ")
+@pytest.mark.parametrize(
+    ("missing", "kinds", "them"),
+    [(["NodeQOS"], "kind NodeQOS", "it"), (["NodeQOS", "PodQOS"], "kinds NodeQOS, PodQOS", "them")],
+)
+def test_kinds_that_are_missing(missing: list[str], kinds: str, them: str) -> None:
+    """The definitions alone: what a Helm release has set stays."""
+    [problem] = judged(node(), missing=missing).problems
+    assert problem == (
+        f"the cluster does not know the {kinds}; `slackwater install --print --definitions | "
+        f"kubectl apply --server-side -f -` installs {them}"
+    )
+
+
+def test_problems_are_counted_as_they_are_shown() -> None:
+    hot = NodeReport(version="1", problems=("hot", "loud"))
+    wrong = policy("b", "False", message="no such action")
+    status = judged(node(report=hot), policies=[wrong], missing=["PodQOS"])
+    assert status.problem_count() == 4
+    assert judged(node()).problem_count() == 0
+
+
+def test_a_cluster_that_was_left_in_order_has_no_agent() -> None:
+    report = NodeReport(version="1", holding=0)
+    status = judged(node(report=report, reason="Released"), pods=[])
+    assert [row.state for row in status.nodes] == [NodeState.NO_AGENT]
+    assert (status.totals.reporting, status.totals.without_agent) == (0, 1)
+    assert [each.partition(";")[0] for each in status.problems] == ["no node has an agent"]
 
 
 @pytest.mark.parametrize(

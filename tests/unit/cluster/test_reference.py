@@ -8,12 +8,11 @@ import pytest
 from slackwater.cluster.cluster_status import (
     ClusterStatus,
     ManagerRow,
-    NodeRow,
-    NodeState,
     PolicyRow,
     Totals,
 )
 from slackwater.cluster.metrics import METRICS
+from slackwater.cluster.node_row import NodeRow, NodeState
 
 PAGES = Path(__file__).parents[3] / "docs" / "reference"
 MANAGER = (PAGES / "manager.md").read_text()

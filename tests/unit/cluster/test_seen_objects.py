@@ -34,6 +34,7 @@ NODE = {
             {
                 "type": "SlackwaterActing", "status": "True",
                 "lastHeartbeatTime": "2026-11-17T10:00:00Z",
+                "reason": "Acting", "message": "values are held",
             },
         ],
         "images": [{"names": ["a", "b"]}],
@@ -43,7 +44,8 @@ NODE = {
 
 def test_a_node() -> None:
     heard = "2026-11-17T10:00:00Z"
-    wanted = ClusterNode("n1", {"pool": "web"}, MilliCpu(3920), "{}", heard)
+    said = ("Acting", "values are held")
+    wanted = ClusterNode("n1", {"pool": "web"}, MilliCpu(3920), "{}", heard, *said)
     assert read_node(raw(NODE)) == wanted
 
 
@@ -53,6 +55,7 @@ def test_a_node_that_says_little_or_odd_things(cpu: Any) -> None:
     found = read_node(raw({"metadata": {"name": "n1"}, "status": {"allocatable": amounts}}))
     assert found.allocatable == {2: 2000, 0.5: 500}.get(cpu)
     assert (found.report, found.heard, found.labels) == (None, None, {})
+    assert (found.reason, found.message) == ("", "")
 
 
 def test_labels_that_nodes_share_are_kept_once() -> None:
@@ -67,33 +70,70 @@ def test_what_is_no_node(value: Any) -> None:
         read_node(raw(value))
 
 
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+LOG = "starting\n\n  Error: no   settings \n"
+
+
+def container(**said: Any) -> dict[str, Any]:
+    return {"containerStatuses": [{"state": {"running": {}}}, said]}
+
+
+def waiting(reason: str, message: str = "", **said: Any) -> dict[str, Any]:
+    return container(state={"waiting": {"reason": reason, "message": message}}, **said)
+
+
 @pytest.mark.parametrize(
-    ("status", "trouble"),
+    ("status", "trouble", "fails"),
     [
-        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, ""),
-        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, "Running"),
-        ({"phase": "Pending"}, "Pending"),
-        ({}, "not ready"),
+        ({"phase": "Running", **READY}, "", False),
+        ({**READY, **container(restartCount=3)}, "", False),
         (
-            {
-                "phase": "Running",
-                "containerStatuses": [
-                    {"state": {"running": {}}},
-                    {"state": {"waiting": {"reason": "CrashLoopBackOff"}}},
-                ],
-            },
-            "CrashLoopBackOff",
+            {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]},
+            "Running", False,
         ),
+        ({"phase": "Pending"}, "Pending", False),
+        ({}, "not ready", False),
+        (waiting("ContainerCreating"), "ContainerCreating", False),
+        (waiting("PodInitializing"), "PodInitializing", False),
+        (waiting("CrashLoopBackOff"), "CrashLoopBackOff", True),
+        (
+            waiting("CrashLoopBackOff", "back-off 10s", lastState={"terminated": {"exitCode": 2}}),
+            "CrashLoopBackOff: exit code 2", True,
+        ),
+        (
+            waiting(
+                "CrashLoopBackOff", "back-off",
+                lastState={"terminated": {"exitCode": 1, "message": LOG}},
+            ),
+            "CrashLoopBackOff: Error: no settings", True,
+        ),
+        (waiting("ErrImagePull", "not\tfound"), "ErrImagePull: not found", True),
+        (waiting("ImagePullBackOff", "x" * 999), f"ImagePullBackOff: {'x' * 179}...", True),
+        (waiting("CreateContainerError", "no such mount"), "CreateContainerError: no such mount",
+         True),
+        ({"initContainerStatuses": waiting("RunContainerError")["containerStatuses"]},
+         "RunContainerError", True),
+        (
+            container(restartCount=1, lastState={"terminated": {"exitCode": 1, "reason": "Error"}}),
+            "restarted 1 time (Error): exit code 1", True,
+        ),
+        (
+            container(restartCount=2, lastState={"terminated": {"exitCode": 137}}),
+            "restarted 2 times: exit code 137", True,
+        ),
+        (container(state={"terminated": {"exitCode": 1}}), "ended: exit code 1", True),
+        ({"phase": "Succeeded", **container(state={"terminated": {"exitCode": 0}})}, "Succeeded",
+         False),
     ],
-)
-def test_an_agents_pod(status: Any, trouble: str) -> None:
+)  # fmt: skip
+def test_an_agents_pod(status: Any, trouble: str, fails: bool) -> None:
     value = {
         "metadata": {"name": "a", "namespace": "s", "creationTimestamp": "2026-11-17T10:00:00Z"},
         "spec": {"nodeName": "n1"},
         "status": status,
     }
     found = read_agent_pod(raw(value))
-    assert found == AgentPod("a", "s", "n1", "2026-11-17T10:00:00Z", trouble)
+    assert found == AgentPod("a", "s", "n1", "2026-11-17T10:00:00Z", trouble, fails)
 
 
 def test_a_judged_policy_of_an_older_generation_is_not_judged() -> None:

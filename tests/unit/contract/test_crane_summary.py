@@ -148,6 +148,26 @@ def test_problems(found: Policy, told: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "never"),
+    [
+        ("cpu_total_utilization", 99, False),
+        ("cpu_total_utilization", "99500m", True),  # counts as 100
+        ("cpu_total_utilization", 100, True),
+        ("memory_total_utilization", 101, True),
+        ("memory_total_utilization", "4k", True),
+        ("memory_total_utilization", 80, False),
+        ("cpu_total_usage", 6000, False),
+        ("disk_read_utilization", 100, False),  # a disk's queues can make more of it
+    ],
+)
+def test_a_share_is_never_above_the_whole(name: str, value: object, never: bool) -> None:
+    found = policy(rule(metricRule=metric(name, value)))
+    limit = found.spec.rules[0].metric_rule.limit
+    sentence = f"rule a: {name} is in percent and never above {limit}; it must be below 100 to"
+    assert [each.startswith(sentence) for each in problems(found, ACTIONS)] == [True] * never
+
+
+@pytest.mark.parametrize(
     ("spec", "told"),
     [
         ({}, ()),

@@ -208,5 +208,42 @@ def test_an_end_does_not_wait_for_a_server_that_hangs() -> None:
 
 def test_a_writer_that_never_began_ends_at_once() -> None:
     desk = Desk()
+    desk.writer.leave(face(), None)
     desk.writer.stop(30.0)
     assert desk.applied == []
+
+
+def test_the_last_words_are_written_at_the_end_whatever_the_pace(desk: Desk) -> None:
+    offer(desk, 1, quota=100)
+    desk.writer.leave(face(status="False", reason="Released", holding=0), face(since=SINCE))
+    assert len(desk.applied) == 1
+    desk.writer.stop(30.0)
+    assert len(desk.applied) == 2
+    assert (desk.condition()["status"], desk.condition()["reason"]) == ("False", "Released")
+    assert desk.condition()["lastTransitionTime"] != SINCE
+    assert desk.writer.tried() == Tried({"written": 2})
+
+
+def test_without_last_words_nothing_is_written_at_the_end(desk: Desk) -> None:
+    offer(desk, 1, quota=100)
+    desk.writer.stop(30.0)
+    assert len(desk.applied) == 1
+
+
+def test_last_words_that_fail_are_not_tried_again(desk: Desk) -> None:
+    desk.error = Unreachable("PATCH x: connection refused")
+    desk.writer.leave(face(), None)
+    desk.writer.stop(30.0)
+    assert desk.writer.tried() == Tried({"unreachable": 1}, "PATCH x: connection refused")
+
+
+def test_last_words_do_not_wait_for_a_server_that_hangs() -> None:
+    desk = Desk()
+    desk.writer.start()
+    desk.gate.clear()
+    desk.writer.leave(face(), None)
+    began = time.monotonic()
+    desk.writer.stop(0.05)
+    assert time.monotonic() - began < 5
+    desk.gate.set()
+    until(lambda: desk.tries() == 1)

@@ -261,7 +261,8 @@ BAD: list[tuple[object, str]] = [
     ("a: b: c", "config, line 1 is no YAML: mapping values are not allowed"),
     ("\x00", "config is no YAML: "),
     ("- a\n- b", "config is a list, but must be a kubeconfig, a mapping"),
-    ("just text", "config is 'just text', but must be a kubeconfig"),
+    ("a-secret-token", "config is no mapping, but must be a kubeconfig, a mapping"),
+    ("1234567", "config is no mapping, but must be a kubeconfig, a mapping"),
     ("", "current-context is missing, but must be one of its contexts (it has none)"),
     (changed(**{"current-context": 7}), "current-context is 7, but must be a text"),
     (

@@ -11,14 +11,15 @@ from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Dri
 from slackwater.model.gap import Gap
 from slackwater.observation.cgroup_paths import KubepodsLayout, container_directory, pod_path
 from slackwater.observation.detection import (
+    Clues,
     DriverVerdict,
     Kubepods,
     VersionVerdict,
+    clues_of,
     detect_driver,
     detect_version,
     find_kubepods,
     find_mounts,
-    kubelet_cgroup_root,
 )
 from tests.unit.observation.host_picture import HostPicture
 
@@ -37,8 +38,7 @@ class Found:
         assert isinstance(mounts, CgroupMounts), mounts
         self.version, self.mounts = version, mounts
         self.driver: DriverVerdict = detect_driver(host.roots, environ, mounts)
-        hint = KubepodsLayout(self.driver.driver, kubelet_cgroup_root(host.roots))
-        tree = find_kubepods(mounts, hint)
+        tree = find_kubepods(mounts, clues_of(host.roots, mounts, self.driver))
         assert isinstance(tree, Kubepods), tree
         self.tree = tree
 
@@ -137,7 +137,8 @@ def test_after_a_switch_of_drivers_the_config_decides_between_two_trees(host: Ho
     host.folder("cgroup/kubepods")
     host.folder("cgroup/kubepods.slice")
     host.kubelet_file("/var/lib/kubelet/config.yaml", 'cgroupDriver: "systemd" # since May\n')
-    assert Found(host).tree == Kubepods("kubepods.slice", Driver.SYSTEMD)
+    because = "the cgroup driver is systemd"
+    assert Found(host).tree == Kubepods("kubepods.slice", Driver.SYSTEMD, because=because)
 
 
 def test_a_tests_plain_folders_with_the_override(host: HostPicture) -> None:
@@ -155,7 +156,7 @@ def test_no_kubelet_yet_is_a_gap_and_not_a_guess(host: HostPicture) -> None:
     assert isinstance(verdict, VersionVerdict)
     mounts = find_mounts(host.roots, verdict, host.magic_of)
     assert isinstance(mounts, CgroupMounts)
-    assert isinstance(find_kubepods(mounts, KubepodsLayout(Driver.SYSTEMD)), Gap)
+    assert isinstance(find_kubepods(mounts, Clues(Driver.SYSTEMD)), Gap)
 
 
 @settings(max_examples=50, deadline=None)

@@ -222,19 +222,21 @@ def test_the_name_of_a_process(host: HostPicture, content: str, name: str) -> No
 @pytest.mark.parametrize(
     ("config", "arguments", "root"),
     [
-        ("", [], ""),
+        ("", [], None),
         ("cgroupRoot: /kubelet", [], "kubelet"),
         ("cgroupRoot: kubelet", [], "kubelet"),
         ("cgroupRoot: /", [], ""),
         ("cgroupRoot: /a/b/", [], "a/b"),
-        ("cgroupRoot: ../etc", [], ""),
+        ("cgroupRoot: ../etc", [], None),
         ("cgroupRoot: /kubelet", ["--cgroup-root=/other"], "other"),
         ("cgroupRoot: /kubelet", ["--cgroup-root", "/other"], "other"),
         ("cgroupRoot: /kubelet", ["--cgroup-root=/"], ""),
         ("cgroupRoot: /kubelet", ["--cgroup-root=.."], "kubelet"),
     ],
 )
-def test_the_cgroup_root(host: HostPicture, config: str, arguments: list[str], root: str) -> None:
+def test_the_cgroup_root(
+    host: HostPicture, config: str, arguments: list[str], root: str | None
+) -> None:
     host.kubelet_file(CONFIG, config)
     host.process(812, "kubelet", "kubelet", *arguments)
     assert kubelet_cgroup_root(host.roots) == root
@@ -246,7 +248,8 @@ def test_the_cgroup_root_in_a_flags_file(host: HostPicture) -> None:
 
 
 def test_no_kubelet_at_all_has_no_cgroup_root(host: HostPicture) -> None:
-    assert kubelet_cgroup_root(host.roots) == ""
+    """Which is not the same as one at the top."""
+    assert kubelet_cgroup_root(host.roots) is None
 
 
 # Garbage everywhere.
@@ -271,4 +274,4 @@ def test_garbage_in_every_file_never_raises(
                 process_finding(host.roots, setting),
             ):
                 assert finding.note.encode()
-        assert kubelet_cgroup_root(host.roots).encode().isascii()
+        assert (kubelet_cgroup_root(host.roots) or "").encode().isascii()

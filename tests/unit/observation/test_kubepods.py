@@ -7,8 +7,8 @@ import pytest
 
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Mount
 from slackwater.model.gap import Gap
-from slackwater.observation.cgroup_paths import KubepodsLayout, node_path
-from slackwater.observation.detection import Kubepods, find_kubepods
+from slackwater.observation.cgroup_paths import node_path
+from slackwater.observation.detection import Clues, Kubepods, find_kubepods
 from slackwater.observation.kubepods import trees_below
 
 CGROUPFS, SYSTEMD = Driver.CGROUPFS, Driver.SYSTEMD
@@ -26,62 +26,155 @@ def make(directory: Path, *paths: str) -> CgroupMounts:
 
 
 def find(
-    directory: Path, *paths: str, hint: KubepodsLayout | None = None, override: str = ""
+    directory: Path, *paths: str, clues: Clues | None = None, override: str = ""
 ) -> Kubepods | Gap:
-    made = make(directory, *paths)
-    return find_kubepods(made, hint or KubepodsLayout(CGROUPFS), override)
+    return find_kubepods(make(directory, *paths), clues or Clues(), override)
 
 
 @pytest.mark.parametrize(
-    ("paths", "hint", "found"),
+    ("path", "clues", "found"),
     [
-        (["kubepods"], KubepodsLayout(CGROUPFS), Kubepods("kubepods", CGROUPFS)),
-        (["kubepods.slice"], KubepodsLayout(SYSTEMD), Kubepods("kubepods.slice", SYSTEMD)),
-        # The disk is right and the hint is wrong.
-        (["kubepods.slice"], KubepodsLayout(CGROUPFS), Kubepods("kubepods.slice", SYSTEMD)),
-        (["kubepods"], KubepodsLayout(SYSTEMD), Kubepods("kubepods", CGROUPFS)),
-        (["kubepods"], KubepodsLayout(CGROUPFS, "kubelet"), Kubepods("kubepods", CGROUPFS)),
+        ("kubepods", Clues(), Kubepods("kubepods", CGROUPFS)),
+        ("kubepods.slice", Clues(), Kubepods("kubepods.slice", SYSTEMD)),
         # A cgroup root.
         (
-            ["kubelet/kubepods"],
-            KubepodsLayout(CGROUPFS, "/kubelet"),
+            "kubelet/kubepods",
+            Clues(CGROUPFS, "/kubelet"),
             Kubepods("kubelet/kubepods", CGROUPFS, "kubelet"),
         ),
-        ([KIND], KubepodsLayout(SYSTEMD, "kubelet"), Kubepods(KIND, SYSTEMD, "kubelet")),
-        ([KIND], KubepodsLayout(CGROUPFS, "kubelet"), Kubepods(KIND, SYSTEMD, "kubelet")),
+        (KIND, Clues(SYSTEMD, "kubelet"), Kubepods(KIND, SYSTEMD, "kubelet")),
+        # Deeper than anybody looks.
+        ("a/b/c/kubepods", Clues(CGROUPFS, "a/b/c"), Kubepods("a/b/c/kubepods", CGROUPFS, "a/b/c")),
+        # The disk is right and what was said is wrong.
+        ("kubepods.slice", Clues(CGROUPFS), Kubepods("kubepods.slice", SYSTEMD)),
+        ("kubepods", Clues(SYSTEMD), Kubepods("kubepods", CGROUPFS)),
+        ("kubepods", Clues(CGROUPFS, "kubelet"), Kubepods("kubepods", CGROUPFS)),
+        (KIND, Clues(CGROUPFS, "kubelet"), Kubepods(KIND, SYSTEMD, "kubelet")),
+        (KIND, Clues(cgroup_root=""), Kubepods(KIND, SYSTEMD, "kubelet")),
         # Nobody said so: found by looking.
-        ([KIND], KubepodsLayout(CGROUPFS), Kubepods(KIND, SYSTEMD, "kubelet")),
-        (["x/kubepods"], KubepodsLayout(SYSTEMD), Kubepods("x/kubepods", CGROUPFS, "x")),
-        # Both: the hint decides, then the shallower one.
-        (
-            ["kubepods", "kubepods.slice"],
-            KubepodsLayout(SYSTEMD),
-            Kubepods("kubepods.slice", SYSTEMD),
-        ),
-        (
-            ["kubepods", "kubepods.slice"],
-            KubepodsLayout(CGROUPFS),
-            Kubepods("kubepods", CGROUPFS),
-        ),
-        (
-            [KIND, "a/kubepods"],
-            KubepodsLayout(SYSTEMD),
-            Kubepods(KIND, SYSTEMD, "kubelet"),
-        ),
-        (
-            [KIND, "z/kubepods", "b/kubepods"],
-            KubepodsLayout(CGROUPFS),
-            Kubepods("b/kubepods", CGROUPFS, "b"),
-        ),
+        (KIND, Clues(), Kubepods(KIND, SYSTEMD, "kubelet")),
+        ("x/kubepods", Clues(SYSTEMD), Kubepods("x/kubepods", CGROUPFS, "x")),
         # A root of the kubelet's that cannot be one does not stop the search.
-        (["kubepods"], KubepodsLayout(CGROUPFS, "../.."), Kubepods("kubepods", CGROUPFS)),
+        ("kubepods", Clues(CGROUPFS, "../.."), Kubepods("kubepods", CGROUPFS)),
+        # We need not be in it.
+        ("kubepods", Clues(own="system.slice/agent.service"), Kubepods("kubepods", CGROUPFS)),
     ],
-    ids=lambda value: None if isinstance(value, list) else str(value),
 )
-def test_the_likeliest_tree(
-    tmp_path: Path, paths: list[str], hint: KubepodsLayout, found: Kubepods
+def test_the_only_tree(tmp_path: Path, path: str, clues: Clues, found: Kubepods) -> None:
+    assert find(tmp_path, path, clues=clues) == found
+
+
+POD = "pod0b3cb4ac"
+BY_ROOT = "the kubelet's cgroup root says so"
+BY_DRIVER = "the cgroup driver is systemd"
+BY_US = "this process is in it"
+BY_PODS = "no other one has pods"
+
+
+@pytest.mark.parametrize(
+    ("paths", "clues", "found", "because"),
+    [
+        # The kubelet's own cgroup root wins over all others, pods or none.
+        (
+            [f"a/kubepods/{POD}", f"z/kubepods/{POD}"],
+            Clues(cgroup_root="z", own=f"a/kubepods/{POD}/x"),
+            "z/kubepods",
+            BY_ROOT,
+        ),
+        (["z/kubepods", f"kubepods/{POD}"], Clues(cgroup_root="z"), "z/kubepods", BY_ROOT),
+        ([f"{KIND}/x", f"kubepods/{POD}"], Clues(cgroup_root=""), "kubepods", BY_ROOT),
+        (["a/b/c/kubepods", "kubepods"], Clues(cgroup_root="a/b/c"), "a/b/c/kubepods", BY_ROOT),
+        # Its driver, where the root alone does not do.
+        (["kubepods", "kubepods.slice"], Clues(SYSTEMD), "kubepods.slice", BY_DRIVER),
+        (["kubepods", "kubepods.slice"], Clues(SYSTEMD, ""), "kubepods.slice", BY_DRIVER),
+        ([KIND, f"a/kubepods/{POD}"], Clues(SYSTEMD), KIND, BY_DRIVER),
+        # Then the one that we are in ourselves.
+        (
+            [f"a/kubepods/{POD}", f"z/kubepods/besteffort/{POD}"],
+            Clues(own=f"z/kubepods/besteffort/{POD}/x"),
+            "z/kubepods",
+            BY_US,
+        ),
+        (
+            [f"kubepods/{POD}", f"{KIND}/kubelet-kubepods-{POD}.slice"],
+            Clues(own=f"{KIND}/kubelet-kubepods-{POD}.slice/x.scope"),
+            KIND,
+            BY_US,
+        ),
+        # Then the one with pods, at the top or not, of any tier.
+        (["a/kubepods", f"z/kubepods/{POD}"], Clues(), "z/kubepods", BY_PODS),
+        (["kubepods", f"z/kubepods/burstable/{POD}"], Clues(), "z/kubepods", BY_PODS),
+        (["a/kubepods/besteffort", f"kubepods/besteffort/{POD}"], Clues(), "kubepods", BY_PODS),
+        (
+            ["kubepods.slice/x.slice", f"{KIND}/kubelet-kubepods-{POD}.slice"],
+            Clues(),
+            KIND,
+            BY_PODS,
+        ),
+        # One clue after the other.
+        (
+            ["kubepods", "a/kubepods.slice", f"b/kubepods.slice/kubepods-{POD}.slice"],
+            Clues(SYSTEMD),
+            "b/kubepods.slice",
+            BY_PODS,
+        ),
+        # A root that nobody has is no reason to give up, nor is a namespace of our own.
+        (["a/kubepods", f"z/kubepods/{POD}"], Clues(cgroup_root="no"), "z/kubepods", BY_PODS),
+        (["a/kubepods", f"z/kubepods/{POD}"], Clues(own=".."), "z/kubepods", BY_PODS),
+    ],
+)
+def test_one_of_several(
+    tmp_path: Path, paths: list[str], clues: Clues, found: str, because: str
 ) -> None:
-    assert find(tmp_path, *paths, hint=hint) == found
+    made = find(tmp_path, *paths, clues=clues)
+    assert isinstance(made, Kubepods), made
+    assert (made.path, made.because) == (found, because)
+
+
+@pytest.mark.parametrize(
+    ("paths", "clues", "left"),
+    [
+        (["a/kubepods", "b/kubepods"], Clues(), "a/kubepods, b/kubepods"),
+        ([f"a/kubepods/{POD}", f"b/kubepods/{POD}"], Clues(), "a/kubepods, b/kubepods"),
+        ([f"kubepods/{POD}", f"b/kubepods/{POD}"], Clues(), "b/kubepods, kubepods"),
+        ([f"kubepods/{POD}", f"{KIND}/kubelet-kubepods-{POD}.slice"], Clues(), f"{KIND}, kubepods"),
+        (["kubepods", "kubepods.slice"], Clues(), "kubepods, kubepods.slice"),
+        (
+            ["kubepods", "kubepods.slice", "z/kubepods"],
+            Clues(cgroup_root=""),
+            "kubepods, kubepods.slice",
+        ),
+        # What has no pods is out; what has is in doubt.
+        (
+            ["a/kubepods", f"b/kubepods/{POD}", f"c/kubepods/{POD}"],
+            Clues(),
+            "b/kubepods, c/kubepods",
+        ),
+        # To be beside a tree, or of a longer name, is not to be in it.
+        (["a/kubepods", "b/kubepods"], Clues(own="a/kubepods2/x"), "a/kubepods, b/kubepods"),
+        (["a/kubepods", "b/kubepods"], Clues(own="a/kubepods"), "a/kubepods, b/kubepods"),
+        (["a/kubepods", "b/kubepods"], Clues(own="../a/kubepods/x"), "a/kubepods, b/kubepods"),
+    ],
+)
+def test_doubt_is_never_a_guess(tmp_path: Path, paths: list[str], clues: Clues, left: str) -> None:
+    assert find(tmp_path, *paths, clues=clues) == Gap(
+        f"several trees look like the kubelet's ({left}), and nothing tells which one is: name it "
+        "with --kubepods (in the chart agent.paths.kubepods), or show the kubelet's configuration "
+        "(agent.kubeletConfig)"
+    )
+
+
+def test_of_many_trees_some_are_named(tmp_path: Path) -> None:
+    found = find(tmp_path, *(f"{number}/kubepods" for number in range(9)))
+    assert isinstance(found, Gap)
+    assert "4/kubepods)" in found.reason
+    assert "5/kubepods" not in found.reason
+
+
+def test_what_was_asked_for_ends_all_doubt(tmp_path: Path) -> None:
+    clues = Clues(SYSTEMD, "b", f"b/kubepods/{POD}/x")
+    found = find(tmp_path, "a/kubepods", f"b/kubepods/{POD}", clues=clues, override="a/kubepods")
+    assert found == Kubepods("a/kubepods", CGROUPFS, "a")
 
 
 @pytest.mark.parametrize(
@@ -99,12 +192,12 @@ def test_a_file_called_kubepods_is_no_tree(tmp_path: Path) -> None:
 
 
 def test_no_cpu_hierarchy_is_a_gap() -> None:
-    found = find_kubepods(CgroupMounts({}), KubepodsLayout(CGROUPFS))
+    found = find_kubepods(CgroupMounts({}), Clues())
     assert found == Gap("the cpu controller is mounted nowhere")
 
 
 def test_no_such_mount_is_a_gap(tmp_path: Path) -> None:
-    found = find_kubepods(mounts_at(tmp_path / "absent"), KubepodsLayout(CGROUPFS))
+    found = find_kubepods(mounts_at(tmp_path / "absent"), Clues())
     assert isinstance(found, Gap)
 
 
@@ -115,14 +208,14 @@ def test_no_such_mount_is_a_gap(tmp_path: Path) -> None:
         ("/mine/kubepods/", Kubepods("mine/kubepods", CGROUPFS, "mine")),
         ("a/b/c/kubepods", Kubepods("a/b/c/kubepods", CGROUPFS, "a/b/c")),
         ("x.slice/x-kubepods.slice", Kubepods("x.slice/x-kubepods.slice", SYSTEMD, "x")),
-        # Another name: what it ends with tells the driver, the hint the kubelet's root.
+        # Another name: what it ends with tells the driver, the kubelet its root.
         ("mine/pods", Kubepods("mine/pods", CGROUPFS, "hinted")),
         ("mine/pods.slice", Kubepods("mine/pods.slice", SYSTEMD, "hinted")),
     ],
 )
 def test_the_tree_that_was_asked_for(tmp_path: Path, override: str, found: Kubepods) -> None:
-    hint = KubepodsLayout(SYSTEMD, "hinted")
-    made = find(tmp_path, "kubepods", override.strip("/"), hint=hint, override=override)
+    clues = Clues(SYSTEMD, "hinted")
+    made = find(tmp_path, "kubepods", override.strip("/"), clues=clues, override=override)
     assert made == found
 
 
@@ -199,4 +292,4 @@ def test_an_unreadable_folder_does_not_break_the_search(
 
     made = make(tmp_path, "secret/kubepods", "z/kubepods")
     monkeypatch.setattr(os, "scandir", refuse)
-    assert find_kubepods(made, KubepodsLayout(CGROUPFS)) == Kubepods("z/kubepods", CGROUPFS, "z")
+    assert find_kubepods(made, Clues()) == Kubepods("z/kubepods", CGROUPFS, "z")

@@ -5,16 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.cgroup import Tier
+from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.decision import Act, Hold, QuotaIntent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.needs import PODS, TIERS
-from slackwater.model.units import MilliCpu
+from slackwater.model.snapshot import Held
+from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies.best_effort_share import Memory, decide, needs
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
-from tests.unit.policies.nodes import BESTEFFORT, KUBEPODS, node, pod
+from tests.unit.policies.nodes import BESTEFFORT, BURSTABLE, FREE, KUBEPODS, held, node, pod
 
 SEED = BestEffortShareSettings(enabled=True)
+
+
+def quota(milli: int) -> Bandwidth:
+    return Bandwidth(Micros(milli * 100))
 
 
 def claim(act: object) -> int:
@@ -151,6 +156,66 @@ def test_a_steady_load_settles_whatever_best_effort_work_does(used: int) -> None
 def test_a_tier_that_was_made_anew_starts_anew() -> None:
     other = Memory(MilliCpu(10), BESTEFFORT.id + 1)
     assert claim(decide(node(usage=200), other, SEED)) == 600
+
+
+@pytest.mark.parametrize(
+    ("row", "ours", "used", "expected"),
+    [
+        ("raised by 10 %, not to the budget", 300, 0, 330),
+        ("up from the kernel's least", 10, 0, 11),
+        ("at most to the budget", 300, 480, 320),
+        ("cut at once", 300, 700, 100),
+        ("stays where it is right", 300, 500, 300),
+        ("the dead band counts from it too", 300, 498, 300),
+    ],
+)
+@pytest.mark.parametrize("memory", [Memory(), Memory(MilliCpu(700), BESTEFFORT.id + 1)])
+def test_after_a_restart_the_adopted_quota_is_the_base(
+    memory: Memory, row: str, ours: int, used: int, expected: int
+) -> None:
+    """A kill must be no way around the ramp."""
+    kept = (held(BESTEFFORT, FREE, quota(ours)),)
+    found = decide(node(usage=used, kept=kept), memory, SEED)
+    assert claim(found) == expected, row
+    assert isinstance(found, Act)
+    assert bool(found.events) is (expected != ours)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        (),
+        (held(BURSTABLE, FREE, quota(10)),),
+        (held(BESTEFFORT, FREE, FREE),),
+        (msgspec.structs.replace(held(BESTEFFORT, FREE, quota(10)), knob="burst"),),
+        # A pod's quota may be another policy's.
+        (
+            held(
+                CgroupRef("kubepods/besteffort/pod1", 101, Level.POD, Tier.BESTEFFORT),
+                FREE,
+                quota(10),
+            ),
+        ),
+    ],
+    ids=["nothing", "another tier", "no limit", "another knob", "a pod"],
+)
+def test_the_first_claim_ever_is_the_budget(kept: tuple[Held, ...]) -> None:
+    assert claim(decide(node(usage=200, kept=kept), Memory(), SEED)) == 600
+
+
+def test_the_own_memory_comes_before_what_is_held() -> None:
+    """The kernel may have rounded, and another policy may have cut more."""
+    kept = (held(BESTEFFORT, FREE, quota(100)),)
+    memory = Memory(MilliCpu(300), BESTEFFORT.id)
+    assert claim(decide(node(usage=0, kept=kept), memory, SEED)) == 330
+
+
+@given(st.integers(10, 800), st.integers(0, 1000), st.integers(1, 100))
+def test_a_restart_at_any_tick_changes_nothing(ours: int, used: int, recover: int) -> None:
+    settings = msgspec.structs.replace(SEED, recover=recover)
+    snapshot = node(usage=used, kept=(held(BESTEFFORT, FREE, quota(ours)),))
+    going_on = Memory(MilliCpu(ours), BESTEFFORT.id)
+    assert decide(snapshot, Memory(), settings) == decide(snapshot, going_on, settings)
 
 
 @pytest.mark.parametrize(("last", "used", "expected"), [(300, 0, 300), (300, 700, 100)])

@@ -17,6 +17,8 @@ from slackwater.model.workload import BurstWish, Container, MemoryRatios, Worklo
 from slackwater.record.answer import Explanation
 from slackwater.record.explanation import explain
 from slackwater.record.view import View
+from slackwater.settings.best_effort_share import BestEffortShareSettings
+from slackwater.settings.bound import Percent
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, pod
 from tests.unit.record.stories import Told, only, rows
 
@@ -263,7 +265,9 @@ def test_a_contest_and_several_parts_in_order() -> None:
 def test_a_raise_that_is_not_worth_a_write() -> None:
     stood = Bandwidth(Micros(779_300))
     kept = (held(BESTEFFORT, FREE, stood),)
-    row = only(Told().tick(node(allocatable=10_000, usage=200, quota=stood, kept=kept)).view())
+    snapshot = node(allocatable=10_000, usage=200, quota=stood, kept=kept)
+    keen = {"best_effort_share": BestEffortShareSettings(enabled=True, jitter=Percent(0))}
+    row = only(Told().tick(snapshot, keen).view())
     assert (row.now, row.granted) == ("7793m", "7800m")
     assert row.remarks == ("a raise this small is not worth a write (agent.raiseDeadband)",)
 

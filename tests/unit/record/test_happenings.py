@@ -7,14 +7,15 @@ import pytest
 
 from slackwater.kube.event_sender import About, Happening, Severity
 from slackwater.model.cgroup import Tier
-from slackwater.model.decision import Remark
+from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
 from slackwater.model.story import NoteKind
-from slackwater.model.units import Micros, MilliCpu
+from slackwater.model.units import UNLIMITED, Micros, MilliCpu
+from slackwater.policies.best_effort_share import NAME
 from slackwater.record.cluster_link import A_WHILE
 from slackwater.record.happenings import AGAIN, APART, MOST_AT_ONCE, Said, Telling, happenings
 from slackwater.record.journal import TickRecord
 from slackwater.record.view import View
-from tests.unit.policies.nodes import node, pod
+from tests.unit.policies.nodes import BESTEFFORT, BURSTABLE, KUBEPODS, node, pod
 from tests.unit.record.tick_records import note, record, told
 
 SECOND = 1_000_000
@@ -64,6 +65,29 @@ def test_the_first_quota_is_told_on_the_node() -> None:
     assert found == Happening(
         NODE, "NodeCPUThrottle", "best-effort work may use 600m: a reason", Severity.NORMAL
     )
+
+
+@pytest.mark.parametrize(
+    ("grants", "amount"),
+    [
+        ([], 0),
+        ([(BESTEFFORT, "quota", 10, NAME)], 10),
+        ([(BESTEFFORT, "quota", 10, NAME), (KUBEPODS, "quota", 700, NAME)], 10),
+        ([(BESTEFFORT, "burst", 10, NAME), (BESTEFFORT, "quota", 700, "quota_burst")], 0),
+        ([(KUBEPODS, "quota", 10, NAME), (BURSTABLE, "quota", 20, NAME)], 30),
+        ([(BESTEFFORT, "quota", UNLIMITED, NAME)], 0),
+    ],
+)
+def test_the_quota_that_is_told_is_the_granted_one(grants: list[Any], amount: int) -> None:
+    """The kernel's smallest one where nothing is left; the pods' together, where they carry it."""
+    because = Because("signal", "seen", "limit")
+    made = tuple(
+        Grant(ref, knob, value, (Contribution(by, Verb.CAP, MilliCpu(0), value, because),))
+        for ref, knob, value, by in grants
+    )
+    found = claimed(0)
+    found = msgspec.structs.replace(found, story=msgspec.structs.replace(found.story, grants=made))
+    assert quotas(Crier().hear(found)) == [f"best-effort work may use {amount}m: a reason"]
 
 
 def test_a_quota_that_trembles_is_told_once() -> None:

@@ -9,20 +9,33 @@ from hypothesis import strategies as st
 
 from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Grant
+from slackwater.model.decision import Because, Contribution, Grant, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.story import Course
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import TickRecord
-from slackwater.record.node_face import grain_of, node_face, node_report
+from slackwater.record.node_face import (
+    farewell,
+    grain_of,
+    is_settling,
+    node_face,
+    node_report,
+)
 from slackwater.record.view import View
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, SHARE, outcome, record, told
 
 SECOND = 1_000_000
 HELD = (held(BESTEFFORT, FREE, OURS),)
-GRANT = Grant(BESTEFFORT, "quota", MilliCpu(600), ())
+
+
+def step(by: str = SHARE) -> Contribution:
+    because = Because("signal", "seen", "limit")
+    return Contribution(by, Verb.CAP, MilliCpu(600), MilliCpu(600), because)
+
+
+GRANT = Grant(BESTEFFORT, "quota", MilliCpu(600), (step(),))
 OFF = {"quota_burst": "quotaBurst.enabled is false"}
 
 
@@ -30,12 +43,13 @@ def view(*ticks: TickRecord, **said: Any) -> View:
     return View(ticks=ticks, **said)
 
 
-def granted(made: TickRecord) -> TickRecord:
-    story = msgspec.structs.replace(made.story, grants=(GRANT,))
+def granted(made: TickRecord, *grants: Grant) -> TickRecord:
+    story = msgspec.structs.replace(made.story, grants=grants or (GRANT,))
     return msgspec.structs.replace(made, story=story)
 
 
-ACTED = record(node(quota=OURS, kept=HELD, best_effort=220), lines=(told(),))
+STANDING = record(node(quota=OURS, kept=HELD, best_effort=220), lines=(told(),))
+ACTED = granted(STANDING)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +80,7 @@ ACTED = record(node(quota=OURS, kept=HELD, best_effort=220), lines=(told(),))
             "best_effort_share cannot see what it needs; see slackwater explain",
         ),
         (view(ACTED), "True", "Acting", "values are held by best_effort_share"),
+        (view(STANDING), "True", "Acting", "values of before are held"),
         (
             view(record(lines=(told(),))),
             "False",
@@ -77,6 +92,58 @@ ACTED = record(node(quota=OURS, kept=HELD, best_effort=220), lines=(told(),))
 def test_the_condition_in_each_state(shown: View, status: str, reason: str, message: str) -> None:
     acting = node_face(shown).acting
     assert (acting.status, acting.reason, acting.message) == (status, reason, message)
+
+
+def test_only_those_are_named_that_hold_something() -> None:
+    """Two are on; one has a part in what is held, the other only in what could not be written."""
+    burst = Grant(BESTEFFORT, "burst", 5, (step("quota_burst"),))
+    both = record(node(quota=OURS, kept=HELD), lines=(told(), told(policy="quota_burst")))
+    acting = node_face(view(granted(both, GRANT, burst))).acting
+    assert acting.message == "values are held by best_effort_share"
+    shared = Grant(BESTEFFORT, "quota", MilliCpu(600), (step("quota_burst"), step(), step()))
+    acting = node_face(view(granted(both, shared))).acting
+    assert acting.message == "values are held by best_effort_share, quota_burst"
+
+
+@pytest.mark.parametrize(
+    ("course", "since", "blind", "settling"),
+    [
+        (Course.HELD, 10, "", True),
+        (Course.HELD, 9, "", True),
+        (Course.HELD, 8, "", False),
+        (Course.HELD, None, "", False),
+        (Course.HELD, 10, "the tree is gone", False),
+        (Course.ACTED, 10, "", False),
+        (Course.RELEASED, 10, "", False),
+    ],
+)
+def test_a_hold_that_just_began_may_be_a_first_look(
+    course: Course, since: int | None, blind: str, settling: bool
+) -> None:
+    at = None if since is None else Micros(since * SECOND)
+    line = msgspec.structs.replace(told(course), since=at)
+    assert is_settling(view(record(node(tick=10), lines=(line,)), blind=blind)) is settling
+
+
+def test_nothing_is_settling_before_the_first_tick() -> None:
+    assert not is_settling(view())
+
+
+@pytest.mark.parametrize(
+    ("left", "status", "message"),
+    [
+        (0, "False", "everything was put back at the exit"),
+        (1, "True", "the agent ended, and 1 value could not be put back; see its log"),
+        (3, "True", "the agent ended, and 3 values could not be put back; see its log"),
+    ],
+)
+def test_the_last_words(left: int, status: str, message: str) -> None:
+    face = farewell(view(ACTED, off=OFF), left)
+    assert (face.acting.status, face.acting.reason) == (status, "Released")
+    assert face.acting.message == message
+    report = face.report
+    assert (report.holding, report.quota, report.used, report.since) == (left, None, None, None)
+    assert report.policies == {SHARE: "", **OFF}
 
 
 def test_the_whole_report() -> None:
@@ -100,6 +167,13 @@ def test_while_blind_old_readings_are_not_passed_off_as_todays() -> None:
     report = node_report(view(ACTED, blind="the tree is gone"))
     assert (report.quota, report.used) == (None, None)
     assert report.holding == 1
+
+
+@pytest.mark.parametrize("ticks", [(), (ACTED,)])
+def test_a_lost_tree_is_a_problem_and_waiting_is_none(ticks: tuple[TickRecord, ...]) -> None:
+    lost = view(*ticks, blind="the tree is gone", lost="the tree is gone", problems=("odd",))
+    assert node_report(lost).problems == ("the tree is gone", "odd")
+    assert node_report(view(*ticks, blind="waiting for pods")).problems == ()
 
 
 @pytest.mark.parametrize(

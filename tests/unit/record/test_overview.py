@@ -125,6 +125,18 @@ def test_before_the_first_tick() -> None:
     assert overview(View(blind="gone")).state == "blind"
 
 
+@pytest.mark.parametrize(
+    ("besides", "problems"),
+    [
+        ({"blind": "gone", "lost": "gone", "problems": ("x",)}, ("gone", "x")),
+        ({"blind": "waiting"}, ()),
+    ],
+)
+def test_a_lost_tree_is_a_problem(besides: dict[str, Any], problems: tuple[str, ...]) -> None:
+    assert seen(node(usage=200), **besides).problems == problems
+    assert overview(View(**besides)).problems == problems
+
+
 def test_entries_are_effects_each_once() -> None:
     told = Told(Result.REFUSED, "busy")
     for second in (1, 2, 3):

@@ -18,6 +18,7 @@ from slackwater.settings.document import (
     with_texts,
 )
 from slackwater.settings.section import Setting, key_of
+from slackwater.settings.spelling import flag_of, variable_of
 from slackwater.settings.table import SETTINGS
 
 FILE = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
@@ -141,6 +142,7 @@ def test_no_texts_change_nothing() -> None:
 def test_a_bad_text_of_any_setting_is_told_by_its_name(setting: Setting) -> None:
     with pytest.raises(SettingsError) as caught:
         with_texts(Settings(), {setting.name: "no such value"})
-    sentence = f"{setting.name} is 'no such value', but must be "
+    said = f"{flag_of(setting)} or {variable_of(setting)}"
+    sentence = f"{setting.name} ({said}) is 'no such value', but must be "
     assert str(caught.value).startswith(sentence)
     assert setting.span() in str(caught.value)

@@ -6,7 +6,8 @@ import pytest
 
 from slackwater.settings import agent, batch_resources, best_effort_share, memory_qos, qos_level
 from slackwater.settings.section import Setting
-from slackwater.settings.table import SETTINGS, flag_of, page, row, variable_of
+from slackwater.settings.spelling import flag_of, variable_of
+from slackwater.settings.table import SETTINGS, page, row
 
 PAGE = Path(__file__).parents[3] / "docs/reference/settings.md"
 AGAIN = (

@@ -97,7 +97,7 @@ def test_flags_win_over_the_scenario(tmp_path: Path) -> None:
 
 
 def test_bad_flags_end_it(tmp_path: Path) -> None:
-    with pytest.raises(CannotSimulate, match=r"bestEffortShare\.threshold is 0, but must be"):
+    with pytest.raises(CannotSimulate, match=r"threshold \(.*\) is 0, but must be"):
         Lived(tmp_path, Orders(settings={"bestEffortShare.threshold": "0"}))
 
 

@@ -217,6 +217,43 @@ def test_stages_run_in_order_and_a_failure_shows_its_own_words(
     assert "kernel v1: not run: this host has no cgroup v1 cpu hierarchy\n" in said
 
 
+#: Stands in for pytest here and in a machine: it leaves a report, after so many seconds.
+TESTS = """
+import pathlib, sys, time
+out = next(pathlib.Path(w.partition("=")[2]) for w in sys.argv if w.startswith("--junitxml="))
+time.sleep(float(sys.argv[1]))
+out.write_text("<testsuite><testcase name='one'/></testsuite>")
+"""
+MACHINE = """
+import pathlib, sys
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+(out / "junit.xml").write_text("<testsuite><testcase name='one'/></testsuite>")
+"""
+
+
+@pytest.mark.long
+def test_a_machine_that_needs_nothing_begins_beside_the_fast_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tests.py").write_text(TESTS)
+    (tmp_path / "machine.py").write_text(MACHINE)
+    (tmp_path / "reports").mkdir()
+    program = (sys.executable, str(tmp_path / "tests.py"))
+    monkeypatch.setattr("tools.stage_runner.PYTEST", program)
+    monkeypatch.setattr("tools.machines.PYTEST", program)
+    monkeypatch.setattr("tools.machines.VM", (sys.executable, str(tmp_path / "machine.py")))
+    monkeypatch.setattr("tools.preparations.works_for", lambda _: ())
+    monkeypatch.setattr("tools.run_tests.cpus_beside_others", lambda: 1)
+    stages: tuple[Stage, ...] = (Suite("unit", "tests", ("2",)), KERNEL_V2_VM[0])
+    run = run_stages(stages, V1, Children(tmp_path), tmp_path / "reports")
+    assert [(one.stage, one.verdict) for one in run.finished] == [
+        ("unit", Verdict(1, 0)),
+        ("kernel v2", Verdict(1, 0)),
+    ]
+    said = capsys.readouterr().out
+    assert said.index("meanwhile: kernel v2, in a virtual machine") < said.index("unit: passed")
+
+
 PASSED = Finished("unit", Verdict(3, 0), 1.0)
 FAILED = Finished("unit", Verdict(2, 1), 1.0)
 LEFT = NotRun("kernel v1", "only root can make cgroups")

@@ -7,12 +7,12 @@ from typing import cast
 import pytest
 
 from tools.cluster import NODE_NEEDS
-from tools.cluster.__main__ import main, options_of, parse, wish_of
+from tools.cluster.__main__ import main, options_of, parse, watch, wish_of
 from tools.cluster.background import running_clusters
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.failure import ClusterError
 from tools.cluster.places import sole_owner
-from tools.cluster.playground import Wish, advice
+from tools.cluster.playground import Cluster, Wish, advice
 from tools.cluster.programs import find_programs
 
 
@@ -129,7 +129,55 @@ def test_a_running_cluster_is_listed_and_not_started_again(
         assert line.split("\t")[0] == "a"
         assert line.endswith("/clusters/a/kubeconfigs/admin")
         assert main(["up", "--name", "a"]) == 1
-    assert capsys.readouterr().err == "cluster: cluster a runs already\n"
+    said = capsys.readouterr().err
+    assert said.startswith("cluster: cluster a runs already; ")
+    assert 'ARGS="--name b"' in said
+    assert said.count("\n") == 1
+
+
+def test_down_removes_what_a_killed_one_left(
+    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    monkeypatch.setattr("tools.cluster.places.remove_root", lambda name, _: removed.append(name))
+    folder = cache / "clusters/a"
+    (folder / "etcd").mkdir(parents=True)
+    folder.with_name("a.lock").write_text("999999999")
+    assert main(["down", "--name", "a"]) == 0
+    assert capsys.readouterr().err == (
+        "cluster: a was killed before; what it had left is removed\n"
+    )
+    assert not folder.exists()
+    assert [name.startswith("slackwater-a-") for name in removed] == [True]
+    assert main(["down", "--name", "a"]) == 1
+    assert capsys.readouterr().err == "cluster: no cluster a runs\n"
+
+
+class Falling:
+    """A cluster, one program of which has ended."""
+
+    def ended(self) -> list[str]:
+        return ["kube-apiserver"]
+
+    def log(self, name: str) -> Path:
+        return Path(f"/c/logs/{name}.log")
+
+
+def test_the_log_of_a_program_that_ended_is_named_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    naps = iter((None, None))
+
+    def nap(_seconds: float) -> None:
+        if next(naps, KeyboardInterrupt) is KeyboardInterrupt:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("tools.cluster.__main__.time.sleep", nap)
+    with pytest.raises(KeyboardInterrupt):
+        watch(cast("Cluster", Falling()))
+    assert capsys.readouterr().err == (
+        "cluster: kube-apiserver ended by itself; /c/logs/kube-apiserver.log tells why\n"
+    )
 
 
 def test_check_tells_what_a_node_lacks(

@@ -10,7 +10,15 @@ import pytest
 
 from tools.cluster import places
 from tools.cluster.failure import ClusterError
-from tools.cluster.places import cgroup_root, clusters_in, first_free, owner, sole_owner, sweep_dead
+from tools.cluster.places import (
+    cgroup_root,
+    clusters_in,
+    first_free,
+    owner,
+    sole_owner,
+    sweep_dead,
+    swept,
+)
 
 #: Owns the folder, says so, and ends with its standard input.
 OWNER = """
@@ -77,6 +85,20 @@ def test_what_a_killed_owner_left_is_swept_and_the_living_are_left_alone(
     assert not (tmp_path / "a").exists()
     assert removed == [cgroup_root(tmp_path / "a")]
     sweep_dead(tmp_path / "nothing")
+
+
+def test_only_what_was_killed_is_said_to_be_swept(
+    tmp_path: Path, other: subprocess.Popen[str], removed: list[str]
+) -> None:
+    assert not swept(tmp_path / "never")
+    assert not swept(tmp_path / "a")
+    assert (tmp_path / "a/file").exists()
+    other.kill()
+    other.wait()
+    assert swept(tmp_path / "a")
+    assert not swept(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    assert set(removed) == {cgroup_root(tmp_path / "a")}
 
 
 def test_the_first_free_name_is_taken(tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""One node of a cluster at a glance: its state, its agent's numbers, and what is wrong there.
+
+Owns what counts as a problem of a node, and the states. Pure. A node without an agent is said and
+is no problem: nobody promised one there.
+"""
+
+import datetime as dt
+import enum
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from slackwater.cluster.seen_objects import AgentPod, ClusterNode
+from slackwater.contract.node_condition import BLIND, RELEASED
+from slackwater.contract.node_report import NodeReport, read_report
+from slackwater.model.gap import Gap
+from slackwater.model.units import Unlimited
+from slackwater.record.ages import age, span
+
+#: Agents renew their word every five minutes; three missed ones are no accident.
+STALE_AFTER = dt.timedelta(minutes=15)
+#: A pod needs so long to start, read its node twice and report.
+_STARTS_WITHIN = dt.timedelta(minutes=2)
+
+
+class NodeState(enum.StrEnum):
+    """In the order in which they are shown."""
+
+    UNREADABLE = "unreadable"
+    GONE = "gone"
+    STALE = "stale"
+    BLIND = "blind"
+    PROBLEM = "problem"
+    RELEASED = "released"
+    STARTING = "starting"
+    WELL = "well"
+    NO_AGENT = "no agent"
+
+
+ORDER = {state: place for place, state in enumerate(NodeState)}
+
+
+class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
+    """CPU is in milliCPU; `quota` and `used` are the best-effort tier's; null is not known."""
+
+    name: str
+    state: NodeState
+    allocatable: int | None = None
+    quota: int | str | None = None
+    used: int | None = None
+    holding: int | None = None
+    #: "on", or why it is off.
+    policies: Mapping[str, str] = {}
+    since: str | None = None
+    heard: str | None = None
+    version: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) -> NodeRow:
+    """`pod` is the agent's there; a Gap where pods may not be seen."""
+    row = NodeRow(node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard)
+    if node.report is None:
+        return _without_report(row, pod, now) if isinstance(pod, AgentPod) else row
+    report = read_report(node.report)
+    if isinstance(report, Gap):
+        return _in(row, NodeState.UNREADABLE, f"its report cannot be read: {report.reason}")
+    if pod is None and node.reason == RELEASED and not report.holding:
+        return row  # it went as it should: nothing of it is left but these words
+    row = _with_report(row, report)
+    state, why = _standing(node, report, pod, now)
+    if why:
+        return _in(row, state, why, *report.problems)
+    problems = (*_ailing(pod), *report.problems)
+    return _in(row, NodeState.PROBLEM if problems else NodeState.WELL, *problems)
+
+
+def _in(row: NodeRow, state: NodeState, *problems: str) -> NodeRow:
+    return msgspec.structs.replace(row, state=state, problems=problems)
+
+
+def _standing(
+    node: ClusterNode, report: NodeReport, pod: AgentPod | Gap | None, now: dt.datetime
+) -> tuple[NodeState, str]:
+    """Why the report is not what it seems; nothing where it is."""
+    silence = age(node.heard, now)
+    if pod is None:
+        return NodeState.GONE, _gone(node.name, report)
+    if silence is not None and silence > STALE_AFTER:
+        since = f"its agent has not been heard for {span(silence)}"
+        return NodeState.STALE, f"{since}; what it set last still stands"
+    if node.reason == BLIND:
+        return NodeState.BLIND, f"its agent sees nothing: {node.message or 'it does not say why'}"
+    if node.reason == RELEASED:
+        return NodeState.RELEASED, f"its agent rests: {node.message or 'it put everything back'}"
+    return NodeState.WELL, ""
+
+
+def _gone(node: str, report: NodeReport) -> str:
+    if report.holding == 0:
+        rid = f"kubectl annotate node {node} slackwater.io/report-"
+        return f"its agent is gone, and only its report is left; `{rid}` removes it"
+    return (
+        "its agent is gone, and what it set last may still stand; install it again, or run "
+        "`slackwater release` on the node"
+    )
+
+
+def _ailing(pod: AgentPod | Gap | None) -> Iterator[str]:
+    if isinstance(pod, AgentPod) and pod.trouble:
+        yield f"its agent's pod {pod.name} is not ready: {pod.trouble}"
+
+
+def _without_report(row: NodeRow, pod: AgentPod, now: dt.datetime) -> NodeRow:
+    """One that fails is a problem at any age: waiting does not help."""
+    old = age(pod.created, now)
+    if not pod.fails and old is not None and old < _STARTS_WITHIN:
+        return _in(row, NodeState.STARTING)
+    silent = f"its agent's pod {pod.name} runs, but has not reported"
+    return _in(row, NodeState.PROBLEM, *(tuple(_ailing(pod)) or (silent,)))
+
+
+def _with_report(row: NodeRow, report: NodeReport) -> NodeRow:
+    quota = report.quota.value if isinstance(report.quota, Unlimited) else report.quota
+    return msgspec.structs.replace(
+        row,
+        quota=quota,
+        used=report.used,
+        holding=report.holding,
+        policies={name: why_off or "on" for name, why_off in sorted(report.policies.items())},
+        since=report.since,
+        version=report.version,
+    )
