@@ -35,6 +35,9 @@ UNNEEDED_IN_VM = ("-p", "no:xdist", "-p", "no:hypothesispytest")
 # A machine keeps one host CPU busy at most, whatever number of CPUs it has itself; and the more of
 # them run, the later each timer in them is.
 MOST_CPUS = 2
+# Loads, in CPUs. Whoever wants a whole one measures time: beside this machine's own stages a guest
+# stood still for seconds.
+WHOLE, HALF = 1.0, 0.5
 _POLL_SECONDS = 0.1
 
 
@@ -113,7 +116,7 @@ class Machines:
         self._runs = runs
         self._children = children
 
-    def go_on(self, cpus: int) -> list[str]:
+    def go_on(self, cpus: int, heaviest: float = WHOLE) -> list[str]:
         """Looks at each machine, and begins the next ones where there is room: their names."""
         for run in self._runs:
             run.look(self._children)
@@ -121,7 +124,7 @@ class Machines:
         for run in self._runs:
             busy = sum(each.stage.load for each in self._runs if each.is_running)
             is_new = run.verdict is None and not run.is_running
-            if is_new and busy + run.stage.load <= cpus:
+            if is_new and run.stage.load <= heaviest and busy + run.stage.load <= cpus:
                 run.begin(self._children)
                 begun.append(run.stage.name)
         return begun

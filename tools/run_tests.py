@@ -1,9 +1,9 @@
 """Owns a whole test run: which stages, in which order, what is left out, and the end of it.
 
 What virtual machines and clusters need is fetched and built while the fast stages run, and awaited
-before the first stage on a real kernel. As soon as it is there, virtual machines run beside each
-stage of this machine's own, one CPU for either, and at the end they have two. Refuses more than
-that: some tests measure time.
+before the first stage on a real kernel. As soon as it is there, virtual machines that measure no
+time run beside each stage of this machine's own, one CPU for either; the others come at the end,
+and have two. Refuses more than that.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from tools.children import INTERRUPTED, Children
 from tools.console import Colour, paint, say
 from tools.host_kernel import HostKernel, look_at_host
-from tools.machines import MachineRun, Machines, cpus_beside_others, cpus_for_machines
+from tools.machines import HALF, MachineRun, Machines, cpus_beside_others, cpus_for_machines
 from tools.preparations import Preparations
 from tools.stage_runner import StageRunner
 from tools.stages import (
@@ -135,7 +135,7 @@ def not_run(stages: Sequence[Stage], host: HostKernel, preparations: Preparation
 
 def beside(machines: Machines) -> None:
     """While a stage of this machine's own runs."""
-    for name in machines.go_on(cpus_beside_others()):
+    for name in machines.go_on(cpus_beside_others(), HALF):
         say(f"meanwhile: {name}, in a virtual machine")
 
 

@@ -1,6 +1,7 @@
 """A test run: which stages, what stands in their way, what the end says and what it returns."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -244,7 +245,8 @@ def test_a_machine_that_needs_nothing_begins_beside_the_fast_stages(
     monkeypatch.setattr("tools.machines.VM", (sys.executable, str(tmp_path / "machine.py")))
     monkeypatch.setattr("tools.preparations.works_for", lambda _: ())
     monkeypatch.setattr("tools.run_tests.cpus_beside_others", lambda: 1)
-    stages: tuple[Stage, ...] = (Suite("unit", "tests", ("2",)), KERNEL_V2_VM[0])
+    light = replace(KERNEL_V2_VM[0], load=0.5)
+    stages: tuple[Stage, ...] = (Suite("unit", "tests", ("2",)), light)
     run = run_stages(stages, V1, Children(tmp_path), tmp_path / "reports")
     assert [(one.stage, one.verdict) for one in run.finished] == [
         ("unit", Verdict(1, 0)),
