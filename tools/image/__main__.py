@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from slackwater.cli.install import IMAGE
+from tools import debian
 from tools.children import INTERRUPTED, Children
 from tools.console import say
 from tools.image.building import build
@@ -56,10 +57,7 @@ def lacks(user: int, which: Callable[[str], str | None]) -> str:
     """The first thing that a build needs and this machine has not, with the remedy."""
     if user != 0:
         return "only root can build the image: it makes files of every owner, and mounts."
-    for program, package in _PROGRAMS.items():
-        if which(program) is None:
-            return f"{program} is missing: apt-get install {package}."
-    return ""
+    return debian.lacks(_PROGRAMS, which)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -97,23 +97,14 @@ def _definitions() -> str:
     from slackwater.contract.definition import manifests as made
 
     # PyYAML has libyaml's emitter in most builds, and it is ten times as fast.
-    dumper = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+    fastest = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+    # Every value where it stands: one that stands in two places would be written as an anchor.
+    plain = type("Plain", (fastest,), {"ignore_aliases": lambda *_: True})
     texts = (
-        yaml.dump(each, Dumper=dumper, sort_keys=False, explicit_start=True, allow_unicode=True)
-        for each in map(_unshared, made().values())
+        yaml.dump(each, Dumper=plain, sort_keys=False, explicit_start=True, allow_unicode=True)
+        for each in made().values()
     )
     return "".join(texts)
-
-
-def _unshared(value: object) -> object:
-    """Every value where it stands: one that stands in two places would be written as an anchor."""
-    match value:
-        case dict():
-            return {key: _unshared(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_unshared(each) for each in value]
-        case _:
-            return value
 
 
 def _told_what_to_do() -> int:

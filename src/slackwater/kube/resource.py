@@ -5,6 +5,8 @@ Owns paths. Refuses a name that would lead somewhere else: such a name is quoted
 
 import msgspec
 
+from slackwater.contract import crane_kinds
+
 
 class Resource(msgspec.Struct, frozen=True):
     """One kind as the API server serves it. `group` is empty for the core kinds."""
@@ -60,15 +62,14 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
 COLOCATION_CONFIGURATIONS = Resource(
     "config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration"
 )
-AVOIDANCE_ACTIONS = Resource(
-    "ensurance.crane.io", "v1alpha1", "avoidanceactions", "AvoidanceAction", namespaced=False
-)
-NODE_QOS = Resource("ensurance.crane.io", "v1alpha1", "nodeqoss", "NodeQOS", namespaced=False)
-NODE_QOS_ENSURANCE_POLICIES = Resource(
-    "ensurance.crane.io",
-    "v1alpha1",
-    "nodeqosensurancepolicies",
-    "NodeQOSEnsurancePolicy",
-    namespaced=False,
-)
-POD_QOS = Resource("ensurance.crane.io", "v1alpha1", "podqoss", "PodQOS", namespaced=False)
+
+
+def _of(kind: crane_kinds.KindName) -> Resource:
+    """A kind that we define ourselves: its names are the contract's."""
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
+
+
+AVOIDANCE_ACTIONS = _of(crane_kinds.AVOIDANCE_ACTION)
+NODE_QOS = _of(crane_kinds.NODE_QOS)
+NODE_QOS_ENSURANCE_POLICIES = _of(crane_kinds.NODE_QOS_ENSURANCE_POLICY)
+POD_QOS = _of(crane_kinds.POD_QOS)
