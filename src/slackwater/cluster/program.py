@@ -18,6 +18,7 @@ from slackwater.cluster.watches import Sight
 from slackwater.contract.crane_status import EnsuranceStatus, Truth
 from slackwater.kube.event_sender import About, Happening, Severity
 from slackwater.kube.resource import NODES
+from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
@@ -112,7 +113,7 @@ class Loop:
     def _judge(self, sight: Sight, at: Micros, now: dt.datetime) -> None:
         world = sight.world()
         policies = sight.policies()
-        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = whole_seconds(now.timestamp())
         for policy in policies:
             wanted = wanted_status(policy, world, stamp)
             if stands(policy, wanted):

@@ -19,6 +19,7 @@ from slackwater.execution.node_writes import Pace, due_at, refused, written
 from slackwater.kube.answer import KubeError, Refused
 from slackwater.kube.event_sender import Happening
 from slackwater.kube.resource import NODES, Resource
+from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros, MilliCpu
 
 FIELD_MANAGER = "slackwater-agent"
@@ -174,4 +175,4 @@ def _with_transition(wanted: NodeFace, seen: NodeFace | None) -> NodeFace:
 
 
 def _time_of_day() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return whole_seconds(time.time())
