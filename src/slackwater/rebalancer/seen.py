@@ -1,0 +1,71 @@
+"""What the readers bring: objects of the API server, and numbers of Prometheus or metrics.k8s.io.
+
+Owns these values; the readers make them, the pure parts take them. A reader that cannot say
+something brings a Problem with its one sentence, never a guess.
+"""
+
+import msgspec
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.fleet import Aim, Cores, LastRotation, Scaling, WorkloadName
+from slackwater.rebalancer.reason import Reason
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why a workload cannot be judged: the word, and the sentence for people."""
+
+    reason: Reason
+    because: str
+
+
+class ContainerAmounts(msgspec.Struct, frozen=True):
+    """Of the pod's spec: regular containers, and init containers that run on (sidecars)."""
+
+    name: str
+    request: Cores | Gap
+    limit: Cores | Gap
+
+
+class LivePod(msgspec.Struct, frozen=True):
+    """A pod as the API server has it. `started`: seconds since 1970. `held_back`: an annotation,
+    or that nobody would replace it; empty where it may go."""
+
+    name: str
+    uid: str
+    node: str
+    started: float
+    containers: tuple[ContainerAmounts, ...]
+    running: bool = True
+    ready: bool = True
+    terminating: bool = False
+    held_back: str = ""
+
+
+class WorkloadSeen(msgspec.Struct, frozen=True):
+    """One workload and its pods, by the owner chain. `opted_out`: which annotation of the workload
+    says so, or what else makes a rotation useless; empty where it may be rotated."""
+
+    workload: WorkloadName
+    api_version: str
+    uid: str
+    resource_version: str
+    pods: tuple[LivePod, ...]
+    aim: Aim | Problem
+    scaling: Scaling
+    opted_out: str = ""
+    last: LastRotation | None = None
+
+
+class NamespaceUsage(msgspec.Struct, frozen=True):
+    """By (pod, container). `usage`: a Gap where the number means nothing. `requests`: empty where
+    the source has none, as metrics.k8s.io."""
+
+    usage: dict[tuple[str, str], Cores | Gap]
+    requests: dict[tuple[str, str], Cores]
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """Of a consumer group, as one number, and how it was found."""
+
+    messages: int
+    source: str
