@@ -56,7 +56,7 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
 
     overlay = _overlay(settings) if settings else as_recorded
     try:
-        report = run(decode(_contents(recording)), POLICIES, overlay)
+        report = run(decode(contents(recording)), POLICIES, overlay)
     except RecordingError as error:
         name = "standard input" if recording == STDIN else recording
         raise WrongSettings(f"{name}: {error}") from None
@@ -69,7 +69,7 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
     sys.exit(1 if exit_code and report.different else 0)
 
 
-def _contents(recording: str) -> bytes:
+def contents(recording: str) -> bytes:
     """Also of a pipe, as the shell's <(...) makes them."""
     try:
         if recording == STDIN:

@@ -34,6 +34,17 @@ def read_typed(field: Field, kind: type[T]) -> T:
         raise ContractError(*(found or (field.complaint(str(error)),))) from None
 
 
+def decode_typed(content: bytes | msgspec.Raw, kind: type[T], source: str) -> T:
+    """JSON as `kind`, at once where nothing is wrong with it; else as read_typed reads it."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError:
+        return read_typed(Field(source, "", msgspec.json.decode(content)), kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        seen = bytes(content).decode("utf-8", "replace")
+        raise ContractError(Complaint(source, quoted(seen), f"JSON ({error})")) from None
+
+
 @functools.cache
 def _outline(kind: type) -> inspect.Type:
     """What the annotations say. Kept, as an object that is wrong is read at each of its events."""

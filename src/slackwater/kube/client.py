@@ -138,8 +138,20 @@ class Client:
         path = resource.path(namespace, name, subresource)
         return self._write("PATCH", path, body, kind.value)
 
-    def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
-        self._asking.answer(Call("DELETE", resource.path(namespace, name)))
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        """With a uid only that very object goes, not one that has its name by now (Conflict)."""
+        options = _delete_options(uid, grace_seconds)
+        body = msgspec.json.encode(options) if options else b""
+        kind = "application/json" if body else ""
+        self._asking.answer(Call("DELETE", resource.path(namespace, name), body, kind))
 
     def evict(
         self,
@@ -152,11 +164,7 @@ class Client:
     ) -> None:
         """By the Eviction API: disruption budgets hold, a refusal is 429. With a uid only that
         very pod goes, not one that has its name by now (Conflict)."""
-        options: dict[str, object] = {}
-        if uid:
-            options["preconditions"] = {"uid": uid}
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
+        options = _delete_options(uid, grace_seconds)
         if dry_run:
             options["dryRun"] = ["All"]
         body = {
@@ -208,6 +216,16 @@ def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, 
     meta = body.get("metadata")
     metadata = {"name": name, **meta} if isinstance(meta, dict) else {"name": name}
     return {**known, **body, "metadata": metadata}
+
+
+def _delete_options(uid: str, grace_seconds: int | None) -> dict[str, object]:
+    """metav1.DeleteOptions; without a grace period it is the object's own."""
+    options: dict[str, object] = {}
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    return options
 
 
 def _selected(selector: Selector) -> dict[str, str]:

@@ -81,8 +81,9 @@ class Scaling(msgspec.Struct, frozen=True):
 
 class LastRotation(msgspec.Struct, frozen=True, rename="camel"):
     """What the workload's annotation keeps of the last rotation. `top`, `mean`: the averages of
-    the hot pods and of all pods then, in cores; `improvement`: percent, predicted;
-    `misses`: rotations in a row that did not bring what was predicted."""
+    the hot pods and of all pods then, in cores; `improvement`: percent, predicted; `pods`: how many
+    were rotated, `hot`: how many of them were hot. `misses`: rotations in a row that did not bring
+    what was predicted; `realised`: what this one brought, in percent, once it is `judged`."""
 
     at: str
     top: Cores
@@ -91,3 +92,5 @@ class LastRotation(msgspec.Struct, frozen=True, rename="camel"):
     pods: int
     misses: int = 0
     judged: bool = False
+    hot: int = 1
+    realised: PercentOf | None = None

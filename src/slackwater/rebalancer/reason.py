@@ -19,9 +19,12 @@ class Reason(enum.Enum):
     HPA_SCALING = "hpa_scaling"
     ROLLOUT_IN_PROGRESS = "rollout_in_progress"
     PDB_BLOCKED = "pdb_blocked"
+    #: We were asked to end, or another replica leads, before the first pod went.
+    STOPPED = "stopped"
     KAFKA_LAG_HIGH = "kafka_lag_high"
     KAFKA_LAG_LOW = "kafka_lag_low"
     KAFKA_LAG_UNKNOWN = "kafka_lag_unknown"
+    KAFKA_REBALANCING = "kafka_rebalancing"
     HPA_TARGET_MISSING = "hpa_target_missing"
     HPA_TARGET_AMBIGUOUS = "hpa_target_ambiguous"
     WORKLOAD_MISSING = "workload_missing"

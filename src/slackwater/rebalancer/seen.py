@@ -43,7 +43,8 @@ class LivePod(msgspec.Struct, frozen=True):
 
 class WorkloadSeen(msgspec.Struct, frozen=True):
     """One workload and its pods, by the owner chain. `opted_out`: which annotation of the workload
-    says so, or what else makes a rotation useless; empty where it may be rotated."""
+    says so, or what else makes a rotation useless; empty where it may be rotated. `last` is a Gap
+    where the annotation cannot be read: it was rotated, nobody knows when, so it cools down."""
 
     workload: WorkloadName
     api_version: str
@@ -53,19 +54,23 @@ class WorkloadSeen(msgspec.Struct, frozen=True):
     aim: Aim | Problem
     scaling: Scaling
     opted_out: str = ""
-    last: LastRotation | None = None
+    last: LastRotation | Gap | None = None
 
 
 class NamespaceUsage(msgspec.Struct, frozen=True):
     """By (pod, container). `usage`: a Gap where the number means nothing. `requests`: empty where
-    the source has none, as metrics.k8s.io."""
+    the source has none, as metrics.k8s.io. `notes`: sentences for people about an answer that
+    counts all the same (a warning of Prometheus, series that were left out)."""
 
     usage: dict[tuple[str, str], Cores | Gap]
     requests: dict[tuple[str, str], Cores]
+    notes: tuple[str, ...] = ()
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """Of a consumer group, as one number, and how it was found."""
+    """Of a consumer group, as one number, and how it was found. `unsettled`: why the number does
+    not count now (the group hands its partitions out anew); empty where it does."""
 
     messages: int
     source: str
+    unsettled: str = ""

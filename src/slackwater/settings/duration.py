@@ -8,9 +8,11 @@ import re
 from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.units import Micros
 
-_UNITS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
-_PART = r"([0-9]{1,12})(?:\.([0-9]{1,9}))?(h|ms|m|s|us)"
-_DURATION = re.compile(rf"(?:{_PART})+", re.ASCII)
+#: In nanoseconds, and in the order in which they are written. Go takes both of Unicode's mu.
+_UNITS = {"h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1_000}
+_READ = {**_UNITS, "ns": 1, "\u00b5s": 1_000, "\u03bcs": 1_000}
+_PART = r"([0-9]{1,12})?(?:\.([0-9]{0,9}))?(h|ms|m|s|us|ns|\u00b5s|\u03bcs)"
+_DURATION = re.compile(rf"(?:(?=\.?[0-9]){_PART})+", re.ASCII)
 _LONGEST = 40
 WANTED = "a duration such as 500ms, 1s or 1m30s"
 
@@ -21,11 +23,11 @@ class DurationError(ValueError):
 
 def parse_duration(text: str, where: str) -> Micros:
     """Go's spelling of a duration, exact to the microsecond."""
-    total, scale = 0, 10**9
+    total, scale = 0, 10**9 * _UNITS["us"]
     if len(text) <= _LONGEST and _DURATION.fullmatch(text):
         for whole, part, unit in re.findall(_PART, text):
             digits = int(whole + part) * 10 ** (9 - len(part))
-            total += digits * _UNITS[unit]
+            total += digits * _READ[unit]
         if total % scale == 0:
             return Micros(total // scale)
     raise DurationError(Complaint(where, quoted(text), WANTED).sentence())
@@ -33,7 +35,7 @@ def parse_duration(text: str, where: str) -> Micros:
 
 def format_duration(duration: Micros) -> str:
     """The same back, in the largest units first; zero is "0s"."""
-    parts, rest = [], int(duration)
+    parts, rest = [], int(duration) * _UNITS["us"]
     for unit, size in _UNITS.items():
         count, rest = divmod(rest, size)
         if count:

@@ -47,6 +47,45 @@ class LagSum(enum.Enum):
     MAX = "max"
 
 
+class KafkaProtocol(enum.Enum):
+    """What is spoken to a broker, by Kafka's own names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+class SaslMechanism(enum.Enum):
+    """How a broker is told who asks. Those that need libraries of their own are left out."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class KafkaAccess(msgspec.Struct, frozen=True):
+    """How brokers are reached. `ca_file` empty: those that the machine trusts. Files are read each
+    time, so that a rotated password is found."""
+
+    protocol: KafkaProtocol = KafkaProtocol.PLAINTEXT
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    mechanism: SaslMechanism = SaslMechanism.PLAIN
+    username: str = ""
+    password_file: str = ""
+
+
+class LogLevel(enum.Enum):
+    """From which level on `run` and `loop` tell what they do."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
 class KafkaSettings(msgspec.Struct, frozen=True):
     """`bootstrap_servers` empty: from Prometheus. `group` empty: the workload's name. `query`
     replaces the exporter's metric; it has to give one number for each series."""
@@ -59,6 +98,7 @@ class KafkaSettings(msgspec.Struct, frozen=True):
     topic: str = ""
     query: str = ""
     bootstrap_servers: tuple[str, ...] = ()
+    access: KafkaAccess = KafkaAccess()
 
 
 class MoveSettings(msgspec.Struct, frozen=True):
@@ -150,3 +190,4 @@ class RunSettings(msgspec.Struct, frozen=True):
     push: str = ""
     #: Between two rounds of the resident loop.
     interval: Micros = Micros(5 * _MINUTE)
+    log_level: LogLevel = LogLevel.INFO

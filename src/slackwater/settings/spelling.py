@@ -16,6 +16,11 @@ def variable_of(setting: Setting) -> str:
     return "SLACKWATER_" + "_".join(_words(setting)).upper()
 
 
+def words_of(name: str) -> list[str]:
+    """minimumPodAge as minimum, pod, age."""
+    return [word.lower() for word in _HUMP.split(name)]
+
+
 def _words(setting: Setting) -> list[str]:
-    words = [word.lower() for word in _HUMP.split(setting.name)]
+    words = words_of(setting.name)
     return words[1:] if words[0] == "agent" else words

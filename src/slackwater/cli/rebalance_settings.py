@@ -1,0 +1,165 @@
+"""What the command line, the environment and the file say together: one RunSettings.
+
+Owns who names the workloads: the command line, else DEPLOYMENT_NAME; with a file they pick from
+its list, and without them the whole list counts.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from slackwater.cli.output import WrongSettings
+from slackwater.cli.rebalance_options import texts_of
+from slackwater.contract import rebalancer as original
+from slackwater.model.complaint import Complaint, quoted
+from slackwater.settings.rotation import RunSettings, WorkloadSettings
+from slackwater.settings.rotation_document import (
+    BY_KEY,
+    ENTRIES,
+    NAME,
+    Complaints,
+    Filed,
+    Listed,
+    RotationError,
+    Said,
+    Worded,
+    read_file,
+    read_texts,
+    run_settings,
+    workload_settings,
+)
+from slackwater.settings.rotation_harmony import discords, futile
+from slackwater.settings.wording import check_wording
+
+#: As kubectl takes them, in front of a name.
+_KINDS = {
+    word: kind
+    for kind, words in (
+        ("Deployment", ("deployment", "deployments", "deploy")),
+        ("StatefulSet", ("statefulset", "statefulsets", "sts")),
+        ("ReplicaSet", ("replicaset", "replicasets", "rs")),
+    )
+    for word in words
+}
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A workload that was named; `kind` is empty where only its name was."""
+
+    name: str
+    kind: str = ""
+
+    def fits(self, listed: WorkloadSettings) -> bool:
+        return listed.name == self.name and self.kind in ("", listed.kind)
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """`warnings`: sentences for stderr."""
+
+    settings: RunSettings
+    warnings: tuple[str, ...] = ()
+
+
+def resolve(
+    names: Sequence[str],
+    file: str,
+    flags: Mapping[str, str | bool | None],
+    environment: Mapping[str, str],
+) -> Resolved:
+    """Raises WrongSettings with a line for each bad value."""
+    complaints = Complaints()
+    filed = _filed(file, complaints)
+    texts = _texts(flags, environment, complaints)
+    deployment = environment.get(original.WORKLOAD, "")
+    wanted = _wanted(names, deployment, complaints)
+    if not wanted and not file:
+        raise WrongSettings(f"no workload is named: say one, or --file, or set {original.WORKLOAD}")
+    listed = filed.workloads
+    defaults = filed.defaults
+    if not file:
+        listed = tuple(Listed(each.name, {"kind": each.kind}) for each in wanted)
+        # The original's own defaults come with its variable, and with nothing else.
+        defaults = {} if names else original.DEFAULTS
+    _settle(complaints)
+    settings = _joined(filed.run, listed, defaults, texts)
+    if file:
+        settings = _picked(settings, wanted, file)
+    for each in discords(settings):
+        complaints.add(each)
+    _settle(complaints)
+    remarks = (*original.warnings(environment), *filter(None, map(futile, settings.workloads)))
+    return Resolved(settings, remarks)
+
+
+def _filed(file: str, complaints: Complaints) -> Filed:
+    from slackwater.contract.document import ContractError
+    from slackwater.observation.documents import file_text, one_document
+
+    if not file:
+        return Filed()
+    try:
+        document = one_document(file_text(file, file), file)
+    except ContractError as error:
+        raise WrongSettings(str(error)) from None
+    return read_file(document, file, complaints)
+
+
+def _texts(
+    flags: Mapping[str, str | bool | None], environment: Mapping[str, str], complaints: Complaints
+) -> Said:
+    """Flags over variables. A bad variable is told even where a flag overrules it."""
+    own = {entry.key: entry.variable for entry in ENTRIES}
+    variables = {
+        key: Worded(each.variable, each.text)
+        for key, each in original.spoken(environment, own).items()
+    }
+    said = {key: Worded(BY_KEY[key].flag, text) for key, text in texts_of(flags).items()}
+    return {**read_texts(variables, complaints), **read_texts(said, complaints)}
+
+
+def _wanted(names: Sequence[str], deployment: str, complaints: Complaints) -> tuple[Wanted, ...]:
+    if names:
+        return tuple(_parsed(each, "WORKLOAD", complaints) for each in names)
+    if not deployment:
+        return ()
+    name = complaints.hear(lambda: check_wording(NAME, deployment, original.WORKLOAD), "")
+    return (Wanted(name),)
+
+
+def _parsed(text: str, where: str, complaints: Complaints) -> Wanted:
+    """web, or deployment/web."""
+    kind, slash, name = text.rpartition("/")
+    if slash and kind.lower() not in _KINDS:
+        wanted = "a name, or deployment/, statefulset/ or replicaset/ and a name"
+        complaints.add(Complaint(where, quoted(text), wanted))
+        return Wanted("")
+    good = complaints.hear(lambda: check_wording(NAME, name, where), "")
+    return Wanted(good, _KINDS.get(kind.lower(), ""))
+
+
+def _joined(run: Said, listed: Sequence[Listed], defaults: Said, texts: Said) -> RunSettings:
+    workloads = tuple(workload_settings(each, defaults, texts) for each in listed)
+    return msgspec.structs.replace(run_settings(run, texts), workloads=workloads)
+
+
+def _picked(settings: RunSettings, wanted: Sequence[Wanted], file: str) -> RunSettings:
+    """Those of the file's that were named; all where none was."""
+    for each in wanted:
+        if not any(each.fits(listed) for listed in settings.workloads):
+            raise WrongSettings(f"{each.name} is not among the workloads of {file}")
+    chosen = tuple(
+        listed
+        for listed in settings.workloads
+        if not wanted or any(each.fits(listed) for each in wanted)
+    )
+    if not chosen:
+        raise WrongSettings(f"{file} has no workloads: list them at spec.workloads")
+    return msgspec.structs.replace(settings, workloads=chosen)
+
+
+def _settle(complaints: Complaints) -> None:
+    try:
+        complaints.settle()
+    except RotationError as error:
+        # Each sentence with the name in front, as a single one has.
+        raise WrongSettings(str(error).replace("\n", "\nslackwater: ")) from None

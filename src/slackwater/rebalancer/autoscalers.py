@@ -1,0 +1,161 @@
+"""Which autoscaler is meant, what it wants of a pod, and what it scales.
+
+Pure. Owns this choice; refuses to guess: none and several that disagree are Problems.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from slackwater.contract.autoscaling import Autoscaler, ResourceMetric, ScaleTarget, TargetKind
+from slackwater.model.units import QuantityError, parse_quantity
+from slackwater.rebalancer.fleet import Aim, AimKind
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import Problem
+from slackwater.settings.rotation import WorkloadSettings
+
+#: WorkloadSettings.container: all containers.
+_ALL = "*"
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What the autoscalers of one workload say. `desired` and `current`: of the one that is
+    scaling, if one is; equal where none is."""
+
+    target: ScaleTarget
+    aim: Aim | Problem
+    desired: int
+    current: int
+
+
+def choose(autoscalers: Sequence[Autoscaler], settings: WorkloadSettings) -> Choice | Problem:
+    """Those that scale a workload of this name; where none does, those that are called so."""
+    found = _meant(autoscalers, settings)
+    if not found:
+        names = " or ".join(names_of(settings))
+        return Problem(
+            Reason.HPA_TARGET_MISSING,
+            f"no HorizontalPodAutoscaler of namespace {settings.namespace} scales "
+            f"{settings.kind or 'a workload called'} {settings.name} or is called {names}",
+        )
+    targets = {_workload(each): each.spec.scale_target_ref for each in found}
+    if len(targets) > 1:
+        told = ", ".join(f"{each.name} scales {_workload(each)}" for each in found)
+        return Problem(
+            Reason.HPA_TARGET_AMBIGUOUS,
+            f"several HorizontalPodAutoscalers are meant by {settings.name}: {told}; "
+            "name the workload's kind, or its own name",
+        )
+    moving = next((each for each in found if _desired(each) != _current(each)), found[0])
+    [target] = targets.values()
+    return Choice(target, _aim(found, settings), _desired(moving), _current(moving))
+
+
+def names_of(settings: WorkloadSettings) -> tuple[str, ...]:
+    """What the autoscaler may be called: the prefix stands before the name, with a dash between
+    them whether the prefix has it or not."""
+    prefix = settings.hpa_prefix
+    if not prefix:
+        return (settings.name,)
+    dashed = prefix if prefix.endswith("-") else f"{prefix}-"
+    return tuple(dict.fromkeys((settings.name, dashed + settings.name, prefix + settings.name)))
+
+
+def _meant(autoscalers: Sequence[Autoscaler], settings: WorkloadSettings) -> tuple[Autoscaler, ...]:
+    fitting = sorted(
+        (each for each in autoscalers if settings.kind in ("", each.spec.scale_target_ref.kind)),
+        key=lambda each: each.name,
+    )
+    scaling = tuple(each for each in fitting if each.spec.scale_target_ref.name == settings.name)
+    names = names_of(settings)
+    return scaling or tuple(each for each in fitting if each.name in names)
+
+
+def _workload(autoscaler: Autoscaler) -> str:
+    target = autoscaler.spec.scale_target_ref
+    return f"{target.kind} {target.name}"
+
+
+def _current(autoscaler: Autoscaler) -> int:
+    return autoscaler.status.current_replicas
+
+
+def _desired(autoscaler: Autoscaler) -> int:
+    """0 before its first metric, and where it is switched off: then it wants what there is."""
+    return autoscaler.status.desired_replicas or autoscaler.status.current_replicas
+
+
+def _aim(found: Sequence[Autoscaler], settings: WorkloadSettings) -> Aim | Problem:
+    """The one target of all of them. A metric of the container that was asked for goes first."""
+    read = [aim for each in found for aim in _aims(each, settings)]
+    aims = [each for each in read if isinstance(each, Aim)]
+    wanted = settings.container or settings.name
+    aims = [each for each in aims if each.container == wanted] or aims
+    if not aims:
+        told = "; ".join(each for each in read if isinstance(each, str))
+        return Problem(Reason.HPA_TARGET_MISSING, told or _no_metric(found, settings))
+    if len({(each.kind, each.value, each.container) for each in aims}) > 1:
+        told = ", ".join(_said(each) for each in aims)
+        return Problem(
+            Reason.HPA_TARGET_AMBIGUOUS,
+            f"the target for {settings.hpa_metric} of {settings.name} is not one: {told}",
+        )
+    return aims[0]
+
+
+def _aims(autoscaler: Autoscaler, settings: WorkloadSettings) -> list[Aim | str]:
+    """Of each metric with this name; a sentence where it is of no use."""
+    measured = (each.measured() for each in autoscaler.spec.metrics)
+    return [
+        _aim_of(autoscaler, each, settings)
+        for each in measured
+        if each is not None and each.name == settings.hpa_metric
+    ]
+
+
+def _aim_of(
+    autoscaler: Autoscaler, metric: ResourceMetric, settings: WorkloadSettings
+) -> Aim | str:
+    told = f"HorizontalPodAutoscaler {autoscaler.metadata.place}"
+    if metric.container and settings.container not in ("", _ALL, metric.container):
+        return (
+            f"{told} has a target for {metric.name} of container {metric.container}, "
+            f"not of {settings.container}"
+        )
+    target = metric.target
+    if target.type == TargetKind.UTILIZATION.value:
+        kind, value = AimKind.UTILIZATION, float(target.average_utilization or 0)
+    elif target.type == TargetKind.AVERAGE_VALUE.value:
+        kind, value = AimKind.AVERAGE_VALUE, _cores(target.average_value or "")
+    else:
+        return (
+            f"{told} has a target of type {target.type or 'none'} for {metric.name}, which says "
+            "nothing about one pod; Utilization and AverageValue do"
+        )
+    if value <= 0:
+        field = kind.value[0].lower() + kind.value[1:]
+        return f"{told} has a target for {metric.name} whose {field} is not above zero"
+    return Aim(kind, value, autoscaler.name, metric.container)
+
+
+def _cores(text: str) -> float:
+    """Zero where it is no quantity: neither is a target."""
+    try:
+        ratio = parse_quantity(text)
+    except QuantityError:
+        return 0.0
+    return ratio.numerator / ratio.denominator
+
+
+def _no_metric(found: Sequence[Autoscaler], settings: WorkloadSettings) -> str:
+    names = ", ".join(each.name for each in found)
+    return (
+        f"HorizontalPodAutoscaler {names} of namespace {settings.namespace} has no metric of type "
+        f"Resource or ContainerResource called {settings.hpa_metric}"
+    )
+
+
+def _said(aim: Aim) -> str:
+    unit = "%" if aim.kind is AimKind.UTILIZATION else "cores"
+    container = f" for container {aim.container}" if aim.container else ""
+    return f"{aim.hpa} wants {aim.value:g} {unit}{container}"

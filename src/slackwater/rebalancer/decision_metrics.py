@@ -1,0 +1,239 @@
+"""The rebalancer's metrics: their names, their counts, and their values out of the last round.
+
+Owns all three; the text is record.exposition's. The first five names are the seed's and most of the
+others the original's, so that a dashboard finds them. What is not known is absent, never zero.
+"""
+
+import math
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from slackwater import __version__
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.assessment import Assessment
+from slackwater.rebalancer.fleet import Fleet
+from slackwater.rebalancer.proposal import Group
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
+from slackwater.rebalancer.survey import KAFKA, KUBERNETES, PROMETHEUS
+from slackwater.record.metric_table import BUILD, Kind, Metric
+from slackwater.record.metrics import Sample
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric as Family
+
+_GAUGE, _COUNTER = Kind.GAUGE, Kind.COUNTER
+_WORKLOAD = ("namespace", "workload")
+_SUCCESS, _ERROR = "success", "error"
+_TYPES = {Group.TOP: "most_busy", Group.BOTTOM: "least_busy"}
+#: Upper ends of the buckets of a round's duration, in seconds: the original's, and then those of
+#: rounds that wait for new pods.
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+
+CURRENT = Metric(
+    "rebalancer_current_cpu_average",
+    _GAUGE,
+    _WORKLOAD,
+    "Cores: the average of the pods above the threshold, at most K. Absent where there are none.",
+)
+PREDICTED = Metric(
+    "rebalancer_predicted_cpu_average",
+    _GAUGE,
+    _WORKLOAD,
+    "Cores: the average of those and the least busy pods, which a rotation is expected to bring.",
+)
+IMPROVEMENT = Metric(
+    "rebalancer_improvement_calculated",
+    _GAUGE,
+    _WORKLOAD,
+    "Percent: 100 x (current - predicted) / current.",
+)
+THRESHOLD = Metric(
+    "rebalancer_safety_threshold_current",
+    _GAUGE,
+    _WORKLOAD,
+    "Cores: the HPA's target x tolerance; a pod above it is too busy.",
+)
+DECISIONS = Metric(
+    "rebalancer_rotation_decisions_total",
+    _COUNTER,
+    ("reason",),
+    "Workloads judged, by what followed: rotated, or why not.",
+)
+REALISED = Metric(
+    "rebalancer_improvement_realised",
+    _GAUGE,
+    _WORKLOAD,
+    "Percent: by how much the skew became less with the last rotation, once its window has passed; "
+    "negative where it grew. To be held against what was predicted for it.",
+)
+EXPECTED = Metric(
+    "rebalancer_improvement_expected",
+    _GAUGE,
+    _WORKLOAD,
+    "Percent: what was predicted for the last rotation.",
+)
+VARIANCE = Metric(
+    "rebalancer_load_variance_current",
+    _GAUGE,
+    _WORKLOAD,
+    "Square cores: variance of the usage of all pods whose usage is known.",
+)
+PODS = Metric(
+    "rebalancer_pods",
+    _GAUGE,
+    (*_WORKLOAD, "group"),
+    "Pods by where they stand: top, bottom, rest; young, unready, held_back, unknown are left out.",
+)
+EXECUTIONS = Metric(
+    "rebalancer_executions_total",
+    _COUNTER,
+    ("status",),
+    "Rounds: success, or error where one or more workloads could not be judged or rotated.",
+)
+ANALYZED = Metric("rebalancer_pods_analyzed_total", _COUNTER, (), "Pods looked at.")
+DELETED = Metric(
+    "rebalancer_pods_deleted_total",
+    _COUNTER,
+    ("type",),
+    "Pods that were evicted or deleted: most_busy and least_busy.",
+)
+DURATION = Metric(
+    "rebalancer_execution_duration_seconds",
+    Kind.HISTOGRAM,
+    (),
+    "A round, from the first question until the last new pod was Ready.",
+)
+ERRORS = Metric(
+    "rebalancer_api_errors_total",
+    _COUNTER,
+    ("component",),
+    "Questions and writes that failed, by whom they were sent to.",
+)
+LAST_RUN = Metric(
+    "rebalancer_last_run_timestamp_seconds", _GAUGE, (), "When the last round ended, since 1970."
+)
+
+METRICS: tuple[Metric, ...] = (
+    BUILD, CURRENT, PREDICTED, IMPROVEMENT, THRESHOLD, DECISIONS, REALISED, EXPECTED, VARIANCE, PODS,
+    EXECUTIONS, ANALYZED, DELETED, DURATION, ERRORS, LAST_RUN,
+)  # fmt: skip
+
+
+class DecisionTally:
+    """Guards the counts since the start and the last round. One thread adds, any may read."""
+
+    def __init__(self) -> None:
+        self._alone = threading.Lock()
+        self._latest: RoundResult | None = None
+        self._decisions: Counter[Reason] = Counter()
+        self._executions: Counter[str] = Counter()
+        self._deleted: Counter[Group] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._durations = [0] * (len(BUCKETS) + 1)
+        self._duration_sum = 0.0
+        self._analyzed = 0
+
+    def add(self, result: RoundResult) -> None:
+        with self._alone:
+            self._latest = result
+            self._executions[_ERROR if result.exit_code else _SUCCESS] += 1
+            self._errors.update(result.errors)
+            self._durations[bisect_left(BUCKETS, result.took)] += 1
+            self._duration_sum += result.took
+            for each in result.results:
+                self._decisions[each.reason] += 1
+                self._analyzed += len(each.assessment.fleet.members) if each.assessment.fleet else 0
+                self._deleted.update(pod.group for pod in each.pods if each.rotated is not None)
+
+    def samples(self) -> Iterator[Sample]:
+        """All but the histogram. Counters are there from the start: what appears with its first
+        count has no rate."""
+        with self._alone:
+            yield Sample(BUILD, 1, (__version__,))
+            for reason in Reason:
+                yield Sample(DECISIONS, self._decisions[reason], (reason.value,))
+            for status in (_SUCCESS, _ERROR):
+                yield Sample(EXECUTIONS, self._executions[status], (status,))
+            for group, word in _TYPES.items():
+                yield Sample(DELETED, self._deleted[group], (word,))
+            for component in (PROMETHEUS, KUBERNETES, KAFKA):
+                yield Sample(ERRORS, self._errors[component], (component,))
+            yield Sample(ANALYZED, self._analyzed)
+            latest = self._latest
+        if latest is not None:
+            yield Sample(LAST_RUN, latest.ended)
+            for each in latest.results:
+                yield from _of_workload(each)
+
+    def durations(self) -> tuple[list[tuple[str, float]], float]:
+        """Counts up to each bound, and the sum."""
+        with self._alone:
+            bounds = [*map(str, BUCKETS), "+Inf"]
+            upto = [float(sum(self._durations[: number + 1])) for number in range(len(bounds))]
+            return list(zip(bounds, upto, strict=True)), self._duration_sum
+
+
+def exposed(tally: DecisionTally, accept: str = "") -> tuple[str, bytes]:
+    """The content's type and the content, as a scrape or a push wants it."""
+    from slackwater.record.exposition import spelled
+
+    return spelled(_families(tally), accept)
+
+
+def _families(tally: DecisionTally) -> "Iterator[Family]":
+    from prometheus_client.metrics_core import HistogramMetricFamily
+
+    from slackwater.record.exposition import families_of
+
+    found = tuple(tally.samples())
+    place = METRICS.index(DURATION)
+    yield from families_of(METRICS[:place], found)
+    buckets, total = tally.durations()
+    yield HistogramMetricFamily(DURATION.name, DURATION.prose, buckets, total)
+    yield from families_of(METRICS[place + 1 :], found)
+
+
+def _of_workload(result: WorkloadResult) -> Iterator[Sample]:
+    assessment = result.assessment
+    labels = (assessment.workload.namespace, assessment.workload.name)
+    yield from _of_numbers(assessment, labels)
+    if result.last is not None:
+        yield Sample(EXPECTED, result.last.improvement, labels)
+        if result.last.realised is not None:
+            yield Sample(REALISED, result.last.realised, labels)
+    if assessment.fleet is not None:
+        variance = variance_of(assessment.fleet)
+        if variance is not None:
+            yield Sample(VARIANCE, variance, labels)
+    if assessment.proposal is not None:
+        groups = Counter(assessment.proposal.groups.values())
+        for group in Group:
+            yield Sample(PODS, groups[group], (*labels, group.value))
+
+
+def _of_numbers(assessment: Assessment, labels: tuple[str, str]) -> Iterator[Sample]:
+    numbers = assessment.proposal.numbers if assessment.proposal else None
+    if numbers is None:
+        return
+    known = (
+        (CURRENT, numbers.average),
+        (PREDICTED, numbers.predicted),
+        (IMPROVEMENT, numbers.improvement),
+        (THRESHOLD, numbers.threshold),
+    )
+    for metric, value in known:
+        if value is not None:
+            yield Sample(metric, value, labels)
+
+
+def variance_of(fleet: Fleet) -> float | None:
+    """Of the whole population, in square cores; None where no usage is known."""
+    usages = [each.usage for each in fleet.members if not isinstance(each.usage, Gap)]
+    if not usages:
+        return None
+    mean = math.fsum(usages) / len(usages)
+    return math.fsum((usage - mean) ** 2 for usage in usages) / len(usages)

@@ -1,0 +1,136 @@
+"""The lag of a consumer group by the kafka-exporter's series in Prometheus or VictoriaMetrics.
+
+Owns the queries and what their numbers mean; sends nothing itself. The exporter says -1 for a
+partition without a committed offset and, with --no-offset.show-all, nothing: neither is a lag of 0.
+Such a partition counts from its oldest to its newest message where the exporter has both, else the
+lag is not known. Two exporters of one cluster give one number: the larger. Of PromQL `max by` is
+used, nothing else.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.lag import as_one
+from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.seen import Lag
+from slackwater.settings.rotation import KafkaSettings
+
+_LAG = "kafka_consumergroup_lag"
+_COMMITTED = "kafka_consumergroup_current_offset"
+_NEWEST = "kafka_topic_partition_current_offset"
+_OLDEST = "kafka_topic_partition_oldest_offset"
+#: A topic and the number of one of its partitions, as the labels have it.
+_Partition = tuple[str, str]
+
+
+def read_lag(prometheus: Prometheus, settings: KafkaSettings, group: str) -> Lag | Gap:
+    """A query of the person's own is taken as it is, one partition for each series."""
+    try:
+        if settings.query:
+            return _by_own_query(prometheus, settings)
+        return _by_exporter(prometheus, settings, group)
+    except PrometheusError as error:
+        return Gap(str(error))
+
+
+def group_query(metric: str, group: str, topic: str) -> str:
+    wanted = {"consumergroup": group, **({"topic": topic} if topic else {})}
+    matchers = ", ".join(f"{label}={quoted(text)}" for label, text in wanted.items())
+    return _each_partition(metric, matchers)
+
+
+def offset_query(metric: str, topics: Iterable[str]) -> str:
+    pattern = "|".join(re.escape(topic) for topic in sorted(topics))
+    return _each_partition(metric, f"topic=~{quoted(pattern)}")
+
+
+def quoted(text: str) -> str:
+    """As PromQL wants it between double quotes."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _each_partition(metric: str, matchers: str) -> str:
+    return f"max by (topic, partition) ({metric}{{{matchers}}})"
+
+
+def _by_own_query(prometheus: Prometheus, settings: KafkaSettings) -> Lag | Gap:
+    found = prometheus.query(settings.query)
+    if not found:
+        return Gap(f"KAFKA_LAG_QUERY {settings.query!r} gives no series")
+    for series in found:
+        if not _is_amount(series.value):
+            return Gap(
+                f"KAFKA_LAG_QUERY gives {_number(series.value)} for {_labels(series)}, "
+                "which is no lag"
+            )
+    lag = as_one((series.value for series in found), settings.aggregate)
+    return Lag(lag, f"KAFKA_LAG_QUERY in Prometheus, {len(found)} series")
+
+
+def _by_exporter(prometheus: Prometheus, settings: KafkaSettings, group: str) -> Lag | Gap:
+    query = group_query(_LAG, group, settings.topic)
+    told = _by_partition(prometheus.query(query))
+    if not told:
+        return Gap(f"Prometheus has no series for {query}")
+    topics = {topic for topic, _ in told}
+    newest = _by_partition(prometheus.query(offset_query(_NEWEST, topics)))
+    lags = {each: value for each, value in told.items() if _is_amount(value)}
+    if told.keys() | newest.keys() != lags.keys():
+        committed = prometheus.query(group_query(_COMMITTED, group, settings.topic))
+        lags |= _caught_up(told, _by_partition(committed))
+    if uncommitted := (told.keys() | newest.keys()) - lags.keys():
+        oldest = _by_partition(prometheus.query(offset_query(_OLDEST, topics)))
+        for each in sorted(uncommitted):
+            whole = _whole_log(newest.get(each), oldest.get(each))
+            if whole is None:
+                return Gap(_unknown(each, told.get(each)))
+            lags[each] = whole
+    source = f"kafka-exporter in Prometheus, {len(lags)} partitions"
+    return Lag(as_one(lags.values(), settings.aggregate), source)
+
+
+def _caught_up(
+    told: Mapping[_Partition, float], committed: Mapping[_Partition, float]
+) -> dict[_Partition, float]:
+    """The exporter reads the ends first and the commits later: a quick consumer is ahead of them,
+    and -1 means that as well. Below -1 it can mean nothing else."""
+    negative = {each: value for each, value in told.items() if value < 0}
+    return {
+        each: 0.0 for each, value in negative.items() if value < -1 or committed.get(each, -1) >= 0
+    }
+
+
+def _by_partition(found: Iterable[Series]) -> Mapping[_Partition, float]:
+    """`max by` leaves one series for each."""
+    return {(s.labels.get("topic", ""), s.labels.get("partition", "")): s.value for s in found}
+
+
+def _whole_log(newest: float | None, oldest: float | None) -> float | None:
+    if newest is None or oldest is None:
+        return None
+    whole = newest - oldest
+    return whole if _is_amount(whole) else None
+
+
+def _is_amount(value: float) -> bool:
+    return math.isfinite(value) and value >= 0
+
+
+def _unknown(partition: _Partition, value: float | None) -> str:
+    topic, number = partition
+    told = "nothing" if value is None else _number(value)
+    return (
+        f"the kafka-exporter says {told} for partition {number} of topic {topic}, which has no "
+        f"committed offset, and Prometheus lacks its {_NEWEST} or {_OLDEST}"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:g}"
+
+
+def _labels(series: Series) -> str:
+    return "{" + ", ".join(f"{k}={quoted(v)}" for k, v in sorted(series.labels.items())) + "}"

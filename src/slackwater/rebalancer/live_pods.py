@@ -1,0 +1,65 @@
+"""A workload's pods by the owner chain, as values.
+
+Pure. Owns the chain Pod -> ReplicaSet -> Deployment, or Pod -> StatefulSet, by uid: a name may be
+another object's by now. Finished pods are left out: they carry nothing and cannot be evicted.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from slackwater.contract.label_selector import LabelSelector
+from slackwater.contract.owned_pod import Amount, OwnedPod, PodContainer, began, cores_of
+from slackwater.contract.scaled_workload import OwnedSet
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.fleet import Cores
+from slackwater.rebalancer.opt_out import pod_held_back
+from slackwater.rebalancer.seen import ContainerAmounts, LivePod
+from slackwater.record.ages import moment
+
+
+def owned_by(uid: str, pods: Iterable[OwnedPod], sets: Iterable[OwnedSet]) -> list[OwnedPod]:
+    """Whose controller is this uid, or a ReplicaSet whose controller it is; in their order."""
+    owners = {uid} | {each.metadata.uid for each in sets if _controller(each) == uid}
+    return [pod for pod in pods if _controller(pod) in owners and not pod.is_finished()]
+
+
+def live_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[LivePod, ...]:
+    """Those that the selector means; ContractError where one cannot be understood."""
+    return tuple(live_pod(pod) for pod in pods if selector.selects(pod.metadata.labels))
+
+
+def live_pod(pod: OwnedPod) -> LivePod:
+    return LivePod(
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        node=pod.spec.node_name,
+        started=_started(pod),
+        containers=tuple(_amounts(pod, each) for each in pod.staying()),
+        running=pod.is_running(),
+        ready=pod.is_ready(),
+        terminating=bool(pod.metadata.deletion_timestamp),
+        held_back=pod_held_back(pod),
+    )
+
+
+def _started(pod: OwnedPod) -> float:
+    """Seconds since 1970."""
+    stated = began(pod)
+    at = moment(stated.value) if isinstance(stated.value, str) else None
+    if at is None:
+        raise stated.refused("a time such as 2026-11-17T10:00:00Z")
+    return at.timestamp()
+
+
+def _controller(owned: OwnedPod | OwnedSet) -> str:
+    controller = owned.metadata.controller
+    return "" if controller is None else controller.uid
+
+
+def _amounts(pod: OwnedPod, container: PodContainer) -> ContainerAmounts:
+    request = cores_of(pod, container, Amount.REQUEST)
+    limit = cores_of(pod, container, Amount.LIMIT)
+    return ContainerAmounts(
+        container.name,
+        request if isinstance(request, Gap) else Cores(request),
+        limit if isinstance(limit, Gap) else Cores(limit),
+    )

@@ -1,0 +1,100 @@
+"""What the containers of a namespace use, from metrics.k8s.io: where there is no Prometheus.
+
+Owns the format of PodMetrics (v1beta1) and what its absence means. It has no requests, and its
+averages are over the source's own window (15 s to a minute), whatever ours is: that is noted.
+"""
+
+import msgspec
+
+from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.client import Client
+from slackwater.kube.resource import Resource
+from slackwater.model.complaint import quoted
+from slackwater.model.gap import Gap
+from slackwater.model.units import QuantityError, parse_quantity
+from slackwater.rebalancer.fleet import Cores
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import NamespaceUsage, Problem
+
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Container(msgspec.Struct, frozen=True):
+    name: str
+    usage: dict[str, str] | None = None
+
+
+class _PodMetrics(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    containers: list[_Container] | None = None
+    window: str = ""
+
+
+_DECODER = msgspec.json.Decoder(_PodMetrics)
+
+
+def read_usage(client: Client, namespace: str) -> NamespaceUsage | Problem:
+    try:
+        found = client.list(POD_METRICS, _DECODER.decode, namespace=namespace).items
+    except KubeError as error:
+        return _problem(error, namespace)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        told = f"metrics.k8s.io: an object of its list is no PodMetrics: {error}"
+        return Problem(Reason.KUBERNETES_ERROR, told)
+    usage = {
+        (pod.metadata.name, each.name): _cores(each)
+        for pod in found
+        for each in pod.containers or ()
+    }
+    if not usage:
+        return Problem(
+            Reason.NO_USAGE_DATA,
+            f"metrics.k8s.io has no usage of any container in the namespace {quoted(namespace)}; "
+            "new pods take a minute, and the kubelets must be reachable by metrics-server",
+        )
+    return NamespaceUsage(usage, {}, _notes(found))
+
+
+def _cores(container: _Container) -> Cores | Gap:
+    text = (container.usage or {}).get("cpu")
+    if text is None:
+        return Gap("metrics.k8s.io tells no cpu")
+    try:
+        amount = parse_quantity(text)
+    except QuantityError as error:
+        return Gap(f"metrics.k8s.io: {error}")
+    if amount.numerator < 0:
+        return Gap(f"metrics.k8s.io tells {quoted(text)}, below zero")
+    return Cores(amount.numerator / amount.denominator)
+
+
+def _notes(found: list[_PodMetrics]) -> tuple[str, ...]:
+    """Its windows differ by fractions of a second; one of them says enough."""
+    window = next((each.window for each in found if each.window), "")
+    return (f"metrics.k8s.io tells averages over {window[:20]}, not over our window",) * bool(
+        window
+    )
+
+
+def _problem(error: KubeError, namespace: str) -> Problem:
+    if isinstance(error, Refused) and error.status == 404:
+        return Problem(
+            Reason.NO_USAGE_DATA,
+            "metrics.k8s.io is not there: metrics-server, or another source of it, is not "
+            "installed; install one, or take the usage from Prometheus",
+        )
+    if isinstance(error, Refused) and error.status == 403:
+        return Problem(
+            Reason.KUBERNETES_ERROR,
+            f"{error}; list on pods of metrics.k8s.io in {quoted(namespace)} has to be granted",
+        )
+    if isinstance(error, Refused) and error.status == 503:
+        return Problem(
+            Reason.KUBERNETES_ERROR,
+            f"{error}; metrics-server is installed, but does not answer the API server",
+        )
+    return Problem(Reason.KUBERNETES_ERROR, str(error))

@@ -1,0 +1,170 @@
+"""The seed's algorithm: who is hot, who is cold, and whether rotating them is worth it.
+
+Owns the arithmetic of target, threshold and improvement, and the order in which pods are chosen.
+Pure and without chance: the order of the members does not matter. Whether something forbids the
+rotation is the guards' to say.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.fleet import Aim, AimKind, Cores, Fleet, Member, PercentOf
+from slackwater.rebalancer.proposal import Candidate, Group, Numbers, Proposal
+from slackwater.rebalancer.reason import Reason
+from slackwater.settings.duration import format_duration
+from slackwater.settings.rotation import MoveSettings
+
+#: 70 / 100 x 1.5 is 1.0499999999999998: a pod at 1.05 must not be above 1.05 for that.
+_SLACK = 1e-9
+_MICROS = 1_000_000
+
+
+class Gain(msgspec.Struct, frozen=True):
+    """What a rotation would bring: `average` of the hot pods, `predicted` of hot and cold together,
+    `improvement` of the first by the second in percent."""
+
+    average: Cores
+    predicted: Cores
+    improvement: PercentOf
+
+
+def propose(fleet: Fleet, settings: MoveSettings) -> Proposal:
+    groups = {each.name: standing(each, settings) for each in fleet.members}
+    if isinstance(fleet.aim, Gap):
+        return Proposal((), Reason.HPA_TARGET_MISSING, fleet.aim.reason, groups)
+    candidates = [each for each in fleet.members if groups[each.name] is Group.REST]
+    if not candidates:
+        return _nobody(fleet, groups, settings)
+    request, remark = _request(candidates)
+    if isinstance(request, Gap) and fleet.aim.kind is AimKind.UTILIZATION:
+        return Proposal((), Reason.REQUEST_MISSING, request.reason, groups)
+    numbers = _numbers(fleet.aim, None if isinstance(request, Gap) else request, settings)
+    said = remark if fleet.aim.kind is AimKind.UTILIZATION else ""
+    return _chosen(candidates, numbers, groups, settings, said)
+
+
+def standing(member: Member, settings: MoveSettings) -> Group:
+    """Why a pod is no candidate, or REST where it is one. A pod that has just come has no usage
+    yet, and that is no fault: young goes before unknown."""
+    if not member.running or member.terminating:
+        return Group.UNREADY
+    if member.held_back:
+        return Group.HELD_BACK
+    if member.age * _MICROS < settings.youngest:
+        return Group.YOUNG
+    return Group.UNKNOWN if isinstance(member.usage, Gap) else Group.REST
+
+
+def above(value: float, bound: float) -> bool:
+    """Strictly; what differs only by the arithmetic is equal."""
+    return value > bound and not math.isclose(value, bound, rel_tol=_SLACK, abs_tol=_SLACK)
+
+
+def gain_of(hot: Sequence[Candidate], cold: Sequence[Candidate]) -> Gain:
+    """At least one is hot, and uses something."""
+    average = _mean([each.usage for each in hot])
+    # Rounding must not predict that pods become hotter by being mixed with colder ones.
+    predicted = min(_mean([each.usage for each in (*hot, *cold)]), average)
+    return Gain(average, predicted, PercentOf((average - predicted) / average * 100))
+
+
+def verdict(gain: Gain, settings: MoveSettings) -> tuple[Reason | None, str]:
+    """Whether it is enough, in the original's words. Just as much is not enough."""
+    least = settings.minimum_improvement
+    enough = above(gain.improvement, least)
+    word = "exceeds" if enough else "below"
+    text = f"Improvement {gain.improvement:.1f}% {word} minimum {least:.1f}%"
+    return (None if enough else Reason.INSUFFICIENT_IMPROVEMENT), text
+
+
+def with_gain(numbers: Numbers, gain: Gain) -> Numbers:
+    return msgspec.structs.replace(
+        numbers,
+        average=gain.average,
+        predicted=gain.predicted,
+        improvement=gain.improvement,
+    )
+
+
+def _chosen(
+    candidates: list[Member],
+    numbers: Numbers,
+    groups: dict[str, Group],
+    settings: MoveSettings,
+    remark: str,
+) -> Proposal:
+    ranked = sorted(candidates, key=lambda each: (-_used(each), each.name))
+    hot = [each for each in ranked[: settings.top_k] if above(_used(each), numbers.threshold)]
+    # Who is not Ready may be hot, but takes no load off others: never a cold one.
+    rest = sorted(ranked[len(hot) :], key=lambda each: (_used(each), each.name))
+    cold = [each for each in rest if each.ready][: settings.top_k] if hot else []
+    groups |= {each.name: Group.UNREADY for each in rest if not each.ready}
+    groups |= {each.name: Group.TOP for each in hot}
+    groups |= {each.name: Group.BOTTOM for each in cold}
+    if not hot:
+        text = f"No pods exceed tolerance threshold ({settings.tolerance:.1f}x of HPA target)"
+        reason = Reason.NO_PODS_ABOVE_TOLERANCE
+        return Proposal((), reason, text + remark, groups, numbers)
+    rotate = tuple(_candidate(each, groups[each.name]) for each in (*hot, *cold))
+    gain = gain_of(rotate[: len(hot)], rotate[len(hot) :])
+    insufficient, text = verdict(gain, settings)
+    going = () if insufficient else rotate
+    return Proposal(going, insufficient, text + remark, groups, with_gain(numbers, gain))
+
+
+def _numbers(aim: Aim, request: Cores | None, settings: MoveSettings) -> Numbers:
+    """Percent of the average request, or the cores themselves; threshold = target x tolerance."""
+    target = aim.value
+    if aim.kind is AimKind.UTILIZATION and request is not None:
+        target = aim.value / 100 * request
+    return Numbers(Cores(target), Cores(target * settings.tolerance), request)
+
+
+def _request(candidates: list[Member]) -> tuple[Cores | Gap, str]:
+    """The average of those that have one, and a remark where some lack it."""
+    asked = [each.request for each in candidates if not isinstance(each.request, Gap)]
+    if not asked:
+        first = min(each.request.reason for each in candidates if isinstance(each.request, Gap))
+        return Gap(f"no pod has a CPU request to take the HPA's percent of: {first}"), ""
+    lacking = len(candidates) - len(asked)
+    remark = f"; {lacking} of {len(candidates)} pods have no CPU request" if lacking else ""
+    return _mean(asked), remark
+
+
+def _nobody(fleet: Fleet, groups: dict[str, Group], settings: MoveSettings) -> Proposal:
+    """Why there is no candidate at all. Only missing numbers are a fault."""
+    counts = Counter(groups.values())
+    if counts[Group.UNKNOWN]:
+        unknown = (each.usage for each in fleet.members if groups[each.name] is Group.UNKNOWN)
+        first = min(usage.reason for usage in unknown if isinstance(usage, Gap))
+        text = f"no usage of any pod is known, {counts[Group.UNKNOWN]} asked for: {first}"
+        return Proposal((), Reason.NO_USAGE_DATA, text, groups)
+    if counts[Group.HELD_BACK]:
+        held = min(each.held_back for each in fleet.members if each.held_back)
+        text = f"all pods that could go are held back: {held}"
+        return Proposal((), Reason.OPTED_OUT, text, groups)
+    youngest = format_duration(settings.youngest)
+    text = (
+        f"No pods exceed tolerance threshold ({settings.tolerance:.1f}x of HPA target); "
+        f"of {len(fleet.members)} pods {counts[Group.YOUNG]} are younger than {youngest} "
+        f"and {counts[Group.UNREADY]} do not run"
+    )
+    return Proposal((), Reason.NO_PODS_ABOVE_TOLERANCE, text, groups)
+
+
+def _candidate(member: Member, group: Group) -> Candidate:
+    return Candidate(member.name, member.uid, member.node, Cores(_used(member)), group)
+
+
+def _used(member: Member) -> float:
+    if isinstance(member.usage, Gap):
+        raise ValueError(f"{member.name} has no usage, so it is no candidate")
+    return member.usage
+
+
+def _mean(amounts: Sequence[float]) -> Cores:
+    return Cores(math.fsum(amounts) / len(amounts))

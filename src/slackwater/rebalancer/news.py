@@ -1,0 +1,96 @@
+"""What the rebalancer tells: journal entries and Kubernetes events, as values.
+
+Owns their words. An event says the numbers too: whoever finds a pod gone reads there why.
+"""
+
+from collections.abc import Iterator
+
+from slackwater.kube.happening import About, Happening, Severity
+from slackwater.model.units import Micros
+from slackwater.rebalancer.assessment import Assessment
+from slackwater.rebalancer.fleet import WorkloadName
+from slackwater.rebalancer.pod_writer import Attempt, Fate
+from slackwater.rebalancer.proposal import Candidate, Group
+from slackwater.rebalancer.reason import PROBLEMS, Reason
+from slackwater.rebalancer.round_result import WorkloadResult
+from slackwater.rebalancer.seen import WorkloadSeen
+from slackwater.record.journal import Entry
+
+ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (
+    "Rotated", "Rebalanced", "RotationFailed", "RotationImpossible",
+)  # fmt: skip
+_SIDES = {Group.TOP: "most busy", Group.BOTTOM: "least busy"}
+
+
+def of_attempt(workload: WorkloadName, attempt: Attempt, tick: int, at: Micros) -> Entry:
+    pod = attempt.pod
+    return Entry(
+        tick,
+        at,
+        f"Pod {workload.namespace}/{pod.name}",
+        before=f"{pod.usage:.3g} cores",
+        because=attempt.because or f"{_side(pod)} of {workload}",
+        result=attempt.fate.value,
+    )
+
+
+def of_result(result: WorkloadResult, tick: int, at: Micros) -> Entry:
+    pods = ", ".join(pod.name for pod in result.pods)
+    return Entry(
+        tick,
+        at,
+        str(result.assessment.workload),
+        after=pods,
+        because=result.because,
+        result=result.reason.value,
+    )
+
+
+def of_remark(about: object, sentence: str, tick: int, at: Micros) -> Entry:
+    return Entry(tick, at, str(about), because=sentence)
+
+
+def events_of(result: WorkloadResult, seen: WorkloadSeen) -> Iterator[Happening]:
+    """One on each pod that went, and one on the workload where there is something to say."""
+    assessment = result.assessment
+    for attempt in result.rotated.attempts if result.rotated else ():
+        if attempt.went:
+            yield _pod_event(assessment, attempt)
+    about = About(
+        seen.api_version,
+        seen.workload.kind,
+        seen.workload.name,
+        seen.workload.namespace,
+        seen.uid,
+    )
+    if result.failed:
+        yield Happening(about, FAILED, result.because, Severity.WARNING)
+    elif result.reason is Reason.ROTATED:
+        pods = ", ".join(pod.name for pod in result.pods)
+        yield Happening(about, REBALANCED, f"rotated {pods}: {result.because}")
+    elif result.reason in PROBLEMS:
+        said = f"{result.reason.value}: {result.because}"
+        yield Happening(about, IMPOSSIBLE, said, Severity.WARNING)
+
+
+def _pod_event(assessment: Assessment, attempt: Attempt) -> Happening:
+    pod, workload = attempt.pod, assessment.workload
+    how = "deleted" if attempt.fate is Fate.DELETED else "evicted"
+    about = About("v1", "Pod", pod.name, workload.namespace, pod.uid)
+    message = f"{how} as one of the {_side(pod)} pods of {workload}: {_numbers(assessment, pod)}"
+    return Happening(about, ROTATED, message)
+
+
+def _numbers(assessment: Assessment, pod: Candidate) -> str:
+    used = f"it used {pod.usage:.3g} cores"
+    numbers = assessment.proposal.numbers if assessment.proposal else None
+    if numbers is None or numbers.average is None or numbers.predicted is None:
+        return used
+    return (
+        f"{used}, the HPA's target is {numbers.target:.3g}; the hot pods' average should fall from "
+        f"{numbers.average:.3g} to {numbers.predicted:.3g} cores ({numbers.improvement:.1f} %)"
+    )
+
+
+def _side(pod: Candidate) -> str:
+    return _SIDES.get(pod.group, pod.group.value)

@@ -1,0 +1,122 @@
+"""Asks Prometheus, or what speaks like it, one instant query at a time.
+
+Owns what is tried again (no connection, half an answer, 429, 502, 503, 504: a query changes
+nothing) and how long a query may take, tries and pauses counted in. Knows no metric.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from slackwater import __version__
+from slackwater.kube.access import Proxy, Trust
+from slackwater.kube.answer import KubeError
+from slackwater.kube.backoff import Backoff
+from slackwater.kube.proxy import proxy_for
+from slackwater.kube.tls import Contexts
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.prometheus_answer import (
+    Answer,
+    Passing,
+    PrometheusError,
+    Series,
+    TooLate,
+    read_answer,
+)
+from slackwater.rebalancer.prometheus_identity import certificate_of, headers_of, read_address
+from slackwater.settings.rotation import PrometheusSettings
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Answer", "Prometheus", "PrometheusError", "Series"]
+
+_USER_AGENT = f"slackwater/{__version__}"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
+
+
+class Prometheus:
+    """One server. Every method raises PrometheusError, one sentence, and nothing else. May be
+    shared by threads."""
+
+    def __init__(
+        self,
+        settings: PrometheusSettings,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self._settings = settings
+        self._sleep = sleep
+        self._jitter = jitter or random.Random()  # noqa: S311 - it only spreads pauses
+        self._contexts = Contexts(Trust(authority_file=settings.ca_file))
+        self._timeout = settings.timeout / 1_000_000
+
+    def query(self, text: str, at: float | None = None) -> tuple[Series, ...]:
+        """The vector of a query. `at`: seconds since 1970; None: now."""
+        return self.ask(text, at).series
+
+    def ask(self, text: str, at: float | None = None) -> Answer:
+        """The same with Prometheus' warnings."""
+        deadline = time.monotonic() + self._timeout
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter)
+        body = _form(text, time.time() if at is None else at)
+        left = self._settings.retries
+        while True:
+            try:
+                return self._once(body, deadline)
+            except Passing as passing:
+                pause = backoff.after_failure(passing.retry_after)
+                if left <= 0 or time.monotonic() + pause >= deadline:
+                    raise self._named(passing, self._settings.retries - left) from None
+            except PrometheusError as error:
+                raise self._named(error, 0) from None
+            left -= 1
+            self._sleep(pause)
+
+    def _once(self, body: bytes, deadline: float) -> Answer:
+        from slackwater.rebalancer.prometheus_wire import Question, send
+
+        address = read_address(self._settings.endpoint)
+        shown = headers_of(self._settings, _USER_AGENT)
+        proxy = proxy_for(address.server, os.environ)
+        if isinstance(proxy, Gap):
+            raise PrometheusError(proxy.reason)
+        patience = deadline - time.monotonic()
+        if patience <= 0:
+            raise TooLate
+        question = Question(address.url, shown.headers, body, patience)
+        context = self._context() if address.server.scheme == "https" else None
+        return read_answer(send(question, context, proxy), (*shown.secrets, *_secret_of(proxy)))
+
+    def _context(self) -> "ssl.SSLContext":
+        try:
+            return self._contexts.context(certificate_of(self._settings))
+        except KubeError as error:  # its sentences are about files and certificates
+            raise PrometheusError(str(error)) from None
+
+    def _named(self, error: PrometheusError, again: int) -> PrometheusError:
+        """With whom was asked, and how often where that was more than once."""
+        told = str(error)
+        if isinstance(error, TooLate):
+            told = f"no whole answer within {self._timeout:g} s"
+        tries = f" ({again + 1} tries)" if again else ""
+        try:
+            base = read_address(self._settings.endpoint).base
+        except PrometheusError as malformed:
+            return malformed
+        return PrometheusError(f"Prometheus at {base}: {told}{tries}")
+
+
+def _form(text: str, at: float) -> bytes:
+    from urllib.parse import urlencode
+
+    try:
+        return urlencode({"query": text, "time": f"{at:.3f}"}).encode("ascii")
+    except UnicodeEncodeError:
+        raise PrometheusError("the query holds characters that are no Unicode") from None
+
+
+def _secret_of(proxy: Proxy | None) -> tuple[str, ...]:
+    return (proxy.authorization,) if proxy and proxy.authorization else ()

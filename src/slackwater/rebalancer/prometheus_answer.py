@@ -1,0 +1,224 @@
+"""What Prometheus, or what speaks like it, answers to an instant query.
+
+    PrometheusError      one clause: what came instead of an answer
+        Passing          it may be better in a moment: worth another try
+        TooLate          the time for the whole question is over
+
+Owns the format (the query API of Prometheus, which VictoriaMetrics, Thanos and Mimir keep to) and
+this tree. Refuses everything but a vector. Says nothing about what the numbers mean: NaN and
+infinities pass.
+"""
+
+import re
+
+import msgspec
+
+from slackwater.model.complaint import quoted
+
+#: As Go's strconv prints a float; Python's own float() would also take 1_000 and spaces.
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|Inf)|NaN", re.ASCII)
+#: Of a message; a server may put a whole query there.
+_LONGEST_MESSAGE = 300
+_MOST_WARNINGS = 10
+#: A gateway in between, or Prometheus itself while it starts or is overloaded.
+_PASSING = frozenset((429, 502, 503, 504))
+
+
+class PrometheusError(Exception):
+    """str() is one sentence."""
+
+
+class Passing(PrometheusError):  # noqa: N818 - it reads as what it is
+    """`retry_after`: seconds, where the server said so."""
+
+    def __init__(self, told: str, retry_after: float | None = None) -> None:
+        super().__init__(told)
+        self.retry_after = retry_after
+
+
+class TooLate(PrometheusError):  # noqa: N818
+    """Whoever knows how long that was says so."""
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One series of a vector. `value` may be NaN or infinite."""
+
+    labels: dict[str, str]
+    value: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`warnings`: Prometheus' own, of an answer that it gave all the same. `clock`: when the
+    server says it is, in seconds since 1970."""
+
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...] = ()
+    clock: float | None = None
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An HTTP answer, whatever it is. `kind`: its content type, without parameters."""
+
+    status: int
+    kind: str
+    body: bytes
+    retry_after: str = ""
+    location: str = ""
+    date: str = ""
+
+
+class _Sample(msgspec.Struct, frozen=True):
+    metric: dict[str, str]
+    value: tuple[float, str] | None = None
+
+
+class _Data(msgspec.Struct, frozen=True, rename="camel"):
+    result_type: str
+    result: msgspec.Raw
+
+
+class _Told(msgspec.Struct, frozen=True, rename="camel"):
+    status: str
+    data: _Data | None = None
+    error_type: str = ""
+    error: str = ""
+    warnings: list[str] | None = None
+    #: VictoriaMetrics: some of its storage nodes did not answer.
+    is_partial: bool = False
+
+
+_TOLD = msgspec.json.Decoder(_Told)
+_VECTOR = msgspec.json.Decoder(list[_Sample])
+_BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def read_answer(reply: Reply, secrets: tuple[str, ...] = ()) -> Answer:
+    """Raises PrometheusError. `secrets` never show in its text, even where the server repeats
+    them."""
+    shown = _without(reply.body[:4096].decode("utf-8", "replace"), secrets)
+    if 300 <= reply.status < 400:
+        raise PrometheusError(_redirected(reply, secrets))
+    if not 200 <= reply.status < 300:
+        raise _refusal(reply, shown)
+    told = _told(reply, shown)
+    if told.status != "success" or told.data is None:
+        raise PrometheusError(_reason(told) or "the answer has neither data nor an error")
+    return Answer(_vector(told.data), _warnings(told), _clock(reply.date))
+
+
+def _told(reply: Reply, shown: str) -> _Told:
+    if not reply.body.strip():
+        raise Passing("the answer is empty")
+    try:
+        return _TOLD.decode(reply.body)
+    except _BROKEN as error:
+        if "json" in reply.kind:
+            raise PrometheusError(f"the answer is not what Prometheus sends: {error}") from None
+    raise PrometheusError(
+        f"the answer is {reply.kind or 'of no known type'} instead of JSON, from a proxy or a "
+        f"login page perhaps: {_line(shown)}"
+    )
+
+
+def _vector(data: _Data) -> tuple[Series, ...]:
+    if data.result_type != "vector":
+        raise PrometheusError(
+            f"the query gives a result of type {quoted(data.result_type)}, but must give a vector"
+        )
+    try:
+        samples = _VECTOR.decode(data.result)
+    except _BROKEN as error:
+        raise PrometheusError(f"the answer's vector cannot be read: {error}") from None
+    found: dict[tuple[tuple[str, str], ...], Series] = {}
+    for sample in samples:
+        key = tuple(sorted(sample.metric.items()))
+        if key in found:
+            raise PrometheusError(f"the answer has the series {_labels(sample.metric)} twice")
+        found[key] = Series(sample.metric, _number(sample))
+    return tuple(found.values())
+
+
+def _number(sample: _Sample) -> float:
+    if sample.value is None:
+        raise PrometheusError(
+            f"the series {_labels(sample.metric)} has no value; a histogram cannot be compared"
+        )
+    text = sample.value[1]
+    if not _NUMBER.fullmatch(text):
+        raise PrometheusError(
+            f"the value of the series {_labels(sample.metric)} is {quoted(text)}, "
+            "but must be a number"
+        )
+    return float(text)
+
+
+def _labels(metric: dict[str, str]) -> str:
+    """As PromQL writes them, in one line of a bearable length."""
+    told = ", ".join(f"{key}={quoted(value)}" for key, value in sorted(metric.items()))
+    return "{" + (told if len(told) <= _LONGEST_MESSAGE else f"{told[:_LONGEST_MESSAGE]}...") + "}"
+
+
+def _warnings(told: _Told) -> tuple[str, ...]:
+    some = ["it answered with a part of its data only"] if told.is_partial else []
+    return (*some, *(_plain(each) for each in (told.warnings or ())[:_MOST_WARNINGS]))
+
+
+def _refusal(reply: Reply, shown: str) -> PrometheusError:
+    """Prometheus' own reason where there is one, else the beginning of what came."""
+    try:
+        reason = _reason(_TOLD.decode(shown))
+    except _BROKEN:
+        reason = ""
+    told = f"it answered {reply.status}"
+    if reply.status in (401, 403):
+        told += ", so the credentials are missing or wrong"
+    if reason or shown.strip():
+        told += f": {reason or _line(shown)}"
+    if reply.status in _PASSING:
+        return Passing(told, _seconds(reply.retry_after))
+    return PrometheusError(told)
+
+
+def _reason(told: _Told) -> str:
+    words = [each for each in (told.error_type, _plain(told.error)) if each]
+    return ": ".join(words)
+
+
+def _redirected(reply: Reply, secrets: tuple[str, ...]) -> str:
+    """Only where to: a login page's address has its own secrets behind the question mark."""
+    target = _without(reply.location.partition("?")[0], secrets)
+    return (
+        f"it sends us on to {_line(target) if target else 'nowhere'} ({reply.status}), and "
+        "credentials do not follow; name the endpoint that answers itself"
+    )
+
+
+def _clock(date: str) -> float | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _seconds(header: str) -> float | None:
+    """Whole seconds; a date counts as nothing said."""
+    text = header.strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _plain(text: str) -> str:
+    """As one line of a bearable length."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
+
+
+def _line(text: str) -> str:
+    return quoted(" ".join(text[:400].split()))
+
+
+def _without(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

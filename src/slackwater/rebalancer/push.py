@@ -1,0 +1,61 @@
+"""Metrics of a run that is too short to be scraped, sent to a Pushgateway or to VictoriaMetrics.
+
+Owns where they go and what failed. A push that fails is told and changes nothing else: the pods
+have gone, and a Job that fails for its metrics alone would be run again, or page somebody.
+"""
+
+from urllib.parse import quote, urlsplit
+
+from slackwater.model.complaint import quoted
+from slackwater.model.gap import Gap
+
+JOB = "slackwater-rebalancer"
+#: In seconds, for the connection and for each part of the answer.
+_PATIENCE = 10.0
+#: A path with one of these says where the metrics go; else they go below it, as a job's.
+_PUSHGATEWAY, _VICTORIA_METRICS = "/metrics/", "/api/v1/import/prometheus"
+_LONGEST_ANSWER = 200
+
+
+def target_of(url: str, instance: str) -> str | Gap:
+    """Where it goes; a Gap where the setting is no address of a server."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = None
+    if not known:
+        return Gap(f"push is {quoted(url)}, but must be an http or https URL")
+    if _PUSHGATEWAY in parts.path or _VICTORIA_METRICS in parts.path:
+        return url
+    of = f"/instance/{quote(instance, safe='')}" if instance else ""
+    return parts._replace(path=f"{parts.path.rstrip('/')}/metrics/job/{JOB}{of}").geturl()
+
+
+def push(url: str, content_type: str, body: bytes, instance: str = "") -> str:
+    """Replaces the group of the last run. One sentence where it failed, empty where it did not."""
+    target = target_of(url, instance)
+    if isinstance(target, Gap):
+        return f"the metrics were not pushed: {target.reason}"
+    return _sent(target, content_type, body)
+
+
+def _sent(target: str, content_type: str, body: bytes) -> str:
+    import urllib3
+
+    parsed = urllib3.util.parse_url(target)
+    shown = parsed._replace(auth=None).url  # a password in the URL is not for a log
+    # VictoriaMetrics imports by POST; a Pushgateway's PUT replaces, its POST would keep old series.
+    method = "POST" if _VICTORIA_METRICS in (parsed.path or "") else "PUT"
+    headers = {"Content-Type": content_type}
+    if parsed.auth:
+        headers |= urllib3.make_headers(basic_auth=parsed.auth)
+    try:
+        with urllib3.PoolManager(timeout=_PATIENCE, retries=False) as pool:
+            answer = pool.request(method, shown, body=body, headers=headers)
+            if 200 <= answer.status < 300:
+                return ""
+            said = " ".join(answer.data[:_LONGEST_ANSWER].decode("utf-8", "replace").split())
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        return f"the metrics were not pushed to {shown}: {error}"
+    return f"the metrics were not pushed to {shown}: it answered {answer.status} {quoted(said)}"

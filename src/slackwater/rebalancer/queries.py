@@ -1,0 +1,71 @@
+"""The PromQL that the rebalancer sends: its texts, and how values and durations are written in it.
+
+Owns these texts. Refuses everything that Prometheus and VictoriaMetrics do not both read the same
+way: only `sum by`, `max by`, `count`, `rate` with a range in one unit, `=` and `!=` matchers. No
+comparison, no `scalar`, no vector matching: numbers are joined and compared in process. What still
+differs is rate() itself, see docs/reference/promql.md.
+"""
+
+import re
+
+from slackwater.model.units import Micros, promised
+from slackwater.settings.rotation import MetricLabels
+
+USAGE_METRIC = "container_cpu_usage_seconds_total"
+REQUEST_METRIC = "kube_pod_container_resource_requests"
+
+#: Within double quotes (Go's rules, which both engines have): what may not stand for itself.
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNSAFE = re.compile(r'[\\"\x00-\x1f\x7f]')
+#: In milliseconds, the longest first.
+_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
+    """Cores of each container. The same container scraped twice (two Prometheus servers of one
+    pair) counts once, by max; a container that was restarted within the window has two `id`s, which
+    add up, and so do the CPUs of a cAdvisor that counts each one."""
+    chosen = _matchers(
+        (labels.namespace, "=", namespace),
+        (labels.container, "!=", ""),
+        (labels.container, "!=", "POD"),  # the sandbox, where cAdvisor shows it
+    )
+    rate = f"rate({USAGE_METRIC}{chosen}[{duration(window)}])"
+    once = f"max by ({labels.pod}, {labels.container}, id, cpu) ({rate})"
+    return f"sum by ({labels.pod}, {labels.container}) ({once})"
+
+
+def request_query(namespace: str, labels: MetricLabels) -> str:
+    """Cores that each container asks for."""
+    chosen = _matchers((labels.namespace, "=", namespace), ("resource", "=", "cpu"))
+    return f"max by ({labels.pod}, {labels.container}) ({REQUEST_METRIC}{chosen})"
+
+
+def presence_query(namespace: str, labels: MetricLabels) -> str:
+    """How many usage series the namespace has, whatever their container: asked only where
+    usage_query brought none, to say why."""
+    return f"count({USAGE_METRIC}{_matchers((labels.namespace, '=', namespace))})"
+
+
+def label_value(text: str) -> str:
+    """A label's value in double quotes."""
+    return '"' + _UNSAFE.sub(_escaped, text) + '"'
+
+
+def duration(window: Micros) -> str:
+    """One number and one unit: 5m, 90s, 1500ms; never 5m0s. A part of a millisecond counts as a
+    whole one: there is no shorter window."""
+    milliseconds = promised(window, 1000)
+    if milliseconds < 1:
+        raise ValueError(f"a window of {window} µs; it must be positive")
+    unit, size = next(each for each in _UNITS if milliseconds % each[1] == 0)
+    return f"{milliseconds // size}{unit}"
+
+
+def _matchers(*matchers: tuple[str, str, str]) -> str:
+    return "{" + ",".join(f"{name}{sign}{label_value(to)}" for name, sign, to in matchers) + "}"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[0]
+    return _ESCAPES.get(sign) or f"\\x{ord(sign):02x}"

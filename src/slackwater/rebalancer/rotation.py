@@ -1,0 +1,240 @@
+"""One workload's rotation: batch after batch, each once the pods of the one before are replaced.
+
+Owns the order of the steps and when to stop. The claim on the workload comes before the first pod
+goes; the workload is looked at again before each batch. Whatever stops a rotation leaves the rest
+where it is, said. Clock and sleep are the caller's; the writes are pod_writer's.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.fleet import LastRotation
+from slackwater.rebalancer.pod_writer import Attempt, Fate, NoteAttempt, Noted
+from slackwater.rebalancer.proposal import Candidate
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import LivePod, Problem, WorkloadSeen
+
+#: Between two looks while new pods start, in seconds: they take longer than that to be Ready.
+LOOK_EVERY = 2.0
+#: A Deployment's status changes for many reasons; a claim that was outrun by one is made again.
+_MOST_CLAIMS = 5
+
+#: The workload as it is now.
+Look = Callable[[], WorkloadSeen | Problem]
+
+
+class Writer(Protocol):
+    """A PodWriter."""
+
+    def remove(self, namespace: str, pod: Candidate) -> Attempt: ...
+
+    def claim(self, seen: WorkloadSeen, last: LastRotation) -> NoteAttempt: ...
+
+    def note(self, seen: WorkloadSeen, last: LastRotation | None) -> NoteAttempt: ...
+
+
+class Hands(msgspec.Struct, frozen=True):
+    """What a rotation works with. `clock` only goes forward, in seconds; `wait` may return early
+    where we are to end; `halted` is why we are to stop, empty while we may go on; `told` hears of
+    each pod at once."""
+
+    look: Look
+    writer: Writer
+    clock: Callable[[], float]
+    wait: Callable[[float], object]
+    halted: Callable[[], str]
+    told: Callable[[Attempt], None]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """`seen`: what the decision was made on; `claim`: what is noted on the workload. `patience`:
+    how long new pods may take to be Ready, in seconds."""
+
+    seen: WorkloadSeen
+    batches: tuple[tuple[Candidate, ...], ...]
+    claim: LastRotation
+    patience: float
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """Why a rotation stopped. `failed`: somebody has to look at it."""
+
+    reason: Reason
+    because: str
+    failed: bool = False
+
+
+class Rotated(msgspec.Struct, frozen=True):
+    """What was tried, and who was left where it is because it stopped: `halt` says why, None where
+    it came to its end. `remarks`: what went wrong beside the pods."""
+
+    attempts: tuple[Attempt, ...] = ()
+    left: tuple[Candidate, ...] = ()
+    halt: Halt | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def went(self) -> tuple[Candidate, ...]:
+        return tuple(each.pod for each in self.attempts if each.went)
+
+
+def rotate(task: Task, hands: Hands) -> Rotated:
+    """Claims, removes, waits; and in the end corrects a claim that was not lived up to."""
+    pods = [pod for batch in task.batches for pod in batch]
+    found = _claimed(task, hands)
+    if isinstance(found, Halt):
+        return Rotated((), tuple(pods), found)
+    attempts: list[Attempt] = []
+    halt = _all_batches(task, hands, found, attempts)
+    tried = {each.pod.uid for each in attempts}
+    left = tuple(pod for pod in pods if pod.uid not in tried)
+    done = Rotated(tuple(attempts), left, halt)
+    return msgspec.structs.replace(done, remarks=_corrected(task, found, done, hands))
+
+
+def ready_pods(seen: WorkloadSeen) -> tuple[LivePod, ...]:
+    """Those that carry load, and will go on to."""
+    return tuple(pod for pod in seen.pods if pod.ready and not pod.terminating)
+
+
+def _claimed(task: Task, hands: Hands) -> WorkloadSeen | Halt:
+    """The workload as it was when it was claimed."""
+    outrun = ""
+    for _ in range(_MOST_CLAIMS):
+        if halted := hands.halted():
+            return Halt(Reason.STOPPED, halted)
+        found = hands.look()
+        if isinstance(found, Problem):
+            return Halt(found.reason, found.because, failed=True)
+        if halt := _forbidden(task, found, _rotated_at(task.seen)) or _unsettled(found):
+            return halt
+        noted = hands.writer.claim(found, task.claim)
+        if noted.ended is Noted.WRITTEN:
+            return found
+        if noted.ended is Noted.FAILED:
+            return Halt(Reason.KUBERNETES_ERROR, noted.because, failed=True)
+        outrun = noted.because
+    return Halt(Reason.COOLDOWN, f"somebody keeps changing it, so it waits: {outrun}")
+
+
+def _forbidden(task: Task, found: WorkloadSeen, rotated_at: str) -> Halt | None:
+    """What may have changed since the decision, or since the last batch. `rotated_at`: the last
+    rotation that we know of."""
+    name = task.seen.workload
+    if found.uid != task.seen.uid:
+        return Halt(Reason.WORKLOAD_MISSING, f"{name} was deleted, and another has its name")
+    if _rotated_at(found) != rotated_at:
+        return Halt(Reason.COOLDOWN, f"another rebalancer began to rotate {name} meanwhile")
+    if found.opted_out:
+        return Halt(Reason.OPTED_OUT, found.opted_out)
+    scaling = found.scaling
+    if scaling.desired < scaling.current:
+        said = f"the HPA now wants {scaling.desired} pods instead of {scaling.current}"
+        return Halt(Reason.HPA_SCALING, said)
+    return None
+
+
+def _unsettled(found: WorkloadSeen) -> Halt | None:
+    """A rollout that began meanwhile; later our own pods' replacement looks like one."""
+    rollout = found.scaling.rollout
+    return Halt(Reason.ROLLOUT_IN_PROGRESS, rollout) if rollout else None
+
+
+def _rotated_at(seen: WorkloadSeen) -> str:
+    match seen.last:
+        case None:
+            return ""
+        case Gap(reason):
+            return reason
+        case last:
+            return last.at
+
+
+def _all_batches(
+    task: Task, hands: Hands, found: WorkloadSeen, attempts: list[Attempt]
+) -> Halt | None:
+    wanted = len(ready_pods(found))
+    for batch in task.batches:
+        before = len(attempts)
+        halt = _one_batch(batch, found, hands, attempts)
+        went = any(each.went for each in attempts[before:])
+        if halt is not None:
+            return halt
+        if went:
+            settled = _settled(task, hands, wanted, _uids(attempts))
+            if isinstance(settled, Halt):
+                return settled
+            found = settled
+    return None
+
+
+def _one_batch(
+    batch: tuple[Candidate, ...], found: WorkloadSeen, hands: Hands, attempts: list[Attempt]
+) -> Halt | None:
+    for pod in batch:
+        if halted := hands.halted():
+            return Halt(Reason.STOPPED, halted)
+        attempt = _spared(pod, found) or hands.writer.remove(found.workload.namespace, pod)
+        attempts.append(attempt)
+        hands.told(attempt)
+        if attempt.fate is Fate.PDB_BLOCKED:
+            return Halt(Reason.PDB_BLOCKED, attempt.because)
+        if attempt.fate is Fate.FAILED:
+            return Halt(Reason.KUBERNETES_ERROR, attempt.because, failed=True)
+    return None
+
+
+def _spared(pod: Candidate, found: WorkloadSeen) -> Attempt | None:
+    """What the last look says against this pod; None where it may go."""
+    now = next((each for each in found.pods if each.uid == pod.uid), None)
+    if now is None or now.terminating:
+        return Attempt(pod, Fate.VANISHED, "it was gone already")
+    return Attempt(pod, Fate.HELD_BACK, now.held_back) if now.held_back else None
+
+
+def _settled(task: Task, hands: Hands, wanted: int, gone: frozenset[str]) -> WorkloadSeen | Halt:
+    """The workload once as many pods are Ready as before, without those that we sent away. By
+    uid: a StatefulSet's new pods have the old names."""
+    until = hands.clock() + task.patience
+    while True:
+        if halted := hands.halted():
+            return Halt(Reason.STOPPED, halted)
+        found = hands.look()
+        missing = found.because if isinstance(found, Problem) else _missing(found, wanted, gone)
+        if isinstance(found, WorkloadSeen):
+            if halt := _forbidden(task, found, task.claim.at):
+                return halt
+            if not missing:
+                return found
+        if hands.clock() >= until:
+            said = f"{missing}, {task.patience:g} s after the last pod went"
+            return Halt(Reason.ROTATED, said, failed=True)
+        hands.wait(LOOK_EVERY)
+
+
+def _missing(found: WorkloadSeen, wanted: int, gone: frozenset[str]) -> str:
+    """Why the next batch has to wait; empty where it need not."""
+    ready = sum(pod.uid not in gone for pod in ready_pods(found))
+    if ready < wanted:
+        return f"{ready} of {wanted} pods are Ready"
+    return found.scaling.rollout
+
+
+def _uids(attempts: Iterable[Attempt]) -> frozenset[str]:
+    return frozenset(each.pod.uid for each in attempts if each.went)
+
+
+def _corrected(task: Task, found: WorkloadSeen, done: Rotated, hands: Hands) -> tuple[str, ...]:
+    """Where nobody went the claim is taken back: there is nothing to cool down from. Where some
+    stayed, the prediction is not held against the outcome."""
+    if not done.went:
+        before = None if isinstance(task.seen.last, Gap) else task.seen.last
+        noted = hands.writer.note(found, before)
+    elif len(done.went) < sum(map(len, task.batches)):
+        noted = hands.writer.note(found, msgspec.structs.replace(task.claim, judged=True))
+    else:
+        return ()
+    return () if noted.ended is Noted.WRITTEN else (noted.because,)

@@ -1,0 +1,155 @@
+"""One round over all workloads: read, assess, gate, cap, act, tell.
+
+Owns the order. What a round works with comes as values, so it is the same round in a CronJob, in
+the resident loop, in a dry run and in a test. Trouble with one workload is that workload's result;
+the others go on.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from slackwater.kube.happening import Happening
+from slackwater.kube.time_of_day import whole_seconds
+from slackwater.model.units import Micros
+from slackwater.rebalancer.fleet import LastRotation
+from slackwater.rebalancer.news import events_of, of_attempt, of_remark, of_result
+from slackwater.rebalancer.outcome import noted
+from slackwater.rebalancer.pod_writer import Attempt, Noted
+from slackwater.rebalancer.rotation import Hands, Rotated, Task, Writer, rotate
+from slackwater.rebalancer.round_result import (
+    RoundResult,
+    WorkloadResult,
+    after_rotation,
+    not_rotated,
+)
+from slackwater.rebalancer.seen import Problem, WorkloadSeen
+from slackwater.rebalancer.survey import KUBERNETES, Sources, Surveyed, survey
+from slackwater.record.journal import Entry
+from slackwater.settings.rotation import RunSettings, WorkloadSettings
+
+Tell = Callable[[Entry], None]
+_MICROS = 1_000_000
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What a round works with. `clock` only goes forward, `wall` is the time of day, both in
+    seconds. `writer` is None where nothing may be changed: then nothing is, no event either.
+    `look` reads one workload anew."""
+
+    sources: Sources
+    writer: Writer | None
+    look: Callable[[WorkloadSettings], WorkloadSeen | Problem]
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+    wait: Callable[[float], object]
+    tell: Tell
+    send: Callable[[Happening], None]
+
+
+class Memory:
+    """Guards the number of the round and what was last said of each workload, so that a loop says
+    what changed, not every five minutes that all is well."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self._said: dict[str, str] = {}
+
+    def is_news(self, entry: Entry) -> bool:
+        before, self._said[entry.what] = self._said.get(entry.what), entry.result
+        return before != entry.result or bool(entry.after)
+
+
+def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) -> RoundResult:
+    """The decisions are all made before the first pod goes."""
+    began, now = parts.clock(), parts.wall()
+    memory = memory or Memory()
+    memory.rounds += 1
+    found = survey(parts.sources, settings, now)
+    one = _Round(parts, settings, memory)
+    results = tuple(one.finish(each) for each in found.workloads)
+    errors = {**found.errors}
+    if one.errors:
+        errors[KUBERNETES] = errors.get(KUBERNETES, 0) + one.errors
+    return RoundResult(results, errors, parts.clock() - began, parts.wall())
+
+
+class _Round:
+    """Guards the second half of one round: what is done and told."""
+
+    def __init__(self, parts: Parts, settings: RunSettings, memory: Memory) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._memory = memory
+        self.errors = 0
+
+    def finish(self, found: Surveyed) -> WorkloadResult:
+        writer = self._parts.writer
+        if writer is not None and found.judged is not None:
+            self._note(writer, found, found.judged)
+        result = self._result(writer, found)
+        entry = of_result(result, self._memory.rounds, self._at())
+        if self._memory.is_news(entry):
+            self._parts.tell(entry)
+        if writer is not None and isinstance(found.seen, WorkloadSeen):
+            for happening in events_of(result, found.seen):
+                self._parts.send(happening)
+        return result
+
+    def _result(self, writer: Writer | None, found: Surveyed) -> WorkloadResult:
+        seen = found.seen
+        last = None
+        if isinstance(seen, WorkloadSeen) and isinstance(seen.last, LastRotation):
+            last = seen.last
+        if writer is None or not found.assessment.rotates or not isinstance(seen, WorkloadSeen):
+            return not_rotated(found.assessment, last)
+        rotated = self._rotate(writer, found, seen)
+        self.errors += sum(each.failed for each in (rotated.halt,) if each is not None)
+        for remark in rotated.remarks:
+            self._remark(found, remark)
+        return after_rotation(found.assessment, rotated, last)
+
+    def _rotate(self, writer: Writer, found: Surveyed, seen: WorkloadSeen) -> Rotated:
+        parts, assessment = self._parts, found.assessment
+        claim = None
+        if assessment.proposal is not None and assessment.fleet is not None:
+            stamp = whole_seconds(parts.wall())
+            claim = noted(assessment.proposal, assessment.fleet, seen.last, stamp)
+        if claim is None:
+            raise AssertionError(f"{assessment.workload} is to be rotated without a proposal")
+
+        def told(attempt: Attempt) -> None:
+            parts.tell(of_attempt(assessment.workload, attempt, self._memory.rounds, self._at()))
+
+        hands = Hands(
+            look=lambda: parts.look(found.settings),
+            writer=writer,
+            clock=parts.clock,
+            wait=parts.wait,
+            halted=parts.sources.halted,
+            told=told,
+        )
+        patience = self._settings.ready_timeout / _MICROS
+        return rotate(Task(seen, assessment.batches, claim, patience), hands)
+
+    def _note(self, writer: Writer, found: Surveyed, judged: LastRotation) -> None:
+        """What the last rotation brought. Not written, it is judged again in the next round."""
+        if not isinstance(found.seen, WorkloadSeen):
+            return
+        ended = writer.claim(found.seen, judged)
+        said = (
+            f"the last rotation brought {judged.realised or 0:.1f} %; "
+            f"{judged.improvement:.1f} % were predicted"
+        )
+        if ended.ended is Noted.FAILED:
+            self.errors += 1
+            said = ended.because
+        if ended.ended is not Noted.OUTRUN:
+            self._remark(found, said)
+
+    def _remark(self, found: Surveyed, sentence: str) -> None:
+        name = found.assessment.workload
+        self._parts.tell(of_remark(name, sentence, self._memory.rounds, self._at()))
+
+    def _at(self) -> Micros:
+        return Micros(round(self._parts.clock() * _MICROS))

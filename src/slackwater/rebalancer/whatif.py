@@ -1,0 +1,229 @@
+"""What if this workload had been rotated: a day lived through twice, without and with.
+
+Owns the virtual time between decisions. Each decision is the rebalancer's own (`assess`, with
+joining, moves, guards and batches), each rotation's outcome is judged by its own `judged`; what a
+rotation does to the load is `whatif_dealing`'s to say. Pure: the same day is the same answer.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.assess import assess
+from slackwater.rebalancer.assessment import Assessment
+from slackwater.rebalancer.fleet import Aim, Cores, LastRotation, PercentOf, Scaling, WorkloadName
+from slackwater.rebalancer.joining import WHOLE, fleet_of
+from slackwater.rebalancer.moves import above, propose
+from slackwater.rebalancer.outcome import judged, noted
+from slackwater.rebalancer.proposal import Numbers
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import ContainerAmounts, LivePod, NamespaceUsage, WorkloadSeen
+from slackwater.rebalancer.whatif_day import Day, Moment
+from slackwater.rebalancer.whatif_dealing import Parts, carried, dealt, left
+from slackwater.rebalancer.whatif_hpa import replicas
+from slackwater.settings.rotation import MoveSettings, RequestSource, WorkloadSettings
+
+#: Seconds since 1970 as RFC 3339, as the workload's annotation holds them.
+Stamp = Callable[[float], str]
+
+_NAME = WorkloadName("simulated", "Deployment", "simulated")
+_BOX = "main"
+_NO_LIMIT = Gap("a recording has no limits")
+_MICROS = 1_000_000
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """`stickiness`: the part of a pod's load that goes to its own successor, 0 to 1."""
+
+    aim: Aim
+    moves: MoveSettings = MoveSettings()
+    stickiness: float = 0.0
+
+
+class Glance(msgspec.Struct, frozen=True):
+    """The fleet in one step: `above` counts pods above the threshold, `replicas` is what an HPA
+    would need for it."""
+
+    hottest: Cores
+    mean: Cores
+    above: int
+    replicas: int
+
+
+class Step(msgspec.Struct, frozen=True):
+    """`reason` is ROTATED, or why not. `request` is the mean of the pods'."""
+
+    at: float
+    pods: int
+    target: Cores
+    threshold: Cores
+    request: Cores
+    without: Glance
+    rotated: Glance
+    reason: Reason
+
+
+class Rotation(msgspec.Struct, frozen=True, rename="camel"):
+    """`improvement`: predicted, in percent of `average`, which is the hot pods'. `realised`: found
+    once the window had passed; None where the day was over, or it could not be said."""
+
+    at: float
+    pods: tuple[str, ...]
+    average: Cores
+    predicted: Cores
+    improvement: PercentOf
+    realised: PercentOf | None = None
+
+
+class Lived(msgspec.Struct, frozen=True):
+    """The whole day."""
+
+    steps: tuple[Step, ...]
+    rotations: tuple[Rotation, ...]
+
+
+class _State(msgspec.Struct, frozen=True):
+    """Between two steps. `started`: of each pod that is there."""
+
+    parts: Parts = {}
+    started: Mapping[str, float] = {}
+    last: LastRotation | None = None
+    rotations: tuple[Rotation, ...] = ()
+
+
+def live_through(
+    day: Day, terms: Terms, stamp: Stamp, passed: Callable[[], object] = lambda: None
+) -> Lived:
+    """`passed` is called after each step, for whoever waits."""
+    steps: list[Step] = []
+    state = _State(started=_long_ago(day, terms))
+    for moment in day.moments:
+        step, state = _lived(moment, _present(state, moment), terms, stamp)
+        steps.append(step)
+        passed()
+    return Lived(tuple(steps), state.rotations)
+
+
+def _lived(moment: Moment, state: _State, terms: Terms, stamp: Stamp) -> tuple[Step, _State]:
+    recorded: dict[str, float] = {pod: load.cores for pod, load in moment.loads.items()}
+    usages = carried(state.parts, recorded)
+    assessment = _assessed(moment, usages, state, terms)
+    step = _step(moment, recorded, usages, assessment.reason or Reason.ROTATED, terms)
+    state = _judged(state, assessment, terms, moment.at)
+    if assessment.rotates:
+        state = _turned(state, assessment, terms, moment.at, stamp)
+    return step, state
+
+
+def _long_ago(day: Day, terms: Terms) -> dict[str, float]:
+    """Who is there at the beginning has been there: nobody knows for how long."""
+    first = day.moments[0] if day.moments else Moment(0.0, {})
+    started = first.at - terms.moves.youngest / _MICROS - day.step
+    return dict.fromkeys(first.loads, started)
+
+
+def _present(state: _State, moment: Moment) -> _State:
+    """Who left took its parts; who came is as old as this step."""
+    parts = state.parts
+    for gone in sorted(state.started.keys() - moment.loads.keys()):
+        parts = left(parts, gone)
+    started = {pod: state.started.get(pod, moment.at) for pod in moment.loads}
+    return replace(state, parts=parts, started=started)
+
+
+def _seen(moment: Moment, state: _State, aim: Aim) -> WorkloadSeen:
+    pods = tuple(
+        LivePod(
+            name=pod,
+            uid=f"{pod}@{state.started[pod]:g}",
+            node="",
+            started=state.started[pod],
+            containers=(ContainerAmounts(_BOX, load.request, _NO_LIMIT),),
+        )
+        for pod, load in moment.loads.items()
+    )
+    scaling = Scaling(len(pods), len(pods))
+    return WorkloadSeen(_NAME, "apps/v1", "", "", pods, aim, scaling, last=state.last)
+
+
+def _usage(usages: Mapping[str, float]) -> NamespaceUsage:
+    return NamespaceUsage({(pod, _BOX): Cores(used) for pod, used in usages.items()}, {})
+
+
+def _settings(moves: MoveSettings) -> WorkloadSettings:
+    return WorkloadSettings(_NAME.namespace, _NAME.name, container=WHOLE, moves=moves)
+
+
+def _assessed(
+    moment: Moment, usages: Mapping[str, float], state: _State, terms: Terms
+) -> Assessment:
+    seen = _seen(moment, state, terms.aim)
+    settings = _settings(terms.moves)
+    return assess(seen, _usage(usages), _NAME, settings, RequestSource.SPEC, moment.at)
+
+
+def _step(
+    moment: Moment,
+    recorded: Mapping[str, float],
+    usages: Mapping[str, float],
+    reason: Reason,
+    terms: Terms,
+) -> Step:
+    """Measured on all pods, however young: the same threshold counts for both sides."""
+    state = _State(started=dict.fromkeys(moment.loads, moment.at))
+    moves = replace(terms.moves, minimum_pod_age=Micros(0))
+    seen, usage = _seen(moment, state, terms.aim), _usage(recorded)
+    fleet = fleet_of(seen, usage, _settings(moves), RequestSource.SPEC, moment.at)
+    numbers = propose(fleet, moves).numbers
+    if numbers is None:
+        raise ValueError("a day's pods have usage and request, so there is a threshold")
+    request = math.fsum(load.request for load in moment.loads.values()) / len(moment.loads)
+    return Step(
+        moment.at, len(moment.loads), numbers.target, numbers.threshold, Cores(request),
+        _glance(recorded, numbers), _glance(usages, numbers), reason,
+    )  # fmt: skip
+
+
+def _glance(usages: Mapping[str, float], numbers: Numbers) -> Glance:
+    found = list(usages.values())
+    return Glance(
+        Cores(max(found)),
+        Cores(math.fsum(found) / len(found)),
+        sum(above(used, numbers.threshold) for used in found),
+        replicas(found, numbers.target, numbers.threshold),
+    )
+
+
+def _judged(state: _State, assessment: Assessment, terms: Terms, now: float) -> _State:
+    """What the last rotation brought, once that can be said."""
+    if state.last is None or assessment.fleet is None:
+        return state
+    found = judged(state.last, assessment.fleet, terms.moves, now)
+    if found is None:
+        return state
+    told = replace(state.rotations[-1], realised=found.realised)
+    return replace(state, last=found, rotations=(*state.rotations[:-1], told))
+
+
+def _turned(
+    state: _State, assessment: Assessment, terms: Terms, now: float, stamp: Stamp
+) -> _State:
+    """All batches of one rotation are one dealing: they follow each other within minutes."""
+    fleet, proposal = assessment.fleet, assessment.proposal
+    note = None
+    if fleet is not None and proposal is not None:
+        note = noted(proposal, fleet, state.last, stamp(now))
+    if note is None or proposal is None or proposal.numbers is None:
+        raise ValueError("who rotates has a fleet, and a proposal with its numbers")
+    pods = tuple(each.name for batch in assessment.batches for each in batch)
+    predicted = proposal.numbers.predicted or note.top
+    return _State(
+        parts=dealt(state.parts, pods, terms.stickiness),
+        started={**state.started, **dict.fromkeys(pods, now)},
+        last=note,
+        rotations=(*state.rotations, Rotation(now, pods, note.top, predicted, note.improvement)),
+    )

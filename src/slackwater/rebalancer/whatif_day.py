@@ -1,0 +1,110 @@
+"""A day of per-pod CPU usage, step by step: what the what-if lives through.
+
+Owns the steps: samples of any spacing become one moment for each step. Pure; knows no file. A pod
+without a sample is not there; the one exception is a single step between two samples of its own,
+which is a scrape that came late, not a pod that left.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from slackwater.rebalancer.fleet import Cores, Seconds
+
+#: The CronJob's, and the window's.
+USUAL_STEP = Seconds(300.0)
+#: A month in steps of five minutes is half of it.
+MOST_STEPS = 20_000
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One pod at one time (seconds since 1970, or since any other moment)."""
+
+    at: float
+    pod: str
+    cores: Cores
+    request: Cores
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What a pod uses and asks for in one step."""
+
+    cores: Cores
+    request: Cores
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One step, by pod; `at` is its beginning."""
+
+    at: float
+    loads: dict[str, Load]
+
+
+class Day(msgspec.Struct, frozen=True):
+    """`missing`: steps between the first and the last sample in which nothing was recorded."""
+
+    step: Seconds
+    moments: tuple[Moment, ...]
+    missing: int = 0
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        """All that ever were there."""
+        return tuple(sorted({pod for moment in self.moments for pod in moment.loads}))
+
+
+def spacing_of(samples: Sequence[Sample]) -> Seconds:
+    """How far apart a pod's samples usually are; zero where no pod has two."""
+    by_pod: dict[str, list[float]] = {}
+    for sample in samples:
+        by_pod.setdefault(sample.pod, []).append(sample.at)
+    apart = [
+        later - earlier
+        for times in map(sorted, by_pod.values())
+        for earlier, later in itertools.pairwise(times)
+    ]
+    return Seconds(statistics.median(apart) if apart else 0.0)
+
+
+def step_for(samples: Sequence[Sample]) -> Seconds:
+    """Five minutes, or the samples' own spacing where that is longer."""
+    return Seconds(max(USUAL_STEP, math.ceil(spacing_of(samples))))
+
+
+def steps_in(samples: Sequence[Sample], step: Seconds) -> int:
+    """From the first sample to the last."""
+    times = [sample.at for sample in samples]
+    return int((max(times) - min(times)) // step) + 1 if times else 0
+
+
+def day_of(samples: Sequence[Sample], step: Seconds) -> Day:
+    """Each pod's mean in each step; its request is the last one said."""
+    if not samples:
+        return Day(step, ())
+    start = min(sample.at for sample in samples)
+    places: list[dict[str, list[Sample]]] = [{} for _ in range(steps_in(samples, step))]
+    for sample in sorted(samples, key=lambda each: (each.at, each.pod)):
+        here = places[int((sample.at - start) // step)]
+        here.setdefault(sample.pod, []).append(sample)
+    binned = [{pod: _load(found) for pod, found in sorted(place.items())} for place in places]
+    filled = _filled(binned)
+    moments = [Moment(start + n * step, loads) for n, loads in enumerate(filled) if loads]
+    return Day(step, tuple(moments), len(filled) - len(moments))
+
+
+def _load(samples: Sequence[Sample]) -> Load:
+    mean = math.fsum(sample.cores for sample in samples) / len(samples)
+    return Load(Cores(mean), samples[-1].request)
+
+
+def _filled(steps: Sequence[Mapping[str, Load]]) -> list[dict[str, Load]]:
+    """A pod that is missing once, with samples before and after, is as it was before."""
+    filled = [dict(loads) for loads in steps]
+    for n in range(1, len(steps) - 1):
+        late = steps[n - 1].keys() & steps[n + 1].keys() - steps[n].keys()
+        filled[n] |= {pod: steps[n - 1][pod] for pod in late}
+        filled[n] = dict(sorted(filled[n].items()))
+    return filled

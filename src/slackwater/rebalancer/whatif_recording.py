@@ -1,0 +1,187 @@
+"""A recorded day as text: CSV with time, pod, cores and request, or Prometheus' own JSON.
+
+Owns both formats and the sentence about each thing that is wrong in them: the line, the column, the
+value, the bound. Empty and NaN are no samples; a negative or an infinite one is refused. Reads no
+file: the command line does.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from slackwater.contract.document import ContractError, Field, elements, member, parse_json
+from slackwater.model.complaint import Complaint, quoted
+from slackwater.rebalancer.fleet import Cores
+from slackwater.rebalancer.whatif_day import Sample
+from slackwater.record.ages import moment
+
+#: More CPUs than any machine has: what is above counts something else, such as milliCPU.
+MOST_CORES = 10_000.0
+#: The year 9999, where RFC 3339 ends.
+_LATEST = 253_402_300_799.0
+_TIME_WANTED = "RFC 3339 such as 2026-11-17T12:00:00Z, or seconds from 0 to 253402300799"
+_CORES_WANTED = f"a number of cores, 0 to {MOST_CORES:g}"
+_REQUEST_WANTED = f"a number of cores, above 0 and up to {MOST_CORES:g}"
+_COLUMNS = ("time", "pod", "cores")
+_REQUEST = "request"
+_HEADER_WANTED = "a header with time, pod, cores and, where it is known, request"
+
+
+class _Spot(msgspec.Struct, frozen=True):
+    """Where one sample stands, for the sentence about it."""
+
+    line: str
+
+    def refused(self, column: str, value: object, wanted: str) -> ContractError:
+        return ContractError(Complaint(f"{self.line}, {column},", quoted(value), wanted))
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """As read; `request` None where it does not say."""
+
+    spot: _Spot
+    at: float
+    pod: str
+    cores: Cores
+    request: Cores | None
+
+
+def read_recording(text: str, source: str, request: Cores | None) -> tuple[Sample, ...]:
+    """`request`: of pods of which the recording does not say it. Raises ContractError, whose str()
+    is the sentence."""
+    is_json = text.lstrip().startswith("{")
+    rows = list(_answer(text, source) if is_json else _table(text, source))
+    if not rows:
+        raise ContractError(Complaint(source, "without a sample", "a recording with one or more"))
+    _refuse_twice(rows)
+    return tuple(
+        Sample(row.at, row.pod, row.cores, _request(row, request))
+        for row in sorted(rows, key=lambda each: (each.at, each.pod))
+    )
+
+
+def _refuse_twice(rows: Iterable[_Row]) -> None:
+    seen: set[tuple[float, str]] = set()
+    for row in rows:
+        if (row.at, row.pod) in seen:
+            raise row.spot.refused("pod", row.pod, "there once at each time")
+        seen.add((row.at, row.pod))
+
+
+def _request(row: _Row, otherwise: Cores | None) -> Cores:
+    found = otherwise if row.request is None else row.request
+    if found is None:
+        raise row.spot.refused(_REQUEST, None, f"{_REQUEST_WANTED}, or said by --request for all")
+    return found
+
+
+def _table(text: str, source: str) -> Iterator[_Row]:
+    lines = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
+    try:
+        header = _header(next(lines, []), source)
+        for cells in lines:
+            spot = _Spot(f"{source} line {lines.line_num}")
+            if any(cell.strip() for cell in cells):
+                row = _row(cells, header, spot)
+                if row is not None:
+                    yield row
+    except csv.Error as error:
+        where = f"{source} line {lines.line_num}"
+        raise ContractError(Complaint(where, str(error), "CSV")) from None
+
+
+def _header(cells: Sequence[str], source: str) -> dict[str, int]:
+    """The place of each column. Others are left out."""
+    names = [cell.strip().casefold() for cell in cells]
+    known = [name for name in names if name in (*_COLUMNS, _REQUEST)]
+    if any(name not in names for name in _COLUMNS) or len(set(known)) < len(known):
+        said = quoted(",".join(cells)) if cells else "missing"
+        raise ContractError(Complaint(f"{source} line 1", said, _HEADER_WANTED))
+    return {name: names.index(name) for name in known}
+
+
+def _row(cells: Sequence[str], header: dict[str, int], spot: _Spot) -> _Row | None:
+    def cell(column: str) -> str:
+        place = header.get(column, len(cells))
+        return cells[place].strip() if place < len(cells) else ""
+
+    pod = cell("pod")
+    if not pod:
+        raise spot.refused("pod", "", "a pod's name")
+    at = _time(cell("time"), spot)
+    cores = _amount(cell("cores"), spot, "cores")
+    asked = _amount(cell(_REQUEST), spot, _REQUEST)
+    return None if cores is None else _Row(spot, at, pod, cores, asked)
+
+
+def _time(text: str, spot: _Spot) -> float:
+    seconds = _number(text)
+    if seconds is None:
+        # A date alone, or a time without a zone, is not a moment.
+        then = moment(text) if text[10:11] in ("T", "t", " ") and _has_zone(text) else None
+        seconds = None if then is None else then.timestamp()
+    if seconds is None or not 0 <= seconds <= _LATEST:
+        raise spot.refused("time", text, _TIME_WANTED)
+    return seconds
+
+
+def _has_zone(text: str) -> bool:
+    return text[-1] in "Zz" or text[-6:-5] in ("+", "-")
+
+
+def _amount(text: str, spot: _Spot, column: str) -> Cores | None:
+    """None where it is empty or NaN: no sample, no request."""
+    found = _number(text)
+    if not text or (found is not None and math.isnan(found)):
+        return None
+    wanted = _REQUEST_WANTED if column == _REQUEST else _CORES_WANTED
+    if found is None or not 0 <= found <= MOST_CORES or (column == _REQUEST and found == 0):
+        raise spot.refused(column, text, wanted)
+    return Cores(found)
+
+
+def _number(text: str) -> float | None:
+    # Python also takes 1_000 and digits of other scripts.
+    if "_" in text or not text.isascii():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _answer(text: str, source: str) -> Iterator[_Row]:
+    """What /api/v1/query_range says: one series for each pod, [seconds, "cores"] in each."""
+    data = _needed(Field(source, "", parse_json(text, source)), "data")
+    kind = _needed(data, "resultType")
+    if kind.value != "matrix":
+        raise kind.refused("matrix, the answer of /api/v1/query_range")
+    pods: set[str] = set()
+    for series in elements(_needed(data, "result")):
+        pod = _needed(_needed(series, "metric"), "pod")
+        if not isinstance(pod.value, str) or not pod.value:
+            raise pod.refused("a pod's name")
+        if pod.value in pods:
+            raise pod.refused("that of one series: sum by (pod) in the query")
+        pods.add(pod.value)
+        yield from _series(_needed(series, "values"), pod.value)
+
+
+def _series(values: Field, pod: str) -> Iterator[_Row]:
+    for pair in elements(values):
+        spot = _Spot(pair.where())
+        if not isinstance(pair.value, list) or len(pair.value) != 2:
+            raise pair.refused('[seconds, "cores"]')
+        at, cores = (str(each) for each in pair.value)
+        found = _amount(cores, spot, "cores")
+        if found is not None:
+            yield _Row(spot, _time(at, spot), pod, found, None)
+
+
+def _needed(field: Field, name: str) -> Field:
+    found = member(field, name)
+    if found is None:
+        raise field.at(name, None).refused("there, as in an answer of /api/v1/query_range")
+    return found

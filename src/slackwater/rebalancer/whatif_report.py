@@ -1,0 +1,233 @@
+"""The what-if's answer as one value: what tables and pictures show and scripts read.
+
+Owns the report's keys (docs/reference/rebalance-simulate.md) and its sentences. Times are seconds
+since 1970, or since the day's beginning where it was generated; CPU is in cores.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from slackwater.rebalancer.fleet import AimKind, Cores, PercentOf
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.whatif import Glance, Lived, Rotation, Step, Terms
+from slackwater.rebalancer.whatif_day import Day
+from slackwater.rebalancer.whatif_hpa import Saved, saved
+from slackwater.settings.document import API_VERSION
+from slackwater.settings.duration import format_duration
+
+KIND = "RebalanceSimulation"
+_HOUR = 3600.0
+
+
+class About(msgspec.Struct, frozen=True, rename="camel"):
+    """`recording` is the file's name, `seed` a generated day's; the other is null. `missing`: steps
+    without a sample."""
+
+    recording: str | None
+    seed: int | None
+    start: float
+    seconds: float
+    step_seconds: float
+    steps: int
+    missing: int
+    pods: int
+
+
+class Hpa(msgspec.Struct, frozen=True):
+    """As in `rebalance plan`."""
+
+    target: float
+    unit: str
+
+
+class Set(msgspec.Struct, frozen=True, rename="camel"):
+    """What was tried. Durations are texts."""
+
+    top_k: int
+    tolerance: float
+    minimum_improvement: float
+    minimum_pods: int
+    window: str
+    minimum_pod_age: str
+    cooldown: str
+    batch_size: int
+    stickiness: float
+
+
+class Side(msgspec.Struct, frozen=True, rename="camel"):
+    """One of the two runs. `skew`: hottest / mean, on average and at worst, null where nobody used
+    anything. `above`: percent of all pods' time above the threshold. `replica_hours`: as an HPA
+    would need them."""
+
+    skew: float | None
+    worst_skew: float | None
+    above: PercentOf
+    replica_hours: float
+    core_hours: float
+    most_replicas: int
+
+
+class Line(msgspec.Struct, frozen=True, rename="camel"):
+    """One step. `reason` is rotated, or why not."""
+
+    at: float
+    pods: int
+    target: Cores
+    threshold: Cores
+    without: Glance
+    rotated: Glance = msgspec.field(name="with")
+    reason: Reason
+
+
+class Report(msgspec.Struct, frozen=True, rename="camel"):
+    """`skipped`: steps by reason."""
+
+    day: About
+    hpa: Hpa
+    settings: Set
+    rotated_pods: int
+    skipped: dict[str, int]
+    without: Side
+    rotated: Side = msgspec.field(name="with")
+    saved: Saved
+    rotations: tuple[Rotation, ...]
+    steps: tuple[Line, ...]
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+
+def report_of(
+    day: Day, terms: Terms, lived: Lived, recording: str | None, seed: int | None
+) -> Report:
+    steps = lived.steps
+    reasons = Counter(step.reason for step in steps)
+    return Report(
+        day=_about(day, recording, seed),
+        hpa=_hpa(terms),
+        settings=_set(terms),
+        rotated_pods=sum(len(rotation.pods) for rotation in lived.rotations),
+        skipped={
+            reason.value: count
+            for reason, count in reasons.most_common()
+            if reason is not Reason.ROTATED
+        },
+        without=_side(steps, lambda step: step.without, day),
+        rotated=_side(steps, lambda step: step.rotated, day),
+        saved=saved(
+            [step.without.replicas for step in steps],
+            [step.rotated.replicas for step in steps],
+            [step.request for step in steps],
+            day.step,
+        ),
+        rotations=tuple(_told(rotation) for rotation in lived.rotations),
+        steps=tuple(_line(step) for step in steps),
+    )
+
+
+def _about(day: Day, recording: str | None, seed: int | None) -> About:
+    first, last = day.moments[0].at, day.moments[-1].at
+    length = last - first + day.step
+    return About(
+        recording, seed, first, length, day.step, len(day.moments), day.missing, len(day.pods)
+    )
+
+
+def _hpa(terms: Terms) -> Hpa:
+    unit = "percent" if terms.aim.kind is AimKind.UTILIZATION else "cores"
+    return Hpa(terms.aim.value, unit)
+
+
+def _set(terms: Terms) -> Set:
+    moves = terms.moves
+    return Set(
+        moves.top_k, moves.tolerance, moves.minimum_improvement, moves.minimum_pods,
+        format_duration(moves.window), format_duration(moves.youngest),
+        format_duration(moves.pause), moves.batch, terms.stickiness,
+    )  # fmt: skip
+
+
+def _side(steps: Sequence[Step], chosen: Callable[[Step], Glance], day: Day) -> Side:
+    glances = [chosen(step) for step in steps]
+    skews = [each.hottest / each.mean for each in glances if each.mean > 0]
+    cores = math.fsum(chosen(step).replicas * step.request for step in steps)
+    above = sum(each.above for each in glances) / sum(step.pods for step in steps)
+    hours = day.step / _HOUR
+    return Side(
+        skew=round(math.fsum(skews) / len(skews), 4) if skews else None,
+        worst_skew=round(max(skews), 4) if skews else None,
+        above=PercentOf(round(100 * above, 2)),
+        replica_hours=round(sum(each.replicas for each in glances) * hours, 2),
+        core_hours=round(cores * hours, 2),
+        most_replicas=max(each.replicas for each in glances),
+    )
+
+
+def _line(step: Step) -> Line:
+    return Line(
+        at=step.at,
+        pods=step.pods,
+        target=_cores(step.target),
+        threshold=_cores(step.threshold),
+        without=_rounded(step.without),
+        rotated=_rounded(step.rotated),
+        reason=step.reason,
+    )
+
+
+def _rounded(glance: Glance) -> Glance:
+    return replace(glance, hottest=_cores(glance.hottest), mean=_cores(glance.mean))
+
+
+def _cores(amount: float) -> Cores:
+    """To a tenth of a milliCPU: what is behind it is arithmetic, not measurement."""
+    return Cores(round(amount, 4))
+
+
+def _told(rotation: Rotation) -> Rotation:
+    realised = rotation.realised
+    return replace(
+        rotation,
+        average=_cores(rotation.average),
+        predicted=_cores(rotation.predicted),
+        improvement=PercentOf(round(rotation.improvement, 2)),
+        realised=None if realised is None else PercentOf(round(realised, 2)),
+    )
+
+
+def sentences(report: Report) -> list[str]:
+    """What it comes to, for people."""
+    if not report.rotations:
+        most = next(iter(report.skipped)).replace("_", " ")
+        return [f"It would never have rotated; the usual reason: {most}."]
+    without, rotated = report.without, report.rotated
+    often = (
+        f"It would have rotated {_times(len(report.rotations))} in {_length(report.day.seconds)}, "
+        f"{report.rotated_pods} pods in all."
+    )
+    skew = (
+        f"The hottest pod had {_ratio(without.skew)} the mean's load, with rotation "
+        f"{_ratio(rotated.skew)}; pods were above the threshold {without.above:.1f} % of their "
+        f"time, with rotation {rotated.above:.1f} %."
+    )
+    cpu = (
+        f"For the hottest pod to stay below the threshold an HPA would need "
+        f"{without.core_hours:.0f} core-hours, with rotation {rotated.core_hours:.0f}: "
+        f"{report.saved.percent:.1f} % saved."
+    )
+    return [often, skew, cpu]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _ratio(skew: float | None) -> str:
+    return "no" if skew is None else f"{skew:.2f} ×"
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds / _HOUR:g} h" if seconds >= _HOUR else f"{seconds / 60:g} min"

@@ -1,0 +1,124 @@
+"""Settings that are texts: a name, an address, a list of them, or pairs such as HTTP headers.
+
+Owns their check against a shape. Refuses line breaks and control characters everywhere: these
+texts end up in HTTP headers, queries and lines of a log.
+"""
+
+import re
+
+import msgspec
+
+from slackwater.model.complaint import Complaint, quoted
+from slackwater.settings.bound import SettingsError
+
+_LONGEST = 4096
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What a text has to look like: a regular expression for us, and words for people."""
+
+    pattern: str
+    wanted: str
+
+    def fits(self, text: str) -> bool:
+        if len(text) > _LONGEST or _CONTROL.search(text):
+            return False
+        return re.fullmatch(self.pattern, text, re.ASCII) is not None
+
+
+class Wording(msgspec.Struct, frozen=True):
+    """One text. `nothing` is a word that stands for the empty text, where a variable cannot be
+    empty."""
+
+    name: str
+    default: str
+    shape: Shape
+    prose: str
+    nothing: str | None = None
+
+    def span(self) -> str:
+        return self.shape.wanted
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Several texts: a list in a file, with commas between them in a flag or a variable."""
+
+    name: str
+    shape: Shape
+    prose: str
+    default: tuple[str, ...] = ()
+
+    def span(self) -> str:
+        return f"a list of {self.shape.wanted}"
+
+
+class Pairs(msgspec.Struct, frozen=True):
+    """Names with values: a mapping in a file, NAME=VALUE with commas in a flag or a variable."""
+
+    name: str
+    key: Shape
+    value: Shape
+    prose: str
+    default: tuple[tuple[str, str], ...] = ()
+
+    def span(self) -> str:
+        return f"pairs of {self.key.wanted} and {self.value.wanted}"
+
+
+def check_wording(wording: Wording, value: object, where: str) -> str:
+    """The same for files, flags and variables."""
+    if isinstance(value, str):
+        if wording.nothing is not None and value == wording.nothing:
+            return ""
+        if wording.shape.fits(value):
+            return value
+    raise SettingsError(Complaint(where, quoted(value), wording.span()))
+
+
+def check_listing(listing: Listing, value: object, where: str) -> tuple[str, ...]:
+    """A list out of a file."""
+    if not isinstance(value, list):
+        raise SettingsError(Complaint(where, quoted(value), listing.span()))
+    for place, each in enumerate(value):
+        if not isinstance(each, str) or not listing.shape.fits(each):
+            raise SettingsError(Complaint(f"{where}[{place}]", quoted(each), listing.shape.wanted))
+    return tuple(value)
+
+
+def check_listing_text(listing: Listing, text: str, where: str) -> tuple[str, ...]:
+    found = tuple(each.strip() for each in text.split(",")) if text.strip() else ()
+    for each in found:
+        if not listing.shape.fits(each):
+            raise SettingsError(Complaint(where, quoted(text), f"{listing.span()}, with commas"))
+    return found
+
+
+def check_pairs(pairs: Pairs, value: object, where: str) -> tuple[tuple[str, str], ...]:
+    """A mapping out of a file. A refused value is not quoted: it may be a secret."""
+    if not isinstance(value, dict):
+        raise SettingsError(Complaint(where, quoted(value), f"a mapping, {pairs.span()}"))
+    for key, each in value.items():
+        if not isinstance(key, str) or not pairs.key.fits(key):
+            raise SettingsError(Complaint(f"a key of {where}", quoted(key), pairs.key.wanted))
+        if not isinstance(each, str) or not pairs.value.fits(each):
+            shown = "a text that is not shown" if isinstance(each, str) else quoted(each)
+            raise SettingsError(Complaint(f"{where}.{key}", shown, pairs.value.wanted))
+    return tuple(value.items())
+
+
+def check_pairs_text(pairs: Pairs, text: str, where: str) -> tuple[tuple[str, str], ...]:
+    split = [each.partition("=") for each in text.split(",")] if text.strip() else []
+    found = tuple((key.strip(), value.strip()) for key, _, value in split)
+    good = all(equals for _, equals, _ in split) and all(
+        pairs.key.fits(key) and pairs.value.fits(value) for key, value in found
+    )
+    if not good:
+        wanted = f"{pairs.span()}, as NAME=VALUE with commas between them"
+        raise SettingsError(Complaint(where, "a text that is not shown", wanted))
+    return found
+
+
+def shown_default(setting: Wording | Listing | Pairs) -> str:
+    """For the documents."""
+    return setting.default if isinstance(setting, Wording) and setting.default else "none"

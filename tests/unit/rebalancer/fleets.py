@@ -1,0 +1,116 @@
+"""Fleets and workloads for the rebalancer's tests. F6 is the seed's example."""
+
+from collections.abc import Mapping
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.fleet import (
+    Aim,
+    AimKind,
+    Cores,
+    Fleet,
+    LastRotation,
+    Member,
+    PercentOf,
+    Scaling,
+    Seconds,
+    WorkloadName,
+)
+from slackwater.rebalancer.proposal import Proposal
+from slackwater.rebalancer.seen import (
+    ContainerAmounts,
+    LivePod,
+    NamespaceUsage,
+    Problem,
+    WorkloadSeen,
+)
+
+NAME = WorkloadName("shop", "Deployment", "web")
+F6 = {"A": 1.2, "B": 1.1, "C": 0.8, "D": 0.6, "E": 0.4, "F": 0.3}
+HPA70 = Aim(AimKind.UTILIZATION, 70, "web")
+NO_LIMIT = Gap("no limit")
+NAN = Gap("the usage of container web is nan")
+#: 2026-11-17T12:00:00Z.
+NOON = 1_794_916_800.0
+HOUR = 3600.0
+
+
+def cores(amount: float | Gap) -> Cores | Gap:
+    return amount if isinstance(amount, Gap) else Cores(amount)
+
+
+def member(name: str, usage: float | Gap, request: float | Gap = 1.0, **other: object) -> Member:
+    given: dict[str, object] = {
+        "uid": f"uid-{name}",
+        "node": f"node-{name}",
+        "limit": NO_LIMIT,
+        "age": Seconds(HOUR),
+        **other,
+    }
+    return Member(name=name, usage=cores(usage), request=cores(request), **given)  # type: ignore[arg-type]
+
+
+def fleet(
+    usages: Mapping[str, float | Gap] = F6, aim: Aim | Gap = HPA70, **others: Mapping[str, object]
+) -> Fleet:
+    """All alike but for `others`: by pod, what is different about it."""
+    members = [member(name, usage, **others.get(name, {})) for name, usage in usages.items()]  # type: ignore[arg-type]
+    return Fleet(NAME, tuple(members), aim)
+
+
+def numbered(*usages: float) -> dict[str, float]:
+    return {f"p{number}": usage for number, usage in enumerate(usages, 1)}
+
+
+def names(proposal: Proposal) -> str:
+    return " ".join(each.name for each in proposal.rotate)
+
+
+def box(
+    name: str = "web", request: float | Gap = 1.0, limit: float | Gap = NO_LIMIT
+) -> ContainerAmounts:
+    return ContainerAmounts(name, cores(request), cores(limit))
+
+
+def live(name: str, *boxes: ContainerAmounts, **other: object) -> LivePod:
+    given: dict[str, object] = {"node": f"node-{name}", "started": NOON - HOUR, **other}
+    return LivePod(name, f"uid-{name}", containers=boxes or (box(),), **given)  # type: ignore[arg-type]
+
+
+def seen(
+    *pods: LivePod,
+    aim: Aim | Problem = HPA70,
+    scaling: Scaling | None = None,
+    workload: WorkloadName = NAME,
+    opted_out: str = "",
+    last: LastRotation | Gap | None = None,
+) -> WorkloadSeen:
+    pods = pods or tuple(live(name) for name in F6)
+    return WorkloadSeen(
+        workload=workload,
+        api_version="apps/v1",
+        uid="uid-web",
+        resource_version="7",
+        pods=pods,
+        aim=aim,
+        scaling=scaling or Scaling(len(pods), len(pods)),
+        opted_out=opted_out,
+        last=last,
+    )
+
+
+def usage(
+    usages: Mapping[str, float | Gap] = F6,
+    requests: Mapping[str, float] | None = None,
+    container: str = "web",
+) -> NamespaceUsage:
+    return NamespaceUsage(
+        {(pod, container): cores(amount) for pod, amount in usages.items()},
+        {(pod, container): Cores(amount) for pod, amount in (requests or {}).items()},
+    )
+
+
+def rotated(at: str = "2026-11-17T11:00:00Z", **other: object) -> LastRotation:
+    """The seed's example, an hour before noon."""
+    given: dict[str, object] = {"pods": 4, "hot": 2, **other}
+    values = (Cores(1.15), Cores(4.4 / 6), PercentOf(34.8))
+    return LastRotation(at, *values, **given)  # type: ignore[arg-type]

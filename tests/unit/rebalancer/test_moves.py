@@ -1,0 +1,314 @@
+"""The seed's algorithm, with the numbers of the facts: who goes, what it brings, why not."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.fleet import Aim, AimKind, Cores
+from slackwater.rebalancer.moves import above, gain_of, propose, verdict
+from slackwater.rebalancer.proposal import Candidate, Group
+from slackwater.rebalancer.reason import Reason
+from slackwater.settings.rotation import MoveSettings
+from tests.unit.rebalancer.fleets import F6, HPA70, NAN, fleet, names, numbered
+
+SEED = MoveSettings()
+NO_TOPS = "No pods exceed tolerance threshold (1.5x of HPA target)"
+MINUTE = 60_000_000
+
+
+def approximately(value: float | None) -> Any:
+    return None if value is None else pytest.approx(value, abs=1e-9)
+
+
+def test_the_seed_s_example() -> None:
+    found = propose(fleet(), SEED)
+    assert found.reason is None
+    assert found.because == "Improvement 34.8% exceeds minimum 10.0%"
+    assert names(found) == "A B F E"
+    assert [each.group for each in found.rotate] == [Group.TOP] * 2 + [Group.BOTTOM] * 2
+    assert found.numbers is not None
+    assert msgspec.structs.astuple(found.numbers) == pytest.approx(
+        (0.7, 1.05, 1.0, 1.15, 0.75, 0.4 / 1.15 * 100)
+    )
+    assert {name: group.value for name, group in found.groups.items()} == {
+        "A": "top", "B": "top", "C": "rest", "D": "rest", "E": "bottom", "F": "bottom",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("usages", "percent", "settings", "rotate", "average", "predicted", "improvement", "because"),
+    [
+        # Section 3, row 9, and section 6, row 1.
+        (F6, 70, SEED, "A B F E", 1.15, 0.75, 34.7826087, "34.8% exceeds minimum 10.0%"),
+        # Section 3, row 11, and section 6, row 5.
+        (
+            numbered(0.9, 0.85, 0.8, 0.75),
+            50,
+            SEED,
+            "",
+            0.875,
+            0.825,
+            5.7142857,
+            "5.7% below minimum 10.0%",
+        ),
+        # Section 3, row 12, and section 6, row 7.
+        (
+            numbered(2.5, 2.4, 2.3, 1.0, 1.0, 1.0, 0.7, 0.6, 0.5),
+            70,
+            MoveSettings(top_k=3, tolerance=2.0, minimum_improvement=20.0),
+            "p1 p2 p3 p9 p8 p7",
+            2.4,
+            1.5,
+            37.5,
+            "37.5% exceeds minimum 20.0%",
+        ),
+        # Section 6, row 3: one hot pod, both cold ones.
+        ({**F6, "B": 1.0}, 70, SEED, "A F E", 1.2, 1.9 / 3, 47.2222222, "47.2% exceeds"),
+        # Row 9: two hot ones and a third pod; nobody twice. The minimum refuses it later.
+        (numbered(1.5, 1.2, 0.2), 70, SEED, "p1 p2 p3", 1.35, 2.9 / 3, 28.3950617, "28.4% exc"),
+        # Row 11.
+        (
+            numbered(1.2, 1.0, 0.8, 0.4, 0.3),
+            70,
+            SEED,
+            "p1 p5 p4",
+            1.2,
+            1.9 / 3,
+            47.2222222,
+            "47.2% exceeds",
+        ),
+        # Row 15.
+        ({**F6, "F": NAN}, 70, SEED, "A B E D", 1.15, 0.825, 28.2608696, "28.3% exceeds"),
+        # Row 21: scaling is the HPA's job.
+        (numbered(*[1.3] * 6), 70, SEED, "", 1.3, 1.3, 0.0, "0.0% below minimum 10.0%"),
+        # Only hot ones, and one alone: nobody to even out with.
+        (numbered(1.3, 1.2), 70, SEED, "", 1.25, 1.25, 0.0, "0.0% below"),
+        (numbered(1.3), 70, SEED, "", 1.3, 1.3, 0.0, "0.0% below"),
+        # K may be more than there are.
+        (F6, 70, MoveSettings(top_k=50), "A B F E D C", 1.15, 4.4 / 6, 36.2318841, "36.2% exc"),
+        (F6, 70, MoveSettings(top_k=1), "A F", 1.2, 0.75, 37.5, "37.5% exceeds minimum 10.0%"),
+        # Zero is not enough where nothing is asked for; anything more is.
+        (
+            numbered(*[1.3] * 3),
+            70,
+            MoveSettings(minimum_improvement=0.0),
+            "",
+            1.3,
+            1.3,
+            0.0,
+            "Improvement 0.0% below minimum 0.0%",
+        ),
+        (
+            numbered(1.31, 1.3, 1.3),
+            70,
+            MoveSettings(top_k=1, minimum_improvement=0.0),
+            "p1 p2",
+            1.31,
+            1.305,
+            0.3816794,
+            "0.4% exceeds minimum 0.0%",
+        ),
+    ],
+)
+def test_hot_and_cold(
+    usages: dict[str, float],
+    percent: float,
+    settings: MoveSettings,
+    rotate: str,
+    average: float,
+    predicted: float,
+    improvement: float,
+    because: str,
+) -> None:
+    found = propose(fleet(usages, Aim(AimKind.UTILIZATION, percent, "web")), settings)
+    assert names(found) == rotate
+    assert found.reason is (None if rotate else Reason.INSUFFICIENT_IMPROVEMENT)
+    assert because in found.because
+    assert found.numbers is not None
+    told = (found.numbers.average, found.numbers.predicted, found.numbers.improvement)
+    assert told == pytest.approx((average, predicted, improvement), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("usages", "tolerance", "text"),
+    [
+        # Section 3, row 10.
+        (numbered(0.9, 0.8, 0.7), 1.5, NO_TOPS),
+        # 70 / 100 x 1.5 is a little less than 1.05; 1.05 is not above it all the same.
+        (numbered(1.05, 0.1), 1.5, NO_TOPS),
+        (numbered(1.05 + 1e-12, 0.1), 1.5, NO_TOPS),
+        (numbered(0.7, 0.1), 1.0, NO_TOPS.replace("1.5", "1.0")),
+        # The text has one digit; the threshold has all: 0.875 here.
+        (numbered(0.875, 0.1), 1.25, NO_TOPS.replace("1.5", "1.2")),
+    ],
+)
+def test_nobody_above_the_threshold(usages: dict[str, float], tolerance: float, text: str) -> None:
+    found = propose(fleet(usages), MoveSettings(tolerance=tolerance))
+    assert (found.reason, found.because) == (Reason.NO_PODS_ABOVE_TOLERANCE, text)
+    assert found.rotate == ()
+    assert set(found.groups.values()) == {Group.REST}
+    assert found.numbers is not None
+    assert found.numbers.threshold == pytest.approx(0.7 * tolerance)
+    assert (found.numbers.average, found.numbers.predicted, found.numbers.improvement) == (
+        None,
+    ) * 3
+
+
+def test_what_is_nominally_the_minimum_is_not_enough_in_any_order() -> None:
+    usages = numbered(1.0, 1.0, 0.8, 0.8)
+    low = Aim(AimKind.UTILIZATION, 50, "web")
+    for order in (usages, dict(reversed(usages.items()))):
+        found = propose(fleet(order, low), SEED)
+        assert found.reason is Reason.INSUFFICIENT_IMPROVEMENT
+        assert found.because == "Improvement 10.0% below minimum 10.0%"
+
+
+def test_equal_pods_are_taken_by_name() -> None:
+    usages = dict(zip("hgfedcba", [1.3] * 4 + [0.2] * 4, strict=True))
+    assert names(propose(fleet(usages), SEED)) == "e f a b"
+
+
+@pytest.mark.parametrize(
+    ("different", "rotate", "group"),
+    [
+        # Section 6, row 17: who is held back is no candidate at all.
+        ({"A": {"held_back": "slackwater.io/rotate"}}, "B F E", Group.HELD_BACK),
+        # A young pod's rate is of the time before it as well.
+        ({"F": {"age": 299.9}}, "A B E D", Group.YOUNG),
+        ({"F": {"age": 300.0}}, "A B F E", Group.BOTTOM),
+        ({"A": {"age": 10.0}}, "B F E", Group.YOUNG),
+        # Who is not Ready may be hot, and is never cold.
+        ({"F": {"ready": False}}, "A B E D", Group.UNREADY),
+        ({"A": {"ready": False}}, "A B F E", Group.TOP),
+        ({"D": {"ready": False}}, "A B F E", Group.UNREADY),
+        # Who goes already, or does not run, is left alone.
+        ({"A": {"terminating": True}}, "B F E", Group.UNREADY),
+        ({"A": {"running": False, "ready": False}}, "B F E", Group.UNREADY),
+        # A pod that has just come has no usage, and that is no fault.
+        ({"F": {"age": 1.0, "usage": Gap("none yet")}}, "A B E D", Group.YOUNG),
+        ({"F": {"usage": NAN}}, "A B E D", Group.UNKNOWN),
+    ],
+)
+def test_who_is_a_candidate(different: dict[str, Any], rotate: str, group: Group) -> None:
+    ((name, other),) = different.items()
+    usages = {**F6, name: other.pop("usage", F6[name])}
+    found = propose(fleet(usages, **{name: other}), SEED)
+    assert names(found) == rotate
+    assert found.groups[name] is group
+
+
+def test_row_17_s_numbers() -> None:
+    found = propose(fleet(A={"held_back": "slackwater.io/rotate"}), SEED)
+    assert found.numbers is not None
+    assert found.numbers.average == pytest.approx(1.1)
+    assert found.numbers.predicted == pytest.approx(0.6)
+    assert found.because == "Improvement 45.5% exceeds minimum 10.0%"
+
+
+def test_the_minimum_age_is_a_setting() -> None:
+    fresh = fleet(F={"age": 20.0})
+    assert names(propose(fresh, MoveSettings(minimum_pod_age=Micros(0)))) == "A B F E"
+    assert names(propose(fresh, MoveSettings(minimum_pod_age=Micros(20_000_000)))) == "A B F E"
+    assert names(propose(fresh, MoveSettings(minimum_pod_age=Micros(20_000_001)))) == "A B E D"
+    assert names(propose(fresh, MoveSettings(window=Micros(MINUTE // 6)))) == "A B F E"
+
+
+@pytest.mark.parametrize(
+    ("aim", "requests", "target", "average", "remark"),
+    [
+        (HPA70, {}, 0.7, 1.0, ""),
+        # In the middle of a rollout: the average of what there is.
+        (HPA70, {"A": 0.5, "B": 0.5, "C": 0.5}, 0.525, 0.75, ""),
+        (
+            HPA70,
+            {"A": Gap("none"), "F": Gap("none")},
+            0.7,
+            1.0,
+            "; 2 of 6 pods have no CPU request",
+        ),
+        # Cores are cores: a request is not needed, and not multiplied with.
+        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), {}, 0.5, 1.0, ""),
+        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), dict.fromkeys(F6, 0.25), 0.5, 0.25, ""),
+        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), dict.fromkeys(F6, Gap("none")), 0.5, None, ""),
+        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), {"A": Gap("none")}, 0.5, 1.0, ""),
+    ],
+)
+def test_the_target(
+    aim: Aim, requests: dict[str, Any], target: float, average: float | None, remark: str
+) -> None:
+    found = propose(fleet(F6, aim, **{k: {"request": v} for k, v in requests.items()}), SEED)
+    assert found.numbers is not None
+    assert found.numbers.target == pytest.approx(target)
+    assert found.numbers.threshold == pytest.approx(target * 1.5)
+    assert found.numbers.request == approximately(average)
+    assert found.because == "Improvement 34.8% exceeds minimum 10.0%" + remark
+
+
+def test_requests_of_pods_that_are_no_candidates_do_not_count() -> None:
+    """The original's average is over pods of every phase."""
+    gone = {"request": 9.0, "running": False, "ready": False}
+    found = propose(fleet({**F6, "G": 0.0}, G=gone), SEED)
+    assert found.numbers is not None
+    assert found.numbers.request == 1.0
+
+
+@pytest.mark.parametrize(
+    ("usages", "different", "reason", "because"),
+    [
+        (F6, {"request": Gap("container web has none")}, Reason.REQUEST_MISSING,
+         "no pod has a CPU request to take the HPA's percent of: container web has none"),
+        (dict.fromkeys(F6, Gap("no usage of container web")), {}, Reason.NO_USAGE_DATA,
+         "no usage of any pod is known, 6 asked for: no usage of container web"),
+        (F6, {"held_back": "nobody would replace it"}, Reason.OPTED_OUT,
+         "all pods that could go are held back: nobody would replace it"),
+        (F6, {"age": 12.0}, Reason.NO_PODS_ABOVE_TOLERANCE,
+         f"{NO_TOPS}; of 6 pods 6 are younger than 5m and 0 do not run"),
+        (F6, {"terminating": True}, Reason.NO_PODS_ABOVE_TOLERANCE,
+         f"{NO_TOPS}; of 6 pods 0 are younger than 5m and 6 do not run"),
+        # Scaled to nothing: nothing is wrong.
+        ({}, {}, Reason.NO_PODS_ABOVE_TOLERANCE,
+         f"{NO_TOPS}; of 0 pods 0 are younger than 5m and 0 do not run"),
+    ],
+)  # fmt: skip
+def test_why_it_cannot_be_said(
+    usages: dict[str, Any], different: dict[str, Any], reason: Reason, because: str
+) -> None:
+    others: dict[str, Any] = dict.fromkeys(usages, different)
+    found = propose(fleet(usages, **others), SEED)
+    assert (found.rotate, found.reason, found.because) == ((), reason, because)
+    assert found.numbers is None
+    assert set(found.groups) == set(usages)
+
+
+def test_without_a_target_nothing_is_said() -> None:
+    found = propose(fleet(F6, Gap("no HPA scales web")), SEED)
+    assert (found.rotate, found.reason) == ((), Reason.HPA_TARGET_MISSING)
+    assert found.because == "no HPA scales web"
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "found"),
+    [(1.0, 1.0, False), (1.0 + 1e-10, 1.0, False), (1.0 + 1e-8, 1.0, True), (0.9, 1.0, False),
+     (1e-12, 0.0, False), (1e-6, 0.0, True), (0.1 + 0.2, 0.3, False)],
+)  # fmt: skip
+def test_above(value: float, bound: float, found: bool) -> None:
+    assert above(value, bound) is found
+
+
+def test_the_gain_in_closed_form() -> None:
+    """Facts 1.3: nb / (nt + nb) x (1 - average of the cold / average of the hot) x 100."""
+
+    def of(group: Group, *usages: float) -> list[Candidate]:
+        return [Candidate(f"{u}", "", "", Cores(u), group) for u in usages]
+
+    gain = gain_of(of(Group.TOP, 3.0), of(Group.BOTTOM, 0.0, 0.0))
+    assert gain.improvement == pytest.approx(200 / 3)
+    assert verdict(gain, MoveSettings(minimum_improvement=66.0))[0] is None
+    too_much = verdict(gain, MoveSettings(minimum_improvement=67.0))
+    assert too_much == (Reason.INSUFFICIENT_IMPROVEMENT, "Improvement 66.7% below minimum 67.0%")
+    assert gain_of(of(Group.TOP, 2.0, 1.0), of(Group.BOTTOM, 0.0)).improvement == pytest.approx(
+        1 / 3 * 100
+    )
