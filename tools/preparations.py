@@ -1,7 +1,7 @@
 """Owns the work for later stages that goes on beside earlier ones: kernels, Kubernetes' programs.
 
-Refuses to do any of it itself: each piece is a command of tools.vm, tools.kubernetes, tools.image
-or tools.cluster, whose words are kept and shown.
+Refuses to do any of it itself: each piece is a command of tools.vm, tools.kubernetes, tools.image,
+tools.kafka or tools.cluster, whose words are kept and shown.
 """
 
 import subprocess
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tools.children import Children
 from tools.console import ProgressLine, say
-from tools.stages import PYTHON, ClusterSuite, Stage, VmSuite
+from tools.stages import PYTHON, BrokerSuite, ClusterSuite, Stage, VmSuite
 
 CLUSTER = (PYTHON, "-m", "tools.cluster")
 VM = (PYTHON, "-m", "tools.vm")
 KUBERNETES = (PYTHON, "-m", "tools.kubernetes")
 _POLL_SECONDS = 0.2
-_TOOLS = ("vm", "kubernetes", "cluster", "image")
+_TOOLS = ("vm", "kubernetes", "cluster", "image", "kafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,11 @@ IMAGE = Work(
     "the image",
     (PYTHON, "-m", "tools.image", "check"),
     (PYTHON, "-m", "tools.image", "build"),
+)
+BROKER = Work(
+    "Kafka",
+    (PYTHON, "-m", "tools.kafka", "check"),
+    (PYTHON, "-m", "tools.kafka", "fetch"),
 )
 
 
@@ -60,6 +65,8 @@ def works_for(stage: Stage) -> tuple[Work, ...]:
             return (programs_for(stage), IMAGE)
         case ClusterSuite():
             return (programs_for(stage),)
+        case BrokerSuite():
+            return (BROKER,)
     return ()
 
 

@@ -15,7 +15,16 @@ from pathlib import Path
 from tools.children import Children
 from tools.console import Colour, ProgressLine, elapsed_text, paint, say
 from tools.kubernetes.programs import variable_of
-from tools.stages import PYTHON, Check, ClusterSuite, HostStage, KernelSuite, Suite, slug
+from tools.stages import (
+    PYTHON,
+    BrokerSuite,
+    Check,
+    ClusterSuite,
+    HostStage,
+    KernelSuite,
+    Suite,
+    slug,
+)
 from tools.verdicts import Finished, Verdict, judge
 
 PYTEST = (PYTHON, "-m", "pytest")
@@ -62,7 +71,7 @@ class StageRunner:
         match stage:
             case Check():
                 return self._check(stage)
-            case Suite():
+            case Suite() | BrokerSuite():
                 say(f"{stage.name}: {stage.what}")
                 return self._suite(stage.name, stage.arguments, {})
             case KernelSuite():

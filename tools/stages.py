@@ -73,7 +73,17 @@ class ClusterSuite:
     programs: tuple[str, ...]
 
 
-HostStage = Check | Suite | KernelSuite | ClusterSuite
+@dataclass(frozen=True, slots=True)
+class BrokerSuite:
+    """Tests on this machine against a real Kafka broker, whose archives are fetched before. Apart
+    from the clusters: where Maven cannot fetch, these have to run all the same."""
+
+    name: str
+    what: str
+    arguments: tuple[str, ...]
+
+
+HostStage = Check | Suite | KernelSuite | ClusterSuite | BrokerSuite
 Stage = HostStage | VmSuite
 
 CHECKS = (
@@ -144,6 +154,7 @@ NODE = ClusterSuite(
     ("tests/cluster", "-m", "node"),
     (*CONTROL_PLANE_PROGRAMS, *NODE_PROGRAMS),
 )
+BROKER = BrokerSuite("kafka", "pytest tests/kafka: a real Kafka broker", ("tests/kafka",))
 
 
 class UnknownStageError(Exception):
@@ -157,7 +168,7 @@ def all_stages(host: HostKernel) -> tuple[Stage, ...]:
     they wait more than they work, and measure no time.
     """
     native: tuple[Stage, ...] = (KERNEL_V1, KERNEL_V2_HOST) if host.is_pure_v2 else (KERNEL_V1,)
-    return (*CHECKS, UNIT, CLUSTER, NODE, *native, *KUBELET_VM, *KERNEL_V2_VM)
+    return (*CHECKS, UNIT, BROKER, CLUSTER, NODE, *native, *KUBELET_VM, *KERNEL_V2_VM)
 
 
 def slug(name: str) -> str:
@@ -188,6 +199,6 @@ def obstacle(stage: Stage, host: HostKernel, unprepared: str) -> str:
             return "only root can make a node's namespaces and cgroups"
         case ClusterSuite(name=NODE.name) if not host.writable:
             return f"{host.v1_cpu or host.v2_cpu or 'the cgroup tree'} is read-only"
-        case VmSuite() | ClusterSuite():
+        case VmSuite() | ClusterSuite() | BrokerSuite():
             return unprepared
     return ""

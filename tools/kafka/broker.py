@@ -90,6 +90,9 @@ def properties(folder: Path, ports: list[int], credentials: Credentials | None) 
         "node.id": "1",
         "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
         "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": (
+            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
+        ),
         "listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items()),
         "log.dirs": f"{folder}/data",
         "auto.create.topics.enable": "false",
@@ -99,6 +102,9 @@ def properties(folder: Path, ports: list[int], credentials: Credentials | None) 
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # One that was killed comes back only when its old life has run out: 9 s, if not told.
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "500",
     }
     if credentials is not None:
         rows |= secure_rows(credentials)

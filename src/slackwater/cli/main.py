@@ -15,6 +15,7 @@ from slackwater.cli.doctor import doctor
 from slackwater.cli.explain import explain
 from slackwater.cli.install import install
 from slackwater.cli.manager import manager
+from slackwater.cli.rebalance import rebalance
 from slackwater.cli.release import release
 from slackwater.cli.replay import replay
 from slackwater.cli.simulate import simulate
@@ -61,7 +62,8 @@ def completion(shell: str) -> None:
 
 
 for command in (
-    demo, doctor, agent, manager, status, explain, top, simulate, replay, release, install,
+    demo, doctor, agent, manager, rebalance, status, explain, top, simulate, replay, release,
+    install,
 ):  # fmt: skip
     slackwater.add_command(command)
 

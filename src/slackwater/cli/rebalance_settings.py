@@ -6,6 +6,7 @@ its list, and without them the whole list counts.
 
 from collections.abc import Mapping, Sequence
 
+import click
 import msgspec
 
 from slackwater.cli.output import WrongSettings
@@ -49,8 +50,12 @@ class Wanted(msgspec.Struct, frozen=True):
     name: str
     kind: str = ""
 
+    def listed(self) -> Listed:
+        return Listed(self.name, {"kind": self.kind} if self.kind else {})
+
     def fits(self, listed: WorkloadSettings) -> bool:
-        return listed.name == self.name and self.kind in ("", listed.kind)
+        known = "" in (self.kind, listed.kind) or self.kind == listed.kind
+        return listed.name == self.name and known
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -58,6 +63,19 @@ class Resolved(msgspec.Struct, frozen=True):
 
     settings: RunSettings
     warnings: tuple[str, ...] = ()
+
+
+def resolved(
+    names: Sequence[str],
+    file: str,
+    flags: Mapping[str, str | bool | None],
+    environment: Mapping[str, str],
+) -> RunSettings:
+    """The same with the warnings on stderr."""
+    found = resolve(names, file, flags, environment)
+    for sentence in found.warnings:
+        click.echo(f"slackwater: {sentence}", err=True)
+    return found.settings
 
 
 def resolve(
@@ -77,7 +95,9 @@ def resolve(
     listed = filed.workloads
     defaults = filed.defaults
     if not file:
-        listed = tuple(Listed(each.name, {"kind": each.kind}) for each in wanted)
+        listed = tuple(
+            Listed(each.name, {"kind": each.kind} if each.kind else {}) for each in wanted
+        )
         # The original's own defaults come with its variable, and with nothing else.
         defaults = {} if names else original.DEFAULTS
     _settle(complaints)

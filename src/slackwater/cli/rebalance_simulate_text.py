@@ -1,80 +1,112 @@
-"""The what-if of rotating for people: two bands, a table, who would have gone when, and sentences.
-
-Owns the picture in the terminal: hottest and mean of the fleet against the threshold, without and
-with rotation, on one scale. It is readable without colours.
-"""
+"""The what-if of rotating for people: two bands, two tables, and what it comes to."""
 
 import enum
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
-import msgspec
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from slackwater.cli.printing import print_blocks, text_width
-from slackwater.rebalancer.whatif import Glance, Rotation
-from slackwater.rebalancer.whatif_report import Line, Report, Side, sentences
+from slackwater.cli.rebalance_simulate_band import LEGEND, MARGIN, axis, band, ticks
+from slackwater.model.units import Micros
+from slackwater.rebalancer.whatif import Rotation
+from slackwater.rebalancer.whatif_report import Report, Side, sentences
 from slackwater.settings.duration import format_duration
 
-_ROWS = 7
-_MARGIN = 9
+#: Columns of the bands: more are no clearer.
 _WIDEST = 96
-#: Rotations that are listed; -o wide lists all.
+#: Rotations that are listed where not all are asked for.
 _FEW = 8
-_MEAN, _HOTTEST, _ABOVE, _THRESHOLD, _TICK = "█", "░", "▓", "┄", "▲"
-_STYLES = {_MEAN: "blue", _HOTTEST: "cyan", _ABOVE: "red", _THRESHOLD: "yellow", _TICK: "green"}
 
 
 class Detail(enum.Enum):
+    """How many rotations are listed: some, or all."""
+
     USUAL = "usual"
     WIDE = "wide"
 
 
-class Column(msgspec.Struct, frozen=True):
-    """The steps that share one character's width; None where there are none."""
-
-    hottest: float
-    mean: float
-
-
 def print_simulation(report: Report, colour: bool, detail: Detail) -> None:
-    width = min(text_width() - _MARGIN, _WIDEST)
+    width = min(text_width() - MARGIN, _WIDEST)
     print_blocks(blocks(report, width, detail), colour)
 
 
 def blocks(report: Report, width: int, detail: Detail) -> Iterator[RenderableType]:
     yield Text(_headline(report), "bold")
-    yield Text("")
-    top = max(line.without.hottest for line in report.steps)
-    top = max(top, max(line.threshold for line in report.steps)) or 1.0
-    yield from _band(report, "without rotation", lambda line: line.without, width, top)
-    yield Text("")
-    yield from _band(report, "with rotation", lambda line: line.rotated, width, top)
-    yield _ticks(report, width)
-    yield _axis(report, width)
-    yield Text(
-        f"{_MEAN} mean of the pods  {_HOTTEST} hottest pod  {_ABOVE} above the threshold  "
-        f"{_THRESHOLD} threshold  {_TICK} rotation",
-        "dim",
-    )
-    yield Text("")
+    yield Text("\nwithout rotation, in cores")
+    yield from band(report, lambda line: line.without, width)
+    yield Text("\nwith rotation")
+    yield from band(report, lambda line: line.rotated, width)
+    yield ticks(report, width)
+    yield axis(report, width)
+    yield Text(f"{LEGEND}\n", "dim")
     yield _sides(report)
     yield Text("")
-    yield from _rotations(report, detail)
-    yield from _skipped(report)
+    if report.rotations:
+        yield from _rotations(report, detail)
+        yield Text("")
+    if report.skipped:
+        told = ", ".join(f"{reason} {count}" for reason, count in report.skipped.items())
+        yield Text(f"Steps without a rotation: {told}", "dim")
     yield from (Text(sentence) for sentence in sentences(report))
 
 
 def _headline(report: Report) -> str:
-    day = report.day
-    origin = day.recording if day.recording is not None else f"generated, seed {day.seed}"
-    step = format_duration_of(day.step_seconds)
-    missing = f" ({day.missing} without a sample)" if day.missing else ""
-    unit = "%" if report.hpa.unit == "percent" else "cores"
+    day, tried = report.day, report.settings
+    origin = f"A generated day (seed {day.seed})" if day.recording is None else day.recording
+    step = format_duration(Micros(round(day.step_seconds * 1_000_000)))
+    missing = f", {day.missing} more without a sample" if day.missing else ""
+    unit = " %" if report.hpa.unit == "percent" else " cores"
     return (
         f"{origin}: {day.pods} pods, {day.steps} steps of {step}{missing}; "
-        f"HPA target {report.hpa.target:g} {unit}, tolerance {report.settings.tolerance:g}, "
-        f"stickiness {report.settings.stickiness:g}"
+        f"HPA target {report.hpa.target:g}{unit}, tolerance {tried.tolerance:g}, "
+        f"stickiness {tried.stickiness:g}"
     )
+
+
+def _sides(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("ROTATION", no_wrap=True)
+    for head in ("SKEW", "WORST", "ABOVE", "CORE-HOURS", "MOST REPLICAS"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, side in (("without", report.without), ("with", report.rotated)):
+        table.add_row(name, *_numbers(side))
+    return table
+
+
+def _numbers(side: Side) -> list[str]:
+    return [
+        "-" if side.skew is None else f"{side.skew:.2f}",
+        "-" if side.worst_skew is None else f"{side.worst_skew:.2f}",
+        f"{side.above:.1f} %",
+        f"{side.core_hours:.1f}",
+        str(side.most_replicas),
+    ]
+
+
+def _rotations(report: Report, detail: Detail) -> Iterator[RenderableType]:
+    shown = report.rotations if detail is Detail.WIDE else report.rotations[:_FEW]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("TIME", no_wrap=True)
+    for head in ("HOT", "PREDICTED", "GAIN", "REALISED"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("PODS")
+    for rotation in shown:
+        table.add_row(*_row(rotation, report.day.start))
+    yield table
+    if len(shown) < len(report.rotations):
+        yield Text(f"and {len(report.rotations) - len(shown)} more: -o wide shows all", "dim")
+
+
+def _row(rotation: Rotation, start: float) -> list[str]:
+    minutes = round((rotation.at - start) / 60)
+    realised = rotation.realised
+    return [
+        f"{minutes // 60}:{minutes % 60:02}",
+        f"{rotation.average:.2f}",
+        f"{rotation.predicted:.2f}",
+        f"{rotation.improvement:.1f} %",
+        "-" if realised is None else f"{realised:.1f} %",
+        ", ".join(rotation.pods),
+    ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from slackwater.contract.autoscaling import Autoscaler, ResourceMetric, ScaleTarget, TargetKind
+from slackwater.model.complaint import quoted
 from slackwater.model.units import QuantityError, parse_quantity
 from slackwater.rebalancer.fleet import Aim, AimKind
 from slackwater.rebalancer.reason import Reason
@@ -124,24 +125,27 @@ def _aim_of(
         )
     target = metric.target
     if target.type == TargetKind.UTILIZATION.value:
-        kind, value = AimKind.UTILIZATION, float(target.average_utilization or 0)
+        kind, field = AimKind.UTILIZATION, "averageUtilization"
+        stated: int | str | None = target.average_utilization
     elif target.type == TargetKind.AVERAGE_VALUE.value:
-        kind, value = AimKind.AVERAGE_VALUE, _cores(target.average_value or "")
+        kind, field = AimKind.AVERAGE_VALUE, "averageValue"
+        stated = target.average_value
     else:
         return (
             f"{told} has a target of type {target.type or 'none'} for {metric.name}, which says "
             "nothing about one pod; Utilization and AverageValue do"
         )
+    value = _number(stated)
     if value <= 0:
-        field = kind.value[0].lower() + kind.value[1:]
-        return f"{told} has a target for {metric.name} whose {field} is not above zero"
+        seen = quoted(stated)
+        return f"{told}: {field} of {metric.name} is {seen}, but must be above zero"
     return Aim(kind, value, autoscaler.name, metric.container)
 
 
-def _cores(text: str) -> float:
-    """Zero where it is no quantity: neither is a target."""
+def _number(stated: int | str | None) -> float:
+    """Percent or cores. Zero where it is no quantity: neither is a target."""
     try:
-        ratio = parse_quantity(text)
+        ratio = parse_quantity(str(stated))
     except QuantityError:
         return 0.0
     return ratio.numerator / ratio.denominator

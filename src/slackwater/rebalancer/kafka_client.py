@@ -24,7 +24,8 @@ NOT_INSTALLED = (
 _REQUEST_SHARE = 0.25
 _PAUSE_SECONDS = 0.2
 _LONGEST_WORDS = 200
-_FAILED = "Connection failed: "
+_FAILED = re.compile(r"Bootstrap connection to \S+ failed: (.*) \(backoff", re.DOTALL)
+_REFUSED = "AuthenticationFailed"
 #: A name, an IPv4 address, or an IPv6 address in brackets.
 _SERVER = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _HIGHEST_PORT = 65535
@@ -117,7 +118,11 @@ def security(access: KafkaAccess) -> dict[str, Any]:
 
 def shortened(error: BaseException) -> str:
     """Some of the library's errors quote whole requests."""
-    words = " ".join(str(error).split()) or type(error).__name__
+    return _in_short(str(error)) or type(error).__name__
+
+
+def _in_short(text: str) -> str:
+    words = " ".join(text.split())
     return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]} ..."
 
 
@@ -175,24 +180,28 @@ def _password(path: str) -> str:
 
 
 class _LastWords(logging.Handler):
-    """Guards why the last connection failed: the library's exception does not say it."""
+    """Guards why the last connection failed: the library's exception does not say it. A refused
+    password is not forgotten for what came after: some attempts are cut before they hear it."""
 
     why = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = record.getMessage()
-        if said.startswith(_FAILED):
-            self.why = " ".join(said.removeprefix(_FAILED).split())[:_LONGEST_WORDS]
+        found = _FAILED.match(record.getMessage())
+        if found and _REFUSED not in self.why:
+            self.why = _in_short(found.group(1))
 
 
 @contextmanager
 def _silenced() -> Iterator[_LastWords]:
     """Whatever handlers the program has: they would show a line for each attempt."""
-    logger, words = logging.getLogger("kafka"), _LastWords(logging.WARNING)
-    propagated, logger.propagate = logger.propagate, False
+    logger, words = logging.getLogger("kafka"), _LastWords()
+    before = logger.propagate, logger.level
+    logger.propagate = False
+    logger.setLevel(logging.WARNING)
     logger.addHandler(words)
     try:
         yield words
     finally:
         logger.removeHandler(words)
-        logger.propagate = propagated
+        logger.propagate = before[0]
+        logger.setLevel(before[1])

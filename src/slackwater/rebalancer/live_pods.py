@@ -19,6 +19,8 @@ from slackwater.record.ages import moment
 def owned_by(uid: str, pods: Iterable[OwnedPod], sets: Iterable[OwnedSet]) -> list[OwnedPod]:
     """Whose controller is this uid, or a ReplicaSet whose controller it is; in their order."""
     owners = {uid} | {each.metadata.uid for each in sets if _controller(each) == uid}
+    # Bare pods have none; an object without a uid is not theirs.
+    owners.discard("")
     return [pod for pod in pods if _controller(pod) in owners and not pod.is_finished()]
 
 

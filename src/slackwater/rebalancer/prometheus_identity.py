@@ -87,6 +87,7 @@ def headers_of(settings: PrometheusSettings, user_agent: str) -> Shown:
         if name.lower() == "authorization" and authorization:
             way = "a token's file" if settings.token_file else "a user name"
             raise PrometheusError(f"the header {name} and {way} exclude each other")
+        headers = {key: said for key, said in headers.items() if key.lower() != name.lower()}
         headers[name] = _checked(value, f"the value of the header {name}")
         secrets += [value, *value.split()[1:]]
     kept = (each for each in secrets if len(each) >= _SHORTEST_SECRET)
@@ -108,7 +109,9 @@ def _authorization(settings: PrometheusSettings, secrets: list[str]) -> str:
     if settings.token_file:
         if settings.username:
             raise PrometheusError("a token's file and a user name exclude each other")
-        token = _secret(settings.token_file)
+        token = _checked(
+            _secret(settings.token_file).strip(), f"the token in {settings.token_file}"
+        )
         secrets.append(token)
         return f"Bearer {token}"
     if not settings.username:
@@ -127,11 +130,11 @@ def _authorization(settings: PrometheusSettings, secrets: list[str]) -> str:
 def _secret(path: str) -> str:
     """The text of a file, without the line end that editors leave."""
     try:
-        text = _contents(path).decode("ascii").strip()
+        text = _contents(path).decode().rstrip("\r\n")
     except UnicodeDecodeError:
-        text = "\n"
-    if not text or not _VALUE.fullmatch(text):
-        raise PrometheusError(f"{path} must hold one line of ASCII, and nothing else")
+        text = ""
+    if not text or not text.isprintable():
+        raise PrometheusError(f"{path} must hold one line of text, and nothing else")
     return text
 
 

@@ -6,6 +6,7 @@ sends a byte every second keeps them for ever. Only a name server that does not 
 it. Refuses to follow redirects and to read more than 64 MiB.
 """
 
+import http.client
 import os
 import socket
 import ssl
@@ -20,7 +21,6 @@ import urllib3.connection
 import urllib3.connectionpool
 from urllib3.exceptions import (
     HTTPError,
-    IncompleteRead,
     LocationParseError,
     NameResolutionError,
     NewConnectionError,
@@ -205,13 +205,9 @@ def _translated(error: Exception) -> PrometheusError:
         return PrometheusError(f"{through}TLS failed: {getattr(cause, 'reason', '') or cause}")
     if isinstance(error, LocationParseError | ValueError):
         return PrometheusError("it cannot be asked: the endpoint or a header is malformed")
-    if isinstance(error, IncompleteRead):
-        return Passing("the answer ended in the middle")
     if isinstance(error, NameResolutionError):
         return Passing("its name is not known")
-    reset = "the connection was closed before an answer came"
-    said = getattr(cause, "strerror", None)
-    return Passing(f"{through}{said or (reset if _is_closed(cause) else _words(cause))}")
+    return Passing(through + (getattr(cause, "strerror", None) or _ended(cause)))
 
 
 def _cause(error: Exception) -> BaseException:
@@ -227,12 +223,10 @@ def _cause(error: Exception) -> BaseException:
     return seen
 
 
-def _is_closed(cause: BaseException) -> bool:
-    import http.client
-
-    return isinstance(cause, http.client.RemoteDisconnected)
-
-
-def _words(cause: BaseException) -> str:
+def _ended(cause: BaseException) -> str:
+    if isinstance(cause, http.client.IncompleteRead):
+        return "the answer ended in the middle"
+    if isinstance(cause, http.client.RemoteDisconnected):
+        return "the connection was closed before an answer came"
     said = " ".join(str(cause).split())[:200]
     return f"what came is not HTTP ({type(cause).__name__} {said})"

@@ -19,13 +19,13 @@ _LONGEST_ANSWER = 200
 
 def target_of(url: str, instance: str) -> str | Gap:
     """Where it goes; a Gap where the setting is no address of a server."""
+    wrong = Gap(f"push is {quoted(url)}, but must be an http or https URL")
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            return wrong
     except ValueError:
-        known = None
-    if not known:
-        return Gap(f"push is {quoted(url)}, but must be an http or https URL")
+        return wrong
     if _PUSHGATEWAY in parts.path or _VICTORIA_METRICS in parts.path:
         return url
     of = f"/instance/{quote(instance, safe='')}" if instance else ""

@@ -89,9 +89,14 @@ def rotate(task: Task, hands: Hands) -> Rotated:
         return Rotated((), tuple(pods), found)
     attempts: list[Attempt] = []
     halt = _all_batches(task, hands, found, attempts)
-    tried = {each.pod.uid for each in attempts}
-    left = tuple(pod for pod in pods if pod.uid not in tried)
-    done = Rotated(tuple(attempts), left, halt)
+    left = pods[len(attempts) :]
+    if halt is not None and halt.reason is Reason.PDB_BLOCKED:
+        blocked = attempts[-1].pod.name
+        for pod in left:
+            said = f"not tried, since a disruption budget holds {blocked}"
+            attempts.append(_tell(Attempt(pod, Fate.PDB_BLOCKED, said), hands))
+        left = []
+    done = Rotated(tuple(attempts), tuple(left), halt)
     return msgspec.structs.replace(done, remarks=_corrected(task, found, done, hands))
 
 
@@ -178,13 +183,17 @@ def _one_batch(
         if halted := hands.halted():
             return Halt(Reason.STOPPED, halted)
         attempt = _spared(pod, found) or hands.writer.remove(found.workload.namespace, pod)
-        attempts.append(attempt)
-        hands.told(attempt)
+        attempts.append(_tell(attempt, hands))
         if attempt.fate is Fate.PDB_BLOCKED:
             return Halt(Reason.PDB_BLOCKED, attempt.because)
         if attempt.fate is Fate.FAILED:
             return Halt(Reason.KUBERNETES_ERROR, attempt.because, failed=True)
     return None
+
+
+def _tell(attempt: Attempt, hands: Hands) -> Attempt:
+    hands.told(attempt)
+    return attempt
 
 
 def _spared(pod: Candidate, found: WorkloadSeen) -> Attempt | None:

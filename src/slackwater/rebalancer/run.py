@@ -56,8 +56,11 @@ class Memory:
         self._said: dict[str, str] = {}
 
     def is_news(self, entry: Entry) -> bool:
-        before, self._said[entry.what] = self._said.get(entry.what), entry.result
-        return before != entry.result or bool(entry.after)
+        """What happened to pods always is."""
+        key = entry.what if entry.result else f"about {entry.what}"
+        said = entry.result or entry.because
+        before, self._said[key] = self._said.get(key), said
+        return before != said or bool(entry.after)
 
 
 def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) -> RoundResult:
@@ -67,6 +70,8 @@ def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) 
     memory.rounds += 1
     found = survey(parts.sources, settings, now)
     one = _Round(parts, settings, memory)
+    for about, sentence in found.remarks:
+        one.remark(about, sentence)
     results = tuple(one.finish(each) for each in found.workloads)
     errors = {**found.errors}
     if one.errors:
@@ -106,7 +111,7 @@ class _Round:
         rotated = self._rotate(writer, found, seen)
         self.errors += sum(each.failed for each in (rotated.halt,) if each is not None)
         for remark in rotated.remarks:
-            self._remark(found, remark)
+            self.remark(found.assessment.workload, remark)
         return after_rotation(found.assessment, rotated, last)
 
     def _rotate(self, writer: Writer, found: Surveyed, seen: WorkloadSeen) -> Rotated:
@@ -145,11 +150,13 @@ class _Round:
             self.errors += 1
             said = ended.because
         if ended.ended is not Noted.OUTRUN:
-            self._remark(found, said)
+            self.remark(found.assessment.workload, said)
 
-    def _remark(self, found: Surveyed, sentence: str) -> None:
-        name = found.assessment.workload
-        self._parts.tell(of_remark(name, sentence, self._memory.rounds, self._at()))
+    def remark(self, about: object, sentence: str) -> None:
+        """Said once, until something else is to be said about it."""
+        entry = of_remark(about, sentence, self._memory.rounds, self._at())
+        if self._memory.is_news(entry):
+            self._parts.tell(entry)
 
     def _at(self) -> Micros:
         return Micros(round(self._parts.clock() * _MICROS))

@@ -6,7 +6,7 @@ first half of `run`. One workload's trouble is its own.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -37,10 +37,11 @@ class Reader(Protocol):
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """Where a round reads. `halted` is why it is to stop, empty while it may go on."""
+    """Where a round reads. `usage`: of a namespace, over a window, at an instant in seconds since
+    1970. `halted` is why it is to stop, empty while it may go on."""
 
     reader: Callable[[], Reader]
-    usage: Callable[[str, Micros], NamespaceUsage | Problem]
+    usage: Callable[[str, Micros, float], NamespaceUsage | Problem]
     lag: Callable[[WorkloadSettings], Lag | Gap]
     halted: Callable[[], str]
 
@@ -55,10 +56,12 @@ class Surveyed(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """`errors`: how many questions failed, by whom they were asked of."""
+    """`errors`: how many questions failed, by whom they were asked of. `remarks`: what the sources
+    said beside their numbers, each with whose it is."""
 
     workloads: tuple[Surveyed, ...]
     errors: Mapping[str, int]
+    remarks: tuple[tuple[str, str], ...] = ()
 
     def assessments(self) -> tuple[Assessment, ...]:
         return tuple(each.assessment for each in self.workloads)
@@ -66,11 +69,10 @@ class Survey(msgspec.Struct, frozen=True):
 
 def survey(sources: Sources, settings: RunSettings, now: float) -> Survey:
     """`now` is the time of day, in seconds since 1970."""
-    errors: Counter[str] = Counter()
-    ask = _Asking(sources, errors)
+    ask = _Asking(sources, now)
     found = [_surveyed(ask, each, settings, now) for each in settings.workloads]
     bounded = _capped(found, settings)
-    return Survey(tuple(bounded), dict(errors))
+    return Survey(tuple(bounded), dict(ask.errors), tuple(ask.remarks()))
 
 
 def name_of(settings: WorkloadSettings) -> WorkloadName:
@@ -81,9 +83,10 @@ def name_of(settings: WorkloadSettings) -> WorkloadName:
 class _Asking:
     """Guards the answers of one round, and counts those that failed."""
 
-    def __init__(self, sources: Sources, errors: Counter[str]) -> None:
+    def __init__(self, sources: Sources, now: float) -> None:
+        self.errors: Counter[str] = Counter()
         self._sources = sources
-        self._errors = errors
+        self._now = now
         self._reader = sources.reader()
         self._usage: dict[tuple[str, Micros], NamespaceUsage | Problem] = {}
 
@@ -97,18 +100,23 @@ class _Asking:
             return Problem(Reason.STOPPED, halted)
         key = settings.namespace, settings.moves.window
         if key not in self._usage:
-            self._usage[key] = self._counted(self._sources.usage(*key))
+            self._usage[key] = self._counted(self._sources.usage(*key, self._now))
         return self._usage[key]
 
     def lag(self, settings: WorkloadSettings) -> Lag | Gap:
         found = self._sources.lag(settings)
         if isinstance(found, Gap):
-            self._errors[KAFKA] += 1
+            self.errors[KAFKA] += 1
         return found
+
+    def remarks(self) -> Iterator[tuple[str, str]]:
+        for (namespace, _), found in self._usage.items():
+            for note in () if isinstance(found, Problem) else found.notes:
+                yield f"usage in namespace {namespace}", note
 
     def _counted(self, found: _Answer | Problem) -> _Answer | Problem:
         if isinstance(found, Problem) and found.reason in _COMPONENTS:
-            self._errors[_COMPONENTS[found.reason]] += 1
+            self.errors[_COMPONENTS[found.reason]] += 1
         return found
 
 

@@ -24,9 +24,11 @@ CONTAINER = Shape(rf"(?:{_LABEL}|\*)?", "a container's name, * for all of a pod'
 SELECTOR = Shape(rf"(?:{_TERM}(?:,{_TERM})*)?", "a label selector such as app=web, or empty")
 PREFIX = Shape(r"(?:[a-z0-9][-a-z0-9.]{0,252})?", "the start of a name such as keda-hpa-, or none")
 METRIC = Shape(r"[A-Za-z0-9][-A-Za-z0-9_./]{0,252}", "a metric's name such as cpu")
-URL = Shape(_URL, "an address such as http://prometheus:9090, without a user in it")
+URL = Shape(_URL, "an address such as http://prometheus:9090, without a user in it", hidden="@")
 URL_OR_NONE = Shape(
-    rf"(?:{_URL})?", "an address such as http://pushgateway:9091, without a user in it, or empty"
+    rf"(?:{_URL}(?:\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?)?",
+    "an address such as http://pushgateway:9091, without a user in it, or empty",
+    hidden="@",
 )
 FILE = Shape(r".*", "a file's path, or empty")
 PLAIN = Shape(r"[\x20-\x7e]*", "plain ASCII text, or empty")

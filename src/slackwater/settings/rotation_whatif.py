@@ -47,7 +47,9 @@ STEP = Bound(
     "step", 5 * _MINUTE, 10 * _SECOND, 24 * 60 * _MINUTE, Unit.DURATION,
     "How often it looks, as the CronJob's schedule.",
 )  # fmt: skip
-OF_ANY_DAY: tuple[Told, ...] = (REQUEST, HPA_TARGET, HPA_AVERAGE_VALUE, STICKINESS, STEP)
+ALL: tuple[Told, ...] = (
+    *OF_A_GENERATED_DAY, REQUEST, HPA_TARGET, HPA_AVERAGE_VALUE, STICKINESS, STEP,
+)  # fmt: skip
 
 
 def flag_of(told: Told) -> str:
@@ -56,3 +58,14 @@ def flag_of(told: Told) -> str:
 
 def variable_of(told: Told) -> str:
     return "SLACKWATER_REBALANCE_SIMULATE_" + "_".join(words_of(told.name)).upper()
+
+
+def default_of(told: Told) -> str:
+    """For people."""
+    if told is HPA_AVERAGE_VALUE:
+        return "none"
+    match told:
+        case Real(default=number):
+            return told.shown(number)
+        case Bound(default=count):
+            return told.shown(count)

@@ -12,14 +12,20 @@ from slackwater.model.complaint import Complaint, quoted
 from slackwater.settings.bound import SettingsError
 
 _LONGEST = 4096
+_NOT_SHOWN = "a text that is not shown"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What a text has to look like: a regular expression for us, and words for people."""
+    """What a text has to look like: a regular expression for us, and words for people. A refused
+    text with `hidden` in it may have a password in it, and is not shown."""
 
     pattern: str
     wanted: str
+    hidden: str = "\0"
+
+    def seen(self, value: object) -> str:
+        return _NOT_SHOWN if isinstance(value, str) and self.hidden in value else quoted(value)
 
     def fits(self, text: str) -> bool:
         if len(text) > _LONGEST or _CONTROL.search(text):
@@ -73,7 +79,7 @@ def check_wording(wording: Wording, value: object, where: str) -> str:
             return ""
         if wording.shape.fits(value):
             return value
-    raise SettingsError(Complaint(where, quoted(value), wording.span()))
+    raise SettingsError(Complaint(where, wording.shape.seen(value), wording.span()))
 
 
 def check_listing(listing: Listing, value: object, where: str) -> tuple[str, ...]:
@@ -102,7 +108,7 @@ def check_pairs(pairs: Pairs, value: object, where: str) -> tuple[tuple[str, str
         if not isinstance(key, str) or not pairs.key.fits(key):
             raise SettingsError(Complaint(f"a key of {where}", quoted(key), pairs.key.wanted))
         if not isinstance(each, str) or not pairs.value.fits(each):
-            shown = "a text that is not shown" if isinstance(each, str) else quoted(each)
+            shown = _NOT_SHOWN if isinstance(each, str) else quoted(each)
             raise SettingsError(Complaint(f"{where}.{key}", shown, pairs.value.wanted))
     return tuple(value.items())
 
@@ -115,7 +121,7 @@ def check_pairs_text(pairs: Pairs, text: str, where: str) -> tuple[tuple[str, st
     )
     if not good:
         wanted = f"{pairs.span()}, as NAME=VALUE with commas between them"
-        raise SettingsError(Complaint(where, "a text that is not shown", wanted))
+        raise SettingsError(Complaint(where, _NOT_SHOWN, wanted))
     return found
 
 

@@ -51,6 +51,10 @@ def test_a_deployment_scaled_to_zero_is_at_rest() -> None:
 
 
 NEW = {"updateRevision": "db-2"}
+ON_DELETE = (
+    "its strategy is OnDelete and it has a new revision, which every pod that goes would come back "
+    "with"
+)
 
 
 def strategy(kind: str, partition: int = 0) -> dict[str, Any]:
@@ -76,8 +80,7 @@ def strategy(kind: str, partition: int = 0) -> dict[str, Any]:
         (
             strategy("OnDelete"),
             {**NEW, "updatedReplicas": 0},
-            "its strategy is OnDelete and it has a new revision, which every pod that goes would "
-            "come back with",
+            ON_DELETE,
         ),
         ({}, {"availableReplicas": 2}, ""),
         ({}, {"availableReplicas": 1}, "1 of 3 pods are available"),

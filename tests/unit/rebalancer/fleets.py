@@ -1,6 +1,6 @@
 """Fleets and workloads for the rebalancer's tests. F6 is the seed's example."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.fleet import (
@@ -50,11 +50,19 @@ def member(name: str, usage: float | Gap, request: float | Gap = 1.0, **other: o
 
 
 def fleet(
-    usages: Mapping[str, float | Gap] = F6, aim: Aim | Gap = HPA70, **others: Mapping[str, object]
+    usages: Mapping[str, float | Gap] = F6,
+    aim: Aim | Gap = HPA70,
+    /,
+    **others: Mapping[str, object],
 ) -> Fleet:
     """All alike but for `others`: by pod, what is different about it."""
     members = [member(name, usage, **others.get(name, {})) for name, usage in usages.items()]  # type: ignore[arg-type]
     return Fleet(NAME, tuple(members), aim)
+
+
+def all_with(usages: Iterable[str] = F6, **other: object) -> dict[str, dict[str, object]]:
+    """For `fleet`: the same about each of them."""
+    return dict.fromkeys(usages, other)
 
 
 def numbered(*usages: float) -> dict[str, float]:

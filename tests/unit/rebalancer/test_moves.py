@@ -12,7 +12,7 @@ from slackwater.rebalancer.moves import above, gain_of, propose, verdict
 from slackwater.rebalancer.proposal import Candidate, Group
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import MoveSettings
-from tests.unit.rebalancer.fleets import F6, HPA70, NAN, fleet, names, numbered
+from tests.unit.rebalancer.fleets import F6, HPA70, NAN, all_with, fleet, names, numbered
 
 SEED = MoveSettings()
 NO_TOPS = "No pods exceed tolerance threshold (1.5x of HPA target)"
@@ -276,8 +276,7 @@ def test_requests_of_pods_that_are_no_candidates_do_not_count() -> None:
 def test_why_it_cannot_be_said(
     usages: dict[str, Any], different: dict[str, Any], reason: Reason, because: str
 ) -> None:
-    others: dict[str, Any] = dict.fromkeys(usages, different)
-    found = propose(fleet(usages, **others), SEED)
+    found = propose(fleet(usages, **all_with(usages, **different)), SEED)
     assert (found.rotate, found.reason, found.because) == ((), reason, because)
     assert found.numbers is None
     assert set(found.groups) == set(usages)

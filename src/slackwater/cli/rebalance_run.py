@@ -1,0 +1,227 @@
+"""`slackwater rebalance run` and `loop`: settings into a round, entries into lines of JSON."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from slackwater.cli.agent_run import LISTEN_VARIABLE, address_of
+from slackwater.cli.cluster_options import NAMESPACE, access_of, namespace_of, object_name_of
+from slackwater.cli.output import Failed, WrongSettings
+from slackwater.cli.rebalance_options import rotation_options
+from slackwater.cli.rebalance_settings import resolve, resolved
+from slackwater.settings.rotation import LogLevel, RunSettings
+
+if TYPE_CHECKING:
+    from slackwater.rebalancer.run import Tell
+    from slackwater.rebalancer.stopping import Stop
+    from slackwater.record.journal import Entry
+
+LISTEN = "127.0.0.1:10482"
+LEASE = "slackwater-rebalancer"
+#: Seconds for a reader of stdout to take what is left at the end.
+_LAST_WORDS = 2.0
+_LEVELS = tuple(LogLevel)
+#: What became of a pod or a workload although nothing is broken, and still is worth a look.
+_NOTABLE = frozenset(("pdb_blocked", "held_back", "capped", "stopped"))
+
+
+@click.command()
+@click.argument("workloads", metavar="[WORKLOAD]...", nargs=-1)
+@rotation_options
+def run(
+    workloads: tuple[str, ...],
+    file: str,
+    kubeconfig: str,
+    context: str,
+    **said: str | bool | None,
+) -> None:
+    """One round: rotate what is worth it, then exit. For a CronJob.
+
+    Pods go by the Eviction API, in batches that wait for the replacements to be Ready. Prints a
+    line of JSON for each pod and each workload. The original's environment variables are
+    understood.
+
+    \b
+    Examples:
+      slackwater rebalance run web -n prod --dry-run
+      slackwater rebalance run --file workloads.yaml
+      DEPLOYMENT_NAME=web KUBE_NAMESPACE=prod slackwater rebalance run
+
+    \b
+    Exit codes: 0 rotated, or rightly nothing to do; 1 something has to be mended, or a pod could
+    not be evicted; 2 wrong usage or settings.
+    """
+    from slackwater.rebalancer.wiring import run as once
+
+    settings = resolved(workloads, file, said, os.environ)
+    access = access_of(kubeconfig, context)
+    with _stopping() as stop, _lines(settings.log_level) as tell:
+        result = once(access, settings, stop, tell, _warn)
+    sys.exit(result.exit_code)
+
+
+@click.command()
+@click.argument("workloads", metavar="[WORKLOAD]...", nargs=-1)
+@click.option(
+    "--listen",
+    metavar="ADDRESS:PORT",
+    envvar=LISTEN_VARIABLE,
+    show_envvar=True,
+    help="Where /metrics, /healthz and /readyz are asked for; port 0 is any free one, "
+    f'"" is nowhere. Default: {LISTEN}.',
+)
+@click.option(
+    "--lease-namespace",
+    metavar="NAME",
+    default=NAMESPACE,
+    show_default=True,
+    callback=namespace_of,
+    envvar=["SLACKWATER_NAMESPACE", "POD_NAMESPACE"],
+    show_envvar=True,
+    help="Where the Lease is.",
+)
+@click.option(
+    "--lease-name",
+    metavar="NAME",
+    default=LEASE,
+    show_default=True,
+    callback=object_name_of,
+    envvar="SLACKWATER_REBALANCE_LEASE_NAME",
+    show_envvar=True,
+    help="The Lease that decides which replica acts.",
+)
+@click.option(
+    "--identity",
+    metavar="NAME",
+    default="",
+    envvar=["SLACKWATER_IDENTITY", "POD_NAME"],
+    show_envvar=True,
+    help="Who we are in that Lease; another for each replica. Default: the host's name and the "
+    "process's number.",
+)
+@rotation_options
+def loop(
+    workloads: tuple[str, ...],
+    listen: str | None,
+    lease_namespace: str,
+    lease_name: str,
+    identity: str,
+    file: str,
+    kubeconfig: str,
+    context: str,
+    **said: str | bool | None,
+) -> None:
+    """A round every --interval, until it is asked to end. Of several replicas one acts.
+
+    --file is read anew before each round; while it is wrong, what it said before counts.
+
+    \b
+    Examples:
+      slackwater rebalance loop --file workloads.yaml
+      slackwater rebalance loop web -n prod --interval 10m --dry-run
+
+    \b
+    Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
+    """
+    from slackwater.rebalancer.wiring import Job, Place
+    from slackwater.rebalancer.wiring import loop as resident
+
+    address = address_of(listen, LISTEN)
+    place = None if address is None else Place(address.host, address.port)
+    settings = resolved(workloads, file, said, os.environ)
+    access = access_of(kubeconfig, context)
+    job = Job(lease_namespace, identity or f"{os.uname().nodename}-{os.getpid()}", lease_name)
+    with _stopping() as stop, _lines(settings.log_level) as tell:
+        source = Reread(workloads, file, said, settings, tell)
+        try:
+            resident(access, source.settings, job, place, stop, tell)
+        except OSError as error:
+            raise Failed(f"cannot listen on {address}: {error.strerror}") from None
+
+
+class Reread:
+    """Guards the last good settings while their file may change."""
+
+    def __init__(
+        self,
+        workloads: tuple[str, ...],
+        file: str,
+        said: Mapping[str, str | bool | None],
+        first: RunSettings,
+        tell: "Tell",
+    ) -> None:
+        self._workloads = workloads
+        self._file = file
+        self._said = said
+        self._good = first
+        self._tell = tell
+        self._told = ""
+
+    def settings(self) -> RunSettings:
+        """As the file says now. What is wrong with it is told once."""
+        if not self._file:
+            return self._good
+        try:
+            self._good = resolve(self._workloads, self._file, self._said, os.environ).settings
+            problem = ""
+        except WrongSettings as error:
+            problem = error.message.replace("\nslackwater: ", "; ")
+        if problem and problem != self._told:
+            self._complain(f"{problem}; the settings stay as they were")
+        self._told = problem
+        return self._good
+
+    def _complain(self, sentence: str) -> None:
+        from slackwater.rebalancer.wiring import now
+        from slackwater.record.journal import Entry
+
+        self._tell(Entry(0, now(), self._file, because=sentence, result="refused"))
+
+
+def level_of(entry: "Entry") -> LogLevel:
+    """How much an entry matters, by what became of it."""
+    from slackwater.rebalancer.pod_writer import Fate
+    from slackwater.rebalancer.reason import PROBLEMS
+
+    if entry.result in (Fate.FAILED.value, "refused", *(each.value for each in PROBLEMS)):
+        return LogLevel.ERROR
+    return LogLevel.WARN if entry.result in _NOTABLE else LogLevel.INFO
+
+
+@contextlib.contextmanager
+def _lines(least: LogLevel) -> Iterator["Tell"]:
+    """Entries of this level and above, on stdout."""
+    from slackwater.cli.lines import Lines
+    from slackwater.rebalancer.wiring import now
+
+    lines = Lines(sys.stdout.fileno(), now)
+
+    def tell(entry: "Entry") -> None:
+        if _LEVELS.index(level_of(entry)) >= _LEVELS.index(least):
+            lines.tell(entry)
+
+    try:
+        yield tell
+    finally:
+        lines.close(_LAST_WORDS)
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator["Stop"]:
+    from slackwater.rebalancer.stopping import Stop
+
+    stop = Stop()
+    stop.on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    try:
+        yield stop
+    finally:
+        stop.close()
+
+
+def _warn(sentence: str) -> None:
+    click.echo(f"slackwater: {sentence}", err=True)

@@ -1,0 +1,181 @@
+"""What `slackwater rebalance plan` says, as one value for each workload: the stable form.
+
+Owns its fields, which docs/reference/rebalance.md lists. CPU is in cores, shares are in percent.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.assessment import Assessment
+from slackwater.rebalancer.fleet import Aim, AimKind, Member
+from slackwater.rebalancer.proposal import Group, Numbers
+from slackwater.rebalancer.reason import PROBLEMS
+
+_API_VERSION = "slackwater.io/v1"
+#: 70 % of 1 core times 1.5 is 1.0499999999999998 otherwise.
+_DIGITS = 6
+#: Hot first; those that are no candidates last, where nobody knows what they use.
+_UNKNOWN_LAST = -1.0
+
+
+class PodView(msgspec.Struct, frozen=True, rename="camel"):
+    """`because`: why it is no candidate, or why its usage is not known. `age` in seconds."""
+
+    name: str
+    usage: float | None
+    request: float | None
+    limit: float | None
+    percent_of_request: float | None
+    percent_of_target: float | None
+    group: str
+    node: str
+    age: int
+    ready: bool
+    because: str = ""
+
+
+class HpaView(msgspec.Struct, frozen=True):
+    """`unit` is percent (of the request) or cores (for each pod)."""
+
+    name: str
+    target: float
+    unit: str
+
+
+class GuardView(msgspec.Struct, frozen=True):
+    guard: str
+    passed: bool
+    because: str
+
+
+class PlanView(msgspec.Struct, frozen=True, rename="camel"):
+    """`evict` in the order of the decision, `batches` in that of the evictions. `reason` is null
+    where it would be rotated. `problem`: somebody has to mend something."""
+
+    workload: str
+    namespace: str
+    workload_kind: str
+    hpa: HpaView | None
+    pods: tuple[PodView, ...]
+    request: float | None
+    target: float | None
+    threshold: float | None
+    average: float | None
+    predicted_average: float | None
+    improvement: float | None
+    decision: str
+    reason: str | None
+    because: str
+    problem: bool
+    evict: tuple[str, ...]
+    batches: tuple[tuple[str, ...], ...]
+    guards: tuple[GuardView, ...]
+    api_version: str = _API_VERSION
+    kind: str = "RebalancePlan"
+
+
+class PlanList(msgspec.Struct, frozen=True, rename="camel"):
+    items: tuple[PlanView, ...]
+    api_version: str = _API_VERSION
+    kind: str = "RebalancePlanList"
+
+
+def as_data(views: Sequence[PlanView]) -> dict[str, object]:
+    """For scripts, apiVersion and kind first: one workload's is the object itself."""
+    value: PlanView | PlanList = views[0] if len(views) == 1 else PlanList(tuple(views))
+    return _headed(msgspec.to_builtins(value))
+
+
+def _headed(data: dict[str, object]) -> dict[str, object]:
+    first = ("apiVersion", "kind")
+    rest = {key: value for key, value in data.items() if key not in first}
+    items = rest.get("items")
+    if isinstance(items, list):
+        rest["items"] = [_headed(each) for each in items]
+    return {**{key: data[key] for key in first}, **rest}
+
+
+def view_of(assessment: Assessment) -> PlanView:
+    numbers = assessment.proposal.numbers if assessment.proposal else None
+    going = {each.name for batch in assessment.batches for each in batch}
+    chosen = assessment.proposal.rotate if assessment.proposal else ()
+    name = assessment.workload
+    return PlanView(
+        workload=name.name,
+        namespace=name.namespace,
+        workload_kind=name.kind,
+        hpa=_hpa(assessment),
+        pods=_pods(assessment, numbers),
+        request=_rounded(numbers.request if numbers else None),
+        target=_rounded(numbers.target if numbers else None),
+        threshold=_rounded(numbers.threshold if numbers else None),
+        average=_rounded(numbers.average if numbers else None),
+        predicted_average=_rounded(numbers.predicted if numbers else None),
+        improvement=_rounded(numbers.improvement if numbers else None),
+        decision="rotate" if assessment.rotates else "skip",
+        reason=assessment.reason.value if assessment.reason else None,
+        because=assessment.because,
+        problem=assessment.reason in PROBLEMS,
+        evict=tuple(each.name for each in chosen if each.name in going),
+        batches=tuple(tuple(each.name for each in batch) for batch in assessment.batches),
+        guards=tuple(
+            GuardView(each.guard, each.passed, each.because) for each in assessment.guards
+        ),
+    )
+
+
+def _hpa(assessment: Assessment) -> HpaView | None:
+    aim = assessment.fleet.aim if assessment.fleet else None
+    if not isinstance(aim, Aim):
+        return None
+    unit = "percent" if aim.kind is AimKind.UTILIZATION else "cores"
+    return HpaView(aim.hpa, aim.value, unit)
+
+
+def _pods(assessment: Assessment, numbers: Numbers | None) -> tuple[PodView, ...]:
+    fleet = assessment.fleet
+    groups = assessment.proposal.groups if assessment.proposal else {}
+    found = [
+        _pod(each, groups.get(each.name, Group.REST), numbers)
+        for each in (fleet.members if fleet else ())
+    ]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(pod: PodView) -> tuple[float, str]:
+    return -(_UNKNOWN_LAST if pod.usage is None else pod.usage), pod.name
+
+
+def _pod(member: Member, group: Group, numbers: Numbers | None) -> PodView:
+    usage, request = _known(member.usage), _known(member.request)
+    because = member.held_back
+    if not because and isinstance(member.usage, Gap):
+        because = member.usage.reason
+    return PodView(
+        name=member.name,
+        usage=_rounded(usage),
+        request=_rounded(request),
+        limit=_rounded(_known(member.limit)),
+        percent_of_request=_share(usage, request),
+        percent_of_target=_share(usage, numbers.target if numbers else None),
+        group=group.value,
+        node=member.node,
+        age=int(member.age),
+        ready=member.ready and not member.terminating,
+        because=because,
+    )
+
+
+def _known(amount: float | Gap) -> float | None:
+    return None if isinstance(amount, Gap) else amount
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    """In percent."""
+    return _rounded(100 * part / whole) if part is not None and whole else None
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, _DIGITS)

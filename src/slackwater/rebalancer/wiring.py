@@ -1,0 +1,251 @@
+"""The rebalancer put together: readers, writer, events, and one round or a loop over them.
+
+Owns the order in which they start and end: the lease is given back once no pod goes any more.
+"""
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from slackwater import __version__
+from slackwater.kube.access import Access
+from slackwater.kube.client import Client
+from slackwater.kube.event_sender import Allowance, EventSender
+from slackwater.kube.happening import Happening
+from slackwater.kube.lease import Election
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.cluster_reader import ClusterReader
+from slackwater.rebalancer.decision_metrics import DecisionTally, exposed
+from slackwater.rebalancer.loop import ENDING, Alone, Loop, LoopParts, Seat, go_round
+from slackwater.rebalancer.pod_writer import PodWriter
+from slackwater.rebalancer.push import push
+from slackwater.rebalancer.round_result import RoundResult
+from slackwater.rebalancer.run import Parts, Tell, run_once
+from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem
+from slackwater.rebalancer.standing import Standing, respond
+from slackwater.rebalancer.stopping import Stop
+from slackwater.rebalancer.survey import Sources, Survey, survey
+from slackwater.record.http_exchange import Answer, Request
+from slackwater.record.journal import Entry
+from slackwater.settings.rotation import RunSettings, UsageSource, WorkloadSettings
+
+NAME = "slackwater-rebalancer"
+_MICROS = 1_000_000
+#: A rotation tells of each pod; four of each of 50 workloads at once, then one each second.
+_ALLOWANCE = Allowance(burst=250, every=1.0)
+#: Seconds for the last events to be sent.
+_LAST_WORDS = 10.0
+#: Of a request about the lease, in seconds: several fit into the lease's deadline.
+_IMPATIENT = 4.0
+
+#: Hears one sentence about what went wrong beside the work.
+Warn = Callable[[str], None]
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Which lease decides who leads, and as whom we ask for it."""
+
+    namespace: str
+    identity: str
+    lease: str = NAME
+
+
+class Place(msgspec.Struct, frozen=True):
+    """An IP address and a port to listen on; port 0 is any free one."""
+
+    host: str
+    port: int
+
+
+def now() -> Micros:
+    """The clock that only goes forward."""
+    return Micros(time.monotonic_ns() // 1000)
+
+
+def plan(access: Access, settings: RunSettings) -> Survey:
+    """What `run` would decide now. Changes nothing."""
+    client = _client(access)
+    try:
+        return survey(_sources(client, settings, _never), settings, time.time())
+    finally:
+        client.close()
+
+
+def run(access: Access, settings: RunSettings, stop: Stop, tell: Tell, warn: Warn) -> RoundResult:
+    """One round. Its metrics are pushed where the settings say so."""
+    client = _client(access)
+    tally = DecisionTally()
+    try:
+        with _telling(client, settings, warn) as send:
+            halted = _halted_by(stop)
+            result = run_once(_parts(client, settings, halted, stop, tell, send), settings)
+    finally:
+        client.close()
+    tally.add(result)
+    if settings.push and (problem := push(settings.push, *exposed(tally))):
+        warn(problem)
+    return result
+
+
+def loop(
+    access: Access,
+    settings_of: Callable[[], RunSettings],
+    job: Job,
+    place: Place | None,
+    stop: Stop,
+    tell: Tell,
+) -> None:
+    """Until `stop` is asked for. Raises OSError where it cannot listen."""
+    client, tally = _client(access), DecisionTally()
+    standing = Standing(time.monotonic)
+
+    def warn(sentence: str) -> None:
+        tell(Entry(0, now(), "events", because=sentence))
+
+    with contextlib.ExitStack() as ending:
+        ending.callback(client.close)
+        first = settings_of()
+        listening(place, standing, tally, tell, ending)
+        send = ending.enter_context(_telling(client, first, warn, job.identity))
+        seat = _seat(access, job, stop, first, ending)
+        halted = _halted_by(stop, seat, standing)
+
+        @contextlib.contextmanager
+        def parts_of(settings: RunSettings) -> Iterator[Parts]:
+            yield _parts(client, settings, halted, stop, tell, send)
+
+        parts = LoopParts(settings_of, parts_of, seat, standing, tally, tell, time.monotonic)
+        go_round(Loop(parts), stop.wait)
+
+
+def listening(
+    place: Place | None,
+    standing: Standing,
+    tally: DecisionTally,
+    tell: Tell,
+    ending: contextlib.ExitStack,
+) -> None:
+    """/metrics, /healthz and /readyz, until the end."""
+    if place is None:
+        return
+    from slackwater.record.listener import Listener
+
+    def answer(request: Request) -> Answer:
+        return respond(standing, tally, request)
+
+    def say(sentence: str) -> None:
+        tell(Entry(0, now(), "endpoint", because=sentence))
+
+    listener = Listener(place.host, place.port, answer, say)
+    listener.start()
+    ending.callback(listener.close)
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    say(f"listening on http://{host}:{listener.port}")
+
+
+def _client(access: Access) -> Client:
+    return Client(access, f"{NAME}/{__version__}")
+
+
+def _never() -> str:
+    return ""
+
+
+def _halted_by(
+    stop: Stop, seat: Seat | None = None, standing: Standing | None = None
+) -> Callable[[], str]:
+    """Why we are to stop; to ask is also a sign of life."""
+
+    def halted() -> str:
+        if standing is not None:
+            standing.beat()
+        if stop.is_asked():
+            return ENDING
+        return "another replica leads now" if seat is not None and not seat.leads() else ""
+
+    return halted
+
+
+def _seat(
+    access: Access, job: Job, stop: Stop, settings: RunSettings, ending: contextlib.ExitStack
+) -> Seat:
+    if settings.dry_run:
+        return Alone()
+    client = Client(access, f"{NAME}/{__version__}", timeout=_IMPATIENT)
+    jitter = random.Random()  # noqa: S311 - spreads retries, keeps no secret
+    election = Election(
+        client, job.namespace, job.lease, job.identity, jitter=jitter, changed=stop.wake
+    )
+    election.start()
+    ending.callback(election.stop)
+    return election
+
+
+@contextlib.contextmanager
+def _telling(
+    client: Client, settings: RunSettings, warn: Warn, instance: str = ""
+) -> Iterator[Callable[[Happening], None]]:
+    """Events, but in a dry run, which changes nothing."""
+    if settings.dry_run:
+        yield lambda _: None
+        return
+    sender = EventSender(client, NAME, instance or os.uname().nodename, allowance=_ALLOWANCE)
+    sender.start()
+    try:
+        yield sender.send
+    finally:
+        sender.stop(_LAST_WORDS)
+        if problem := sender.problem():
+            warn(f"events could not be sent: {problem}")
+
+
+def _parts(
+    client: Client,
+    settings: RunSettings,
+    halted: Callable[[], str],
+    stop: Stop,
+    tell: Tell,
+    send: Callable[[Happening], None],
+) -> Parts:
+    writer = None if settings.dry_run else PodWriter(client, settings.removal, settings.grace)
+    return Parts(
+        sources=_sources(client, settings, halted),
+        writer=writer,
+        look=lambda each: ClusterReader(client).read(each),
+        clock=time.monotonic,
+        wall=time.time,
+        wait=stop.wait,
+        tell=tell,
+        send=send,
+    )
+
+
+def _sources(client: Client, settings: RunSettings, halted: Callable[[], str]) -> Sources:
+    from slackwater.rebalancer import metrics_api, prometheus_usage
+    from slackwater.rebalancer.prometheus import Prometheus
+
+    prometheus = Prometheus(settings.prometheus)
+
+    def usage(namespace: str, window: Micros, at: float) -> NamespaceUsage | Problem:
+        if settings.usage_source is UsageSource.METRICS_API:
+            return metrics_api.read_usage(client, namespace)
+        labels = settings.prometheus.labels
+        return prometheus_usage.read_usage(prometheus, namespace, window, labels, at)
+
+    def lag(workload: WorkloadSettings) -> Lag | Gap:
+        kafka = workload.kafka
+        group = kafka.group or workload.name
+        if kafka.bootstrap_servers:
+            from slackwater.rebalancer import kafka_broker
+
+            return kafka_broker.read_lag(kafka, group, settings.prometheus.timeout / _MICROS)
+        from slackwater.rebalancer import kafka_prometheus
+
+        return kafka_prometheus.read_lag(prometheus, kafka, group)
+
+    return Sources(lambda: ClusterReader(client), usage, lag, halted)

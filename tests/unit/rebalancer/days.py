@@ -1,0 +1,45 @@
+"""Days for the what-if's tests."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from slackwater.kube.time_of_day import whole_seconds
+from slackwater.rebalancer.fleet import Aim, AimKind, Cores, Seconds
+from slackwater.rebalancer.whatif import Lived, Terms, live_through
+from slackwater.rebalancer.whatif_day import Day, Load, Moment
+from slackwater.rebalancer.whatif_generated import Shape, generated
+from slackwater.rebalancer.whatif_report import Report, report_of
+from slackwater.settings.rotation import MoveSettings
+
+STEP = Seconds(300.0)
+SEVENTY = Aim(AimKind.UTILIZATION, 70.0, "")
+#: The seed's example: threshold 1.05.
+SIX: Mapping[str, float] = {"a": 1.2, "b": 1.1, "c": 0.8, "d": 0.6, "e": 0.4, "f": 0.3}
+
+
+def day_with(steps: Sequence[Mapping[str, float]], request: float = 1.0, start: float = 0.0) -> Day:
+    """One moment for each; an empty one was not recorded."""
+    moments = tuple(
+        Moment(
+            start + n * STEP,
+            {pod: Load(Cores(cores), Cores(request)) for pod, cores in loads.items()},
+        )
+        for n, loads in enumerate(steps)
+        if loads
+    )
+    return Day(STEP, moments, len(steps) - len(moments))
+
+
+def generated_day(seed: int = 0, **shape: float) -> Day:
+    return generated(Shape(**shape), random.Random(seed).random)  # type: ignore[arg-type]
+
+
+def lived(day: Day, stickiness: float = 0.0, **moves: object) -> Lived:
+    settings = MoveSettings(**moves)  # type: ignore[arg-type]
+    return live_through(day, Terms(SEVENTY, settings, stickiness), whole_seconds)
+
+
+def reported(day: Day, stickiness: float = 0.0, recording: str | None = None) -> Report:
+    terms = Terms(SEVENTY, MoveSettings(), stickiness)
+    seed = 0 if recording is None else None
+    return report_of(day, terms, live_through(day, terms, whole_seconds), recording, seed)

@@ -1,0 +1,228 @@
+"""A workload that replaces its pods, with a clock that only moves when somebody waits.
+
+It answers as the API server does: versions, uids, a disruption budget. What the rebalancer writes
+is what it reads next. All calls are kept.
+"""
+# ruff: noqa: ARG002 - it has the methods of a client, and needs less than one
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.client import PatchKind
+from slackwater.kube.happening import Happening
+from slackwater.kube.resource import Resource
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.fleet import LastRotation, Scaling, WorkloadName
+from slackwater.rebalancer.last_rotation import ANNOTATION, read_last
+from slackwater.rebalancer.pod_writer import Attempt, PodWriter
+from slackwater.rebalancer.proposal import Candidate, Group
+from slackwater.rebalancer.rotation import Hands
+from slackwater.rebalancer.run import Parts
+from slackwater.rebalancer.seen import Lag, LivePod, NamespaceUsage, Problem, WorkloadSeen
+from slackwater.rebalancer.survey import Sources
+from slackwater.record.journal import Entry
+from slackwater.settings.rotation import Removal, RunSettings, WorkloadSettings
+from tests.unit.rebalancer.fleets import F6, HPA70, NAME, NOON, cores, live
+
+BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
+SETTINGS = WorkloadSettings("shop", "web")
+RUN = RunSettings(workloads=(SETTINGS,))
+
+
+def refused(status: int, reason: str, message: str) -> Refused:
+    return Refused("POST /x", status, reason, message)
+
+
+def pod(name: str, group: Group = Group.TOP, usage: float = 1.2) -> Candidate:
+    return Candidate(name, f"uid-{name}", f"node-{name}", cores(usage), group)  # type: ignore[arg-type]
+
+
+class World:
+    """One Deployment; `second` is the time since noon."""
+
+    def __init__(
+        self,
+        usages: Mapping[str, float] = F6,
+        ready_after: float = 5.0,
+        workload: WorkloadName = NAME,
+    ) -> None:
+        self.usages = dict(usages)
+        self.ready_after = ready_after
+        self.workload = workload
+        self.second = 0.0
+        self.pods: dict[str, LivePod] = {f"uid-{name}": live(name) for name in usages}
+        self.ready_at: dict[str, float] = {}
+        self.desired: int | None = None
+        self.rollout = ""
+        self.opted_out = ""
+        self.annotation: str | None = None
+        self.version = 7
+        self.uid = "uid-web"
+        #: How many more may be evicted; None: any number.
+        self.budget: int | None = None
+        self.refusals: dict[str, KubeError] = {}
+        self.patch_refusals: list[KubeError] = []
+        self.problem: Problem | None = None
+        self.usage_problem: Problem | None = None
+        self.halt = ""
+        self.lag: Lag | Gap = Lag(0, "a test")
+        #: Happens when it is looked at for the n-th time.
+        self.on_look: dict[int, Callable[[], None]] = {}
+        self.looks = 0
+        self.calls: list[str] = []
+        self.attempts: list[Attempt] = []
+        self.told: list[Entry] = []
+        self.sent: list[Happening] = []
+
+    # What it is
+
+    def read(self, settings: WorkloadSettings = SETTINGS) -> WorkloadSeen | Problem:
+        self.looks += 1
+        self.on_look.get(self.looks, lambda: None)()
+        self._settle()
+        if self.problem is not None:
+            return self.problem
+        pods = tuple(self.pods.values())
+        wanted = len(self.usages) if self.desired is None else self.desired
+        return WorkloadSeen(
+            workload=self.workload,
+            api_version="apps/v1",
+            uid=self.uid,
+            resource_version=str(self.version),
+            pods=pods,
+            aim=HPA70,
+            scaling=Scaling(wanted, len(self.usages), self.rollout),
+            opted_out=self.opted_out,
+            last=self.last(),
+        )
+
+    def seen(self) -> WorkloadSeen:
+        found = self.read()
+        assert isinstance(found, WorkloadSeen)
+        return found
+
+    def last(self) -> LastRotation | Gap | None:
+        return None if self.annotation is None else read_last(self.annotation, self.workload)
+
+    def usage(self, _namespace: str, _window: Micros, _at: float) -> NamespaceUsage | Problem:
+        if self.usage_problem is not None:
+            return self.usage_problem
+        used = {(name, "web"): cores(self.usages.get(name, 0.7)) for name in self._names()}
+        return NamespaceUsage(used, {})
+
+    def change(self, name: str, **fields: object) -> None:
+        uid = f"uid-{name}"
+        self.pods[uid] = msgspec.structs.replace(self.pods[uid], **fields)
+
+    def wait(self, seconds: float) -> bool:
+        self.second += seconds
+        return bool(self.halt)
+
+    def _names(self) -> list[str]:
+        return [each.name for each in self.pods.values()]
+
+    def _settle(self) -> None:
+        for uid, at in list(self.ready_at.items()):
+            if self.second >= at and uid in self.pods:
+                self.pods[uid] = msgspec.structs.replace(self.pods[uid], ready=True, running=True)
+                del self.ready_at[uid]
+                self.version += 1
+
+    # What a client may do to it
+
+    def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        assert not dry_run
+        if self.budget == 0:
+            raise refused(429, "TooManyRequests", BUDGET)
+        self._remove("evict", name, uid)
+        if self.budget is not None:
+            self.budget -= 1
+
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        self._remove("delete", name, uid)
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        assert isinstance(body, dict)
+        meta = body["metadata"]
+        self.calls.append("claim" if "resourceVersion" in meta else "note")
+        if self.patch_refusals:
+            raise self.patch_refusals.pop(0)
+        if meta["uid"] != self.uid or meta.get("resourceVersion", str(self.version)) != str(
+            self.version
+        ):
+            raise refused(409, "Conflict", "the object has been modified")
+        self.version += 1
+        self.annotation = meta["annotations"][ANNOTATION]
+        return b"{}"
+
+    def _remove(self, verb: str, name: str, uid: str) -> None:
+        self.calls.append(f"{verb} {name}")
+        if name in self.refusals:
+            raise self.refusals[name]
+        if uid not in self.pods:
+            raise refused(404, "NotFound", f'pods "{name}" not found')
+        del self.pods[uid]
+        fresh = f"{name}-{len(self.calls)}"
+        self.pods[f"uid-{fresh}"] = live(fresh, ready=False, running=False, started=NOON)
+        self.ready_at[f"uid-{fresh}"] = self.second + self.ready_after
+        self.version += 1
+
+    # What a round works with
+
+    def hands(self, removal: Removal = Removal.EVICT) -> Hands:
+        return Hands(
+            look=self.read,
+            writer=PodWriter(self, removal, None),
+            clock=lambda: self.second,
+            wait=self.wait,
+            halted=lambda: self.halt,
+            told=self.attempts.append,
+        )
+
+    def sources(self) -> Sources:
+        return Sources(lambda: self, self.usage, lambda _: self.lag, lambda: self.halt)
+
+    def parts(self, removal: Removal = Removal.EVICT) -> Parts:
+        return Parts(
+            sources=self.sources(),
+            writer=PodWriter(self, removal, None),
+            look=self.read,
+            clock=lambda: self.second,
+            wall=lambda: NOON + self.second,
+            wait=self.wait,
+            tell=self.told.append,
+            send=self.sent.append,
+        )
+
+    def removed(self) -> str:
+        """Whom it was asked to remove, in order."""
+        verbs = ("evict ", "delete ")
+        return " ".join(call.split()[1] for call in self.calls if call.startswith(verbs))

@@ -1,0 +1,370 @@
+"""The reader against a server on loopback: what it asks, what it makes of it, what goes wrong."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.cluster_reader import ClusterReader
+from slackwater.rebalancer.fleet import (
+    Aim,
+    AimKind,
+    Cores,
+    LastRotation,
+    PercentOf,
+    Scaling,
+    WorkloadName,
+)
+from slackwater.rebalancer.last_rotation import ANNOTATION, text_of
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import Problem, WorkloadSeen
+from slackwater.settings.rotation import WorkloadSettings
+from tests.unit.contract.served import (
+    Object,
+    autoscaler,
+    cpu_metric,
+    deployment,
+    owned_pod,
+    replica_set,
+    stateful_set,
+)
+from tests.unit.kube.accesses import plain_client
+from tests.unit.rebalancer.served_api import serving
+
+WEB = WorkloadSettings("shop", "web")
+LAST = LastRotation("2026-11-17T10:00:00Z", Cores(1.15), Cores(0.73), PercentOf(34.8), 4)
+
+
+def fleet(count: int = 6, **more: Any) -> list[Object]:
+    """A Deployment `web`, with its set and its pods."""
+    top = deployment("web", **more)
+    middle = replica_set("web-1", top)
+    labels = {"app": "web"}
+    return [top, middle, *(owned_pod(f"web-1-{n}", middle, labels=labels) for n in range(count))]
+
+
+def read(*objects: Object, settings: WorkloadSettings = WEB) -> WorkloadSeen | Problem:
+    with serving(*objects) as api:
+        return ClusterReader(api.client).read(settings)
+
+
+def seen(*objects: Object, settings: WorkloadSettings = WEB) -> WorkloadSeen:
+    found = read(*objects, settings=settings)
+    assert isinstance(found, WorkloadSeen), found
+    return found
+
+
+def with_(**fields: Any) -> WorkloadSettings:
+    return msgspec.structs.replace(WEB, **fields)
+
+
+def test_a_whole_workload() -> None:
+    found = seen(*fleet(), autoscaler("keda-hpa-web"), owned_pod("stranger"))
+    assert found.workload == WorkloadName("shop", "Deployment", "web")
+    assert (found.api_version, found.uid, found.resource_version) == ("apps/v1", "uid-web", "77")
+    assert [pod.name for pod in found.pods] == [f"web-1-{n}" for n in range(6)]
+    assert found.aim == Aim(AimKind.UTILIZATION, 70.0, "keda-hpa-web")
+    assert found.scaling == Scaling(6, 6)
+    assert (found.opted_out, found.last) == ("", None)
+
+
+def test_a_stateful_set() -> None:
+    top = stateful_set("db")
+    pods = [owned_pod(f"db-{n}", top) for n in range(3)]
+    found = seen(
+        top,
+        *pods,
+        autoscaler("db", "StatefulSet/db", cpu_metric("500m"), desired=3, current=3),
+        settings=with_(name="db"),
+    )
+    assert found.workload == WorkloadName("shop", "StatefulSet", "db")
+    assert [pod.name for pod in found.pods] == ["db-0", "db-1", "db-2"]
+    assert found.aim == Aim(AimKind.AVERAGE_VALUE, 0.5, "db")
+
+
+def test_a_replica_set_of_its_own() -> None:
+    top = replica_set("web", replicas=2)
+    found = seen(
+        top, owned_pod("a", top), autoscaler("web", "ReplicaSet/web", desired=2, current=2)
+    )
+    assert found.workload.kind == "ReplicaSet"
+    assert [pod.name for pod in found.pods] == ["a"]
+
+
+def test_each_kind_of_a_namespace_is_asked_for_once() -> None:
+    other = deployment("other")
+    objects = [*fleet(), other, autoscaler(), autoscaler("other", "Deployment/other")]
+    with serving(*objects) as api:
+        reader = ClusterReader(api.client)
+        for name in ("web", "other", "web", "none"):
+            reader.read(with_(name=name))
+        reader.read(with_(namespace="elsewhere"))
+        asked = api.asked()
+    shop = "/apis/{}/namespaces/shop/{}"
+    assert {path: count for path, count in asked.items() if "/shop/" in path} == {
+        shop.format("autoscaling/v2", "horizontalpodautoscalers"): 1,
+        shop.format("apps/v1", "deployments"): 1,
+        shop.format("apps/v1", "statefulsets"): 1,
+        shop.format("apps/v1", "replicasets"): 2,  # as owners, and as workloads of their own
+        "/api/v1/namespaces/shop/pods": 1,
+    }
+    assert {each.method for each in api.server.requests} == {"GET"}
+
+
+def test_a_new_reader_sees_what_is_new() -> None:
+    with serving(*fleet(), autoscaler()) as api:
+        old = ClusterReader(api.client)
+        assert isinstance(old.read(WEB), WorkloadSeen)
+        api.objects.clear()
+        assert isinstance(old.read(WEB), WorkloadSeen)
+        assert isinstance(ClusterReader(api.client).read(WEB), Problem)
+
+
+def test_without_an_autoscaler_it_can_be_shown_but_not_judged() -> None:
+    found = seen(*fleet())
+    assert isinstance(found.aim, Problem)
+    assert found.aim.reason is Reason.HPA_TARGET_MISSING
+    assert (len(found.pods), found.scaling) == (6, Scaling(6, 6))
+
+
+def test_an_autoscaler_without_a_target_is_a_problem_of_the_aim_alone() -> None:
+    found = seen(*fleet(), autoscaler("web", "Deployment/web", cpu_metric("1", kind="Value")))
+    assert isinstance(found.aim, Problem)
+    assert found.aim.reason is Reason.HPA_TARGET_MISSING
+    two = seen(*fleet(), autoscaler("a"), autoscaler("b", "Deployment/web", cpu_metric(80)))
+    assert isinstance(two.aim, Problem)
+    assert two.aim.reason is Reason.HPA_TARGET_AMBIGUOUS
+    assert len(two.pods) == 6
+
+
+NEITHER = (
+    "no HorizontalPodAutoscaler of namespace shop scales a workload called web or is called web or "
+    "keda-hpa-web, and no Deployment, StatefulSet, ReplicaSet is called web there either"
+)
+UNROTATED = (
+    "{} is scaled in namespace shop; only Deployment, StatefulSet, ReplicaSet of apps can be "
+    "rotated"
+)
+BAD_REQUEST = (
+    "Pod shop/web-1-1: container web: resources.requests.cpu is 'lots', but must be a quantity "
+    "such as 250m or 2, zero or more"
+)
+BAD_TIME = (
+    "Pod shop/web-1-1: status.startTime is 'soon', but must be a time such as 2026-11-17T10:00:00Z"
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "settings", "reason", "told"),
+    [
+        ([], WEB, Reason.WORKLOAD_MISSING, NEITHER),
+        (
+            [autoscaler()],
+            WEB,
+            Reason.WORKLOAD_MISSING,
+            "Deployment shop/web is not there, though a HorizontalPodAutoscaler scales it",
+        ),
+        (
+            [autoscaler("web", "Rollout/web", group="argoproj.io/v1alpha1")],
+            WEB,
+            Reason.WORKLOAD_MISSING,
+            UNROTATED.format("Rollout web (argoproj.io/v1alpha1)"),
+        ),
+        (
+            [autoscaler("web", "Deployment/web", group="example.com/v1")],
+            WEB,
+            Reason.WORKLOAD_MISSING,
+            UNROTATED.format("Deployment web (example.com/v1)"),
+        ),
+        (
+            fleet(),
+            with_(kind="Job"),
+            Reason.WORKLOAD_MISSING,
+            "kind is Job, but must be one of Deployment, StatefulSet, ReplicaSet to be rotated",
+        ),
+        (
+            [*fleet(), autoscaler()],
+            with_(selector="app=consumer"),
+            Reason.WORKLOAD_MISSING,
+            "none of the 6 pods of Deployment shop/web has the labels app=consumer",
+        ),
+    ],
+)
+def test_what_is_not_there(
+    objects: list[Object], settings: WorkloadSettings, reason: Reason, told: str
+) -> None:
+    assert read(*objects, settings=settings) == Problem(reason, told)
+
+
+def test_two_workloads_of_one_name_are_ambiguous() -> None:
+    found = read(*fleet(), autoscaler("a"), autoscaler("b", "StatefulSet/web"))
+    assert isinstance(found, Problem)
+    assert found.reason is Reason.HPA_TARGET_AMBIGUOUS
+
+
+def test_a_selector_narrows_the_pods() -> None:
+    objects = fleet()
+    objects[2]["metadata"]["labels"] = {"app": "canary"}
+    assert len(seen(*objects, autoscaler(), settings=with_(selector="app=web")).pods) == 5
+
+
+def test_a_bad_selector_is_one_sentence() -> None:
+    found = read(*fleet(), autoscaler(), settings=with_(selector="app=web,,"))
+    assert isinstance(found, Problem)
+    assert found.because.startswith("the label selector of Deployment shop/web is 'app=web,,', but")
+
+
+def test_scaled_to_zero_it_has_no_pods_and_that_is_no_problem() -> None:
+    found = seen(*fleet(0, replicas=0), autoscaler(desired=0, current=0))
+    assert (found.pods, found.scaling) == ((), Scaling(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("status", "hpa", "scaling"),
+    [
+        ({}, (6, 6), Scaling(6, 6)),
+        ({}, (8, 6), Scaling(8, 6)),
+        ({}, (0, 6), Scaling(6, 6)),
+        # Somebody scaled it by hand, or the HPA did and has not looked again.
+        ({"replicas": 4, "updatedReplicas": 4}, (6, 6), Scaling(6, 4)),
+        (
+            {"replicas": 7, "updatedReplicas": 1},
+            (6, 6),
+            Scaling(6, 6, "1 of 6 pods are of the newest template"),
+        ),
+        (
+            {"replicas": 7, "updatedReplicas": 1},
+            (8, 6),
+            Scaling(8, 6, "1 of 6 pods are of the newest template"),
+        ),
+    ],
+)
+def test_in_motion(status: dict[str, Any], hpa: tuple[int, int], scaling: Scaling) -> None:
+    objects = fleet(status=status)
+    assert seen(*objects, autoscaler(desired=hpa[0], current=hpa[1])).scaling == scaling
+
+
+def test_a_rollout_without_an_autoscaler() -> None:
+    found = seen(*fleet(status={"replicas": 7, "updatedReplicas": 1}))
+    assert found.scaling == Scaling(7, 7, "1 of 6 pods are of the newest template")
+
+
+def test_annotations_of_the_workload() -> None:
+    kept = {ANNOTATION: text_of(LAST), "slackwater.io/rotate": "false"}
+    found = seen(*fleet(annotations=kept), autoscaler())
+    assert found.last == LAST
+    assert found.opted_out == "its annotation slackwater.io/rotate is 'false'"
+
+
+def test_an_unreadable_last_rotation_is_a_gap() -> None:
+    found = seen(*fleet(annotations={ANNOTATION: "yesterday"}), autoscaler())
+    assert isinstance(found.last, Gap)
+    assert "kubectl annotate deployment/web -n shop slackwater.io/last-rotation-" in (
+        found.last.reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("plural", "group"),
+    [
+        ("horizontalpodautoscalers", " of autoscaling"),
+        ("deployments", " of apps"),
+        ("replicasets", " of apps"),
+        ("pods", ""),
+    ],
+)
+def test_a_right_that_is_missing_is_named(plural: str, group: str) -> None:
+    with serving(*fleet(), autoscaler()) as api:
+        api.refusals[plural] = 403
+        reader = ClusterReader(api.client)
+        found, again = reader.read(WEB), reader.read(WEB)
+        asked = api.asked()
+    assert isinstance(found, Problem)
+    assert found.reason is Reason.KUBERNETES_ERROR
+    assert found.because.startswith(
+        f"the verb list on {plural}{group} is not granted in namespace shop: GET "
+    )
+    assert f"403 Forbidden: cannot list resource {plural}" in found.because
+    assert again == found
+    assert max(asked.values()) == 1  # nobody asks again who was refused
+
+
+def test_a_server_without_the_kind() -> None:
+    with serving() as api:
+        api.refusals["horizontalpodautoscalers"] = 404
+        found = ClusterReader(api.client).read(WEB)
+    assert isinstance(found, Problem)
+    assert found.reason is Reason.KUBERNETES_ERROR
+    assert found.because.startswith(
+        "the API server does not serve horizontalpodautoscalers of autoscaling/v2: "
+    )
+
+
+def test_a_server_in_trouble() -> None:
+    with serving() as api:
+        api.refusals["horizontalpodautoscalers"] = 500
+        found = ClusterReader(api.client).read(WEB)
+    assert isinstance(found, Problem)
+    assert found.reason is Reason.KUBERNETES_ERROR
+    assert "refused with 500" in found.because
+
+
+def test_nobody_there() -> None:
+    with serving() as api:
+        port = api.server.port
+    found = ClusterReader(plain_client(port, timeout=1.0)).read(WEB)
+    assert isinstance(found, Problem)
+    assert found.reason is Reason.KUBERNETES_ERROR
+    assert "\n" not in found.because
+
+
+def _bad_request(objects: list[Object]) -> None:
+    objects[3]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
+
+
+def _bad_time(objects: list[Object]) -> None:
+    objects[3]["status"]["startTime"] = "soon"
+
+
+def _bad_type(objects: list[Object]) -> None:
+    objects[3]["spec"]["containers"] = "none"
+
+
+def _no_name(objects: list[Object]) -> None:
+    del objects[0]["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (_bad_request, BAD_REQUEST),
+        (_bad_time, BAD_TIME),
+        (
+            _bad_type,
+            "a Pod of the API server: spec.containers is 'none', but must be a list",
+        ),
+        (
+            _no_name,
+            "a Deployment of the API server: metadata.name is missing, but must be a text",
+        ),
+    ],
+)
+def test_objects_that_cannot_be_understood(spoil: Any, told: str) -> None:
+    objects = fleet()
+    spoil(objects)
+    assert read(*objects, autoscaler()) == Problem(Reason.KUBERNETES_ERROR, told)
+
+
+def test_one_bad_pod_does_not_spoil_another_workload() -> None:
+    objects = fleet()
+    _bad_request(objects)
+    other = stateful_set("db")
+    found = read(
+        *objects,
+        other,
+        owned_pod("db-0", other),
+        autoscaler("db", "StatefulSet/db", desired=3, current=3),
+        settings=with_(name="db"),
+    )
+    assert isinstance(found, WorkloadSeen)

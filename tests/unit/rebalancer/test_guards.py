@@ -1,0 +1,236 @@
+"""What forbids a rotation, with the numbers; also what each says where it lets it pass."""
+
+from typing import Any
+
+import pytest
+
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.fleet import Cores, LastRotation, Scaling
+from slackwater.rebalancer.guards import capacity, check, cooldown, minimum_pods
+from slackwater.rebalancer.moves import propose
+from slackwater.rebalancer.proposal import Candidate, Group, Numbers, Proposal
+from slackwater.rebalancer.reason import Reason
+from slackwater.settings.rotation import MoveSettings
+from tests.unit.rebalancer.fleets import F6, NOON, all_with, fleet, numbered, rotated, seen
+
+SEED = MoveSettings()
+FREE = [
+    ("opted_out", "no annotation of the workload forbids it"),
+    ("hpa_scaling", "the HPA wants 6 pods, and there are 6"),
+    ("rollout", "no rollout is in flight"),
+    ("cooldown", "it was not rotated before"),
+    ("minimum_pods", "2 of 6 Ready pods stay, minimum required is 2"),
+    ("capacity", "with 2 away at once the other 4 carry 1.10 cores each, at most 1.20"),
+]
+
+
+def checked(**other: Any) -> list[tuple[str, str, Reason | None]]:
+    """Those that forbid it."""
+    guards = check(propose(fleet(), SEED), fleet(), seen(**other), SEED, NOON)
+    assert [each.guard for each in guards] == [name for name, _ in FREE]
+    assert all(each.passed is (each.reason is None) for each in guards)
+    return [(each.guard, each.because, each.reason) for each in guards if not each.passed]
+
+
+def test_nothing_forbids_the_seed_s_example() -> None:
+    guards = check(propose(fleet(), SEED), fleet(), seen(), SEED, NOON)
+    assert [(each.guard, each.because) for each in guards] == FREE
+    assert all(each.passed and each.reason is None for each in guards)
+
+
+@pytest.mark.parametrize(
+    ("other", "guard", "because", "reason"),
+    [
+        (
+            {"opted_out": 'the annotation slackwater.io/rotate is "false"'},
+            "opted_out",
+            'the annotation slackwater.io/rotate is "false"',
+            Reason.OPTED_OUT,
+        ),
+        # Section 6, row 23.
+        (
+            {"scaling": Scaling(8, 6)},
+            "hpa_scaling",
+            "the HPA scales from 6 to 8 pods",
+            Reason.HPA_SCALING,
+        ),
+        (
+            {"scaling": Scaling(4, 6)},
+            "hpa_scaling",
+            "the HPA scales from 6 to 4 pods",
+            Reason.HPA_SCALING,
+        ),
+        (
+            {"scaling": Scaling(6, 6, "3 of 6 pods are of the new template")},
+            "rollout",
+            "3 of 6 pods are of the new template",
+            Reason.ROLLOUT_IN_PROGRESS,
+        ),
+        (
+            {"last": rotated("2026-11-17T11:56:00Z")},
+            "cooldown",
+            "last rotated 4m ago, the pause is 10m",
+            Reason.COOLDOWN,
+        ),
+    ],
+)
+def test_what_forbids_it(other: dict[str, Any], guard: str, because: str, reason: Reason) -> None:
+    assert checked(**other) == [(guard, because, reason)]
+
+
+IN_VAIN = "after 2 rotations in a row that brought too little"
+EVEN = fleet(dict.fromkeys(F6, 0.7))
+
+
+@pytest.mark.parametrize(
+    ("last", "settings", "passed", "because"),
+    [
+        (None, SEED, True, "it was not rotated before"),
+        (rotated("2026-11-17T11:50:00Z"), SEED, True, "last rotated 10m ago, the pause is 10m"),
+        (
+            rotated("2026-11-17T11:50:00.000001Z"),
+            SEED,
+            False,
+            "last rotated 10m ago, the pause is 10m",
+        ),
+        (
+            rotated("2026-11-17T11:59:30Z"),
+            MoveSettings(cooldown=Micros(30_000_000)),
+            True,
+            "last rotated 30s ago, the pause is 30s",
+        ),
+        (
+            rotated("2026-11-17T12:00:00Z"),
+            MoveSettings(cooldown=Micros(0)),
+            True,
+            "last rotated 0s ago, the pause is 0s",
+        ),
+        # Another machine's clock is ahead.
+        (
+            rotated("2026-11-17T12:01:00Z"),
+            SEED,
+            False,
+            "last rotated 1m ahead of this clock, the pause is 10m",
+        ),
+        # Twice without effect: it waits longer. A success, judged now, ends that.
+        (
+            rotated("2026-11-17T11:30:00Z", misses=2, judged=True),
+            SEED,
+            False,
+            f"last rotated 30m ago, the pause is 40m {IN_VAIN}",
+        ),
+        (
+            rotated("2026-11-17T11:30:00Z", misses=2),
+            SEED,
+            True,
+            "last rotated 30m ago, the pause is 10m",
+        ),
+        # What cannot be read is not forgotten.
+        (
+            Gap("slackwater.io/last-rotation is no JSON"),
+            SEED,
+            False,
+            "the time of the last rotation cannot be read: slackwater.io/last-rotation is no JSON",
+        ),
+        (
+            rotated("soon"),
+            SEED,
+            False,
+            "the time of the last rotation cannot be read: 'soon' is no time",
+        ),
+    ],
+)
+def test_cooling_down(
+    last: LastRotation | Gap | None, settings: MoveSettings, passed: bool, because: str
+) -> None:
+    found = cooldown(last, EVEN, settings, NOON)
+    assert (found.passed, found.because) == (passed, because)
+    assert found.reason is (None if passed else Reason.COOLDOWN)
+
+
+def test_a_second_miss_counts_as_soon_as_it_can_be_seen() -> None:
+    last = rotated("2026-11-17T11:45:00Z", misses=1)
+    assert not cooldown(last, fleet(), SEED, NOON).passed
+    assert cooldown(last, EVEN, SEED, NOON).passed
+
+
+def going(count: int) -> Proposal:
+    rotate = [Candidate(f"p{n}", "", "", Cores(1.2), Group.TOP) for n in range(1, count + 1)]
+    numbers = Numbers(Cores(0.7), Cores(1.05), Cores(1.0))
+    return Proposal(tuple(rotate), None, "", {}, numbers)
+
+
+@pytest.mark.parametrize(
+    ("running", "terminating", "count", "minimum", "because"),
+    [
+        # Section 3, rows 22, 23, 24 and 26.
+        (5, 0, 2, 3, "3 of 5 Ready pods stay, minimum required is 3"),
+        (3, 0, 2, 3, "deletion would leave 1 pods, minimum required is 3"),
+        (3, 1, 1, 2, "2 of 3 Ready pods stay, minimum required is 2"),
+        (3, 0, 3, 2, "deletion would leave 0 pods, minimum required is 2"),
+        # Nobody is to go: nothing to forbid, however few there are.
+        (1, 0, 0, 5, "1 pods are Ready, and none is to go"),
+        (6, 0, 4, 2, "2 of 6 Ready pods stay, minimum required is 2"),
+        (6, 0, 4, 3, "deletion would leave 2 pods, minimum required is 3"),
+    ],
+)
+def test_the_minimum(
+    running: int, terminating: int, count: int, minimum: int, because: str
+) -> None:
+    usages = numbered(*[1.0] * (running + terminating))
+    going_already = {name: {"terminating": True} for name in list(usages)[running:]}
+    settings = MoveSettings(minimum_pods=minimum)
+    found = minimum_pods(going(count), fleet(usages, **going_already), settings)
+    assert found.because == because
+    assert found.passed is not because.startswith("deletion")
+    assert found.reason is (None if found.passed else Reason.MIN_PODS)
+
+
+@pytest.mark.parametrize("different", [{"ready": False}, {"running": False}, {"terminating": True}])
+def test_who_does_not_serve_is_not_counted(different: dict[str, Any]) -> None:
+    found = minimum_pods(going(2), fleet(numbered(1, 1, 1, 1, 1), p5=different), SEED)
+    assert found.because == "2 of 4 Ready pods stay, minimum required is 2"
+
+
+def test_section_6_row_9_is_refused_by_the_minimum() -> None:
+    three = fleet(numbered(1.5, 1.2, 0.2))
+    refused = minimum_pods(propose(three, SEED), three, SEED)
+    assert (refused.passed, refused.reason) == (False, Reason.MIN_PODS)
+    assert refused.because == "deletion would leave 0 pods, minimum required is 2"
+
+
+@pytest.mark.parametrize(
+    ("limit", "settings", "passed", "because"),
+    [
+        (2.0, SEED, True, "with 2 away at once the other 4 carry 1.10 cores each, at most 2.00"),
+        (1.0, SEED, True, "with 1 away at once the other 5 carry 0.88 cores each, at most 1.00"),
+        (
+            9.0,
+            MoveSettings(batch=1),
+            True,
+            "with 1 away at once the other 5 carry 0.88 cores each, at most 9.00",
+        ),
+        (
+            0.8,
+            SEED,
+            False,
+            "4.40 cores on the 5 pods that stay are more than the 0.80 that each can carry",
+        ),
+    ],
+)
+def test_capacity(limit: float, settings: MoveSettings, passed: bool, because: str) -> None:
+    found = fleet(**all_with(limit=limit))
+    guard = capacity(propose(found, settings), found, settings)
+    assert (guard.passed, guard.because) == (passed, because)
+    assert guard.reason is (None if passed else Reason.CAPACITY_GUARD)
+
+
+def test_nobody_can_stand_in_for_the_only_pod() -> None:
+    alone = capacity(going(1), fleet(numbered(1.2)), SEED)
+    assert alone.reason is Reason.CAPACITY_GUARD
+    assert alone.because.startswith("1.20 cores on the 0 pods that stay")
+
+
+def test_where_nobody_goes_there_is_room() -> None:
+    assert capacity(going(0), fleet(), SEED).because == "no pod is to go"

@@ -1,0 +1,209 @@
+"""Two servers' words about the same pods: which containers count, and what is a number."""
+
+import math
+from typing import Any
+
+import pytest
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.fleet import Aim, AimKind, Cores, WorkloadName
+from slackwater.rebalancer.joining import container_of, fleet_of
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import ContainerAmounts, NamespaceUsage, Problem, WorkloadSeen
+from slackwater.settings.rotation import RequestSource, WorkloadSettings
+from tests.unit.rebalancer.fleets import F6, HOUR, HPA70, NO_LIMIT, NOON, box, live, seen, usage
+
+WEB = WorkloadSettings("shop", "web")
+AUTO, SERIES, SPEC = RequestSource.AUTO, RequestSource.PROMETHEUS, RequestSource.SPEC
+SIDECAR = box("proxy", 0.2, 0.5)
+
+
+def joined(
+    workload: WorkloadSeen,
+    told: NamespaceUsage,
+    settings: WorkloadSettings = WEB,
+    source: RequestSource = AUTO,
+) -> Any:
+    (found,) = fleet_of(workload, told, settings, source, NOON).members
+    return found
+
+
+def told(*usages: float | Gap, requests: tuple[float | None, ...] = ()) -> NamespaceUsage:
+    """Of the pod `a` in web, proxy, ... in this order."""
+    boxes = ("web", "proxy", "third")
+    return NamespaceUsage(
+        {("a", name): amount for name, amount in zip(boxes, usages, strict=False)},  # type: ignore[misc]
+        {
+            ("a", name): Cores(amount)
+            for name, amount in zip(boxes, requests, strict=False)
+            if amount is not None
+        },
+    )
+
+
+def test_the_seed_s_fleet() -> None:
+    found = fleet_of(seen(), usage(), WEB, AUTO, NOON)
+    assert found.workload == WorkloadName("shop", "Deployment", "web")
+    assert found.aim == HPA70
+    assert {each.name: each.usage for each in found.members} == F6
+    assert {each.request for each in found.members} == {1.0}
+    assert {each.limit for each in found.members} == {NO_LIMIT}
+    assert {each.age for each in found.members} == {HOUR}
+
+
+def test_what_the_api_server_says_of_a_pod_is_kept() -> None:
+    pod = live(
+        "a", node="n7", running=False, ready=False, terminating=True, held_back="a static pod"
+    )
+    found = joined(seen(pod), told(1.0))
+    assert (found.uid, found.node, found.held_back) == ("uid-a", "n7", "a static pod")
+    assert (found.running, found.ready, found.terminating) == (False, False, True)
+
+
+def test_a_clock_that_is_behind_makes_a_pod_young_not_negative() -> None:
+    assert joined(seen(live("a", started=NOON + 5)), told(1.0)).age == 0.0
+
+
+def test_series_of_pods_that_are_gone_are_nobody_s() -> None:
+    found = fleet_of(seen(live("A")), usage({"A": 1.2, "gone": 0.52}), WEB, AUTO, NOON)
+    assert [each.name for each in found.members] == ["A"]
+
+
+def test_a_missing_target_is_a_gap_with_its_sentence() -> None:
+    problem = Problem(Reason.HPA_TARGET_AMBIGUOUS, "two HPAs scale web")
+    assert fleet_of(seen(aim=problem), usage(), WEB, AUTO, NOON).aim == Gap("two HPAs scale web")
+
+
+@pytest.mark.parametrize(
+    ("named", "hpa", "boxes", "found"),
+    [
+        ("proxy", "web", ("web", "proxy"), "proxy"),
+        ("*", "web", ("web", "proxy"), "*"),
+        # A named one that does not exist is not replaced by another.
+        ("typo", "", ("web", "proxy"), "typo"),
+        ("", "proxy", ("web", "proxy"), "proxy"),
+        ("", "", ("web", "proxy"), "web"),
+        ("", "", ("main", "proxy"), "*"),
+        ("", "", ("main",), "*"),
+    ],
+)
+def test_which_container(named: str, hpa: str, boxes: tuple[str, ...], found: str) -> None:
+    aim = Aim(AimKind.UTILIZATION, 70, "web", container=hpa)
+    workload = seen(live("a", *(box(name) for name in boxes)), aim=aim)
+    assert container_of(workload, WorkloadSettings("shop", "web", container=named)) == found
+
+
+def test_the_container_may_be_called_like_the_workload_that_the_hpa_scales() -> None:
+    """Found by the HPA's name, which is not the Deployment's."""
+    workload = seen(live("a", box("web"), SIDECAR))
+    assert container_of(workload, WorkloadSettings("shop", "web-scaler")) == "web"
+
+
+def test_no_target_needs_no_container() -> None:
+    workload = seen(live("a", box("main")), aim=Problem(Reason.HPA_TARGET_MISSING, "none"))
+    assert container_of(workload, WEB) == "*"
+
+
+@pytest.mark.parametrize(
+    ("container", "boxes", "series", "used", "asked", "limit"),
+    [
+        # One container: the others' numbers do not matter, not even missing ones.
+        ("", (box("web", 1.0, 2.0), SIDECAR), told(1.1, 0.1), 1.1, 1.0, 2.0),
+        ("", (box("web", 1.0, 2.0), SIDECAR), told(1.1), 1.1, 1.0, 2.0),
+        ("proxy", (box("web", 1.0, 2.0), SIDECAR), told(1.1, 0.1), 0.1, 0.2, 0.5),
+        # The whole pod: the sum, or a gap where a part is missing.
+        ("*", (box("web", 1.0, 2.0), SIDECAR), told(1.1, 0.1), 1.2, 1.2, 2.5),
+        (
+            "*",
+            (box("web", 1.0), SIDECAR),
+            told(1.1),
+            Gap("no usage of container proxy"),
+            1.2,
+            NO_LIMIT,
+        ),
+        (
+            "*",
+            (box("web", Gap("web asks for no CPU")), SIDECAR),
+            told(1.1, 0.1),
+            1.2,
+            Gap("web asks for no CPU"),
+            NO_LIMIT,
+        ),
+        # Another source's container is not ours.
+        ("*", (box("main"),), told(1.1), Gap("no usage of container main"), 1.0, NO_LIMIT),
+        (
+            "typo",
+            (box("web"),),
+            told(1.1),
+            Gap("it has no container typo"),
+            Gap("it has no container typo"),
+            Gap("it has no container typo"),
+        ),
+        # A sidecar may ask for nothing; a pod that does has nothing to take percents of.
+        ("*", (box("web"), box("proxy", 0.0)), told(1.1, 0.1), 1.2, 1.0, NO_LIMIT),
+        ("*", (box("web", 0.0),), told(1.1), 1.1, Gap("its CPU request is zero"), NO_LIMIT),
+    ],
+)
+def test_amounts_are_of_the_same_containers(
+    container: str,
+    boxes: tuple[ContainerAmounts, ...],
+    series: NamespaceUsage,
+    used: Any,
+    asked: Any,
+    limit: Any,
+) -> None:
+    settings = WorkloadSettings("shop", "web", container=container)
+    found = joined(seen(live("a", *boxes)), series, settings)
+    for amount, wanted in ((found.usage, used), (found.request, asked), (found.limit, limit)):
+        assert amount == (wanted if isinstance(wanted, Gap) else pytest.approx(wanted))
+
+
+@pytest.mark.parametrize(
+    ("usages", "reason"),
+    [
+        ((math.nan,), "the usage of container web is nan"),
+        ((math.inf,), "the usage of container web is inf"),
+        ((-0.25,), "the usage of container web is -0.25"),
+        ((Gap("two series of one container"),), "two series of one container"),
+        ((), "no usage of container web"),
+    ],
+)
+def test_what_is_no_number_is_a_gap(usages: tuple[float, ...], reason: str) -> None:
+    assert joined(seen(live("a")), told(*usages)).usage == Gap(reason)
+
+
+def test_no_use_is_a_number() -> None:
+    assert joined(seen(live("a")), told(0.0)).usage == 0.0
+
+
+@pytest.mark.parametrize(
+    ("source", "series", "found"),
+    [
+        (AUTO, 0.5, 0.5),
+        (AUTO, None, 1.0),
+        (SERIES, 0.5, 0.5),
+        (SERIES, None, Gap("no series of the request of container web")),
+        (SPEC, 0.5, 1.0),
+        (SPEC, None, 1.0),
+        (AUTO, math.nan, Gap("the request of container web is nan")),
+        (SPEC, math.nan, 1.0),
+    ],
+)
+def test_where_the_request_is_from(
+    source: RequestSource, series: float | None, found: float | Gap
+) -> None:
+    series_of = told(1.0, requests=(series,))
+    assert joined(seen(live("a")), series_of, source=source).request == found
+
+
+def test_each_container_s_request_is_from_where_it_is_known() -> None:
+    pod = live("a", box("web", 1.0), box("proxy", 0.2))
+    whole = WorkloadSettings("shop", "web", container="*")
+    found = joined(seen(pod), told(1.0, 0.1, requests=(0.6, None)), whole)
+    assert found.request == pytest.approx(0.8)
+
+
+def test_a_pod_without_containers() -> None:
+    pod = live("a")
+    empty = type(pod)("a", "uid-a", "n1", 0.0, ())
+    assert joined(seen(empty), told(1.0)).usage == Gap("it has no containers")

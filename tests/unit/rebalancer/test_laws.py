@@ -1,0 +1,321 @@
+"""Laws of the rebalancer, for any fleet: what may never happen, whatever the numbers are."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.assess import assess
+from slackwater.rebalancer.assessment import Assessment
+from slackwater.rebalancer.batches import batches_of, room_of
+from slackwater.rebalancer.caps import capped
+from slackwater.rebalancer.fleet import Aim, AimKind, Fleet, Scaling, WorkloadName
+from slackwater.rebalancer.guards import by_number
+from slackwater.rebalancer.moves import above, propose
+from slackwater.rebalancer.outcome import judged, noted, pause_after
+from slackwater.rebalancer.proposal import Group
+from slackwater.rebalancer.seen import LivePod, NamespaceUsage
+from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
+from tests.unit.rebalancer.fleets import NAME, NOON, box, live, member, rotated, seen
+
+NO_NUMBER = Gap("no number")
+#: Few draws for each pod: most of the time is Hypothesis' own.
+USAGES = st.sampled_from([0.0, 0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.05, 1.05, 1.3, 1.3, 2.0, 4.0])
+ANY_USAGES = st.one_of(USAGES, st.floats(0, 4), st.floats(0, 1e12), st.just(NO_NUMBER))
+AMOUNTS = st.one_of(st.floats(0.01, 1e6), st.just(NO_NUMBER))
+AIMS = st.one_of(
+    st.just(Aim(AimKind.UTILIZATION, 70, "web")),
+    st.builds(Aim, st.just(AimKind.UTILIZATION), st.floats(1, 200), st.just("web")),
+    st.builds(Aim, st.just(AimKind.AVERAGE_VALUE), st.floats(0.01, 4), st.just("web")),
+    st.just(NO_NUMBER),
+)
+SETTINGS = st.builds(
+    MoveSettings,
+    top_k=st.integers(1, 8),
+    tolerance=st.sampled_from([1.0, 1.5, 3.0]),
+    minimum_improvement=st.sampled_from([0.0, 10.0, 33.0, 60.0]),
+    minimum_pods=st.integers(1, 6),
+    minimum_pod_age=st.sampled_from([None, Micros(0), Micros(10**9)]),
+    batch=st.integers(0, 5),
+)
+ODDITIES: st.SearchStrategy[dict[str, object]] = st.sampled_from(
+    [
+        {"age": 0.0},
+        {"age": 299.0},
+        {"ready": False},
+        {"ready": False, "running": False},
+        {"terminating": True},
+        {"held_back": "an annotation"},
+        {"usage": NO_NUMBER},
+        {"request": NO_NUMBER},
+        {"request": 2.5},
+        {"limit": 1.5},
+    ]
+)
+
+
+@st.composite
+def fleets(draw: st.DrawFn, least: int = 0) -> Fleet:
+    """Mostly ordinary, so that most have something to rotate; a few pods are odd."""
+    usages = draw(
+        st.lists(USAGES, min_size=least, max_size=14)
+        | st.lists(ANY_USAGES, min_size=least, max_size=14)
+    )
+    odd = draw(st.dictionaries(st.integers(0, 13), ODDITIES, max_size=4))
+    request, limit = draw(st.just(1.0) | AMOUNTS), draw(st.just(NO_NUMBER) | AMOUNTS)
+    pods = []
+    for number, usage in enumerate(usages):
+        given_: dict[str, object] = {"usage": usage, "request": request, "limit": limit}
+        given_ |= {"node": f"n{number % 4}", **odd.get(number, {})}
+        pods.append(member(f"p{number}", **given_))  # type: ignore[arg-type]
+    return Fleet(NAME, tuple(pods), draw(AIMS))
+
+
+@given(fleets(), SETTINGS)
+def test_nobody_twice_and_nobody_from_outside(fleet: Fleet, settings: MoveSettings) -> None:
+    found = propose(fleet, settings)
+    chosen = [each.name for each in found.rotate]
+    assert len(chosen) == len(set(chosen))
+    by_name = {each.name: each for each in fleet.members}
+    for each in found.rotate:
+        pod = by_name[each.name]
+        assert (each.uid, each.node, each.usage) == (pod.uid, pod.node, pod.usage)
+    assert set(found.groups) == set(by_name)
+
+
+@given(fleets(), SETTINGS)
+def test_only_candidates_are_chosen(fleet: Fleet, settings: MoveSettings) -> None:
+    found = propose(fleet, settings)
+    by_name = {each.name: each for each in fleet.members}
+    for each in found.rotate:
+        pod = by_name[each.name]
+        assert not isinstance(pod.usage, Gap)
+        assert math.isfinite(pod.usage)
+        assert pod.running
+        assert not pod.terminating
+        assert not pod.held_back
+        assert pod.age * 1e6 >= settings.youngest
+        assert each.group in (Group.TOP, Group.BOTTOM)
+        assert each.group is found.groups[each.name]
+        assert pod.ready or each.group is Group.TOP
+
+
+@given(fleets(), SETTINGS)
+def test_a_reason_or_a_rotation(fleet: Fleet, settings: MoveSettings) -> None:
+    found = propose(fleet, settings)
+    assert bool(found.rotate) is (found.reason is None)
+    assert found.because
+    hot = [each for each in found.rotate if each.group is Group.TOP]
+    cold = [each for each in found.rotate if each.group is Group.BOTTOM]
+    assert len(hot) <= settings.top_k
+    assert len(cold) <= settings.top_k
+    if found.rotate:
+        assert found.numbers is not None
+        assert all(above(each.usage, found.numbers.threshold) for each in hot)
+        assert hot
+        assert cold
+        # Hottest first, then coldest first.
+        assert found.rotate == (*hot, *cold)
+        assert hot == sorted(hot, key=lambda each: (-each.usage, each.name))
+        assert cold == sorted(cold, key=lambda each: (each.usage, each.name))
+
+
+@given(st.data(), fleets(), SETTINGS)
+def test_the_order_of_the_pods_does_not_matter(
+    data: st.DataObject, fleet: Fleet, settings: MoveSettings
+) -> None:
+    shuffled = Fleet(NAME, tuple(data.draw(st.permutations(fleet.members))), fleet.aim)
+    found = propose(fleet, settings)
+    assert propose(shuffled, settings) == found
+    assert batches_of(found, shuffled, settings) == batches_of(found, fleet, settings)
+    assert by_number(found, shuffled, settings) == by_number(found, fleet, settings)
+
+
+@given(fleets(), SETTINGS)
+def test_skew_is_never_predicted_to_grow(fleet: Fleet, settings: MoveSettings) -> None:
+    """Evening the chosen ones out leaves no pod hotter, none colder, and none further apart."""
+    found = propose(fleet, settings)
+    if found.numbers is None or found.numbers.improvement is None:
+        return
+    assert found.numbers.average is not None
+    assert found.numbers.predicted is not None
+    assert found.numbers.predicted <= found.numbers.average
+    assert 0 <= found.numbers.improvement <= 100
+    if not found.rotate:
+        return
+    assert above(found.numbers.improvement, settings.minimum_improvement)
+    chosen = {each.name for each in found.rotate}
+    before = {each.name: each.usage for each in fleet.members if not isinstance(each.usage, Gap)}
+    after = [found.numbers.predicted if name in chosen else u for name, u in before.items()]
+    slack = 1e-9 * max(before.values())
+    assert max(after) - min(after) <= max(before.values()) - min(before.values()) + slack
+    mean = math.fsum(before.values()) / len(before)
+    spread = math.fsum((u - mean) ** 2 for u in before.values())
+    assert math.fsum((u - mean) ** 2 for u in after) <= spread * (1 + 1e-9)
+    # Nobody's load is forgotten.
+    assert math.fsum(after) == pytest.approx(math.fsum(before.values()))
+
+
+@given(fleets(), SETTINGS)
+def test_batches_are_all_of_them_once(fleet: Fleet, settings: MoveSettings) -> None:
+    found = propose(fleet, settings)
+    batches = batches_of(found, fleet, settings)
+    flat = [each for batch in batches for each in batch]
+    if flat:
+        assert sorted(flat, key=lambda each: each.name) == sorted(
+            found.rotate, key=lambda each: each.name
+        )
+    assert all(batches)
+    if settings.batch:
+        assert all(len(batch) <= settings.batch for batch in batches)
+    passed = all(guard.passed for guard in by_number(found, fleet, settings))
+    assert batches or not passed or not found.rotate
+
+
+@given(fleets(), SETTINGS)
+def test_each_batch_leaves_enough_to_carry_the_load(fleet: Fleet, settings: MoveSettings) -> None:
+    found = propose(fleet, settings)
+    room = room_of(found, fleet, settings)
+    carriers = [
+        each
+        for each in fleet.members
+        if each.ready and each.running and not each.terminating and not isinstance(each.usage, Gap)
+    ]
+    assert room.carriers <= len(carriers)
+    for batch in batches_of(found, fleet, settings):
+        left = room.carriers - len(batch)
+        assert left > 0
+        assert room.load / left <= room.most * (1 + 1e-8) + 1e-8
+        # More than two at once only where nobody gets above the threshold by it.
+        if len(batch) > 2:
+            assert room.load / left <= room.bound * (1 + 1e-8) + 1e-8
+
+
+def live_pods(fleet: Fleet) -> tuple[tuple[LivePod, ...], NamespaceUsage]:
+    """The same as the servers would tell it; some use is NaN instead of missing."""
+    pods = tuple(
+        live(
+            each.name,
+            box("web", each.request, each.limit),
+            node=each.node,
+            started=NOON - each.age,
+            running=each.running,
+            ready=each.ready,
+            terminating=each.terminating,
+            held_back=each.held_back,
+        )
+        for each in fleet.members
+    )
+    usages: dict[tuple[str, str], Any] = {
+        (each.name, "web"): math.nan if isinstance(each.usage, Gap) else each.usage
+        for each in fleet.members
+    }
+    usages[("stranger", "web")] = 99.0
+    return pods, NamespaceUsage(usages, {})
+
+
+def assessed(fleet: Fleet, settings: MoveSettings, name: WorkloadName = NAME) -> Assessment:
+    pods, usage = live_pods(fleet)
+    aim = fleet.aim if isinstance(fleet.aim, Aim) else Aim(AimKind.UTILIZATION, 70, "web")
+    there = seen(*pods, aim=aim, workload=name, scaling=Scaling(1, 1))
+    whole = WorkloadSettings(name.namespace, name.name, container="web", moves=settings)
+    return assess(there, usage, name, whole, RequestSource.AUTO, NOON)
+
+
+def serving(fleet: Fleet) -> int:
+    return sum(each.ready and each.running and not each.terminating for each in fleet.members)
+
+
+@given(fleets(1), SETTINGS)
+def test_never_below_the_minimum(fleet: Fleet, settings: MoveSettings) -> None:
+    found = assessed(fleet, settings)
+    assert found.rotates is bool(found.batches)
+    gone = {each.name for batch in found.batches for each in batch}
+    if gone:
+        assert serving(fleet) - len(gone) >= settings.minimum_pods
+        assert gone <= {each.name for each in fleet.members}
+        assert "stranger" not in gone
+        assert all(guard.passed for guard in found.guards)
+    else:
+        assert found.reason is not None
+
+
+CAPS = st.builds(
+    CapSettings, run=st.integers(0, 9), node=st.integers(0, 3), namespace=st.integers(0, 6)
+)
+
+
+@given(
+    st.lists(st.tuples(fleets(1), SETTINGS), max_size=4),
+    CAPS,
+)
+def test_caps_hold_over_all_workloads(
+    parts: list[tuple[Fleet, MoveSettings]], caps: CapSettings
+) -> None:
+    names = [WorkloadName(f"ns{i % 2}", "Deployment", f"w{i}") for i in range(len(parts))]
+    settings = {name: moves for name, (_, moves) in zip(names, parts, strict=True)}
+    before = [
+        assessed(fleet, moves, name) for name, (fleet, moves) in zip(names, parts, strict=True)
+    ]
+    after = capped(before, caps, settings.__getitem__)
+    gone = [(each.workload, pod) for each in after for batch in each.batches for pod in batch]
+    assert len(gone) <= (caps.run or math.inf)
+    for node in {pod.node for _, pod in gone}:
+        assert sum(pod.node == node for _, pod in gone) <= (caps.node or math.inf)
+    for space in {name.namespace for name, _ in gone}:
+        count = sum(name.namespace == space for name, _ in gone)
+        assert count <= (caps.namespace or math.inf)
+    for was, now in zip(before, after, strict=True):
+        check_cut(was, now, settings[now.workload])
+
+
+def check_cut(was: Assessment, now: Assessment, settings: MoveSettings) -> None:
+    """A cap takes pods away and never adds one; what is left is still worth it."""
+    assert now.workload == was.workload
+    assert was.rotates or now == was
+    if not now.rotates:
+        assert now.batches == ()
+        return
+    assert was.proposal is not None
+    assert now.proposal is not None
+    assert now.proposal.numbers is not None
+    assert set(now.proposal.rotate) <= set(was.proposal.rotate)
+    assert sorted(pod.name for batch in now.batches for pod in batch) == sorted(
+        pod.name for pod in now.proposal.rotate
+    )
+    assert now.proposal.numbers.improvement is not None
+    assert above(now.proposal.numbers.improvement, settings.minimum_improvement)
+    assert all(guard.passed for guard in now.guards)
+
+
+@given(fleets(), SETTINGS, st.integers(0, 10**6))
+def test_a_rotation_is_judged_at_most_once(fleet: Fleet, settings: MoveSettings, age: int) -> None:
+    found = judged(rotated(), fleet, settings, NOON + age)
+    if found is None:
+        return
+    assert judged(found, fleet, settings, NOON + age + 10**6) is None
+    assert found.realised is not None
+    assert found.realised <= 100
+    assert found.misses in (0, 1)
+    assert settings.pause <= pause_after(found, settings)
+
+
+@given(fleets(), SETTINGS)
+def test_what_did_not_change_anything_is_a_miss(fleet: Fleet, settings: MoveSettings) -> None:
+    """The same pods with the same use again: a skew of the same size."""
+    proposal = propose(fleet, settings)
+    note = noted(proposal, fleet, None, "2026-11-17T11:00:00Z")
+    assert (note is None) is (not proposal.rotate)
+    ordinary = [e for e in fleet.members if e.ready and e.running and not e.terminating]
+    if note is None or len(ordinary) < len(fleet.members):
+        return
+    if any(each.held_back or isinstance(each.usage, Gap) for each in fleet.members):
+        return
+    found = judged(note, fleet, settings, NOON)
+    if found is not None:
+        assert found.misses == 1
+        assert found.realised == pytest.approx(0, abs=1e-6)

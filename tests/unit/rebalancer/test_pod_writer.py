@@ -1,0 +1,177 @@
+"""What goes over the wire, and what each answer of the API server means."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from slackwater.rebalancer.last_rotation import ANNOTATION
+from slackwater.rebalancer.pod_writer import Fate, NoteAttempt, Noted, PodWriter, resource_of
+from slackwater.settings.rotation import Removal
+from tests.unit.kube.accesses import plain_client
+from tests.unit.kube.byte_server import ByteServer, Request, Wire
+from tests.unit.kube.fake_api import status
+from tests.unit.rebalancer.fleets import NAME, rotated, seen
+from tests.unit.rebalancer.rotating_world import BUDGET, pod
+
+Answer = tuple[int, dict[str, object]]
+DONE: Answer = (201, {"kind": "Status", "status": "Success"})
+
+
+class Server:
+    """Answers each request alike, and keeps it."""
+
+    def __init__(self) -> None:
+        self.says: Answer = DONE
+        self.server = ByteServer(self._answer)
+        self.client = plain_client(self.server.port)
+
+    def _answer(self, _request: Request, wire: Wire) -> None:
+        code, body = self.says
+        wire.json(body, code)
+
+    def refuses(self, code: int, reason: str, message: str) -> None:
+        self.says = code, status(code, reason, message)
+
+    def sent(self) -> tuple[str, dict[str, object]]:
+        [request] = self.server.requests
+        body = msgspec.json.decode(request.body, type=dict[str, object]) if request.body else {}
+        return f"{request.method} {request.path}", body
+
+    def writer(self, removal: Removal = Removal.EVICT, grace: int | None = None) -> PodWriter:
+        return PodWriter(self.client, removal, grace)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.client.close()
+    made.server.close()
+
+
+@pytest.mark.parametrize(
+    ("grace", "options"),
+    [
+        (None, {"preconditions": {"uid": "uid-A"}}),
+        (0, {"preconditions": {"uid": "uid-A"}, "gracePeriodSeconds": 0}),
+        (30, {"preconditions": {"uid": "uid-A"}, "gracePeriodSeconds": 30}),
+    ],
+)
+def test_a_pod_is_evicted_by_its_uid(
+    server: Server, grace: int | None, options: dict[str, object]
+) -> None:
+    attempt = server.writer(grace=grace).remove("shop", pod("A"))
+    assert (attempt.fate, attempt.went, attempt.because) == (Fate.EVICTED, True, "")
+    asked, body = server.sent()
+    assert asked == "POST /api/v1/namespaces/shop/pods/A/eviction"
+    assert body["deleteOptions"] == options
+
+
+def test_a_pod_is_deleted_by_its_uid(server: Server) -> None:
+    attempt = server.writer(Removal.DELETE, grace=30).remove("shop", pod("A"))
+    assert (attempt.fate, attempt.went) == (Fate.DELETED, True)
+    assert server.sent() == (
+        "DELETE /api/v1/namespaces/shop/pods/A",
+        {"preconditions": {"uid": "uid-A"}, "gracePeriodSeconds": 30},
+    )
+
+
+OTHER_UID = "Precondition failed: UID in precondition: uid-A, UID in object meta: uid-B"
+TWO_BUDGETS = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+    "support."
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "fate", "because"),
+    [
+        (429, "TooManyRequests", BUDGET, Fate.PDB_BLOCKED, "a disruption budget holds it: Cannot"),
+        (429, "TooManyRequests", "too many requests, try later", Fate.FAILED, "refused with 429"),
+        (404, "NotFound", 'pods "A" not found', Fate.VANISHED, "it was gone already"),
+        (409, "Conflict", OTHER_UID, Fate.VANISHED, "it was gone already"),
+        (409, "Conflict", "the object has been modified", Fate.FAILED, "refused with 409"),
+        (500, "InternalError", TWO_BUDGETS, Fate.FAILED, "more than one PodDisruptionBudget"),
+        (403, "Forbidden", "cannot create resource", Fate.FAILED, "refused with 403 Forbidden"),
+        (503, "ServiceUnavailable", "", Fate.FAILED, "refused with 503"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("removal", Removal)
+def test_refusals(
+    server: Server,
+    removal: Removal,
+    code: int,
+    reason: str,
+    message: str,
+    fate: Fate,
+    because: str,
+) -> None:
+    server.refuses(code, reason, message)
+    attempt = server.writer(removal).remove("shop", pod("A"))
+    assert (attempt.fate, attempt.went) == (fate, False)
+    assert because in attempt.because
+    assert "\n" not in attempt.because
+
+
+def test_nobody_answers(server: Server) -> None:
+    server.server.close()
+    attempt = server.writer().remove("shop", pod("A"))
+    assert attempt.fate is Fate.FAILED
+    assert "Connection refused" in attempt.because
+
+
+def test_a_claim_is_bound_to_what_was_read(server: Server) -> None:
+    """With both: somebody else's change, and another workload of that name, are refused."""
+    last = rotated()
+    assert server.writer().claim(seen(), last) == NoteAttempt(Noted.WRITTEN)
+    asked, body = server.sent()
+    assert asked == "PATCH /apis/apps/v1/namespaces/shop/deployments/web"
+    [request] = server.server.requests
+    assert request.header("Content-Type") == "application/merge-patch+json"
+    meta = body["metadata"]
+    assert isinstance(meta, dict)
+    text = meta.pop("annotations")[ANNOTATION]
+    assert meta == {"uid": "uid-web", "resourceVersion": "7"}
+    assert msgspec.json.decode(text) == msgspec.to_builtins(last)
+
+
+def test_a_later_note_is_bound_to_the_workload_only(server: Server) -> None:
+    server.writer().note(seen(), None)
+    _, body = server.sent()
+    assert body == {"metadata": {"uid": "uid-web", "annotations": {ANNOTATION: None}}}
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "ended"),
+    [
+        (409, "Conflict", Noted.OUTRUN),
+        (404, "NotFound", Noted.FAILED),
+        (403, "Forbidden", Noted.FAILED),
+        (422, "Invalid", Noted.FAILED),
+        (500, "InternalError", Noted.FAILED),
+    ],
+)
+def test_a_note_that_is_refused(server: Server, code: int, reason: str, ended: Noted) -> None:
+    server.refuses(code, reason, "no")
+    noted = server.writer().claim(seen(), rotated())
+    assert noted.ended is ended
+    assert noted.because.startswith(f"the rotation cannot be noted on {NAME}: PATCH")
+
+
+def test_a_note_that_nobody_takes(server: Server) -> None:
+    server.server.close()
+    assert server.writer().note(seen(), rotated()).ended is Noted.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Deployment", "/apis/apps/v1/namespaces/shop/deployments/web"),
+        ("StatefulSet", "/apis/apps/v1/namespaces/shop/statefulsets/web"),
+        ("ReplicaSet", "/apis/apps/v1/namespaces/shop/replicasets/web"),
+    ],
+)
+def test_where_each_kind_is(kind: str, path: str) -> None:
+    workload = msgspec.structs.replace(NAME, kind=kind)
+    assert resource_of(seen(workload=workload)).path("shop", "web") == path

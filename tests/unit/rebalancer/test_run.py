@@ -1,0 +1,320 @@
+"""A whole round: what is done, what is told, what is sent, and the exit code."""
+
+import msgspec
+import pytest
+
+from slackwater.kube.happening import Severity
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.fleet import LastRotation
+from slackwater.rebalancer.last_rotation import text_of
+from slackwater.rebalancer.news import FAILED, IMPOSSIBLE, REBALANCED, ROTATED
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.round_result import RoundResult
+from slackwater.rebalancer.run import Memory, run_once
+from slackwater.rebalancer.seen import Lag, Problem
+from slackwater.settings.rotation import KafkaSettings, Removal, RunSettings
+from tests.unit.rebalancer.fleets import rotated
+from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World, refused
+
+TWO_BUDGETS = refused(500, "InternalError", "This pod has more than one PodDisruptionBudget")
+
+
+def go(world: World, settings: RunSettings = RUN, memory: Memory | None = None) -> RoundResult:
+    return run_once(world.parts(settings.removal), settings, memory)
+
+
+def only(result: RoundResult) -> tuple[Reason, str]:
+    [one] = result.results
+    return one.reason, one.because
+
+
+def test_the_seeds_example() -> None:
+    world = World()
+    result = go(world)
+    assert only(result) == (Reason.ROTATED, "Improvement 34.8% exceeds minimum 10.0%")
+    assert world.removed() == "A F B E"
+    assert (result.exit_code, result.errors) == (0, {})
+    assert result.took == world.second > 0
+
+
+def test_its_entries() -> None:
+    world = World()
+    go(world)
+    *pods, workload = world.told
+    assert [(each.what, each.before, each.result) for each in pods] == [
+        ("Pod shop/A", "1.2 cores", "evicted"),
+        ("Pod shop/F", "0.3 cores", "evicted"),
+        ("Pod shop/B", "1.1 cores", "evicted"),
+        ("Pod shop/E", "0.4 cores", "evicted"),
+    ]
+    assert pods[0].because == "most busy of Deployment shop/web"
+    assert pods[1].because == "least busy of Deployment shop/web"
+    assert (workload.what, workload.after, workload.result) == (
+        "Deployment shop/web", "A, F, B, E", "rotated",
+    )  # fmt: skip
+    assert {each.tick for each in world.told} == {1}
+
+
+def test_its_events() -> None:
+    world = World()
+    go(world)
+    *pods, workload = world.sent
+    assert [each.about.name for each in pods] == ["A", "F", "B", "E"]
+    first = pods[0]
+    assert (first.about.kind, first.about.namespace, first.about.uid) == ("Pod", "shop", "uid-A")
+    assert (first.reason, first.severity) == (ROTATED, Severity.NORMAL)
+    assert first.message == (
+        "evicted as one of the most busy pods of Deployment shop/web: it used 1.2 cores, the HPA's "
+        "target is 0.7; the hot pods' average should fall from 1.15 to 0.75 cores (34.8 %)"
+    )
+    assert (workload.reason, workload.severity) == (REBALANCED, Severity.NORMAL)
+    assert workload.about == msgspec.structs.replace(
+        workload.about, api_version="apps/v1", kind="Deployment", name="web", uid="uid-web"
+    )
+    assert workload.message == "rotated A, F, B, E: Improvement 34.8% exceeds minimum 10.0%"
+
+
+def test_its_note_says_what_was_expected() -> None:
+    world = World()
+    go(world)
+    last = world.last()
+    assert isinstance(last, LastRotation)
+    assert (last.at, last.pods, last.hot, last.judged) == ("2026-11-17T12:00:00Z", 4, 2, False)
+    assert (last.top, last.improvement) == (pytest.approx(1.15), pytest.approx(34.78, abs=0.01))
+
+
+def test_a_second_round_cools_down() -> None:
+    world = World()
+    go(world)
+    world.second += 60
+    reason, because = only(go(world))
+    assert reason is Reason.COOLDOWN
+    assert "the pause is 10m" in because
+    assert world.removed() == "A F B E"
+
+
+def test_by_deletion() -> None:
+    world = World()
+    go(world, msgspec.structs.replace(RUN, removal=Removal.DELETE))
+    assert [call.split()[0] for call in world.calls] == ["claim"] + ["delete"] * 4
+    assert world.sent[0].message.startswith("deleted as one of the most busy")
+    assert world.told[0].result == "deleted"
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    world = World()
+    world.annotation = text_of(rotated())  # there is something to judge and to write, too
+    parts = msgspec.structs.replace(world.parts(), writer=None)
+    result = run_once(parts, RUN)
+    reason, because = only(result)
+    assert (reason, because) == (Reason.DRY_RUN, "Improvement 34.8% exceeds minimum 10.0%")
+    assert (world.calls, world.sent, world.second) == ([], [], 0)
+    [entry] = world.told
+    assert (entry.after, entry.result) == ("A, F, B, E", "dry_run")
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("blocked", "reason", "because", "exit_code"),
+    [
+        (1, Reason.ROTATED, "1 of 4 pods went: a disruption budget holds it", 0),
+        (0, Reason.PDB_BLOCKED, "0 of 4 pods went: a disruption budget holds it", 0),
+    ],
+)
+def test_a_budget(blocked: int, reason: Reason, because: str, exit_code: int) -> None:
+    """Acceptance row 19."""
+    world = World()
+    world.budget = blocked
+    result = go(world)
+    found, said = only(result)
+    assert (found, result.exit_code) == (reason, exit_code)
+    assert said.startswith(because)
+    fates = [each.result for each in world.told if each.what.startswith("Pod")]
+    assert fates == ["evicted"] * blocked + ["pdb_blocked"] * (4 - blocked)
+
+
+def test_an_eviction_that_fails() -> None:
+    world = World()
+    world.refusals["A"] = TWO_BUDGETS
+    result = go(world)
+    reason, because = only(result)
+    assert (reason, result.exit_code) == (Reason.KUBERNETES_ERROR, 1)
+    assert "more than one PodDisruptionBudget" in because
+    assert result.errors == {"kubernetes": 1}
+    [event] = world.sent
+    assert (event.reason, event.severity) == (FAILED, Severity.WARNING)
+    assert world.last() is None
+
+
+def test_an_eviction_that_fails_after_others_went() -> None:
+    world = World()
+    world.refusals["B"] = TWO_BUDGETS
+    result = go(world)
+    reason, because = only(result)
+    assert (reason, result.exit_code) == (Reason.ROTATED, 1)
+    assert because.startswith("2 of 4 pods went: ")
+    assert [event.reason for event in world.sent] == [ROTATED, ROTATED, FAILED]
+
+
+def test_new_pods_that_do_not_come() -> None:
+    world = World(ready_after=1e9)
+    result = go(world)
+    reason, because = only(result)
+    assert (reason, result.exit_code) == (Reason.ROTATED, 1)
+    assert because == "2 of 4 pods went: 4 of 6 pods are Ready, 300 s after the last pod went"
+
+
+@pytest.mark.parametrize(
+    ("spared", "reason", "because"),
+    [
+        ({"terminating": True}, Reason.NO_PODS_ABOVE_TOLERANCE, "A: it was gone already; F: it"),
+        ({"held_back": "says so"}, Reason.OPTED_OUT, "A: says so; F: says so"),
+    ],
+)
+def test_all_are_gone_or_held_back_by_now(
+    spared: dict[str, object], reason: Reason, because: str
+) -> None:
+    world = World()
+
+    def change() -> None:
+        for name in "ABEF":
+            world.change(name, **spared)
+
+    world.on_look[2] = change
+    result = go(world)
+    found, said = only(result)
+    assert (found, result.exit_code) == (reason, 0)
+    assert said.startswith(f"0 of 4 pods went: {because}")
+    assert world.last() is None
+
+
+def test_it_is_asked_to_end_before_it_begins() -> None:
+    world = World()
+    world.on_look[1] = lambda: setattr(world, "halt", "asked to end")
+    result = go(world)
+    reason, _ = only(result)
+    assert (reason, world.calls, result.exit_code) == (Reason.STOPPED, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "warned"),
+    [
+        (Reason.PROMETHEUS_ERROR, True),
+        (Reason.NO_USAGE_DATA, True),
+        (Reason.STOPPED, False),
+    ],
+)
+def test_a_problem_is_a_warning_on_the_workload(reason: Reason, warned: bool) -> None:
+    world = World()
+    world.usage_problem = Problem(reason, "it is down")
+    result = go(world)
+    assert only(result) == (reason, "it is down")
+    assert result.exit_code == (1 if warned else 0)
+    told = [(event.reason, event.message, event.severity) for event in world.sent]
+    expected = (IMPOSSIBLE, f"{reason.value}: it is down", Severity.WARNING)
+    assert told == ([expected] if warned else [])
+
+
+def test_a_workload_that_cannot_be_read_has_no_event() -> None:
+    """There is no object that it could be about."""
+    world = World()
+    world.problem = Problem(Reason.WORKLOAD_MISSING, "not there")
+    result = go(world)
+    assert (only(result)[0], result.exit_code) == (Reason.WORKLOAD_MISSING, 1)
+    assert world.sent == []
+    assert world.told[0].what == "workload shop/web"
+
+
+@pytest.mark.parametrize(
+    ("lag", "reason", "exit_code"),
+    [
+        (Lag(1001, "x"), Reason.KAFKA_LAG_HIGH, 0),
+        (Gap("no such group"), Reason.KAFKA_LAG_UNKNOWN, 1),
+    ],
+)
+def test_the_lag_gate(lag: Lag | Gap, reason: Reason, exit_code: int) -> None:
+    world = World()
+    world.lag = lag
+    gated = msgspec.structs.replace(SETTINGS, kafka=KafkaSettings(enabled=True))
+    result = go(world, RunSettings(workloads=(gated,)))
+    assert (only(result)[0], result.exit_code, world.calls) == (reason, exit_code, [])
+
+
+def test_one_workloads_failure_does_not_stop_the_others() -> None:
+    """The same pods under two names: the second finds the first's claim."""
+    world = World()
+    world.refusals["A"] = TWO_BUDGETS
+    other = msgspec.structs.replace(SETTINGS, name="other", container="web")
+    result = go(world, RunSettings(workloads=(SETTINGS, other)))
+    assert len(result.results) == 2
+    assert world.calls.count("evict A") == 2
+    assert result.exit_code == 1
+    assert result.errors == {"kubernetes": 2}
+
+
+def test_no_workload_is_rightly_nothing_to_do() -> None:
+    result = go(World(), RunSettings())
+    assert (result.results, result.exit_code) == ((), 0)
+
+
+# --- what the last rotation brought
+
+
+def test_what_the_last_rotation_brought_is_noted_and_told() -> None:
+    world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
+    world.annotation = text_of(rotated())
+    result = go(world)
+    assert world.calls == ["claim"]
+    last = world.last()
+    assert isinstance(last, LastRotation)
+    assert last.judged
+    assert world.told[0].because == ("the last rotation brought 26.1 %; 34.8 % were predicted")
+    [one] = result.results
+    assert one.last == last
+
+
+def test_it_is_judged_again_where_the_note_was_outrun() -> None:
+    world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
+    world.annotation = text_of(rotated())
+    world.patch_refusals = [refused(409, "Conflict", "modified")]
+    go(world)
+    assert [each.what for each in world.told] == ["Deployment shop/web"]
+    go(world)
+    last = world.last()
+    assert isinstance(last, LastRotation)
+    assert last.judged
+
+
+def test_a_note_that_fails_is_told_and_counted() -> None:
+    world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
+    world.annotation = text_of(rotated())
+    world.patch_refusals = [refused(403, "Forbidden", "cannot patch resource")]
+    result = go(world)
+    assert "cannot patch resource" in world.told[0].because
+    assert result.errors == {"kubernetes": 1}
+
+
+def test_a_judged_rotation_and_a_new_one_in_one_round() -> None:
+    world = World()
+    world.annotation = text_of(rotated())
+    assert only(go(world))[0] is Reason.ROTATED
+    last = world.last()
+    assert isinstance(last, LastRotation)
+    assert (last.at, last.misses, last.judged) == ("2026-11-17T12:00:00Z", 1, False)
+
+
+# --- a loop does not repeat itself
+
+
+def test_a_loop_tells_what_changed() -> None:
+    world, memory = World(), Memory()
+    world.usage_problem = Problem(Reason.PROMETHEUS_ERROR, "it is down")
+    for _ in range(3):
+        go(world, memory=memory)
+    assert [(each.tick, each.result) for each in world.told] == [(1, "prometheus_error")]
+    world.usage_problem = None
+    go(world, memory=memory)
+    assert [each.tick for each in world.told[1:]] == [4] * 5
+    go(world, memory=memory)
+    assert (world.told[-1].tick, world.told[-1].result) == (5, "cooldown")
+    assert memory.rounds == 5

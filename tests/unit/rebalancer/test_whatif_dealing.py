@@ -1,0 +1,118 @@
+"""The model of what a rotation does to the load: nothing lost, nothing made, nobody hotter."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.rebalancer.whatif_dealing import Parts, carried, dealt, left
+
+PODS = ("a", "b", "c", "d", "e", "f")
+NOTHING: Parts = {}
+
+
+def test_a_group_is_evened_and_the_others_stay() -> None:
+    parts = dealt(NOTHING, ("a", "d"), 0.0)
+    loads = carried(parts, {"a": 1.2, "b": 0.9, "d": 0.2})
+    assert loads == pytest.approx({"a": 0.7, "b": 0.9, "d": 0.7})
+
+
+def test_what_is_sticky_stays_with_the_successor() -> None:
+    parts = dealt(NOTHING, ("a", "d"), 0.5)
+    assert carried(parts, {"a": 1.2, "d": 0.2}) == pytest.approx({"a": 0.95, "d": 0.45})
+
+
+def test_where_all_is_sticky_nothing_changes() -> None:
+    loads = {"a": 1.2, "d": 0.2}
+    assert carried(dealt(NOTHING, ("a", "d"), 1.0), loads) == pytest.approx(loads)
+
+
+def test_what_the_recording_says_later_is_said_of_all_who_carry_it() -> None:
+    """The hot partitions of a are now half at d: when they cool down, both feel it."""
+    parts = dealt(NOTHING, ("a", "d"), 0.0)
+    assert carried(parts, {"a": 0.2, "d": 0.2}) == pytest.approx({"a": 0.2, "d": 0.2})
+    assert carried(parts, {"a": 0.0, "d": 1.0}) == pytest.approx({"a": 0.5, "d": 0.5})
+
+
+def test_rotations_follow_each_other() -> None:
+    parts = dealt(dealt(NOTHING, ("a", "b"), 0.0), ("b", "c"), 0.0)
+    assert carried(parts, {"a": 1.0, "b": 0.0, "c": 0.0}) == pytest.approx(
+        {"a": 0.5, "b": 0.25, "c": 0.25}
+    )
+
+
+def test_who_leaves_passes_its_part_on_to_those_who_carry_its_load() -> None:
+    parts = left(dealt(NOTHING, ("a", "b"), 0.0), "b")
+    # Half of a's load would be at b, which is gone; a carries what was b's, so it has it again.
+    assert carried(parts, {"a": 1.0, "c": 0.4}) == pytest.approx({"a": 1.0, "c": 0.4})
+
+
+def test_who_leaves_three_leaves_two_who_share() -> None:
+    parts = left(dealt(NOTHING, ("a", "b", "c"), 0.0), "c")
+    assert carried(parts, {"a": 0.9, "b": 0.1}) == pytest.approx({"a": 0.5, "b": 0.5})
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [NOTHING, dealt(NOTHING, ("b", "c"), 0.0), dealt(NOTHING, ("b", "c"), 1.0)],
+    ids=["nobody was rotated", "others were", "others were, and all is sticky"],
+)
+def test_who_was_never_rotated_leaves_nothing_behind(parts: Parts) -> None:
+    assert left(parts, "a") == parts
+
+
+def test_who_was_rotated_in_vain_leaves_nothing_behind() -> None:
+    parts = left(dealt(NOTHING, ("a", "b"), 1.0), "a")
+    assert carried(parts, {"b": 0.3}) == pytest.approx({"b": 0.3})
+
+
+stickiness = st.floats(0, 1)
+group = st.sets(st.sampled_from(PODS), min_size=1)
+turns = st.lists(st.tuples(group, stickiness), max_size=8)
+amounts = st.floats(0, 100)
+
+
+def after(history: list[tuple[set[str], float]]) -> Parts:
+    parts = NOTHING
+    for pods, sticky in history:
+        parts = dealt(parts, sorted(pods), sticky)
+    return parts
+
+
+def matrix(parts: Parts, pods: tuple[str, ...]) -> list[list[float]]:
+    return [[parts.get(one, {one: 1.0}).get(other, 0.0) for other in pods] for one in pods]
+
+
+@given(turns, st.lists(st.sampled_from(PODS), unique=True, max_size=4))
+def test_all_parts_of_one_sum_to_one_both_ways(
+    history: list[tuple[set[str], float]], gone: list[str]
+) -> None:
+    parts = after(history)
+    for pod in gone:
+        parts = left(parts, pod)
+    rows = matrix(parts, tuple(pod for pod in PODS if pod not in gone))
+    for line in (*rows, *zip(*rows, strict=True)):
+        assert math.fsum(line) == pytest.approx(1.0, abs=1e-6)
+        assert min(line) >= 0
+
+
+@given(turns, st.fixed_dictionaries(dict.fromkeys(PODS, amounts)))
+def test_the_total_stays_and_the_hottest_is_never_hotter(
+    history: list[tuple[set[str], float]], loads: dict[str, float]
+) -> None:
+    found = carried(after(history), loads)
+    assert found.keys() == loads.keys()
+    assert math.fsum(found.values()) == pytest.approx(math.fsum(loads.values()), abs=1e-6)
+    assert max(found.values()) <= max(loads.values()) + 1e-9
+    assert min(found.values()) >= min(loads.values()) - 1e-9
+
+
+@given(turns, group, stickiness)
+def test_the_order_of_a_group_does_not_matter(
+    history: list[tuple[set[str], float]], pods: set[str], sticky: float
+) -> None:
+    parts = after(history)
+    one, other = dealt(parts, sorted(pods), sticky), dealt(parts, sorted(pods)[::-1], sticky)
+    for pod in pods:
+        assert one[pod] == pytest.approx(other[pod])
