@@ -208,7 +208,8 @@ def packages_for(profile: str) -> tuple[str, ...]:
 
     wanted = (*kubernetes.DEBIAN_PACKAGES, *cluster.DEBIAN_PACKAGES, *image.DEBIAN_PACKAGES)
     if profile == "test":
-        wanted = (*vm.DEBIAN_PACKAGES, *wanted, *kafka.DEBIAN_PACKAGES, "strace", "prometheus")
+        wanted = (*vm.DEBIAN_PACKAGES, *wanted, *kafka.DEBIAN_PACKAGES)
+        wanted = (*wanted, "strace", "prometheus", "prometheus-pushgateway")
     return tuple(dict.fromkeys(wanted))
 
 

@@ -11,6 +11,7 @@ where they end, so that a slow test still asks about a workload that runs. Debia
 `prometheus` brings both programs; every test may have a Prometheus of its own, it takes 0.4 s.
 """
 
+import math
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ from tools.cluster.processes import Processes
 STEP = 15.0
 #: How long a series has been there unless told otherwise, and how long it goes on past now.
 LASTED, AHEAD = 1800.0, 1200.0
-_NAME = "prometheus"
+PROGRAM = "prometheus"
 
 
 class Backfill(msgspec.Struct, frozen=True):
@@ -40,10 +41,11 @@ class Backfill(msgspec.Struct, frozen=True):
 
 
 class PrometheusBed(msgspec.Struct, frozen=True):
-    """`endpoint` with its prefix, without a slash at the end."""
+    """`endpoint` with its prefix, without a slash at the end. `processes` has one program, called
+    PROGRAM, to be paused or killed."""
 
     endpoint: str
-    port: int
+    processes: Processes
 
 
 def usage(
@@ -142,10 +144,10 @@ def prometheus_with(
     ]
     processes = Processes(place / "logs")
     try:
-        processes.start(_NAME, command)
+        processes.start(PROGRAM, command)
         scheme = "https" if any("web.config" in each for each in arguments) else "http"
-        bed = PrometheusBed(f"{scheme}://{LOOPBACK}:{port}{prefix}", port)
-        processes.wait_until("Prometheus", _NAME, lambda: _is_ready(processes, bed))
+        bed = PrometheusBed(f"{scheme}://{LOOPBACK}:{port}{prefix}", processes)
+        processes.wait_until("Prometheus", PROGRAM, lambda: _is_ready(bed))
         yield bed
     finally:
         processes.kill_all()
@@ -171,7 +173,7 @@ def exposition(series: Iterable[Backfill]) -> str:
         family = one.metric.removesuffix("_total") if one.kind == "counter" else one.metric
         labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in one.labels.items())
         lines = families.setdefault((family, one.kind), [])
-        lines += [f"{one.metric}{{{labels}}} {value!r} {at:.3f}" for at, value in one.points]
+        lines += [f"{one.metric}{{{labels}}} {_number(value)} {at:.3f}" for at, value in one.points]
     blocks = [
         "\n".join([f"# TYPE {family} {kind}", *lines]) for (family, kind), lines in families.items()
     ]
@@ -181,6 +183,10 @@ def exposition(series: Iterable[Backfill]) -> str:
 def _times(start: float, now: float, ended: float | None) -> list[float]:
     end = now + AHEAD if ended is None else now - ended
     return [start + STEP * turn for turn in range(int((end - start) / STEP) + 1)]
+
+
+def _number(value: float) -> str:
+    return "NaN" if math.isnan(value) else repr(value)
 
 
 def _escaped(value: str) -> str:
@@ -193,9 +199,9 @@ def _program(name: str) -> str:
     return found
 
 
-def _is_ready(processes: Processes, bed: PrometheusBed) -> bool:
+def _is_ready(bed: PrometheusBed) -> bool:
     """By its log where TLS or a password guards the page."""
-    if "Server is ready to receive web requests" not in processes.log(_NAME).read_text():
+    if "Server is ready to receive web requests" not in bed.processes.log(PROGRAM).read_text():
         return False
     if bed.endpoint.startswith("https"):
         return True

@@ -13,13 +13,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tests.cluster.prometheus_bed import PrometheusBed, prometheus_with, request, usage
+from tests.cluster.prometheus_bed import Backfill, prometheus_with, request, usage
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.many_nodes import ManyNodes
 from tools.cluster.waiting import wait_for
@@ -28,18 +27,21 @@ Object = dict[str, Any]
 WORKLOAD = "web"
 #: Fresh pods would all be too young to judge.
 ANY_AGE = ("--minimum-pod-age", "0s")
+_USER_AGENT = "slackwater-rebalancer/"
+_READING = ("get", "list", "watch")
+_BUDGET = "PodDisruptionBudget"
 _NODES = 5
 #: Of one call of the command line: a rotation waits for new pods.
 _PATIENCE = 60.0
 
 
 class Scene(msgspec.Struct, frozen=True):
-    """`name` is the namespace's. `usage` in cores, pod by pod. `targets`: name and percent
-    of each autoscaler. `available`: of a disruption budget, None for none."""
+    """`name` is the namespace's. `usage` in cores, pod by pod. `targets`: name and target of
+    each autoscaler, in percent or as a quantity of cores. `available`: of a disruption budget."""
 
     name: str
     usage: tuple[float, ...]
-    targets: tuple[tuple[str, int], ...] = ((WORKLOAD, 70),)
+    targets: tuple[tuple[str, int | str], ...] = ((WORKLOAD, 70),)
     available: int | None = None
     kind: str = "Deployment"
 
@@ -68,7 +70,7 @@ class Stage:
         self.plane = plane
         self.scenes = {each.name: each for each in scenes}
         self.names: dict[str, dict[str, str]] = {}
-        self.prometheus = PrometheusBed("", 0)
+        self.endpoint = ""
 
     def cli(
         self, *words: str, user: str = "admin", environ: Mapping[str, str] | None = None
@@ -88,7 +90,7 @@ class Stage:
 
     def ask(self, command: str, scene: str, *flags: str, user: str = "admin") -> Told:
         """`plan` or `run` of the scene's workload, of pods of any age."""
-        where = ("-n", scene, "--prometheus-endpoint", self.prometheus.endpoint)
+        where = ("-n", scene, "--prometheus-endpoint", self.endpoint)
         return self.cli(command, WORKLOAD, *where, *ANY_AGE, *flags, user=user)
 
     def plan(self, scene: str, *flags: str, user: str = "admin") -> Told:
@@ -118,6 +120,29 @@ class Stage:
 
         wait_for(f"{count} Ready pods in {scene}", look)
 
+    def grant(self, user: str, verbs: str, *resources: str) -> None:
+        """Everywhere."""
+        name = f"{user}-{verbs.replace(',', '-')}"
+        rule = (f"--verb={verbs}", f"--resource={','.join(resources)}")
+        self.plane.kubectl("create", "clusterrole", name, *rule)
+        to = (f"--clusterrole={name}", f"--user={user}")
+        self.plane.kubectl("create", "clusterrolebinding", name, *to)
+
+    def writes(self, scene: str) -> list[str]:
+        """What the rebalancer changed there, but for events, by the server's own account."""
+        return [each for each in self.requests(scene) if each.split()[1] != "events"]
+
+    def requests(self, scene: str) -> list[str]:
+        """All that it asked for there to be changed: verb and resource."""
+        found = []
+        for line in self.plane.audit():
+            ours = line.get("userAgent", "").startswith(_USER_AGENT)
+            about = line.get("objectRef", {})
+            if ours and about.get("namespace") == scene and line["verb"] not in _READING:
+                parts = filter(None, (about["resource"], about.get("subresource")))
+                found.append(f"{line['verb']} {'/'.join(parts)}")
+        return found
+
     def annotate(self, what: str, scene: str, *annotations: str) -> None:
         self.plane.kubectl("annotate", "--overwrite", what, "-n", scene, *annotations)
 
@@ -132,7 +157,8 @@ def set_up(
     try:
         nodes.open(_NODES)
         _create(stage)
-        with prometheus_with(folder, list(_series(stage, time.time()))) as stage.prometheus:
+        with prometheus_with(folder, list(_series(stage, time.time()))) as bed:
+            stage.endpoint = bed.endpoint
             yield stage
     finally:
         nodes.close()
@@ -144,34 +170,47 @@ def _create(stage: Stage) -> None:
     plane.create(
         *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in names)
     )
-    wait_for("service accounts", lambda: _namespaces_of(plane, "serviceaccounts") >= names)
+    wait_for("service accounts", lambda: _namespaces_of(plane) >= names)
     plane.create(*(each for scene in scenes for each in scene.objects()))
-    for scene in scenes:
-        wait_for(f"the pods of {scene.name}", partial(_settled, plane, scene))
-        pods = sorted(pod["metadata"]["name"] for pod in stage.pods(scene.name))
-        stage.names[scene.name] = {chr(ord("A") + place): name for place, name in enumerate(pods)}
+    wait_for("all pods, and their controllers", lambda: not _unsettled(stage))
+    for pod in plane.get("pods", "-A", "--sort-by=.metadata.name")["items"]:
+        meta = pod["metadata"]
+        known = stage.names.setdefault(meta["namespace"], {})
+        known[chr(ord("A") + len(known))] = meta["name"]
 
 
-def _namespaces_of(plane: ControlPlane, kind: str) -> set[str]:
-    return {each["metadata"]["namespace"] for each in plane.get(kind, "-A")["items"]}
+def _namespaces_of(plane: ControlPlane) -> set[str]:
+    found = plane.get("serviceaccounts", "-A")["items"]
+    return {each["metadata"]["namespace"] for each in found}
 
 
-def _settled(plane: ControlPlane, scene: Scene) -> bool:
-    """Its controllers have nothing left to do, also the budget's."""
-    status = plane.get(scene.kind.lower(), WORKLOAD, "-n", scene.name).get("status", {})
-    if status.get("availableReplicas") != len(scene.usage):
-        return False
-    if scene.available is None:
-        return True
-    budget = plane.get("pdb", WORKLOAD, "-n", scene.name).get("status", {})
-    return bool(budget.get("disruptionsAllowed") == len(scene.usage) - scene.available)
+def _unsettled(stage: Stage) -> set[str]:
+    """Scenes whose controllers have something left to do."""
+    waiting = {(each.name, each.kind) for each in stage.scenes.values()}
+    waiting |= {(each.name, _BUDGET) for each in stage.scenes.values() if each.available}
+    kinds = ("-A", f"deployments,statefulsets,{_BUDGET}")
+    for each in stage.plane.get(*kinds)["items"]:
+        scene, status = stage.scenes[each["metadata"]["namespace"]], each.get("status", {})
+        if each["kind"] == _BUDGET:
+            settled = status.get("currentHealthy") == len(scene.usage)
+        else:
+            settled = status.get("availableReplicas") == len(scene.usage)
+        if settled:
+            waiting.discard((scene.name, each["kind"]))
+    return {scene for scene, _ in waiting}
 
 
-def _series(stage: Stage, now: float) -> Iterator[Any]:
+def _series(stage: Stage, now: float) -> Iterator[Backfill]:
+    """With what a real Prometheus has as well: all of it twice, as two replicas scrape; a pod that
+    ended two minutes ago; and one that was never the workload's."""
     for scene in stage.scenes.values():
-        for name, cores in zip(stage.names[scene.name].values(), scene.usage, strict=True):
-            yield usage(scene.name, name, cores, now=now, container=WORKLOAD)
-            yield request(scene.name, name, 1.0, now=now, container=WORKLOAD)
+        where = scene.name
+        for name, cores in zip(stage.names[where].values(), scene.usage, strict=True):
+            for replica in ({"replica": "one"}, {"replica": "two"}):
+                yield usage(where, name, cores, now=now, container=WORKLOAD, more=replica)
+                yield request(where, name, 1.0, now=now, container=WORKLOAD, more=replica)
+        yield usage(where, "gone", 9.0, now=now, container=WORKLOAD, ended=120.0)
+        yield usage(where, "stranger", 0.01, now=now, container=WORKLOAD)
 
 
 def _is_ready(pod: Object) -> bool:
@@ -201,8 +240,10 @@ def _workload(scene: Scene) -> Object:
     return {"apiVersion": "apps/v1", "kind": scene.kind, "metadata": _meta(scene), "spec": spec}
 
 
-def _autoscaler(scene: Scene, name: str, percent: int) -> Object:
-    target = {"type": "Utilization", "averageUtilization": percent}
+def _autoscaler(scene: Scene, name: str, wanted: int | str) -> Object:
+    target: Object = {"type": "Utilization", "averageUtilization": wanted}
+    if isinstance(wanted, str):
+        target = {"type": "AverageValue", "averageValue": wanted}
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -219,7 +260,7 @@ def _autoscaler(scene: Scene, name: str, percent: int) -> Object:
 def _budget(scene: Scene, available: int) -> Object:
     return {
         "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
+        "kind": _BUDGET,
         "metadata": _meta(scene),
         "spec": {"minAvailable": available, "selector": {"matchLabels": {"app": WORKLOAD}}},
     }

@@ -164,7 +164,7 @@ def test_the_gate_with_a_real_number(
     settings = at(broker, topic=name, mode=mode, threshold=threshold)
     guard = lag_guard(read_lag(settings, name, TIMEOUT), settings, name)
     assert (guard.passed, guard.reason) == (reason is None, reason)
-    assert f"70 messages behind is consumer group {name} on topic {name}" in guard.because
+    assert f"consumer group {name} on topic {name} is 70 messages behind" in guard.because
 
 
 def test_nothing_is_left_behind_and_nothing_is_said(

@@ -40,10 +40,11 @@ def plan(
     Exit codes: 0 it can be judged, whatever is decided; 1 something has to be mended first, such
     as a missing HPA or a Prometheus that does not answer; 2 wrong usage or settings.
     """
+    settings = resolved(workloads, file, said, os.environ)
+
     from slackwater.cli.rebalance_view import as_data, view_of
     from slackwater.rebalancer.wiring import plan as survey
 
-    settings = resolved(workloads, file, said, os.environ)
     found = survey(access_of(kubeconfig, context), settings)
     views = [view_of(each) for each in found.assessments()]
     if output in (Output.JSON, Output.YAML):

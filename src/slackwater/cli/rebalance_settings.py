@@ -4,7 +4,7 @@ Owns who names the workloads: the command line, else DEPLOYMENT_NAME; with a fil
 its list, and without them the whole list counts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 import msgspec
@@ -104,7 +104,7 @@ def resolve(
     settings = _joined(filed.run, listed, defaults, texts)
     if file:
         settings = _picked(settings, wanted, file)
-    for each in discords(settings):
+    for each in (*discords(settings), *_bad_selectors(settings)):
         complaints.add(each)
     _settle(complaints)
     remarks = (*original.warnings(environment), *filter(None, map(futile, settings.workloads)))
@@ -175,6 +175,17 @@ def _picked(settings: RunSettings, wanted: Sequence[Wanted], file: str) -> RunSe
     if not chosen:
         raise WrongSettings(f"{file} has no workloads: list them at spec.workloads")
     return msgspec.structs.replace(settings, workloads=chosen)
+
+
+def _bad_selectors(settings: RunSettings) -> Iterator[Complaint]:
+    from slackwater.contract.document import ContractError
+    from slackwater.contract.selector_text import parse_selector
+
+    for selector in dict.fromkeys(each.selector for each in settings.workloads):
+        try:
+            parse_selector(selector, "selector")
+        except ContractError as error:
+            yield error.complaints[0]
 
 
 def _settle(complaints: Complaints) -> None:

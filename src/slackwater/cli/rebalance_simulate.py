@@ -68,7 +68,7 @@ def simulate(
             day, seed = _recorded(recording, told), None
     except (ContractError, SettingsError) as error:
         raise WrongSettings(str(error)) from None
-    report = _lived(day, terms, recording, seed)
+    report = _lived(day, terms, None if recording is None else _name(recording), seed)
     if svg:
         _draw(report, svg)
     _print(report, output, wants_colour(no_color))
@@ -103,18 +103,24 @@ def _recorded(recording: str, told: Told) -> "Day":
             raise WrongSettings(f"{word.where} is of a generated day, but there is a recording")
     samples = _samples(recording, told)
     step = step_of(told) or step_for(samples)
-    _refuse_many(steps_in(samples, step), step, recording)
+    _refuse_many(steps_in(samples, step), step, _name(recording))
     return day_of(samples, step)
 
 
+def _name(recording: str) -> str:
+    from slackwater.cli.replay import STDIN
+
+    return "standard input" if recording == STDIN else recording
+
+
 def _samples(recording: str, told: Told) -> "tuple[Sample, ...]":
-    from slackwater.cli.replay import STDIN, contents
+    from slackwater.cli.replay import contents
     from slackwater.contract.document import ContractError
     from slackwater.model.complaint import Complaint
     from slackwater.rebalancer.fleet import Cores
     from slackwater.rebalancer.whatif_recording import read_recording
 
-    name = "standard input" if recording == STDIN else recording
+    name = _name(recording)
     try:
         text = contents(recording).decode()
     except UnicodeDecodeError as error:

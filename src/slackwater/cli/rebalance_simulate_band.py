@@ -85,7 +85,8 @@ def band(report: Report, chosen: Chosen, width: int) -> list[Text]:
 
 
 def _is_in(amount: float, row: int, most: float) -> bool:
-    return row <= amount / most * _ROWS < row + 1
+    """What is as high as the scale is in the top row."""
+    return row == min(int(amount / most * _ROWS), _ROWS - 1)
 
 
 def _cell(column: Column | None, row: int, most: float) -> str:

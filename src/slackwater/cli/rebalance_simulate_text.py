@@ -9,6 +9,7 @@ from rich.text import Text
 
 from slackwater.cli.printing import print_blocks, text_width
 from slackwater.cli.rebalance_simulate_band import LEGEND, MARGIN, axis, band, ticks
+from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.whatif import Rotation
 from slackwater.rebalancer.whatif_report import Report, Side, sentences
@@ -16,6 +17,8 @@ from slackwater.settings.duration import format_duration
 
 #: Columns of the bands: more are no clearer.
 _WIDEST = 96
+#: Seconds below this are counted from anywhere, not from 1970.
+_NO_DATE = 1e8
 #: Rotations that are listed where not all are asked for.
 _FEW = 8
 
@@ -57,9 +60,10 @@ def _headline(report: Report) -> str:
     origin = f"A generated day (seed {day.seed})" if day.recording is None else day.recording
     step = format_duration(Micros(round(day.step_seconds * 1_000_000)))
     missing = f", {day.missing} more without a sample" if day.missing else ""
+    since = f" since {whole_seconds(day.start)}" if day.start >= _NO_DATE else ""
     unit = " %" if report.hpa.unit == "percent" else " cores"
     return (
-        f"{origin}: {day.pods} pods, {day.steps} steps of {step}{missing}; "
+        f"{origin}: {day.pods} pods, {day.steps} steps of {step}{since}{missing}; "
         f"HPA target {report.hpa.target:g}{unit}, tolerance {tried.tolerance:g}, "
         f"stickiness {tried.stickiness:g}"
     )

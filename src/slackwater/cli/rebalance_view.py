@@ -50,10 +50,12 @@ class GuardView(msgspec.Struct, frozen=True):
     because: str
 
 
-class PlanView(msgspec.Struct, frozen=True, rename="camel"):
+class PlanView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`evict` in the order of the decision, `batches` in that of the evictions. `reason` is null
     where it would be rotated. `problem`: somebody has to mend something."""
 
+    api_version: str = _API_VERSION
+    kind: str = "RebalancePlan"
     workload: str
     namespace: str
     workload_kind: str
@@ -72,29 +74,17 @@ class PlanView(msgspec.Struct, frozen=True, rename="camel"):
     evict: tuple[str, ...]
     batches: tuple[tuple[str, ...], ...]
     guards: tuple[GuardView, ...]
-    api_version: str = _API_VERSION
-    kind: str = "RebalancePlan"
 
 
-class PlanList(msgspec.Struct, frozen=True, rename="camel"):
-    items: tuple[PlanView, ...]
+class PlanList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     api_version: str = _API_VERSION
     kind: str = "RebalancePlanList"
+    items: tuple[PlanView, ...]
 
 
-def as_data(views: Sequence[PlanView]) -> dict[str, object]:
-    """For scripts, apiVersion and kind first: one workload's is the object itself."""
-    value: PlanView | PlanList = views[0] if len(views) == 1 else PlanList(tuple(views))
-    return _headed(msgspec.to_builtins(value))
-
-
-def _headed(data: dict[str, object]) -> dict[str, object]:
-    first = ("apiVersion", "kind")
-    rest = {key: value for key, value in data.items() if key not in first}
-    items = rest.get("items")
-    if isinstance(items, list):
-        rest["items"] = [_headed(each) for each in items]
-    return {**{key: data[key] for key in first}, **rest}
+def as_data(views: Sequence[PlanView]) -> PlanView | PlanList:
+    """For scripts: one workload's is the object itself."""
+    return views[0] if len(views) == 1 else PlanList(items=tuple(views))
 
 
 def view_of(assessment: Assessment) -> PlanView:

@@ -58,12 +58,6 @@ class ScaledWorkload(msgspec.Struct, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
-class OwnedSet(msgspec.Struct, frozen=True):
-    """A ReplicaSet as a link between a pod and its Deployment."""
-
-    metadata: Metadata
-
-
 def rollout_of(kind: str, workload: ScaledWorkload) -> str:
     """Why its pods are being exchanged, as a sentence; empty where they are not."""
     status, meta = workload.status, workload.metadata

@@ -6,6 +6,7 @@ with one sentence.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.document import ContractError
 from slackwater.contract.owned_pod import OwnedPod
-from slackwater.contract.scaled_workload import OwnedSet, ScaledWorkload, rollout_of
+from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
 from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
 from slackwater.kube.answer import KubeError, Refused
@@ -30,17 +31,37 @@ from slackwater.model.gap import Gap
 from slackwater.rebalancer import last_rotation
 from slackwater.rebalancer.autoscalers import Choice, choose
 from slackwater.rebalancer.fleet import LastRotation, Scaling, WorkloadName
-from slackwater.rebalancer.live_pods import live_pods, owned_by
+from slackwater.rebalancer.live_pods import by_controller, live_pods, owned_by
 from slackwater.rebalancer.opt_out import workload_opted_out
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.seen import LivePod, Problem, WorkloadSeen
 from slackwater.settings.rotation import WorkloadSettings
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T")
+Decoded = TypeVar("Decoded", bound=msgspec.Struct)
 
 #: The kinds that replace a pod that goes.
 _ROTATED = {each.kind: each for each in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
 _ROTATED_GROUP = "apps"
+
+
+class ClusterReader:
+    """One round's view of the API server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._namespaces: dict[str, _Namespace] = {}
+
+    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
+        name = settings.namespace
+        if name not in self._namespaces:
+            self._namespaces[name] = _Namespace(self._client, name)
+        try:
+            return _seen(self._namespaces[name], settings)
+        except _Impossible as impossible:
+            return impossible.problem
+        except ContractError as error:
+            return Problem(Reason.KUBERNETES_ERROR, str(error))
 
 
 class _Impossible(Exception):  # noqa: N818 - it reads as what it is
@@ -51,114 +72,141 @@ class _Impossible(Exception):  # noqa: N818 - it reads as what it is
         self.problem = problem
 
 
-class ClusterReader:
-    """One round's view of the API server."""
+class _Namespace:
+    """Guards the lists of one namespace, each asked for when it is first needed. A refusal is
+    remembered as well: whoever asks next hears the same."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, name: str) -> None:
         self._client = client
-        self._lists: dict[tuple[type, Resource, str], object] = {}
+        self._name = name
 
-    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
-        try:
-            return self._seen(settings)
-        except _Impossible as impossible:
-            return impossible.problem
-        except ContractError as error:
-            return Problem(Reason.KUBERNETES_ERROR, str(error))
+    @cached_property
+    def autoscalers(self) -> list[Autoscaler] | Problem:
+        return self._listed(HORIZONTAL_POD_AUTOSCALERS, Autoscaler)
 
-    def _seen(self, settings: WorkloadSettings) -> WorkloadSeen:
-        choice = choose(self._all(HORIZONTAL_POD_AUTOSCALERS, Autoscaler, settings), settings)
-        if isinstance(choice, Problem):
-            if choice.reason is not Reason.HPA_TARGET_MISSING:
-                raise _Impossible(choice)
-            kind, workload = self._unscaled(settings, choice)
-        else:
-            kind, workload = choice.target.kind, self._scaled(settings, choice.target)
-        meta = workload.metadata
-        name = WorkloadName(settings.namespace, kind, meta.name)
-        return WorkloadSeen(
-            workload=name,
-            api_version=_ROTATED[kind].api_version,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            pods=self._pods(settings, name, meta.uid),
-            aim=choice if isinstance(choice, Problem) else choice.aim,
-            scaling=_scaling(kind, workload, choice),
-            opted_out=workload_opted_out(meta.annotations),
-            last=_last(workload, name),
-        )
+    @cached_property
+    def pods(self) -> dict[str, list[OwnedPod]] | Problem:
+        """By their controllers."""
+        found = self._listed(PODS, OwnedPod)
+        return found if isinstance(found, Problem) else by_controller(found)
 
-    def _scaled(self, settings: WorkloadSettings, target: ScaleTarget) -> ScaledWorkload:
-        """What the autoscaler names."""
-        group = target.api_version.rpartition("/")[0]
-        if target.kind not in _ROTATED or group != _ROTATED_GROUP:
-            raise _missing(
-                f"{target.kind} {target.name} ({target.api_version}) is scaled in namespace "
-                f"{settings.namespace}; only {', '.join(_ROTATED)} of {_ROTATED_GROUP} can be "
-                "rotated"
-            )
-        found = self._called(_ROTATED[target.kind], target.name, settings)
-        if found is None:
-            raise _missing(
-                f"{target.kind} {settings.namespace}/{target.name} is not there, though a "
-                "HorizontalPodAutoscaler scales it"
-            )
-        return found
+    @cached_property
+    def sets(self) -> dict[str, list[ScaledWorkload]] | Problem:
+        """ReplicaSets by their controllers."""
+        found = self._replica_sets
+        return found if isinstance(found, Problem) else by_controller(found)
 
-    def _unscaled(self, settings: WorkloadSettings, problem: Problem) -> tuple[str, ScaledWorkload]:
-        """A workload without an autoscaler, which can be shown but not judged."""
-        if settings.kind and settings.kind not in _ROTATED:
-            kinds = ", ".join(_ROTATED)
-            raise _missing(f"kind is {settings.kind}, but must be one of {kinds} to be rotated")
-        for kind, resource in _ROTATED.items():
-            if settings.kind in ("", kind) and (
-                found := self._called(resource, settings.name, settings)
-            ):
-                return kind, found
-        kinds = settings.kind or f"{', '.join(_ROTATED)}"
-        raise _missing(f"{problem.because}, and no {kinds} is called {settings.name} there either")
-
-    def _called(
-        self, resource: Resource, name: str, settings: WorkloadSettings
-    ) -> ScaledWorkload | None:
-        every = self._all(resource, ScaledWorkload, settings)
+    def workload(self, kind: str, name: str) -> ScaledWorkload | None:
+        every = _needed(self._workloads(kind))
         return next((each for each in every if each.metadata.name == name), None)
 
-    def _pods(
-        self, settings: WorkloadSettings, name: WorkloadName, uid: str
-    ) -> tuple[LivePod, ...]:
-        selector = parse_selector(settings.selector, f"the label selector of {name}")
-        sets = self._all(REPLICA_SETS, OwnedSet, settings) if name.kind == "Deployment" else []
-        owned = owned_by(uid, self._all(PODS, OwnedPod, settings), sets)
-        found = live_pods(owned, selector)
-        if owned and not found:
-            raise _missing(
-                f"none of the {len(owned)} pods of {name} has the labels {settings.selector}"
-            )
-        return found
+    def _workloads(self, kind: str) -> list[ScaledWorkload] | Problem:
+        match kind:
+            case DEPLOYMENTS.kind:
+                return self._deployments
+            case STATEFUL_SETS.kind:
+                return self._stateful_sets
+            case _:
+                return self._replica_sets
 
-    def _all(self, resource: Resource, kind: type[T], settings: WorkloadSettings) -> list[T]:
-        """Of the namespace, asked for once; a refusal is remembered as well."""
-        key = (kind, resource, settings.namespace)
-        if key not in self._lists:
-            self._lists[key] = self._listed(resource, kind, settings.namespace)
-        found = self._lists[key]
-        if isinstance(found, Problem):
-            raise _Impossible(found)
-        return found  # type: ignore[return-value]
+    @cached_property
+    def _deployments(self) -> list[ScaledWorkload] | Problem:
+        return self._listed(DEPLOYMENTS, ScaledWorkload)
 
-    def _listed(self, resource: Resource, kind: type[T], namespace: str) -> list[T] | Problem:
-        read = _reading(resource, kind)
+    @cached_property
+    def _stateful_sets(self) -> list[ScaledWorkload] | Problem:
+        return self._listed(STATEFUL_SETS, ScaledWorkload)
+
+    @cached_property
+    def _replica_sets(self) -> list[ScaledWorkload] | Problem:
+        return self._listed(REPLICA_SETS, ScaledWorkload)
+
+    def _listed(self, resource: Resource, kind: type[Decoded]) -> list[Decoded] | Problem:
         try:
-            return self._client.list(resource, read, namespace=namespace).items
+            return self._client.list(resource, _reading(resource, kind), namespace=self._name).items
         except KubeError as error:
-            return Problem(Reason.KUBERNETES_ERROR, _told(error, resource, namespace))
+            return Problem(Reason.KUBERNETES_ERROR, _told(error, resource, self._name))
         except ContractError as error:
             return Problem(Reason.KUBERNETES_ERROR, str(error))
 
 
-def _reading(resource: Resource, kind: type[T]) -> Callable[[msgspec.Raw], T]:
+def _reading(resource: Resource, kind: type[Decoded]) -> Callable[[msgspec.Raw], Decoded]:
     return lambda raw: decode_typed(raw, kind, f"a {resource.kind} of the API server")
+
+
+def _needed(found: T | Problem) -> T:
+    if isinstance(found, Problem):
+        raise _Impossible(found)
+    return found
+
+
+def _seen(place: _Namespace, settings: WorkloadSettings) -> WorkloadSeen:
+    choice = choose(_needed(place.autoscalers), settings)
+    if isinstance(choice, Choice):
+        kind, workload = choice.target.kind, _scaled(place, settings, choice.target)
+    elif choice.reason is Reason.HPA_TARGET_MISSING:
+        kind, workload = _unscaled(place, settings, choice)
+    else:
+        raise _Impossible(choice)
+    meta = workload.metadata
+    name = WorkloadName(settings.namespace, kind, meta.name)
+    return WorkloadSeen(
+        workload=name,
+        api_version=_ROTATED[kind].api_version,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        pods=_pods(place, settings, name, meta.uid),
+        aim=choice.aim if isinstance(choice, Choice) else choice,
+        scaling=_scaling(kind, workload, choice),
+        opted_out=workload_opted_out(meta.annotations),
+        last=_last(workload, name),
+    )
+
+
+def _scaled(place: _Namespace, settings: WorkloadSettings, target: ScaleTarget) -> ScaledWorkload:
+    """What the autoscaler names."""
+    group = target.api_version.rpartition("/")[0]
+    if target.kind not in _ROTATED or group != _ROTATED_GROUP:
+        raise _missing(
+            f"{target.kind} {target.name} ({target.api_version}) is scaled in namespace "
+            f"{settings.namespace}; only {', '.join(_ROTATED)} of {_ROTATED_GROUP} can be rotated"
+        )
+    found = place.workload(target.kind, target.name)
+    if found is None:
+        raise _missing(
+            f"{target.kind} {settings.namespace}/{target.name} is not there, though a "
+            "HorizontalPodAutoscaler scales it"
+        )
+    return found
+
+
+def _unscaled(
+    place: _Namespace, settings: WorkloadSettings, problem: Problem
+) -> tuple[str, ScaledWorkload]:
+    """A workload without an autoscaler, which can be shown but not judged."""
+    kinds = ", ".join(_ROTATED)
+    if settings.kind and settings.kind not in _ROTATED:
+        raise _missing(f"kind is {settings.kind}, but must be one of {kinds} to be rotated")
+    for kind in (settings.kind,) if settings.kind else _ROTATED:
+        found = place.workload(kind, settings.name)
+        if found is not None:
+            return kind, found
+    told = f"no {settings.kind or kinds} is called {settings.name} there either"
+    raise _missing(f"{problem.because}, and {told}")
+
+
+def _pods(
+    place: _Namespace, settings: WorkloadSettings, name: WorkloadName, uid: str
+) -> tuple[LivePod, ...]:
+    selector = parse_selector(settings.selector, f"the label selector of {name}")
+    sets = _needed(place.sets) if name.kind == DEPLOYMENTS.kind else {}
+    owned = owned_by(uid, _needed(place.pods), sets)
+    found = live_pods(owned, selector)
+    if owned and not found:
+        raise _missing(
+            f"none of the {len(owned)} pods of {name} has the labels {settings.selector}"
+        )
+    return found
 
 
 def _told(error: KubeError, resource: Resource, namespace: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.kafka_client import BrokerClient, BrokerError, connected
-from slackwater.rebalancer.lag import as_one, partition_lag
+from slackwater.rebalancer.lag import as_one, counted, partition_lag
 from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaSettings
 
@@ -54,7 +54,7 @@ def _lag(client: BrokerClient, settings: KafkaSettings, group: str) -> Lag | Gap
     spans = _spans(client, partitions)
     lags = [partition_lag(seen.committed.get(each), *span) for each, span in spans.items()]
     unsettled = f"its state is {seen.state}" if seen.state in _REBALANCING else ""
-    source = f"broker {where}, {len(lags)} partitions"
+    source = f"broker {where}, {counted(len(lags), 'partition')}"
     return Lag(as_one(lags, settings.aggregate), source, unsettled)
 
 

@@ -117,8 +117,9 @@ def security(access: KafkaAccess) -> dict[str, Any]:
 
 
 def shortened(error: BaseException) -> str:
-    """Some of the library's errors quote whole requests."""
-    return _in_short(str(error)) or type(error).__name__
+    """Some of the library's errors quote whole requests, and the system's the path once more."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return _in_short(said or str(error)) or type(error).__name__
 
 
 def _in_short(text: str) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.lag import as_one
+from slackwater.rebalancer.lag import as_one, counted
 from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
 from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaSettings
@@ -59,15 +59,13 @@ def _each_partition(metric: str, matchers: str) -> str:
 def _by_own_query(prometheus: Prometheus, settings: KafkaSettings) -> Lag | Gap:
     found = prometheus.query(settings.query)
     if not found:
-        return Gap(f"KAFKA_LAG_QUERY {settings.query!r} gives no series")
+        return Gap(f"the lag query {settings.query} gives no series")
     for series in found:
         if not _is_amount(series.value):
-            return Gap(
-                f"KAFKA_LAG_QUERY gives {_number(series.value)} for {_labels(series)}, "
-                "which is no lag"
-            )
+            told = f"{series.value:g} for {_labels(series)}"
+            return Gap(f"the lag query {settings.query} gives {told}, which is no lag")
     lag = as_one((series.value for series in found), settings.aggregate)
-    return Lag(lag, f"KAFKA_LAG_QUERY in Prometheus, {len(found)} series")
+    return Lag(lag, f"own query in Prometheus, {len(found)} series")
 
 
 def _by_exporter(prometheus: Prometheus, settings: KafkaSettings, group: str) -> Lag | Gap:
@@ -75,6 +73,8 @@ def _by_exporter(prometheus: Prometheus, settings: KafkaSettings, group: str) ->
     told = _by_partition(prometheus.query(query))
     if not told:
         return Gap(f"Prometheus has no series for {query}")
+    if not all(map(all, told)):
+        return Gap(f"series of {_LAG} have no label topic or partition; name a lag query")
     topics = {topic for topic, _ in told}
     newest = _by_partition(prometheus.query(offset_query(_NEWEST, topics)))
     lags = {each: value for each, value in told.items() if _is_amount(value)}
@@ -88,7 +88,7 @@ def _by_exporter(prometheus: Prometheus, settings: KafkaSettings, group: str) ->
             if whole is None:
                 return Gap(_unknown(each, told.get(each)))
             lags[each] = whole
-    source = f"kafka-exporter in Prometheus, {len(lags)} partitions"
+    source = f"kafka-exporter in Prometheus, {counted(len(lags), 'partition')}"
     return Lag(as_one(lags.values(), settings.aggregate), source)
 
 
@@ -97,9 +97,10 @@ def _caught_up(
 ) -> dict[_Partition, float]:
     """The exporter reads the ends first and the commits later: a quick consumer is ahead of them,
     and -1 means that as well. Below -1 it can mean nothing else."""
-    negative = {each: value for each, value in told.items() if value < 0}
     return {
-        each: 0.0 for each, value in negative.items() if value < -1 or committed.get(each, -1) >= 0
+        each: 0.0
+        for each, value in told.items()
+        if -math.inf < value < -1 or (value == -1 and committed.get(each, -1) >= 0)
     }
 
 
@@ -121,15 +122,11 @@ def _is_amount(value: float) -> bool:
 
 def _unknown(partition: _Partition, value: float | None) -> str:
     topic, number = partition
-    told = "nothing" if value is None else _number(value)
+    told = "nothing" if value is None else f"{value:g}"
     return (
         f"the kafka-exporter says {told} for partition {number} of topic {topic}, which has no "
         f"committed offset, and Prometheus lacks its {_NEWEST} or {_OLDEST}"
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"
 
 
 def _labels(series: Series) -> str:

@@ -31,6 +31,10 @@ def as_one(partitions: Iterable[float], aggregate: LagSum) -> int:
     return math.ceil(fold(partitions))
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str) -> Guard:
     """What is not known forbids: who is behind would only fall back further."""
     whose = _whose(settings, group)
@@ -42,8 +46,9 @@ def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str) -> Guard:
         return Guard(GUARD, False, because, Reason.KAFKA_REBALANCING)
     above = lag.messages > settings.threshold
     relation = "above" if above else "not above"
+    where = " in one partition" if settings.aggregate is LagSum.MAX else ""
     because = (
-        f"{_amount(lag.messages, settings.aggregate)} behind is {whose}, {relation} "
+        f"{whose} is {counted(lag.messages, 'message')} behind{where}, {relation} "
         f"{settings.threshold} ({lag.source})"
     )
     return _judged(above, settings.mode, because)
@@ -60,9 +65,3 @@ def _judged(above: bool, mode: LagMode, because: str) -> Guard:
 def _whose(settings: KafkaSettings, group: str) -> str:
     on = f" on topic {settings.topic}" if settings.topic else ""
     return f"consumer group {group}{on}"
-
-
-def _amount(messages: int, aggregate: LagSum) -> str:
-    noun = "message" if messages == 1 else "messages"
-    where = " in one partition" if aggregate is LagSum.MAX else ""
-    return f"{messages} {noun}{where}"

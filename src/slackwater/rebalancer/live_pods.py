@@ -4,24 +4,40 @@ Pure. Owns the chain Pod -> ReplicaSet -> Deployment, or Pod -> StatefulSet, by 
 another object's by now. Finished pods are left out: they carry nothing and cannot be evicted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.owned_pod import Amount, OwnedPod, PodContainer, began, cores_of
-from slackwater.contract.scaled_workload import OwnedSet
+from slackwater.contract.scaled_workload import ScaledWorkload
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.fleet import Cores
 from slackwater.rebalancer.opt_out import pod_held_back
 from slackwater.rebalancer.seen import ContainerAmounts, LivePod
 from slackwater.record.ages import moment
 
+Owned = TypeVar("Owned", OwnedPod, ScaledWorkload)
 
-def owned_by(uid: str, pods: Iterable[OwnedPod], sets: Iterable[OwnedSet]) -> list[OwnedPod]:
-    """Whose controller is this uid, or a ReplicaSet whose controller it is; in their order."""
-    owners = {uid} | {each.metadata.uid for each in sets if _controller(each) == uid}
-    # Bare pods have none; an object without a uid is not theirs.
-    owners.discard("")
-    return [pod for pod in pods if _controller(pod) in owners and not pod.is_finished()]
+
+def by_controller(objects: Iterable[Owned]) -> dict[str, list[Owned]]:
+    """By the uid of who made them; those that nobody made are left out."""
+    found: dict[str, list[Owned]] = {}
+    for each in objects:
+        controller = each.metadata.controller
+        if controller is not None and controller.uid:
+            found.setdefault(controller.uid, []).append(each)
+    return found
+
+
+def owned_by(
+    uid: str,
+    pods: Mapping[str, Sequence[OwnedPod]],
+    sets: Mapping[str, Sequence[ScaledWorkload]],
+) -> list[OwnedPod]:
+    """Whose controller is this uid, or a ReplicaSet whose controller it is. `pods` and `sets` are
+    by their controllers."""
+    owners = [uid, *(each.metadata.uid for each in sets.get(uid, ()))]
+    return [pod for owner in owners for pod in pods.get(owner, ()) if not pod.is_finished()]
 
 
 def live_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[LivePod, ...]:
@@ -50,11 +66,6 @@ def _started(pod: OwnedPod) -> float:
     if at is None:
         raise stated.refused("a time such as 2026-11-17T10:00:00Z")
     return at.timestamp()
-
-
-def _controller(owned: OwnedPod | OwnedSet) -> str:
-    controller = owned.metadata.controller
-    return "" if controller is None else controller.uid
 
 
 def _amounts(pod: OwnedPod, container: PodContainer) -> ContainerAmounts:

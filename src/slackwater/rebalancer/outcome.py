@@ -20,7 +20,7 @@ _MICROS = 1_000_000
 _DAY = 86_400 * _MICROS
 #: One miss may be chance.
 _PATIENCE = 2
-#: 2^17 microseconds are less than a day, 2^37 more: no pause needs a larger exponent.
+#: A day is less than 2^37 microseconds: no pause needs a larger exponent.
 _LARGEST_EXPONENT = 37
 
 

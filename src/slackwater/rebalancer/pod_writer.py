@@ -21,6 +21,8 @@ from slackwater.settings.rotation import Removal
 _CONFLICT = 409
 #: Flow control answers 429 too; only this one is about a budget (pkg/registry/core/pod/storage).
 _BUDGET = "disruption budget"
+#: What it says of a pod that has the name by now, to an eviction and to a deletion.
+_OTHER_UID = "UID in "
 
 
 class Fate(enum.Enum):
@@ -161,7 +163,7 @@ def _fate(refused: Refused) -> Fate:
     match refused.status:
         case 404:
             return Fate.VANISHED
-        case 409 if "uid" in refused.message.lower():
+        case 409 if _OTHER_UID in refused.message:
             return Fate.VANISHED
         case 429 if _BUDGET in refused.message.lower():
             return Fate.PDB_BLOCKED

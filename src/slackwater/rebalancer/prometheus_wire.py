@@ -229,4 +229,6 @@ def _ended(cause: BaseException) -> str:
     if isinstance(cause, http.client.RemoteDisconnected):
         return "the connection was closed before an answer came"
     said = " ".join(str(cause).split())[:200]
+    if isinstance(cause, OSError):  # a proxy that refuses a tunnel, in http.client's words
+        return said
     return f"what came is not HTTP ({type(cause).__name__} {said})"

@@ -172,12 +172,13 @@ def _answer(text: str, source: str) -> Iterator[_Row]:
 def _series(values: Field, pod: str) -> Iterator[_Row]:
     for pair in elements(values):
         spot = _Spot(pair.where())
-        if not isinstance(pair.value, list) or len(pair.value) != 2:
-            raise pair.refused('[seconds, "cores"]')
-        at, cores = (str(each) for each in pair.value)
-        found = _amount(cores, spot, "cores")
-        if found is not None:
-            yield _Row(spot, _time(at, spot), pod, found, None)
+        match pair.value:
+            case [int() | float() as at, str() as cores] if not isinstance(at, bool):
+                found = _amount(cores, spot, "cores")
+                if found is not None:
+                    yield _Row(spot, _time(str(at), spot), pod, found, None)
+            case _:
+                raise pair.refused('[seconds, "cores"]')
 
 
 def _needed(field: Field, name: str) -> Field:

@@ -7,13 +7,6 @@ _SUBDOMAIN = rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*"
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|[1-9]\d{0,3})"
 _HOST = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
 _URL = rf"https?://{_HOST}(?::{_PORT})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?"
-#: k8s.io/apimachinery labels.Parse: key, !key, key = value, key in (a, b), with commas.
-_KEY = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
-_TERM = (
-    rf" *(?:{_KEY} *(?:==|=|!=) *{_VALUE}|{_KEY} +(?:in|notin) *\( *{_VALUE}(?: *, *{_VALUE})* *\)"
-    rf"|! *{_KEY}|{_KEY}) *"
-)
 
 NAMESPACE = Shape(_LABEL, "a namespace's name such as default")
 OBJECT = Shape(_SUBDOMAIN, "an object's name such as web")
@@ -21,7 +14,8 @@ KIND = Shape(
     "(?:Deployment|StatefulSet|ReplicaSet)?", "Deployment, StatefulSet, ReplicaSet or empty"
 )
 CONTAINER = Shape(rf"(?:{_LABEL}|\*)?", "a container's name, * for all of a pod's, or empty")
-SELECTOR = Shape(rf"(?:{_TERM}(?:,{_TERM})*)?", "a label selector such as app=web, or empty")
+#: Its grammar is contract.selector_text's.
+SELECTOR = Shape(r".*", "a label selector such as app=web, or empty")
 PREFIX = Shape(r"(?:[a-z0-9][-a-z0-9.]{0,252})?", "the start of a name such as keda-hpa-, or none")
 METRIC = Shape(r"[A-Za-z0-9][-A-Za-z0-9_./]{0,252}", "a metric's name such as cpu")
 URL = Shape(_URL, "an address such as http://prometheus:9090, without a user in it", hidden="@")

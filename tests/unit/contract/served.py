@@ -122,3 +122,11 @@ def autoscaler(
             "currentMetrics": None,
         },
     }
+
+
+def fleet(count: int = 6, **more: Any) -> list[Object]:
+    """A Deployment `web`, then its set, then its pods."""
+    top = deployment("web", **more)
+    middle = replica_set("web-1", top)
+    labels = {"app": "web"}
+    return [top, middle, *(owned_pod(f"web-1-{n}", middle, labels=labels) for n in range(count))]

@@ -119,6 +119,14 @@ VERBS: list[tuple[str, Callable[[Client], object], str, str, str, object]] = [
         None,
     ),
     (
+        "delete only that object, with its grace",
+        lambda c: c.delete(PODS, "web", "shop", uid="u-1", grace_seconds=30),
+        "DELETE",
+        "/api/v1/namespaces/shop/pods/web",
+        "application/json",
+        {"preconditions": {"uid": "u-1"}, "gracePeriodSeconds": 30},
+    ),
+    (
         "evict",
         lambda c: c.evict("shop", "web"),
         "POST",

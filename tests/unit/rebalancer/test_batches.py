@@ -56,8 +56,10 @@ def test_batches(usages: dict[str, float], settings: MoveSettings, batches: list
     assert grouped(fleet(usages), settings) == batches
 
 
-def test_an_odd_number_goes_at_once_where_it_fits() -> None:
-    assert grouped(fleet(numbered(1.2, *[0.2] * 20))) == ["p1 p10 p11"]
+@pytest.mark.parametrize("most", [0, 3, 4])
+def test_an_odd_number_goes_at_once_where_it_fits(most: int) -> None:
+    found = fleet(numbered(1.2, *[0.2] * 20))
+    assert grouped(found, MoveSettings(batch=most)) == ["p1 p10 p11"]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,24 @@ def test_what_the_others_can_carry(different: dict[str, Any], batches: list[str]
 def test_unknown_use_is_not_taken_for_idle() -> None:
     """Section 6, row 15: 4.1 cores on three are too much; C to F do not hide it."""
     assert grouped(fleet({**F6, "F": NAN})) == ["A", "E", "B", "D"]
+
+
+@pytest.mark.parametrize(
+    ("different", "carriers", "load"),
+    [
+        ({}, 6, 4.4),
+        ({"held_back": "an annotation"}, 6, 4.4),
+        ({"ready": False}, 5, 3.6),
+        ({"terminating": True}, 5, 3.6),
+        ({"running": False}, 5, 3.6),
+        ({"age": 299.0}, 5, 3.6),
+    ],
+)
+def test_who_carries(different: dict[str, object], carriers: int, load: float) -> None:
+    found = fleet(C=different)
+    room = room_of(propose(found, SEED), found, SEED)
+    assert room.carriers == carriers
+    assert room.load == pytest.approx(load)
 
 
 def test_a_held_back_pod_of_unknown_use_is_no_carrier() -> None:

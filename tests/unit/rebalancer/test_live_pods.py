@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from slackwater.contract.document import ContractError
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.owned_pod import OwnedPod
-from slackwater.contract.scaled_workload import OwnedSet
+from slackwater.contract.scaled_workload import ScaledWorkload
 from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.fleet import Cores
-from slackwater.rebalancer.live_pods import live_pod, live_pods, owned_by
+from slackwater.rebalancer.live_pods import by_controller, live_pod, live_pods, owned_by
 from slackwater.rebalancer.seen import ContainerAmounts, LivePod
 from tests.unit.contract.served import (
     Object,
@@ -36,12 +36,14 @@ def pods(*documents: Object) -> list[OwnedPod]:
     return [decode_typed(msgspec.json.encode(each), OwnedPod, "pod") for each in documents]
 
 
-def sets() -> list[OwnedSet]:
-    return [decode_typed(msgspec.json.encode(each), OwnedSet, "set") for each in SETS]
+def sets() -> dict[str, list[ScaledWorkload]]:
+    every = [decode_typed(msgspec.json.encode(each), ScaledWorkload, "set") for each in SETS]
+    return by_controller(every)
 
 
 def owned(uid: str, *documents: Object) -> list[str]:
-    return [each.metadata.name for each in owned_by(uid, pods(*documents), sets())]
+    found = owned_by(uid, by_controller(pods(*documents)), sets())
+    return [each.metadata.name for each in found]
 
 
 def test_a_deployments_pods_are_its_replica_sets() -> None:

@@ -282,6 +282,17 @@ def test_why_it_cannot_be_said(
     assert set(found.groups) == set(usages)
 
 
+def test_of_several_sentences_always_the_same_is_told() -> None:
+    gaps = {"A": Gap("b: no series"), "B": Gap("a: NaN"), "C": Gap("c: infinite")}
+    assert propose(fleet(gaps), SEED).because.endswith("3 asked for: a: NaN")
+    lacking = {name: {"request": gap} for name, gap in gaps.items()}
+    three = numbered(1.0, 1.0, 1.0)
+    by_pod = dict(zip(three, lacking.values(), strict=True))
+    assert propose(fleet(three, **by_pod), SEED).because.endswith("percent of: a: NaN")
+    held = {"p1": {"held_back": "y"}, "p2": {"held_back": "x"}, "p3": {"held_back": "z"}}
+    assert propose(fleet(three, **held), SEED).because.endswith("held back: x")
+
+
 def test_without_a_target_nothing_is_said() -> None:
     found = propose(fleet(F6, Gap("no HPA scales web")), SEED)
     assert (found.rotate, found.reason) == ((), Reason.HPA_TARGET_MISSING)

@@ -77,7 +77,12 @@ def test_a_pod_is_deleted_by_its_uid(server: Server) -> None:
     )
 
 
+#: As the API server of 1.34 says it, to a deletion and to an eviction (tests/cluster).
 OTHER_UID = "Precondition failed: UID in precondition: uid-A, UID in object meta: uid-B"
+UID_IN_RECORD = (
+    "the UID in the precondition (uid-A) does not match the UID in record (uid-B). The object "
+    "might have been deleted and then recreated"
+)
 TWO_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
     "support."
@@ -91,6 +96,8 @@ TWO_BUDGETS = (
         (429, "TooManyRequests", "too many requests, try later", Fate.FAILED, "refused with 429"),
         (404, "NotFound", 'pods "A" not found', Fate.VANISHED, "it was gone already"),
         (409, "Conflict", OTHER_UID, Fate.VANISHED, "it was gone already"),
+        (409, "Conflict", UID_IN_RECORD, Fate.VANISHED, "it was gone already"),
+        (409, "Conflict", "liquid-1 was modified", Fate.FAILED, "refused with 409"),
         (409, "Conflict", "the object has been modified", Fate.FAILED, "refused with 409"),
         (500, "InternalError", TWO_BUDGETS, Fate.FAILED, "more than one PodDisruptionBudget"),
         (403, "Forbidden", "cannot create resource", Fate.FAILED, "refused with 403 Forbidden"),

@@ -1,8 +1,8 @@
-"""The client over real sockets, against a server that answers as no Prometheus should."""
+"""The client: what it sends, what it tries again, what it tells of a bad answer."""
 
 import random
-import socket
-import ssl
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,57 +10,19 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from slackwater.model.units import Micros
-from slackwater.rebalancer import prometheus_wire
 from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
 from slackwater.settings.rotation import PrometheusSettings
-from tests.unit.kube.byte_server import Answer, HangUp, Request, Wire, serving
-from tests.unit.kube.certificates import Papers
-
-SECOND = 1_000_000
-ONE = Series({"pod": "web-a"}, 1.5)
-GOOD = (
-    b'{"status":"success","data":{"resultType":"vector","result":'
-    b'[{"metric":{"pod":"web-a"},"value":[1794917409.853,"1.5"]}]}}'
+from tests.unit.kube.byte_server import Answer, Request, Wire, serving
+from tests.unit.rebalancer.prometheus_world import (
+    GOOD,
+    ONE,
+    first_then_well,
+    never,
+    refusal,
+    settings_for,
+    status,
+    well,
 )
-
-
-def well(_request: Request, wire: Wire) -> None:
-    wire.answer(GOOD)
-
-
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def settings_for(port: int, timeout: float = 20.0, retries: int = 2) -> PrometheusSettings:
-    return PrometheusSettings(
-        endpoint=f"http://127.0.0.1:{port}", timeout=Micros(int(timeout * SECOND)), retries=retries
-    )
-
-
-def refusal(server: Prometheus) -> str:
-    with pytest.raises(PrometheusError) as caught:
-        server.query("up")
-    told = str(caught.value)
-    assert "\n" not in told
-    return told
-
-
-def first_then_well(*first: Answer) -> Answer:
-    """Each answer once, then good ones."""
-    left = list(first)
-
-    def answer(request: Request, wire: Wire) -> None:
-        (left.pop(0) if left else well)(request, wire)
-
-    return answer
-
-
-def status(code: int, *headers: tuple[str, str]) -> Answer:
-    return lambda _request, wire: wire.answer(b"busy", code, "text/plain", *headers)
 
 
 def test_a_query() -> None:
@@ -162,13 +124,9 @@ def test_warnings_come_with_ask() -> None:
 )
 def test_bad_answers_are_not_asked_for_again(answer: Answer, expected: str) -> None:
     with serving(answer) as server:
-        told = refusal(Prometheus(settings_for(server.port), sleep=_never))
+        told = refusal(Prometheus(settings_for(server.port), sleep=never))
     assert told == f"Prometheus at http://127.0.0.1:{server.port}: {expected}"
     assert len(server.requests) == 1
-
-
-def _never(_seconds: float) -> None:
-    raise AssertionError("nothing was to be waited for")
 
 
 @pytest.mark.parametrize(
@@ -195,19 +153,6 @@ def test_what_may_pass_is_asked_for_again(answer: Answer) -> None:
     assert 0.125 <= pauses[0] <= 0.25 <= pauses[1] <= 0.5
 
 
-def _half_closed(_request: Request, wire: Wire) -> None:
-    """A length is promised, and the end comes in good order."""
-    wire.head(200, ("Content-Type", "application/json"), ("Content-Length", "500"))
-    wire.raw(GOOD)
-    raise HangUp
-
-
-def test_half_an_answer_is_none() -> None:
-    with serving(_half_closed) as server:
-        told = refusal(Prometheus(settings_for(server.port, retries=0)))
-    assert told == f"Prometheus at http://127.0.0.1:{server.port}: the answer ended in the middle"
-
-
 def test_tries_have_an_end() -> None:
     pauses: list[float] = []
     with serving(status(503)) as server:
@@ -227,110 +172,9 @@ def test_retry_after_is_honoured() -> None:
 
 def test_a_pause_beyond_the_timeout_is_not_waited_for() -> None:
     with serving(status(503, ("Retry-After", "3600"))) as server:
-        told = refusal(Prometheus(settings_for(server.port), sleep=_never))
+        told = refusal(Prometheus(settings_for(server.port), sleep=never))
     assert told.endswith("it answered 503: 'busy'")
     assert len(server.requests) == 1
-
-
-def test_nobody_listens() -> None:
-    with socket.socket() as holder:  # bound and not listening: nobody else can take it
-        holder.bind(("127.0.0.1", 0))
-        port = holder.getsockname()[1]
-        pauses: list[float] = []
-        told = refusal(Prometheus(settings_for(port), pauses.append))
-    assert told == f"Prometheus at http://127.0.0.1:{port}: Connection refused (3 tries)"
-
-
-def test_a_name_that_nobody_knows() -> None:
-    settings = PrometheusSettings(endpoint="http://prometheus.invalid:9090", retries=0)
-    told = refusal(Prometheus(settings))
-    assert told == "Prometheus at http://prometheus.invalid:9090: its name is not known"
-
-
-def test_what_is_no_http() -> None:
-    with serving(lambda _r, wire: wire.raw(b"SSH-2.0-OpenSSH_9.2\r\n")) as server:
-        told = refusal(Prometheus(settings_for(server.port, retries=0)))
-    assert "what came is not HTTP (BadStatusLine SSH-2.0-OpenSSH_9.2" in told
-
-
-def _dripping(_request: Request, wire: Wire) -> None:
-    wire.head(200, ("Content-Type", "application/json"))
-    while not wire.closing.wait(0.02):
-        wire.raw(b" ")
-
-
-def _dripping_head(_request: Request, wire: Wire) -> None:
-    wire.raw(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-    while not wire.closing.wait(0.02):
-        wire.raw(b"x")
-
-
-def _dripping_chunks(_request: Request, wire: Wire) -> None:
-    wire.begin_chunks()
-    while not wire.closing.wait(0.02):
-        wire.chunk(b" ")
-
-
-@pytest.mark.parametrize(
-    "answer", [lambda _r, wire: wire.hang(), _dripping, _dripping_head, _dripping_chunks]
-)
-def test_the_timeout_is_for_all_of_it(answer: Answer) -> None:
-    """A server that says a little again and again does not keep us."""
-    with serving(answer) as server:
-        began = time.monotonic()
-        told = refusal(Prometheus(settings_for(server.port, timeout=0.3)))
-        took = time.monotonic() - began
-    assert told == f"Prometheus at http://127.0.0.1:{server.port}: no whole answer within 0.3 s"
-    assert 0.25 < took < 5
-    assert len(server.requests) == 1
-
-
-def test_a_handshake_that_drips() -> None:
-    """Also before anything of HTTP is said: raw bytes of a TLS record that never ends."""
-    stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def drip() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.sendall(b"\x16\x03\x03\x3f\xff")
-                while not stop.wait(0.02):
-                    try:
-                        connection.sendall(b"\x02")
-                    except OSError:
-                        return
-
-        thread = threading.Thread(target=drip)
-        thread.start()
-        try:
-            endpoint = f"https://127.0.0.1:{listener.getsockname()[1]}"
-            settings = PrometheusSettings(endpoint=endpoint, timeout=Micros(SECOND * 3 // 10))
-            began = time.monotonic()
-            told = refusal(Prometheus(settings))
-            took = time.monotonic() - began
-        finally:
-            stop.set()
-            thread.join()
-    assert told == f"Prometheus at {endpoint}: no whole answer within 0.3 s"
-    assert took < 5
-
-
-def test_an_answer_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus_wire, "LARGEST_ANSWER", 1 << 20)
-    with serving(lambda _r, wire: wire.answer(b" " * ((1 << 20) + 1))) as server:
-        told = refusal(Prometheus(settings_for(server.port)))
-    assert told.endswith("the answer has more than 1 MiB; the query asks for too many series")
-
-
-def test_no_sockets_and_threads_are_left() -> None:
-    with serving(first_then_well(status(500))) as server:
-        client = Prometheus(settings_for(server.port))
-        refusal(client)
-        client.query("up")
-        left = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
-        for each in left:
-            each.join(5)
-        assert not any(each.is_alive() for each in left)
 
 
 def test_threads_may_share_it() -> None:
@@ -408,185 +252,13 @@ def test_redirects_get_no_credentials(tmp_path: Path) -> None:
     ],
 )
 def test_bad_settings(settings: PrometheusSettings, expected: str) -> None:
-    assert refusal(Prometheus(settings, sleep=_never)) == expected
+    assert refusal(Prometheus(settings, sleep=never)) == expected
 
 
-class TlsBed:
-    """Files of one authority, and settings that use them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.papers = Papers("127.0.0.1")
-        self.authority = folder / "ca.pem"
-        self.authority.write_bytes(self.papers.authority_data)
-        self.certificate, self.key = folder / "client.pem", folder / "client.key"
-        self.certificate.write_bytes(self.papers.client_certificate)
-        self.key.write_bytes(self.papers.client_key)
-
-    def settings(self, port: int, ca: str = "", certificate: str = "", key: str = "") -> Prometheus:
-        return Prometheus(
-            PrometheusSettings(
-                endpoint=f"https://127.0.0.1:{port}",
-                ca_file=ca,
-                certificate_file=certificate,
-                key_file=key,
-            ),
-            sleep=_never,
-        )
-
-
-@pytest.fixture
-def tls(tmp_path: Path) -> TlsBed:
-    return TlsBed(tmp_path)
-
-
-def test_tls(tls: TlsBed) -> None:
-    with serving(well, tls.papers.server_context()) as server:
-        assert tls.settings(server.port, str(tls.authority)).query("up") == (ONE,)
-
-
-def test_a_stranger_is_not_believed(tls: TlsBed) -> None:
-    with serving(well, tls.papers.server_context()) as server:
-        told = refusal(tls.settings(server.port))
-    assert "its certificate is not believed: " in told
-    assert server.requests == []
-
-
-def test_another_name_is_not_believed(tls: TlsBed) -> None:
-    other = Papers("prometheus.example.com")
-    tls.authority.write_bytes(other.authority_data)
-    with serving(well, other.server_context()) as server:
-        told = refusal(tls.settings(server.port, str(tls.authority)))
-    assert "its certificate is not believed: IP address mismatch" in told
-
-
-def test_a_new_authority_is_found(tls: TlsBed) -> None:
-    other = Papers("127.0.0.1")
-    with serving(well, other.server_context()) as server:
-        client = tls.settings(server.port, str(tls.authority))
-        refusal(client)
-        tls.authority.write_bytes(other.authority_data)
-        assert client.query("up") == (ONE,)
-
-
-def test_a_client_certificate(tls: TlsBed) -> None:
-    context = tls.papers.server_context(client_needed=True)
-    with serving(well, context) as server:
-        shown = tls.settings(server.port, str(tls.authority), str(tls.certificate), str(tls.key))
-        assert shown.query("up") == (ONE,)
-
-
-def test_without_the_client_certificate_that_is_wanted(tls: TlsBed) -> None:
-    """With TLS 1.3 the server says so only after our first words."""
-    context = tls.papers.server_context(client_needed=True)
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with serving(well, context) as server:
-        told = refusal(tls.settings(server.port, str(tls.authority)))
-    assert "TLS failed: " in told
-
-
-def test_plain_http_where_tls_is_wanted(tls: TlsBed) -> None:
-    with serving(well) as server:
-        told = refusal(tls.settings(server.port, str(tls.authority)))
-    assert "TLS failed: " in told
-
-
-@pytest.mark.parametrize("content", [b"", b"no certificate"])
-def test_bad_authorities(tls: TlsBed, content: bytes) -> None:
-    tls.authority.write_bytes(content)
-    told = refusal(tls.settings(1, str(tls.authority)))
-    assert f"{tls.authority} holds no certificate in PEM" in told
-
-
-def test_a_bad_client_certificate(tls: TlsBed) -> None:
-    tls.key.write_bytes(b"no key")
-    told = refusal(tls.settings(1, str(tls.authority), str(tls.certificate), str(tls.key)))
-    assert "the client certificate cannot be used: " in told
-
-
-# Proxies. Loopback is never asked for through one, so the endpoint here is a name.
-
-
-def test_a_proxy_is_asked_for_the_whole_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(well) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", f"http://me:pr0xypass@127.0.0.1:{proxy.port}")
-        settings = PrometheusSettings(endpoint="http://prometheus.example:9090/p")
-        assert Prometheus(settings).query("up") == (ONE,)
-    (request,) = proxy.requests
-    assert request.target == "http://prometheus.example:9090/p/api/v1/query"
-    assert request.header("Proxy-Authorization").startswith("Basic ")
-
-
-def test_no_proxy_spares(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(well) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
-        monkeypatch.setenv("NO_PROXY", ".invalid")
-        settings = PrometheusSettings(endpoint="http://prometheus.invalid:9090", retries=0)
-        assert refusal(Prometheus(settings)).endswith("its name is not known")
-    assert proxy.requests == []
-
-
-def test_loopback_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    with serving(well) as server:
-        assert Prometheus(settings_for(server.port)).query("up") == (ONE,)
-
-
-def test_a_proxy_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    settings = PrometheusSettings(endpoint="http://prometheus.example:9090", retries=0)
-    told = refusal(Prometheus(settings))
-    assert told == "Prometheus at http://prometheus.example:9090: the proxy: Connection refused"
-
-
-def test_a_tunnel_through_a_proxy(monkeypatch: pytest.MonkeyPatch, tls: TlsBed) -> None:
-    papers = Papers("prometheus.example")
-    tls.authority.write_bytes(papers.authority_data)
-    with serving(well, papers.server_context()) as server, serving(_tunnel(server.port)) as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        settings = PrometheusSettings(
-            endpoint="https://prometheus.example:9090", ca_file=str(tls.authority)
-        )
-        assert Prometheus(settings).query("up") == (ONE,)
-    assert [(each.method, each.target) for each in proxy.requests] == [
-        ("CONNECT", "prometheus.example:9090")
-    ]
-
-
-def _tunnel(port: int) -> Answer:
-    """A proxy that knows one server only."""
-
-    def answer(_request: Request, wire: Wire) -> None:
-        client = wire._connection
-        with socket.create_connection(("127.0.0.1", port)) as server:
-            wire.raw(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            back = threading.Thread(target=_pour, args=(server, client))
-            back.start()
-            _pour(client, server)
-            back.join()
-
-    return answer
-
-
-def _pour(source: socket.socket, target: socket.socket) -> None:
-    try:
-        while piece := source.recv(65536):
-            target.sendall(piece)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        return
-
-
-def test_a_refused_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(status(403)) as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        settings = PrometheusSettings(endpoint="https://prometheus.example", retries=0)
-        told = refusal(Prometheus(settings))
-    assert "the proxy: " in told
-    assert "403" in told
-
-
-def test_a_bad_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "socks5://me:pr0xypass@proxy:1080")
-    told = refusal(Prometheus(PrometheusSettings(endpoint="http://prometheus.example")))
-    assert "HTTP_PROXY is 'socks5://proxy:1080', but must be an HTTP proxy" in told
-    assert "pr0xypass" not in told
+def test_urllib3_is_not_loaded_before_a_query() -> None:
+    """A plan of the command line that fails early, or asks metrics.k8s.io, does not pay for it."""
+    program = (
+        "import sys, slackwater.rebalancer.prometheus_usage as _; "
+        "sys.exit('urllib3' in sys.modules or 'ssl' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

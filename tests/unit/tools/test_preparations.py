@@ -10,7 +10,7 @@ import pytest
 from tools import preparations
 from tools.children import Children
 from tools.preparations import Preparations, last_sentence
-from tools.stages import FAST, KERNEL_V2_VM, KUBELET_VM, ClusterSuite, Stage
+from tools.stages import BROKER, FAST, KERNEL_V2_VM, KUBELET_VM, ClusterSuite, Stage
 
 pytestmark = pytest.mark.long
 
@@ -43,6 +43,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("vm", "kubernetes", "cluster"):
         command = (sys.executable, str(tmp_path / "tool.py"), name)
         monkeypatch.setattr(preparations, name.upper(), command)
+    kafka = (sys.executable, str(tmp_path / "tool.py"), "kafka")
+    work = preparations.Work("Kafka", (*kafka, "check"), (*kafka, "fetch"))
+    monkeypatch.setattr(preparations, "BROKER", work)
     (tmp_path / "reports").mkdir()
     return tmp_path
 
@@ -91,6 +94,16 @@ def test_what_a_cluster_lacks_is_a_reason(tool: Path) -> None:
     made = prepared(tool, (PROGRAMS,))
     made.finish()
     assert made.reason(PROGRAMS) == "no containerd."
+
+
+@pytest.mark.parametrize("action", ["check", "fetch"])
+def test_a_broker_that_cannot_be_had_leaves_clusters_alone(tool: Path, action: str) -> None:
+    (tool / f"kafka-{action}").write_text("no Maven.")
+    made = prepared(tool, (BROKER, PROGRAMS))
+    made.finish()
+    assert made.reason(BROKER).endswith("no Maven.")
+    assert made.reason(PROGRAMS) == ""
+    assert made.programs(BROKER) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from tools.children import Children
 from tools.stage_runner import StageRunner, fresh_folder, shown
-from tools.stages import Check, ClusterSuite, KernelSuite, Suite
+from tools.stages import BrokerSuite, Check, ClusterSuite, KernelSuite, Suite
 from tools.verdicts import Verdict
 
 pytestmark = pytest.mark.long
@@ -42,6 +42,13 @@ def test_a_cluster_suite_tells_its_tests_where_the_programs_are(inner: Path) -> 
     programs = {"kube-apiserver": "/kept/server"}
     assert runner.run(stage, programs).verdict == Verdict(1, 0)
     assert runner.run(stage, {"kube-apiserver": "/elsewhere"}).verdict == Verdict(0, 1)
+
+
+def test_a_broker_suite_is_its_tests(inner: Path) -> None:
+    (inner / "tests/test_broker.py").write_text("def test_it(): pass\ndef test_not(): assert 0\n")
+    runner = StageRunner(Children(inner), inner / "reports")
+    stage = BrokerSuite("kafka", "tests", ("tests/test_broker.py",))
+    assert runner.run(stage, {}).verdict == Verdict(1, 1)
 
 
 def python(script: str) -> tuple[str, ...]:

@@ -1,0 +1,300 @@
+"""The resident rebalancer with the chart's own rights: who leads, what it does, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+import yaml
+
+from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.kube.client import Client
+from slackwater.kube.resource import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
+    LEASES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+)
+from slackwater.rebalancer.last_rotation import ANNOTATION
+from tests.cluster.chart import (
+    CANNOT,
+    SECRETS,
+    Ask,
+    client,
+    delete,
+    evict,
+    make_event,
+    patch,
+    refusal,
+    see,
+    try_evicting,
+)
+from tests.cluster.rebalance_stage import ANY_AGE, WORKLOAD, Scene, Stage, set_up
+from tools.cluster import MANY_NODES_PROGRAMS
+from tools.cluster.control_plane import ControlPlane
+from tools.cluster.programs import find_programs
+from tools.cluster.waiting import wait_for
+from tools.manifests import render
+
+REBALANCER = "slackwater-rebalancer"
+F6 = (1.2, 1.1, 0.8, 0.6, 0.4, 0.3)
+SCENES = (Scene("resident", F6), Scene("stuck", F6), Scene("rights", F6))
+#: Seconds; a signal is heard at once, the lease takes one request.
+SOON = 10.0
+
+
+def rights(manifests: str) -> str:
+    """Of the chart's objects those that say who may do what: the programs are this test's."""
+    kept = ("Namespace", "ServiceAccount", "ClusterRole", "Role", "ValidatingAdmissionPolicy")
+    found = [each for each in yaml.safe_load_all(manifests) if each]
+    return yaml.safe_dump_all(
+        [each for each in found if each["kind"].removesuffix("Binding") in kept]
+    )
+
+
+@pytest.fixture(scope="module")
+def stage(
+    programs: dict[str, Path],
+    make_folder: Callable[[], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Stage]:
+    plane = ControlPlane(make_folder(), programs)
+    kwok = find_programs(MANY_NODES_PROGRAMS, os.environ)["kwok"]
+    values = ("rebalancer.enabled=true", "rebalancer.mode=deployment")
+    try:
+        plane.open()
+        given = rights(render(str(programs["helm"]), NAMESPACE, *values))
+        plane.kubectl("apply", "--server-side", "-f", "-", given=given)
+        with set_up(plane, kwok, tmp_path_factory.mktemp("resident"), SCENES) as made:
+            yield made
+    finally:
+        plane.close()
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(stage: Stage) -> Path:
+    """Of the chart's service account."""
+    token = stage.plane.kubectl("create", "token", REBALANCER, "-n", NAMESPACE)
+    return stage.plane.token_kubeconfig(REBALANCER, token.strip())
+
+
+class Resident:
+    """One replica, as a process of its own."""
+
+    def __init__(
+        self, stage: Stage, kubeconfig: Path, scene: str, identity: str, log: Path
+    ) -> None:
+        known = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME")}
+        command = [
+            *(sys.executable, "-m", "slackwater", "rebalance", "loop", WORKLOAD, "-n", scene),
+            *("--kubeconfig", str(kubeconfig), "--identity", identity, "--listen", "127.0.0.1:0"),
+            *("--prometheus-endpoint", stage.endpoint, "--lease-namespace", NAMESPACE),
+            *("--interval", "10s", *ANY_AGE),
+        ]
+        self.log = log
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(command, env=known, stdout=out, stderr=out)
+
+    def entries(self) -> list[dict[str, Any]]:
+        lines = self.log.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+    def said(self, what: str) -> list[str]:
+        return [each.get("because", "") for each in self.entries() if each["what"] == what]
+
+    def results(self) -> list[str]:
+        return [each.get("result", "") for each in self.entries()]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """What it answers over HTTP."""
+        wait_for("where it listens", lambda: bool(self.said("endpoint")))
+        url = self.said("endpoint")[0].removeprefix("listening on ")
+        try:
+            with build_opener(ProxyHandler({})).open(url + path, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+
+    def end(self) -> float:
+        """How long it took; its exit code is 0."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == 0, self.log.read_text()
+        return time.monotonic() - began
+
+
+@contextmanager
+def resident(
+    stage: Stage, kubeconfig: Path, scene: str, identity: str, folder: Path
+) -> Iterator[Resident]:
+    made = Resident(stage, kubeconfig, scene, identity, folder / f"{identity}.log")
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.process.kill()
+        made.process.wait()
+
+
+def holder(stage: Stage) -> str:
+    lease = stage.plane.get("lease", REBALANCER, "-n", NAMESPACE)
+    return str(lease["spec"].get("holderIdentity", ""))
+
+
+def test_one_of_two_rotates_and_the_other_takes_over(
+    stage: Stage, kubeconfig: Path, tmp_path: Path
+) -> None:
+    with resident(stage, kubeconfig, "resident", "first", tmp_path) as first:
+        wait_for("a leader", lambda: "first leads" in first.said("leader"))
+        with resident(stage, kubeconfig, "resident", "second", tmp_path) as second:
+            wait_for("a follower", lambda: "first leads" in second.said("leader"))
+            wait_for("the rotation", lambda: "rotated" in first.results())
+            assert second.results().count("evicted") == 0
+            stage.await_ready("resident", 6)
+            assert stage.stayed("resident") == "CD"
+            _is_well(first, '"leads":true')
+            _is_well(second, '"leader":"first"')
+            metrics = first.get("/metrics")[1]
+            assert 'rebalancer_rotation_decisions_total{reason="rotated"} 1.0' in metrics
+            assert 'rebalancer_pods_deleted_total{type="most_busy"} 2.0' in metrics
+            assert first.end() < SOON
+            wait_for("another leader", lambda: holder(stage) == "second", patience=SOON)
+            wait_for("its round", lambda: len(set(second.results())) > 1)
+            assert "evicted" not in second.results(), "it cools down"
+            assert second.end() < SOON
+        assert holder(stage) == ""
+    assert "could not be sent" not in first.log.read_text()
+
+
+def _is_well(replica: Resident, told: str) -> None:
+    for path in ("/healthz", "/readyz"):
+        code, body = replica.get(path)
+        assert (code, told in body) == (200, True), body
+
+
+def test_it_ends_while_it_waits_for_new_pods(
+    stage: Stage, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """No node takes the new ones."""
+    nodes = [each["metadata"]["name"] for each in stage.plane.get("nodes")["items"]]
+    stage.plane.kubectl("cordon", *nodes)
+    try:
+        with resident(stage, kubeconfig, "stuck", "third", tmp_path) as third:
+            wait_for("the first batch", lambda: third.results().count("evicted") == 2)
+            assert third.end() < SOON
+            [told] = [each for each in third.entries() if each.get("result") == "rotated"]
+            assert told["because"] == "2 of 4 pods went: the rebalancer was asked to end"
+        assert holder(stage) == ""
+    finally:
+        stage.plane.kubectl("uncordon", *nodes)
+    assert stage.stayed("stuck") == "BCDE"
+    workload = stage.plane.get("deployment", WORKLOAD, "-n", "stuck")
+    last = json.loads(workload["metadata"]["annotations"][ANNOTATION])
+    assert last["judged"], "half a rotation is not held against the prediction"
+
+
+# --- rights
+
+
+@pytest.fixture(scope="module")
+def rebalancer(kubeconfig: Path) -> Iterator[Client]:
+    made = client(kubeconfig)
+    yield made
+    made.close()
+
+
+SEEN = (PODS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, HORIZONTAL_POD_AUTOSCALERS)
+
+
+@pytest.mark.parametrize("kind", SEEN, ids=lambda kind: kind.plural)
+def test_it_may_see(rebalancer: Client, kind: Resource) -> None:
+    assert refusal(rebalancer, see(kind, "rights")) == ""
+
+
+def note(text: str | None, **more: object) -> Ask:
+    return patch(
+        DEPLOYMENTS, WORKLOAD, "rights", metadata={"annotations": {ANNOTATION: text}, **more}
+    )
+
+
+def test_it_may_note_evict_and_tell(stage: Stage, rebalancer: Client) -> None:
+    assert refusal(rebalancer, note("{}")) == ""
+    assert refusal(rebalancer, note(None)) == ""
+    assert refusal(rebalancer, try_evicting("rights", stage.names["rights"]["A"])) == ""
+    assert refusal(rebalancer, make_event("Deployment", WORKLOAD, "rights")) == ""
+
+
+ONLY = "the rebalancer may change the annotation slackwater.io/last-rotation and nothing else"
+SPEC = {"template": {"spec": {"containers": [{"name": WORKLOAD, "image": "evil"}]}}}
+MAY_NOT: dict[str, tuple[Ask, str]] = {
+    "change a workload": (patch(DEPLOYMENTS, WORKLOAD, "rights", spec=SPEC), ONLY),
+    "scale": (patch(DEPLOYMENTS, WORKLOAD, "rights", spec={"replicas": 1}), ONLY),
+    "label": (note("{}", labels={"a": "b"}), ONLY),
+    "annotate otherwise": (
+        patch(DEPLOYMENTS, WORKLOAD, "rights", metadata={"annotations": {"a": "b"}}),
+        ONLY,
+    ),
+    "remove an annotation": (
+        patch(
+            DEPLOYMENTS,
+            WORKLOAD,
+            "rights",
+            metadata={"annotations": {"deployment.kubernetes.io/revision": None}},
+        ),
+        ONLY,
+    ),
+    "delete a pod": (delete(PODS, "x", "rights"), CANNOT.format("delete")),
+    "delete a workload": (delete(DEPLOYMENTS, WORKLOAD, "rights"), CANNOT.format("delete")),
+    "see secrets": (see(SECRETS, "rights"), CANNOT.format("list")),
+    "see configuration": (see(CONFIG_MAPS, "rights"), CANNOT.format("list")),
+    "see nodes": (see(NODES), CANNOT.format("list")),
+    "take another lease": (
+        patch(LEASES, "kube-scheduler", "kube-system", spec={}),
+        CANNOT.format("patch"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MAY_NOT)
+def test_it_may_not(stage: Stage, rebalancer: Client, what: str) -> None:
+    ask, sentence = MAY_NOT[what]
+    said = refusal(rebalancer, ask)
+    assert sentence in said
+    assert stage.stayed("rights") == "ABCDEF"
+
+
+def test_a_pod_of_another_uid_stays(stage: Stage, rebalancer: Client) -> None:
+    """What the API server says then is what pod_writer takes for "gone"."""
+    name = stage.names["rights"]["A"]
+    other = "00000000-0000-0000-0000-000000000000"
+    admin = client(stage.plane.kubeconfig("admin"))
+    for said in (
+        refusal(rebalancer, lambda who: who.evict("rights", name, uid=other)),
+        refusal(admin, lambda who: who.delete(PODS, name, "rights", uid=other)),
+    ):
+        assert "409 Conflict" in said
+        assert "UID in " in said
+    admin.close()
+    assert stage.stayed("rights") == "ABCDEF"
+
+
+def test_everybody_else_is_not_held(stage: Stage) -> None:
+    admin = client(stage.plane.kubeconfig("admin"))
+    mark = {"annotations": {"a": "b"}}
+    assert refusal(admin, patch(DEPLOYMENTS, WORKLOAD, "rights", metadata=mark)) == ""
+    assert refusal(admin, evict("rights", "nobody")) != ""
+    admin.close()

@@ -1,0 +1,170 @@
+"""What a partition's lag is, how partitions become one number, and the gate's verdict."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.lag import as_one, counted, lag_guard, partition_lag
+from slackwater.rebalancer.proposal import Guard
+from slackwater.rebalancer.reason import PROBLEMS, Reason
+from slackwater.rebalancer.seen import Lag
+from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum
+
+OFFSETS = st.integers(0, 1 << 62)
+
+
+@pytest.mark.parametrize(
+    ("committed", "begin", "end", "expected"),
+    [
+        (20, 0, 25, 5),
+        (25, 0, 25, 0),
+        (0, 0, 25, 25),
+        (10, 10, 25, 15),
+        (None, 0, 25, 25),
+        (None, 10, 25, 15),
+        (None, 25, 25, 0),
+        (5, 10, 25, 15),  # retention took what it would have read
+        (30, 0, 25, 25),  # a topic of the same name, made anew
+    ],
+)
+def test_lag_of_a_partition(committed: int | None, begin: int, end: int, expected: int) -> None:
+    assert partition_lag(committed, begin, end) == expected
+
+
+@given(st.none() | OFFSETS, OFFSETS, OFFSETS)
+def test_a_partition_s_lag_is_never_more_than_there_is(
+    committed: int | None, one: int, other: int
+) -> None:
+    begin, end = sorted((one, other))
+    assert 0 <= partition_lag(committed, begin, end) <= end - begin
+
+
+@given(OFFSETS, OFFSETS, OFFSETS)
+def test_who_commits_more_is_not_further_behind(one: int, other: int, third: int) -> None:
+    begin, committed, end = sorted((one, other, third))
+    assert partition_lag(committed, begin, end) <= partition_lag(begin, begin, end)
+    assert partition_lag(committed, begin, end) <= partition_lag(None, begin, end)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "aggregate", "expected"),
+    [
+        ([5.0, 15.0, 25.0, 25.0], LagSum.SUM, 70),
+        ([5.0, 15.0, 25.0, 25.0], LagSum.MAX, 25),
+        ([0.0], LagSum.SUM, 0),
+        ([0.0], LagSum.MAX, 0),
+        ([1000.25], LagSum.SUM, 1001),
+        ([1000.25], LagSum.MAX, 1001),
+        ([0.1] * 10, LagSum.SUM, 1),
+    ],
+)
+def test_partitions_as_one_number(
+    partitions: list[float], aggregate: LagSum, expected: int
+) -> None:
+    assert as_one(partitions, aggregate) == expected
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=1), st.sampled_from(LagSum))
+def test_the_order_of_partitions_means_nothing(partitions: list[float], aggregate: LagSum) -> None:
+    assert as_one(sorted(partitions), aggregate) == as_one(sorted(partitions)[::-1], aggregate)
+    assert as_one(partitions, LagSum.MAX) <= as_one(partitions, LagSum.SUM)
+    assert as_one(partitions, LagSum.MAX) == math.ceil(max(partitions))
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
+def test_nouns_are_counted(count: int, text: str) -> None:
+    assert counted(count, "pod") == text
+
+
+BLOCK, REQUIRE = LagMode.BLOCK_ABOVE, LagMode.REQUIRE_ABOVE
+
+
+@pytest.mark.parametrize(
+    ("mode", "messages", "reason", "relation"),
+    [
+        (BLOCK, 0, None, "not above"),
+        (BLOCK, 999, None, "not above"),
+        (BLOCK, 1000, None, "not above"),
+        (BLOCK, 1001, Reason.KAFKA_LAG_HIGH, "above"),
+        (REQUIRE, 0, Reason.KAFKA_LAG_LOW, "not above"),
+        (REQUIRE, 1000, Reason.KAFKA_LAG_LOW, "not above"),
+        (REQUIRE, 1001, None, "above"),
+    ],
+)
+def test_the_threshold_itself_is_not_above(
+    mode: LagMode, messages: int, reason: Reason | None, relation: str
+) -> None:
+    settings = KafkaSettings(enabled=True, mode=mode)
+    guard = lag_guard(Lag(messages, "broker a:9092"), settings, "orders")
+    assert guard == Guard(
+        "kafka_lag",
+        reason is None,
+        f"consumer group orders is {messages} messages behind, {relation} 1000 (broker a:9092)",
+        reason,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "messages", "because"),
+    [
+        (
+            KafkaSettings(topic="events", threshold=5),
+            70,
+            "consumer group g on topic events is 70 messages behind, above 5 (somewhere)",
+        ),
+        (
+            KafkaSettings(aggregate=LagSum.MAX),
+            25,
+            "consumer group g is 25 messages behind in one partition, not above 1000 (somewhere)",
+        ),
+        (
+            KafkaSettings(threshold=0),
+            1,
+            "consumer group g is 1 message behind, above 0 (somewhere)",
+        ),
+    ],
+)
+def test_the_sentence_has_whose_how_much_the_threshold_and_the_source(
+    settings: KafkaSettings, messages: int, because: str
+) -> None:
+    assert lag_guard(Lag(messages, "somewhere"), settings, "g").because == because
+
+
+@pytest.mark.parametrize("mode", LagMode)
+def test_what_is_not_known_forbids_in_either_mode(mode: LagMode) -> None:
+    settings = KafkaSettings(mode=mode, topic="events")
+    guard = lag_guard(Gap("Prometheus is away"), settings, "orders")
+    assert guard == Guard(
+        "kafka_lag",
+        False,
+        "the lag of consumer group orders on topic events is not known: Prometheus is away",
+        Reason.KAFKA_LAG_UNKNOWN,
+    )
+
+
+@pytest.mark.parametrize("mode", LagMode)
+@pytest.mark.parametrize("messages", [0, 100_000])
+def test_a_group_that_hands_out_its_partitions_is_left_alone(mode: LagMode, messages: int) -> None:
+    """Whatever the number says. Nobody has to mend that: it passes."""
+    lag = Lag(messages, "broker a:9092", "its state is PreparingRebalance")
+    guard = lag_guard(lag, KafkaSettings(mode=mode), "orders")
+    assert guard == Guard(
+        "kafka_lag",
+        False,
+        "consumer group orders is not settled: its state is PreparingRebalance (broker a:9092)",
+        Reason.KAFKA_REBALANCING,
+    )
+    assert Reason.KAFKA_REBALANCING not in PROBLEMS
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000))
+def test_the_modes_are_opposites(messages: int, threshold: int) -> None:
+    block, require = (
+        lag_guard(Lag(messages, "x"), KafkaSettings(threshold=threshold, mode=mode), "g")
+        for mode in (BLOCK, REQUIRE)
+    )
+    assert block.passed is not require.passed
+    assert block.because == require.because

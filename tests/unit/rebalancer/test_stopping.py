@@ -1,0 +1,80 @@
+"""The sleep that a signal, another thread or the time ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from slackwater.rebalancer.stopping import Stop
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    made = Stop()
+    yield made
+    made.close()
+
+
+def test_a_sleep_takes_its_time(stop: Stop) -> None:
+    began = time.monotonic()
+    assert not stop.wait(0.05)
+    assert time.monotonic() - began >= 0.05
+    assert not stop.is_asked()
+
+
+def test_who_is_asked_to_end_does_not_sleep(stop: Stop) -> None:
+    stop.ask()
+    assert stop.is_asked()
+    began = time.monotonic()
+    assert stop.wait(60)
+    assert stop.wait(60)
+    assert time.monotonic() - began < 30
+
+
+def test_another_thread_ends_a_sleep(stop: Stop) -> None:
+    threading.Timer(0.02, stop.ask).start()
+    assert stop.wait(60)
+
+
+def test_to_wake_is_not_to_end(stop: Stop) -> None:
+    stop.wake()
+    began = time.monotonic()
+    assert not stop.wait(60)
+    assert time.monotonic() - began < 30
+    assert not stop.wait(0.01), "what woke it before is forgotten"
+
+
+def test_waking_never_blocks(stop: Stop) -> None:
+    for _ in range(100_000):
+        stop.wake()
+    assert not stop.wait(60)
+
+
+PROGRAM = """
+import os, signal, sys
+from slackwater.rebalancer.stopping import Stop
+stop = Stop()
+stop.on(signal.SIGTERM, signal.SIGINT)
+print("ready", flush=True)
+while not stop.wait(60):
+    pass
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_program(number: int) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    assert child.stdout is not None
+    with child:
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(number)
+        assert child.stdout.read() == "ended\n"
+        assert child.wait(30) == 0
