@@ -12,7 +12,7 @@ COPY pyproject.toml uv.lock README.md LICENSE ./
 # What uv.lock says, by hash and before our own code, which changes more often. hatchling is locked
 # there too, so nothing is fetched when our wheel is built.
 RUN python3 -m venv --without-pip /opt/slackwater && python3 -m venv --without-pip /opt/build \
- && for place in "slackwater --no-dev" "build --only-group build"; do \
+ && for place in "slackwater --no-dev --extra kafka" "build --only-group build"; do \
       set -- $place; name=$1; shift; \
       /opt/uv/bin/uv export --quiet --frozen --no-emit-project "$@" --output-file "$name.txt" \
       && /opt/uv/bin/uv pip install --no-cache --require-hashes --only-binary=:all: \

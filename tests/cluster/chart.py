@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import manifests
@@ -20,7 +21,7 @@ from slackwater.kube.resource import EVENTS, NODES, Resource, Selector
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.waiting import wait_for
 
-AGENT, MANAGER = "slackwater-agent", "slackwater-manager"
+AGENT, MANAGER, REBALANCER = "slackwater-agent", "slackwater-manager", "slackwater-rebalancer"
 SECRETS = Resource("", "v1", "secrets", "Secret")
 #: Two nodes, and where a pod of each works.
 OWN, OTHER, WORK = "node-a", "node-b", "work"
@@ -29,6 +30,17 @@ CANNOT = "cannot {} resource"
 
 #: A request, or several: what it answers does not matter.
 Ask = Callable[[Client], object]
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def of_kind(found: list[dict[str, Any]], kind: str, name: str = "") -> dict[str, Any]:
+    [one] = [
+        each for each in found if each["kind"] == kind and name in ("", each["metadata"]["name"])
+    ]
+    return one
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import yaml
 
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import IMAGE, manifests
-from tests.cluster.chart import AGENT, MANAGER
+from tests.cluster.chart import AGENT, MANAGER, documents, of_kind
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.failure import ClusterError
 from tools.cluster.waiting import wait_for
@@ -40,6 +40,18 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "agent.tolerations=null",
     ),
     "a rebalancer": ("rebalancer.enabled=true", "agent.volcanoNamespace=default"),
+    "a resident rebalancer": (
+        "rebalancer.enabled=true",
+        "rebalancer.mode=deployment",
+        "rebalancer.namespaces={default}",
+        "rebalancer.settings.removal=delete",
+        "rebalancer.settings.workloads[0].name=web",
+        "rebalancer.extraVolumes[0].name=secrets",
+        "rebalancer.extraVolumes[0].emptyDir.medium=Memory",
+        "rebalancer.extraVolumeMounts[0].name=secrets",
+        "rebalancer.extraVolumeMounts[0].mountPath=/secrets",
+        "rebalancer.hostNetwork=true",
+    ),
     "in the host's network": ("agent.hostNetwork=true", "manager.hostNetwork=true"),
     "IPv6": ("agent.listen.address=::", "manager.listen.address=::"),
     "a digest": (f"image.digest=sha256:{'0' * 64}",),
@@ -60,17 +72,6 @@ def plane(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterato
 @pytest.fixture(scope="module")
 def helm(programs: dict[str, Path]) -> str:
     return str(programs["helm"])
-
-
-def documents(text: str) -> list[dict[str, Any]]:
-    return [document for document in yaml.safe_load_all(text) if document]
-
-
-def of_kind(found: list[dict[str, Any]], kind: str, name: str = "") -> dict[str, Any]:
-    [one] = [
-        each for each in found if each["kind"] == kind and name in ("", each["metadata"]["name"])
-    ]
-    return one
 
 
 # --- what needs no cluster
@@ -129,6 +130,10 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
         ("image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of 'Always'"),
         ("priorityClass.value=2000000000", "'/priorityClass/value': maximum"),
         ("networkPolicy.apiServerPorts=null", ""),
+        ("rebalancer.mode=job", "'/rebalancer/mode': value must be one of 'cronjob', 'deployment'"),
+        ("rebalancer.replicas=0", "'/rebalancer/replicas': minimum: got 0, want 1"),
+        ("rebalancer.deadlineSeconds=5", "'/rebalancer/deadlineSeconds': minimum: got 5, want 60"),
+        ("rebalancer.namespaces={Shop}", "'/rebalancer/namespaces/0': 'Shop' does not match"),
     ],
 )
 def test_a_bad_value_is_a_sentence(plane: ControlPlane, value: str, sentence: str) -> None:
@@ -181,7 +186,10 @@ def test_settings_reach_the_agents_file(helm: str) -> None:
 # --- what the API server says
 
 
-@pytest.mark.parametrize("variant", ["defaults", "everything off", "a rebalancer"])
+SERVED = ("defaults", "everything off", "a rebalancer", "a resident rebalancer")
+
+
+@pytest.mark.parametrize("variant", SERVED)
 def test_the_api_server_takes_the_plain_manifests(
     plane: ControlPlane, helm: str, variant: str
 ) -> None:

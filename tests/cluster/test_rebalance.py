@@ -149,8 +149,13 @@ def test_row_19_a_budget_holds(stage: Stage) -> None:
     finally:
         server.close()
     assert told.code == 0, told.err
-    print(told.out, told.err)
-    assert "budget" in told.out + told.err
+    told_of = [json.loads(line) for line in told.out.splitlines()]
+    fates = {
+        stage.letters("row-19", [each["what"].partition("/")[2]]): each["result"]
+        for each in told_of
+        if each["what"].startswith("Pod ")
+    }
+    assert fates == {"A": "evicted", **dict.fromkeys("BEF", "pdb_blocked")}
     stage.await_ready("row-19", 6)  # a new pod is there for the one that went
     assert stage.stayed("row-19") == "BCDEF"
     assert stage.writes("row-19").count("create pods/eviction") >= 2  # one went, one was refused

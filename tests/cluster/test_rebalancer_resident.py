@@ -2,16 +2,8 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import ProxyHandler, build_opener
 
 import pytest
 import yaml
@@ -32,6 +24,7 @@ from slackwater.kube.resource import (
 from slackwater.rebalancer.last_rotation import ANNOTATION
 from tests.cluster.chart import (
     CANNOT,
+    REBALANCER,
     SECRETS,
     Ask,
     client,
@@ -43,16 +36,21 @@ from tests.cluster.chart import (
     see,
     try_evicting,
 )
-from tests.cluster.rebalance_stage import ANY_AGE, WORKLOAD, Scene, Stage, set_up
+from tests.cluster.rebalance_stage import WORKLOAD, Scene, Stage, set_up
+from tests.cluster.residents import Resident, resident
 from tools.cluster import MANY_NODES_PROGRAMS
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.programs import find_programs
 from tools.cluster.waiting import wait_for
 from tools.manifests import render
 
-REBALANCER = "slackwater-rebalancer"
 F6 = (1.2, 1.1, 0.8, 0.6, 0.4, 0.3)
-SCENES = (Scene("resident", F6), Scene("stuck", F6), Scene("rights", F6))
+SCENES = (
+    Scene("resident", F6),
+    Scene("stuck", F6),
+    Scene("rights", F6),
+    Scene("calm", (0.6, 0.5, 0.5)),
+)
 #: Seconds; a signal is heard at once, the lease takes one request.
 SOON = 10.0
 
@@ -90,64 +88,6 @@ def kubeconfig(stage: Stage) -> Path:
     """Of the chart's service account."""
     token = stage.plane.kubectl("create", "token", REBALANCER, "-n", NAMESPACE)
     return stage.plane.token_kubeconfig(REBALANCER, token.strip())
-
-
-class Resident:
-    """One replica, as a process of its own."""
-
-    def __init__(
-        self, stage: Stage, kubeconfig: Path, scene: str, identity: str, log: Path
-    ) -> None:
-        known = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME")}
-        command = [
-            *(sys.executable, "-m", "slackwater", "rebalance", "loop", WORKLOAD, "-n", scene),
-            *("--kubeconfig", str(kubeconfig), "--identity", identity, "--listen", "127.0.0.1:0"),
-            *("--prometheus-endpoint", stage.endpoint, "--lease-namespace", NAMESPACE),
-            *("--interval", "10s", *ANY_AGE),
-        ]
-        self.log = log
-        with log.open("wb") as out:
-            self.process = subprocess.Popen(command, env=known, stdout=out, stderr=out)
-
-    def entries(self) -> list[dict[str, Any]]:
-        lines = self.log.read_text().splitlines()
-        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-
-    def said(self, what: str) -> list[str]:
-        return [each.get("because", "") for each in self.entries() if each["what"] == what]
-
-    def results(self) -> list[str]:
-        return [each.get("result", "") for each in self.entries()]
-
-    def get(self, path: str) -> tuple[int, str]:
-        """What it answers over HTTP."""
-        wait_for("where it listens", lambda: bool(self.said("endpoint")))
-        url = self.said("endpoint")[0].removeprefix("listening on ")
-        try:
-            with build_opener(ProxyHandler({})).open(url + path, timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except HTTPError as error:
-            return error.code, error.read().decode()
-
-    def end(self) -> float:
-        """How long it took; its exit code is 0."""
-        began = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(60) == 0, self.log.read_text()
-        return time.monotonic() - began
-
-
-@contextmanager
-def resident(
-    stage: Stage, kubeconfig: Path, scene: str, identity: str, folder: Path
-) -> Iterator[Resident]:
-    made = Resident(stage, kubeconfig, scene, identity, folder / f"{identity}.log")
-    try:
-        yield made
-    finally:
-        if made.process.poll() is None:
-            made.process.kill()
-        made.process.wait()
 
 
 def holder(stage: Stage) -> str:
@@ -298,3 +238,22 @@ def test_everybody_else_is_not_held(stage: Stage) -> None:
     assert refusal(admin, patch(DEPLOYMENTS, WORKLOAD, "rights", metadata=mark)) == ""
     assert refusal(admin, evict("rights", "nobody")) != ""
     admin.close()
+
+
+# --- last: the control plane is disturbed
+
+
+def test_it_outlives_an_api_server_that_is_away(
+    stage: Stage, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """A restart would not bring it back: it stays alive, and leads again when it can."""
+    with resident(stage, kubeconfig, "calm", "fourth", tmp_path) as fourth:
+        wait_for("a round", lambda: bool(set(fourth.results()) - {""}))
+        stage.plane.kill("kube-apiserver")
+        try:
+            wait_for("the silence", lambda: bool(fourth.said("lease")))
+            assert fourth.get("/healthz")[0] == 200
+        finally:
+            stage.plane.start("kube-apiserver")
+        wait_for("all to be well", lambda: fourth.said("lease")[-1] == "all is well again")
+        assert fourth.end() < SOON

@@ -142,6 +142,16 @@ def test_while_partitions_are_handed_out_the_number_does_not_count(
         first.unsubscribe()
 
 
+def test_static_members_are_seen(broker: Broker, topics: Topics, name: str) -> None:
+    topics.make(name)
+    with topics.consumer(name, name, static="web-0"):
+        lag = read_lag(at(broker), name, TIMEOUT)
+    assert isinstance(lag, Lag)
+    assert (lag.messages, lag.static_members) == (100, 1)
+    guard = lag_guard(lag, at(broker), name, "StatefulSet")
+    assert guard.reason is Reason.KAFKA_STATIC_MEMBERS
+
+
 @pytest.mark.parametrize(
     ("mode", "threshold", "reason"),
     [

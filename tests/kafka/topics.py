@@ -49,14 +49,16 @@ class Topics:
         self._admin.delete_records({TopicPartition(topic, partition): offset})
 
     @contextmanager
-    def consumer(self, group: str, *topics: str) -> Iterator[Any]:
-        """A member of the group that has its partitions, and commits when it is told."""
+    def consumer(self, group: str, *topics: str, static: str | None = None) -> Iterator[Any]:
+        """A member of the group that has its partitions, and commits when it is told. `static`:
+        its group.instance.id."""
         from kafka import KafkaConsumer
 
         member = KafkaConsumer(
             *topics,
             bootstrap_servers=self._address,
             group_id=group,
+            group_instance_id=static,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         )

@@ -12,7 +12,7 @@ from slackwater.cli.rebalance_simulate_band import LEGEND, MARGIN, axis, band, t
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.whatif import Rotation
-from slackwater.rebalancer.whatif_report import Report, Side, sentences
+from slackwater.rebalancer.whatif_report import Report, Side, counted, sentences
 from slackwater.settings.duration import format_duration
 
 #: Columns of the bands: more are no clearer.
@@ -63,7 +63,8 @@ def _headline(report: Report) -> str:
     since = f" since {whole_seconds(day.start)}" if day.start >= _NO_DATE else ""
     unit = " %" if report.hpa.unit == "percent" else " cores"
     return (
-        f"{origin}: {day.pods} pods, {day.steps} steps of {step}{since}{missing}; "
+        f"{origin}: {counted(day.pods, 'pod')}, {counted(day.steps, 'step')} of {step}{since}"
+        f"{missing}; "
         f"HPA target {report.hpa.target:g}{unit}, tolerance {tried.tolerance:g}, "
         f"stickiness {tried.stickiness:g}"
     )

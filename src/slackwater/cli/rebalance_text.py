@@ -36,13 +36,14 @@ class Scale(msgspec.Struct, frozen=True):
 
 def blocks(views: Sequence[PlanView], width: int, wide: bool) -> Iterator[Text | Table]:
     """All workloads; those to be rotated come last, where the eye is."""
-    in_full = [each for each in views if wide or len(views) <= _FEW or each.decision == "rotate"]
-    for each in views:
-        if each not in in_full:
+    few = wide or len(views) <= _FEW
+    in_full = [each for each in views if few or each.decision == "rotate"]
+    for each in () if few else views:
+        if each.decision != "rotate":
             yield _headline(each)
             yield Text(f"  {each.because}", "dim")
     for place, each in enumerate(in_full):
-        if place or len(in_full) < len(views):
+        if place or not few:
             yield Text("")
         yield from _whole(each, width, wide)
 

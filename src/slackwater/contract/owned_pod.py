@@ -43,6 +43,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     containers: tuple[PodContainer, ...] = ()
     init_containers: tuple[PodContainer, ...] = ()
     node_name: str = ""
+    resources: Resources = Resources()
 
 
 class PodCondition(msgspec.Struct, frozen=True):
@@ -94,23 +95,34 @@ def began(pod: OwnedPod) -> Field:
 
 
 def cores_of(pod: OwnedPod, container: PodContainer, amount: Amount) -> float | Gap:
-    """A container's CPU in cores. Zero asks for nothing, and a limit of zero is none, as for the
-    kubelet; a request that is not there is the limit, as the API server fills it in."""
-    resources = container.resources
-    if amount is Amount.LIMIT:
-        found = _cores(pod, container, "limits", resources.limits.get(_CPU))
-    else:
-        path = "requests" if _CPU in resources.requests else "limits"
-        found = _cores(pod, container, path, getattr(resources, path).get(_CPU))
-    return found or Gap(f"container {container.name} has no CPU {amount.name.lower()}")
+    """A container's CPU in cores. A request that is not there is the limit, as the API server fills
+    it in; a limit of zero is none, as for the kubelet."""
+    who = f"container {container.name}"
+    return _cores(pod, container.resources, amount, who, f"{who}: resources")
 
 
-def _cores(pod: OwnedPod, container: PodContainer, path: str, text: str | None) -> float:
-    if text is None:
-        return 0.0
-    field = Field(pod.source, f"container {container.name}: resources.{path}.cpu", text)
+def pod_cores_of(pod: OwnedPod, amount: Amount) -> float | Gap:
+    """What the pod states for itself as a whole (spec.resources, Kubernetes 1.32 and later)."""
+    return _cores(pod, pod.spec.resources, amount, "the pod itself", "spec.resources")
+
+
+def _cores(
+    pod: OwnedPod, resources: Resources, amount: Amount, who: str, where: str
+) -> float | Gap:
+    stated = {Amount.REQUEST: resources.requests, Amount.LIMIT: resources.limits}
+    source = Amount.LIMIT if _CPU not in stated[amount] else amount
+    text = stated[source].get(_CPU)
+    found = None
+    if text is not None:
+        found = _quantity(Field(pod.source, f"{where}.{source.value}.{_CPU}", text))
+    if found is None or (found == 0 and amount is Amount.LIMIT):
+        return Gap(f"{who} has no CPU {amount.name.lower()}")
+    return found
+
+
+def _quantity(field: Field) -> float:
     try:
-        ratio = parse_quantity(text)
+        ratio = parse_quantity(str(field.value))
     except QuantityError:
         raise field.refused(_WANTED) from None
     if ratio.numerator < 0:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
+from slackwater.contract.disruption_budget import DisruptionBudget
 from slackwater.contract.document import ContractError
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
@@ -22,6 +23,7 @@ from slackwater.kube.client import Client
 from slackwater.kube.resource import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
@@ -30,11 +32,12 @@ from slackwater.kube.resource import (
 from slackwater.model.gap import Gap
 from slackwater.rebalancer import last_rotation
 from slackwater.rebalancer.autoscalers import Choice, choose
+from slackwater.rebalancer.budgets import budgets_of
 from slackwater.rebalancer.fleet import LastRotation, Scaling, WorkloadName
 from slackwater.rebalancer.live_pods import by_controller, live_pods, owned_by
 from slackwater.rebalancer.opt_out import workload_opted_out
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import LivePod, Problem, WorkloadSeen
+from slackwater.rebalancer.seen import Budget, LivePod, Problem, WorkloadSeen
 from slackwater.settings.rotation import WorkloadSettings
 
 T = TypeVar("T")
@@ -96,6 +99,10 @@ class _Namespace:
         found = self._replica_sets
         return found if isinstance(found, Problem) else by_controller(found)
 
+    @cached_property
+    def budgets(self) -> list[DisruptionBudget] | Problem:
+        return self._listed(POD_DISRUPTION_BUDGETS, DisruptionBudget)
+
     def workload(self, kind: str, name: str) -> ScaledWorkload | None:
         every = _needed(self._workloads(kind))
         return next((each for each in every if each.metadata.name == name), None)
@@ -150,16 +157,18 @@ def _seen(place: _Namespace, settings: WorkloadSettings) -> WorkloadSeen:
         raise _Impossible(choice)
     meta = workload.metadata
     name = WorkloadName(settings.namespace, kind, meta.name)
+    owned = _owned(place, name, meta.uid)
     return WorkloadSeen(
         workload=name,
         api_version=_ROTATED[kind].api_version,
         uid=meta.uid,
         resource_version=meta.resource_version,
-        pods=_pods(place, settings, name, meta.uid),
+        pods=_selected(owned, settings, name),
         aim=choice.aim if isinstance(choice, Choice) else choice,
         scaling=_scaling(kind, workload, choice),
         opted_out=workload_opted_out(meta.annotations),
         last=_last(workload, name),
+        budgets=_budgets(place, owned),
     )
 
 
@@ -195,18 +204,27 @@ def _unscaled(
     raise _missing(f"{problem.because}, and {told}")
 
 
-def _pods(
-    place: _Namespace, settings: WorkloadSettings, name: WorkloadName, uid: str
+def _owned(place: _Namespace, name: WorkloadName, uid: str) -> list[OwnedPod]:
+    sets = _needed(place.sets) if name.kind == DEPLOYMENTS.kind else {}
+    return owned_by(uid, _needed(place.pods), sets)
+
+
+def _selected(
+    owned: list[OwnedPod], settings: WorkloadSettings, name: WorkloadName
 ) -> tuple[LivePod, ...]:
     selector = parse_selector(settings.selector, f"the label selector of {name}")
-    sets = _needed(place.sets) if name.kind == DEPLOYMENTS.kind else {}
-    owned = owned_by(uid, _needed(place.pods), sets)
     found = live_pods(owned, selector)
     if owned and not found:
         raise _missing(
             f"none of the {len(owned)} pods of {name} has the labels {settings.selector}"
         )
     return found
+
+
+def _budgets(place: _Namespace, owned: list[OwnedPod]) -> tuple[Budget, ...] | Gap:
+    """A look ahead that needs a right of its own: without it the rotation goes on."""
+    found = place.budgets
+    return Gap(found.because) if isinstance(found, Problem) else budgets_of(found, owned)
 
 
 def _told(error: KubeError, resource: Resource, namespace: str) -> str:

@@ -50,6 +50,8 @@ def _member(
     used = _sum(_used(usage, pod.name, each.name) for each in boxes) if boxes else none
     asked = _sum(_asked(usage, pod.name, each, requests) for each in boxes) if boxes else none
     limit = _sum(_finite(each.limit, f"limit of {each.name}") for each in boxes) if boxes else none
+    if container == WHOLE and pod.whole is not None:
+        asked, limit = _of_whole(pod.whole, asked, limit, requests)
     return Member(
         name=pod.name,
         uid=pod.uid,
@@ -63,6 +65,15 @@ def _member(
         terminating=pod.terminating,
         held_back=pod.held_back,
     )
+
+
+def _of_whole(
+    whole: ContainerAmounts, asked: Cores | Gap, limit: Cores | Gap, requests: RequestSource
+) -> tuple[Cores | Gap, Cores | Gap]:
+    """What the pod states for itself goes before its containers'. There is no series of it."""
+    if not isinstance(whole.request, Gap) and requests is not RequestSource.PROMETHEUS:
+        asked = whole.request
+    return asked, limit if isinstance(whole.limit, Gap) else whole.limit
 
 
 def _used(usage: NamespaceUsage, pod: str, container: str) -> Cores | Gap:

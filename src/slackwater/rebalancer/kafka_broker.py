@@ -26,11 +26,13 @@ _Partition = tuple[str, int]
 
 
 class ConsumerGroup(msgspec.Struct, frozen=True):
-    """`topics`: what its members subscribe to or are assigned. `state`: as Kafka names it."""
+    """`topics`: what its members subscribe to or are assigned. `state`: as Kafka names it.
+    `static_members`: how many have a group.instance.id."""
 
     committed: Mapping[_Partition, int]
     topics: frozenset[str]
     state: str
+    static_members: int
 
 
 def read_lag(settings: KafkaSettings, group: str, timeout: float) -> Lag | Gap:
@@ -55,7 +57,7 @@ def _lag(client: BrokerClient, settings: KafkaSettings, group: str) -> Lag | Gap
     lags = [partition_lag(seen.committed.get(each), *span) for each, span in spans.items()]
     unsettled = f"its state is {seen.state}" if seen.state in _REBALANCING else ""
     source = f"broker {where}, {counted(len(lags), 'partition')}"
-    return Lag(as_one(lags, settings.aggregate), source, unsettled)
+    return Lag(as_one(lags, settings.aggregate), source, unsettled, seen.static_members)
 
 
 def read_group(client: BrokerClient, group: str) -> ConsumerGroup | Gap:
@@ -66,8 +68,10 @@ def read_group(client: BrokerClient, group: str) -> ConsumerGroup | Gap:
     state = str(described["group_state"])
     if not committed and state == _UNKNOWN_GROUP_STATE and not _is_listed(client, group):
         return Gap(f"there is no consumer group {group}")
-    topics = frozenset(t for member in described["members"] for t in _topics_of(member))
-    return ConsumerGroup(committed, topics, state)
+    members = described["members"]
+    topics = frozenset(topic for member in members for topic in _topics_of(member))
+    static = sum(bool(member.get("group_instance_id")) for member in members)
+    return ConsumerGroup(committed, topics, state, static)
 
 
 def _is_listed(client: BrokerClient, group: str) -> bool:
@@ -101,7 +105,12 @@ def _partitions(
             continue
         if one["error_code"]:
             return Gap(_cannot_have(one["name"], one["error_code"]))
-        found += [(one["name"], each["partition_index"]) for each in one["partitions"]]
+        for each in one["partitions"]:
+            if each["leader_id"] < 0:
+                return Gap(
+                    f"partition {each['partition_index']} of topic {one['name']} has no leader"
+                )
+            found.append((one["name"], each["partition_index"]))
     if not found:
         return Gap(f"no topic of consumer group {group} exists any more")
     return found

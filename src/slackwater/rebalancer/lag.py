@@ -15,6 +15,12 @@ from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum
 
 GUARD = "kafka_lag"
+#: Consumers are usually called like their pod; a Deployment's new pod has a new name (KIP-345).
+_KEEPS_NAMES = "StatefulSet"
+_IN_VAIN = (
+    "a pod of a StatefulSet comes back under its name and gets the same partitions, so nothing "
+    "would move"
+)
 
 
 def partition_lag(committed: int | None, begin: int, end: int) -> int:
@@ -35,8 +41,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str) -> Guard:
-    """What is not known forbids: who is behind would only fall back further."""
+def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str, kind: str = "") -> Guard:
+    """What is not known forbids: who is behind would only fall back further. `kind`: of the
+    workload."""
     whose = _whose(settings, group)
     if isinstance(lag, Gap):
         because = f"the lag of {whose} is not known: {lag.reason}"
@@ -44,6 +51,9 @@ def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str) -> Guard:
     if lag.unsettled:
         because = f"{whose} is not settled: {lag.unsettled} ({lag.source})"
         return Guard(GUARD, False, because, Reason.KAFKA_REBALANCING)
+    if lag.static_members and kind == _KEEPS_NAMES:
+        because = f"{whose} has {counted(lag.static_members, 'static member')} ({lag.source})"
+        return Guard(GUARD, False, f"{because}: {_IN_VAIN}", Reason.KAFKA_STATIC_MEMBERS)
     above = lag.messages > settings.threshold
     relation = "above" if above else "not above"
     where = " in one partition" if settings.aggregate is LagSum.MAX else ""

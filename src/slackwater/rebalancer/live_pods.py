@@ -8,7 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from slackwater.contract.label_selector import LabelSelector
-from slackwater.contract.owned_pod import Amount, OwnedPod, PodContainer, began, cores_of
+from slackwater.contract.owned_pod import (
+    Amount,
+    OwnedPod,
+    PodContainer,
+    Resources,
+    began,
+    cores_of,
+    pod_cores_of,
+)
 from slackwater.contract.scaled_workload import ScaledWorkload
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.fleet import Cores
@@ -56,6 +64,7 @@ def live_pod(pod: OwnedPod) -> LivePod:
         ready=pod.is_ready(),
         terminating=bool(pod.metadata.deletion_timestamp),
         held_back=pod_held_back(pod),
+        whole=_whole(pod),
     )
 
 
@@ -71,8 +80,17 @@ def _started(pod: OwnedPod) -> float:
 def _amounts(pod: OwnedPod, container: PodContainer) -> ContainerAmounts:
     request = cores_of(pod, container, Amount.REQUEST)
     limit = cores_of(pod, container, Amount.LIMIT)
-    return ContainerAmounts(
-        container.name,
-        request if isinstance(request, Gap) else Cores(request),
-        limit if isinstance(limit, Gap) else Cores(limit),
-    )
+    return ContainerAmounts(container.name, _typed(request), _typed(limit))
+
+
+def _whole(pod: OwnedPod) -> ContainerAmounts | None:
+    """As the HPA asks: whether the pod has requests of its own (calculateRequests in
+    pkg/controller/podautoscaler/replica_calculator.go)."""
+    if pod.spec.resources == Resources():
+        return None
+    request, limit = pod_cores_of(pod, Amount.REQUEST), pod_cores_of(pod, Amount.LIMIT)
+    return ContainerAmounts("", _typed(request), _typed(limit))
+
+
+def _typed(amount: float | Gap) -> Cores | Gap:
+    return amount if isinstance(amount, Gap) else Cores(amount)

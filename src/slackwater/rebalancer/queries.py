@@ -1,9 +1,9 @@
 """The PromQL that the rebalancer sends: its texts, and how values and durations are written in it.
 
 Owns these texts. Refuses everything that Prometheus and VictoriaMetrics do not both read the same
-way: only `sum by`, `max by`, `count`, `rate` with a range in one unit, `=` and `!=` matchers. No
-comparison, no `scalar`, no vector matching: numbers are joined and compared in process. What still
-differs is rate() itself, see docs/reference/promql.md.
+way: only `sum by`, `max by`, `count`, `increase` with a range in one unit, `=` and `!=` matchers.
+No arithmetic, no comparison, no `scalar`, no vector matching: numbers are joined and compared in
+process. No `rate` either: see docs/reference/promql.md.
 """
 
 import re
@@ -22,16 +22,20 @@ _UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
 def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
-    """Cores of each container. The same container scraped twice (two Prometheus servers of one
-    pair) counts once, by max; a container that was restarted within the window has two `id`s, which
-    add up, and so do the CPUs of a cAdvisor that counts each one."""
+    """Seconds of CPU of each container in the window. The same container scraped twice (two
+    Prometheus servers of one pair) counts once, by max; a container that was restarted within the
+    window has two `id`s, which add up, and so do the CPUs of a cAdvisor that counts each one.
+
+    Prometheus' rate() is this divided by the window; VictoriaMetrics' rate() is divided by the time
+    in which there were samples, so that the two halves of a restarted container would add up to
+    twice what it uses."""
     chosen = _matchers(
         (labels.namespace, "=", namespace),
         (labels.container, "!=", ""),
         (labels.container, "!=", "POD"),  # the sandbox, where cAdvisor shows it
     )
-    rate = f"rate({USAGE_METRIC}{chosen}[{duration(window)}])"
-    once = f"max by ({labels.pod}, {labels.container}, id, cpu) ({rate})"
+    used = f"increase({USAGE_METRIC}{chosen}[{duration(window)}])"
+    once = f"max by ({labels.pod}, {labels.container}, id, cpu) ({used})"
     return f"sum by ({labels.pod}, {labels.container}) ({once})"
 
 

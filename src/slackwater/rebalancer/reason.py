@@ -19,12 +19,13 @@ class Reason(enum.Enum):
     HPA_SCALING = "hpa_scaling"
     ROLLOUT_IN_PROGRESS = "rollout_in_progress"
     PDB_BLOCKED = "pdb_blocked"
-    #: We were asked to end, or another replica leads, before the first pod went.
+    #: We were asked to end, another replica leads, or the round took too long before its turn came.
     STOPPED = "stopped"
     KAFKA_LAG_HIGH = "kafka_lag_high"
     KAFKA_LAG_LOW = "kafka_lag_low"
     KAFKA_LAG_UNKNOWN = "kafka_lag_unknown"
     KAFKA_REBALANCING = "kafka_rebalancing"
+    KAFKA_STATIC_MEMBERS = "kafka_static_members"
     HPA_TARGET_MISSING = "hpa_target_missing"
     HPA_TARGET_AMBIGUOUS = "hpa_target_ambiguous"
     WORKLOAD_MISSING = "workload_missing"

@@ -16,7 +16,8 @@ from slackwater.rebalancer.fleet import LastRotation
 from slackwater.rebalancer.news import events_of, of_attempt, of_remark, of_result
 from slackwater.rebalancer.outcome import noted
 from slackwater.rebalancer.pod_writer import Attempt, Noted
-from slackwater.rebalancer.rotation import Hands, Rotated, Task, Writer, rotate
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.rotation import Halt, Hands, Rotated, Task, Writer, rotate
 from slackwater.rebalancer.round_result import (
     RoundResult,
     WorkloadResult,
@@ -69,7 +70,7 @@ def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) 
     memory = memory or Memory()
     memory.rounds += 1
     found = survey(parts.sources, settings, now)
-    one = _Round(parts, settings, memory)
+    one = _Round(parts, settings, memory, began)
     for about, sentence in found.remarks:
         one.remark(about, sentence)
     results = tuple(one.finish(each) for each in found.workloads)
@@ -80,12 +81,14 @@ def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) 
 
 
 class _Round:
-    """Guards the second half of one round: what is done and told."""
+    """Guards the second half of one round: what is done and told. `began`: when the numbers were
+    read."""
 
-    def __init__(self, parts: Parts, settings: RunSettings, memory: Memory) -> None:
+    def __init__(self, parts: Parts, settings: RunSettings, memory: Memory, began: float) -> None:
         self._parts = parts
         self._settings = settings
         self._memory = memory
+        self._began = began
         self.errors = 0
 
     def finish(self, found: Surveyed) -> WorkloadResult:
@@ -108,8 +111,13 @@ class _Round:
             last = seen.last
         if writer is None or not found.assessment.rotates or not isinstance(seen, WorkloadSeen):
             return not_rotated(found.assessment, last)
+        if (age := self._parts.clock() - self._began) > found.settings.moves.window / _MICROS:
+            because = f"its numbers are {age:.0f} s old by now; the next round looks again"
+            late = Rotated(halt=Halt(Reason.STOPPED, because))
+            return after_rotation(found.assessment, late, last)
         rotated = self._rotate(writer, found, seen)
-        self.errors += sum(each.failed for each in (rotated.halt,) if each is not None)
+        if rotated.halt is not None and rotated.halt.reason is Reason.KUBERNETES_ERROR:
+            self.errors += 1
         for remark in rotated.remarks:
             self.remark(found.assessment.workload, remark)
         return after_rotation(found.assessment, rotated, last)

@@ -28,7 +28,8 @@ class ContainerAmounts(msgspec.Struct, frozen=True):
 
 class LivePod(msgspec.Struct, frozen=True):
     """A pod as the API server has it. `started`: seconds since 1970. `held_back`: an annotation,
-    or that nobody would replace it; empty where it may go."""
+    or that nobody would replace it; empty where it may go. `whole`: what the pod states for itself
+    as a whole, which the HPA takes before its containers'; None where it states nothing."""
 
     name: str
     uid: str
@@ -39,12 +40,22 @@ class LivePod(msgspec.Struct, frozen=True):
     ready: bool = True
     terminating: bool = False
     held_back: str = ""
+    whole: ContainerAmounts | None = None
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """A disruption budget: how many more of these pods may go now."""
+
+    name: str
+    allowed: int
+    pods: frozenset[str]
 
 
 class WorkloadSeen(msgspec.Struct, frozen=True):
     """One workload and its pods, by the owner chain. `opted_out`: which annotation of the workload
     says so, or what else makes a rotation useless; empty where it may be rotated. `last` is a Gap
-    where the annotation cannot be read: it was rotated, nobody knows when, so it cools down."""
+    where the annotation cannot be read: it was rotated, nobody knows when, so it cools down.
+    `budgets`: those that cover some of its pods; a Gap where they may not be seen."""
 
     workload: WorkloadName
     api_version: str
@@ -55,6 +66,7 @@ class WorkloadSeen(msgspec.Struct, frozen=True):
     scaling: Scaling
     opted_out: str = ""
     last: LastRotation | Gap | None = None
+    budgets: tuple[Budget, ...] | Gap = ()
 
 
 class NamespaceUsage(msgspec.Struct, frozen=True):
@@ -69,8 +81,10 @@ class NamespaceUsage(msgspec.Struct, frozen=True):
 
 class Lag(msgspec.Struct, frozen=True):
     """Of a consumer group, as one number, and how it was found. `unsettled`: why the number does
-    not count now (the group hands its partitions out anew); empty where it does."""
+    not count now (the group hands its partitions out anew); empty where it does.
+    `static_members`: consumers with a name of their own (group.instance.id), as far as is known."""
 
     messages: int
     source: str
     unsettled: str = ""
+    static_members: int = 0

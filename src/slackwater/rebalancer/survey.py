@@ -15,6 +15,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assess import assess, gated
 from slackwater.rebalancer.assessment import Assessment
+from slackwater.rebalancer.budgets import budget_guard
 from slackwater.rebalancer.caps import capped
 from slackwater.rebalancer.fleet import LastRotation, WorkloadName
 from slackwater.rebalancer.joining import fleet_of
@@ -22,7 +23,7 @@ from slackwater.rebalancer.lag import lag_guard
 from slackwater.rebalancer.outcome import judged
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem, WorkloadSeen
-from slackwater.settings.rotation import MoveSettings, RunSettings, WorkloadSettings
+from slackwater.settings.rotation import MoveSettings, Removal, RunSettings, WorkloadSettings
 
 _Answer = TypeVar("_Answer")
 #: Who failed, as `rebalancer_api_errors_total` counts it.
@@ -132,9 +133,13 @@ def _surveyed(ask: _Asking, settings: WorkloadSettings, run: RunSettings, now: f
         # The pause follows from what came out, so that comes first.
         seen = msgspec.structs.replace(seen, last=news)
     assessment = assess(seen, usage, seen.workload, settings, run.request_source, now)
+    if assessment.rotates and run.removal is Removal.EVICT:
+        going = [pod for batch in assessment.batches for pod in batch]
+        assessment = gated(assessment, budget_guard(seen.budgets, going))
     if assessment.rotates and settings.kafka.enabled:
         group = settings.kafka.group or settings.name
-        assessment = gated(assessment, lag_guard(ask.lag(settings), settings.kafka, group))
+        guard = lag_guard(ask.lag(settings), settings.kafka, group, seen.workload.kind)
+        assessment = gated(assessment, guard)
     return Surveyed(settings, seen, assessment, news)
 
 

@@ -206,7 +206,7 @@ def sentences(report: Report) -> list[str]:
     without, rotated = report.without, report.rotated
     often = (
         f"It would have rotated {_times(len(report.rotations))} in {_length(report.day.seconds)}, "
-        f"{report.rotated_pods} pods in all."
+        f"{counted(report.rotated_pods, 'pod')} in all."
     )
     skew = (
         f"The hottest pod had {_ratio(without.skew)} the mean's load, with rotation "
@@ -219,6 +219,10 @@ def sentences(report: Report) -> list[str]:
         f"{report.saved.percent:.1f} % saved."
     )
     return [often, skew, cpu]
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _times(count: int) -> str:

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from slackwater.rebalancer.whatif import Glance
-from slackwater.rebalancer.whatif_report import Line, Report, Side, sentences
+from slackwater.rebalancer.whatif_report import Line, Report, Side, counted, sentences
 from slackwater.simulation.chart import Frame, area, cpu_ticks, grid, line, steps, text, time_axis
 
 _WIDTH = 1200
@@ -211,7 +211,7 @@ def _footer(report: Report) -> str:
     )
     unit = " %" if report.hpa.unit == "percent" else " cores"
     return (
-        f"{day.pods} pods, {day.steps} steps ({origin}). HPA target {report.hpa.target:g}{unit}, "
-        f"tolerance {tried.tolerance:g}, stickiness {tried.stickiness:g}. A model: load follows "
-        "the pods."
+        f"{counted(day.pods, 'pod')}, {counted(day.steps, 'step')} ({origin}). "
+        f"HPA target {report.hpa.target:g}{unit}, tolerance {tried.tolerance:g}, "
+        f"stickiness {tried.stickiness:g}. A model: load follows the pods."
     )

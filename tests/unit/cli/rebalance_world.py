@@ -17,13 +17,15 @@ from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.fake_api import status
 
 F6 = {"web-a": 1.2, "web-b": 1.1, "web-c": 0.8, "web-d": 0.6, "web-e": 0.4, "web-f": 0.3}
+#: A disruption budget's words.
+REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 #: What the original reads, and what could reach a test from outside.
 _FOREIGN = ("SLACKWATER_", "KUBE", "KAFKA_", "PROMETHEUS_", "DEPLOYMENT_NAME", "HPA_", "NO_COLOR")
 
 
 class World:
-    """`broken`: what Prometheus answers instead of numbers. `changes`: every request that was no
-    question."""
+    """`broken`: what Prometheus answers instead of numbers. `refused`: an HTTP status in place of
+    evictions. `ready`: whether new pods are."""
 
     def __init__(self) -> None:
         self.usages = dict(F6)
@@ -32,11 +34,13 @@ class World:
         self.autoscalers = [autoscaler("web")]
         self.pods = {name: owned_pod(name, self.replica_set) for name in F6}
         self.broken: tuple[int, bytes] | None = None
+        self.refused = 0
+        self.ready = "True"
         self.server = ByteServer(self._answer)
         self.address = f"http://127.0.0.1:{self.server.port}"
 
     def changes(self) -> list[str]:
-        """But for queries, which are POSTs too."""
+        """Every request that was no question; queries are POSTs too."""
         return [
             f"{each.method} {each.path}"
             for each in self.server.requests
@@ -51,6 +55,8 @@ class World:
             self._query(request, wire)
         elif request.method == "GET":
             self._list(request, wire)
+        elif request.path.endswith("/eviction") and self.refused:
+            wire.json(status(self.refused, "Refused", REFUSAL), self.refused)
         elif request.path.endswith("/eviction"):
             self._evict(request.path.split("/")[-2])
             wire.json({"kind": "Status", "status": "Success"}, 201)
@@ -82,6 +88,7 @@ class World:
             "replicasets": [self.replica_set],
             "statefulsets": [],
             "pods": list(self.pods.values()),
+            "poddisruptionbudgets": [],
         }
         if plural not in there:
             wire.json(status(404, "NotFound", "no such list"), 404)
@@ -90,9 +97,9 @@ class World:
         wire.json({"kind": "List", "metadata": {"resourceVersion": "9"}, "items": items})
 
     def _evict(self, name: str) -> None:
-        """A new pod is Ready at once."""
         del self.pods[name]
-        self.pods[f"{name}-new"] = owned_pod(f"{name}-new", self.replica_set)
+        new, ready = f"{name}-new", [{"type": "Ready", "status": self.ready}]
+        self.pods[new] = owned_pod(new, self.replica_set, status={"conditions": ready})
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shlex
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from slackwater.cli import rebalance_simulate
 from slackwater.cli.main import slackwater
 from slackwater.settings import rotation_whatif as own
 from slackwater.settings.rotation_workload import MOVES
@@ -289,8 +293,8 @@ def test_an_improvement_that_cannot_be_reached_is_warned_about() -> None:
 
 
 def test_wide_lists_every_rotation() -> None:
-    arguments = ("--pods", "20", "--skew", "1", "--stickiness", "0.5", "--tolerance", "1")
-    arguments = (*arguments, "--step", "30m", "--cooldown", "0s")
+    arguments = ["--pods", "20", "--skew", "1", "--stickiness", "0.5", "--tolerance", "1"]
+    arguments += ["--step", "30m", "--cooldown", "0s"]
     usual, wide = run(*arguments), run(*arguments, "-o", "wide")
     count = len(told(*arguments)["rotations"])
     assert count > 8
@@ -331,3 +335,32 @@ def test_the_reference_has_every_key_and_every_flag_of_a_workload() -> None:
         assert key in text
     for entry in MOVES:
         assert f"`{entry.flag}`" in text
+
+
+def commands() -> list[str]:
+    """Those of the reference that need nothing but a recording."""
+    text = REFERENCE.read_text()
+    found = re.findall(r"^ {4}slackwater rebalance simulate(.*)$", text, re.MULTILINE)
+    plain = [command.split("   ")[0].strip() for command in found if "[" not in command]
+    return [command for command in plain if "json" not in command]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_references_examples_work(here: Path, command: str) -> None:
+    shutil.copytree(ROOT / "examples" / "rebalancer", here / "examples" / "rebalancer")
+    done = run(*shlex.split(command))
+    assert done.exit_code == 0, done.output
+    assert "It would have rotated" in done.stdout
+
+
+def test_the_reference_has_examples() -> None:
+    assert len(commands()) >= 4
+
+
+def test_a_bar_for_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On stderr, so that a pipe gets only the result."""
+    monkeypatch.setattr(rebalance_simulate, "_is_watched", lambda: True)
+    done = run("day.csv", "-o", "json")
+    assert done.exit_code == 0
+    assert "steps" in done.stderr
+    assert json.loads(done.stdout)["kind"] == "RebalanceSimulation"

@@ -124,6 +124,16 @@ def autoscaler(
     }
 
 
+def budget(name: str, selector: Object | None, allowed: int) -> Object:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": meta(name),
+        "spec": {"maxUnavailable": 1, "selector": selector},
+        "status": {"disruptionsAllowed": allowed, "expectedPods": 6},
+    }
+
+
 def fleet(count: int = 6, **more: Any) -> list[Object]:
     """A Deployment `web`, then its set, then its pods."""
     top = deployment("web", **more)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes_pod import MIRROR
-from slackwater.contract.owned_pod import Amount, OwnedPod, began, cores_of
+from slackwater.contract.owned_pod import Amount, OwnedPod, began, cores_of, pod_cores_of
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
 from tests.unit.contract.served import BEGAN, cpu, owned_pod, replica_set
@@ -90,7 +90,9 @@ def test_which_containers_stay() -> None:
         ("1", "", 1.0, None),
         ("", "1500m", 1.5, 1.5),
         ("", "", None, None),
-        ("0", "1", None, 1.0),
+        # The HPA counts a zero that is stated; without limits nothing stands in for it.
+        ("0", "1", 0.0, 1.0),
+        ("", "0", 0.0, None),
         ("1", "0", 1.0, None),
         ("100u", "", 0.0001, None),
         ("1e3", "", 1000.0, None),
@@ -106,6 +108,32 @@ def test_what_a_container_asks_for(
         assert asked.reason == "container web has no CPU request"
     if isinstance(allowed, Gap):
         assert allowed.reason == "container web has no CPU limit"
+
+
+@pytest.mark.parametrize(
+    ("resources", "cores", "most"),
+    [
+        (None, None, None),
+        ({}, None, None),
+        ({"requests": {"cpu": "3"}}, 3.0, None),
+        ({"requests": {"cpu": "3"}, "limits": {"cpu": "4"}}, 3.0, 4.0),
+        ({"limits": {"cpu": "4"}}, 4.0, 4.0),
+        ({"requests": {"memory": "1Gi"}}, None, None),
+    ],
+)
+def test_what_a_pod_states_for_itself(
+    resources: dict[str, Any] | None, cores: float | None, most: float | None
+) -> None:
+    pod = read(owned_pod("a", spec={"resources": resources}))
+    asked, allowed = pod_cores_of(pod, Amount.REQUEST), pod_cores_of(pod, Amount.LIMIT)
+    assert (None if isinstance(asked, Gap) else asked) == cores
+    assert (None if isinstance(allowed, Gap) else allowed) == most
+
+
+def test_what_a_pod_states_wrongly_is_one_sentence() -> None:
+    pod = read(owned_pod("a", spec={"resources": {"requests": {"cpu": "?"}}}))
+    with pytest.raises(ContractError, match=r"^Pod shop/a: spec\.resources\.requests\.cpu is '\?'"):
+        pod_cores_of(pod, Amount.REQUEST)
 
 
 @pytest.mark.parametrize("bad", ["-1", "lots", "1e99", "1" * 70, "1 m", "0x10", "NaN"])

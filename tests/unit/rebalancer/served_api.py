@@ -16,6 +16,7 @@ _PLURALS = {
     "ReplicaSet": "replicasets",
     "StatefulSet": "statefulsets",
     "Pod": "pods",
+    "PodDisruptionBudget": "poddisruptionbudgets",
 }
 
 

@@ -18,11 +18,12 @@ from slackwater.rebalancer.fleet import (
 )
 from slackwater.rebalancer.last_rotation import ANNOTATION, text_of
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Problem, WorkloadSeen
+from slackwater.rebalancer.seen import Budget, Problem, WorkloadSeen
 from slackwater.settings.rotation import WorkloadSettings
 from tests.unit.contract.served import (
     Object,
     autoscaler,
+    budget,
     cpu_metric,
     deployment,
     fleet,
@@ -99,9 +100,16 @@ def test_each_kind_of_a_namespace_is_asked_for_once() -> None:
         shop.format("apps/v1", "deployments"): 1,
         shop.format("apps/v1", "statefulsets"): 1,
         shop.format("apps/v1", "replicasets"): 1,
+        shop.format("policy/v1", "poddisruptionbudgets"): 1,
         "/api/v1/namespaces/shop/pods": 1,
     }
     assert {each.method for each in api.server.requests} == {"GET"}
+
+
+def test_budgets_that_cover_its_pods() -> None:
+    web, other = {"matchLabels": {"app": "web"}}, {"matchLabels": {"app": "other"}}
+    found = seen(*fleet(2), autoscaler(), budget("web", web, 1), budget("other", other, 0))
+    assert found.budgets == (Budget("web", 1, frozenset(("web-1-0", "web-1-1"))),)
 
 
 def test_a_new_reader_sees_what_is_new() -> None:

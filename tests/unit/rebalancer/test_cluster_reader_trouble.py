@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.seen import Problem, WorkloadSeen
@@ -50,6 +51,18 @@ def test_a_right_that_is_missing_is_named(plural: str, group: str) -> None:
     assert f"403 Forbidden: cannot list resource {plural}" in found.because
     assert again == found
     assert max(asked.values()) == 1  # nobody asks again who was refused
+
+
+def test_budgets_that_may_not_be_seen_are_a_gap() -> None:
+    """A look ahead needs a right of its own; without it the API server tells at each eviction."""
+    with serving(*fleet(), autoscaler()) as api:
+        api.refusals["poddisruptionbudgets"] = 403
+        found = ClusterReader(api.client).read(WEB)
+    assert isinstance(found, WorkloadSeen)
+    assert isinstance(found.budgets, Gap)
+    assert found.budgets.reason.startswith(
+        "the verb list on poddisruptionbudgets of policy is not granted in namespace shop: "
+    )
 
 
 def test_a_server_without_the_kind() -> None:

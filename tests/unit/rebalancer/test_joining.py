@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from slackwater.model.gap import Gap
@@ -207,3 +208,24 @@ def test_a_pod_without_containers() -> None:
     pod = live("a")
     empty = type(pod)("a", "uid-a", "n1", 0.0, ())
     assert joined(seen(empty), told(1.0)).usage == Gap("it has no containers")
+
+
+@pytest.mark.parametrize(
+    ("named", "source", "request_", "limit"),
+    [
+        ("*", AUTO, 3.0, 4.0),
+        ("*", SPEC, 3.0, 4.0),
+        # There is no series of what a pod states for itself.
+        ("*", SERIES, 1.25, 4.0),
+        ("web", AUTO, 1.0, 2.0),
+    ],
+)
+def test_what_a_pod_states_for_itself_goes_before_its_containers(
+    named: str, source: RequestSource, request_: float, limit: float
+) -> None:
+    """As for the HPA, where a metric is of the whole pod."""
+    whole = ContainerAmounts("", Cores(3.0), Cores(4.0))
+    pod = msgspec.structs.replace(live("a", box("web", 1.0, 2.0), SIDECAR), whole=whole)
+    settings = msgspec.structs.replace(WEB, container=named)
+    found = joined(seen(pod), told(1.0, 0.1, requests=(1.0, 0.25)), settings, source)
+    assert (found.request, found.limit) == (request_, limit)

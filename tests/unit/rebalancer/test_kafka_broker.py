@@ -32,6 +32,7 @@ class FakeAdmin:
         self.members: list[dict[str, Any]] = []
         self.listed: list[str] = []
         self.refused: dict[str, int] = {}
+        self.leaders: dict[tuple[str, int], int] = {}
         self.failures: dict[str, list[Exception]] = {}
         self.asked: list[str] = []
         self.closed = 0
@@ -66,7 +67,10 @@ class FakeAdmin:
     def _topic(self, name: str) -> dict[str, Any]:
         code = self.refused.get(name, 0 if name in self.topics else UNKNOWN_TOPIC)
         count = 0 if code else len(self.topics[name])
-        partitions = [{"partition_index": number} for number in range(count)]
+        partitions = [
+            {"partition_index": number, "leader_id": self.leaders.get((name, number), 1)}
+            for number in range(count)
+        ]
         return {"name": name, "error_code": code, "partitions": partitions}
 
     def list_partition_offsets(self, specs: Mapping[TopicPartition, OffsetSpec]) -> dict[Any, Any]:
@@ -180,6 +184,13 @@ class TestGroups:
         assert isinstance(lag, Lag)
         assert (lag.messages, lag.unsettled) == (70, f"its state is {state}")
 
+    def test_static_members_are_counted(self, admin: FakeAdmin) -> None:
+        named = {**member(("t",)), "group_instance_id": "web-0"}
+        admin.members = [named, named, {**member(("t",)), "group_instance_id": None}]
+        lag = lag_of("t")
+        assert isinstance(lag, Lag)
+        assert (lag.messages, lag.static_members) == (70, 2)
+
     @pytest.mark.parametrize("state", ["Stable", "Empty", "Assigning", "Reconciling"])
     def test_other_states_do_not_matter(self, admin: FakeAdmin, state: str) -> None:
         admin.state = state
@@ -203,6 +214,10 @@ class TestTopics:
     def test_one_that_may_not_be_read(self, admin: FakeAdmin, topic: str) -> None:
         admin.refused = {"t": TOPIC_REFUSED}
         assert lag_of(topic) == Gap("topic t cannot be read: TopicAuthorizationFailedError")
+
+    def test_a_partition_without_a_leader(self, admin: FakeAdmin) -> None:
+        admin.leaders = {("t", 2): -1}
+        assert lag_of("t") == Gap("partition 2 of topic t has no leader")
 
     def test_a_topic_without_partitions_is_not_known(self, admin: FakeAdmin) -> None:
         admin.topics = {"t": []}

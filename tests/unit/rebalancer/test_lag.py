@@ -160,6 +160,28 @@ def test_a_group_that_hands_out_its_partitions_is_left_alone(mode: LagMode, mess
     assert Reason.KAFKA_REBALANCING not in PROBLEMS
 
 
+@pytest.mark.parametrize(
+    ("kind", "static", "reason"),
+    [
+        ("StatefulSet", 2, Reason.KAFKA_STATIC_MEMBERS),
+        ("StatefulSet", 0, None),
+        ("Deployment", 2, None),
+        ("", 2, None),
+    ],
+)
+def test_who_gets_its_partitions_back_is_not_rotated(
+    kind: str, static: int, reason: Reason | None
+) -> None:
+    lag = Lag(0, "broker a:9092", static_members=static)
+    guard = lag_guard(lag, KafkaSettings(), "orders", kind)
+    assert (guard.passed, guard.reason) == (reason is None, reason)
+    if reason is not None:
+        assert guard.because == (
+            "consumer group orders has 2 static members (broker a:9092): a pod of a StatefulSet "
+            "comes back under its name and gets the same partitions, so nothing would move"
+        )
+
+
 @given(st.integers(0, 10_000), st.integers(0, 10_000))
 def test_the_modes_are_opposites(messages: int, threshold: int) -> None:
     block, require = (

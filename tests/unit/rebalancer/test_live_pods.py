@@ -149,6 +149,24 @@ def test_a_pod_without_any_time_is_one_sentence() -> None:
         live_pod(pods(made)[0])
 
 
+@pytest.mark.parametrize(
+    ("resources", "whole"),
+    [
+        ({}, None),
+        (
+            {"requests": {"cpu": "3"}},
+            ContainerAmounts("", Cores(3.0), Gap("the pod itself has no CPU limit")),
+        ),
+        ({"limits": {"cpu": "4"}}, ContainerAmounts("", Cores(4.0), Cores(4.0))),
+    ],
+)
+def test_what_a_pod_states_for_itself(
+    resources: dict[str, Any], whole: ContainerAmounts | None
+) -> None:
+    [pod] = pods(owned_pod("a", spec={"resources": resources}))
+    assert live_pod(pod).whole == whole
+
+
 def test_the_selector_narrows() -> None:
     found = pods(owned_pod("a", labels={"app": "web"}), owned_pod("b", labels={"app": "x"}))
     assert len(live_pods(found, LabelSelector())) == 2

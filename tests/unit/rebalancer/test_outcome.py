@@ -5,7 +5,7 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import LastRotation
+from slackwater.rebalancer.fleet import Cores, LastRotation, PercentOf
 from slackwater.rebalancer.moves import propose
 from slackwater.rebalancer.outcome import began, judged, noted, pause_after, realised_by
 from slackwater.settings.rotation import MoveSettings
@@ -106,6 +106,17 @@ def test_judging(usages: dict[str, float], before: int, misses: int) -> None:
     # The rest of the note stays, and nobody is judged twice.
     assert msgspec.structs.replace(found, judged=False, misses=before, realised=None) == last
     assert judged(found, fleet(usages), SEED, NOON + 900) is None
+
+
+@pytest.mark.parametrize(("predicted", "misses"), [(50.0, 0), (50.1, 1), (25.0, 0), (0.0, 0)])
+def test_half_of_what_was_predicted_is_no_miss(predicted: float, misses: int) -> None:
+    """From twice the mean to one and a half times: 25 %."""
+    last = LastRotation(
+        "2026-11-17T11:00:00Z", Cores(2.0), Cores(1.0), PercentOf(predicted), pods=2
+    )
+    found = judged(last, fleet(numbered(1.5, 0.5)), SEED, NOON)
+    assert found is not None
+    assert (found.realised, found.misses) == (25.0, misses)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ RENAMED = MetricLabels("exported_pod", "exported_container", "exported_namespace
 def test_usage() -> None:
     assert usage_query("shop", Micros(300 * SECOND), MetricLabels()) == (
         "sum by (pod, container) (max by (pod, container, id, cpu) ("
-        'rate(container_cpu_usage_seconds_total{namespace="shop",container!="",container!="POD"}[5m])))'
+        'increase(container_cpu_usage_seconds_total{namespace="shop",container!="",container!="POD"}[5m])))'
     )
 
 
@@ -45,7 +45,7 @@ def test_labels_have_the_scrape_configurations_names() -> None:
     assert usage == (
         "sum by (exported_pod, exported_container) "
         "(max by (exported_pod, exported_container, id, cpu) "
-        '(rate(container_cpu_usage_seconds_total{exported_namespace="shop",'
+        '(increase(container_cpu_usage_seconds_total{exported_namespace="shop",'
         'exported_container!="",exported_container!="POD"}[90s])))'
     )
     assert request_query("shop", RENAMED) == (

@@ -5,6 +5,7 @@ import pytest
 
 from slackwater.kube.happening import Severity
 from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
 from slackwater.rebalancer.fleet import LastRotation
 from slackwater.rebalancer.last_rotation import text_of
 from slackwater.rebalancer.news import FAILED, IMPOSSIBLE, REBALANCED, ROTATED
@@ -164,6 +165,22 @@ def test_new_pods_that_do_not_come() -> None:
     reason, because = only(result)
     assert (reason, result.exit_code) == (Reason.ROTATED, 1)
     assert because == "2 of 4 pods went: 4 of 6 pods are Ready, 300 s after the last pod went"
+    assert result.errors == {}, "nobody failed to answer"
+
+
+def test_what_was_read_too_long_ago_is_left_to_the_next_round() -> None:
+    """The first one's pods take longer than the window that the numbers are about."""
+    world = World(ready_after=301.0)
+    patient = msgspec.structs.replace(RUN, ready_timeout=Micros(600_000_000))
+    other = msgspec.structs.replace(SETTINGS, name="other", container="web")
+    result = go(world, msgspec.structs.replace(patient, workloads=(SETTINGS, other)))
+    first, second = result.results
+    assert (first.reason, second.reason) == (Reason.ROTATED, Reason.STOPPED)
+    assert second.because == (
+        "0 of 4 pods went: its numbers are 604 s old by now; the next round looks again"
+    )
+    assert result.exit_code == 0
+    assert world.removed() == "A F B E"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The model of what a rotation does to the load: nothing lost, nothing made, nobody hotter."""
 
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -116,3 +117,29 @@ def test_the_order_of_a_group_does_not_matter(
     one, other = dealt(parts, sorted(pods), sticky), dealt(parts, sorted(pods)[::-1], sticky)
     for pod in pods:
         assert one[pod] == pytest.approx(other[pod])
+
+
+def test_a_thousand_rotations_lose_nothing() -> None:
+    """Rounding does not add up, however long the day is."""
+    chance = random.Random(0)  # noqa: S311 - noise, not a secret
+    pods = [f"pod-{n}" for n in range(40)]
+    parts = NOTHING
+    for _ in range(1000):
+        parts = dealt(parts, chance.sample(pods, 4), chance.random())
+    loads = {pod: chance.random() for pod in pods}
+    found = carried(parts, loads)
+    assert math.fsum(found.values()) == pytest.approx(math.fsum(loads.values()), rel=1e-12)
+    assert max(found.values()) - min(found.values()) < 1e-3, "all have been mixed with all"
+
+
+def test_all_but_one_may_leave() -> None:
+    parts = dealt(dealt(NOTHING, PODS, 0.3), PODS[:3], 0.0)
+    for pod in PODS[1:]:
+        parts = left(parts, pod)
+    assert carried(parts, {"a": 0.7}) == pytest.approx({"a": 0.7})
+
+
+def test_who_comes_back_carries_its_own() -> None:
+    parts = left(dealt(NOTHING, ("a", "b", "c"), 0.0), "c")
+    found = carried(parts, {"a": 0.9, "b": 0.1, "c": 0.4})
+    assert found == pytest.approx({"a": 0.5, "b": 0.5, "c": 0.4})

@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +126,11 @@ def test_every_light_colour_has_a_dark_one() -> None:
 def test_the_renderer_takes_it() -> None:
     drawn = rendered(picture(DAYS["generated"]))
     assert isinstance(drawn, Gap) or drawn.startswith(b"\x89PNG")
+
+
+def test_the_references_picture_is_of_today() -> None:
+    """slackwater rebalance simulate --skew 1 --stickiness 0.3 --svg docs/images/…"""
+    image = Path(__file__).parents[3] / "docs" / "images" / "rebalance-simulate.svg"
+    drawn = ET.fromstring(image.read_text())  # noqa: S314 - our own text
+    said = [node.text or "" for node in drawn.iter(f"{SVG}text")]
+    assert said == words(reported(generated_day(skew=1.0), stickiness=0.3))

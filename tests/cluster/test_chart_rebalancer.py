@@ -1,0 +1,106 @@
+"""What the chart makes of the rebalancer's values: which programs, which rights, which reach."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.settings.rotation_document import Complaints, read_file
+from tests.cluster.chart import AGENT, REBALANCER, documents, of_kind
+from tools.manifests import render
+
+
+@pytest.fixture(scope="module")
+def helm(programs: dict[str, Path]) -> str:
+    return str(programs["helm"])
+
+
+def rebalancer(helm: str, *values: str) -> list[dict[str, Any]]:
+    return documents(render(helm, "there", "rebalancer.enabled=true", *values))
+
+
+def test_settings_reach_the_rebalancers_file(helm: str) -> None:
+    values = ("rebalancer.settings.dryRun=true", "rebalancer.settings.workloads[0].name=web")
+    found = rebalancer(helm, *values)
+    text = of_kind(found, "ConfigMap", REBALANCER)["data"]["settings.yaml"]
+    filed = read_file(yaml.safe_load(text), "test", complaints := Complaints())
+    complaints.settle()
+    assert (filed.run, [each.name for each in filed.workloads]) == ({"dryRun": True}, ["web"])
+    job = of_kind(found, "CronJob")["spec"]["jobTemplate"]["spec"]
+    [container] = job["template"]["spec"]["containers"]
+    assert container["args"] == ["rebalance", "run", "--file=/etc/slackwater/settings.yaml"]
+    assert container["volumeMounts"][0]["mountPath"] == "/etc/slackwater"
+
+
+def test_without_settings_the_environment_says_all(helm: str) -> None:
+    found = rebalancer(
+        helm,
+        "rebalancer.extraEnv[0].name=DEPLOYMENT_NAME",
+        "rebalancer.extraEnv[0].value=web",
+        "rebalancer.extraArgs={--dry-run}",
+    )
+    assert not [
+        each for each in found if each["kind"] == "ConfigMap" and each["metadata"]["name"] != AGENT
+    ]
+    job = of_kind(found, "CronJob")["spec"]["jobTemplate"]["spec"]
+    [container] = job["template"]["spec"]["containers"]
+    assert container["args"] == ["rebalance", "run", "--dry-run"]
+    assert {"name": "DEPLOYMENT_NAME", "value": "web"} in container["env"]
+    assert "volumeMounts" not in container
+
+
+def test_a_round_is_never_repeated_nor_doubled(helm: str) -> None:
+    cron = of_kind(rebalancer(helm), "CronJob")["spec"]
+    assert cron["concurrencyPolicy"] == "Forbid"
+    job = cron["jobTemplate"]["spec"]
+    assert (job["backoffLimit"], job["activeDeadlineSeconds"]) == (0, 1800)
+    assert job["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_resident_rebalancer_listens_where_it_is_scraped(helm: str) -> None:
+    found = rebalancer(helm, "rebalancer.mode=deployment", "rebalancer.listen.port=7")
+    assert not [each for each in found if each["kind"] == "CronJob"]
+    pod = of_kind(found, "Deployment", REBALANCER)["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["args"] == ["rebalance", "loop", "--listen=0.0.0.0:7"]
+    assert container["livenessProbe"]["httpGet"]["port"] == 7
+    assert of_kind(found, "Service", REBALANCER)["spec"]["ports"][0]["port"] == 7
+    of_kind(found, "Role", f"{REBALANCER}-lease")
+
+
+@pytest.mark.parametrize(
+    ("removal", "resource", "verbs"),
+    [
+        ((), "pods/eviction", ["create"]),
+        (("rebalancer.settings.removal=evict",), "pods/eviction", ["create"]),
+        (("rebalancer.settings.removal=delete",), "pods", ["delete"]),
+    ],
+)
+def test_it_may_evict_or_delete_and_not_both(
+    helm: str, removal: tuple[str, ...], resource: str, verbs: list[str]
+) -> None:
+    rules = of_kind(rebalancer(helm, *removal), "ClusterRole", REBALANCER)["rules"]
+    held = [(rule["resources"], rule["verbs"]) for rule in rules]
+    assert ([resource], verbs) in held
+    given = {verb for names, given in held if "events" not in names for verb in given}
+    assert given == {"get", "list", "patch", *verbs}
+
+
+def test_it_is_bound_where_it_works(helm: str) -> None:
+    everywhere = rebalancer(helm)
+    of_kind(everywhere, "ClusterRoleBinding", REBALANCER)
+    found = rebalancer(helm, "rebalancer.namespaces={shop,bank}")
+    bound = [each for each in found if each["kind"].endswith("Binding")]
+    ours = [each for each in bound if each["metadata"]["name"] == REBALANCER]
+    places = {each["metadata"].get("namespace") for each in ours if "roleRef" in each}
+    assert places == {"shop", "bank"}
+
+
+def test_it_reaches_names_and_what_it_reads(helm: str) -> None:
+    kafka = ("rebalancer.egress[0].ports[0].port=9092", "rebalancer.egress[0].to=null")
+    policy = of_kind(rebalancer(helm, *kafka), "NetworkPolicy", REBALANCER)["spec"]
+    names, brokers = policy["egress"]
+    assert {port["port"] for port in names["ports"]} == {53}
+    assert brokers["ports"] == [{"port": 9092}]
+    assert policy["policyTypes"] == ["Egress"]
