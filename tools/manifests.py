@@ -1,8 +1,8 @@
 """Writes what is made of the chart, and what of the chart is made: python -m tools.manifests.
 
-Owns src/slackwater/manifests (rendered by helm, for `slackwater install --print`) and the part of
-the chart's values.schema.json that is about our settings. `--check` writes nothing and says what is
-out of date. Helm is the one that tools.kubernetes builds, or HELM.
+Owns src/slackwater/manifests (rendered by helm, for `slackwater install --print`) and the parts of
+the chart's values.schema.json that are about our settings. `--check` writes nothing and says what
+is out of date. Helm is the one that tools.kubernetes builds, or HELM.
 """
 
 import argparse
@@ -19,8 +19,13 @@ from slackwater.cli.install import PROGRAMS
 from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.choice import Choice, Flag
 from slackwater.settings.document import PARTS, section_key
+from slackwater.settings.real import Real
 from slackwater.settings.resource_name import ResourceName
+from slackwater.settings.rotation_entry import Entry, Kind
+from slackwater.settings.rotation_run import RUN_ENTRIES
+from slackwater.settings.rotation_workload import WORKLOAD_ENTRIES
 from slackwater.settings.section import Setting, key_of
+from slackwater.settings.wording import Listing, Pairs, Wording
 from tools.console import say
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,17 +60,46 @@ def settings_schema() -> dict[str, object]:
     return _closed(sections)
 
 
+def rebalancer_schema() -> dict[str, object]:
+    """The same below rebalancer.settings."""
+    workload = _nested(WORKLOAD_ENTRIES)
+    listed = {**_closed({"name": {"type": "string"}, **workload}), "required": ["name"]}
+    several = {"type": "array", "items": listed}
+    run = _nested(RUN_ENTRIES)
+    return _closed({**run, "defaults": _closed(workload), "workloads": several})
+
+
+def _nested(entries: Sequence[Entry]) -> dict[str, object]:
+    """A key with a dot is in a mapping below."""
+    found: dict[str, object] = {}
+    below: dict[str, dict[str, object]] = {}
+    for entry in entries:
+        head, _, key = entry.key.partition(".")
+        if key:
+            below.setdefault(head, {})[key] = _schema(entry.setting)
+        else:
+            found[head] = _schema(entry.setting)
+    return found | {head: _closed(keys) for head, keys in below.items()}
+
+
 def _closed(properties: Mapping[str, object]) -> dict[str, object]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _schema(setting: Setting) -> dict[str, object]:
+def _schema(setting: Setting | Kind) -> dict[str, object]:
     match setting:
         case Bound(unit=Unit.DURATION):
             return {"type": "string", "pattern": _DURATION}
-        case Bound(low=low, high=high):
+        case Bound(low=low, high=high) | Real(low=low, high=high):
+            kind = "integer" if isinstance(setting, Bound) else "number"
             bounds = {"minimum": low, "maximum": high}
-            return {"type": "integer"} | {key: n for key, n in bounds.items() if n is not None}
+            return {"type": kind} | {key: n for key, n in bounds.items() if n is not None}
+        case Wording():
+            return {"type": "string"}
+        case Listing():
+            return {"type": "array", "items": {"type": "string"}}
+        case Pairs():
+            return {"type": "object", "additionalProperties": {"type": "string"}}
         case Choice(words=words):
             return {"enum": [*words]}
         case Flag():
@@ -78,6 +112,7 @@ def schema() -> str:
     """The chart's schema with its settings as they are now."""
     whole = json.loads(SCHEMA.read_text())
     whole["definitions"]["settings"] = settings_schema()
+    whole["definitions"]["rebalancerSettings"] = rebalancer_schema()
     return json.dumps(whole, indent=2) + "\n"
 
 

@@ -1,9 +1,10 @@
 """One real cluster for the session, on loopback; further control planes where a test breaks one.
 
 `control_plane` and `node` are shared: a test works in a `namespace` of its own, and leaves programs
-running that it found running. Whoever kills programs for good makes its own control plane with
-`make_control_plane`, and so does whoever wants many nodes, with `play_nodes`. Tests that use `node`
-are marked so, and run in a stage of their own.
+running that it found running. Whoever ends an API server has one of its file's own, `fragile`.
+Whoever needs a new cluster makes a control plane with `make_control_plane`, and so does whoever
+wants many nodes, with `play_nodes`. Tests that use `node` are marked so, and run in a stage of
+their own.
 """
 
 import os
@@ -24,6 +25,9 @@ from tools.cluster.node import Node
 from tools.cluster.places import first_free, sweep_dead
 from tools.cluster.programs import find_programs
 from tools.provision import cache_folder
+
+API_SERVER = "kube-apiserver"
+_SERVER = ("etcd", API_SERVER)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -85,6 +89,29 @@ def make_control_plane(
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def own_server(
+    programs: dict[str, Path], make_folder: Callable[[], Path]
+) -> Iterator[ControlPlane]:
+    """For the tests of one file, which may end it. No controllers: they take their time after an
+    outage, and some CPU before."""
+    made = ControlPlane(make_folder(), programs)
+    try:
+        for program in _SERVER:
+            made.start(program)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def fragile(own_server: ControlPlane) -> ControlPlane:
+    """The same, running, whatever an earlier test did to it."""
+    if not own_server.ready(API_SERVER):
+        own_server.start(API_SERVER)
+    return own_server
 
 
 @pytest.fixture

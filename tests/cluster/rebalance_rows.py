@@ -31,7 +31,8 @@ SCENES = (
     Scene("row-21", (1.3,) * 6),
     Scene("row-23-scaling", F6),
     Scene("row-23-cooldown", F6),
-    # Not of the table: a target in cores, and scenes in which pods go.
+    # Not of the table: a budget that lets nobody go, a target in cores, and pods that go.
+    Scene("held", F6, available=6),
     Scene("cores", F6, ((WORKLOAD, "700m"),)),
     Scene("rotated", F6, ((KEDA, 70),)),
     Scene("rivals", F6),
@@ -81,6 +82,7 @@ SKIP = (
     Skip("row-21", "insufficient_improvement", 0, r"0\.0 ?%", 0.0),
     Skip("row-23-scaling", "hpa_scaling", 0, "from 6 to 8", 34.78),
     Skip("row-23-cooldown", "cooldown", 0, "4m", 34.78),
+    Skip("held", "pdb_blocked", 0, "web lets 0 more go now", 34.78),
 )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,11 @@ def bed() -> Iterator[Bed]:
 
 
 @pytest.fixture
-def own_stage(
-    make_control_plane: Callable[[], ControlPlane], bed: Bed, tmp_path: Path
-) -> Iterator[Stage]:
+def own_stage(fragile: ControlPlane, bed: Bed, tmp_path: Path) -> Iterator[Stage]:
     """With a control plane that it may kill."""
-    plane = make_control_plane()
-    plane.kubectl("create", "namespace", "slackwater-system")
-    made = Stage(plane, "slackwater-system", bed, tmp_path)
+    namespace = f"away-{uuid.uuid4().hex[:8]}"
+    fragile.kubectl("create", "namespace", namespace)
+    made = Stage(fragile, namespace, bed, tmp_path)
     yield made
     made.close()
 

@@ -33,22 +33,8 @@ API_SERVER = "kube-apiserver"
 Watch = Callable[..., Watched]
 
 
-@pytest.fixture(scope="module")
-def fragile(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterator[ControlPlane]:
-    """No controllers: nothing here needs them, and they take their time after an outage."""
-    made = ControlPlane(make_folder(), programs)
-    try:
-        for program in ("etcd", API_SERVER):
-            made.start(program)
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture
 def world(fragile: ControlPlane) -> Iterator[RealWorld]:
-    if not fragile.ready(API_SERVER):  # an earlier test failed while it was down
-        fragile.start(API_SERVER)
     name = f"chaos-{uuid.uuid4().hex[:8]}"
     fragile.kubectl("create", "namespace", name)
     made = RealWorld(fragile, name)

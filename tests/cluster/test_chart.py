@@ -133,6 +133,8 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
         ("rebalancer.mode=job", "'/rebalancer/mode': value must be one of 'cronjob', 'deployment'"),
         ("rebalancer.replicas=0", "'/rebalancer/replicas': minimum: got 0, want 1"),
         ("rebalancer.deadlineSeconds=5", "'/rebalancer/deadlineSeconds': minimum: got 5, want 60"),
+        ("rebalancer.settings.caps.run=-1", "'/rebalancer/settings/caps/run': minimum: got -1"),
+        ("rebalancer.settings.caps.pods=1", "'/rebalancer/settings/caps': additional properties"),
         ("rebalancer.namespaces={Shop}", "'/rebalancer/namespaces/0': 'Shop' does not match"),
     ],
 )

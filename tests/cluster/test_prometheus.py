@@ -132,8 +132,8 @@ def test_what_is_there_and_what_is_not(shop: NamespaceUsage) -> None:
 
 
 def test_the_young_and_the_gone_look_cold(shop: NamespaceUsage) -> None:
-    """Prometheus extrapolates half a scrape interval at most: the rest of the window counts as
-    idle. So pods younger than the window are no candidates (facts, trap 16 and 17)."""
+    """The time without a container counts as idle, with VictoriaMetrics too. So pods younger than
+    the window are no candidates."""
     assert shop.usage["young", "app"] == pytest.approx(0.2, abs=0.05)
     assert shop.usage["gone", "app"] == pytest.approx(0.5, abs=0.05)
 

@@ -16,6 +16,7 @@ from slackwater.kube.resource import (
     HORIZONTAL_POD_AUTOSCALERS,
     LEASES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
@@ -157,7 +158,14 @@ def rebalancer(kubeconfig: Path) -> Iterator[Client]:
     made.close()
 
 
-SEEN = (PODS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, HORIZONTAL_POD_AUTOSCALERS)
+SEEN = (
+    PODS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    HORIZONTAL_POD_AUTOSCALERS,
+    POD_DISRUPTION_BUDGETS,
+)
 
 
 @pytest.mark.parametrize("kind", SEEN, ids=lambda kind: kind.plural)

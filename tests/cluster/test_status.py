@@ -157,10 +157,9 @@ def test_who_may_see_less_is_told_what_is_not_shown(
     assert "whether a manager runs is not known: " in out
 
 
-def test_a_server_that_is_gone(make_control_plane: Callable[[], ControlPlane]) -> None:
-    plane = make_control_plane()
-    plane.kill("kube-apiserver")
-    code, out, err = status(plane.kubeconfig())
+def test_a_server_that_is_gone(fragile: ControlPlane) -> None:
+    fragile.kill("kube-apiserver")
+    code, out, err = status(fragile.kubeconfig())
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert "Connection refused" in err

@@ -136,14 +136,10 @@ def _lived(day: "Day", terms: "Terms", recording: str | None, seed: int | None) 
     from slackwater.rebalancer.whatif_report import report_of
 
     with click.progressbar(
-        length=len(day.moments), label="steps", file=sys.stderr, hidden=not _is_watched()
+        length=len(day.moments), label="steps", file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
         lived = live_through(day, terms, whole_seconds, lambda: bar.update(1))
     return report_of(day, terms, lived, recording, seed)
-
-
-def _is_watched() -> bool:
-    return sys.stderr.isatty()
 
 
 def _draw(report: "Report", path: str) -> None:

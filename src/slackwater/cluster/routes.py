@@ -4,17 +4,15 @@ Owns the paths. Knows no socket: that is record.listener's.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
 
 from slackwater.cluster.metrics import METRICS, samples
 from slackwater.cluster.standing import Notice, why_not_ready, why_unhealthy
-from slackwater.model.complaint import quoted
 from slackwater.model.units import Micros
-from slackwater.record.http_exchange import Answer, Request, refused, told_in_json
-
-_METHODS = ("GET", "HEAD")
+from slackwater.record.http_exchange import Answer, Request, routed, told_in_json
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,15 +26,8 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def respond(notice: Notice, request: Request, at: Micros) -> Answer:
-    path = request.target.partition("?")[0]
-    if path not in _ROUTES:
-        there = ", ".join(_ROUTES)
-        return refused(HTTPStatus.NOT_FOUND, f"there is no {quoted(path)}; there are {there}")
-    if request.method not in _METHODS:
-        allowed = " or ".join(_METHODS)
-        sentence = f"{path} is asked with {allowed}, not with {quoted(request.method)}"
-        return refused(HTTPStatus.METHOD_NOT_ALLOWED, sentence, {"Allow": ", ".join(_METHODS)})
-    return _ROUTES[path](notice, request, at)
+    routes = {path: partial(answer, notice, request, at) for path, answer in _ROUTES.items()}
+    return routed(routes, request)
 
 
 def _healthz(notice: Notice, _request: Request, at: Micros) -> Answer:

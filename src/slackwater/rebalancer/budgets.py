@@ -36,9 +36,7 @@ def budget_guard(budgets: tuple[Budget, ...] | Gap, going: Sequence[Candidate]) 
         if len(over) > 1:
             # eviction.go: "This pod has more than one PodDisruptionBudget".
             names = ", ".join(each.name for each in over)
-            text = (
-                f"{pod} has several disruption budgets ({names}), and cannot be evicted with them"
-            )
+            text = f"{pod} has several disruption budgets ({names}) and cannot be evicted with them"
             return Guard(NAME, False, text, Reason.KUBERNETES_ERROR)
     concerned = [each for each in budgets if any(each in over for over in held.values())]
     if not concerned:

@@ -21,7 +21,6 @@ from slackwater.settings.rotation import RunSettings
 _MICROS = 1_000_000
 #: A sign of life, and a look at the lease, at least so often, in seconds.
 _FOLLOWING = 60.0
-ENDING = "the rebalancer was asked to end"
 
 
 class Seat(Protocol):

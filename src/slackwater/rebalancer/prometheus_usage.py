@@ -51,8 +51,7 @@ def read_usage(
     named = [each for each in used.series if each.labels.get(labels.pod)]
     if not named:
         return Problem(Reason.NO_USAGE_DATA, _nameless(namespace, labels))
-    seconds = window / 1_000_000
-    usage = {_key(each, labels): _cores(each.value / seconds) for each in named}
+    usage = {_key(each, labels): _cores(each.value) for each in named}
     requests = _requests(asked.series, labels)
     lost = len(used.series) - len(named)
     return NamespaceUsage(usage, requests, _notes(used, asked, lost, len(requests), labels))

@@ -1,9 +1,9 @@
 """The PromQL that the rebalancer sends: its texts, and how values and durations are written in it.
 
 Owns these texts. Refuses everything that Prometheus and VictoriaMetrics do not both read the same
-way: only `sum by`, `max by`, `count`, `increase` with a range in one unit, `=` and `!=` matchers.
-No arithmetic, no comparison, no `scalar`, no vector matching: numbers are joined and compared in
-process. No `rate` either: see docs/reference/promql.md.
+way: only `sum by`, `max by`, `count`, `increase` with a range in one unit, a division by a number,
+and the matchers `=` and `!=`. No comparison, no `scalar`, no vector matching: numbers are joined
+and compared in process. No `rate` either: see docs/reference/promql.md.
 """
 
 import re
@@ -22,13 +22,13 @@ _UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
 def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
-    """Seconds of CPU of each container in the window. The same container scraped twice (two
-    Prometheus servers of one pair) counts once, by max; a container that was restarted within the
-    window has two `id`s, which add up, and so do the CPUs of a cAdvisor that counts each one.
+    """Cores of each container: seconds of CPU in the window, by its length. The same container
+    scraped twice (two Prometheus servers of one pair) counts once, by max; a container that was
+    restarted within the window has two `id`s, which add up, and so do the CPUs of a cAdvisor that
+    counts each one.
 
-    Prometheus' rate() is this divided by the window; VictoriaMetrics' rate() is divided by the time
-    in which there were samples, so that the two halves of a restarted container would add up to
-    twice what it uses."""
+    That is Prometheus' rate(). VictoriaMetrics' rate() divides by the time in which it has samples,
+    so that the halves of a restarted container would add up to twice what it uses."""
     chosen = _matchers(
         (labels.namespace, "=", namespace),
         (labels.container, "!=", ""),
@@ -36,7 +36,7 @@ def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
     )
     used = f"increase({USAGE_METRIC}{chosen}[{duration(window)}])"
     once = f"max by ({labels.pod}, {labels.container}, id, cpu) ({used})"
-    return f"sum by ({labels.pod}, {labels.container}) ({once})"
+    return f"sum by ({labels.pod}, {labels.container}) ({once}) / {_seconds(window)}"
 
 
 def request_query(namespace: str, labels: MetricLabels) -> str:
@@ -59,11 +59,19 @@ def label_value(text: str) -> str:
 def duration(window: Micros) -> str:
     """One number and one unit: 5m, 90s, 1500ms; never 5m0s. A part of a millisecond counts as a
     whole one: there is no shorter window."""
-    milliseconds = promised(window, 1000)
-    if milliseconds < 1:
-        raise ValueError(f"a window of {window} µs; it must be positive")
+    milliseconds = _milliseconds(window)
     unit, size = next(each for each in _UNITS if milliseconds % each[1] == 0)
     return f"{milliseconds // size}{unit}"
+
+
+def _seconds(window: Micros) -> str:
+    return f"{_milliseconds(window) / 1000:.15g}"
+
+
+def _milliseconds(window: Micros) -> int:
+    if window < 1:
+        raise ValueError(f"a window of {window} µs; it must be positive")
+    return promised(window, 1000)
 
 
 def _matchers(*matchers: tuple[str, str, str]) -> str:

@@ -9,14 +9,12 @@ from http import HTTPStatus
 
 import msgspec
 
-from slackwater.model.complaint import quoted
 from slackwater.rebalancer.decision_metrics import DecisionTally, exposed
-from slackwater.record.http_exchange import Answer, Request, refused, told_in_json
+from slackwater.record.http_exchange import Answer, Request, routed, told_in_json
 
 #: The loop shows signs of life between any two questions. One question may take minutes: a
 #: Prometheus that hangs is asked three times for 30 s, and there are several in a row.
 STALLED_AFTER = 900.0
-_METHODS = ("GET", "HEAD")
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,15 +74,7 @@ def respond(standing: Standing, tally: DecisionTally, request: Request) -> Answe
         "/readyz": lambda: _told(standing.ready()),
         "/metrics": lambda: Answer(HTTPStatus.OK, *exposed(tally, request.accept)),
     }
-    path = request.target.partition("?")[0]
-    if path not in routes:
-        there = ", ".join(routes)
-        return refused(HTTPStatus.NOT_FOUND, f"there is no {quoted(path)}; there are {there}")
-    if request.method not in _METHODS:
-        allowed = " or ".join(_METHODS)
-        sentence = f"{path} is asked with {allowed}, not with {quoted(request.method)}"
-        return refused(HTTPStatus.METHOD_NOT_ALLOWED, sentence, {"Allow": ", ".join(_METHODS)})
-    return routes[path]()
+    return routed(routes, request)
 
 
 def _told(health: Health) -> Answer:

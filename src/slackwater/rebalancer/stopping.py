@@ -1,4 +1,4 @@
-"""The end of the program, asked for by a signal, and the sleep that it ends.
+"""The end of the program, asked for by a signal, and what it ends: a sleep, or a question.
 
 Owns the pipe between them. A pipe and not a threading.Event: a signal's handler runs inside
 whatever the main thread does, and would wait for the lock that this thread holds.
@@ -8,6 +8,14 @@ import contextlib
 import os
 import select
 import signal
+from collections.abc import Iterator
+
+ENDING = "the rebalancer was asked to end"
+
+
+class Interrupted(BaseException):
+    """The end was asked for while a question was on its way. As KeyboardInterrupt, so that nobody
+    takes it for a question that failed."""
 
 
 class Stop:
@@ -15,12 +23,13 @@ class Stop:
 
     def __init__(self) -> None:
         self._asked = False
+        self._interruptible = False
         self._ear, self._hammer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def on(self, *numbers: int) -> None:
         """Of the main thread only."""
         for number in numbers:
-            signal.signal(number, lambda *_: self.ask())
+            signal.signal(number, lambda *_: self._heard())
 
     def ask(self) -> None:
         """From any thread, and from a signal's handler."""
@@ -44,6 +53,24 @@ class Stop:
                 while os.read(self._ear, 4096):
                     pass
         return self._asked
+
+    @contextlib.contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Of the main thread: a signal raises Interrupted here instead of waiting for an answer.
+        Not around what changes something: how that ended has to be known."""
+        if self._asked:
+            raise Interrupted
+        self._interruptible = True
+        try:
+            yield
+        finally:
+            self._interruptible = False
+
+    def _heard(self) -> None:
+        self.ask()
+        if self._interruptible:
+            self._interruptible = False
+            raise Interrupted
 
     def close(self) -> None:
         os.close(self._ear)

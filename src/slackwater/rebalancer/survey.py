@@ -19,8 +19,9 @@ from slackwater.rebalancer.budgets import budget_guard
 from slackwater.rebalancer.caps import capped
 from slackwater.rebalancer.fleet import LastRotation, WorkloadName
 from slackwater.rebalancer.joining import fleet_of
-from slackwater.rebalancer.lag import lag_guard
+from slackwater.rebalancer.lag import GUARD, lag_guard
 from slackwater.rebalancer.outcome import judged
+from slackwater.rebalancer.proposal import Guard
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem, WorkloadSeen
 from slackwater.settings.rotation import MoveSettings, Removal, RunSettings, WorkloadSettings
@@ -104,11 +105,14 @@ class _Asking:
             self._usage[key] = self._counted(self._sources.usage(*key, self._now))
         return self._usage[key]
 
-    def lag(self, settings: WorkloadSettings) -> Lag | Gap:
+    def lag_guard(self, settings: WorkloadSettings, kind: str) -> Guard:
         found = self._sources.lag(settings)
+        if halted := self._sources.halted():
+            return Guard(GUARD, False, halted, Reason.STOPPED)
         if isinstance(found, Gap):
             self.errors[KAFKA] += 1
-        return found
+        group = settings.kafka.group or settings.name
+        return lag_guard(found, settings.kafka, group, kind)
 
     def remarks(self) -> Iterator[tuple[str, str]]:
         for (namespace, _), found in self._usage.items():
@@ -137,9 +141,7 @@ def _surveyed(ask: _Asking, settings: WorkloadSettings, run: RunSettings, now: f
         going = [pod for batch in assessment.batches for pod in batch]
         assessment = gated(assessment, budget_guard(seen.budgets, going))
     if assessment.rotates and settings.kafka.enabled:
-        group = settings.kafka.group or settings.name
-        guard = lag_guard(ask.lag(settings), settings.kafka, group, seen.workload.kind)
-        assessment = gated(assessment, guard)
+        assessment = gated(assessment, ask.lag_guard(settings, seen.workload.kind))
     return Surveyed(settings, seen, assessment, news)
 
 

@@ -20,7 +20,7 @@ USUAL_STEP = Seconds(300.0)
 MOST_STEPS = 20_000
 
 
-class Sample(msgspec.Struct, frozen=True):
+class Sample(msgspec.Struct, frozen=True, gc=False):
     """One pod at one time (seconds since 1970, or since any other moment)."""
 
     at: float
@@ -29,7 +29,7 @@ class Sample(msgspec.Struct, frozen=True):
     request: Cores
 
 
-class Load(msgspec.Struct, frozen=True):
+class Load(msgspec.Struct, frozen=True, gc=False):
     """What a pod uses and asks for in one step."""
 
     cores: Cores

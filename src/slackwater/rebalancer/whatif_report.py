@@ -44,7 +44,7 @@ class Hpa(msgspec.Struct, frozen=True):
     unit: str
 
 
-class Set(msgspec.Struct, frozen=True, rename="camel"):
+class Tried(msgspec.Struct, frozen=True, rename="camel"):
     """What was tried. Durations are texts."""
 
     top_k: int
@@ -88,7 +88,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
     day: About
     hpa: Hpa
-    settings: Set
+    settings: Tried
     rotated_pods: int
     skipped: dict[str, int]
     without: Side
@@ -108,7 +108,7 @@ def report_of(
     return Report(
         day=_about(day, recording, seed),
         hpa=_hpa(terms),
-        settings=_set(terms),
+        settings=_tried(terms),
         rotated_pods=sum(len(rotation.pods) for rotation in lived.rotations),
         skipped={
             reason.value: count
@@ -141,9 +141,9 @@ def _hpa(terms: Terms) -> Hpa:
     return Hpa(terms.aim.value, unit)
 
 
-def _set(terms: Terms) -> Set:
+def _tried(terms: Terms) -> Tried:
     moves = terms.moves
-    return Set(
+    return Tried(
         moves.top_k, moves.tolerance, moves.minimum_improvement, moves.minimum_pods,
         format_duration(moves.window), format_duration(moves.youngest),
         format_duration(moves.pause), moves.batch, terms.stickiness,
@@ -234,4 +234,6 @@ def _ratio(skew: float | None) -> str:
 
 
 def _length(seconds: float) -> str:
-    return f"{seconds / _HOUR:g} h" if seconds >= _HOUR else f"{seconds / 60:g} min"
+    """To a tenth."""
+    hours, minutes = round(seconds / _HOUR, 1), round(seconds / 60, 1)
+    return f"{hours:g} h" if hours >= 1 else f"{minutes:g} min"

@@ -17,25 +17,22 @@ from slackwater.kube.client import Client
 from slackwater.kube.event_sender import Allowance, EventSender
 from slackwater.kube.happening import Happening
 from slackwater.kube.lease import Election
-from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.decision_metrics import DecisionTally, exposed
-from slackwater.rebalancer.loop import ENDING, Alone, Loop, LoopParts, Seat, go_round
+from slackwater.rebalancer.loop import Alone, Loop, LoopParts, Seat, go_round
 from slackwater.rebalancer.pod_writer import PodWriter
 from slackwater.rebalancer.push import push
 from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import Parts, Tell, run_once
-from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem
+from slackwater.rebalancer.sources import plainly, sources_of, until_asked_to_end
 from slackwater.rebalancer.standing import Standing, respond
-from slackwater.rebalancer.stopping import Stop
-from slackwater.rebalancer.survey import Sources, Survey, survey
+from slackwater.rebalancer.stopping import ENDING, Stop
+from slackwater.rebalancer.survey import Survey, survey
 from slackwater.record.http_exchange import Answer, Request
 from slackwater.record.journal import Entry
-from slackwater.settings.rotation import RunSettings, UsageSource, WorkloadSettings
+from slackwater.settings.rotation import RunSettings
 
 NAME = "slackwater-rebalancer"
-_MICROS = 1_000_000
 #: A rotation tells of each pod; four of each of 50 workloads at once, then one each second.
 _ALLOWANCE = Allowance(burst=250, every=1.0)
 #: Seconds for the last events to be sent.
@@ -71,7 +68,7 @@ def plan(access: Access, settings: RunSettings) -> Survey:
     """What `run` would decide now. Changes nothing."""
     client = _client(access)
     try:
-        return survey(_sources(client, settings, _never), settings, time.time())
+        return survey(sources_of(client, settings, _never, plainly), settings, time.time())
     finally:
         client.close()
 
@@ -213,39 +210,14 @@ def _parts(
     send: Callable[[Happening], None],
 ) -> Parts:
     writer = None if settings.dry_run else PodWriter(client, settings.removal, settings.grace)
+    sources = sources_of(client, settings, halted, until_asked_to_end(stop))
     return Parts(
-        sources=_sources(client, settings, halted),
+        sources=sources,
         writer=writer,
-        look=lambda each: ClusterReader(client).read(each),
+        look=lambda each: sources.reader().read(each),
         clock=time.monotonic,
         wall=time.time,
         wait=stop.wait,
         tell=tell,
         send=send,
     )
-
-
-def _sources(client: Client, settings: RunSettings, halted: Callable[[], str]) -> Sources:
-    from slackwater.rebalancer import metrics_api, prometheus_usage
-    from slackwater.rebalancer.prometheus import Prometheus
-
-    prometheus = Prometheus(settings.prometheus)
-
-    def usage(namespace: str, window: Micros, at: float) -> NamespaceUsage | Problem:
-        if settings.usage_source is UsageSource.METRICS_API:
-            return metrics_api.read_usage(client, namespace)
-        labels = settings.prometheus.labels
-        return prometheus_usage.read_usage(prometheus, namespace, window, labels, at)
-
-    def lag(workload: WorkloadSettings) -> Lag | Gap:
-        kafka = workload.kafka
-        group = kafka.group or workload.name
-        if kafka.bootstrap_servers:
-            from slackwater.rebalancer import kafka_broker
-
-            return kafka_broker.read_lag(kafka, group, settings.prometheus.timeout / _MICROS)
-        from slackwater.rebalancer import kafka_prometheus
-
-        return kafka_prometheus.read_lag(prometheus, kafka, group)
-
-    return Sources(lambda: ClusterReader(client), usage, lag, halted)

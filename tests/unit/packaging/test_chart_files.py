@@ -64,11 +64,14 @@ def properties(node: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+_FREE = (".agent.settings", ".agent.updateStrategy", ".rebalancer.settings")
+
+
 def differences(values: dict[str, Any], node: dict[str, Any], where: str = "") -> list[str]:
     """Keys that only one of them knows. Below a folder of free keys there is nothing to compare."""
     whole = json.loads(SCHEMA.read_text())
     known = properties(node, whole)
-    if not known or where in (".agent.settings", ".agent.updateStrategy"):
+    if not known or where in _FREE:
         return []
     found = [f"{where}.{key}" for key in {*values} ^ {*known} if key not in ("global", "claims")]
     for key in {*values} & {*known}:

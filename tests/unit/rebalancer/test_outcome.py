@@ -27,6 +27,13 @@ def test_what_is_noted_of_the_seed_s_example() -> None:
     assert found.improvement == pytest.approx(34.7826087)
 
 
+def test_hot_ones_are_counted_apart() -> None:
+    one = fleet({**F6, "B": 1.0})
+    found = noted(propose(one, SEED), one, None, AT)
+    assert found is not None
+    assert (found.pods, found.hot) == (3, 1)
+
+
 def test_misses_are_carried_on() -> None:
     proposal = propose(fleet(), SEED)
     for last, misses in ((rotated(misses=3), 3), (Gap("not JSON"), 0), (None, 0)):

@@ -30,8 +30,7 @@ NOW = 1_794_917_409.0
 
 
 class World:
-    """A Prometheus that knows the answers to a few queries; to all others it has no series. Usage is
-    in seconds of CPU in the window: 300 are one core."""
+    """A Prometheus that knows the answers to a few queries; to all others it has no series."""
 
     def __init__(self) -> None:
         self.answers: dict[str, list[tuple[dict[str, str], str]]] = {}
@@ -86,7 +85,7 @@ def of(pod: str, container: str = "app") -> dict[str, str]:
 
 
 def test_usage_and_requests_of_one_instant(world: World) -> None:
-    world.answers[USAGE] = [(of("a"), "360"), (of("a", "proxy"), "15"), (of("b"), "0")]
+    world.answers[USAGE] = [(of("a"), "1.2"), (of("a", "proxy"), "0.05"), (of("b"), "0")]
     world.answers[REQUESTS] = [(of("a"), "1"), (of("old"), "0.5")]
     assert world.read() == NamespaceUsage(
         {("a", "app"): Cores(1.2), ("a", "proxy"): Cores(0.05), ("b", "app"): Cores(0.0)},
@@ -99,7 +98,7 @@ def test_usage_and_requests_of_one_instant(world: World) -> None:
 
 
 def test_without_an_instant_both_have_the_same(world: World) -> None:
-    world.answers[USAGE] = [(of("a"), "360")]
+    world.answers[USAGE] = [(of("a"), "1.2")]
     read_usage(world.client, "shop", WINDOW, LABELS)
     first, second = world.asked()
     assert first["time"] == second["time"]
@@ -108,7 +107,7 @@ def test_without_an_instant_both_have_the_same(world: World) -> None:
 def test_renamed_labels(world: World) -> None:
     renamed = MetricLabels("exported_pod", "exported_container", "exported_namespace")
     world.answers[usage_query("shop", WINDOW, renamed)] = [
-        ({"exported_pod": "a", "exported_container": "app"}, "360")
+        ({"exported_pod": "a", "exported_container": "app"}, "1.2")
     ]
     assert world.read(renamed) == NamespaceUsage({("a", "app"): Cores(1.2)}, {})
 
@@ -119,12 +118,12 @@ def test_renamed_labels(world: World) -> None:
         ("NaN", "Prometheus' number is NaN"),
         ("+Inf", "Prometheus' number is infinite"),
         ("-Inf", "Prometheus' number is infinite"),
-        ("-75", "Prometheus' number is -0.25, below zero"),
+        ("-0.25", "Prometheus' number is -0.25, below zero"),
     ],
 )
 def test_numbers_that_mean_nothing(world: World, value: str, expected: str) -> None:
     """A usage is a gap, with its reason; a request is as if it were not there."""
-    world.answers[USAGE] = [(of("a"), value), (of("b"), "150")]
+    world.answers[USAGE] = [(of("a"), value), (of("b"), "0.5")]
     world.answers[REQUESTS] = [(of("a"), value), (of("b"), "1")]
     found = world.read()
     assert isinstance(found, NamespaceUsage)
@@ -158,11 +157,11 @@ def test_every_pod_has_a_number_or_a_gap(values: dict[str, float]) -> None:
     for pod, value in values.items():
         cores = found.usage[pod, "app"]
         good = math.isfinite(value) and value >= 0
-        assert cores == value / 300 if good else isinstance(cores, Gap)
+        assert cores == value if good else isinstance(cores, Gap)
 
 
 def test_series_without_a_pod_are_left_out(world: World) -> None:
-    world.answers[USAGE] = [(of("a"), "360"), ({"container": "app"}, "7")]
+    world.answers[USAGE] = [(of("a"), "1.2"), ({"container": "app"}, "7")]
     world.answers[REQUESTS] = [({"pod": "a"}, "1"), ({}, "2")]
     found = world.read()
     assert isinstance(found, NamespaceUsage)
@@ -188,7 +187,7 @@ def test_no_series_with_a_pod_at_all(world: World) -> None:
 
 
 def test_warnings_are_notes_once(world: World) -> None:
-    world.answers[USAGE] = [(of("a"), "360")]
+    world.answers[USAGE] = [(of("a"), "1.2")]
     world.warnings = {USAGE: ["a store is away"], REQUESTS: ["a store is away", "slow"]}
     found = world.read()
     assert isinstance(found, NamespaceUsage)
@@ -228,7 +227,7 @@ def test_clocks_that_disagree(world: World, apart: float) -> None:
 def test_a_query_that_fails(world: World, query: str, status: int) -> None:
     """Whichever it is: half of the numbers are not taken for all of them."""
     if query != PRESENCE:
-        world.answers[USAGE] = [(of("a"), "360")]
+        world.answers[USAGE] = [(of("a"), "1.2")]
     world.broken = (query, status)
     found = world.problem()
     assert found.reason is Reason.PROMETHEUS_ERROR

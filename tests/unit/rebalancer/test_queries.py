@@ -25,6 +25,7 @@ def test_usage() -> None:
     assert usage_query("shop", Micros(300 * SECOND), MetricLabels()) == (
         "sum by (pod, container) (max by (pod, container, id, cpu) ("
         'increase(container_cpu_usage_seconds_total{namespace="shop",container!="",container!="POD"}[5m])))'
+        " / 300"
     )
 
 
@@ -46,7 +47,7 @@ def test_labels_have_the_scrape_configurations_names() -> None:
         "sum by (exported_pod, exported_container) "
         "(max by (exported_pod, exported_container, id, cpu) "
         '(increase(container_cpu_usage_seconds_total{exported_namespace="shop",'
-        'exported_container!="",exported_container!="POD"}[90s])))'
+        'exported_container!="",exported_container!="POD"}[90s]))) / 90'
     )
     assert request_query("shop", RENAMED) == (
         "max by (exported_pod, exported_container) (kube_pod_container_resource_requests"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slackwater.rebalancer.stopping import Stop
+from slackwater.rebalancer.stopping import Interrupted, Stop
 
 
 @pytest.fixture
@@ -53,6 +54,51 @@ def test_waking_never_blocks(stop: Stop) -> None:
     for _ in range(100_000):
         stop.wake()
     assert not stop.wait(60)
+
+
+@pytest.fixture
+def signalled(stop: Stop) -> Iterator[Stop]:
+    """One that hears SIGUSR1."""
+    before = signal.getsignal(signal.SIGUSR1)
+    stop.on(signal.SIGUSR1)
+    yield stop
+    signal.signal(signal.SIGUSR1, before)
+
+
+def send_soon() -> None:
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+
+
+def test_a_signal_interrupts_a_question(signalled: Stop) -> None:
+    silent, other = socket.socketpair()
+    with silent, other:
+        silent.settimeout(60)
+        send_soon()
+        began = time.monotonic()
+        with pytest.raises(Interrupted), signalled.interrupting():
+            silent.recv(1)
+        assert time.monotonic() - began < 30
+    assert signalled.is_asked()
+
+
+def test_outside_of_a_question_nothing_is_raised(signalled: Stop) -> None:
+    with signalled.interrupting():
+        pass
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert signalled.wait(60)
+
+
+def test_who_is_asked_to_end_asks_nothing_more(stop: Stop) -> None:
+    stop.ask()
+    with pytest.raises(Interrupted), stop.interrupting():
+        pytest.fail("it was asked")
+
+
+def test_a_question_that_fails_leaves_nothing_behind(signalled: Stop) -> None:
+    with pytest.raises(OSError, match="broken"), signalled.interrupting():
+        raise OSError("broken")
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert signalled.is_asked()
 
 
 PROGRAM = """

@@ -196,6 +196,14 @@ def test_who_is_asked_to_end_asks_no_more() -> None:
     assert many.asked.total() == 3
 
 
+def test_an_end_while_lag_is_asked_for_is_no_unknown_lag() -> None:
+    many = Many()
+    many.lags["a"] = Gap("interrupted")
+    many.halted_after = 4
+    assert of(many, workload("a", kafka=LAG)) == {"a": Reason.STOPPED}
+    assert many.asked["lag a"] == 1
+
+
 def test_what_a_source_adds_is_passed_on() -> None:
     many = Many()
     many.notes = ("half of it is missing",)

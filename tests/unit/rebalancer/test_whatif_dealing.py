@@ -1,5 +1,6 @@
 """The model of what a rotation does to the load: nothing lost, nothing made, nobody hotter."""
 
+import itertools
 import math
 import random
 
@@ -143,3 +144,35 @@ def test_who_comes_back_carries_its_own() -> None:
     parts = left(dealt(NOTHING, ("a", "b", "c"), 0.0), "c")
     found = carried(parts, {"a": 0.9, "b": 0.1, "c": 0.4})
     assert found == pytest.approx({"a": 0.5, "b": 0.5, "c": 0.4})
+
+
+@given(turns, st.sampled_from(PODS))
+def test_leaving_is_what_the_textbook_says(
+    history: list[tuple[set[str], float]], gone: str
+) -> None:
+    """The stochastic complement: M' = A + b c / (1 - d), where d is what it carries of itself."""
+    parts = after(history)
+    own = parts.get(gone, {gone: 1.0}).get(gone, 0.0)
+    rest = tuple(pod for pod in PODS if pod != gone)
+    whole = matrix(parts, PODS)
+    place = PODS.index(gone)
+    for one, row in zip(rest, matrix(left(parts, gone), rest), strict=True):
+        through = whole[PODS.index(one)][place]
+        for other, part in zip(rest, row, strict=True):
+            direct = whole[PODS.index(one)][PODS.index(other)]
+            back = whole[place][PODS.index(other)]
+            # Who shares with nobody else (d is 1, but for rounding) leaves nothing to pass on.
+            around = through * back / (1 - own) if 1 - own > 1e-9 else 0.0
+            assert part == pytest.approx(direct + around, abs=1e-6)
+
+
+def test_a_chain_of_leavers_may_go_in_any_order() -> None:
+    parts = dealt(dealt(dealt(NOTHING, ("a", "b", "c"), 0.2), ("c", "d"), 0.5), ("b", "e"), 0.0)
+    loads = {"a": 0.9, "d": 0.2, "f": 0.4}
+    found = [
+        carried(left(left(left(parts, one), two), three), loads)
+        for one, two, three in itertools.permutations(("b", "c", "e"))
+    ]
+    for each in found:
+        assert each == pytest.approx(found[0])
+        assert math.fsum(each.values()) == pytest.approx(1.5)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.document import ContractError
+from slackwater.rebalancer import whatif_recording
 from slackwater.rebalancer.fleet import Cores
 from slackwater.rebalancer.whatif_day import Sample
 from slackwater.rebalancer.whatif_recording import read_recording
@@ -182,3 +183,31 @@ def test_what_is_written_is_read(found: dict[tuple[int, str], tuple[float, float
     rows = "".join(f"{at},{pod},{used!r},{asked!r}\n" for (at, pod), (used, asked) in found.items())
     expected = [sample(float(at), pod, *found[at, pod]) for at, pod in sorted(found)]
     assert read(HEAD + rows) == tuple(expected)
+
+
+@given(st.dictionaries(names, st.dictionaries(stamps, cores, min_size=1, max_size=6),
+                       min_size=1, max_size=5))  # fmt: skip
+def test_what_prometheus_writes_is_read(found: dict[str, dict[int, float]]) -> None:
+    result = [
+        series(pod, *([at, repr(used)] for at, used in values.items()))
+        for pod, values in found.items()
+    ]
+    expected = sorted(
+        (float(at), pod, used) for pod, values in found.items() for at, used in values.items()
+    )
+    samples = read(json.dumps(answer(*result)), 2.0)
+    assert samples == tuple(sample(at, pod, used, 2.0) for at, pod, used in expected)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_more_samples_than_anybody_needs_are_refused(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whatif_recording, "MOST_SAMPLES", 3)
+    text = HEAD + "".join(f"{at},a,1,1\n" for at in range(count))
+    if count == 3:
+        assert len(read(text)) == 3
+    else:
+        assert sentence(text) == (
+            "day.csv is over 3 samples, but must be at most 3: record them further apart"
+        )

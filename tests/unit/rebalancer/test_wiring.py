@@ -1,5 +1,7 @@
 """The rebalancer put together, over real sockets: what it asks for, and how it ends."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer import kafka_broker
 from slackwater.rebalancer.last_rotation import ANNOTATION
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.stopping import Stop
+from slackwater.rebalancer.stopping import ENDING, Stop
 from slackwater.rebalancer.wiring import Job, Place, loop, plan, run
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import (
@@ -47,6 +49,7 @@ class Cluster:
         self.lease: Object | None = None
         self.events: list[Object] = []
         self.refuses_events = False
+        self.hangs_at = ""
         self.server = ByteServer(self._answer)
 
     @property
@@ -62,6 +65,8 @@ class Cluster:
         ]
 
     def _answer(self, request: Request, wire: Wire) -> None:
+        if request.path == self.hangs_at:
+            wire.hang()
         match request.method, request.path.split("/")[-1]:
             case "GET", "slackwater-rebalancer":
                 self._shown(self.lease, wire)
@@ -99,9 +104,11 @@ class Cluster:
             return [_usage(name) for name in self.pods]
         lists: dict[str, list[Object]] = {
             "horizontalpodautoscalers": [autoscaler()],
+            "poddisruptionbudgets": [],
             "deployments": [self.deployment],
             "replicasets": [self.set],
             "pods": list(self.pods.values()),
+            "poddisruptionbudgets": [],
         }
         return lists[path.rpartition("/")[2]]
 
@@ -222,6 +229,31 @@ def test_who_is_asked_is_a_setting(
     assert one.reason is reason
     assert "127.0.0.1:1" in one.because
     assert cluster.asked() == []
+
+
+@pytest.mark.parametrize("source", UsageSource)
+def test_a_server_that_hangs_does_not_keep_it_from_ending(
+    cluster: Cluster, stop: Stop, ears: Ears, source: UsageSource
+) -> None:
+    """Prometheus may take 30 s, and so may metrics.k8s.io behind the API server."""
+    cluster.hangs_at = METRICS
+    silent = ByteServer(lambda _request, wire: wire.hang())
+    prometheus = PrometheusSettings(f"http://127.0.0.1:{silent.port}", retries=0)
+    settings = msgspec.structs.replace(SETTINGS, prometheus=prometheus, usage_source=source)
+    before = signal.getsignal(signal.SIGUSR1)
+    stop.on(signal.SIGUSR1)
+    began = time.monotonic()
+    try:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        result = run(
+            plain_access(cluster.port), settings, stop, ears.told.append, ears.warned.append
+        )
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        silent.close()
+    assert time.monotonic() - began < 8
+    assert [(each.reason, each.because) for each in result.results] == [(Reason.STOPPED, ENDING)]
+    assert (result.exit_code, cluster.asked()) == (0, [])
 
 
 def test_a_broker_is_asked_where_one_is_named(

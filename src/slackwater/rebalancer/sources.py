@@ -1,0 +1,89 @@
+"""Where a round reads: the API server, Prometheus or metrics.k8s.io, and Kafka.
+
+Owns which of them the settings mean, and that no question outlives the wish to end: a Prometheus
+that hangs takes half a minute to fail, and the kubelet kills after as long.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from slackwater.kube.client import Client
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.cluster_reader import ClusterReader
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem, WorkloadSeen
+from slackwater.rebalancer.stopping import ENDING, Interrupted, Stop
+from slackwater.rebalancer.survey import Sources
+from slackwater.settings.rotation import RunSettings, UsageSource, WorkloadSettings
+
+_MICROS = 1_000_000
+_ENDED = Problem(Reason.STOPPED, ENDING)
+_Answer = TypeVar("_Answer")
+_End = TypeVar("_End")
+
+
+class Ask(Protocol):
+    """How a question is asked. `ended` is the answer where the program is to end meanwhile."""
+
+    def __call__(self, question: Callable[[], _Answer | _End], ended: _End) -> _Answer | _End: ...
+
+
+def plainly(question: Callable[[], _Answer | _End], ended: _End) -> _Answer | _End:  # noqa: ARG001
+    """A person's Ctrl-C ends it as any command."""
+    return question()
+
+
+def until_asked_to_end(stop: Stop) -> Ask:
+    def ask(question: Callable[[], _Answer | _End], ended: _End) -> _Answer | _End:
+        try:
+            with stop.interrupting():
+                return question()
+        except Interrupted:
+            return ended
+
+    return ask
+
+
+class _Reader:
+    """A ClusterReader whose questions end with the program."""
+
+    def __init__(self, client: Client, ask: Ask) -> None:
+        self._reader = ClusterReader(client)
+        self._ask = ask
+
+    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
+        return self._ask(lambda: self._reader.read(settings), _ENDED)
+
+
+def sources_of(
+    client: Client, settings: RunSettings, halted: Callable[[], str], ask: Ask
+) -> Sources:
+    from slackwater.rebalancer import metrics_api, prometheus_usage
+    from slackwater.rebalancer.prometheus import Prometheus
+
+    prometheus = Prometheus(settings.prometheus)
+
+    def usage(namespace: str, window: Micros, at: float) -> NamespaceUsage | Problem:
+        if settings.usage_source is UsageSource.METRICS_API:
+            return metrics_api.read_usage(client, namespace)
+        labels = settings.prometheus.labels
+        return prometheus_usage.read_usage(prometheus, namespace, window, labels, at)
+
+    def lag(workload: WorkloadSettings) -> Lag | Gap:
+        kafka = workload.kafka
+        group = kafka.group or workload.name
+        if kafka.bootstrap_servers:
+            from slackwater.rebalancer import kafka_broker
+
+            return kafka_broker.read_lag(kafka, group, settings.prometheus.timeout / _MICROS)
+        from slackwater.rebalancer import kafka_prometheus
+
+        return kafka_prometheus.read_lag(prometheus, kafka, group)
+
+    return Sources(
+        reader=lambda: _Reader(client, ask),
+        usage=lambda *of: ask(lambda: usage(*of), _ENDED),
+        lag=lambda workload: ask(lambda: lag(workload), Gap(ENDING)),
+        halted=halted,
+    )
