@@ -176,9 +176,10 @@ def _scaled(place: _Namespace, settings: WorkloadSettings, target: ScaleTarget) 
     """What the autoscaler names."""
     group = target.api_version.rpartition("/")[0]
     if target.kind not in _ROTATED or group != _ROTATED_GROUP:
+        what = f"{target.kind} {target.name} ({target.api_version or 'no apiVersion'})"
         raise _missing(
-            f"{target.kind} {target.name} ({target.api_version}) is scaled in namespace "
-            f"{settings.namespace}; only {', '.join(_ROTATED)} of {_ROTATED_GROUP} can be rotated"
+            f"{what} is scaled in namespace {settings.namespace}; only {', '.join(_ROTATED)} of "
+            f"{_ROTATED_GROUP} can be rotated"
         )
     found = place.workload(target.kind, target.name)
     if found is None:

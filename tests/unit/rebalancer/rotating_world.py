@@ -72,6 +72,8 @@ class World:
         #: Happens when it is looked at for the n-th time.
         self.on_look: dict[int, Callable[[], None]] = {}
         self.looks = 0
+        #: The fewest that were ever Ready.
+        self.least_ready = len(usages)
         self.calls: list[str] = []
         self.attempts: list[Attempt] = []
         self.told: list[Entry] = []
@@ -193,6 +195,7 @@ class World:
         fresh = f"{name}-{len(self.calls)}"
         self.pods[f"uid-{fresh}"] = live(fresh, ready=False, running=False, started=NOON)
         self.ready_at[f"uid-{fresh}"] = self.second + self.ready_after
+        self.least_ready = min(self.least_ready, sum(each.ready for each in self.pods.values()))
         self.version += 1
 
     # What a round works with

@@ -171,6 +171,12 @@ UNROTATED = (
             UNROTATED.format("Deployment web (example.com/v1)"),
         ),
         (
+            [autoscaler("web", "Deployment/web", group="")],
+            WEB,
+            Reason.WORKLOAD_MISSING,
+            UNROTATED.format("Deployment web (no apiVersion)"),
+        ),
+        (
             fleet(),
             with_(kind="Job"),
             Reason.WORKLOAD_MISSING,

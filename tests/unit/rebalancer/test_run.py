@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.kube.happening import Severity
 from slackwater.model.gap import Gap
@@ -13,7 +15,7 @@ from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import Memory, run_once
 from slackwater.rebalancer.seen import Lag, Problem
-from slackwater.settings.rotation import KafkaSettings, Removal, RunSettings
+from slackwater.settings.rotation import KafkaSettings, MoveSettings, Removal, RunSettings
 from tests.unit.rebalancer.fleets import rotated
 from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World, refused
 
@@ -337,3 +339,35 @@ def test_a_loop_tells_what_changed() -> None:
     go(world, memory=memory)
     assert (world.told[-1].tick, world.told[-1].result) == (5, "no_pods_above_tolerance")
     assert memory.rounds == 5
+
+
+# --- laws
+
+
+@given(
+    usages=st.lists(st.floats(0.0, 3.0), min_size=1, max_size=12),
+    top_k=st.integers(1, 4),
+    minimum_pods=st.integers(1, 6),
+    budget=st.none() | st.integers(0, 4),
+    ready_after=st.sampled_from([0.0, 4.0, 1e9]),
+)
+def test_whatever_the_load_a_round_keeps_its_promises(
+    usages: list[float], top_k: int, minimum_pods: int, budget: int | None, ready_after: float
+) -> None:
+    """Nobody goes twice, nobody who was not there, never below the minimum, never past the budget;
+    and the workload has its note exactly where somebody went."""
+    there = {f"p{number}": usage for number, usage in enumerate(usages)}
+    world = World(there, ready_after)
+    world.budget = budget
+    moves = MoveSettings(top_k=top_k, minimum_pods=minimum_pods)
+    settings = RunSettings(workloads=(msgspec.structs.replace(SETTINGS, moves=moves),))
+    result = go(world, settings)
+    [one] = result.results
+    gone = [pod.name for pod in one.pods]
+    assert len(gone) == len(set(gone))
+    assert {*gone} <= {*there}
+    assert len(gone) <= min(2 * top_k, len(there) if budget is None else budget)
+    assert world.least_ready >= min(minimum_pods, len(there))
+    assert (world.last() is not None) == bool(gone)
+    assert bool(gone) == (one.reason is Reason.ROTATED)
+    assert len(world.pods) == len(there)

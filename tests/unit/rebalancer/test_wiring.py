@@ -104,7 +104,6 @@ class Cluster:
             return [_usage(name) for name in self.pods]
         lists: dict[str, list[Object]] = {
             "horizontalpodautoscalers": [autoscaler()],
-            "poddisruptionbudgets": [],
             "deployments": [self.deployment],
             "replicasets": [self.set],
             "pods": list(self.pods.values()),
