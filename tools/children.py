@@ -1,4 +1,4 @@
-"""Owns the processes a tool starts: each leads its own process group, and none outlives the tool.
+"""Owns the processes a tool starts: each leads its own session, and none outlives the tool.
 
 Refuses to end anything it did not start. Ending is polite first: pytest removes its cgroups on an
 interrupt, so a child gets that, then time, before anything harsher.
@@ -56,7 +56,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=None if output is None else subprocess.STDOUT,
-                process_group=0,
+                start_new_session=True,
                 pass_fds=pass_fds,
             )
             self._running.append(child)

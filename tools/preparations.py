@@ -5,19 +5,17 @@ tools.kafka or tools.cluster, whose words are kept and shown.
 """
 
 import subprocess
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.children import Children
-from tools.console import ProgressLine, say
+from tools.console import say
 from tools.stages import PYTHON, BrokerSuite, ClusterSuite, Stage, VmSuite
 
 CLUSTER = (PYTHON, "-m", "tools.cluster")
 VM = (PYTHON, "-m", "tools.vm")
 KUBERNETES = (PYTHON, "-m", "tools.kubernetes")
-_POLL_SECONDS = 0.2
 _TOOLS = ("vm", "kubernetes", "cluster", "image", "kafka")
 
 
@@ -96,24 +94,21 @@ class Preparations:
     def tell_news(self) -> None:
         """Between two stages: how far the rest has come, where that is new."""
         for work, child in self._running.items():
-            line = last_sentence(self._said(work), "")
+            line = self.progress(work)
             if child.poll() is None and line and self._told.get(work) != line:
                 self._told[work] = line
                 say(f"meanwhile: {line}")
 
-    def are_over(self) -> bool:
-        """Whether nothing is left to wait for."""
-        return all(child.poll() is not None for child in self._running.values())
-
-    def finish(self) -> None:
-        """Waits for all of it; what failed is a reason for the stages that need it."""
+    def pending(self, stage: Stage) -> Work | None:
+        """What the stage still has to wait for; what has failed is a reason from now on."""
         for work in tuple(self._running):
-            code = self._await(work, self._running[work])
-            del self._running[work]
-            if code != 0:
-                said = self._said(work)
-                say(said.rstrip())
-                self._reasons[work] = f"could not be prepared: {last_sentence(said)}"
+            if self._running[work].poll() is not None:
+                self._conclude(work)
+        return next((work for work in works_for(stage) if work in self._running), None)
+
+    def progress(self, work: Work) -> str:
+        """What it said last."""
+        return last_sentence(self._said(work), "")
 
     def reason(self, stage: Stage) -> str:
         """Why the stage cannot run, for lack of what it needs; nothing if it is all there."""
@@ -126,13 +121,11 @@ class Preparations:
         paths = self._said(programs_for(stage)).splitlines()[-len(stage.programs) :]
         return dict(zip(stage.programs, paths, strict=True))
 
-    def _await(self, work: Work, child: subprocess.Popen[bytes]) -> int:
-        if child.poll() is None:
-            with ProgressLine(f"preparing {work.what}") as line:
-                while child.poll() is None:
-                    line.tell(last_sentence(self._said(work), ""))
-                    time.sleep(_POLL_SECONDS)
-        return self._children.wait(child)
+    def _conclude(self, work: Work) -> None:
+        if self._children.wait(self._running.pop(work)) != 0:
+            said = self._said(work)
+            say(said.rstrip())
+            self._reasons[work] = f"could not be prepared: {last_sentence(said)}"
 
     def _said(self, work: Work) -> str:
         return self._words[work].read_text(errors="replace")

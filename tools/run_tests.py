@@ -1,9 +1,7 @@
 """Owns a whole test run: which stages, in which order, what is left out, and the end of it.
 
-What virtual machines and clusters need is fetched and built while the fast stages run, and awaited
-before the first stage on a real kernel. As soon as it is there, virtual machines that measure no
-time run beside each stage of this machine's own, one CPU for either; the others come at the end,
-and have two. Refuses more than that.
+Checks and unit tests begin at once. What virtual machines and clusters need is fetched and built
+beside them, and each stage begins when its own needs are there and tools.side_by_side has room.
 """
 
 import argparse
@@ -16,25 +14,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.check_runner import CheckRunner
 from tools.children import INTERRUPTED, Children
-from tools.console import Colour, paint, say
+from tools.console import say
 from tools.host_kernel import HostKernel, look_at_host
-from tools.machines import HALF, MachineRun, Machines, cpus_beside_others, cpus_for_machines
 from tools.preparations import Preparations
-from tools.stage_runner import StageRunner
+from tools.side_by_side import Prepared, Preparing, SideBySide
 from tools.stages import (
     FAST,
     PYTHON,
     Check,
     Stage,
-    Suite,
+    TestStage,
     UnknownStageError,
-    VmSuite,
     all_stages,
     obstacle,
     select,
     slug,
 )
+from tools.suite_run import SuiteRun
 from tools.verdicts import Finished, NotRun, strictness, summary, total
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,59 +59,25 @@ def listing(stages: Sequence[Stage]) -> list[str]:
 
 
 def run_stages(stages: Sequence[Stage], host: HostKernel, children: Children, reports: Path) -> Run:
+    checks = [stage for stage in stages if isinstance(stage, Check)]
+    suites = [stage for stage in stages if not isinstance(stage, Check)]
     preparations = Preparations(children, stages, reports)
     preparations.begin()
-    runner = StageRunner(children, reports)
-    runner.begin(stage for stage in stages if isinstance(stage, Check))
-    real = RealStages([s for s in stages if not isinstance(s, Check | Suite)], host, preparations)
-    finished: list[Finished] = []
-    for stage in stages:
-        if isinstance(stage, Check | Suite):
-            finished.append(runner.run(stage, {}, lambda: real.begin_early(children, reports)))
-            preparations.tell_news()
-    machines = real.machines(children, reports)
-    for stage in real.able():
-        if not isinstance(stage, VmSuite):
-            beside(machines)
-            programs = preparations.programs(stage)
-            finished.append(runner.run(stage, programs, lambda: beside(machines)))
-    finished += machines.finish(cpus_for_machines())
-    return Run(tuple(finished), tuple(real.left))
+    runner = CheckRunner(children, reports)
+    runner.begin(checks)
+    runs = [SuiteRun(suite, reports) for suite in suites]
+    side_by_side = SideBySide(runs, children, lambda suite: look_at(suite, host, preparations))
+    finished = [runner.run(check, side_by_side.go_on) for check in checks]
+    finished += side_by_side.finish(preparations.tell_news)
+    return Run(tuple(finished), tuple(side_by_side.left))
 
 
-class RealStages:
-    """Guards the stages on real kernels: what stands in their way, and the machines among them."""
-
-    def __init__(
-        self, stages: Sequence[Stage], host: HostKernel, preparations: Preparations
-    ) -> None:
-        self._stages = stages
-        self._host = host
-        self._preparations = preparations
-        self._machines: Machines | None = None
-        self.left: list[NotRun] = []
-
-    def begin_early(self, children: Children, reports: Path) -> None:
-        """The machines, beside the fast stages, once nothing has to be awaited for them."""
-        if self._machines is not None or self._preparations.are_over():
-            beside(self.machines(children, reports))
-
-    def machines(self, children: Children, reports: Path) -> Machines:
-        """Waits for what they need, the first time."""
-        if self._machines is None:
-            if self._stages:
-                self._preparations.finish()
-            self.left = not_run(self._stages, self._host, self._preparations)
-            suites = [stage for stage in self.able() if isinstance(stage, VmSuite)]
-            programs = map(self._preparations.programs, suites)
-            pairs = zip(suites, programs, strict=True)
-            runs = [MachineRun(suite, found, reports) for suite, found in pairs]
-            self._machines = Machines(runs, children)
-        return self._machines
-
-    def able(self) -> list[Stage]:
-        obstructed = {one.stage for one in self.left}
-        return [stage for stage in self._stages if stage.name not in obstructed]
+def look_at(stage: TestStage, host: HostKernel, preparations: Preparations) -> Prepared | Preparing:
+    if work := preparations.pending(stage):
+        return Preparing(work.what, preparations.progress(work))
+    if hindered := obstacle(stage, host, preparations.reason(stage)):
+        return Prepared(hindered)
+    return Prepared("", preparations.programs(stage))
 
 
 def compile_sources(children: Children) -> None:
@@ -122,21 +86,6 @@ def compile_sources(children: Children) -> None:
     installed = sysconfig.get_path("purelib")
     command = [PYTHON, "-m", "compileall", "-q", "-j", "0", "src", "tools", installed]
     children.run_quietly(command, {})
-
-
-def not_run(stages: Sequence[Stage], host: HostKernel, preparations: Preparations) -> list[NotRun]:
-    """What has an obstacle here, and is told of at once."""
-    reasons = {each.name: obstacle(each, host, preparations.reason(each)) for each in stages}
-    for name, reason in reasons.items():
-        if reason:
-            say(f"{name}: {paint('not run', Colour.YELLOW, sys.stdout)}: {reason}")
-    return [NotRun(name, reason) for name, reason in reasons.items() if reason]
-
-
-def beside(machines: Machines) -> None:
-    """While a stage of this machine's own runs."""
-    for name in machines.go_on(cpus_beside_others(), HALF):
-        say(f"meanwhile: {name}, in a virtual machine")
 
 
 def conclude(run: Run, reports: Path) -> int:

@@ -1,6 +1,6 @@
 """Owns the list of test stages: their order, what each runs, and what each needs of the machine.
 
-Refuses to run them (tools.stage_runner) and to count them (tools.verdicts).
+Refuses to run them (tools.check_runner, tools.side_by_side) and to count them (tools.verdicts).
 """
 
 import sys
@@ -36,7 +36,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class KernelSuite:
-    """Tests on this machine's kernel: they measure time, so they want one CPU for themselves."""
+    """Tests on this machine's kernel."""
 
     name: str
     what: str
@@ -48,7 +48,7 @@ class VmSuite:
     """Tests in a virtual machine with a kernel of its own; machines may run side by side.
 
     `programs` are Kubernetes' own, built before: the tests find each in a variable of its name.
-    `load` is how many of this machine's CPUs it keeps busy, waits counted in.
+    `load` is how many of this machine's CPUs it keeps busy, measured over its whole run.
     """
 
     name: str
@@ -59,7 +59,12 @@ class VmSuite:
     tests: str = "tests/kernel"
     memory: str = "2G"
     programs: tuple[str, ...] = ()
-    load: float = 1.0
+    load: float = 0.6
+
+    @property
+    def measures_time(self) -> bool:
+        """The kubelet's tests wait for what others do; the kernel's say how much CPU work got."""
+        return self.tests == "tests/kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +88,8 @@ class BrokerSuite:
     arguments: tuple[str, ...]
 
 
-HostStage = Check | Suite | KernelSuite | ClusterSuite | BrokerSuite
-Stage = HostStage | VmSuite
+TestStage = Suite | KernelSuite | ClusterSuite | BrokerSuite | VmSuite
+Stage = Check | TestStage
 
 CHECKS = (
     Check(
@@ -107,7 +112,8 @@ FAST: tuple[Stage, ...] = (
 )
 KERNEL_V1 = KernelSuite("kernel v1", "pytest tests/kernel on this host's cgroup v1", "v1")
 KERNEL_V2_HOST = KernelSuite("kernel v2 host", "pytest tests/kernel on this host's cgroup v2", "v2")
-KERNEL_V2_VM: tuple[VmSuite, ...] = (
+# Those that measure time come first, and those that take longest before others.
+MACHINES: tuple[VmSuite, ...] = (
     VmSuite("kernel v2", "pytest tests/kernel in a VM: 6.12, cgroupfs", "v2", "cgroupfs", "6.12"),
     VmSuite(
         "kernel v2 systemd",
@@ -115,19 +121,6 @@ KERNEL_V2_VM: tuple[VmSuite, ...] = (
         "v2-systemd",
         "systemd",
         "6.1",
-    ),
-)
-KUBELET_VM: tuple[VmSuite, ...] = (
-    VmSuite(
-        "kubelet cgroupfs",
-        "pytest tests/kubelet in a VM: 6.12, a real kubelet",
-        "v2",
-        "cgroupfs",
-        "6.12",
-        "tests/kubelet",
-        "3G",
-        ("kubelet",),
-        load=0.5,
     ),
     VmSuite(
         "kubelet systemd",
@@ -138,7 +131,18 @@ KUBELET_VM: tuple[VmSuite, ...] = (
         "tests/kubelet",
         "3G",
         ("kubelet",),
-        load=0.5,
+        load=0.45,
+    ),
+    VmSuite(
+        "kubelet cgroupfs",
+        "pytest tests/kubelet in a VM: 6.12, a real kubelet",
+        "v2",
+        "cgroupfs",
+        "6.12",
+        "tests/kubelet",
+        "3G",
+        ("kubelet",),
+        load=0.45,
     ),
 )
 CLUSTER = ClusterSuite(
@@ -162,13 +166,9 @@ class UnknownStageError(Exception):
 
 
 def all_stages(host: HostKernel) -> tuple[Stage, ...]:
-    """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well.
-
-    Of the virtual machines those with a kubelet come first, beside stages of this machine's own:
-    they wait more than they work, and measure no time.
-    """
+    """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well."""
     native: tuple[Stage, ...] = (KERNEL_V1, KERNEL_V2_HOST) if host.is_pure_v2 else (KERNEL_V1,)
-    return (*CHECKS, UNIT, BROKER, CLUSTER, NODE, *native, *KUBELET_VM, *KERNEL_V2_VM)
+    return (*CHECKS, UNIT, BROKER, CLUSTER, NODE, *native, *MACHINES)
 
 
 def slug(name: str) -> str:

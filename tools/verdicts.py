@@ -4,12 +4,13 @@ Refuses every doubt in favour of the code: a report that is missing, empty or at
 code is a failure, and what did not run is never counted as passed.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from xml.etree import ElementTree as ET
 
-from tools.console import elapsed_text
+from tools.console import Colour, elapsed_text, paint
 
 # tools.vm's exit code for a machine that crashed or hung before its command ended.
 VM_CRASHED = 125
@@ -107,6 +108,16 @@ def total(finished: Sequence[Finished], left: Sequence[NotRun], strict: Strictne
     if strict is Strictness.CI:
         failed += sum(len(one.verdict.skips) for one in finished) + len(left)
     return Total(passed, failed)
+
+
+def closing_line(finished: Finished) -> str:
+    verdict = finished.verdict
+    word, colour = ("FAILED", Colour.RED) if verdict.failed else ("passed", Colour.GREEN)
+    note = f": {verdict.note}" if verdict.note else ""
+    return (
+        f"{finished.stage}: {paint(word, colour, sys.stdout)} "
+        f"in {elapsed_text(finished.seconds)}{note}"
+    )
 
 
 def table(finished: Sequence[Finished]) -> list[str]:

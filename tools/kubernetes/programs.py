@@ -64,28 +64,31 @@ ETCD = Module("etcd", "v3.6.4", (("etcd", "go.etcd.io/etcd/server/v3"),))
 _HELMS_KUBERNETES = {"k8sVersionMajor": "1", "k8sVersionMinor": "34"}
 HELM = Module(
     "helm",
-    "v3.20.2",
+    "v3.19.0",
     (("helm", "helm.sh/helm/v3/cmd/helm"),),
     (
-        *_stamps("helm.sh/helm/v3/internal/version", {"version": "v3.20.2"}),
+        *_stamps("helm.sh/helm/v3/internal/version", {"version": "v3.19.0"}),
         *_stamps("helm.sh/helm/v3/pkg/lint/rules", _HELMS_KUBERNETES),
         *_stamps("helm.sh/helm/v3/pkg/chartutil", _HELMS_KUBERNETES),
     ),
 )
 KWOK = Module(
     "kwok",
-    "v0.7.0",
+    "v0.6.1",
     (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
-    _stamps("sigs.k8s.io/kwok/pkg/consts", {"Version": "v0.7.0"}),
+    _stamps("sigs.k8s.io/kwok/pkg/consts", {"Version": "v0.6.1"}),
 )
+# Kubernetes before those that are made of its parts in the same versions, and so compiled already.
 MODULES: tuple[Module, ...] = (ETCD, KUBERNETES, HELM, KWOK)
 #: The module of each program.
 PROGRAMS: dict[str, Module] = {name: module for module in MODULES for name, _ in module.programs}
 
 
 def build_flags(module: Module) -> tuple[str, ...]:
+    """Not -trimpath: with it Go compiles a replaced module once for each version that is asked for,
+    though the sources are the same."""
     stamps = "".join(f" -X {stamp}" for stamp in module.stamps)
-    return ("-trimpath", "-buildvcs=false", f"-ldflags=-s -w{stamps}")
+    return ("-buildvcs=false", f"-ldflags=-s -w{stamps}")
 
 
 def key(toolchain: Toolchain, module: Module, folder: Path | None = None) -> str:

@@ -15,7 +15,7 @@ from tools.kubernetes.failure import BuildError
 from tools.provision import alone, provide_uv, run_aloud
 from tools.vm.cache import publish, scratch_folder, sole_builder
 
-#: The newest go line of our modules: helm asks for it.
+#: The newest go line of our modules.
 OLDEST = (1, 25, 0)
 #: The oldest series that will do; the package index has Go as a package.
 FETCHED = "1.25.5"

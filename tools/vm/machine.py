@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from tools.priority import AHEAD, set_session
 from tools.vm.exchange import Exchange
 
 _KERNEL_ARGUMENTS = (
@@ -30,9 +31,7 @@ _SYSTEMD_ARGUMENTS = (
     "systemd.log_color=no",
 )
 _GRACE_SECONDS = 3.0
-# The guest's clock goes on while the host's CPUs do other work, so a guest that has to wait sees
-# time lost. Who may not ask for this goes on without it.
-_AHEAD_OF_OTHERS = ("setpriv", "--pdeathsig", "KILL", "nice", "-n", "-10")
+_AHEAD_OF_OTHERS = ("setpriv", "--pdeathsig", "KILL", "nice", "-n", str(AHEAD))
 
 
 class Init(StrEnum):
@@ -97,6 +96,7 @@ def running(machine: Machine, exchange: Exchange) -> Iterator[subprocess.Popen[b
             # An interrupt from the terminal is for this process to handle, not for QEMU.
             start_new_session=True,
         )
+    set_session(process.pid, AHEAD)
     try:
         yield process
     finally:

@@ -136,7 +136,11 @@ def _lived(day: "Day", terms: "Terms", recording: str | None, seed: int | None) 
     from slackwater.rebalancer.whatif_report import report_of
 
     with click.progressbar(
-        length=len(day.moments), label="steps", file=sys.stderr, hidden=not sys.stderr.isatty()
+        length=len(day.moments),
+        label="steps",
+        width=0,
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
     ) as bar:
         lived = live_through(day, terms, whole_seconds, lambda: bar.update(1))
     return report_of(day, terms, lived, recording, seed)

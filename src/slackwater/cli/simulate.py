@@ -143,7 +143,11 @@ def _run(life: "Life", kept: "list[TickRecord] | None") -> None:
     length = life.scenario.duration
     step, shown = max(length // _BAR_STEPS, 1), 0
     with click.progressbar(
-        length=length, label=life.scenario.name, file=sys.stderr, hidden=not sys.stderr.isatty()
+        length=length,
+        label=life.scenario.name,
+        width=0,
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
     ) as bar:
 
         def watch(at: "Micros", done: "TickRecord | Gap") -> None:

@@ -1,6 +1,5 @@
 """Work beside the stages: begun once, told between stages, and a reason where it fails."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from tools import preparations
 from tools.children import Children
 from tools.preparations import Preparations, last_sentence
-from tools.stages import BROKER, FAST, KERNEL_V2_VM, KUBELET_VM, ClusterSuite, Stage
+from tools.stages import BROKER, FAST, MACHINES, ClusterSuite, Stage
 
 pytestmark = pytest.mark.long
 
@@ -32,7 +31,8 @@ refusal = here / f"{name}-{action}"
 if refusal.exists():
     sys.exit(f"{name}: " + refusal.read_text())
 """
-KERNEL, KUBELET = KERNEL_V2_VM[0], KUBELET_VM[0]
+KERNEL = next(each for each in MACHINES if each.name == "kernel v2")
+KUBELET = next(each for each in MACHINES if each.name == "kubelet cgroupfs")
 PROGRAMS = ClusterSuite("cluster", "tests", ("tests/cluster",), ("etcd", "kube-apiserver"))
 
 
@@ -56,9 +56,16 @@ def prepared(tool: Path, stages: tuple[Stage, ...] = (FAST[0], KERNEL, KUBELET))
     return made
 
 
+def awaited(made: Preparations, *stages: Stage) -> None:
+    deadline = time.monotonic() + 30
+    while any(made.pending(stage) for stage in stages or (KERNEL, KUBELET, PROGRAMS)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_stages_with_the_same_needs_share_them(tool: Path) -> None:
     made = prepared(tool)
-    made.finish()
+    awaited(made)
     assert sorted((tool / "calls").read_text().splitlines()) == [
         "kubernetes build kubelet",
         "kubernetes check kubelet",
@@ -70,14 +77,14 @@ def test_stages_with_the_same_needs_share_them(tool: Path) -> None:
 
 def test_a_program_is_where_its_build_said_last(tool: Path) -> None:
     made = prepared(tool)
-    made.finish()
+    awaited(made)
     assert made.programs(KUBELET) == {"kubelet": "/kept/kubelet"}
     assert made.programs(KERNEL) == made.programs(FAST[0]) == {}
 
 
 def test_programs_of_a_cluster_are_built_in_one_go(tool: Path) -> None:
     made = prepared(tool, (FAST[0], PROGRAMS))
-    made.finish()
+    awaited(made)
     assert (tool / "calls").read_text().splitlines() == [
         "cluster check etcd kube-apiserver",
         "kubernetes build etcd kube-apiserver",
@@ -92,7 +99,7 @@ def test_programs_of_a_cluster_are_built_in_one_go(tool: Path) -> None:
 def test_what_a_cluster_lacks_is_a_reason(tool: Path) -> None:
     (tool / "cluster-check").write_text("no containerd.")
     made = prepared(tool, (PROGRAMS,))
-    made.finish()
+    awaited(made)
     assert made.reason(PROGRAMS) == "no containerd."
 
 
@@ -100,7 +107,7 @@ def test_what_a_cluster_lacks_is_a_reason(tool: Path) -> None:
 def test_a_broker_that_cannot_be_had_leaves_clusters_alone(tool: Path, action: str) -> None:
     (tool / f"kafka-{action}").write_text("no Maven.")
     made = prepared(tool, (BROKER, PROGRAMS))
-    made.finish()
+    awaited(made, BROKER, PROGRAMS)
     assert made.reason(BROKER).endswith("no Maven.")
     assert made.reason(PROGRAMS) == ""
     assert made.programs(BROKER) == {}
@@ -120,14 +127,14 @@ def test_what_fails_is_a_reason_for_those_who_need_it(
 ) -> None:
     (tool / refusal).write_text("no QEMU.")
     made = prepared(tool)
-    made.finish()
+    awaited(made)
     assert (made.reason(KERNEL), made.reason(KUBELET)) == reasons
     assert made.reason(FAST[0]) == ""
 
 
 def test_what_is_refused_is_not_begun(tool: Path) -> None:
     (tool / "kubernetes-check").write_text("no containerd.")
-    prepared(tool).finish()
+    awaited(prepared(tool))
     assert "build" not in (tool / "calls").read_text()
 
 
@@ -144,21 +151,25 @@ def test_news_are_told_once_and_only_while_it_goes_on(
     made.tell_news()
     assert capsys.readouterr().out == "meanwhile: half of it\n" * 2
     (tool / "go").touch()
-    made.finish()
+    awaited(made)
     made.tell_news()
     assert "meanwhile" not in capsys.readouterr().out
 
 
-def test_whoever_waits_sees_what_goes_on(tool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whoever_waits_sees_what_goes_on(tool: Path) -> None:
     (tool / "go").unlink()
     made = prepared(tool)
-    if os.fork() == 0:
-        time.sleep(1)
-        (tool / "go").touch()
-        os._exit(0)
-    made.finish()
-    os.wait()
-    assert "preparing Linux 6.12: half of it\n" in capsys.readouterr().out
+    work = made.pending(KERNEL)
+    assert work is not None
+    assert work.what == "Linux 6.12"
+    deadline = time.monotonic() + 30
+    while made.progress(work) != "half of it":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert made.pending(FAST[0]) is None
+    (tool / "go").touch()
+    awaited(made)
+    assert made.pending(KERNEL) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A test run: which stages, what stands in their way, what the end says and what it returns."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,7 @@ from tools.stages import (
     FAST,
     KERNEL_V1,
     KERNEL_V2_HOST,
-    KERNEL_V2_VM,
-    KUBELET_VM,
+    MACHINES,
     NODE,
     Check,
     Stage,
@@ -34,7 +32,7 @@ V2 = HostKernel(is_root=True, v1_cpu=None, v2_cpu="/sys/fs/cgroup", writable=Tru
 BARE = HostKernel(is_root=True, v1_cpu=None, v2_cpu=None, writable=False)
 FAST_NAMES = ["lint", "types", "layers", "unit"]
 HOST_NAMES = [*FAST_NAMES, "kafka", "cluster", "node"]
-VIRTUAL_NAMES = ["kubelet cgroupfs", "kubelet systemd", "kernel v2", "kernel v2 systemd"]
+VIRTUAL_NAMES = ["kernel v2", "kernel v2 systemd", "kubelet systemd", "kubelet cgroupfs"]
 
 
 def names(stages: tuple[Stage, ...]) -> list[str]:
@@ -114,10 +112,10 @@ def test_the_list_names_each_stage_as_it_can_be_typed(capsys: pytest.CaptureFixt
         (KERNEL_V2_HOST, V2, "", ""),
         (KERNEL_V2_HOST, HostKernel(False, None, "/c", False), "", "only root can make cgroups"),
         (KERNEL_V2_HOST, HostKernel(True, None, "/c", False), "", "/c is read-only"),
-        (KERNEL_V2_VM[0], BARE, "", ""),
-        (KERNEL_V2_VM[0], V1, "no QEMU", "no QEMU"),
-        (KUBELET_VM[0], V1, "", ""),
-        (KUBELET_VM[0], V1, "no containerd", "no containerd"),
+        (MACHINES[0], BARE, "", ""),
+        (MACHINES[0], V1, "no QEMU", "no QEMU"),
+        (MACHINES[-1], V1, "", ""),
+        (MACHINES[-1], V1, "no containerd", "no containerd"),
         (CLUSTER, HostKernel(False, None, None, False), "", ""),
         (CLUSTER, V1, "no network", "no network"),
         (NODE, V1, "", ""),
@@ -240,20 +238,18 @@ def test_a_machine_that_needs_nothing_begins_beside_the_fast_stages(
     (tmp_path / "machine.py").write_text(MACHINE)
     (tmp_path / "reports").mkdir()
     program = (sys.executable, str(tmp_path / "tests.py"))
-    monkeypatch.setattr("tools.stage_runner.PYTEST", program)
-    monkeypatch.setattr("tools.machines.PYTEST", program)
-    monkeypatch.setattr("tools.machines.VM", (sys.executable, str(tmp_path / "machine.py")))
+    monkeypatch.setattr("tools.suite_commands.PYTEST", program)
+    monkeypatch.setattr("tools.suite_commands.VM", (sys.executable, str(tmp_path / "machine.py")))
     monkeypatch.setattr("tools.preparations.works_for", lambda _: ())
-    monkeypatch.setattr("tools.run_tests.cpus_beside_others", lambda: 1)
-    light = replace(KERNEL_V2_VM[0], load=0.5)
-    stages: tuple[Stage, ...] = (Suite("unit", "tests", ("2",)), light)
+    monkeypatch.setattr("tools.side_by_side.cpus_beside_others", lambda _: 1.0)
+    stages: tuple[Stage, ...] = (Suite("unit", "tests", ("2",)), MACHINES[0])
     run = run_stages(stages, V1, Children(tmp_path), tmp_path / "reports")
     assert [(one.stage, one.verdict) for one in run.finished] == [
         ("unit", Verdict(1, 0)),
         ("kernel v2", Verdict(1, 0)),
     ]
     said = capsys.readouterr().out
-    assert said.index("meanwhile: kernel v2, in a virtual machine") < said.index("unit: passed")
+    assert said.index("meanwhile: kernel v2\n") < said.index("unit: passed")
 
 
 PASSED = Finished("unit", Verdict(3, 0), 1.0)

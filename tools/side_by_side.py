@@ -1,0 +1,163 @@
+"""Owns which test stages run at the same time, and whose words are shown.
+
+What measures time comes before other stages: first the virtual machines that do, which get all the
+CPU they ask for (tools.priority), then the stages that do on this machine, one after another.
+Control planes wait more than they work, and unit tests fill what the others leave, so both run
+beside anything; some CPU is kept from machines for them. Refuses to mix what two stages say: one
+at a time is shown, as it comes; the others' words wait in their logs until it is their turn.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tools.children import Children
+from tools.console import Colour, ProgressLine, paint, say
+from tools.stages import BrokerSuite, ClusterSuite, KernelSuite, TestStage, VmSuite
+from tools.suite_run import SuiteRun
+from tools.verdicts import Finished, NotRun, closing_line
+
+# The more machines run, the later each timer in them is.
+MOST_CPUS = 2.0
+# Of the CPUs, what is kept for other stages while machines run beside them.
+KEPT_FOR_OTHERS = 0.75
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What became of a stage's preparation: what stands in its way, or where its programs are."""
+
+    obstacle: str
+    programs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """What it still waits for, and how far that is."""
+
+    what: str
+    detail: str
+
+
+Look = Callable[[TestStage], Prepared | Preparing]
+
+
+def cpus_for_machines(cpus: int) -> float:
+    return min(float(cpus), MOST_CPUS)
+
+
+def cpus_beside_others(cpus: int) -> float:
+    return min(cpus - KEPT_FOR_OTHERS, MOST_CPUS)
+
+
+class SideBySide:
+    """Guards the runs of all test stages; an interrupt leaves the processes to the children."""
+
+    def __init__(
+        self,
+        runs: Sequence[SuiteRun],
+        children: Children,
+        prepared: Look,
+        cpus: int | None = None,
+    ) -> None:
+        self._runs = runs
+        self._children = children
+        self._prepared = prepared
+        self._cpus = cpus or len(os.sched_getaffinity(0))
+        self._shown: SuiteRun | None = None
+        self.left: list[NotRun] = []
+
+    def go_on(self) -> None:
+        """Looks at each run, and begins the next ones where there is room."""
+        for run in self._runs:
+            run.look(self._children)
+        for run in self._runs:
+            if not run.is_over and not run.is_running and self._has_room(run.stage):
+                self._begin(run)
+
+    def finish(self, between: Callable[[], None] = lambda: None) -> list[Finished]:
+        """Shown in their order; `between` is called after each."""
+        finished = []
+        for run in self._runs:
+            self._follow(run)
+            if run.verdict is not None:
+                finished.append(run.finished(run.verdict))
+                say(closing_line(finished[-1]))
+            between()
+        return finished
+
+    def _has_room(self, stage: TestStage) -> bool:
+        running = [run.stage for run in self._runs if run.is_running]
+        is_measured_here = any(map(_measures_here, running))
+        if isinstance(stage, VmSuite):
+            busy = sum(other.load for other in running if isinstance(other, VmSuite))
+            clear = not (stage.measures_time and is_measured_here)
+            return clear and busy + stage.load <= self._cpus_for_machines()
+        if _measures_here(stage):
+            return not is_measured_here and not self._machines_measure()
+        return True
+
+    def _cpus_for_machines(self) -> float:
+        to_come = [run.stage for run in self._runs if not run.is_over]
+        alone = all(isinstance(stage, VmSuite) for stage in to_come)
+        return (cpus_for_machines if alone else cpus_beside_others)(self._cpus)
+
+    def _machines_measure(self) -> bool:
+        """Now or soon; where there is no room for them beside others, they come after these."""
+        room = cpus_beside_others(self._cpus)
+        machines = [r.stage for r in self._runs if isinstance(r.stage, VmSuite) and not r.is_over]
+        return any(stage.measures_time and stage.load <= room for stage in machines)
+
+    def _begin(self, run: SuiteRun) -> None:
+        match self._prepared(run.stage):
+            case Prepared(obstacle="", programs=programs):
+                run.begin(self._children, programs)
+                if run is not self._shown:
+                    say(f"meanwhile: {run.stage.name}")
+            case Prepared(obstacle=obstacle):
+                run.obstacle = obstacle
+                how = paint("not run", Colour.YELLOW, sys.stdout)
+                say(f"{run.stage.name}: {how}: {obstacle}")
+                self.left.append(NotRun(run.stage.name, obstacle))
+            case Preparing():
+                pass
+
+    def _follow(self, shown: SuiteRun) -> None:
+        """Until it is over."""
+        self._shown = shown
+        self.go_on()
+        if not shown.is_running and not shown.is_over:
+            self._await_beginning(shown)
+        if shown.obstacle:
+            return
+        beside = ", ".join(r.stage.name for r in self._runs if r.is_running and r is not shown)
+        say(f"{shown.stage.name}: {shown.stage.what}{beside and f'; beside it: {beside}'}")
+        while not shown.is_over:
+            shown.show()
+            time.sleep(_POLL_SECONDS)
+            self.go_on()
+        shown.show()
+
+    def _await_beginning(self, shown: SuiteRun) -> None:
+        first = self._prepared(shown.stage)
+        what = f"preparing {first.what}" if isinstance(first, Preparing) else "waiting for room"
+        with ProgressLine(f"{shown.stage.name}: {what}") as line:
+            while not shown.is_running and not shown.is_over:
+                now = self._prepared(shown.stage)
+                if isinstance(now, Preparing) and now.detail:
+                    line.tell(now.detail)
+                time.sleep(_POLL_SECONDS)
+                self.go_on()
+
+
+def _measures_here(stage: TestStage) -> bool:
+    """Whether it says who got how much of this machine's CPUs, or has to be in time for others."""
+    match stage:
+        case KernelSuite() | BrokerSuite():
+            return True
+        case ClusterSuite():
+            return "kubelet" in stage.programs
+    return False
