@@ -98,8 +98,9 @@ def _schema(setting: Setting | Kind) -> dict[str, object]:
             return {"type": "string"}
         case Listing():
             return {"type": "array", "items": {"type": "string"}}
-        case Pairs():
-            return {"type": "object", "additionalProperties": {"type": "string"}}
+        case Pairs(most=most):
+            bound = {} if most is None else {"maxProperties": most}
+            return {"type": "object", "additionalProperties": {"type": "string"}, **bound}
         case Choice(words=words):
             return {"enum": [*words]}
         case Flag():

@@ -1,10 +1,10 @@
 """Owns which test stages run at the same time, and whose words are shown.
 
-What measures time comes before other stages: first the virtual machines that do, which get all the
-CPU they ask for (tools.priority), then the stages that do on this machine, one after another.
-Control planes wait more than they work, and unit tests fill what the others leave, so both run
-beside anything; some CPU is kept from machines for them. Refuses to mix what two stages say: one
-at a time is shown, as it comes; the others' words wait in their logs until it is their turn.
+First come the virtual machines that measure time, which get all the CPU they ask for
+(tools.priority); then the stages that do so on this machine, one after another; last those that
+give CPU to best-effort work, beside machines that mostly wait. Control planes and unit tests fill
+what these leave, and some CPU is kept from machines for them. Refuses to mix what two stages say:
+one at a time is shown, as it comes; the others' words wait in their logs until it is their turn.
 """
 
 import os
@@ -93,12 +93,25 @@ class SideBySide:
         running = [run.stage for run in self._runs if run.is_running]
         is_measured_here = any(map(_measures_here, running))
         if isinstance(stage, VmSuite):
+            to_come = self._kernel_suites_are_to_come()
+            waits = is_measured_here if stage.measures_time else to_come
             busy = sum(other.load for other in running if isinstance(other, VmSuite))
-            clear = not (stage.measures_time and is_measured_here)
-            return clear and busy + stage.load <= self._cpus_for_machines()
+            return not waits and busy + stage.load <= self._cpus_for_machines()
         if _measures_here(stage):
-            return not is_measured_here and not self._machines_measure()
+            clear = not isinstance(stage, KernelSuite) or self._leaves_something()
+            return clear and not is_measured_here and not self._machines_measure()
         return True
+
+    def _leaves_something(self) -> bool:
+        """The agent gives best-effort work what all others leave, and beside these that is nothing:
+        they fill the machine."""
+        fillers = [run for run in self._runs if not isinstance(run.stage, KernelSuite | VmSuite)]
+        return all(run.is_over for run in fillers)
+
+    def _kernel_suites_are_to_come(self) -> bool:
+        """Machines that only wait are kept for them: nothing else can run beside them."""
+        suites = [run for run in self._runs if isinstance(run.stage, KernelSuite)]
+        return not all(run.is_running or run.is_over for run in suites)
 
     def _cpus_for_machines(self) -> float:
         to_come = [run.stage for run in self._runs if not run.is_over]

@@ -70,6 +70,12 @@ def series(now: float) -> Iterator[Backfill]:
     yield usage(ODD, "odd", 0.25, now=now)
     renamed = {"namespace": "monitoring", "exported_namespace": "renamed", "exported_pod": "x-1"}
     yield usage("", "", 0.6, now=now, more={**renamed, "exported_container": "app"})
+    # One Prometheus for two clusters, each with a StatefulSet db.
+    for cluster, cores in (("prod-eu", 0.4), ("prod-us", 0.9)):
+        for pod in ("db-0", "db-1"):
+            more = {"cluster": cluster, "id": f"/{cluster}/{pod}"}
+            yield usage("bank", pod, cores, now=now, more=more)
+            yield request("bank", pod, 1.0 + cores, now=now, more={"cluster": cluster})
     yield gauge("one_number", {"pod": "a"}, 5.0, now=now)
 
 
@@ -160,6 +166,37 @@ def test_now_is_as_good(client: Prometheus) -> None:
 def test_windows(client: Prometheus, window: float, now: float) -> None:
     asked = Micros(int(window * SECOND))
     used = found(read_usage(client, "shop", asked, MetricLabels(), now)).usage
+    assert used["web-a", "app"] == pytest.approx(1.2, rel=0.01)
+
+
+def test_two_clusters_add_up_where_nothing_tells_them_apart(client: Prometheus, now: float) -> None:
+    used = found(read_usage(client, "bank", WINDOW, MetricLabels(), now)).usage
+    assert used["db-0", "app"] == pytest.approx(1.3, rel=0.01)
+
+
+@pytest.mark.parametrize(("cluster", "cores"), [("prod-eu", 0.4), ("prod-us", 0.9)])
+def test_one_cluster_of_two(client: Prometheus, now: float, cluster: str, cores: float) -> None:
+    labels = MetricLabels(matchers=(("cluster", cluster),))
+    bank = found(read_usage(client, "bank", WINDOW, labels, now))
+    pods = [("db-0", "app"), ("db-1", "app")]
+    assert bank.usage == {pod: pytest.approx(cores, rel=0.01) for pod in pods}
+    assert bank.requests == dict.fromkeys(pods, 1.0 + cores)
+
+
+@pytest.mark.parametrize("value", ["nowhere", 'a"b\\c', "größe", ""])
+def test_a_matcher_that_nothing_fits(client: Prometheus, now: float, value: str) -> None:
+    labels = MetricLabels(matchers=(("cluster", value),))
+    nothing = read_usage(client, "bank", WINDOW, labels, now)
+    assert isinstance(nothing, Problem)
+    assert nothing.reason is Reason.NO_USAGE_DATA
+    assert f"with namespace='bank' and what prometheus.matchers ask for (cluster={value!r}); " in (
+        nothing.because
+    )
+
+
+def test_without_a_label_is_an_empty_matcher(client: Prometheus, now: float) -> None:
+    labels = MetricLabels(matchers=(("cluster", ""),))
+    used = found(read_usage(client, "shop", WINDOW, labels, now)).usage
     assert used["web-a", "app"] == pytest.approx(1.2, rel=0.01)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.kafka_client import BrokerClient, BrokerError, connected
+from slackwater.rebalancer.kafka_client import BrokerClient, BrokerError, BrokerSilent, connected
 from slackwater.rebalancer.lag import as_one, counted, partition_lag
 from slackwater.rebalancer.seen import Lag
-from slackwater.settings.rotation import KafkaSettings
+from slackwater.settings.rotation import KafkaAccess, KafkaSettings
 
 #: Kafka's error codes (kafka.apache.org/protocol: errors).
 _UNKNOWN_TOPIC = 3
@@ -35,14 +35,30 @@ class ConsumerGroup(msgspec.Struct, frozen=True):
     static_members: int
 
 
+class Brokers:
+    """Guards one round's knowledge of who was silent: the next group would wait as long for the
+    same brokers, so it hears the same at once."""
+
+    def __init__(self) -> None:
+        self._silent: dict[tuple[tuple[str, ...], KafkaAccess], Gap] = {}
+
+    def read_lag(self, settings: KafkaSettings, group: str, timeout: float) -> Lag | Gap:
+        """`timeout` in seconds, for all of it."""
+        whom = settings.bootstrap_servers, settings.access
+        if whom in self._silent:
+            return self._silent[whom]
+        try:
+            with connected(*whom, timeout) as client:
+                return _lag(client, settings, group)
+        except BrokerSilent as error:
+            return self._silent.setdefault(whom, Gap(str(error)))
+        except BrokerError as error:
+            return Gap(str(error))
+
+
 def read_lag(settings: KafkaSettings, group: str, timeout: float) -> Lag | Gap:
-    """`timeout` in seconds, for all of it."""
-    servers = settings.bootstrap_servers
-    try:
-        with connected(servers, settings.access, timeout) as client:
-            return _lag(client, settings, group)
-    except BrokerError as error:
-        return Gap(str(error))
+    """The same for one group alone."""
+    return Brokers().read_lag(settings, group, timeout)
 
 
 def _lag(client: BrokerClient, settings: KafkaSettings, group: str) -> Lag | Gap:

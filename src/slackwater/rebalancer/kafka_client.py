@@ -37,6 +37,10 @@ class BrokerError(Exception):
     """One sentence for the person."""
 
 
+class BrokerSilent(BrokerError):  # noqa: N818 - it reads as what it is
+    """There was no connection, all of the time long: no other question would fare better."""
+
+
 class Admin(Protocol):
     """Of kafka.KafkaAdminClient what is used here; the library has no types of its own."""
 
@@ -83,8 +87,10 @@ def connected(
             from kafka.errors import KafkaError, KafkaTimeoutError
         except ImportError as error:
             raise BrokerError(NOT_INSTALLED) from error
+        late: type[BrokerError] = BrokerSilent
         try:
             admin = _admin(servers, security(access), timeout)
+            late = BrokerError
             try:
                 yield BrokerClient(admin, deadline)
             finally:
@@ -92,7 +98,7 @@ def connected(
         except KafkaTimeoutError as error:
             why = last_words.why or shortened(error)
             told = f"no broker at {named} answers within {timeout:g} s: {why}"
-            raise BrokerError(told) from error
+            raise late(told) from error
         except (KafkaError, OSError, ValueError) as error:
             raise BrokerError(f"the broker at {named}: {shortened(error)}") from error
 

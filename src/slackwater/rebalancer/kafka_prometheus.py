@@ -3,8 +3,8 @@
 Owns the queries and what their numbers mean; sends nothing itself. The exporter says -1 for a
 partition without a committed offset and, with --no-offset.show-all, nothing: neither is a lag of 0.
 Such a partition counts from its oldest to its newest message where the exporter has both, else the
-lag is not known. Two exporters of one cluster give one number: the larger. Of PromQL `max by` is
-used, nothing else.
+lag is not known. Two exporters of one cluster give one number: the larger. Of PromQL `max by` and
+the matchers `=` and `=~` are used, nothing else.
 """
 
 import math
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.lag import as_one, counted
 from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.queries import braces, label_value
 from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaSettings
 
@@ -23,37 +24,36 @@ _NEWEST = "kafka_topic_partition_current_offset"
 _OLDEST = "kafka_topic_partition_oldest_offset"
 #: A topic and the number of one of its partitions, as the labels have it.
 _Partition = tuple[str, str]
+#: Labels and their values.
+Pairs = tuple[tuple[str, str], ...]
 
 
-def read_lag(prometheus: Prometheus, settings: KafkaSettings, group: str) -> Lag | Gap:
-    """A query of the person's own is taken as it is, one partition for each series."""
+def read_lag(
+    prometheus: Prometheus, settings: KafkaSettings, group: str, matchers: Pairs = ()
+) -> Lag | Gap:
+    """`matchers`: what all series have to have besides. A query of the person's own is taken as it
+    is, one partition for each series."""
     try:
         if settings.query:
             return _by_own_query(prometheus, settings)
-        return _by_exporter(prometheus, settings, group)
+        return _by_exporter(prometheus, settings, group, matchers)
     except PrometheusError as error:
         return Gap(str(error))
 
 
-def group_query(metric: str, group: str, topic: str) -> str:
-    wanted = {"consumergroup": group, **({"topic": topic} if topic else {})}
-    matchers = ", ".join(f"{label}={quoted(text)}" for label, text in wanted.items())
-    return _each_partition(metric, matchers)
+def group_query(metric: str, group: str, topic: str, matchers: Pairs = ()) -> str:
+    wanted = (("consumergroup", "=", group), *((("topic", "=", topic),) if topic else ()))
+    return _each_partition(metric, wanted, matchers)
 
 
-def offset_query(metric: str, topics: Iterable[str]) -> str:
+def offset_query(metric: str, topics: Iterable[str], matchers: Pairs = ()) -> str:
     pattern = "|".join(re.escape(topic) for topic in sorted(topics))
-    return _each_partition(metric, f"topic=~{quoted(pattern)}")
+    return _each_partition(metric, (("topic", "=~", pattern),), matchers)
 
 
-def quoted(text: str) -> str:
-    """As PromQL wants it between double quotes."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
-
-
-def _each_partition(metric: str, matchers: str) -> str:
-    return f"max by (topic, partition) ({metric}{{{matchers}}})"
+def _each_partition(metric: str, wanted: Iterable[tuple[str, str, str]], matchers: Pairs) -> str:
+    of_ours = ((name, "=", value) for name, value in matchers)
+    return f"max by (topic, partition) ({metric}{braces(*wanted, *of_ours)})"
 
 
 def _by_own_query(prometheus: Prometheus, settings: KafkaSettings) -> Lag | Gap:
@@ -68,21 +68,23 @@ def _by_own_query(prometheus: Prometheus, settings: KafkaSettings) -> Lag | Gap:
     return Lag(lag, f"own query in Prometheus, {len(found)} series")
 
 
-def _by_exporter(prometheus: Prometheus, settings: KafkaSettings, group: str) -> Lag | Gap:
-    query = group_query(_LAG, group, settings.topic)
+def _by_exporter(
+    prometheus: Prometheus, settings: KafkaSettings, group: str, matchers: Pairs
+) -> Lag | Gap:
+    query = group_query(_LAG, group, settings.topic, matchers)
     told = _by_partition(prometheus.query(query))
     if not told:
         return Gap(f"Prometheus has no series for {query}")
     if not all(map(all, told)):
         return Gap(f"series of {_LAG} have no label topic or partition; name a lag query")
     topics = {topic for topic, _ in told}
-    newest = _by_partition(prometheus.query(offset_query(_NEWEST, topics)))
+    newest = _by_partition(prometheus.query(offset_query(_NEWEST, topics, matchers)))
     lags = {each: value for each, value in told.items() if _is_amount(value)}
     if told.keys() | newest.keys() != lags.keys():
-        committed = prometheus.query(group_query(_COMMITTED, group, settings.topic))
+        committed = prometheus.query(group_query(_COMMITTED, group, settings.topic, matchers))
         lags |= _caught_up(told, _by_partition(committed))
     if uncommitted := (told.keys() | newest.keys()) - lags.keys():
-        oldest = _by_partition(prometheus.query(offset_query(_OLDEST, topics)))
+        oldest = _by_partition(prometheus.query(offset_query(_OLDEST, topics, matchers)))
         for each in sorted(uncommitted):
             whole = _whole_log(newest.get(each), oldest.get(each))
             if whole is None:
@@ -130,4 +132,4 @@ def _unknown(partition: _Partition, value: float | None) -> str:
 
 
 def _labels(series: Series) -> str:
-    return "{" + ", ".join(f"{k}={quoted(v)}" for k, v in sorted(series.labels.items())) + "}"
+    return "{" + ", ".join(f"{k}={label_value(v)}" for k, v in sorted(series.labels.items())) + "}"

@@ -35,6 +35,8 @@ def of_attempt(workload: WorkloadName, attempt: Attempt, tick: int, at: Micros) 
 
 
 def of_result(result: WorkloadResult, tick: int, at: Micros) -> Entry:
+    """Its result is a reason, but for a rotation that broke off: pods went, and all is not well."""
+    broke_off = result.failed and result.reason is Reason.ROTATED
     pods = ", ".join(pod.name for pod in result.pods)
     return Entry(
         tick,
@@ -42,7 +44,7 @@ def of_result(result: WorkloadResult, tick: int, at: Micros) -> Entry:
         str(result.assessment.workload),
         after=pods,
         because=result.because,
-        result=result.reason.value,
+        result=(Fate.FAILED if broke_off else result.reason).value,
     )
 
 

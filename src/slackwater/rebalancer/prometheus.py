@@ -22,6 +22,8 @@ from slackwater.rebalancer.prometheus_answer import (
     Passing,
     PrometheusError,
     Series,
+    Silent,
+    Throttled,
     TooLate,
     read_answer,
 )
@@ -31,15 +33,15 @@ from slackwater.settings.rotation import PrometheusSettings
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Answer", "Prometheus", "PrometheusError", "Series"]
+__all__ = ["Answer", "Prometheus", "PrometheusError", "Series", "Silent", "TooLate"]
 
 _USER_AGENT = f"slackwater/{__version__}"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 
 
 class Prometheus:
-    """One server. Every method raises PrometheusError, one sentence, and nothing else. May be
-    shared by threads."""
+    """One server. Every method raises PrometheusError, one sentence, and nothing else: Silent where
+    nobody was there, TooLate where its time was over. May be shared by threads."""
 
     def __init__(
         self,
@@ -106,7 +108,15 @@ class Prometheus:
             base = read_address(self._settings.endpoint).base
         except PrometheusError as malformed:
             return malformed
-        return PrometheusError(f"Prometheus at {base}: {told}{tries}")
+        return _kind(error)(f"Prometheus at {base}: {told}{tries}")
+
+
+def _kind(error: PrometheusError) -> type[PrometheusError]:
+    """Of what the last try ended with."""
+    if isinstance(error, TooLate):
+        return TooLate
+    gone = isinstance(error, Passing) and not isinstance(error, Throttled)
+    return Silent if gone else PrometheusError
 
 
 def _form(text: str, at: float) -> bytes:

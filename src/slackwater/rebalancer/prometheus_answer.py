@@ -2,7 +2,9 @@
 
     PrometheusError      one clause: what came instead of an answer
         Passing          it may be better in a moment: worth another try
+            Throttled    it answers, but not so many questions
         TooLate          the time for the whole question is over
+        Silent           nobody was there, whenever it was tried
 
 Owns the format (the query API of Prometheus, which VictoriaMetrics, Thanos and Mimir keep to) and
 this tree. Refuses everything but a vector. Says nothing about what the numbers mean: NaN and
@@ -21,7 +23,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|Inf)|NaN", re.ASCII)
 _LONGEST_MESSAGE = 300
 _MOST_WARNINGS = 10
 #: A gateway in between, or Prometheus itself while it starts or is overloaded.
-_PASSING = frozenset((429, 502, 503, 504))
+_PASSING = frozenset((502, 503, 504))
+_TOO_MANY = 429
 
 
 class PrometheusError(Exception):
@@ -36,8 +39,16 @@ class Passing(PrometheusError):  # noqa: N818 - it reads as what it is
         self.retry_after = retry_after
 
 
+class Throttled(Passing):
+    """429: about our questions, not about the server."""
+
+
 class TooLate(PrometheusError):  # noqa: N818
     """Whoever knows how long that was says so."""
+
+
+class Silent(PrometheusError):  # noqa: N818
+    """Another question, whatever it is, would hear the same."""
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -174,6 +185,8 @@ def _refusal(reply: Reply, shown: str) -> PrometheusError:
         told += ", so the credentials are missing or wrong"
     if reason or shown.strip():
         told += f": {reason or _line(shown)}"
+    if reply.status == _TOO_MANY:
+        return Throttled(told, _seconds(reply.retry_after))
     if reply.status in _PASSING:
         return Passing(told, _seconds(reply.retry_after))
     return PrometheusError(told)

@@ -114,13 +114,21 @@ def _nothing(
         )
     else:
         told += (
-            f"it has no series of {USAGE_METRIC} with {labels.namespace}={quoted(namespace)}; "
+            f"it has no series of {USAGE_METRIC} with {labels.namespace}={quoted(namespace)}"
+            f"{_narrowed(labels)}; "
             "check that the kubelets' /metrics/cadvisor is scraped (up), and that this is the "
             f"right server and tenant; {_hint('namespaceLabel')}"
         )
     if found.clock is not None and abs(found.clock - at) > _CLOCKS_APART:
         told += f"; its clock and ours are {abs(found.clock - at):.0f} s apart"
     return Problem(Reason.NO_USAGE_DATA, told)
+
+
+def _narrowed(labels: MetricLabels) -> str:
+    if not labels.matchers:
+        return ""
+    pairs = ", ".join(f"{name}={quoted(value)}" for name, value in labels.matchers)
+    return f" and what prometheus.matchers ask for ({pairs})"
 
 
 def _hint(setting: str) -> str:

@@ -29,8 +29,9 @@ def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
 
     That is Prometheus' rate(). VictoriaMetrics' rate() divides by the time in which it has samples,
     so that the halves of a restarted container would add up to twice what it uses."""
-    chosen = _matchers(
-        (labels.namespace, "=", namespace),
+    chosen = _chosen(
+        namespace,
+        labels,
         (labels.container, "!=", ""),
         (labels.container, "!=", "POD"),  # the sandbox, where cAdvisor shows it
     )
@@ -41,19 +42,24 @@ def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
 
 def request_query(namespace: str, labels: MetricLabels) -> str:
     """Cores that each container asks for."""
-    chosen = _matchers((labels.namespace, "=", namespace), ("resource", "=", "cpu"))
+    chosen = _chosen(namespace, labels, ("resource", "=", "cpu"))
     return f"max by ({labels.pod}, {labels.container}) ({REQUEST_METRIC}{chosen})"
 
 
 def presence_query(namespace: str, labels: MetricLabels) -> str:
     """How many usage series the namespace has, whatever their container: asked only where
     usage_query brought none, to say why."""
-    return f"count({USAGE_METRIC}{_matchers((labels.namespace, '=', namespace))})"
+    return f"count({USAGE_METRIC}{_chosen(namespace, labels)})"
 
 
 def label_value(text: str) -> str:
     """A label's value in double quotes."""
     return '"' + _UNSAFE.sub(_escaped, text) + '"'
+
+
+def braces(*matchers: tuple[str, str, str]) -> str:
+    """Matchers of a label, a sign and a value, as they stand behind a metric."""
+    return "{" + ",".join(f"{name}{sign}{label_value(to)}" for name, sign, to in matchers) + "}"
 
 
 def duration(window: Micros) -> str:
@@ -74,8 +80,9 @@ def _milliseconds(window: Micros) -> int:
     return promised(window, 1000)
 
 
-def _matchers(*matchers: tuple[str, str, str]) -> str:
-    return "{" + ",".join(f"{name}{sign}{label_value(to)}" for name, sign, to in matchers) + "}"
+def _chosen(namespace: str, labels: MetricLabels, *more: tuple[str, str, str]) -> str:
+    of_ours = ((name, "=", value) for name, value in labels.matchers)
+    return braces((labels.namespace, "=", namespace), *more, *of_ours)
 
 
 def _escaped(found: re.Match[str]) -> str:

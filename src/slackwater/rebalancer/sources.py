@@ -59,27 +59,27 @@ class _Reader:
 def sources_of(
     client: Client, settings: RunSettings, halted: Callable[[], str], ask: Ask
 ) -> Sources:
+    """For one round: what it learns of silent servers holds for that long."""
     from slackwater.rebalancer import metrics_api, prometheus_usage
-    from slackwater.rebalancer.prometheus import Prometheus
+    from slackwater.rebalancer.kafka_broker import Brokers
+    from slackwater.rebalancer.round_prometheus import RoundPrometheus
 
-    prometheus = Prometheus(settings.prometheus)
+    prometheus, brokers = RoundPrometheus(settings.prometheus), Brokers()
+    labels = settings.prometheus.labels
 
     def usage(namespace: str, window: Micros, at: float) -> NamespaceUsage | Problem:
         if settings.usage_source is UsageSource.METRICS_API:
             return metrics_api.read_usage(client, namespace)
-        labels = settings.prometheus.labels
         return prometheus_usage.read_usage(prometheus, namespace, window, labels, at)
 
     def lag(workload: WorkloadSettings) -> Lag | Gap:
         kafka = workload.kafka
         group = kafka.group or workload.name
         if kafka.bootstrap_servers:
-            from slackwater.rebalancer import kafka_broker
-
-            return kafka_broker.read_lag(kafka, group, settings.prometheus.timeout / _MICROS)
+            return brokers.read_lag(kafka, group, settings.prometheus.timeout / _MICROS)
         from slackwater.rebalancer import kafka_prometheus
 
-        return kafka_prometheus.read_lag(prometheus, kafka, group)
+        return kafka_prometheus.read_lag(prometheus, kafka, group, labels.matchers)
 
     return Sources(
         reader=lambda: _Reader(client, ask),

@@ -141,11 +141,13 @@ class WorkloadSettings(msgspec.Struct, frozen=True):
 
 
 class MetricLabels(msgspec.Struct, frozen=True):
-    """How the scrape configuration calls the labels."""
+    """How the scrape configuration calls the labels. `matchers`: labels and values that all of our
+    cluster's series have, where one Prometheus holds several clusters."""
 
     pod: str = "pod"
     container: str = "container"
     namespace: str = "namespace"
+    matchers: tuple[tuple[str, str], ...] = ()
 
 
 class PrometheusSettings(msgspec.Struct, frozen=True):

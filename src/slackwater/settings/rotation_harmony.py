@@ -9,11 +9,14 @@ from slackwater.model.complaint import Complaint, quoted
 from slackwater.settings.rotation import (
     KafkaAccess,
     KafkaProtocol,
+    MetricLabels,
     PrometheusSettings,
     RunSettings,
     WorkloadSettings,
 )
 
+#: What queries ask for besides.
+_IN_QUERIES = ("resource", "consumergroup", "topic")
 _SASL = (KafkaProtocol.SASL_PLAINTEXT, KafkaProtocol.SASL_SSL)
 
 
@@ -67,6 +70,17 @@ def _of_prometheus(settings: PrometheusSettings) -> Iterator[Complaint]:
     if settings.token_file and settings.username:
         wanted = "empty where prometheus.tokenFile is set"
         yield Complaint("prometheus.username", quoted(settings.username), wanted)
+    yield from _of_labels(settings.labels)
+
+
+def _of_labels(labels: MetricLabels) -> Iterator[Complaint]:
+    """Two matchers of one label would leave no series."""
+    taken = {labels.pod, labels.container, labels.namespace, *_IN_QUERIES}
+    for name, _ in labels.matchers:
+        if name in taken:
+            wanted = "labels that no query names by itself, each once"
+            yield Complaint("a label of prometheus.matchers", quoted(name), wanted)
+        taken.add(name)
 
 
 def _of_kafka(access: KafkaAccess) -> Iterator[Complaint]:

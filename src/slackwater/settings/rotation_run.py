@@ -122,6 +122,15 @@ PROMETHEUS = (
         ),
         "labels", "namespace",
     ),
+    _in_prometheus(
+        Pairs(
+            "prometheus.matchers", shapes.MATCHER, shapes.MATCHER_VALUE,
+            "Labels and values that the series must have, where one Prometheus holds several "
+            "clusters: cluster=prod-eu. Added to every query but kafka.lagQuery.",
+            most=20,
+        ),
+        "labels", "matchers",
+    ),
 )  # fmt: skip
 
 ACTING = (
@@ -207,7 +216,7 @@ ACTING = (
     Entry(
         Choice(
             "logLevel", _RUN.log_level.value, tuple(word.value for word in LogLevel),
-            "From which level on lines are printed.",
+            "From which level on lines are printed. debug shows no more than info.",
         ),
         ("log_level",), Scope.RUN, LogLevel,
     ),

@@ -27,8 +27,11 @@ URL_OR_NONE = Shape(
 FILE = Shape(r".*", "a file's path, or empty")
 PLAIN = Shape(r"[\x20-\x7e]*", "plain ASCII text, or empty")
 HEADER = Shape(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "a header's name")
-HEADER_VALUE = Shape(r"[\x20-\x7e]*", "its value in plain ASCII")
+HEADER_VALUE = Shape(r"[\x20-\x7e]*", "its value in plain ASCII", hidden="")
 LABEL = Shape(r"[A-Za-z_][A-Za-z0-9_]*", "a label's name such as pod or exported_pod")
+#: A metric's name is a label too, and each query has its own.
+MATCHER = Shape(r"(?!__name__\Z)[A-Za-z_][A-Za-z0-9_]*", "a label's name such as cluster")
+MATCHER_VALUE = Shape(r".*", "its value in one line")
 GROUP = Shape(r"[\x20-\x7e]{0,255}", "a consumer group's name, or empty")
 TOPIC = Shape(r"[A-Za-z0-9._-]{0,249}", "a topic's name, or empty")
 QUERY = Shape(r".*", "a query in PromQL in one line, or empty")

@@ -118,8 +118,9 @@ MOVES = (
     Entry(
         Bound(
             "cooldown", _MOVES.pause, 0, _DAY, Unit.DURATION,
-            "The shortest time between two rotations of one workload. It doubles with each "
-            "rotation that did not bring what was predicted, from the second in a row on.",
+            "The shortest time between two rotations of one workload. After two in a row that did "
+            "not bring what was predicted it is four times as long, and doubles with each further "
+            "one, up to a day.",
         ),
         ("moves", "cooldown"), Scope.WORKLOAD, otherwise="twice the window",
     ),

@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 class Shape(msgspec.Struct, frozen=True):
     """What a text has to look like: a regular expression for us, and words for people. A refused
-    text with `hidden` in it may have a password in it, and is not shown."""
+    text with `hidden` in it may be a secret, and is not shown; every text has "" in it."""
 
     pattern: str
     wanted: str
@@ -60,16 +60,19 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Pairs(msgspec.Struct, frozen=True):
-    """Names with values: a mapping in a file, NAME=VALUE with commas in a flag or a variable."""
+    """Names with values: a mapping in a file, NAME=VALUE with commas in a flag or a variable.
+    `most`: of pairs; None: as many as somebody writes."""
 
     name: str
     key: Shape
     value: Shape
     prose: str
     default: tuple[tuple[str, str], ...] = ()
+    most: int | None = None
 
     def span(self) -> str:
-        return f"pairs of {self.key.wanted} and {self.value.wanted}"
+        bound = "" if self.most is None else f"at most {self.most} "
+        return f"{bound}pairs of {self.key.wanted} and {self.value.wanted}"
 
 
 def check_wording(wording: Wording, value: object, where: str) -> str:
@@ -101,16 +104,16 @@ def check_listing_text(listing: Listing, text: str, where: str) -> tuple[str, ..
 
 
 def check_pairs(pairs: Pairs, value: object, where: str) -> tuple[tuple[str, str], ...]:
-    """A mapping out of a file. A refused value is not quoted: it may be a secret."""
+    """A mapping out of a file."""
     if not isinstance(value, dict):
         raise SettingsError(Complaint(where, quoted(value), f"a mapping, {pairs.span()}"))
     for key, each in value.items():
         if not isinstance(key, str) or not pairs.key.fits(key):
             raise SettingsError(Complaint(f"a key of {where}", quoted(key), pairs.key.wanted))
         if not isinstance(each, str) or not pairs.value.fits(each):
-            shown = _NOT_SHOWN if isinstance(each, str) else quoted(each)
-            raise SettingsError(Complaint(f"{where}.{key}", shown, pairs.value.wanted))
-    return tuple(value.items())
+            seen = pairs.value.seen(each)
+            raise SettingsError(Complaint(f"{where}.{key}", seen, pairs.value.wanted))
+    return _few(pairs, tuple(value.items()), where)
 
 
 def check_pairs_text(pairs: Pairs, text: str, where: str) -> tuple[tuple[str, str], ...]:
@@ -121,7 +124,15 @@ def check_pairs_text(pairs: Pairs, text: str, where: str) -> tuple[tuple[str, st
     )
     if not good:
         wanted = f"{pairs.span()}, as NAME=VALUE with commas between them"
-        raise SettingsError(Complaint(where, _NOT_SHOWN, wanted))
+        raise SettingsError(Complaint(where, pairs.value.seen(text), wanted))
+    return _few(pairs, found, where)
+
+
+def _few(
+    pairs: Pairs, found: tuple[tuple[str, str], ...], where: str
+) -> tuple[tuple[str, str], ...]:
+    if pairs.most is not None and len(found) > pairs.most:
+        raise SettingsError(Complaint(where, f"{len(found)} pairs", pairs.span()))
     return found
 
 

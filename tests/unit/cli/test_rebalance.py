@@ -264,6 +264,7 @@ def test_a_changed_file_counts_from_the_next_round_on(
     [
         ("", LogLevel.INFO),
         ("rotated", LogLevel.INFO),
+        ("dry_run", LogLevel.INFO),
         ("evicted", LogLevel.INFO),
         ("cooldown", LogLevel.INFO),
         ("pdb_blocked", LogLevel.WARN),

@@ -75,6 +75,7 @@ SAID: dict[str, tuple[str, Any, Any]] = {
     "prometheus.podLabel": ("exported_pod", "exported_pod", "exported_pod"),
     "prometheus.containerLabel": ("c", "c", "c"),
     "prometheus.namespaceLabel": ("n", "n", "n"),
+    "prometheus.matchers": ("c=x,d=", {"c": "x", "d": ""}, (("c", "x"), ("d", ""))),
     "usageSource": ("metrics-api", "metrics-api", UsageSource.METRICS_API),
     "requestSource": ("spec", "spec", RequestSource.SPEC),
     "removal": ("delete", "delete", Removal.DELETE),

@@ -67,12 +67,14 @@ def on_a_terminal(columns: int, *arguments: str) -> str:
     """What a person sees; the program is a real one, and so is the terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    # Whoever runs the tests may have said how wide it is.
+    ambient = {key: text for key, text in os.environ.items() if key not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
         [sys.executable, "-m", "slackwater", "rebalance", "simulate", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color"},
+        env={**ambient, "TERM": "xterm-256color"},
     )
     os.close(theirs)
     seen = b""
@@ -101,7 +103,7 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
     # The bar draws over itself.
     lines = [line.rpartition("\r")[2] for line in shown.splitlines()]
     assert "\x1b[3" not in "".join(lines[1:])
-    assert max(len(line) for line in lines if not line.startswith("\x1b")) <= columns
+    assert [line for line in lines if len(line) > columns and line[0] != "\x1b"] == []
     assert any("consumer-5" in line for line in lines)
 
 

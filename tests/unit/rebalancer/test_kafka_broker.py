@@ -13,7 +13,7 @@ from kafka.errors import (
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer import kafka_broker, kafka_client
-from slackwater.rebalancer.kafka_broker import read_lag
+from slackwater.rebalancer.kafka_broker import Brokers, read_lag
 from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaSettings, LagSum
 
@@ -241,6 +241,14 @@ class TestFailures:
             "KafkaTimeoutError: KafkaConnectionError: it went away"
         )
         assert admin.closed == 1
+
+    def test_one_groups_trouble_is_its_own(self, admin: FakeAdmin) -> None:
+        """The brokers were there: its coordinator was not."""
+        brokers, settings = Brokers(), KafkaSettings(topic="t", bootstrap_servers=(SERVER,))
+        admin.failures = {"offsets": [CoordinatorNotAvailableError()] * 1000}
+        assert isinstance(brokers.read_lag(settings, "g", 0.05), Gap)
+        admin.failures = {}
+        assert brokers.read_lag(settings, "g", 5.0) == known(70, "4 partitions")
 
     def test_what_is_refused_is_not_asked_again(self, admin: FakeAdmin) -> None:
         admin.failures = {"offsets": [GroupAuthorizationFailedError("g is not yours")]}

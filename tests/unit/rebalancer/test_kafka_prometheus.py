@@ -1,6 +1,5 @@
 """The exporter's series as one lag: -1 and silence are never a lag of 0."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.kafka_prometheus import group_query, offset_query, quoted, read_lag
+from slackwater.rebalancer.kafka_prometheus import group_query, offset_query, read_lag
 from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
 from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaSettings, LagSum
@@ -164,7 +163,7 @@ def test_where_all_is_committed_two_questions_are_enough() -> None:
     told = Told(**{LAG: t(5, 15), NEWEST: t(25, 25)})
     lag_of(told, KafkaSettings(topic="t"))
     assert told.asked == [
-        f'max by (topic, partition) ({LAG}{{consumergroup="g", topic="t"}})',
+        f'max by (topic, partition) ({LAG}{{consumergroup="g",topic="t"}})',
         f'max by (topic, partition) ({NEWEST}{{topic=~"t"}})',
     ]
 
@@ -173,7 +172,7 @@ def test_where_all_is_committed_two_questions_are_enough() -> None:
     ("group", "topic", "matchers"),
     [
         ("g", "", '{consumergroup="g"}'),
-        ("g", "t", '{consumergroup="g", topic="t"}'),
+        ("g", "t", '{consumergroup="g",topic="t"}'),
         ('a"b', "", '{consumergroup="a\\"b"}'),
         ("a\\b", "", '{consumergroup="a\\\\b"}'),
         ("a\nb", "", '{consumergroup="a\\nb"}'),
@@ -183,11 +182,14 @@ def test_names_cannot_leave_their_quotes(group: str, topic: str, matchers: str) 
     assert group_query("m", group, topic) == f"max by (topic, partition) (m{matchers})"
 
 
-@given(st.text())
-def test_a_quoted_text_is_one_string(text: str) -> None:
-    """JSON's rules for these three are PromQL's."""
-    assert json.loads(quoted(text), strict=False) == text
-    assert "\n" not in quoted(text)
+def test_our_matchers_are_in_every_question() -> None:
+    """Of one that needs all four."""
+    told = Told(**{LAG: t(5, -1), NEWEST: t(25, 25), OLDEST: t(0, 0)})
+    settings, ours = KafkaSettings(topic="t"), (("cluster", "prod-eu"), ("a", 'b"c'))
+    lag = read_lag(cast("Prometheus", told), settings, "g", ours)
+    assert lag == known(30, "2 partitions")
+    assert len(told.asked) == 4
+    assert all(query.endswith(',cluster="prod-eu",a="b\\"c"})') for query in told.asked)
 
 
 def test_topics_are_meant_literally_and_in_order() -> None:
@@ -236,9 +238,10 @@ class Own:
 def test_a_query_of_one_s_own(
     values: tuple[float, ...], aggregate: LagSum, expected: Lag | Gap
 ) -> None:
+    """Our matchers are not put into it."""
     own = Own(*values)
     settings = KafkaSettings(query="q", aggregate=aggregate)
-    assert read_lag(cast("Prometheus", own), settings, "g") == expected
+    assert read_lag(cast("Prometheus", own), settings, "g", (("cluster", "x"),)) == expected
     assert own.asked == ["q"]
 
 

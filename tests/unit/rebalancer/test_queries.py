@@ -56,6 +56,15 @@ def test_labels_have_the_scrape_configurations_names() -> None:
     assert 'exported_namespace="shop"' in presence_query("shop", RENAMED)
 
 
+def test_our_matchers_are_in_every_question() -> None:
+    labels = MetricLabels(matchers=(("cluster", "prod-eu"), ("a", 'b"c')))
+    ours = ',cluster="prod-eu",a="b\\"c"}'
+    usage = usage_query("shop", Micros(90 * SECOND), labels)
+    assert f'{{namespace="shop",container!="",container!="POD"{ours}[90s]' in usage
+    assert f'{{namespace="shop",resource="cpu"{ours})' in request_query("shop", labels)
+    assert f'{{namespace="shop"{ours})' in presence_query("shop", labels)
+
+
 @pytest.mark.parametrize(
     ("window", "expected"),
     [

@@ -159,6 +159,7 @@ def test_an_eviction_that_fails_after_others_went() -> None:
     assert (reason, result.exit_code) == (Reason.ROTATED, 1)
     assert because.startswith("2 of 4 pods went: ")
     assert [event.reason for event in world.sent] == [ROTATED, ROTATED, FAILED]
+    assert [each.result for each in world.told] == ["evicted", "evicted", "failed", "failed"]
 
 
 def test_new_pods_that_do_not_come() -> None:
@@ -168,6 +169,8 @@ def test_new_pods_that_do_not_come() -> None:
     assert (reason, result.exit_code) == (Reason.ROTATED, 1)
     assert because == "2 of 4 pods went: 4 of 6 pods are Ready, 300 s after the last pod went"
     assert result.errors == {}, "nobody failed to answer"
+    last = world.told[-1]
+    assert (last.after, last.result) == ("A, F", "failed"), "no line says that all went well"
 
 
 def test_what_was_read_too_long_ago_is_left_to_the_next_round() -> None:

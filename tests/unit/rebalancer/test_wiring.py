@@ -260,11 +260,11 @@ def test_a_broker_is_asked_where_one_is_named(
 ) -> None:
     asked: list[tuple[KafkaSettings, str, float]] = []
 
-    def read_lag(settings: KafkaSettings, group: str, timeout: float) -> Gap:
+    def read_lag(_: object, settings: KafkaSettings, group: str, timeout: float) -> Gap:
         asked.append((settings, group, timeout))
         return Gap("it is down")
 
-    monkeypatch.setattr(kafka_broker, "read_lag", read_lag)
+    monkeypatch.setattr(kafka_broker.Brokers, "read_lag", read_lag)
     kafka = KafkaSettings(enabled=True, bootstrap_servers=("127.0.0.1:9092",))
     workload = WorkloadSettings("shop", "web", kafka=kafka)
     settings = msgspec.structs.replace(SETTINGS, workloads=(workload,))

@@ -22,7 +22,7 @@ from slackwater.settings.rotation_document import (
 
 IN_PROMETHEUS = (
     "endpoint, timeout, retries, headers, tenant, tokenFile, username, passwordFile, caFile, "
-    "certificateFile, keyFile, podLabel, containerLabel, namespaceLabel"
+    "certificateFile, keyFile, podLabel, containerLabel, namespaceLabel, matchers"
 )
 
 

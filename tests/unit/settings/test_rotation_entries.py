@@ -136,6 +136,7 @@ def test_spellings(key: str, flag: str, variable: str, default: str, bound: str)
         ("kafka.lagMode", "require_above", LagMode.REQUIRE_ABOVE),
         ("kafka.bootstrapServers", "a:9092,b:9092", ("a:9092", "b:9092")),
         ("prometheus.headers", "X-A=1", (("X-A", "1"),)),
+        ("prometheus.matchers", "cluster=prod-eu,_x=", (("cluster", "prod-eu"), ("_x", ""))),
     ],
 )
 def test_texts(key: str, text: str, value: object) -> None:

@@ -6,6 +6,7 @@ from slackwater.settings.rotation import (
     KafkaAccess,
     KafkaProtocol,
     KafkaSettings,
+    MetricLabels,
     MoveSettings,
     PrometheusSettings,
     RunSettings,
@@ -14,6 +15,7 @@ from slackwater.settings.rotation import (
 from slackwater.settings.rotation_harmony import discords, futile
 
 FILE = "f"
+ONCE = "but must be labels that no query names by itself, each once"
 
 
 def with_access(access: KafkaAccess) -> RunSettings:
@@ -25,6 +27,11 @@ def with_access(access: KafkaAccess) -> RunSettings:
 
 def with_prometheus(**said: str) -> RunSettings:
     return RunSettings(prometheus=PrometheusSettings(**said))  # type: ignore[arg-type]
+
+
+def with_matchers(*names: str) -> RunSettings:
+    labels = MetricLabels(matchers=tuple((name, "x") for name in names))
+    return RunSettings(prometheus=PrometheusSettings(labels=labels))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +48,11 @@ def with_prometheus(**said: str) -> RunSettings:
          ["prometheus.keyFile is '', but must be set where prometheus.certificateFile is"]),
         (with_prometheus(username="me", password_file=FILE, token_file=FILE),
          ["prometheus.username is 'me', but must be empty where prometheus.tokenFile is set"]),
+        (with_matchers("cluster", "region"), []),
+        *[(with_matchers("cluster", name), [f"a label of prometheus.matchers is {name!r}, {ONCE}"])
+          for name in ("cluster", "pod", "container", "namespace", "resource", "topic")],
+        (RunSettings(prometheus=PrometheusSettings(labels=MetricLabels(
+            namespace="ns", matchers=(("namespace", "x"),)))), []),
         (with_access(KafkaAccess(username="me")),
          ["kafka.passwordFile is '', but must be set where kafka.username is"]),
         (with_access(KafkaAccess(key_file="f")),

@@ -20,6 +20,7 @@ from slackwater.settings.wording import (
 
 BROKERS = Listing("brokers", shapes.BROKER, "Prose.")
 HEADERS = Pairs("headers", shapes.HEADER, shapes.HEADER_VALUE, "Prose.")
+MATCHERS = Pairs("matchers", shapes.MATCHER, shapes.MATCHER_VALUE, "Prose.", most=20)
 PREFIX = Wording("prefix", "keda-hpa-", shapes.PREFIX, "Prose.", nothing="none")
 
 
@@ -47,6 +48,11 @@ PREFIX = Wording("prefix", "keda-hpa-", shapes.PREFIX, "Prose.", nothing="none")
         (shapes.BROKER, "[::1]:65535"),
         (shapes.QUERY, 'sum(kafka_lag{group="web"})'),
         (shapes.TOPIC, "events.v1-raw_2"),
+        (shapes.MATCHER, "cluster"),
+        (shapes.MATCHER, "_name__"),
+        (shapes.MATCHER, "__name__2"),
+        (shapes.MATCHER_VALUE, ""),
+        (shapes.MATCHER_VALUE, 'a"b\\größe'),
     ],
 )
 def test_what_fits(shape: Shape, text: str) -> None:
@@ -82,6 +88,13 @@ def test_what_fits(shape: Shape, text: str) -> None:
         (shapes.QUERY, "a\nb"),
         (shapes.QUERY, "a" * 4097),
         (shapes.TOPIC, "a b"),
+        (shapes.MATCHER, ""),
+        (shapes.MATCHER, "1a"),
+        (shapes.MATCHER, "a-b"),
+        (shapes.MATCHER, "a\n"),
+        (shapes.MATCHER, "__name__"),
+        (shapes.MATCHER_VALUE, "a\nb"),
+        (shapes.MATCHER_VALUE, "a\0b"),
         (shapes.HEADER, "X Y"),
         (shapes.HEADER_VALUE, "a\r\nb"),
     ],
@@ -168,11 +181,45 @@ def test_refused_pairs_of_a_file(value: object, sentence: str) -> None:
     assert str(caught.value).startswith(sentence)
 
 
+def test_refused_pairs_that_are_no_secret_are_shown() -> None:
+    with pytest.raises(SettingsError, match=r"^--m is 'a-b=c', but must be at most 20 pairs of a"):
+        check_pairs_text(MATCHERS, "a-b=c", "--m")
+    with pytest.raises(SettingsError, match=r"^m.a is 'b\\nc', but must be its value in one line"):
+        check_pairs(MATCHERS, {"a": "b\nc"}, "m")
+
+
+@pytest.mark.parametrize("count", [0, 1, 20])
+def test_as_many_pairs_as_are_allowed(count: int) -> None:
+    found = tuple((f"l{place}", "x") for place in range(count))
+    assert check_pairs(MATCHERS, dict(found), "x") == found
+    assert check_pairs_text(MATCHERS, ",".join(f"{k}={v}" for k, v in found), "x") == found
+
+
+TOO_MANY = {f"l{place}": "x" for place in range(21)}
+PAIR_TOO_MANY = (
+    "x is 21 pairs, but must be at most 20 pairs of a label's name such as cluster and its value "
+    "in one line"
+)
+
+
+def test_a_pair_too_many_in_a_file() -> None:
+    with pytest.raises(SettingsError) as caught:
+        check_pairs(MATCHERS, TOO_MANY, "x")
+    assert str(caught.value) == PAIR_TOO_MANY
+
+
+def test_a_pair_too_many_as_a_text() -> None:
+    with pytest.raises(SettingsError) as caught:
+        check_pairs_text(MATCHERS, ",".join(f"{key}=x" for key in TOO_MANY), "x")
+    assert str(caught.value) == PAIR_TOO_MANY
+
+
 @given(st.text(max_size=80))
 def test_any_text_is_taken_or_refused_in_one_line(text: str) -> None:
     for attempt in (
         lambda: check_listing_text(BROKERS, text, "x"),
         lambda: check_pairs_text(HEADERS, text, "x"),
+        lambda: check_pairs_text(MATCHERS, text, "x"),
         lambda: check_wording(PREFIX, text, "x"),
     ):
         try:
