@@ -100,7 +100,7 @@ def test_no_more_machines_run_than_there_is_room(folder: Path) -> None:
 def test_beside_others_machines_have_less_room(folder: Path) -> None:
     awaits: Awaits = {
         unit("u"): "ends b,ends c",
-        vm("a"): "begins c",
+        vm("a"): "begins u,begins c",
         vm("b"): "",
         kubelet("c"): "",
     }
