@@ -140,6 +140,10 @@ def test_it_ends_while_it_waits_for_new_pods(
             [told] = [each for each in third.entries() if each.get("result") == "rotated"]
             assert told["because"] == "2 of 4 pods went: the rebalancer was asked to end"
         assert holder(stage) == ""
+        guards = {each["guard"]: each for each in stage.plan("stuck").plan["guards"]}
+        assert not guards["rollout"]["passed"], "who went next would find no node either"
+        because = "2 of 6 pods are Pending: no node was found for them yet"
+        assert guards["rollout"]["because"] == because
     finally:
         stage.plane.kubectl("uncordon", *nodes)
     assert stage.stayed("stuck") == "BCDE"

@@ -24,14 +24,15 @@ WATCHED_FOR = Micros(10_000_000)
 class Condition(msgspec.Struct, frozen=True):
     """The loop's own state. `ended` is the end of the last round, also of one that saw nothing.
     `problems` are the configuration's. `blind` is why the last round saw nothing; `lost_since` is
-    set where that is for want of the kubelet's tree, not of objects. `off` is why each policy that
-    is off is off."""
+    set where that is for want of the kubelet's tree, not of objects. `kept` counts
+    the values that stand while it is blind. `off` is why each policy that is off is off."""
 
     ended: Micros | None = None
     problems: tuple[str, ...] = ()
     blind: str = ""
     lost_since: Micros | None = None
     paused: str = ""
+    kept: int | None = None
     settings: AgentSettings = DEFAULTS
     off: Mapping[str, str] = {}
 

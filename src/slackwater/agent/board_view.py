@@ -17,6 +17,7 @@ def view_of(board: Board, at: Micros) -> View:
         blind=condition.blind,
         lost=condition.lost,
         paused=condition.paused,
+        kept=condition.kept,
         offset=Micros(time.time_ns() // 1000 - at),
         version=board.version,
         changed=board.journal.changed,

@@ -215,7 +215,7 @@ class Agent:
         self._wishes = self._wished(found)
         self._tell_off(before, at)
         self._voice.state(self._parts.origin, "; ".join(self._wishes.problems), at)
-        self._voice.state("configuration", "; ".join(found.warnings), at)
+        self._voice.state("configuration", "; ".join((*found.warnings, *self._wishes.remarks)), at)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._wishes.off.items())
         nothing_on = "" if self._wishes.policies else f"no policy is on: {reasons}"
         self._voice.state("policies", nothing_on, at)
@@ -284,6 +284,7 @@ class Agent:
                 blind=done.reason if isinstance(done, Gap) else "",
                 lost_since=self._lost_since,
                 paused=self._paused,
+                kept=len(self._parts.hands.held()) if isinstance(done, Gap) else None,
                 settings=self.settings,
                 off=self._wishes.off,
             )

@@ -26,6 +26,7 @@ from slackwater.observation.cgroup_files import raise_descriptor_limit
 from slackwater.observation.cgroup_tree import CgroupTree, Depth
 from slackwater.observation.detection import (
     DriverVerdict,
+    Kubepods,
     clues_of,
     detect_driver,
     detect_version,
@@ -38,6 +39,7 @@ from slackwater.observation.node_usage import NodeUsageMeter
 from slackwater.observation.pressure_alarms import PressureAlarms, Watched
 from slackwater.observation.roots import Roots
 from slackwater.observation.survey import Surveyor
+from slackwater.observation.tree_guard import TreeGuard
 from slackwater.record.journal import Entry, Journal, told
 from slackwater.record.tally import Tally
 from slackwater.settings.document import DEFAULTS
@@ -91,9 +93,7 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     mounts, driver = _mounts(place.roots, environ)
     clues = clues_of(place.roots, mounts, driver)
     tree = _need(find_kubepods(mounts, clues, place.kubepods))
-    if tree.because:
-        because = f"{tree.path} is taken, one of several that look like it: {tree.because}"
-        tell(Entry(0, now(), "kubelet's tree", because=because))
+    tell(Entry(0, now(), "kubelet's tree", because=_why(tree, place.kubepods)))
     cpus = read_machine(place.roots).cpus
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, place.roots)
@@ -116,7 +116,7 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     source: Source = cluster.objects if cluster else Folder(job.folder)
     parts = Parts(
         source=source,
-        sight=surveyor,
+        sight=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
         hands=DryRun(_PAGE) if job.dry_run else build_executor(place, mounts, tree.driver, tell),
         board=board,
         machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
@@ -124,6 +124,19 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
         origin="cluster" if cluster else "folder",
     )
     return Built(Agent(parts, tell, job.orders), board, waiter, cluster)
+
+
+def _guarded(surveyor: Surveyor, mounts: CgroupMounts, tree: Kubepods) -> TreeGuard:
+    """Only a cluster knows the node's pods; a folder may hold any."""
+    return TreeGuard(surveyor, _need(mounts.identity()).directory, tree.path)
+
+
+def _why(tree: Kubepods, asked: str) -> str:
+    if asked:
+        return f"{tree.path} is taken: --kubepods names it"
+    if tree.because:
+        return f"{tree.path} is taken, one of several that look like it: {tree.because}"
+    return f"{tree.path} is taken: no other one looks like it"
 
 
 def _cluster(job: Job) -> "ClusterSide | None":

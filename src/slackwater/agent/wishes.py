@@ -4,7 +4,7 @@ Owns the translation of foreign configuration into settings. Configuration that 
 told, and what was good before stays.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -42,13 +42,15 @@ EVERY_FEATURE = ("*",)
 class Wishes(msgspec.Struct, frozen=True):
     """Settings by policy name, where a policy that is off is not in it; and the agent's own.
     `off` says of each policy that is not in it what would switch it on; `wanted` are
-    those that a ColocationConfig enables, in vain or not."""
+    those that a ColocationConfig enables, in vain or not. `remarks` say which of its values do
+    not count, as ours are stated."""
 
     policies: dict[str, Any] = {}
     agent: AgentSettings = DEFAULTS.agent
     problems: tuple[str, ...] = ()
     off: dict[str, str] = {}
     wanted: frozenset[str] = frozenset()
+    remarks: tuple[str, ...] = ()
 
     def is_known(self) -> bool:
         """Whether the objects were ever good: then each policy is on, or off for a reason."""
@@ -78,6 +80,7 @@ def wishes_of(
         own = with_texts(objects.settings or DEFAULTS, said)
         colocation = for_node(objects.colocation, labels) if objects.colocation else None
         found = {each.policy: _choose(each, own, colocation, features, labels) for each in _DIALECT}
+        remarks = tuple(r for each in _DIALECT for r in _overruled(each, own, colocation, features))
     except (ContractError, SettingsError) as error:
         stays = "; what was set before stays" if before != Wishes() else ""
         problems = (*objects.problems, f"{error}{stays}")
@@ -88,17 +91,20 @@ def wishes_of(
         objects.problems,
         {name: each for name, each in found.items() if isinstance(each, str)},
         frozenset(each.policy for each in _DIALECT if _is_wanted(each, colocation)),
+        remarks,
     )
 
 
 class _Feature(msgspec.Struct, frozen=True):
     """A policy in Volcano's words: the features that switch it on, the section of its file, and
-    what that section says of our own settings."""
+    what that section says of our own settings. Its `values` fill what our settings do not state,
+    also where those switch the policy on; the rest follows from Volcano's own switches."""
 
     policy: str
     features: tuple[Feature, ...]
     section: str
     says: Callable[[Colocation, frozenset[Feature]], dict[str, object]]
+    values: tuple[str, ...] = ()
 
 
 def _share(config: Colocation, _: frozenset[Feature]) -> dict[str, object]:
@@ -124,7 +130,13 @@ def _nothing(_: Colocation, __: frozenset[Feature]) -> dict[str, object]:
 
 
 _DIALECT = (
-    _Feature(best_effort_share.NAME, (Feature.CPU_THROTTLE,), "cpuThrottlingConfig", _share),
+    _Feature(
+        best_effort_share.NAME,
+        (Feature.CPU_THROTTLE,),
+        "cpuThrottlingConfig",
+        _share,
+        ("threshold", "jitter", "recover"),
+    ),
     _Feature(batch_resources.NAME, (Feature.RESOURCES,), "", _nothing),
     _Feature(qos_level.NAME, (Feature.CPU_QOS,), "cpuQosConfig", _nothing),
     _Feature(
@@ -146,20 +158,57 @@ def _choose(
 ) -> Any:  # noqa: ANN401 - each policy's own settings
     """The policy's settings, or a sentence about why it is off."""
     settings, part = getattr(own, feature.policy), PARTS[feature.policy]
-    if settings.enabled:
-        return settings
     key = section_key(part)
+    if settings.enabled:
+        said = _foreign_values(feature, config, supported)
+        free = {name: value for name, value in said.items() if not _is_stated(own, feature, name)}
+        return part.read(free, feature.section or key, settings)
     if config is None:
         where = feature.section or "ColocationConfig"
         return f"{key}.enabled is false, and there is no {where}"
     known = [each for each in feature.features if is_supported(supported, each)]
     if not known:
         return f"{key}.enabled is false, and --supported-features has no {_names(feature)}"
-    on = frozenset(each for each in known if is_active(config, each))
+    on = _active(feature, config, supported)
     if on:
         said = {"enabled": True, **feature.says(config, on)}
         return part.read(said, feature.section or key, settings)
     return _why_off(feature, config, key, labels)
+
+
+def _active(
+    feature: _Feature, config: Colocation, supported: tuple[str, ...]
+) -> frozenset[Feature]:
+    known = (each for each in feature.features if is_supported(supported, each))
+    return frozenset(each for each in known if is_active(config, each))
+
+
+def _foreign_values(
+    feature: _Feature, config: Colocation | None, supported: tuple[str, ...]
+) -> dict[str, object]:
+    """By our keys, what Volcano's section states; nothing where it is not in force here."""
+    on = _active(feature, config, supported) if config else frozenset()
+    said = feature.says(config, on) if config and on else {}
+    return {name: said[name] for name in feature.values if said.get(name) is not None}
+
+
+def _is_stated(own: Settings, feature: _Feature, name: str) -> bool:
+    """In a file, a flag or a variable; whoever builds settings by hand states what differs."""
+    key = section_key(PARTS[feature.policy])
+    default, value = (getattr(getattr(s, feature.policy), name) for s in (DEFAULTS, own))
+    return f"{key}.{name}" in own.stated or value != default
+
+
+def _overruled(
+    feature: _Feature, own: Settings, config: Colocation | None, supported: tuple[str, ...]
+) -> Iterator[str]:
+    settings, key = getattr(own, feature.policy), section_key(PARTS[feature.policy])
+    said = _foreign_values(feature, config, supported) if settings.enabled else {}
+    for name, value in said.items():
+        ours = getattr(settings, name)
+        if ours != value and _is_stated(own, feature, name):
+            theirs = f"{feature.section}'s {value}"
+            yield f"{key}.{name} is {ours} by our settings; {theirs} does not count"
 
 
 def _why_off(feature: _Feature, config: Colocation, key: str, labels: Mapping[str, str]) -> str:

@@ -9,7 +9,14 @@ import click
 from slackwater.cli.agent_run import LISTEN_VARIABLE, Run, address_of, run
 from slackwater.cli.cluster_options import NAMESPACE, access_options
 from slackwater.cli.output import WrongSettings
-from slackwater.cli.place import LISTEN, STATE, path_option, place_options, roots_of
+from slackwater.cli.place import (
+    LISTEN,
+    STATE,
+    kubelet_config_option,
+    path_option,
+    place_options,
+    roots_of,
+)
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
 
@@ -85,6 +92,7 @@ if TYPE_CHECKING:
 )
 @path_option("--state", STATE, "Where the ledger is kept.")
 @place_options
+@kubelet_config_option
 @settings_options
 def agent(
     standalone: str | None,
@@ -104,6 +112,7 @@ def agent(
     sys_root: str,
     host_root: str,
     kubepods: str,
+    kubelet_config: str,
     **settings: str | None,
 ) -> None:
     """The node agent: throttles best-effort work by what others leave.
@@ -131,7 +140,8 @@ def agent(
         node = node or host.lower()
         cluster = _cluster(kubeconfig, context, node, namespace, volcano_namespace or namespace)
     orders = Orders(node, host, texts_of(settings), _features(supported_features))
-    place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
+    place = Place(roots, kubepods, state)
     # A dry run may run beside an agent, which listens there.
     address = address_of(listen, "" if once or dry_run else LISTEN)
     job = Job(standalone or "", orders, dry_run, cluster)

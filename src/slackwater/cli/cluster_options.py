@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from slackwater.cli.agent_client import NoAnswer
 from slackwater.cli.output import WrongSettings
@@ -92,6 +93,19 @@ def access_of(kubeconfig: str, context: str) -> "Access":
 
     found = find_access(os.environ, kubeconfig, context)
     if isinstance(found, Gap):
-        named = kubeconfig or context
-        raise WrongSettings(found.reason) if named else NoAnswer(found.reason)
+        sentence = _with_its_origin(found.reason, kubeconfig)
+        raise WrongSettings(sentence) if kubeconfig or context else NoAnswer(sentence)
     return found
+
+
+def _with_its_origin(reason: str, kubeconfig: str) -> str:
+    """A file's name alone does not say who named it."""
+    command = click.get_current_context(silent=True)
+    source = command.get_parameter_source("kubeconfig") if command else None
+    if source is ParameterSource.ENVIRONMENT:
+        origin = "SLACKWATER_KUBECONFIG"
+    else:
+        origin = "--kubeconfig" if kubeconfig else "KUBECONFIG"
+    files = [kubeconfig] if kubeconfig else os.environ.get(origin, "").split(os.pathsep)
+    named = any(file and reason.startswith(file) for file in files)
+    return f"{origin}: {reason}" if named else reason

@@ -12,12 +12,13 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.place import place_options, roots_of
+from slackwater.cli.place import kubelet_config_option, place_options, roots_of
 
 
 @click.command()
 @click.option("--probe", is_flag=True, help="Try each knob on a scratch cgroup (needs root).")
 @place_options
+@kubelet_config_option
 @output_options
 def doctor(
     probe: bool,
@@ -26,6 +27,7 @@ def doctor(
     sys_root: str,
     host_root: str,
     kubepods: str,
+    kubelet_config: str,
     output: Output,
     no_color: bool,
 ) -> None:
@@ -49,7 +51,7 @@ def doctor(
     from slackwater.doctor.checkup import check_up, check_up_with_probe
     from slackwater.observation.detection import EnvironmentValueError
 
-    roots = roots_of(cgroup_root, proc_root, sys_root, host_root)
+    roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
     check = check_up_with_probe if probe else check_up
     try:
         report = check(roots, os.environ, kubepods)

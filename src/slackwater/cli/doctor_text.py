@@ -10,7 +10,14 @@ from rich.text import Text
 
 from slackwater.cli.printing import print_blocks
 from slackwater.doctor.knob_rows import NOWHERE
-from slackwater.doctor.report import CgroupSection, KnobRow, MachineSection, Report, WeightSection
+from slackwater.doctor.report import (
+    CgroupSection,
+    KnobRow,
+    MachineSection,
+    Problem,
+    Report,
+    WeightSection,
+)
 
 _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
 #: A table in fewer columns is one letter wide; the terminal may wrap instead.
@@ -33,6 +40,8 @@ def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:
         rows = report.knobs if wide else _merged(report.knobs)
         yield from _section("Knobs", _knobs(rows))
     yield from _section("Features", _features(report))
+    if report.notes:
+        yield from _sentences("Notes", report.notes, "")
     yield from _problems(report)
 
 
@@ -138,10 +147,14 @@ def _problems(report: Report) -> Iterable[RenderableType]:
     if not report.problems:
         yield Text("\nNo problem found.", style="green")
         return
-    yield Text("\nProblems", style="bold red")
-    for problem in report.problems:
-        yield Padding(Text(problem.what, style="red"), (0, 0, 0, 2))
-        yield Padding(Text(f"→ {problem.action}"), (0, 0, 0, 4))
+    yield from _sentences("Problems", report.problems, "red")
+
+
+def _sentences(title: str, rows: Iterable[Problem], style: str) -> Iterable[RenderableType]:
+    yield Text(f"\n{title}", style=f"bold {style}".rstrip())
+    for row in rows:
+        yield Padding(Text(row.what, style=style), (0, 0, 0, 2))
+        yield Padding(Text(f"→ {row.action}"), (0, 0, 0, 4))
 
 
 def _mark(state: bool | None) -> Text:

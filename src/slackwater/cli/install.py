@@ -18,7 +18,7 @@ IMAGE = f"slackwater/slackwater:{__version__}"
 PROGRAMS = "slackwater.yaml"
 _WHAT_TO_DO = (
     "slackwater: this command changes nothing itself; to install, run:\n"
-    "  slackwater install --print | kubectl apply --server-side -f -"
+    "  slackwater install --print{choices} | kubectl apply --server-side -f -"
 )
 #: [HOST[:PORT]/]NAME[:TAG][@sha256:...] (github.com/distribution/reference).
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -78,7 +78,7 @@ def install(show: bool, definitions: bool, namespace: str, image: str) -> None:
     Exit codes: 0 printed; 2 wrong usage.
     """
     if not show:
-        raise click.exceptions.Exit(_told_what_to_do())
+        raise click.exceptions.Exit(_told_what_to_do(definitions, namespace, image))
     click.echo(_definitions() if definitions else manifests(namespace, image), nl=False)
 
 
@@ -107,6 +107,10 @@ def _definitions() -> str:
     return "".join(texts)
 
 
-def _told_what_to_do() -> int:
-    click.echo(_WHAT_TO_DO, err=True)
+def _told_what_to_do(definitions: bool, namespace: str, image: str) -> int:
+    """With the choices that were made: who copies the line means them."""
+    choices = " --definitions" if definitions else ""
+    choices += f" --namespace {namespace}" if namespace != NAMESPACE else ""
+    choices += f" --image {image}" if image != IMAGE else ""
+    click.echo(_WHAT_TO_DO.format(choices=choices), err=True)
     return WrongSettings.exit_code

@@ -30,11 +30,19 @@ def path_option(flag: str, default: str, what: str) -> Callable[[_Command], _Com
     )  # fmt: skip
 
 
+def kubelet_config_option(command: _Command) -> _Command:
+    what = "This node's kubelet configuration below the host's /: its driver and cgroup root count."
+    return path_option("--kubelet-config", "", what)(command)
+
+
 def place_options(command: _Command) -> _Command:
     for flag, default, what in reversed(_PATHS):
         command = path_option(flag, default, what)(command)
     return command
 
 
-def roots_of(cgroup_root: str, proc_root: str, sys_root: str, host_root: str) -> Roots:
-    return Roots(*(path.rstrip("/") for path in (cgroup_root, proc_root, sys_root, host_root)))
+def roots_of(
+    cgroup_root: str, proc_root: str, sys_root: str, host_root: str, kubelet_config: str = ""
+) -> Roots:
+    paths = (cgroup_root, proc_root, sys_root, host_root, kubelet_config)
+    return Roots(*(path.rstrip("/") for path in paths))

@@ -10,6 +10,9 @@ from slackwater.cli.output import Output, output_options, print_data, wants_colo
 from slackwater.cli.rebalance_options import rotation_options
 from slackwater.cli.rebalance_settings import resolved
 
+#: In columns: pods, groups and usages side by side need as many.
+_NARROWEST = 40
+
 
 @click.command()
 @click.argument("workloads", metavar="[WORKLOAD]...", nargs=-1)
@@ -53,6 +56,6 @@ def plan(
         from slackwater.cli.printing import print_blocks, text_width
         from slackwater.cli.rebalance_text import blocks
 
-        shown = blocks(views, text_width(), wide=output is Output.WIDE)
-        print_blocks(shown, wants_colour(no_color))
+        shown = blocks(views, text_width(_NARROWEST), wide=output is Output.WIDE)
+        print_blocks(shown, wants_colour(no_color), _NARROWEST)
     sys.exit(1 if any(each.problem for each in views) else 0)

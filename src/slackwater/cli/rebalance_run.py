@@ -53,8 +53,8 @@ def run(
       DEPLOYMENT_NAME=web KUBE_NAMESPACE=prod slackwater rebalance run
 
     \b
-    Exit codes: 0 rotated, or rightly nothing to do; 1 something has to be mended, or a pod could
-    not be evicted; 2 wrong usage or settings.
+    Exit codes: 0 rotated, or rightly nothing to do; 1 something has to be mended, a pod could not
+    be evicted, or the new pods were not Ready in time; 2 wrong usage or settings.
     """
     from slackwater.rebalancer.wiring import run as once
 

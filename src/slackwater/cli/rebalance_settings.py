@@ -4,12 +4,13 @@ Owns who names the workloads: the command line, else DEPLOYMENT_NAME; with a fil
 its list, and without them the whole list counts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 import msgspec
 
 from slackwater.cli.output import WrongSettings
+from slackwater.cli.rebalance_named import Spoken, bad_selectors, unreadable
 from slackwater.cli.rebalance_options import texts_of
 from slackwater.contract import rebalancer as original
 from slackwater.model.complaint import Complaint, quoted
@@ -59,10 +60,11 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """`warnings`: sentences for stderr."""
+    """`warnings`: sentences for stderr. `origins`: the flag or variable that said a key."""
 
     settings: RunSettings
     warnings: tuple[str, ...] = ()
+    origins: Mapping[str, str] = {}
 
 
 def resolved(
@@ -71,8 +73,12 @@ def resolved(
     flags: Mapping[str, str | bool | None],
     environment: Mapping[str, str],
 ) -> RunSettings:
-    """The same with the warnings on stderr."""
+    """The same at start: with the warnings on stderr, and files that are named can be read."""
     found = resolve(names, file, flags, environment)
+    complaints = Complaints()
+    for each in unreadable(found.settings, found.origins, file):
+        complaints.add(each)
+    _settle(complaints)
     for sentence in found.warnings:
         click.echo(f"slackwater: {sentence}", err=True)
     return found.settings
@@ -87,7 +93,10 @@ def resolve(
     """Raises WrongSettings with a line for each bad value."""
     complaints = Complaints()
     filed = _filed(file, complaints)
-    texts = _texts(flags, environment, complaints)
+    spoken = _spoken(flags, environment, complaints)
+    texts = {key: value for each in spoken for key, value in each.said.items()}
+    for bad in bad_selectors(file, filed, spoken):
+        complaints.add(bad)
     deployment = environment.get(original.WORKLOAD, "")
     wanted = _wanted(names, deployment, complaints)
     if not wanted and not file:
@@ -104,11 +113,12 @@ def resolve(
     settings = _joined(filed.run, listed, defaults, texts)
     if file:
         settings = _picked(settings, wanted, file)
-    for each in (*discords(settings), *_bad_selectors(settings)):
-        complaints.add(each)
+    for discord in discords(settings):
+        complaints.add(discord)
     _settle(complaints)
     remarks = (*original.warnings(environment), *filter(None, map(futile, settings.workloads)))
-    return Resolved(settings, remarks)
+    origins = {key: word.where for each in spoken for key, word in each.words.items()}
+    return Resolved(settings, remarks, origins)
 
 
 def _filed(file: str, complaints: Complaints) -> Filed:
@@ -124,17 +134,20 @@ def _filed(file: str, complaints: Complaints) -> Filed:
     return read_file(document, file, complaints)
 
 
-def _texts(
+def _spoken(
     flags: Mapping[str, str | bool | None], environment: Mapping[str, str], complaints: Complaints
-) -> Said:
-    """Flags over variables. A bad variable is told even where a flag overrules it."""
+) -> tuple[Spoken, Spoken]:
+    """Variables, then flags, which overrule them. A bad variable is told even then."""
     own = {entry.key: entry.variable for entry in ENTRIES}
     variables = {
         key: Worded(each.variable, each.text)
         for key, each in original.spoken(environment, own).items()
     }
     said = {key: Worded(BY_KEY[key].flag, text) for key, text in texts_of(flags).items()}
-    return {**read_texts(variables, complaints), **read_texts(said, complaints)}
+    return (
+        Spoken(variables, read_texts(variables, complaints)),
+        Spoken(said, read_texts(said, complaints)),
+    )
 
 
 def _wanted(names: Sequence[str], deployment: str, complaints: Complaints) -> tuple[Wanted, ...]:
@@ -175,17 +188,6 @@ def _picked(settings: RunSettings, wanted: Sequence[Wanted], file: str) -> RunSe
     if not chosen:
         raise WrongSettings(f"{file} has no workloads: list them at spec.workloads")
     return msgspec.structs.replace(settings, workloads=chosen)
-
-
-def _bad_selectors(settings: RunSettings) -> Iterator[Complaint]:
-    from slackwater.contract.document import ContractError
-    from slackwater.contract.selector_text import parse_selector
-
-    for selector in dict.fromkeys(each.selector for each in settings.workloads):
-        try:
-            parse_selector(selector, "selector")
-        except ContractError as error:
-            yield error.complaints[0]
 
 
 def _settle(complaints: Complaints) -> None:

@@ -15,6 +15,7 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.rebalance_simulate_settings import (
     Told,
+    refuse,
     shape_of,
     simulate_options,
     step_of,
@@ -22,7 +23,6 @@ from slackwater.cli.rebalance_simulate_settings import (
     told_by,
 )
 from slackwater.settings import rotation_whatif as own
-from slackwater.settings.bound import SettingsError
 
 if TYPE_CHECKING:
     from slackwater.rebalancer.whatif import Terms
@@ -66,7 +66,7 @@ def simulate(
             day, seed = _generated(told, terms)
         else:
             day, seed = _recorded(recording, told), None
-    except (ContractError, SettingsError) as error:
+    except ContractError as error:
         raise WrongSettings(str(error)) from None
     report = _lived(day, terms, None if recording is None else _name(recording), seed)
     if svg:
@@ -98,9 +98,11 @@ def _refuse_many(steps: int, step: float, name: str) -> None:
 def _recorded(recording: str, told: Told) -> "Day":
     from slackwater.rebalancer.whatif_day import day_of, step_for, steps_in
 
-    for kind in own.OF_A_GENERATED_DAY:
-        if word := told.words.get(kind.name):
-            raise WrongSettings(f"{word.where} is of a generated day, but there is a recording")
+    refuse(
+        f"{word.where} is of a generated day, but there is a recording"
+        for kind in own.OF_A_GENERATED_DAY
+        if (word := told.words.get(kind.name))
+    )
     samples = _samples(recording, told)
     step = step_of(told) or step_for(samples)
     _refuse_many(steps_in(samples, step), step, _name(recording))

@@ -19,9 +19,13 @@ _ROWS = 8
 _MEAN, _HOTTEST, _ABOVE, _THRESHOLD, _TICK = "█", "░", "▓", "┄", "▲"
 _STYLES = {_MEAN: "blue", _HOTTEST: "cyan", _ABOVE: "red", _THRESHOLD: "yellow", _TICK: "green"}
 LEGEND = (
-    f"{_MEAN} mean of the pods  {_HOTTEST} hottest pod  {_ABOVE} above the threshold  "
-    f"{_THRESHOLD} threshold  {_TICK} rotation"
+    f"{_MEAN} mean of pods",
+    f"{_HOTTEST} hottest pod",
+    f"{_ABOVE} above the threshold",
+    f"{_THRESHOLD} threshold",
+    f"{_TICK} rotation",
 )
+_BETWEEN = "  "
 
 Chosen = Callable[[Line], Glance]
 
@@ -114,6 +118,15 @@ def axis(report: Report, width: int) -> Text:
     columns = max(places(report, width)) + 1
     end = _clock(report.day.seconds)
     return Text(" " * MARGIN + f"0:00{end:>{max(columns - 4, len(end) + 1)}}", "dim")
+
+
+def legend(width: int) -> Text:
+    """What each sign means; a line breaks before a sign, never behind it."""
+    lines = [LEGEND[0]]
+    for part in LEGEND[1:]:
+        longer = f"{lines[-1]}{_BETWEEN}{part}"
+        lines[-1:] = [longer] if len(longer) <= width else [lines[-1], part]
+    return Text("\n".join(lines), "dim")
 
 
 def _clock(seconds: float) -> str:

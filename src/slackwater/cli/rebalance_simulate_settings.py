@@ -4,7 +4,7 @@ Owns how its own settings are said; a workload's are said and checked as for `pl
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,7 +13,7 @@ import msgspec
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.rebalance_options import variables_of
 from slackwater.settings import rotation_whatif as own
-from slackwater.settings.bound import Bound, check_text
+from slackwater.settings.bound import Bound, SettingsError, check_text
 from slackwater.settings.real import Real, check_real_text
 from slackwater.settings.rotation import MoveSettings
 from slackwater.settings.rotation_document import Worded
@@ -51,8 +51,8 @@ def _option(
 
 
 class Told(msgspec.Struct, frozen=True):
-    """Each setting that was said, by its name, with the flag or the variable that said it. A
-    number that cannot be used is a SettingsError when it is asked for."""
+    """Each setting that was said, by its name, with the flag or the variable that said it;
+    `told_by` has checked them."""
 
     words: Mapping[str, Worded]
     moves: MoveSettings
@@ -75,7 +75,8 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def told_by(flags: Mapping[str, str | None], environment: Mapping[str, str] | None = None) -> Told:
-    """Flags over variables; a variable that is set but empty is not set. Raises WrongSettings."""
+    """Flags over variables; a variable that is set but empty is not set. Raises WrongSettings
+    with a line for each bad value."""
     environment = os.environ if environment is None else environment
     words = {}
     for each in own.ALL:
@@ -85,7 +86,28 @@ def told_by(flags: Mapping[str, str | None], environment: Mapping[str, str] | No
             words[each.name] = Worded(flag, text)
         elif environment.get(variable):
             words[each.name] = Worded(variable, environment[variable])
-    return Told(words, _moves(flags, environment))
+    told, sentences = Told(words, MoveSettings()), list(_bad(words))
+    try:
+        told = Told(words, _moves(flags, environment))
+    except WrongSettings as error:
+        sentences.append(error.message)
+    refuse(sentences)
+    return told
+
+
+def refuse(sentences: Iterable[str]) -> None:
+    """Where there are any: all at once, as `plan` and `run` do."""
+    if told := "\nslackwater: ".join(sentences):
+        raise WrongSettings(told)
+
+
+def _bad(words: Mapping[str, Worded]) -> Iterator[str]:
+    told = Told(words, MoveSettings())
+    for kind in own.ALL:
+        try:
+            _ = told.real(kind) if isinstance(kind, Real) else told.whole(kind)
+        except SettingsError as error:
+            yield str(error)
 
 
 def _moves(flags: Mapping[str, str | None], environment: Mapping[str, str]) -> MoveSettings:

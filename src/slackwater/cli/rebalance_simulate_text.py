@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.printing import print_blocks, text_width
-from slackwater.cli.rebalance_simulate_band import LEGEND, MARGIN, axis, band, ticks
+from slackwater.cli.printing import picture_width, print_blocks
+from slackwater.cli.rebalance_simulate_band import MARGIN, axis, band, legend, ticks
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.whatif import Rotation
@@ -31,8 +31,9 @@ class Detail(enum.Enum):
 
 
 def print_simulation(report: Report, colour: bool, detail: Detail) -> None:
-    width = min(text_width() - MARGIN, _WIDEST)
-    print_blocks(blocks(report, width, detail), colour)
+    screen = picture_width()
+    band_width = min(screen - MARGIN, _WIDEST)
+    print_blocks(blocks(report, band_width, detail), colour, width=screen)
 
 
 def blocks(report: Report, width: int, detail: Detail) -> Iterator[RenderableType]:
@@ -43,7 +44,8 @@ def blocks(report: Report, width: int, detail: Detail) -> Iterator[RenderableTyp
     yield from band(report, lambda line: line.rotated, width)
     yield ticks(report, width)
     yield axis(report, width)
-    yield Text(f"{LEGEND}\n", "dim")
+    yield legend(width + MARGIN)
+    yield Text("")
     yield _sides(report)
     yield Text("")
     if report.rotations:

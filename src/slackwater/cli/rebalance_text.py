@@ -13,10 +13,16 @@ from slackwater.settings.duration import format_duration
 
 UNKNOWN = "-"
 _FULL, _TARGET, _THRESHOLD = "█", "┊", "┃"
+#: Of a guard that passed, one that forbids, and one that cannot say.
+_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 _STYLES = {"top": "red", "bottom": "cyan", "rest": ""}
 _WIDEST_BAR, _NARROWEST_BAR = 32, 10
 #: Below this a pod's name says nothing any more.
 _NARROWEST_NAME = 12
+#: Of a name, in columns: rather no bar than less of it.
+_NAME_BESIDE_A_BAR = 20
+#: What a narrow screen can do without, in this order.
+_GIVES_WAY = ("of request", "of target")
 #: More workloads than this, and those that stay as they are get one line each.
 _FEW = 5
 _MICROS = 1_000_000
@@ -56,7 +62,7 @@ def _whole(view: PlanView, width: int, wide: bool) -> Iterator[Text | Table]:
         yield Text("")
         yield from _pods(view, width, wide)
     yield Text("")
-    yield _decision(view)
+    yield from _decision(view)
     if view.guards:
         yield Text("")
         yield _guards(view)
@@ -74,10 +80,13 @@ def _headline(view: PlanView) -> Text:
 
 def _aim(view: PlanView) -> Text | None:
     """The HPA's target, what it is of, and from where on a pod is hot."""
-    if view.hpa is None or view.target is None or view.threshold is None:
+    if view.hpa is None:
         return None
+    of = f"{view.hpa.target:g} % of the request"
+    if view.target is None or view.threshold is None:
+        stated = of if view.hpa.unit == "percent" else f"{cores(view.hpa.target)} cores"
+        return Text(f"HPA {view.hpa.name} wants {stated} for each pod")
     if view.hpa.unit == "percent":
-        of = f"{view.hpa.target:g} % of the request"
         of += "" if view.request is None else f" ({cores(view.request)} on average)"
         said = f"{of} = {cores(view.target)} cores for each pod"
     else:
@@ -102,16 +111,18 @@ def _pods(view: PlanView, width: int, wide: bool) -> Iterator[Text]:
     if wide:
         columns += [Column("request", right=True), Column("limit", right=True)]
         columns += [Column("age", right=True), Column("node")]
-    names = max(len(pod.name) for pod in view.pods)
     rows = [_cells(pod, wide) for pod in view.pods]
-    rest = _width(columns[1:], [row[1:] for row in rows])
-    scale = _scale(view, width - rest - names - 2)
-    shortest = max(width - rest - scale.width - 2, _NARROWEST_NAME)
+    if not wide:
+        _give_way(columns, rows, width)
+    room = width - _width(columns[1:], [row[1:] for row in rows])
+    scale = _scale(view, room - 2, max(len(columns[0].name), *(len(pod.name) for pod in view.pods)))
+    shortest = max(room - scale.width - 2 if scale else room, _NARROWEST_NAME)
     for pod, row in zip(view.pods, rows, strict=True):
         row[0] = Text(_shortened(pod.name, shortest), _STYLES.get(pod.group, "dim"))
-        row.append(_bar(pod, scale))
-    yield from lined_up([*columns, Column("")], rows, width, _NARROWEST_NAME)
-    if view.target is not None and view.threshold is not None:
+        row += [_bar(pod, scale)] if scale else []
+    columns += [Column("")] if scale else []
+    yield from lined_up(columns, rows, width, _NARROWEST_NAME)
+    if scale and view.target is not None and view.threshold is not None:
         yield _legend(view.target, view.threshold)
     yield from (Text(f"  {pod.name}: {pod.because}", "dim") for pod in view.pods if pod.because)
 
@@ -127,6 +138,19 @@ def _cells(pod: PodView, wide: bool) -> list[Text]:
     return cells
 
 
+def _give_way(columns: list[Column], rows: list[list[Text]], width: int) -> None:
+    """Takes columns out until a name has room beside the others."""
+    names = max(len(columns[0].name), *(row[0].cell_len for row in rows))
+    shortest = min(names, _NARROWEST_NAME)
+    for name in _GIVES_WAY:
+        if _width(columns[1:], [row[1:] for row in rows]) + shortest <= width:
+            return
+        place = [column.name for column in columns].index(name)
+        del columns[place]
+        for row in rows:
+            del row[place]
+
+
 def _width(columns: Sequence[Column], rows: Iterable[Sequence[Text]]) -> int:
     """Of these columns with the gaps before them."""
     cells = zip(*rows, strict=True)
@@ -136,10 +160,13 @@ def _width(columns: Sequence[Column], rows: Iterable[Sequence[Text]]) -> int:
     )
 
 
-def _scale(view: PlanView, room: int) -> Scale:
+def _scale(view: PlanView, room: int, names: int) -> Scale | None:
+    """`room`: of names and bars; `names`: the longest. None where a bar leaves too little of it."""
+    if room - min(names, _NAME_BESIDE_A_BAR) < _NARROWEST_BAR:
+        return None
     usages = [pod.usage for pod in view.pods if pod.usage is not None]
     most = max([*usages, view.threshold or 0.0, view.target or 0.0])
-    width = min(max(room, _NARROWEST_BAR), _WIDEST_BAR)
+    width = min(max(room - names, _NARROWEST_BAR), _WIDEST_BAR)
     return Scale(most or 1.0, view.target, view.threshold, width)
 
 
@@ -168,13 +195,13 @@ def _shortened(name: str, width: int) -> str:
     return f"{name[: width - end - 1]}…{name[-end:]}"
 
 
-def _decision(view: PlanView) -> Text:
-    line = Text(view.because)
+def _decision(view: PlanView) -> Iterator[Text]:
+    yield Text(view.because)
     if view.average is None or view.predicted_average is None or view.improvement is None:
-        return line
-    return line.append(
-        f": the hot pods' average {cores(view.average)} -> {cores(view.predicted_average)} cores "
-        f"({view.improvement:.1f} % less)"
+        return
+    yield Text(
+        f"With a rotation: the hot pods' average {cores(view.average)} -> "
+        f"{cores(view.predicted_average)} cores ({view.improvement:.1f} % less)"
     )
 
 
@@ -184,9 +211,9 @@ def _guards(view: PlanView) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for each in view.guards:
-        mark = Text("✓", "green") if each.passed else Text("✗", "red")
-        style = "dim" if each.passed else ""
-        table.add_row(mark, Text(each.guard.replace("_", " ")), Text(each.because, style))
+        mark, style = _MARKS[each.passed]
+        because = Text(each.because, "dim" if each.passed else "")
+        table.add_row(Text(mark, style), Text(each.guard.replace("_", " ")), because)
     return table
 
 

@@ -45,8 +45,10 @@ class HpaView(msgspec.Struct, frozen=True):
 
 
 class GuardView(msgspec.Struct, frozen=True):
+    """`passed` is null where it cannot be said."""
+
     guard: str
-    passed: bool
+    passed: bool | None
     because: str
 
 

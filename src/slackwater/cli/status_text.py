@@ -54,14 +54,22 @@ def _head(shown: ClusterStatus, now: dt.datetime, width: int) -> Iterator[Render
     totals = shown.totals
     yield Text.assemble(("nodes ", "bold"), _counted(totals))
     if totals.reporting:
-        sums = f"{cores(totals.used)} used of {cores(totals.quota)} granted"
-        line = Text.assemble(("best effort ", "bold"), sums)
-        line.append(f", {cores(totals.allocatable)} cores in all", "dim")
-        room = min(width - line.cell_len - 2, _WIDE_BAR)
-        if room >= _NARROW_BAR:
-            picture = bar(totals.used, totals.quota, totals.allocatable, room)
-            line.append("  ").append_text(picture)
-        yield line
+        yield Text.assemble(("best effort ", "bold"), _sums(totals, width - len("best effort ")))
+
+
+def _sums(totals: Totals, width: int) -> Text:
+    """Of the nodes of which it is known, and of how many that is where it is not of all."""
+    if totals.used is None or totals.quota is None or totals.allocatable is None:
+        return Text("not known of any node", "dim")
+    line = Text(f"{cores(totals.used)} used of {cores(totals.quota)} granted")
+    line.append(f", {cores(totals.allocatable)} cores in all", "dim")
+    if totals.known < totals.nodes:
+        line.append(f", known of {totals.known} of {totals.nodes} nodes", "dim")
+    room = min(width - line.cell_len - 2, _WIDE_BAR)
+    if room >= _NARROW_BAR:
+        picture = bar(totals.used, totals.quota, totals.allocatable, room)
+        line.append("  ").append_text(picture)
+    return line
 
 
 def _manager(manager: ManagerRow | None, now: dt.datetime) -> Text:
@@ -140,9 +148,7 @@ def _state(state: NodeState) -> Text:
 
 
 def _picture(row: NodeRow, width: int) -> Text:
-    """An unlimited tier may use the whole machine."""
-    quota = row.quota if isinstance(row.quota, int) else row.allocatable
-    return bar(row.used, quota, row.allocatable, width)
+    return bar(row.used, row.physical_quota(), row.allocatable, width)
 
 
 def _cells(row: NodeRow, now: dt.datetime) -> tuple[Text, ...]:

@@ -45,16 +45,18 @@ class ManagerRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Totals(msgspec.Struct, frozen=True, rename="camel"):
-    """`allocatable`, `quota` and `used` are sums over the nodes that report; an unlimited quota
-    counts as the node's allocatable CPU."""
+    """`allocatable`, `quota` and `used` are sums over the `known` nodes, those of which all three
+    are known; None where there are none. An unlimited quota counts as the node's allocatable
+    CPU."""
 
     nodes: int = 0
     reporting: int = 0
     nodes_with_problems: int = 0
     without_agent: int = 0
-    allocatable: int = 0
-    quota: int = 0
-    used: int = 0
+    known: int = 0
+    allocatable: int | None = None
+    quota: int | None = None
+    used: int | None = None
     holding: int = 0
     policies: int = 0
     policies_invalid: int = 0
@@ -119,7 +121,9 @@ def cluster_status(facts: Facts, now: dt.datetime) -> ClusterStatus:
 
 def _node_rows(facts: Facts, now: dt.datetime) -> Iterator[NodeRow]:
     pods = facts.pods
-    by_node = {} if isinstance(pods, Gap) else {pod.node: pod for pod in pods}
+    # While one is replaced there are two: what becomes of the new one counts.
+    last = () if isinstance(pods, Gap) else sorted(pods, key=lambda pod: pod.ends is None)
+    by_node = {pod.node: pod for pod in last}
     for node in facts.nodes:
         yield node_row(node, pods if isinstance(pods, Gap) else by_node.get(node.name), now)
 
@@ -182,14 +186,17 @@ def _notes(facts: Facts) -> Iterator[str]:
 
 def _totals(nodes: Sequence[NodeRow], policies: Sequence[PolicyRow]) -> Totals:
     reporting = [row for row in nodes if row.version is not None or row.since is not None]
+    sums = [found for row in reporting if (found := _amounts(row))]
+    allocatable, quota, used = map(sum, zip(*sums, strict=True)) if sums else (None,) * 3
     return Totals(
         nodes=len(nodes),
         reporting=len(reporting),
         nodes_with_problems=sum(bool(row.problems) for row in nodes),
         without_agent=sum(row.state is NodeState.NO_AGENT for row in nodes),
-        allocatable=sum(row.allocatable or 0 for row in reporting),
-        quota=sum(_physical_quota(row) for row in reporting),
-        used=sum(row.used or 0 for row in reporting),
+        known=len(sums),
+        allocatable=allocatable,
+        quota=quota,
+        used=used,
         holding=sum(row.holding or 0 for row in reporting),
         policies=len(policies),
         policies_invalid=sum(row.valid == "False" for row in policies),
@@ -197,8 +204,12 @@ def _totals(nodes: Sequence[NodeRow], policies: Sequence[PolicyRow]) -> Totals:
     )
 
 
-def _physical_quota(row: NodeRow) -> int:
-    return row.quota if isinstance(row.quota, int) else row.allocatable or 0
+def _amounts(row: NodeRow) -> tuple[int, int, int] | None:
+    """Allocatable, quota and used; None where one of them is not known."""
+    quota = row.physical_quota()
+    if row.allocatable is None or quota is None or row.used is None:
+        return None
+    return row.allocatable, quota, row.used
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -11,11 +11,12 @@ import msgspec
 from slackwater.contract.node_condition import CONDITION as ACTING
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.units import MilliCpu, QuantityError, parse_milli_cpu
+from slackwater.record.clipping import clipped
 
 READY = "Ready"
 #: Reasons to wait that are no failure.
 _BEGINNINGS = ("ContainerCreating", "PodInitializing")
-_LONGEST_TROUBLE = 200
+_LONGEST_TROUBLE = 400
 
 
 class ClusterNode(msgspec.Struct, frozen=True):
@@ -34,7 +35,8 @@ class ClusterNode(msgspec.Struct, frozen=True):
 
 class AgentPod(msgspec.Struct, frozen=True):
     """An agent's pod; `trouble` says in a clause why it is not ready, and is empty where it is.
-    `fails`: it has been tried, so waiting alone does not help."""
+    `fails`: it has been tried, so waiting alone does not help. `ends` is by when it is to be gone,
+    None where nobody deleted it."""
 
     name: str
     namespace: str
@@ -42,6 +44,7 @@ class AgentPod(msgspec.Struct, frozen=True):
     created: str | None = None
     trouble: str = ""
     fails: bool = False
+    ends: str | None = None
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
@@ -84,6 +87,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
 
 
 class _NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -159,15 +163,18 @@ def read_agent_pod(raw: msgspec.Raw | bytes) -> AgentPod:
     meta, status = pod.metadata, pod.status
     where = (meta.name, meta.namespace, pod.spec.node_name, meta.creation_timestamp)
     if any(each.type == READY and each.status == "True" for each in status.conditions):
-        return AgentPod(*where)
+        return AgentPod(*where, ends=meta.deletion_timestamp)
     containers = (*status.init_container_statuses, *status.container_statuses)
     failure = next(filter(None, map(_failure, containers)), "")
-    return AgentPod(*where, failure or _waiting(status), bool(failure))
+    trouble = failure or _waiting(status)
+    return AgentPod(*where, trouble, bool(failure), meta.deletion_timestamp)
 
 
 def _waiting(status: _PodStatus) -> str:
     states = (each.state.waiting for each in status.container_statuses)
     reason = next((each.reason for each in states if each and each.reason), "")
+    if not reason and status.phase == "Running":
+        return "it runs, but gives its probe no good answer"
     return reason or status.phase or "not ready"
 
 
@@ -176,14 +183,14 @@ def _failure(container: _ContainerStatus) -> str:
     waits, ended = container.state.waiting, container.state.terminated
     before = ended or container.last_state.terminated
     if waits and waits.reason and waits.reason not in _BEGINNINGS:
-        return _clipped(waits.reason, _last_line(before) or _last_line(waits))
+        return _because(waits.reason, _last_line(before) or _last_line(waits))
     failed = ended is not None and ended.exit_code != 0
     if not failed and not (container.restart_count and before):
         return ""
     count = container.restart_count
     times = f"restarted {count} time{'' if count == 1 else 's'}" if count else "ended"
     reason = before.reason if before else ""
-    return _clipped(f"{times} ({reason})" if reason else times, _last_line(before))
+    return _because(f"{times} ({reason})" if reason else times, _last_line(before))
 
 
 def _last_line(stopped: _Stopped | None) -> str:
@@ -196,9 +203,9 @@ def _last_line(stopped: _Stopped | None) -> str:
     return " ".join(lines[-1].split())
 
 
-def _clipped(reason: str, message: str) -> str:
+def _because(reason: str, message: str) -> str:
     said = f"{reason}: {message}" if message else reason
-    return said if len(said) <= _LONGEST_TROUBLE else f"{said[: _LONGEST_TROUBLE - 3]}..."
+    return clipped(said, _LONGEST_TROUBLE)
 
 
 class _PolicyStatus(msgspec.Struct, frozen=True, rename="camel"):

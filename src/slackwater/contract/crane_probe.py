@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, field
 
-from slackwater.contract.crane_values import Number, Seconds, Text
+from slackwater.contract.crane_values import Count, Seconds, Text
 from slackwater.contract.typed_document import WANTED
 
 _PORT_NAME = Annotated[
@@ -58,11 +58,11 @@ class NodeQualityProbe(msgspec.Struct, frozen=True, rename="camel"):
 
     node_local_get: NodeLocalGet | None = None
     http_get: HttpGet | None = None
-    timeout_seconds: Annotated[Number | None, Meta(description="Accepted, has no effect.")] = None
+    timeout_seconds: Annotated[Count | None, Meta(description="Accepted, has no effect.")] = None
 
 
 class PodQualityProbe(msgspec.Struct, frozen=True, rename="camel"):
     """How a pod's quality would be measured. Accepted, has no effect."""
 
     http_get: HttpGet | None = None
-    timeout_seconds: Annotated[Number | None, Meta(description="Accepted, has no effect.")] = None
+    timeout_seconds: Annotated[Count | None, Meta(description="Accepted, has no effect.")] = None

@@ -11,7 +11,7 @@ from slackwater.doctor.examination import Examination, examine
 from slackwater.doctor.features import judge
 from slackwater.doctor.knob_rows import see_knobs, unseen_knobs
 from slackwater.doctor.probe import try_knobs
-from slackwater.doctor.problems import find_problems
+from slackwater.doctor.problems import find_notes, find_problems
 from slackwater.doctor.report import (
     CgroupSection,
     Finding,
@@ -81,6 +81,7 @@ def _report(found: Examination, knobs: tuple[KnobRow, ...], more: tuple[Problem,
         features=judge(knobs, machine.psi),
         machine=machine,
         problems=find_problems(found, knobs) + more,
+        notes=find_notes(found),
     )
     return msgspec.convert(_printable(msgspec.to_builtins(report)), Report)
 

@@ -10,6 +10,7 @@ from slackwater.model.machine import Machine
 from slackwater.observation.cgroup_tree import CgroupTree, Unread
 from slackwater.observation.detection import (
     DriverVerdict,
+    Finding,
     Kubepods,
     Undetected,
     VersionVerdict,
@@ -19,6 +20,7 @@ from slackwater.observation.detection import (
     find_kubepods,
     find_mounts,
 )
+from slackwater.observation.driver_detection import TREE_SOURCE
 from slackwater.observation.host import read_machine
 from slackwater.observation.kubelet_sources import KubeletProcess, find_kubelet
 from slackwater.observation.kubepods import trees_below
@@ -62,6 +64,7 @@ def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examinat
     mounts = version if isinstance(version, Gap) else find_mounts(roots, version)
     driver = detect_driver(roots, environ, None if isinstance(mounts, Gap) else mounts)
     found = _find_tree(roots, mounts, driver, kubepods)
+    driver = _citing(driver, mounts, found)
     tree = _look_into(mounts, found, machine)
     return Examination(
         roots=roots,
@@ -85,6 +88,21 @@ def _find_tree(
     if isinstance(mounts, Gap):
         return mounts
     return find_kubepods(mounts, clues_of(roots, mounts, driver), asked)
+
+
+def _citing(
+    verdict: DriverVerdict, mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap
+) -> DriverVerdict:
+    """The tree that was taken is the witness for its driver, not another one beside it."""
+    top = mounts if isinstance(mounts, Gap) else mounts.identity()
+    if isinstance(top, Gap) or isinstance(kubepods, Gap):
+        return verdict
+    taken = Finding(TREE_SOURCE, kubepods.driver.value, f"{top.directory}/{kubepods.path} exists")
+    findings = tuple(
+        taken if (each.source, each.found) == (taken.source, taken.found) else each
+        for each in verdict.findings
+    )
+    return msgspec.structs.replace(verdict, findings=findings)
 
 
 def _trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from slackwater.doctor.examination import Examination
 from slackwater.doctor.report import KnobRow, Problem
 from slackwater.model.cgroup import Driver, Level
 from slackwater.model.gap import Gap
-from slackwater.observation.kubepods import SHOWN
+from slackwater.observation.kubelet_sources import SeveralKubelets
+from slackwater.observation.kubepods import SHOWN, UnusableOrder
 from slackwater.observation.version_detection import MAGIC_SOURCE
 
 Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[Problem]]
@@ -16,6 +17,15 @@ ROOT_USER = 0
 
 def find_problems(examination: Examination, knobs: tuple[KnobRow, ...]) -> tuple[Problem, ...]:
     return tuple(problem for rule in _RULES for problem in rule(examination, knobs))
+
+
+def find_notes(examination: Examination) -> tuple[Problem, ...]:
+    """What is well, but only as long as its reason is right."""
+    kubepods = examination.kubepods
+    if isinstance(kubepods, Gap) or not kubepods.because:
+        return ()
+    what = f"{_several(examination)}; an agent takes {kubepods.path}, as {kubepods.because}."
+    return (Problem(what, f"Nothing, unless that is wrong. {_remedy(examination)}"),)
 
 
 def _no_cgroups(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
@@ -45,7 +55,12 @@ def _wrong_tree(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Pr
             f"The tree that --kubepods names is not there: {examination.kubepods.reason}.",
             "Leave --kubepods out to let it be found, or name a folder of the cgroup root.",
         )
-    elif not isinstance(examination.kubelet, Gap) and not examination.trees:
+    elif isinstance(unusable := examination.kubepods, UnusableOrder):
+        yield Problem(
+            f"An agent does not start: {unusable.reason}.",
+            "Name the right file with --kubelet-config (in the chart agent.kubeletConfig).",
+        )
+    elif _kubelet_runs(examination) and not examination.trees:
         yield Problem(
             f"A kubelet runs here, but its tree was not found: {examination.kubepods.reason}.",
             "Name the tree with --kubepods, or the host's cgroups with --cgroup-root.",
@@ -62,18 +77,33 @@ def _driver_conflict(examination: Examination, _: tuple[KnobRow, ...]) -> Iterat
 
 def _two_trees(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
     kubepods, trees = examination.kubepods, examination.trees
-    if examination.asked_kubepods or len(trees) < 2:
-        return
-    fate = (
-        "nothing tells which one is, so an agent does not start"
-        if isinstance(kubepods, Gap)
-        else f"an agent takes {kubepods.path}, as {kubepods.because}"
+    unclear = isinstance(kubepods, Gap) and not isinstance(kubepods, UnusableOrder)
+    if unclear and not examination.asked_kubepods and len(trees) > 1:
+        yield Problem(
+            f"{_several(examination)}; nothing tells which one is, so an agent does not start.",
+            _remedy(examination),
+        )
+
+
+def _several(examination: Examination) -> str:
+    return f"Several trees look like a kubelet's ({', '.join(examination.trees[:SHOWN])})"
+
+
+def _remedy(examination: Examination) -> str:
+    shown = (
+        ""
+        if examination.roots.kubelet_config
+        else "name the kubelet's configuration with --kubelet-config (agent.kubeletConfig), "
     )
-    yield Problem(
-        f"Several trees look like a kubelet's ({', '.join(trees[:SHOWN])}); {fate}.",
-        "Name the right one with --kubepods (in the chart agent.paths.kubepods), show the "
-        "kubelet's configuration (agent.kubeletConfig), or remove what an earlier kubelet left.",
+    return (
+        f"Name the right one with --kubepods (in the chart agent.paths.kubepods), {shown}"
+        "or remove what an earlier kubelet left."
     )
+
+
+def _kubelet_runs(examination: Examination) -> bool:
+    kubelet = examination.kubelet
+    return not isinstance(kubelet, Gap) or isinstance(kubelet, SeveralKubelets)
 
 
 def _other_layout(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:

@@ -87,3 +87,5 @@ class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     features: tuple[FeatureRow, ...]
     machine: MachineSection
     problems: tuple[Problem, ...]
+    #: What a person should know, and need not mend.
+    notes: tuple[Problem, ...] = ()

@@ -1,7 +1,8 @@
 """What the kubelet was told: read from its files and from its running process.
 
-Owns where those are. Reads only; what is unreadable or garbage becomes a finding with a note.
-The process is found by its name, as its pid file is not everywhere.
+Owns where those are, and who counts as a kubelet. Reads only; what is unreadable or garbage becomes
+a finding with a note. The process is found by its name, as its pid file is not everywhere; any
+process may have that name, so it counts only as root's, and outside of every pod.
 """
 
 import os
@@ -10,6 +11,7 @@ import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.observation.bounded_read import LARGEST_READ, Contents, read_start
+from slackwater.observation.cgroup_paths import layout_of, pod_uid
 from slackwater.observation.kubelet_config import (
     CGROUP_ROOT,
     CONFIG_FLAG,
@@ -33,6 +35,9 @@ PROCESS_SOURCE = "kubelet process"
 _CUT = f"longer than {LARGEST_READ // 1024} KiB, the rest was not read"
 #: TASK_COMM_LEN is 16; a newline follows.
 _COMM_BYTES = 32
+_ROOT_USER = "0"
+#: So many processes are named in a sentence.
+_SHOWN = 3
 
 
 class KubeletProcess(msgspec.Struct, frozen=True):
@@ -44,9 +49,19 @@ class KubeletProcess(msgspec.Struct, frozen=True):
     note: str
 
 
+class SeveralKubelets(Gap, frozen=True):
+    """More than one runs here: none of them tells which tree is this node's."""
+
+
+def config_files(roots: Roots) -> tuple[str, ...]:
+    """The file that was named comes before the usual ones."""
+    named = (roots.kubelet_config,) if roots.kubelet_config else ()
+    return (*named, *(path for path in CONFIG_FILES if path not in named))
+
+
 def file_findings(roots: Roots, setting: Setting) -> tuple[Finding, ...]:
-    """What each of the kubelet's usual files says."""
-    said = ((path, _said_by_file(f"{roots.host}{path}", setting)) for path in CONFIG_FILES)
+    """What the kubelet's file that was named, and each of the usual ones, says."""
+    said = ((path, _said_by_file(f"{roots.host}{path}", setting)) for path in config_files(roots))
     return tuple(Finding(path, answer.value, answer.note) for path, answer in said)
 
 
@@ -63,10 +78,26 @@ def process_finding(roots: Roots, setting: Setting) -> Finding:
 def kubelet_cgroup_root(roots: Roots) -> str | None:
     """The kubelet's cgroup root without slashes at its ends, "" for the top; None: nobody says.
 
-    The process comes first: its flags are in force, whatever the files say by now.
+    The process comes first: its flags are in force, whatever the files say by now. Of several
+    kubelets neither the processes nor the usual files tell whose tree is whose.
     """
+    if isinstance(find_kubelet(roots), SeveralKubelets):
+        return None
     findings = (process_finding(roots, CGROUP_ROOT), *file_findings(roots, CGROUP_ROOT))
     return next((f.found.strip("/") for f in findings if f.found is not None), None)
+
+
+def named_cgroup_root(roots: Roots) -> str | Gap | None:
+    """What the file that was named says of it, like the above; a Gap if it cannot be read."""
+    if not roots.kubelet_config:
+        return None
+    match read_start(f"{roots.host}{roots.kubelet_config}"):
+        case Gap(reason):
+            named = roots.kubelet_config[:80]
+            return Gap(f"the kubelet's configuration {named!r} (--kubelet-config) is {reason}")
+        case Contents(data, _):
+            root = setting_in_text(data, CGROUP_ROOT).value
+            return None if root is None else root.strip("/")
 
 
 def process_name(roots: Roots, pid: int) -> str | Gap:
@@ -75,15 +106,48 @@ def process_name(roots: Roots, pid: int) -> str | Gap:
 
 
 def find_kubelet(roots: Roots) -> KubeletProcess | Gap:
-    """The oldest number wins: a pod's process that calls itself kubelet came later."""
+    """The only one that counts; of several none does."""
     try:
         names = os.listdir(roots.proc)
     except OSError as error:
         return Gap(f"{roots.proc} is not readable: {error.strerror}")
-    for pid in sorted(int(name) for name in names if name.isascii() and name.isdigit()):
-        if process_name(roots, pid) == "kubelet":
-            return _kubelet(roots, pid)
-    return Gap(f"no process named kubelet in {roots.proc}")
+    pids = sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    named = [pid for pid in pids if process_name(roots, pid) == "kubelet"]
+    refused = {pid: why for pid in named if (why := _why_no_kubelet(roots, pid))}
+    real = [pid for pid in named if pid not in refused]
+    # Between fork and exec a kubelet's child still has its name.
+    apart = [pid for pid in real if _status(roots, pid, "PPid") not in [str(each) for each in real]]
+    if len(apart) > 1:
+        shown = ", ".join(map(str, apart[:_SHOWN]))
+        return SeveralKubelets(f"{len(apart)} kubelets run here (pids {shown}): none tells")
+    if apart:
+        return _kubelet(roots, apart[0])
+    aside = "; ".join(f"pid {pid} {why}" for pid, why in list(refused.items())[:_SHOWN])
+    return Gap(f"no process named kubelet in {roots.proc}{f' counts: {aside}' if aside else ''}")
+
+
+def _why_no_kubelet(roots: Roots, pid: int) -> str:
+    """Empty for one that may be: a name alone is anybody's."""
+    match _status(roots, pid, "Uid"):
+        case Gap(reason):
+            return f"has a status that is {reason}"
+        case user if user != _ROOT_USER:
+            return f"is user {user[:20]!r}, not root"
+    groups = read_start(f"{roots.proc}/{pid}/cgroup")
+    text = "" if isinstance(groups, Gap) else groups.data.decode("utf-8", "replace")
+    # From inside a cgroup namespace a neighbour's path begins below the tree, with its pod.
+    parts = (part for line in text.splitlines() for part in line.split(":", 2)[-1].split("/"))
+    return "is in a pod" if any(pod_uid(part) or layout_of(part) for part in parts) else ""
+
+
+def _status(roots: Roots, pid: int, key: str) -> str | Gap:
+    """The first word of a line in /proc/PID/status: of Uid that is the real one."""
+    contents = read_start(f"{roots.proc}/{pid}/status")
+    if isinstance(contents, Gap):
+        return contents
+    lines = contents.data.decode("utf-8", "replace").splitlines()
+    words = next((line.split()[1:] for line in lines if line.startswith(f"{key}:")), [])
+    return words[0] if words else Gap(f"without {key}")
 
 
 def _kubelet(roots: Roots, pid: int) -> KubeletProcess | Gap:

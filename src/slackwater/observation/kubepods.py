@@ -25,15 +25,26 @@ from slackwater.observation.cgroup_paths import (
 DEEPEST = 2
 #: So many trees are named in a sentence.
 SHOWN = 5
+#: Why a tree is left, and which trees are.
+_Choice = tuple[str, Callable[[str], bool]]
 
 
 class Clues(msgspec.Struct, frozen=True):
     """What points to the kubelet's tree before anybody looks. None: nobody said so, "" is the top.
-    `own` is the cgroup of this process, relative to the mount; "" where that is not known."""
+    `own` is the cgroup of this process, relative to the mount; "" where that is not known. What is
+    `ordered` was named by a person (a Gap: named, but not to be read). Where several kubelets run,
+    pods in a tree do not tell that it is this node's."""
 
     driver: Driver | None = None
     cgroup_root: str | None = None
     own: str = ""
+    ordered_driver: Driver | None = None
+    ordered_root: str | Gap | None = None
+    several_kubelets: bool = False
+
+
+class UnusableOrder(Gap, frozen=True):
+    """What a person named leads to no tree; nobody else's word replaces it."""
 
 
 class Kubepods(msgspec.Struct, frozen=True):
@@ -56,49 +67,64 @@ def find_kubepods(mounts: CgroupMounts, clues: Clues, override: str = "") -> Kub
         return mount
     if override:
         return _overridden(mount.directory, clues, override)
-    told = [path for path in _told(clues) if os.path.isdir(f"{mount.directory}/{path}")]
-    trees = sorted({*trees_below(mount.directory), *told})
+    if isinstance(clues.ordered_root, Gap):
+        return UnusableOrder(clues.ordered_root.reason)
+    told = [_there(mount.directory, root) for root in (clues.ordered_root, clues.cgroup_root)]
+    trees = sorted({*trees_below(mount.directory), *told[0], *told[1]})
     if not trees:
         return Gap(f"there is no kubepods or kubepods.slice below {mount.directory}")
-    return _chosen(mount.directory, trees, told, clues)
+    if clues.ordered_root is not None and not told[0] and len(trees) > 1:
+        return UnusableOrder(
+            f"the kubelet's configuration that was named has the cgroup root "
+            f"{clues.ordered_root[:80]!r}, and of several trees ({', '.join(trees[:SHOWN])}) none "
+            "is there: name the right one with --kubepods (in the chart agent.paths.kubepods)"
+        )
+    return _chosen(trees, _choices(mount.directory, told[0], told[1], clues), clues)
 
 
-def _chosen(top: str, trees: list[str], told: list[str], clues: Clues) -> Kubepods | Gap:
+def _chosen(trees: list[str], choices: tuple[_Choice, ...], clues: Clues) -> Kubepods | Gap:
     """Clue after clue leaves out trees, never the last one. The first that leaves one decides."""
     left, reason = trees, ""
-    for because, fits in _choices(top, told, clues):
+    for because, fits in choices:
         if len(left) == 1:
             break
         left, reason = list(filter(fits, left)) or left, because
     if len(left) > 1:
         return Gap(
             f"several trees look like the kubelet's ({', '.join(left[:SHOWN])}), and nothing tells "
-            "which one is: name it with --kubepods (in the chart agent.paths.kubepods), or show "
-            "the kubelet's configuration (agent.kubeletConfig)"
+            "which one is: name it with --kubepods (in the chart agent.paths.kubepods), or the "
+            "kubelet's configuration with --kubelet-config (agent.kubeletConfig)"
         )
     found = _kubepods(left[0], clues)
     return found if len(trees) == 1 else msgspec.structs.replace(found, because=reason)
 
 
-def _choices(
-    top: str, told: list[str], clues: Clues
-) -> tuple[tuple[str, Callable[[str], bool]], ...]:
+def _choices(top: str, ordered: list[str], told: list[str], clues: Clues) -> tuple[_Choice, ...]:
+    """What a person named, then where we are, which nobody can feign; then what was found."""
     return (
-        ("the kubelet's cgroup root says so", told.__contains__),
-        (
-            f"the cgroup driver is {clues.driver.value}" if clues.driver else "",
-            lambda path: _kubepods(path, clues).driver is clues.driver,
-        ),
+        ("the kubelet's configuration that was named says so", ordered.__contains__),
+        _of_driver(clues.ordered_driver, clues),
         ("this process is in it", lambda path: clues.own.startswith(f"{path}/")),
-        ("no other one has pods", lambda path: _has_pods(f"{top}/{path}")),
+        ("the kubelet's cgroup root says so", told.__contains__),
+        _of_driver(clues.driver, clues),
+        (
+            "no other one has pods",
+            lambda path: not clues.several_kubelets and bool(pod_uids_in(f"{top}/{path}")),
+        ),
     )
 
 
-def _has_pods(tree: str) -> bool:
-    """Guaranteed pods sit beside the tiers."""
+def _of_driver(driver: Driver | None, clues: Clues) -> _Choice:
+    because = f"the cgroup driver is {driver.value}" if driver else ""
+    return because, lambda path: _kubepods(path, clues).driver is driver
+
+
+def pod_uids_in(tree: str) -> frozenset[str]:
+    """Of the pods in a tree, by its directory. Guaranteed pods sit beside the tiers."""
     names = _folders(tree)
     below = (_folders(f"{tree}/{name}") for name in names if tier_of(name))
-    return any(pod_uid(name) for group in (names, *below) for name in group)
+    found = (pod_uid(name) for group in (names, *below) for name in group)
+    return frozenset(uid for uid in found if uid)
 
 
 def trees_below(directory: str) -> list[str]:
@@ -126,17 +152,17 @@ def _folders(directory: str) -> list[str]:
     return [name for name in folders if name.isprintable()]
 
 
-def _told(clues: Clues) -> list[str]:
-    """Where the tree is by the kubelet's own cgroup root, by each driver that it can have."""
-    if clues.cgroup_root is None:
+def _there(top: str, cgroup_root: str | None) -> list[str]:
+    """The trees at a kubelet's cgroup root, by each driver that it can have."""
+    if cgroup_root is None:
         return []
     paths: list[str] = []
     for driver in Driver:
         try:
-            paths.append(node_path(KubepodsLayout(driver, clues.cgroup_root)))
+            paths.append(node_path(KubepodsLayout(driver, cgroup_root)))
         except NotACgroupRoot:
             continue
-    return paths
+    return [path for path in paths if os.path.isdir(f"{top}/{path}")]
 
 
 def _kubepods(path: str, clues: Clues) -> Kubepods:
@@ -145,7 +171,9 @@ def _kubepods(path: str, clues: Clues) -> Kubepods:
     if layout:
         return Kubepods(path, layout.driver, layout.cgroup_root)
     driver = Driver.SYSTEMD if path.endswith(".slice") else Driver.CGROUPFS
-    return Kubepods(path, driver, clues.cgroup_root or "")
+    ordered = clues.ordered_root
+    root = clues.cgroup_root if ordered is None or isinstance(ordered, Gap) else ordered
+    return Kubepods(path, driver, root or "")
 
 
 def _overridden(mount: str, clues: Clues, override: str) -> Kubepods | Gap:

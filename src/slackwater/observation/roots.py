@@ -10,3 +10,5 @@ class Roots(msgspec.Struct, frozen=True):
     proc: str = "/proc"
     sys: str = "/sys"
     host: str = ""
+    #: The kubelet's configuration file by its path on the host; "" where none was named.
+    kubelet_config: str = ""

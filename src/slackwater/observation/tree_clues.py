@@ -1,25 +1,37 @@
 """What points to the kubelet's tree: what the kubelet was told, and where this process is.
 
-Owns which sources count: an order or the kubelet's own configuration, never a guess. Reads only.
+Owns which sources count: an order or the kubelet's own configuration, never a guess; and which of
+them are orders: they beat whatever is found. Reads only.
 """
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Driver
+from slackwater.model.cgroup import CgroupMounts, CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.observation.bounded_read import read_start
 from slackwater.observation.kubelet_sources import (
-    CONFIG_FILES,
     PROCESS_SOURCE,
+    SeveralKubelets,
+    config_files,
+    find_kubelet,
     kubelet_cgroup_root,
+    named_cgroup_root,
 )
 from slackwater.observation.kubepods import Clues
 from slackwater.observation.roots import Roots
 from slackwater.observation.verdicts import DRIVER_VARIABLE, DriverVerdict
 
-_SOURCES = frozenset({DRIVER_VARIABLE, *CONFIG_FILES, PROCESS_SOURCE})
-
 
 def clues_of(roots: Roots, mounts: CgroupMounts, verdict: DriverVerdict) -> Clues:
-    return Clues(_told_driver(verdict), kubelet_cgroup_root(roots), own_cgroup(roots, mounts))
+    several = isinstance(find_kubelet(roots), SeveralKubelets)
+    ordered = verdict.source in _orders(roots)
+    told = verdict.source in (PROCESS_SOURCE, *config_files(roots))
+    return Clues(
+        driver=verdict.driver if told and not ordered and not several else None,
+        cgroup_root=kubelet_cgroup_root(roots),
+        own=own_cgroup(roots, mounts),
+        ordered_driver=verdict.driver if ordered else None,
+        ordered_root=named_cgroup_root(roots),
+        several_kubelets=several,
+    )
 
 
 def own_cgroup(roots: Roots, mounts: CgroupMounts) -> str:
@@ -40,5 +52,5 @@ def own_cgroup(roots: Roots, mounts: CgroupMounts) -> str:
     return ""
 
 
-def _told_driver(verdict: DriverVerdict) -> Driver | None:
-    return verdict.driver if verdict.source in _SOURCES else None
+def _orders(roots: Roots) -> tuple[str, ...]:
+    return (DRIVER_VARIABLE, roots.kubelet_config) if roots.kubelet_config else (DRIVER_VARIABLE,)

@@ -12,7 +12,7 @@ from slackwater.model.complaint import quoted
 from slackwater.model.units import QuantityError, parse_quantity
 from slackwater.rebalancer.fleet import Aim, AimKind
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Problem
+from slackwater.rebalancer.seen import NoAutoscaler, Problem
 from slackwater.settings.rotation import WorkloadSettings
 
 #: WorkloadSettings.container: all containers.
@@ -34,7 +34,7 @@ def choose(autoscalers: Sequence[Autoscaler], settings: WorkloadSettings) -> Cho
     found = _meant(autoscalers, settings)
     if not found:
         names = " or ".join(names_of(settings))
-        return Problem(
+        return NoAutoscaler(
             Reason.HPA_TARGET_MISSING,
             f"no HorizontalPodAutoscaler of namespace {settings.namespace} scales "
             f"{settings.kind or 'a workload called'} {settings.name} or is called {names}",

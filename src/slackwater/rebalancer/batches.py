@@ -21,12 +21,14 @@ _PAIR = 2
 
 class Room(msgspec.Struct, frozen=True):
     """`load`: what the carriers use together, and the pods to go. `carriers`: pods that can take
-    load over. `most`: what one of them can carry; `bound`: what it should carry."""
+    load over. `most`: what one of them can carry, `because` of what; `bound`: what it should
+    carry."""
 
     load: Cores
     carriers: int
     most: Cores
     bound: Cores
+    because: str
 
     def each(self, away: int) -> Cores:
         """What each of the others carries meanwhile."""
@@ -53,11 +55,13 @@ def room_of(proposal: Proposal, fleet: Fleet, settings: MoveSettings) -> Room:
     going = [each.usage for each in proposal.rotate if each.name not in ready]
     limits = [each.limit for each in carriers if not isinstance(each.limit, Gap)]
     threshold = proposal.numbers.threshold if proposal.numbers else Cores(0.0)
-    most = max([threshold, *used])
+    most, because = threshold, "the threshold"
+    if used and max(used) > threshold:
+        most, because = max(used), "what the hottest carries today"
     if limits and len(limits) == len(carriers):
-        most = min(limits)
+        most, because = min(limits), "their smallest CPU limit"
     load = Cores(math.fsum([*used, *going]))
-    return Room(load, len(used), most, min(threshold, most))
+    return Room(load, len(used), most, min(threshold, most), because)
 
 
 def _carries(member: Member, settings: MoveSettings) -> bool:

@@ -26,11 +26,14 @@ def budgets_of(budgets: Iterable[DisruptionBudget], pods: Sequence[OwnedPod]) ->
     return tuple(sorted(found, key=lambda budget: budget.name))
 
 
-def budget_guard(budgets: tuple[Budget, ...] | Gap, going: Sequence[Candidate]) -> Guard:
+def budget_guard(
+    budgets: tuple[Budget, ...] | Gap, batches: Sequence[Sequence[Candidate]]
+) -> Guard:
     """Forbids where nobody could go, and where the API server cannot answer."""
     if isinstance(budgets, Gap):
         text = f"not known beforehand, each eviction will tell: {budgets.reason}"
         return Guard(NAME, True, text)
+    going = [pod for batch in batches for pod in batch]
     held = {pod.name: [each for each in budgets if pod.name in each.pods] for pod in going}
     for pod, over in held.items():
         if len(over) > 1:
@@ -42,6 +45,14 @@ def budget_guard(budgets: tuple[Budget, ...] | Gap, going: Sequence[Candidate]) 
     if not concerned:
         return Guard(NAME, True, "none covers these pods")
     told = ", ".join(f"{each.name} lets {each.allowed} more go now" for each in concerned)
-    if going and all(any(each.allowed == 0 for each in over) for over in held.values()):
+    if all(any(each.allowed == 0 for each in over) for over in held.values()):
         return Guard(NAME, False, told, Reason.PDB_BLOCKED)
+    if any(_short(each, batch) for each in concerned for batch in batches):
+        told += "; a batch has more of its pods, so the rest waits for another run"
     return Guard(NAME, True, told)
+
+
+def _short(budget: Budget, batch: Sequence[Candidate]) -> bool:
+    """Between batches it recovers, as the pods of the one before are replaced; within one it does
+    not."""
+    return sum(pod.name in budget.pods for pod in batch) > budget.allowed

@@ -15,7 +15,7 @@ from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.batches import batches_of
 from slackwater.rebalancer.fleet import Fleet, WorkloadName
 from slackwater.rebalancer.guards import by_number
-from slackwater.rebalancer.moves import gain_of, verdict, with_gain
+from slackwater.rebalancer.moves import gain_of, still_hot, verdict, with_gain
 from slackwater.rebalancer.proposal import Candidate, Group, Guard, Proposal
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import CapSettings, MoveSettings
@@ -61,7 +61,7 @@ def _cut(
     smaller = _smaller(proposal, kept, settings)
     text = f"{len(kept)} of {wanted} pods may go: {limits}"
     if smaller.reason is not None:
-        text = f"{text}; {smaller.because}" if kept else text
+        text += f"; {smaller.because}" if kept else _alone(assessment, proposal, used, caps)
         return gated(assessment, Guard(_NAME, False, text, Reason.CAPPED))
     again = by_number(smaller, fleet, settings)
     names = {each.guard for each in again}
@@ -101,6 +101,13 @@ def _kept(
     return tuple(each for each in rotate if each.name in kept)
 
 
+def _alone(assessment: Assessment, proposal: Proposal, used: _Used, caps: CapSettings) -> str:
+    """A remark where a cap has room for one, and yet nobody goes."""
+    if not any(_fits(assessment.workload, (each,), used, caps) for each in proposal.rotate):
+        return ""
+    return "; a hot and a cold pod go together, so one alone is not rotated"
+
+
 def _smaller(proposal: Proposal, kept: tuple[Candidate, ...], settings: MoveSettings) -> Proposal:
     """What is left, with what it would bring; a reason where that is no longer enough."""
     hot = [each for each in kept if each.group is Group.TOP]
@@ -109,6 +116,7 @@ def _smaller(proposal: Proposal, kept: tuple[Candidate, ...], settings: MoveSett
         return msgspec.structs.replace(proposal, rotate=(), reason=Reason.CAPPED)
     gain = gain_of(hot, cold)
     reason, because = verdict(gain, settings)
+    because += "" if reason else still_hot(gain, proposal.numbers)
     left_out = {each.name: Group.REST for each in proposal.rotate if each not in kept}
     numbers = with_gain(proposal.numbers, gain)
     return Proposal(kept, reason, because, proposal.groups | left_out, numbers)

@@ -23,6 +23,7 @@ from slackwater.kube.client import Client
 from slackwater.kube.resource import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
+    NAMESPACES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
@@ -46,6 +47,8 @@ Decoded = TypeVar("Decoded", bound=msgspec.Struct)
 #: The kinds that replace a pod that goes.
 _ROTATED = {each.kind: each for each in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
 _ROTATED_GROUP = "apps"
+_DEFAULT = "default"
+_ASSUMED = f"; {_DEFAULT} is the namespace where none is named (-n)"
 
 
 class ClusterReader:
@@ -102,6 +105,16 @@ class _Namespace:
     @cached_property
     def budgets(self) -> list[DisruptionBudget] | Problem:
         return self._listed(POD_DISRUPTION_BUDGETS, DisruptionBudget)
+
+    @cached_property
+    def absent(self) -> bool:
+        """Whether the API server says so: the lists of a namespace that is not there are merely
+        empty. Who may not ask does not know."""
+        try:
+            self._client.get(NAMESPACES, self._name)
+        except KubeError as error:
+            return isinstance(error, Refused) and error.status == 404
+        return False
 
     def workload(self, kind: str, name: str) -> ScaledWorkload | None:
         every = _needed(self._workloads(kind))
@@ -165,7 +178,7 @@ def _seen(place: _Namespace, settings: WorkloadSettings) -> WorkloadSeen:
         resource_version=meta.resource_version,
         pods=_selected(owned, settings, name),
         aim=choice.aim if isinstance(choice, Choice) else choice,
-        scaling=_scaling(kind, workload, choice),
+        scaling=_scaling(kind, workload, choice, owned),
         opted_out=workload_opted_out(meta.annotations),
         last=_last(workload, name),
         budgets=_budgets(place, owned),
@@ -201,8 +214,11 @@ def _unscaled(
         found = place.workload(kind, settings.name)
         if found is not None:
             return kind, found
+    if place.absent:
+        raise _missing(f"namespace {settings.namespace} is not there")
     told = f"no {settings.kind or kinds} is called {settings.name} there either"
-    raise _missing(f"{problem.because}, and {told}")
+    hint = _ASSUMED if settings.namespace == _DEFAULT else ""
+    raise _missing(f"{problem.because}, and {told}{hint}")
 
 
 def _owned(place: _Namespace, name: WorkloadName, uid: str) -> list[OwnedPod]:
@@ -245,14 +261,33 @@ def _missing(because: str) -> _Impossible:
     return _Impossible(Problem(Reason.WORKLOAD_MISSING, because))
 
 
-def _scaling(kind: str, workload: ScaledWorkload, choice: Choice | Problem) -> Scaling:
+def _scaling(
+    kind: str, workload: ScaledWorkload, choice: Choice | Problem, owned: list[OwnedPod]
+) -> Scaling:
     """By the autoscaler; where that is content, by the workload itself: somebody else may have
-    scaled it. During a rollout its own numbers mean something else."""
-    rollout = rollout_of(kind, workload)
-    if isinstance(choice, Choice) and (choice.desired != choice.current or rollout):
-        return Scaling(choice.desired, choice.current, rollout)
+    scaled it. During a rollout its own numbers mean something else. Where the autoscaler has its
+    wish and only pods are missing, that is not its doing."""
     wanted, there = workload.spec.replicas, workload.status.replicas
+    pending = _pending(wanted, owned)
+    absent = f"{there} of {wanted} pods are there, the others are missing" if there < wanted else ""
+    rollout = pending or rollout_of(kind, workload) or absent
+    if isinstance(choice, Choice):
+        if (pending or absent) and choice.current <= choice.desired == wanted:
+            return Scaling(wanted, wanted, rollout)
+        if choice.desired != choice.current or rollout:
+            return Scaling(choice.desired, choice.current, rollout)
     return Scaling(there if rollout else wanted, there, rollout)
+
+
+def _pending(wanted: int, owned: list[OwnedPod]) -> str:
+    """Where a pod finds no node, the replacement of another finds none either."""
+    staying = [pod for pod in owned if not pod.metadata.deletion_timestamp]
+    pending = sum(not pod.spec.node_name for pod in staying)
+    if pending == 1:
+        return f"1 of {wanted} pods is Pending: no node was found for it yet"
+    return (
+        f"{pending} of {wanted} pods are Pending: no node was found for them yet" if pending else ""
+    )
 
 
 def _last(workload: ScaledWorkload, name: WorkloadName) -> LastRotation | Gap | None:

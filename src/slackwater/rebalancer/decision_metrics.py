@@ -149,6 +149,11 @@ class DecisionTally:
                 self._analyzed += len(each.assessment.fleet.members) if each.assessment.fleet else 0
                 self._deleted.update(pod.group for pod in each.pods if each.rotated is not None)
 
+    def add_error(self, component: str) -> None:
+        """One outside of a round."""
+        with self._alone:
+            self._errors[component] += 1
+
     def samples(self) -> Iterator[Sample]:
         """All but the histogram. Counters are there from the start: what appears with its first
         count has no rate."""

@@ -15,6 +15,8 @@ Cores = NewType("Cores", float)
 #: 0 to 100.
 PercentOf = NewType("PercentOf", float)
 Seconds = NewType("Seconds", float)
+#: More CPUs than any machine has: what is above counts something else, such as milliCPU.
+MOST_CORES = 10_000.0
 
 
 class AimKind(enum.Enum):

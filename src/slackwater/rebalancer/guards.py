@@ -8,10 +8,11 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.batches import at_once, room_of
 from slackwater.rebalancer.fleet import Fleet, LastRotation, Scaling
+from slackwater.rebalancer.last_rotation import removal_of
 from slackwater.rebalancer.outcome import began, judged, pause_after
 from slackwater.rebalancer.proposal import Guard, Proposal
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import WorkloadSeen
+from slackwater.rebalancer.seen import NoAutoscaler, WorkloadSeen
 from slackwater.settings.duration import format_duration
 from slackwater.settings.rotation import MoveSettings
 
@@ -24,7 +25,7 @@ def check(
     """All of them, in the order in which the first that forbids gives the reason."""
     return (
         opted_out(seen),
-        hpa_scaling(seen.scaling),
+        hpa_scaling(seen),
         rollout(seen.scaling),
         cooldown(seen.last, fleet, settings, now),
         *by_number(proposal, fleet, settings),
@@ -42,13 +43,16 @@ def opted_out(seen: WorkloadSeen) -> Guard:
     return Guard("opted_out", True, "no annotation of the workload forbids it")
 
 
-def hpa_scaling(scaling: Scaling) -> Guard:
+def hpa_scaling(seen: WorkloadSeen) -> Guard:
     """Whose replicas are about to change gets other pods, and other loads, anyway."""
-    wanted, there = scaling.desired, scaling.current
+    if isinstance(seen.aim, NoAutoscaler):
+        return Guard("hpa_scaling", None, "not known: no HPA")
+    wanted, there = seen.scaling.desired, seen.scaling.current
     if wanted != there:
-        text = f"the HPA scales from {there} to {wanted} pods"
+        text = f"the HPA scales from {there} to {_pods(wanted)}"
         return Guard("hpa_scaling", False, text, Reason.HPA_SCALING)
-    return Guard("hpa_scaling", True, f"the HPA wants {wanted} pods, and there are {there}")
+    are = "is" if there == 1 else "are"
+    return Guard("hpa_scaling", True, f"the HPA wants {_pods(wanted)}, and there {are} {there}")
 
 
 def rollout(scaling: Scaling) -> Guard:
@@ -74,6 +78,9 @@ def cooldown(
     text = f"last rotated {_ago(now - at)}, the pause is {format_duration(pause)}"
     if pause != settings.pause:
         text += f" after {known.misses} rotations in a row that brought too little"
+    if (at - now) * _MICROS > pause:
+        # Clocks do not differ by that much: it would forbid for as long as somebody mistyped.
+        text += f"; where that is wrong, remove it: {removal_of(fleet.workload)}"
     return Guard("cooldown", passed, text, None if passed else Reason.COOLDOWN)
 
 
@@ -82,7 +89,8 @@ def minimum_pods(proposal: Proposal, fleet: Fleet, settings: MoveSettings) -> Gu
     ready = sum(each.ready and each.running and not each.terminating for each in fleet.members)
     left, least = ready - len(proposal.rotate), settings.minimum_pods
     if not proposal.rotate:
-        return Guard("minimum_pods", True, f"{ready} pods are Ready, and none is to go")
+        are = "is" if ready == 1 else "are"
+        return Guard("minimum_pods", True, f"{_pods(ready)} {are} Ready, and none is to go")
     if left < least:
         text = f"deletion would leave {left} pods, minimum required is {least}"
         return Guard("minimum_pods", False, text, Reason.MIN_PODS)
@@ -99,15 +107,19 @@ def capacity(proposal: Proposal, fleet: Fleet, settings: MoveSettings) -> Guard:
     if size == 0:
         left = max(room.carriers - 1, 0)
         text = (
-            f"{room.load:.2f} cores on the {left} pods that stay are more than "
-            f"the {room.most:.2f} that each can carry"
+            f"{room.load:.2f} cores on the {_pods(left)} that {'stays' if left == 1 else 'stay'} "
+            f"are more than the {room.most:.2f} that each can carry ({room.because})"
         )
         return Guard("capacity", False, text, Reason.CAPACITY_GUARD)
     text = (
         f"with {size} away at once the other {room.carriers - size} carry "
-        f"{room.each(size):.2f} cores each, at most {room.most:.2f}"
+        f"{room.each(size):.2f} cores each, at most {room.most:.2f} ({room.because})"
     )
     return Guard("capacity", True, text)
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
 
 
 def _ago(seconds: float) -> str:

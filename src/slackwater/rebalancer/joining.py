@@ -1,14 +1,15 @@
 """What two servers said about the same pods, put together: the API server's objects, and usage.
 
 Owns which containers of a pod count, and that usage, request and limit are of the same ones.
-Refuses numbers that mean nothing (NaN, infinite, negative): they are Gaps. Asks nobody.
+Refuses numbers that mean nothing (NaN, infinite, negative, more than any machine has): they are
+Gaps. Asks nobody.
 """
 
 import math
 from collections.abc import Iterable
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import Aim, Cores, Fleet, Member, Seconds
+from slackwater.rebalancer.fleet import MOST_CORES, Aim, Cores, Fleet, Member, Seconds
 from slackwater.rebalancer.seen import ContainerAmounts, LivePod, NamespaceUsage, WorkloadSeen
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
 
@@ -94,9 +95,9 @@ def _asked(
 def _finite(amount: Cores | Gap, what: str) -> Cores | Gap:
     if isinstance(amount, Gap):
         return amount
-    if math.isfinite(amount) and amount >= 0:
+    if 0 <= amount <= MOST_CORES:
         return amount
-    return Gap(f"the {what} is {amount:g}")
+    return Gap(f"the {what} is {amount:g}, but must be 0 to {MOST_CORES:g} cores")
 
 
 def _positive(request: Cores | Gap) -> Cores | Gap:

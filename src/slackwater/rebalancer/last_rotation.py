@@ -38,9 +38,14 @@ def read_last(text: str, workload: WorkloadName) -> LastRotation | Gap:
     return last
 
 
-def _unreadable(why: str, workload: WorkloadName) -> Gap:
+def removal_of(workload: WorkloadName) -> str:
+    """The command that removes it."""
     target = f"{workload.kind.lower()}/{workload.name} -n {workload.namespace}"
+    return f"kubectl annotate {target} {ANNOTATION}-"
+
+
+def _unreadable(why: str, workload: WorkloadName) -> Gap:
     return Gap(
         f"annotation {ANNOTATION} of {workload} cannot be read ({why}), so nobody knows when it "
-        f"was rotated; remove it: kubectl annotate {target} {ANNOTATION}-"
+        f"was rotated; remove it: {removal_of(workload)}"
     )

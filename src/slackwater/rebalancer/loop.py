@@ -12,15 +12,20 @@ import msgspec
 
 from slackwater.model.units import Micros
 from slackwater.rebalancer.decision_metrics import DecisionTally
+from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import Memory, Parts, Tell, run_once
 from slackwater.rebalancer.standing import Standing
+from slackwater.rebalancer.survey import KUBERNETES
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import RunSettings
 
 _MICROS = 1_000_000
 #: A sign of life, and a look at the lease, at least so often, in seconds.
 _FOLLOWING = 60.0
+#: And so often while nobody is known to lead: the election tries every two seconds, and does not
+#: wake us for what goes wrong.
+_SEARCHING = 2.0
 
 
 class Seat(Protocol):
@@ -72,6 +77,8 @@ class Loop:
         """A round, where we lead and one is due."""
         parts = self._parts
         leads = self._look_at_the_seat()
+        if parts.seat.problem():
+            parts.tally.add_error(KUBERNETES)
         if leads and not self._leading:
             self._due = 0.0  # who takes over does not know when the last round was
         self._leading = leads
@@ -89,7 +96,7 @@ class Loop:
     def pause(self) -> float:
         """Seconds until there is something to do, if nobody wakes us."""
         if not self._leading:
-            return _FOLLOWING
+            return _FOLLOWING if self._parts.seat.leader() else _SEARCHING
         return min(max(self._due - self._parts.clock(), 0.0), _FOLLOWING)
 
     def _settings(self) -> RunSettings:
@@ -102,18 +109,20 @@ class Loop:
     def _look_at_the_seat(self) -> bool:
         seat = self._parts.seat
         leads, leader, problem = seat.leads(), seat.leader(), seat.problem()
-        self._parts.standing.seat(leads, leader, problem)
-        self._state("leader", f"{leader or 'nobody'} leads")
-        self._state("lease", problem)
+        told = f"the Lease cannot be read or held: {problem}" if problem else ""
+        self._parts.standing.seat(leads, leader, told)
+        if leader or "leader" in self._told:  # at the start it is only not known yet
+            self._state("leader", f"{leader or 'nobody'} leads")
+        self._state("lease", told, Reason.KUBERNETES_ERROR.value if problem else "")
         return leads
 
-    def _state(self, about: str, text: str) -> None:
+    def _state(self, about: str, text: str, result: str = "") -> None:
         if self._told.get(about, "") == text:
             return
         self._told[about] = text
         at = Micros(round(self._parts.clock() * _MICROS))
         because = text or "all is well again"
-        self._parts.tell(Entry(self._memory.rounds, at, about, because=because))
+        self._parts.tell(Entry(self._memory.rounds, at, about, because=because, result=result))
 
 
 def go_round(loop: Loop, wait: Callable[[float], bool]) -> None:

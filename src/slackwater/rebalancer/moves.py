@@ -7,7 +7,7 @@ rotation is the guards' to say.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -44,6 +44,8 @@ def propose(fleet: Fleet, settings: MoveSettings) -> Proposal:
         return Proposal((), Reason.REQUEST_MISSING, request.reason, groups)
     numbers = _numbers(fleet.aim, None if isinstance(request, Gap) else request, settings)
     said = remark if fleet.aim.kind is AimKind.UTILIZATION else ""
+    unknown = Counter(groups.values())[Group.UNKNOWN]
+    said += _lacking(unknown, unknown + len(candidates), "usage")
     return _chosen(candidates, numbers, groups, settings, said)
 
 
@@ -81,6 +83,16 @@ def verdict(gain: Gain, settings: MoveSettings) -> tuple[Reason | None, str]:
     return (None if enough else Reason.INSUFFICIENT_IMPROVEMENT), text
 
 
+def still_hot(gain: Gain, numbers: Numbers) -> str:
+    """A remark where a rotation evens out, but cools nobody down; empty where it does."""
+    if not above(gain.predicted, numbers.threshold):
+        return ""
+    return (
+        f"; {gain.predicted:.2f} cores on average are still above the threshold "
+        f"{numbers.threshold:.2f}, so it takes more pods as well, which is for the HPA"
+    )
+
+
 def with_gain(numbers: Numbers, gain: Gain) -> Numbers:
     return msgspec.structs.replace(
         numbers,
@@ -113,6 +125,7 @@ def _chosen(
     gain = gain_of(rotate[: len(hot)], rotate[len(hot) :])
     insufficient, text = verdict(gain, settings)
     going = () if insufficient else rotate
+    text += "" if insufficient else still_hot(gain, numbers)
     return Proposal(going, insufficient, text + remark, groups, with_gain(numbers, gain))
 
 
@@ -128,11 +141,23 @@ def _request(candidates: list[Member]) -> tuple[Cores | Gap, str]:
     """The average of those that have one, and a remark where some lack it."""
     asked = [each.request for each in candidates if not isinstance(each.request, Gap)]
     if not asked:
-        first = min(each.request.reason for each in candidates if isinstance(each.request, Gap))
-        return Gap(f"no pod has a CPU request to take the HPA's percent of: {first}"), ""
+        why = _why(each.request.reason for each in candidates if isinstance(each.request, Gap))
+        return Gap(f"no pod has a CPU request to take the HPA's percent of: {why}"), ""
     lacking = len(candidates) - len(asked)
-    remark = f"; {lacking} of {len(candidates)} pods have no CPU request" if lacking else ""
-    return _mean(asked), remark
+    return _mean(asked), _lacking(lacking, len(candidates), "CPU request")
+
+
+def _lacking(count: int, whole: int, what: str) -> str:
+    """A remark; empty where none lacks it."""
+    if not count:
+        return ""
+    return f"; {count} of {whole} pods {'has' if count == 1 else 'have'} no {what}"
+
+
+def _why(reasons: Iterable[str]) -> str:
+    """One of them for all, always the same, and said to be one of several."""
+    several = sorted(set(reasons))
+    return several[0] if len(several) == 1 else f"for example, {several[0]}"
 
 
 def _nobody(fleet: Fleet, groups: dict[str, Group], settings: MoveSettings) -> Proposal:
@@ -140,20 +165,31 @@ def _nobody(fleet: Fleet, groups: dict[str, Group], settings: MoveSettings) -> P
     counts = Counter(groups.values())
     if counts[Group.UNKNOWN]:
         unknown = (each.usage for each in fleet.members if groups[each.name] is Group.UNKNOWN)
-        first = min(usage.reason for usage in unknown if isinstance(usage, Gap))
-        text = f"no usage of any pod is known, {counts[Group.UNKNOWN]} asked for: {first}"
+        why = _why(usage.reason for usage in unknown if isinstance(usage, Gap))
+        text = f"no usage of any pod is known, {counts[Group.UNKNOWN]} asked for: {why}"
         return Proposal((), Reason.NO_USAGE_DATA, text, groups)
     if counts[Group.HELD_BACK]:
-        held = min(each.held_back for each in fleet.members if each.held_back)
-        text = f"all pods that could go are held back: {held}"
+        why = _why(each.held_back for each in fleet.members if each.held_back)
+        text = f"all pods that could go are held back: {why}"
         return Proposal((), Reason.OPTED_OUT, text, groups)
-    youngest = format_duration(settings.youngest)
-    text = (
-        f"No pods exceed tolerance threshold ({settings.tolerance:.1f}x of HPA target); "
-        f"of {len(fleet.members)} pods {counts[Group.YOUNG]} are younger than {youngest} "
-        f"and {counts[Group.UNREADY]} do not run"
-    )
+    if counts[Group.YOUNG]:
+        return Proposal((), Reason.PODS_TOO_YOUNG, _too_young(counts, settings), groups)
+    none = "none of its pods runs" if fleet.members else "it has no pods"
+    text = f"No pods exceed tolerance threshold ({settings.tolerance:.1f}x of HPA target); {none}"
     return Proposal((), Reason.NO_PODS_ABOVE_TOLERANCE, text, groups)
+
+
+def _too_young(counts: Counter[Group], settings: MoveSettings) -> str:
+    young, others = counts[Group.YOUNG], counts[Group.UNREADY]
+    age = f"younger than {format_duration(settings.youngest)} (minimumPodAge)"
+    if others:
+        whole = young + others
+        return f"{young} of {whole} pods {_are(young)} {age}, and the others do not run"
+    return f"the only pod is {age}" if young == 1 else f"all {young} pods are {age}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _candidate(member: Member, group: Group) -> Candidate:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slackwater.kube.happening import About, Happening, Severity
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import WorkloadName
+from slackwater.rebalancer.fleet import LastRotation, WorkloadName
 from slackwater.rebalancer.pod_writer import Attempt, Fate
 from slackwater.rebalancer.proposal import Candidate, Group
 from slackwater.rebalancer.reason import PROBLEMS, Reason
@@ -19,6 +19,8 @@ from slackwater.record.journal import Entry
 ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (
     "Rotated", "Rebalanced", "RotationFailed", "RotationImpossible",
 )  # fmt: skip
+#: The result of a line about what the last rotation brought.
+JUDGED = "judged"
 _SIDES = {Group.TOP: "most busy", Group.BOTTOM: "least busy"}
 
 
@@ -48,8 +50,13 @@ def of_result(result: WorkloadResult, tick: int, at: Micros) -> Entry:
     )
 
 
-def of_remark(about: object, sentence: str, tick: int, at: Micros) -> Entry:
-    return Entry(tick, at, str(about), because=sentence)
+def of_remark(about: object, sentence: str, result: str, tick: int, at: Micros) -> Entry:
+    return Entry(tick, at, str(about), because=sentence, result=result)
+
+
+def brought(judged: LastRotation) -> str:
+    realised = round(judged.realised or 0.0, 1) or 0.0  # -0.0 is no number for people
+    return f"the last rotation brought {realised:.1f} %; {judged.improvement:.1f} % were predicted"
 
 
 def events_of(result: WorkloadResult, seen: WorkloadSeen) -> Iterator[Happening]:

@@ -190,7 +190,7 @@ def _shut(connection: socket.socket) -> None:
 
 def _is_late(error: Exception) -> bool:
     """A refused connection is a timeout as well, by urllib3's tree."""
-    cause = _cause(error)
+    cause = cause_of(error)
     late = isinstance(error, LateError) and not isinstance(error, NewConnectionError)
     return late or isinstance(cause, TimeoutError)
 
@@ -198,7 +198,7 @@ def _is_late(error: Exception) -> bool:
 def _translated(error: Exception) -> PrometheusError:
     """What went wrong below HTTP, as a clause. Only what may pass is worth another try."""
     through = "the proxy: " if isinstance(error, ProxyError) else ""
-    cause = _cause(error)
+    cause = cause_of(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return PrometheusError(f"{through}its certificate is not believed: {cause.verify_message}")
     if isinstance(error, SSLError) or isinstance(cause, ssl.SSLError):
@@ -210,7 +210,7 @@ def _translated(error: Exception) -> PrometheusError:
     return Passing(through + (getattr(cause, "strerror", None) or _ended(cause)))
 
 
-def _cause(error: Exception) -> BaseException:
+def cause_of(error: Exception) -> BaseException:
     """urllib3 wraps what happened, in `args`, in `original_error` or as the cause."""
     seen: BaseException = error
     for _ in range(5):

@@ -34,10 +34,11 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """One check that may forbid a rotation. `because` is one sentence with the numbers."""
+    """One check that may forbid a rotation. `because` is one sentence with the numbers. `passed` is
+    None where it cannot be said, which happens only where something else forbids it already."""
 
     guard: str
-    passed: bool
+    passed: bool | None
     because: str
     reason: Reason | None = None
 

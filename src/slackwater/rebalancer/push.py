@@ -43,6 +43,9 @@ def push(url: str, content_type: str, body: bytes, instance: str = "") -> str:
 def _sent(target: str, content_type: str, body: bytes) -> str:
     import urllib3
 
+    from slackwater.kube.connection import reason
+    from slackwater.rebalancer.prometheus_wire import cause_of
+
     parsed = urllib3.util.parse_url(target)
     shown = parsed._replace(auth=None).url  # a password in the URL is not for a log
     # VictoriaMetrics imports by POST; a Pushgateway's PUT replaces, its POST would keep old series.
@@ -57,5 +60,6 @@ def _sent(target: str, content_type: str, body: bytes) -> str:
                 return ""
             said = " ".join(answer.data[:_LONGEST_ANSWER].decode("utf-8", "replace").split())
     except (urllib3.exceptions.HTTPError, ValueError) as error:
-        return f"the metrics were not pushed to {shown}: {error}"
+        why = reason(cause_of(error), _PATIENCE)
+        return f"the metrics were not pushed to {shown}: {why}"
     return f"the metrics were not pushed to {shown}: it answered {answer.status} {quoted(said)}"

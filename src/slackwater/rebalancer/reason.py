@@ -10,6 +10,7 @@ class Reason(enum.Enum):
     ROTATED = "rotated"
     DRY_RUN = "dry_run"
     NO_PODS_ABOVE_TOLERANCE = "no_pods_above_tolerance"
+    PODS_TOO_YOUNG = "pods_too_young"
     INSUFFICIENT_IMPROVEMENT = "insufficient_improvement"
     MIN_PODS = "min_pods"
     CAPACITY_GUARD = "capacity_guard"
@@ -19,7 +20,8 @@ class Reason(enum.Enum):
     HPA_SCALING = "hpa_scaling"
     ROLLOUT_IN_PROGRESS = "rollout_in_progress"
     PDB_BLOCKED = "pdb_blocked"
-    #: We were asked to end, another replica leads, or the round took too long before its turn came.
+    #: We were asked to end, another replica leads, new pods of one before it do not come, or the
+    #: round took too long before its turn came.
     STOPPED = "stopped"
     KAFKA_LAG_HIGH = "kafka_lag_high"
     KAFKA_LAG_LOW = "kafka_lag_low"

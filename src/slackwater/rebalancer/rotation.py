@@ -66,6 +66,11 @@ class Halt(msgspec.Struct, frozen=True):
     because: str
     failed: bool = False
 
+    @property
+    def is_stuck(self) -> bool:
+        """Pods went, and their replacements do not come."""
+        return self.failed and self.reason is Reason.ROTATED
+
 
 class Rotated(msgspec.Struct, frozen=True):
     """What was tried, and who was left where it is because it stopped: `halt` says why, None where
@@ -82,7 +87,7 @@ class Rotated(msgspec.Struct, frozen=True):
 
 
 def rotate(task: Task, hands: Hands) -> Rotated:
-    """Claims, removes, waits; and in the end corrects a claim that was not lived up to."""
+    """Claims, removes, waits; and in the end says on the workload what came of the claim."""
     pods = [pod for batch in task.batches for pod in batch]
     found = _claimed(task, hands)
     if isinstance(found, Halt):
@@ -116,13 +121,18 @@ def _claimed(task: Task, hands: Hands) -> WorkloadSeen | Halt:
             return Halt(found.reason, found.because, failed=True)
         if halt := _forbidden(task, found, _rotated_at(task.seen)) or _unsettled(found):
             return halt
-        noted = hands.writer.claim(found, task.claim)
+        noted = hands.writer.claim(found, _in_flight(task.claim))
         if noted.ended is Noted.WRITTEN:
             return found
         if noted.ended is Noted.FAILED:
             return Halt(Reason.KUBERNETES_ERROR, noted.because, failed=True)
         outrun = noted.because
     return Halt(Reason.COOLDOWN, f"somebody keeps changing it, so it waits: {outrun}")
+
+
+def _in_flight(claim: LastRotation) -> LastRotation:
+    """Not to be judged: whoever is killed in the middle of a rotation cannot say so any more."""
+    return msgspec.structs.replace(claim, judged=True)
 
 
 def _forbidden(task: Task, found: WorkloadSeen, rotated_at: str) -> Halt | None:
@@ -237,13 +247,13 @@ def _uids(attempts: Iterable[Attempt]) -> frozenset[str]:
 
 
 def _corrected(task: Task, found: WorkloadSeen, done: Rotated, hands: Hands) -> tuple[str, ...]:
-    """Where nobody went the claim is taken back: there is nothing to cool down from. Where some
-    stayed, the prediction is not held against the outcome."""
+    """Where nobody went the claim is taken back: there is nothing to cool down from. Where all
+    went, the outcome is to be judged; where some stayed, it is not held against the prediction."""
     if not done.went:
         before = None if isinstance(task.seen.last, Gap) else task.seen.last
         noted = hands.writer.note(found, before)
-    elif len(done.went) < sum(map(len, task.batches)):
-        noted = hands.writer.note(found, msgspec.structs.replace(task.claim, judged=True))
+    elif len(done.went) == sum(map(len, task.batches)):
+        noted = hands.writer.note(found, task.claim)
     else:
         return ()
     return () if noted.ended is Noted.WRITTEN else (noted.because,)

@@ -13,9 +13,16 @@ from slackwater.kube.happening import Happening
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.fleet import LastRotation
-from slackwater.rebalancer.news import events_of, of_attempt, of_remark, of_result
+from slackwater.rebalancer.news import (
+    JUDGED,
+    brought,
+    events_of,
+    of_attempt,
+    of_remark,
+    of_result,
+)
 from slackwater.rebalancer.outcome import noted
-from slackwater.rebalancer.pod_writer import Attempt, Noted
+from slackwater.rebalancer.pod_writer import Attempt, Fate, NoteAttempt, Noted
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.rotation import Halt, Hands, Rotated, Task, Writer, rotate
 from slackwater.rebalancer.round_result import (
@@ -57,11 +64,15 @@ class Memory:
         self._said: dict[str, str] = {}
 
     def is_news(self, entry: Entry) -> bool:
-        """What happened to pods always is."""
-        key = entry.what if entry.result else f"about {entry.what}"
-        said = entry.result or entry.because
+        """Of a decision its reason counts, not the numbers. What happened to pods always is."""
+        return self._differs(entry.what, entry.result) or bool(entry.after)
+
+    def is_new_remark(self, entry: Entry) -> bool:
+        return self._differs(f"about {entry.what}", entry.because)
+
+    def _differs(self, key: str, said: str) -> bool:
         before, self._said[key] = self._said.get(key), said
-        return before != said or bool(entry.after)
+        return before != said
 
 
 def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) -> RoundResult:
@@ -72,7 +83,7 @@ def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) 
     found = survey(parts.sources, settings, now)
     one = _Round(parts, settings, memory, began)
     for about, sentence in found.remarks:
-        one.remark(about, sentence)
+        one.remark(about, sentence, "")
     results = tuple(one.finish(each) for each in found.workloads)
     errors = {**found.errors}
     if one.errors:
@@ -89,12 +100,13 @@ class _Round:
         self._settings = settings
         self._memory = memory
         self._began = began
+        self._stuck = ""
         self.errors = 0
 
     def finish(self, found: Surveyed) -> WorkloadResult:
         writer = self._parts.writer
         if writer is not None and found.judged is not None:
-            self._note(writer, found, found.judged)
+            self._judge(writer, found, found.judged)
         result = self._result(writer, found)
         entry = of_result(result, self._memory.rounds, self._at())
         if self._memory.is_news(entry):
@@ -111,16 +123,28 @@ class _Round:
             last = seen.last
         if writer is None or not found.assessment.rotates or not isinstance(seen, WorkloadSeen):
             return not_rotated(found.assessment, last)
-        if (age := self._parts.clock() - self._began) > found.settings.moves.window / _MICROS:
-            because = f"its numbers are {age:.0f} s old by now; the next round looks again"
-            late = Rotated(halt=Halt(Reason.STOPPED, because))
-            return after_rotation(found.assessment, late, last)
+        if because := self._stuck or self._too_late(found):
+            left = Rotated(halt=Halt(Reason.STOPPED, because))
+            return after_rotation(found.assessment, left, last)
         rotated = self._rotate(writer, found, seen)
+        self._learn(found, rotated)
+        return after_rotation(found.assessment, rotated, last)
+
+    def _too_late(self, found: Surveyed) -> str:
+        age = self._parts.clock() - self._began
+        if age <= found.settings.moves.window / _MICROS:
+            return ""
+        return f"its numbers are {age:.0f} s old by now; the next round looks again"
+
+    def _learn(self, found: Surveyed, rotated: Rotated) -> None:
+        """A cluster that has no room for one workload's pods has none for another's."""
+        name = found.assessment.workload
         if rotated.halt is not None and rotated.halt.reason is Reason.KUBERNETES_ERROR:
             self.errors += 1
+        if rotated.halt is not None and rotated.halt.is_stuck:
+            self._stuck = f"the new pods of {name} do not come ({rotated.halt.because})"
         for remark in rotated.remarks:
-            self.remark(found.assessment.workload, remark)
-        return after_rotation(found.assessment, rotated, last)
+            self.remark(name, remark, Fate.FAILED.value)
 
     def _rotate(self, writer: Writer, found: Surveyed, seen: WorkloadSeen) -> Rotated:
         parts, assessment = self._parts, found.assessment
@@ -145,25 +169,26 @@ class _Round:
         patience = self._settings.ready_timeout / _MICROS
         return rotate(Task(seen, assessment.batches, claim, patience), hands)
 
-    def _note(self, writer: Writer, found: Surveyed, judged: LastRotation) -> None:
+    def _judge(self, writer: Writer, found: Surveyed, judged: LastRotation) -> None:
         """What the last rotation brought. Not written, it is judged again in the next round."""
         if not isinstance(found.seen, WorkloadSeen):
             return
-        ended = writer.claim(found.seen, judged)
-        said = (
-            f"the last rotation brought {judged.realised or 0:.1f} %; "
-            f"{judged.improvement:.1f} % were predicted"
-        )
-        if ended.ended is Noted.FAILED:
+        name = found.assessment.workload
+        # The claim of a rotation that follows carries it on. A write of its own raises a
+        # Deployment's generation, and the look before the first batch would see a rollout.
+        ended = NoteAttempt(Noted.WRITTEN)
+        if not found.assessment.rotates:
+            ended = writer.claim(found.seen, judged)
+        if ended.ended is Noted.WRITTEN:
+            self.remark(name, brought(judged), JUDGED)
+        elif ended.ended is Noted.FAILED:
             self.errors += 1
-            said = ended.because
-        if ended.ended is not Noted.OUTRUN:
-            self.remark(found.assessment.workload, said)
+            self.remark(name, ended.because, Fate.FAILED.value)
 
-    def remark(self, about: object, sentence: str) -> None:
+    def remark(self, about: object, sentence: str, result: str) -> None:
         """Said once, until something else is to be said about it."""
-        entry = of_remark(about, sentence, self._memory.rounds, self._at())
-        if self._memory.is_news(entry):
+        entry = of_remark(about, sentence, result, self._memory.rounds, self._at())
+        if self._memory.is_new_remark(entry):
             self._parts.tell(entry)
 
     def _at(self) -> Micros:

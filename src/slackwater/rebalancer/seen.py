@@ -18,6 +18,10 @@ class Problem(msgspec.Struct, frozen=True):
     because: str
 
 
+class NoAutoscaler(Problem, frozen=True):
+    """No HPA scales it: neither a target nor a wanted number of pods is known."""
+
+
 class ContainerAmounts(msgspec.Struct, frozen=True):
     """Of the pod's spec: regular containers, and init containers that run on (sidecars)."""
 

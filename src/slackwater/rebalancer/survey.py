@@ -138,8 +138,7 @@ def _surveyed(ask: _Asking, settings: WorkloadSettings, run: RunSettings, now: f
         seen = msgspec.structs.replace(seen, last=news)
     assessment = assess(seen, usage, seen.workload, settings, run.request_source, now)
     if assessment.rotates and run.removal is Removal.EVICT:
-        going = [pod for batch in assessment.batches for pod in batch]
-        assessment = gated(assessment, budget_guard(seen.budgets, going))
+        assessment = gated(assessment, budget_guard(seen.budgets, assessment.batches))
     if assessment.rotates and settings.kafka.enabled:
         assessment = gated(assessment, ask.lag_guard(settings, seen.workload.kind))
     return Surveyed(settings, seen, assessment, news)

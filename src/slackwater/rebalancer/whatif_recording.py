@@ -1,8 +1,8 @@
 """A recorded day as text: CSV with time, pod, cores and request, or Prometheus' own JSON.
 
 Owns both formats and the sentence about each thing that is wrong in them: the line, the column, the
-value, the bound. Empty and NaN are no samples; a negative or an infinite one is refused. Reads no
-file: the command line does.
+value, the bound. An empty cell and NaN are no samples; a row that ends before its cores, and a
+negative or an infinite number, are refused. Reads no file: the command line does.
 """
 
 import csv
@@ -15,12 +15,10 @@ import msgspec
 
 from slackwater.contract.document import ContractError, Field, elements, member, parse_json
 from slackwater.model.complaint import Complaint, quoted
-from slackwater.rebalancer.fleet import Cores
+from slackwater.rebalancer.fleet import MOST_CORES, Cores
 from slackwater.rebalancer.whatif_day import Sample
 from slackwater.record.ages import moment
 
-#: More CPUs than any machine has: what is above counts something else, such as milliCPU.
-MOST_CORES = 10_000.0
 #: A month of 100 pods by five minutes; it takes ten seconds and 400 MiB.
 MOST_SAMPLES = 1_000_000
 #: The year 9999, where RFC 3339 ends.
@@ -123,6 +121,9 @@ def _row(cells: Sequence[str], header: dict[str, int], spot: _Spot) -> _Row | No
     if not pod:
         raise spot.refused("pod", "", "a pod's name")
     at = _time(cell("time"), spot)
+    if header["cores"] >= len(cells):
+        wanted = f"{_CORES_WANTED}, or an empty cell where there is no sample"
+        raise spot.refused("cores", None, wanted)
     cores = _amount(cell("cores"), spot, "cores")
     asked = _amount(cell(_REQUEST), spot, _REQUEST)
     return None if cores is None else _Row(spot, at, pod, cores, asked)

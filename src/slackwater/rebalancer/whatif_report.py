@@ -218,7 +218,18 @@ def sentences(report: Report) -> list[str]:
         f"{without.core_hours:.0f} core-hours, with rotation {rotated.core_hours:.0f}: "
         f"{report.saved.percent:.1f} % saved."
     )
-    return [often, skew, cpu]
+    return [often, skew, *_above(report), cpu]
+
+
+def _above(report: Report) -> list[str]:
+    """A hot load is shared, so that the hottest pod is cooler: but sharers may all be hot."""
+    if report.rotated.above <= report.without.above:
+        return []
+    told = (
+        "That is more than without: the load of the hottest pods is now shared by pods that are "
+        "each cooler, and still above the threshold. More pods, not rotation, would help them."
+    )
+    return [told]
 
 
 def counted(number: int, what: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from slackwater.contract.node_condition import BLIND, RELEASED
 from slackwater.kube.event_sender import About, Happening, Severity
 from slackwater.model.cgroup import Tier
 from slackwater.model.knob import QUOTA
@@ -29,7 +30,8 @@ MOST_AT_ONCE = 10
 
 #: The seed's event, Volcano's words for its configuration, and ours.
 THROTTLE, FAILED, GOOD = "NodeCPUThrottle", "ConfigApplyFailed", "ConfigApplySuccess"
-UNREADABLE, IGNORED, YIELDED, BLIND = "PodUnreadable", "OptionIgnored", "ValueYielded", "Blind"
+UNREADABLE, IGNORED, YIELDED = "PodUnreadable", "OptionIgnored", "ValueYielded"
+SEES_AGAIN = "SeesAgain"
 
 #: A sentence about an object begins with it, or with a key of it.
 _NAMED = re.compile(
@@ -88,9 +90,11 @@ def _states(
     due = [key for key in now if key not in kept or telling.at - kept[key] >= AGAIN]
     chosen = due[:MOST_AT_ONCE]
     told = [now[key] for key in chosen]
-    was_wrong = any(key[0] == FAILED for key in said.states)
-    if was_wrong and not any(key[0] == FAILED for key in now):
+    before, after = ({key[0] for key in keys} for keys in (said.states, now))
+    if FAILED in before - after:
         told.append(Happening(telling.about_node(), GOOD, "the configuration is good again"))
+    if BLIND in before and not view.blind:
+        told.append(Happening(telling.about_node(), SEES_AGAIN, "the agent sees the node again"))
     return kept | dict.fromkeys(chosen, telling.at), told
 
 
@@ -115,6 +119,8 @@ def _standing(view: View, said: Said, telling: Telling) -> Iterator[Happening]:
         yield from _problem(view.blind, telling)
     elif said.blind_since is not None and telling.at - said.blind_since >= A_WHILE:
         yield Happening(telling.about_node(), BLIND, view.blind, Severity.WARNING)
+    if view.paused:
+        yield Happening(telling.about_node(), RELEASED, view.paused)
     for problem in view.problems:
         yield from _problem(problem, telling)
     record = view.latest

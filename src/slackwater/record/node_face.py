@@ -15,6 +15,7 @@ from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Result
 from slackwater.model.story import Course
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited, left_over
+from slackwater.record.clipping import clipped
 from slackwater.record.journal import TickRecord
 from slackwater.record.view import View
 from slackwater.settings.duration import format_duration
@@ -25,6 +26,9 @@ _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 300
 _LONGEST_MESSAGE = 400
 #: Nobody who is on asks for them any more: they are on their way back.
 _OLD = "values of before are held"
+_TRY_AGAIN = (
+    "`slackwater release` on the node tries again, from the ledger in the agent's state folder"
+)
 #: A policy that went on needs two looks: a hold this many periods long is told, a shorter is not.
 _FIRST_LOOKS = 2
 _PUT_BACK = (Result.APPLIED, Result.VANISHED, Result.UNCHANGED)
@@ -57,9 +61,13 @@ def farewell(view: View, left: int) -> NodeFace:
     )
     if not left:
         return NodeFace(report, _told("False", RELEASED, "everything was put back at the exit"))
-    many = "1 value" if left == 1 else f"{left} values"
-    why = f"the agent ended, and {many} could not be put back; see its log"
+    # Not its log: that goes with the pod.
+    why = f"the agent ended, and {_left(left)}; {_TRY_AGAIN}"
     return NodeFace(report, _told("True", RELEASED, why))
+
+
+def _left(count: int) -> str:
+    return f"{'1 value' if count == 1 else f'{count} values'} could not be put back"
 
 
 def grain_of(view: View) -> MilliCpu:
@@ -69,10 +77,13 @@ def grain_of(view: View) -> MilliCpu:
 
 
 def node_report(view: View) -> NodeReport:
-    problems = tuple(each[:_LONGEST_PROBLEM] for each in view.troubles()[:_MOST_PROBLEMS])
+    troubles = view.troubles()[:_MOST_PROBLEMS]
+    problems = tuple(clipped(each, _LONGEST_PROBLEM) for each in troubles)
     record = view.latest
     if record is None:
-        return NodeReport(version=__version__, policies=dict(view.off), problems=problems)
+        return NodeReport(
+            version=__version__, holding=view.kept, policies=dict(view.off), problems=problems
+        )
     on = dict.fromkeys(record.inputs.policies, "")
     seen = None if view.blind else record
     return NodeReport(
@@ -94,7 +105,9 @@ def _acting(view: View, report: NodeReport) -> Acting:
         why = view.blind or "the agent has not looked yet"
         return _told("Unknown", BLIND, why)
     if view.paused:
-        return _told("False", RELEASED, view.paused)
+        left = report.holding or 0
+        why = f"{view.paused}; {_left(left)}" if left else view.paused
+        return _told("True" if left else "False", RELEASED, why)
     status = "True" if report.holding else "False"
     if not record.inputs.policies:
         return _told(status, "Off", _why_off(view))
@@ -116,7 +129,7 @@ def _why_off(view: View) -> str:
 
 
 def _told(status: str, reason: str, message: str) -> Acting:
-    return Acting(status, reason, message[:_LONGEST_MESSAGE])
+    return Acting(status, reason, clipped(message, _LONGEST_MESSAGE))
 
 
 def _held(record: TickRecord) -> dict[tuple[int, str], Micros]:

@@ -23,8 +23,9 @@ def _never(_ref: CgroupRef, _knob: str) -> None:
 
 class View(msgspec.Struct, frozen=True):
     """`off` says of each policy that is off why it is. `problems` are the configuration's; `lost`
-    is the reason to be blind that is one too: there is no tree of pods. `offset` is the time of
-    day, in microseconds since 1970, less the agent's clock. `changed` is the journal's."""
+    is the reason to be blind that is one too: there is no tree of pods. `kept` counts the values
+    that stand while the agent is blind, None where nobody counted. `offset` is the time of day, in
+    microseconds since 1970, less the agent's clock. `changed` is the journal's."""
 
     ticks: tuple[TickRecord, ...] = ()
     off: Mapping[str, str] = {}
@@ -32,6 +33,7 @@ class View(msgspec.Struct, frozen=True):
     blind: str = ""
     lost: str = ""
     paused: str = ""
+    kept: int | None = None
     offset: Micros = Micros(0)
     version: CgroupVersion | Gap = Gap("the cgroup version is not known here")
     changed: Callable[[CgroupRef, str], Micros | None] = _never

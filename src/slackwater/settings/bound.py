@@ -19,7 +19,10 @@ Permille = NewType("Permille", int)
 
 #: An open bound ends where 64 bits end.
 LARGEST = 2**63 - 1
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+#: More digits are none of 64 bits.
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+
+_MANY_DIGITS = re.compile(r"[+-]?[0-9]{20,}", re.ASCII)
 
 
 class Unit(enum.Enum):
@@ -81,8 +84,27 @@ class Bound(msgspec.Struct, frozen=True):
         return low <= number <= high
 
     def refusal(self, value: object, where: str) -> SettingsError:
-        kind = WANTED if self.unit is Unit.DURATION else "a whole number"
-        return SettingsError(Complaint(where, quoted(value), f"{kind}, {self.span()}"))
+        if self.unit is Unit.DURATION:
+            return SettingsError(Complaint(where, quoted(value), f"{WANTED}, {self.span()}"))
+        bound = self._closed() if _is_beyond(value) else self
+        return SettingsError(Complaint(where, quoted(value), f"a whole number, {bound.span()}"))
+
+    def _closed(self) -> "Bound":
+        """With both ends, for whom "at least 1" tells nothing; "any of 64 bits" tells both."""
+        match self.low, self.high:
+            case int(), None:
+                return msgspec.structs.replace(self, high=LARGEST)
+            case None, int():
+                return msgspec.structs.replace(self, low=-LARGEST)
+            case _:
+                return self
+
+
+def _is_beyond(value: object) -> bool:
+    """Whether it is a whole number that 64 bits do not hold."""
+    if isinstance(value, str):
+        return _MANY_DIGITS.fullmatch(value) is not None
+    return isinstance(value, int) and abs(value) > LARGEST
 
 
 def check(bound: Bound, value: object, where: str) -> int:

@@ -34,7 +34,8 @@ _OUTLINE = ("apiVersion", "kind", "metadata", "spec")
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Everything that the agent can be told."""
+    """Everything that the agent can be told. `stated` are the names of those settings that somebody
+    wrote down: a foreign dialect may fill the others."""
 
     agent: AgentSettings = agent.DEFAULTS
     best_effort_share: BestEffortShareSettings = best_effort_share.DEFAULTS
@@ -42,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True):
     qos_level: QosLevelSettings = qos_level.DEFAULTS
     memory_qos: MemoryQosSettings = memory_qos.DEFAULTS
     quota_burst: QuotaBurstSettings = quota_burst.DEFAULTS
+    stated: frozenset[str] = frozenset()
 
 
 DEFAULTS = Settings()
@@ -103,12 +105,22 @@ def _filed(part: Part, said: Mapping[str, str]) -> dict[str, object]:
 
 
 def _read_spec(spec: Mapping[str, object], where: str, base: Settings) -> Settings:
-    return Settings(
-        **{
-            attribute: part.read(spec.get(key, {}), f"{where}{key}", getattr(base, attribute))
-            for attribute, part in PARTS.items()
-            for key in (section_key(part),)
-        }
+    sections = {
+        attribute: part.read(spec.get(key, {}), f"{where}{key}", getattr(base, attribute))
+        for attribute, part in PARTS.items()
+        for key in (section_key(part),)
+    }
+    return Settings(**sections, stated=base.stated | _stated(spec))
+
+
+def _stated(spec: Mapping[str, object]) -> frozenset[str]:
+    """Of a spec that was read, so all its keys are known; null states nothing."""
+    return frozenset(
+        f"{key}.{name}"
+        for key, section in spec.items()
+        if isinstance(section, dict)
+        for name, value in section.items()
+        if value is not None
     )
 
 

@@ -96,8 +96,10 @@ class Entry(msgspec.Struct, frozen=True):
                 return real.shown(real.default)
             case Wording() | Listing() | Pairs() as text:
                 return shown_default(text)
-            case Choice() | Flag() as word:
-                return str(word.default).lower()
+            case Choice() as choice:
+                return choice.default
+            case Flag() as flag:
+                return str(flag.default).lower()
 
 
 def checked(entry: Entry, value: object, where: str) -> Value:

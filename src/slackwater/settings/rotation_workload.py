@@ -119,8 +119,8 @@ MOVES = (
         Bound(
             "cooldown", _MOVES.pause, 0, _DAY, Unit.DURATION,
             "The shortest time between two rotations of one workload. After two in a row that did "
-            "not bring what was predicted it is four times as long, and doubles with each further "
-            "one, up to a day.",
+            "not bring half of what was predicted it is × 4, after three × 8 and so on, at most a "
+            "day.",
         ),
         ("moves", "cooldown"), Scope.WORKLOAD, otherwise="twice the window",
     ),

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from slackwater.agent.board import Board
+from slackwater.agent.board_view import view_of
 from slackwater.agent.program import Orders
 from slackwater.contract.volcano_document import read_config
 from slackwater.model.gap import Gap
@@ -13,6 +14,7 @@ from slackwater.model.units import Micros
 from slackwater.observation.objects import Objects
 from slackwater.record.cluster_link import A_WHILE, ClusterLink
 from slackwater.record.journal import TickRecord
+from slackwater.record.node_face import node_report
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import Percent
 from slackwater.settings.document import Settings
@@ -90,8 +92,11 @@ def test_configuration_that_is_wrong_from_the_start_holds_as_well() -> None:
     assert isinstance(found, Gap)
     assert "cpuThrottlingThreshold is 400" in found.reason
     assert (bench.released, bench.applied) == (0, [])
+    report = node_report(view_of(bench.board, at(1)))
+    assert report.holding == 1  # adopted, and it stands
     bench.objects = throttling(40)
     assert isinstance(bench.agent.once(at(2)), TickRecord)
+    assert bench.board.condition.kept is None
 
 
 def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:

@@ -67,6 +67,11 @@ def test_whose_node_counts(tmp_path: Path, name: str, host: str, chosen: str | N
         ((OWN,), 55),  # ours does not
         ((OWN, THROTTLING, LABELLED), 55),
         ((OWN.replace("true", "false"), THROTTLING, LABELLED), 70),
+        # What ours does not state is Volcano's; the default, if stated, is ours.
+        ((OWN.replace(", threshold: 55", ""), THROTTLING, LABELLED), 70),
+        ((OWN.replace(", threshold: 55", ""), THROTTLING, PLAIN), 80),
+        ((OWN.replace("55", "80"), THROTTLING, LABELLED), 80),
+        ((OWN.replace("55", "null"), THROTTLING, LABELLED), 70),
     ],
 )
 def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None) -> None:
@@ -74,6 +79,24 @@ def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None)
     found = wishes.policies.get("best_effort_share")
     assert (found.threshold if found else None) == threshold
     assert wishes.problems == ()
+
+
+def test_a_value_of_volcanos_that_does_not_count_is_told(tmp_path: Path) -> None:
+    found = objects(tmp_path, OWN, THROTTLING, LABELLED)
+    overruled = "bestEffortShare.threshold is 55 by our settings; cpuThrottlingConfig's 70 does not"
+    assert wished(found, Wishes()).remarks == (f"{overruled} count",)
+    unlabelled = objects(tmp_path, OWN, THROTTLING, PLAIN)
+    assert wished(unlabelled, Wishes()).remarks == ()
+    same = objects(tmp_path, OWN.replace("55", "70"), THROTTLING, LABELLED)
+    assert wished(same, Wishes()).remarks == ()
+
+
+def test_a_flag_states_a_value_as_well(tmp_path: Path) -> None:
+    found = objects(tmp_path, OWN.replace(", threshold: 55", ""), THROTTLING, LABELLED)
+    said = {"bestEffortShare.threshold": "80"}
+    wishes = wishes_of(found, node_of(found, "", ""), Wishes(), said)
+    assert wishes.policies["best_effort_share"].threshold == 80
+    assert len(wishes.remarks) == 1
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,10 @@ F6 = {"web-a": 1.2, "web-b": 1.1, "web-c": 0.8, "web-d": 0.6, "web-e": 0.4, "web
 #: A disruption budget's words.
 REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 #: What the original reads, and what could reach a test from outside.
-_FOREIGN = ("SLACKWATER_", "KUBE", "KAFKA_", "PROMETHEUS_", "DEPLOYMENT_NAME", "HPA_", "NO_COLOR")
+_FOREIGN = (
+    *("SLACKWATER_", "KUBE", "KAFKA_", "PROMETHEUS_", "DEPLOYMENT_NAME", "HPA_"),
+    *("NO_COLOR", "COLUMNS"),
+)
 
 
 class World:

@@ -22,7 +22,10 @@ CSV = "time,pod,cores,request\n" + ROWS
 def settle_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """day.csv is there, and no variable is set."""
     monkeypatch.chdir(folder)
-    ours = ("SLACKWATER_", "NO_COLOR", "TOLERANCE", "REBALANCE_", "MINIMUM_", "METRICS_")
+    ours = (
+        *("SLACKWATER_", "NO_COLOR", "COLUMNS"),
+        *("TOLERANCE", "REBALANCE_", "MINIMUM_", "METRICS_"),
+    )
     for name in [name for name in os.environ if name.startswith(ours)]:
         monkeypatch.delenv(name)
     Path("day.csv").write_text(CSV)

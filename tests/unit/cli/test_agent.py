@@ -103,26 +103,6 @@ def test_release_asks_systemd_wherever_there_is_one(roots: Roots, driver: str, t
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, told, "")
 
 
-@pytest.mark.parametrize(
-    ("own", "other", "because"),
-    [
-        ("", "a/kubepods", "no other one has pods"),
-        (f"0::/b/kubepods/besteffort/{POD}/x\n", f"a/kubepods/{POD}", "this process is in it"),
-    ],
-)
-def test_which_of_two_trees_is_taken_is_told(
-    roots: Roots, own: str, other: str, because: str
-) -> None:
-    group(roots, other)
-    group(roots, f"b/kubepods/besteffort/{POD}")
-    put(Path(roots.proc) / "self/cgroup", own)
-    done = slackwater(roots, "agent", "--standalone", "node", "--once", "--dry-run", **V2)
-    assert (done.returncode, done.stderr) == (0, "")
-    line = json.loads(done.stdout.splitlines()[0])
-    taken = "b/kubepods is taken, one of several that look like it: "
-    assert (line["what"], line["because"]) == ("kubelet's tree", taken + because)
-
-
 def test_a_folder_that_is_not_there_is_wrong_usage(roots: Roots) -> None:
     done = slackwater(roots, "agent", "--standalone", "nowhere", **V2)
     assert done.returncode == 2
@@ -144,7 +124,8 @@ def test_wrong_settings_end_a_start(roots: Roots, text: str, said: str) -> None:
     group(roots, "kubepods")
     put(Path(roots.host).parent / "node/bad.yaml", text)
     done = slackwater(roots, "agent", "--standalone", "node", **V2)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout.count("\n")) == (2, 1)
+    assert "kubelet's tree" in done.stdout
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -197,7 +178,7 @@ def test_a_port_in_use_is_one_sentence(roots: Roots, top: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = slackwater(roots, "agent", "--standalone", "node", "--listen", address, **V2)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout.count("\n")) == (1, 1)
     assert f"cannot listen on {address}: Address already in use" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (top / "state/endpoint").exists()

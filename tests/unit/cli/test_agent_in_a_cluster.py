@@ -193,9 +193,49 @@ def test_the_end_does_not_wait_for_a_server_that_hangs(roots: Roots) -> None:
         flags = ("--kubeconfig", config, "--listen", "", "--node", "here")
         process = started(roots, *flags)
         assert process.stdout is not None
+        assert "kubelet's tree" in process.stdout.readline()
         assert "waiting to hear of" in process.stdout.readline()
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         code, _, _ = done(process)
     assert code == 0
     assert time.monotonic() - began < 8
+
+
+class WithPod(Api):
+    """The same, with one pod on the node."""
+
+    def items(self, request: Request) -> list[object]:
+        if request.path != "/api/v1/pods":
+            return super().items(request)
+        head = {"name": "web", "namespace": "shop", "uid": "aaaa-1"}
+        containers = [{"name": "one", "resources": {}}]
+        return [{"metadata": head, "spec": {"nodeName": "here", "containers": containers}}]
+
+
+def test_a_tree_without_the_nodes_pods_is_left_alone(roots: Roots) -> None:
+    """They are in another one: every clue was wrong."""
+    group(roots, "right/kubepods/besteffort/podaaaa-1")
+    quota = Path(roots.cgroup) / "kubepods/besteffort/cpu.max"
+    before = quota.read_text()
+    with serving(WithPod().answer) as server:
+        config = kubeconfig(Path(roots.host).parent, server.port)
+        flags = ("--kubeconfig", config, "--once", "--node", "here", "--kubepods")
+        where = {"KUBE_POD_NAMESPACE": "volcano-system"}
+        wrong, lines, _ = done(started(roots, *flags, "kubepods", **where))
+        right, _, _ = done(started(roots, *flags, "right/kubepods", **where))
+    told = [each["because"] for each in lines if each["what"] == "survey"]
+    assert (wrong, right) == (1, 0)
+    assert told[0].startswith("kubepods has none of this node's 1 pods, and right/kubepods has 1: ")
+    assert quota.read_text() == before
+
+
+def test_a_value_of_ours_over_volcanos_is_told(roots: Roots, api: Api) -> None:
+    with serving(api.answer) as server:
+        config = kubeconfig(Path(roots.host).parent, server.port)
+        ours = ("--best-effort-share-enabled", "true", "--best-effort-share-threshold", "60")
+        flags = ("--kubeconfig", config, "--once", "--dry-run", "--node", "here", *ours)
+        _, lines, _ = done(started(roots, *flags, KUBE_POD_NAMESPACE="volcano-system"))
+    [line] = [each["because"] for each in lines if each["what"] == "configuration"]
+    overruled = "bestEffortShare.threshold is 60 by our settings; cpuThrottlingConfig's 80 does not"
+    assert line == f"{overruled} count"

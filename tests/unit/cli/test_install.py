@@ -37,6 +37,17 @@ def test_without_print_it_says_what_to_do() -> None:
     assert "slackwater install --print | kubectl apply --server-side -f -" in done.stderr
 
 
+def test_without_print_the_choices_that_were_made_are_kept() -> None:
+    for said in (
+        ("--definitions",), ("-n", "mine"), ("--image", "example.com/s:1"),
+        ("--definitions", "--namespace", "mine"),
+    ):  # fmt: skip
+        done = install(*said)
+        assert (done.stdout, done.returncode) == ("", 2)
+        kept = " ".join(said).replace("-n ", "--namespace ")
+        assert f"  slackwater install --print {kept} | kubectl apply --server-side" in done.stderr
+
+
 def test_print_is_the_manifests() -> None:
     done = install("--print")
     assert (done.stdout, done.stderr, done.returncode) == (manifests(), "", 0)

@@ -167,7 +167,12 @@ def test_a_prometheus_that_is_no_help(
             "LOG_LEVEL is 'INFO', but must be debug, info, warn or error",
         ),
         (("--file", "nowhere.yaml"), {}, "nowhere.yaml is "),
-        (("web", "--kubeconfig", "nowhere"), {}, "nowhere"),
+        (("web", "--kubeconfig", "nowhere"), {}, "--kubeconfig: nowhere is not there"),
+        (
+            ("web", "--prometheus-token-file", "/gone"),
+            {},
+            "--prometheus-token-file is '/gone', but must be a file that can be read",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "run", "loop"])

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.rebalance_world import World, clean, kubeconfig, rebalance, served_world
+from tests.unit.contract.served import owned_pod
 
 pytestmark = pytest.mark.long
 
@@ -67,6 +68,18 @@ def test_a_terminal_of_80_columns_has_colours_and_no_longer_line(reached: dict[s
     assert "\x1b[" not in plain
     assert max(map(len, plain.splitlines())) <= 80
     assert "171.4 %" in plain
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_nothing_is_wider_than_the_terminal(
+    world: World, reached: dict[str, str], columns: int
+) -> None:
+    names = {name: f"web-6bf8d7c9b5-8pr7{name[-1]}" for name in world.pods}
+    world.usages = {names[name]: used for name, used in world.usages.items()}
+    world.pods = {name: owned_pod(name, world.replica_set) for name in names.values()}
+    told = on_a_terminal(columns, reached | {"NO_COLOR": "1"}, *PLAN)
+    assert "rotate 4 of 6 pods" in told
+    assert max(map(len, told.splitlines())) <= columns
 
 
 def test_no_color_of_the_environment(reached: dict[str, str]) -> None:

@@ -245,7 +245,6 @@ def test_a_bad_deployment_name() -> None:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ({"selector": "app in a"}, "selector is 'app in a', but must be a label selector such as"),
         ({"prometheus_username": "me"}, "prometheus.passwordFile is '', but must be set where"),
     ],
 )
@@ -263,6 +262,7 @@ def test_what_makes_no_sense_together(flags: dict[str, Any], sentence: str) -> N
         (b"a: 1\n---\nb: 2\n", " is 2 documents, but must be one document"),
         (b"\xff\xfe", " is no UTF-8 at byte 0, but must be UTF-8"),
         (b"- a", " is a list, but must be a mapping"),
+        (b"spec: {dryRun: true, dryRun: false}", ":1, a key, is 'dryRun', but must be there once"),
     ],
 )
 def test_files_that_are_none(tmp_path: Path, content: bytes | None, sentence: str) -> None:

@@ -107,6 +107,14 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
     assert any("consumer-5" in line for line in lines)
 
 
+@pytest.mark.parametrize(("columns", "widest"), [("60", 60), ("80", 80), ("", 110), ("9", 60)])
+def test_a_pipe_is_as_wide_as_columns_says(columns: str, widest: int) -> None:
+    words = [sys.executable, "-m", "slackwater", "rebalance", "simulate"]
+    env = {**os.environ, "COLUMNS": columns}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True, env=env)
+    assert widest - 20 < max(map(len, done.stdout.splitlines())) <= widest
+
+
 def test_a_pipe_gets_only_the_result() -> None:
     words = [sys.executable, "-m", "slackwater", "rebalance", "simulate", "day.csv", "-o", "json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

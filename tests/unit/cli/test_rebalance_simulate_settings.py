@@ -18,7 +18,6 @@ from slackwater.rebalancer.fleet import Aim, AimKind
 from slackwater.rebalancer.whatif import Terms
 from slackwater.rebalancer.whatif_generated import Shape
 from slackwater.settings import rotation_whatif as own
-from slackwater.settings.bound import SettingsError
 from slackwater.settings.rotation import MoveSettings
 from slackwater.settings.rotation_workload import MOVES
 
@@ -97,9 +96,9 @@ def test_flags_over_variables_and_empty_variables_are_none() -> None:
 def test_who_said_it_is_blamed(
     environment: dict[str, str], flags: dict[str, str], where: str
 ) -> None:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(WrongSettings) as refused:
         terms(environment, **flags)
-    assert str(refused.value) == f"{where} is '2', but must be a number, 0 to 1"
+    assert refused.value.message == f"{where} is '2', but must be a number, 0 to 1"
 
 
 def test_a_workloads_settings_are_those_of_run() -> None:

@@ -60,7 +60,7 @@ def test_the_headline(report: Report, headline: str) -> None:
 def test_two_bands_a_legend_two_tables_and_sentences_in_this_order() -> None:
     report = reported(day_with([SIX] * 3))
     text = words_of(report)
-    parts = ["without rotation, in cores", "with rotation", "0:00", LEGEND, "ROTATION SKEW",
+    parts = ["without rotation, in cores", "with rotation", "0:00", *LEGEND, "ROTATION SKEW",
              "TIME HOT", "Steps without a rotation:", sentences(report)[0]]  # fmt: skip
     found = [text.index(" ".join(part.split())) for part in parts]
     assert found == sorted(found)
@@ -121,6 +121,15 @@ def test_a_few_rotations_are_listed_and_wide_lists_all() -> None:
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     for line in text_of(STICKY, width).splitlines():
         assert len(line.rstrip()) <= width
+
+
+@pytest.mark.parametrize(("width", "lines"), [(60, 2), (80, 1), (110, 1)])
+def test_the_legend_breaks_between_its_signs(width: int, lines: int) -> None:
+    shown = [line.rstrip() for line in text_of(STICKY, width).splitlines()]
+    first = next(n for n, line in enumerate(shown) if line.startswith(LEGEND[0]))
+    legend = shown[first : first + lines]
+    assert [part for line in legend for part in line.split("  ")] == list(LEGEND)
+    assert shown[first + lines] == ""
 
 
 def test_reasons_are_told_with_their_words() -> None:

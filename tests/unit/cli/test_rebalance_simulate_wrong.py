@@ -33,6 +33,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
          "--hpa-target and --hpa-average-value are both said, but an HPA has one target"),
         (["day.csv", "--pods", "9"], "--pods is of a generated day, but there is a recording"),
         (["day.csv", "--seed", "0"], "--seed is of a generated day, but there is a recording"),
+        (["--top-k", "99999999999999999999999"], (
+            "--top-k is '99999999999999999999999', but must be a whole number, 1 to "
+            "9223372036854775807")),
         (["--hours", "168", "--step", "10s"], (
             "a generated day is 60480 steps of 10 s, but must be at most 20000: choose a longer "
             "--step")),
@@ -42,6 +45,29 @@ def test_wrong_settings_are_one_sentence(arguments: list[str], sentence: str) ->
     done = run(*arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"slackwater: {sentence}\n"
+
+
+def test_all_wrong_settings_are_told_at_once() -> None:
+    """As by `plan` and `run`."""
+    words = ["--pods", "1", "--stickiness", "2", "--top-k", "0", "--tolerance", "x"]
+    done = run(*words, SLACKWATER_REBALANCE_SIMULATE_STEP="5")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert [line.partition(" is ")[0] for line in done.stderr.splitlines()] == [
+        "slackwater: --pods",
+        "slackwater: --stickiness",
+        "slackwater: SLACKWATER_REBALANCE_SIMULATE_STEP",
+        "slackwater: --top-k",
+        "slackwater: --tolerance",
+    ]
+
+
+def test_all_that_is_of_a_generated_day_is_told_at_once() -> None:
+    done = run("day.csv", "--pods", "9", "--seed", "1")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "slackwater: --pods is of a generated day, but there is a recording\n"
+        "slackwater: --seed is of a generated day, but there is a recording\n"
+    )
 
 
 def test_a_variable_is_blamed_by_its_own_name() -> None:
@@ -67,6 +93,10 @@ def test_a_variable_is_blamed_by_its_own_name() -> None:
         (
             b"time,pod,cores,request\n0,a,x,1\n",
             "bad.csv line 2, cores, is 'x', but must be a number of cores, 0 to 10000\n",
+        ),
+        (
+            b"time,pod,cores\n0,a\n",
+            "bad.csv line 2, cores, is missing, but must be a number of cores, 0 to 10000, or ",
         ),
         (b"\xff\xfe", "bad.csv is no UTF-8 at byte 0, but must be UTF-8\n"),
         (b"{}", "bad.csv: data is missing, but must be there, as in an answer of"),

@@ -32,9 +32,10 @@ def status(*nodes: NodeRow, policies: tuple[PolicyRow, ...] = (), **said: Any) -
         nodes=len(nodes),
         reporting=len(nodes),
         nodes_with_problems=sum(bool(row.problems) for row in nodes),
-        allocatable=4000 * len(nodes),
-        quota=1200 * len(nodes),
-        used=800 * len(nodes),
+        known=(known := sum(row.quota is not None for row in nodes)),
+        allocatable=4000 * known if known else None,
+        quota=1200 * known if known else None,
+        used=800 * known if known else None,
         policies=len(policies),
         policies_invalid=sum(row.valid == "False" for row in policies),
     )
@@ -79,6 +80,24 @@ def test_a_screen() -> None:
         "",
         "2 problems found.",
     ]
+
+
+def test_sums_say_of_how_many_nodes_they_are() -> None:
+    shown = lines(status(node("n1"), node("n2"), node("n3", quota=None, used=None)), 100)
+    assert shown[3].startswith(
+        "best effort 1.6 used of 2.4 granted, 8.0 cores in all, known of 2 of 3 nodes  ████▒▒▒░"
+    )
+
+
+def test_where_nothing_is_known_there_is_no_number_and_no_bar() -> None:
+    shown = lines(status(node("n1", quota=None, used=None)))
+    assert shown[3] == "best effort not known of any node"
+
+
+@pytest.mark.parametrize("used", [None, 800])
+def test_an_unknown_quota_is_not_the_whole_machine(used: int | None) -> None:
+    row = next(line for line in lines(status(node("n1", quota=None, used=used))) if "well" in line)
+    assert not set(row) & set("█▒░")
 
 
 def test_wide_says_what_is_on_and_the_whole_kind() -> None:

@@ -1,195 +1,17 @@
-"""What counts as a problem of a cluster, row by row."""
+"""What counts as a problem of a cluster, and its sums."""
 
-import datetime as dt
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from slackwater.cluster.cluster_status import (
-    ClusterStatus,
-    Facts,
-    cluster_status,
-)
-from slackwater.cluster.node_row import NodeRow, NodeState
-from slackwater.cluster.seen_objects import (
-    AgentPod,
-    ClusterNode,
-    Condition,
-    JudgedPolicy,
-    SeenLease,
-)
+from slackwater.cluster.cluster_status import ClusterStatus
+from slackwater.cluster.node_row import NodeState
+from slackwater.cluster.seen_objects import Condition, JudgedPolicy, SeenLease
 from slackwater.contract.node_report import NodeReport
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, MilliCpu
-
-NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
-
-
-def ago(**span: float) -> str:
-    return (NOW - dt.timedelta(**span)).isoformat().replace("+00:00", "Z")
-
-
-REPORT = NodeReport(
-    version="0.1.0",
-    since=ago(minutes=3),
-    period="1s",
-    quota=MilliCpu(1200),
-    used=MilliCpu(800),
-    holding=3,
-    policies={"best_effort_share": "", "quota_burst": "no label"},
-)
-
-
-def node(name: str = "n1", **said: Any) -> ClusterNode:
-    report = said.pop("report", REPORT)
-    text = report.text() if isinstance(report, NodeReport) else report
-    said = {"allocatable": MilliCpu(4000), "heard": ago(minutes=1), **said}
-    return ClusterNode(name, {}, report=text, **said)
-
-
-def pod(on: str = "n1", trouble: str = "", created: str = ago(hours=1), **said: Any) -> AgentPod:
-    return AgentPod(f"agent-{on}", "slackwater-system", on, created, trouble, **said)
-
-
-def judged(*nodes: ClusterNode, **said: Any) -> ClusterStatus:
-    """Every node with a report has an agent's pod, where nothing else is said."""
-    pods = [pod(each.name) for each in nodes if each.report is not None]
-    said = {"lease": SeenLease("m-1", ago(seconds=2), 15), "pods": pods, **said}
-    return cluster_status(Facts("https://c:6443", nodes, **said), NOW)
-
-
-def only_node(*nodes: ClusterNode, **said: Any) -> NodeRow:
-    [row] = judged(*nodes, **said).nodes
-    return row
-
-
-def test_a_node_that_is_well() -> None:
-    row = only_node(node(), pods=[pod()])
-    assert row == NodeRow(
-        "n1", NodeState.WELL, 4000, 1200, 800, 3,
-        {"best_effort_share": "on", "quota_burst": "no label"},
-        ago(minutes=3), ago(minutes=1), "0.1.0",
-    )  # fmt: skip
-
-
-ROWS: list[tuple[str, ClusterNode, list[AgentPod] | Gap, NodeState, str]] = [
-    ("no report", node(report=None), [], NodeState.NO_AGENT, ""),
-    ("no report, agents elsewhere", node(report=None), [pod("n2")], NodeState.NO_AGENT, ""),
-    (
-        "starting", node(report=None), [pod(created=ago(seconds=30))], NodeState.STARTING, "",
-    ),
-    (
-        "no report from a pod", node(report=None), [pod()], NodeState.PROBLEM,
-        "its agent's pod agent-n1 runs, but has not reported",
-    ),
-    (
-        "a pod that fails", node(report=None), [pod(trouble="CrashLoopBackOff")],
-        NodeState.PROBLEM, "its agent's pod agent-n1 is not ready: CrashLoopBackOff",
-    ),
-    (
-        "a pod that fails later", node(), [pod(trouble="Pending")], NodeState.PROBLEM,
-        "its agent's pod agent-n1 is not ready: Pending",
-    ),
-    (
-        "a young pod that fails", node(report=None),
-        [pod(trouble="ErrImagePull: not found", created=ago(seconds=5), fails=True)],
-        NodeState.PROBLEM, "its agent's pod agent-n1 is not ready: ErrImagePull: not found",
-    ),
-    (
-        "no pod at all", node(), [], NodeState.GONE,
-        "its agent is gone, and what it set last may still stand; install it again, or run",
-    ),
-    (
-        "gone, and nothing is held", node(report=NodeReport(version="1", holding=0)), [],
-        NodeState.GONE, "`kubectl annotate node n1 slackwater.io/report-` removes it",
-    ),
-    (
-        "gone and silent", node(heard=ago(days=3)), [], NodeState.GONE, "its agent is gone",
-    ),
-    (
-        "gone after it put everything back",
-        node(report=NodeReport(version="1", holding=0), reason="Released", message="at exit"), [],
-        NodeState.NO_AGENT, "",
-    ),
-    (
-        "gone although something could not be put back", node(reason="Released"), [],
-        NodeState.GONE, "its agent is gone, and what it set last may still stand",
-    ),
-    (
-        "released by hand", node(reason="Released", message="released by hand; restart it"),
-        [pod()], NodeState.RELEASED, "its agent rests: released by hand; restart it",
-    ),
-    (
-        "released without words", node(reason="Released"), [pod()], NodeState.RELEASED,
-        "its agent rests: it put everything back",
-    ),
-    (
-        "blind", node(reason="Blind", message="the tree is gone"), [pod()], NodeState.BLIND,
-        "its agent sees nothing: the tree is gone",
-    ),
-    (
-        "blind, pods not seen", node(reason="Blind"), Gap("forbidden"), NodeState.BLIND,
-        "its agent sees nothing: it does not say why",
-    ),
-    (
-        "blind long ago", node(reason="Blind", heard=ago(hours=1)), [pod()], NodeState.STALE,
-        "its agent has not been heard for 1 h",
-    ),
-    ("acting", node(reason="Acting", message="values are held"), [pod()], NodeState.WELL, ""),
-    ("pods may not be seen", node(), Gap("forbidden"), NodeState.WELL, ""),
-    ("without a heartbeat", node(heard=None), [pod()], NodeState.WELL, ""),
-    ("an odd heartbeat", node(heard="yesterday"), [pod()], NodeState.WELL, ""),
-    (
-        "the agent's pod is gone", node(), [pod("n2")], NodeState.GONE,
-        "its agent is gone, and what it set last may still stand",
-    ),
-    ("just heard", node(heard=ago(minutes=15)), [pod()], NodeState.WELL, ""),
-    (
-        "not heard for long", node(heard=ago(minutes=16)), [pod()], NodeState.STALE,
-        "its agent has not been heard for 16 min; what it set last still stands",
-    ),
-    (
-        "not heard for days", node(heard=ago(days=3)), [pod()], NodeState.STALE,
-        "its agent has not been heard for 3 d; what it set last still stands",
-    ),
-    (
-        "its own problems", node(report=NodeReport(version="1", problems=("too hot",))), [pod()],
-        NodeState.PROBLEM, "too hot",
-    ),
-    (
-        "not JSON", node(report="{"), [pod()], NodeState.UNREADABLE,
-        "its report cannot be read: slackwater.io/report is '{', but must be JSON",
-    ),
-    (
-        "a wrong amount", node(report='{"bestEffort": {"quota": "lots"}}'), [pod()],
-        NodeState.UNREADABLE,
-        "its report cannot be read: slackwater.io/report: bestEffort.quota is 'lots', but must be",
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("found", "pods", "state", "problem"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
-)
-def test_nodes(
-    found: ClusterNode, pods: list[AgentPod] | Gap, state: NodeState, problem: str
-) -> None:
-    status = judged(found, pods=pods)
-    [row] = status.nodes
-    assert row.state is state
-    assert bool(row.problems) is bool(problem)
-    assert problem in "".join(row.problems)
-    assert "\n" not in "".join(row.problems)
-    if problem:
-        assert status.has_problem()
-
-
-def test_an_unlimited_quota() -> None:
-    row = only_node(node(report=NodeReport(version="1", quota=UNLIMITED, used=MilliCpu(100))))
-    assert (row.quota, row.used) == ("unlimited", 100)
+from tests.unit.cluster.reported import ago, judged, node, pod
 
 
 def test_problems_come_first_and_names_are_in_order() -> None:
@@ -198,6 +20,31 @@ def test_problems_come_first_and_names_are_in_order() -> None:
         node("e", report="?"), node("z", report=NodeReport(version="1", problems=("hot",))),
     ]  # fmt: skip
     assert [row.name for row in judged(*nodes).nodes] == ["e", "d", "z", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        NodeReport(version="1"),
+        NodeReport(version="1", quota=MilliCpu(1)),
+        NodeReport(version="1", used=MilliCpu(1)),
+        NodeReport(version="1", quota=UNLIMITED),
+    ],
+)
+def test_a_node_of_which_the_quota_or_the_usage_is_not_known_is_in_no_sum(
+    report: NodeReport,
+) -> None:
+    totals = judged(node("a", report=report), node("b")).totals
+    assert (totals.reporting, totals.known) == (2, 1)
+    assert (totals.allocatable, totals.quota, totals.used) == (4000, 1200, 800)
+    alone = judged(node("a", report=report)).totals
+    assert (alone.reporting, alone.known) == (1, 0)
+    assert (alone.allocatable, alone.quota, alone.used) == (None, None, None)
+
+
+def test_a_node_of_unknown_size_is_in_no_sum() -> None:
+    totals = judged(node(allocatable=None)).totals
+    assert (totals.known, totals.quota, totals.used) == (0, None, None)
 
 
 def test_totals() -> None:
@@ -318,21 +165,8 @@ def test_it_is_stable_json() -> None:
         "policies",
     }  # fmt: skip
     assert set(plain["totals"]) == {
-        "nodes", "reporting", "nodesWithProblems", "withoutAgent", "allocatable", "quota", "used",
-        "holding", "policies", "policiesInvalid", "policiesEnforced",
+        "nodes", "reporting", "nodesWithProblems", "withoutAgent", "known", "allocatable", "quota",
+        "used", "holding", "policies", "policiesInvalid", "policiesEnforced",
     }  # fmt: skip
     assert plain["nodes"][0]["state"] == "well"
     assert msgspec.convert(plain, ClusterStatus).nodes[0].name == "n1"
-
-
-@given(st.text(max_size=60))
-def test_no_report_is_an_exception(text: str) -> None:
-    row = only_node(node(report=text))
-    assert row.state in (NodeState.UNREADABLE, NodeState.WELL)
-    assert "\n" not in "".join(row.problems)
-
-
-@given(st.text(max_size=30))
-def test_no_time_is_an_exception(text: str) -> None:
-    row = only_node(node(heard=text, report=NodeReport(version="1", since=text)))
-    assert row.since == text

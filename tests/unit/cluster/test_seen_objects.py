@@ -89,7 +89,7 @@ def waiting(reason: str, message: str = "", **said: Any) -> dict[str, Any]:
         ({**READY, **container(restartCount=3)}, "", False),
         (
             {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]},
-            "Running", False,
+            "it runs, but gives its probe no good answer", False,
         ),
         ({"phase": "Pending"}, "Pending", False),
         ({}, "not ready", False),
@@ -108,7 +108,11 @@ def waiting(reason: str, message: str = "", **said: Any) -> dict[str, Any]:
             "CrashLoopBackOff: Error: no settings", True,
         ),
         (waiting("ErrImagePull", "not\tfound"), "ErrImagePull: not found", True),
-        (waiting("ImagePullBackOff", "x" * 999), f"ImagePullBackOff: {'x' * 179}...", True),
+        (waiting("ImagePullBackOff", "x" * 999), f"ImagePullBackOff: {'x' * 379}...", True),
+        (
+            waiting("RunContainerError", "word " * 99), f"RunContainerError: {'word ' * 74}word...",
+            True,
+        ),
         (waiting("CreateContainerError", "no such mount"), "CreateContainerError: no such mount",
          True),
         ({"initContainerStatuses": waiting("RunContainerError")["containerStatuses"]},
@@ -134,6 +138,12 @@ def test_an_agents_pod(status: Any, trouble: str, fails: bool) -> None:
     }
     found = read_agent_pod(raw(value))
     assert found == AgentPod("a", "s", "n1", "2026-11-17T10:00:00Z", trouble, fails)
+
+
+def test_an_agents_pod_that_ends() -> None:
+    meta = {"name": "a", "deletionTimestamp": "2026-11-17T10:00:30Z"}
+    found = read_agent_pod(raw({"metadata": meta, "status": READY}))
+    assert (found.ends, found.trouble) == ("2026-11-17T10:00:30Z", "")
 
 
 def test_a_judged_policy_of_an_older_generation_is_not_judged() -> None:

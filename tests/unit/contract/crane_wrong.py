@@ -108,6 +108,8 @@ def _wrong_rules(kind: kinds.KindName, listed: str) -> Iterator[Wrong]:
     yield Wrong(kind, probe, ABSENT)
     yield Wrong(kind, probe, {"timeoutSeconds": 1}, "nodeQualityProbe")
     yield Wrong(kind, probe, _FULL_PROBE, "nodeQualityProbe")
+    for seconds in (0, -1):
+        yield Wrong(kind, (*probe, "timeoutSeconds"), seconds)
     rule = ("spec", listed, 0)
     for name in ("aaa.bbb", "Cpu", "-a", "a-", "a\n", "a b"):
         yield Wrong(kind, (*rule, "name"), name)

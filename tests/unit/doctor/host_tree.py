@@ -52,6 +52,7 @@ def group(roots: Roots, path: str, **files: str) -> None:
 def kubelet(roots: Roots, *arguments: str) -> None:
     put(Path(roots.proc) / "77/comm", "kubelet\n")
     put(Path(roots.proc) / "77/cmdline", "\0".join(("kubelet", *arguments)) + "\0")
+    put(Path(roots.proc) / "77/status", "PPid:\t1\nUid:\t0\t0\t0\t0\n")
 
 
 def remove(roots: Roots, path: str, *names: str) -> None:

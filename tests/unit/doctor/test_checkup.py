@@ -214,38 +214,6 @@ def test_scratch_groups_of_killed_runs_are_removed(roots: Roots) -> None:
     assert (dead.exists(), alive.exists()) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("other", "taken", "fate"),
-    [
-        ("old/kubepods", "kubepods", "an agent takes kubepods, as no other one has pods."),
-        (
-            f"old/kubepods/pod{UID}",
-            None,
-            "nothing tells which one is, so an agent does not start.",
-        ),
-    ],
-)
-def test_two_trees(roots: Roots, other: str, taken: str | None, fate: str) -> None:
-    cgroupfs_tree(roots)
-    group(roots, other)
-    kubelet(roots)
-    report = check_up(roots, V2, "")
-    [problem] = report.problems
-    assert problem.what == f"Several trees look like a kubelet's (kubepods, old/kubepods); {fate}"
-    assert "--kubepods" in problem.action
-    assert report.cgroup.kubepods == taken
-    assert what(check_up(roots, V2, "kubepods")) == []
-
-
-def test_two_trees_and_a_kubelet_that_was_told_which_is_its_own(roots: Roots) -> None:
-    cgroupfs_tree(roots)
-    group(roots, "mine/kubepods")
-    kubelet(roots, "--cgroup-root=/mine")
-    report = check_up(roots, V2, "")
-    assert report.cgroup.kubepods == "mine/kubepods"
-    assert "takes mine/kubepods, as the kubelet's cgroup root says so" in what(report)[0]
-
-
 def test_a_tree_of_the_other_driver(roots: Roots) -> None:
     group(roots, "mine/pods")
     [problem] = check_up(roots, V2 | {"CGROUP_DRIVER": "systemd"}, "mine/pods").problems

@@ -46,6 +46,10 @@ class HostPicture:
     def process(self, pid: int, name: str, *arguments: str) -> None:
         self.file(f"proc/{pid}/comm", f"{name}\n")
         self.file(f"proc/{pid}/cmdline", "".join(f"{argument}\0" for argument in arguments))
+        self.status(pid)
+
+    def status(self, pid: int, user: int = 0, parent: int = 1) -> None:
+        self.file(f"proc/{pid}/status", f"PPid:\t{parent}\nUid:\t{user}\t0\t0\t0\n")
 
     def mount_v1(self, name: str) -> str:
         full = self.folder(f"cgroup/{name}")

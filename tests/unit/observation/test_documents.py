@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from slackwater.contract.document import ContractError
 from slackwater.observation.documents import documents_in, one_document
@@ -43,6 +44,75 @@ def test_neither_is_one_sentence(text: str, said: str) -> None:
 
 def test_several_documents_where_they_may_be() -> None:
     assert documents_in("a: 1\n---\nb: 2\n", "here") == [{"a": 1}, {"b": 2}]
+    assert documents_in("---\n---\na: 1\n", "here") == [None, {"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "line", "first"),
+    [
+        ("spec: {dryRun: true, dryRun: false}", "dryRun", 1, 1),
+        ("a: 1\nb: 2\n\na: 3\n", "a", 4, 1),
+        ("a:\n- b: 1\n  'b': 2\n", "b", 3, 2),
+        ("a: 1\n---\nb: {c: 1,\n c: 1}\n", "c", 4, 3),
+        ("{a: 1, a: 2}", "a", 1, 1),
+        ("a: &x {b: 1}\nc:\n  <<: *x\n  <<: *x\n", "<<", 4, 3),
+        ("? [a]\n: {b: 1, b: 2}\n", "b", 2, 2),
+        ("1: a\n1: b\n", "1", 2, 1),
+    ],
+)
+def test_a_key_that_is_there_twice(text: str, key: str, line: int, first: int) -> None:
+    """YAML 1.2 forbids it, and so does kubectl: whoever reads the first one is misled."""
+    sentence = (
+        f"here:{line}, a key, is '{key}', but must be there once in its mapping (line {first} has "
+        "it too)"
+    )
+    for read in (documents_in, one_document):
+        with pytest.raises(ContractError) as caught:
+            read(text, "here")
+        if read is documents_in or "---" not in text:
+            assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a: {x: 1}\nb: {x: 1}\n", {"a": {"x": 1}, "b": {"x": 1}}),
+        ("true: 1\n'true': 2\n", {True: 1, "true": 2}),
+        (
+            "a: &a {x: 0, y: 0}\np: {q: {b: &b {<<: *a, x: 1}}}\nc: {<<: *b, y: 2}\n",
+            {
+                "a": {"x": 0, "y": 0},
+                "p": {"q": {"b": {"x": 1, "y": 0}}},
+                "c": {"x": 1, "y": 2},
+            },
+        ),
+    ],
+    ids=["in other mappings", "of another type", "over what is merged"],
+)
+def test_keys_that_are_not_there_twice(text: str, found: object) -> None:
+    assert one_document(text, "here") == found
+
+
+def test_aliases_are_walked_once() -> None:
+    """A few bytes of them can be gigabytes of mappings."""
+    rows = ["l0: &l0 {a: 1}"]
+    rows += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12)]
+    (found,) = documents_in("\n".join(rows), "here")
+    assert isinstance(found, dict)
+    assert len(found) == 12
+
+
+def test_libyaml_s_parser_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wanted(yaml.SafeLoader):
+        made = 0
+
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            Wanted.made += 1
+
+    monkeypatch.setattr(yaml, "CSafeLoader", Wanted)
+    assert documents_in("a: 1", "here") == [{"a": 1}]
+    assert Wanted.made == 1
 
 
 def test_json_does_not_load_yaml() -> None:

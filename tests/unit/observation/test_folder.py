@@ -111,6 +111,7 @@ def test_nothing_changed_is_the_same_object(tmp_path: Path) -> None:
         ("kind: Pod\nmetadata: {name: x, uid: ../../etc}\nspec: {containers: []}", "uid"),
         (POD.replace("250m", "many"), "'many'"),
         ("\tkind: Pod", "pod.yaml"),
+        (f"{POD}\nkind: Pod\n", ", a key, is 'kind', but must be there once in its mapping"),
     ],
 )
 def test_a_bad_file_is_named_and_the_last_good_stays(tmp_path: Path, text: str, said: str) -> None:
@@ -184,6 +185,20 @@ def test_a_config_map_with_two_documents_inside(tmp_path: Path) -> None:
     (tmp_path / "cm.yaml").write_text(CONFIG_MAP.split("    {", maxsplit=1)[0] + lines)
     [problem] = read(Folder(str(tmp_path))).problems
     assert "2 documents, but must be one document" in problem
+
+
+def test_a_config_map_with_a_key_twice_keeps_what_it_said_before(tmp_path: Path) -> None:
+    file = tmp_path / "cm.yaml"
+    file.write_text(CONFIG_MAP)
+    folder = Folder(str(tmp_path))
+    before = read(folder).colocation
+    rewrite(file, CONFIG_MAP.split("    {", maxsplit=1)[0] + "    a: 1\n    a: 2\n")
+    found = read(folder)
+    assert before is not None
+    assert found.colocation == before
+    [problem] = found.problems
+    assert ":2, a key, is 'a', but must be there once in its mapping" in problem
+    assert problem.endswith("; what it said before stays")
 
 
 def test_a_dangling_link_is_one_bad_file(tmp_path: Path) -> None:

@@ -156,8 +156,7 @@ def test_a_config_path_of_garbage_is_quoted(host: HostPicture) -> None:
     assert "\n" not in finding.note
 
 
-def test_the_first_kubelet_by_number(host: HostPicture) -> None:
-    host.process(30001, "kubelet", "kubelet", "--cgroup-driver=systemd")
+def test_the_kubelet_by_its_whole_name(host: HostPicture) -> None:
     host.process(900, "kubelet", "kubelet", "--cgroup-driver=cgroupfs")
     host.process(9, "kubelet-helper", "kubelet", "--cgroup-driver=systemd")
     kubelet = find_kubelet(host.roots)
@@ -181,6 +180,7 @@ def test_no_procfs(host: HostPicture) -> None:
 
 def test_a_command_line_that_cannot_be_read(host: HostPicture) -> None:
     host.file("proc/812/comm", "kubelet\n")
+    host.status(812)
     assert process_finding(host.roots, DRIVER).note == (
         f"{host.roots.proc}/812/cmdline is not readable: No such file or directory"
     )
@@ -201,6 +201,7 @@ def test_a_command_line_of_ten_megabytes(host: HostPicture) -> None:
 
 def test_one_argument_of_ten_megabytes(host: HostPicture) -> None:
     host.file("proc/812/comm", "kubelet\n")
+    host.status(812)
     host.file("proc/812/cmdline", b"--cgroup-driver=systemd" * 500_000)
     finding = process_finding(host.roots, DRIVER)
     assert finding.found is None
@@ -267,6 +268,8 @@ def test_garbage_in_every_file_never_raises(
         host.kubelet_file(CONFIG, config)
         host.kubelet_file(FLAGS, flags)
         host.file("proc/7/comm", comm)
+        host.status(7)
+        host.file("proc/7/cgroup", config)
         host.file("proc/7/cmdline", b"kubelet\0--config=" + cmdline)
         for setting in (DRIVER, CGROUP_ROOT):
             for finding in (

@@ -74,12 +74,12 @@ BY_PODS = "no other one has pods"
 @pytest.mark.parametrize(
     ("paths", "clues", "found", "because"),
     [
-        # The kubelet's own cgroup root wins over all others, pods or none.
+        # Where we are wins over all that was found, the kubelet's cgroup root over the rest.
         (
             [f"a/kubepods/{POD}", f"z/kubepods/{POD}"],
             Clues(cgroup_root="z", own=f"a/kubepods/{POD}/x"),
-            "z/kubepods",
-            BY_ROOT,
+            "a/kubepods",
+            BY_US,
         ),
         (["z/kubepods", f"kubepods/{POD}"], Clues(cgroup_root="z"), "z/kubepods", BY_ROOT),
         ([f"{KIND}/x", f"kubepods/{POD}"], Clues(cgroup_root=""), "kubepods", BY_ROOT),
@@ -88,7 +88,7 @@ BY_PODS = "no other one has pods"
         (["kubepods", "kubepods.slice"], Clues(SYSTEMD), "kubepods.slice", BY_DRIVER),
         (["kubepods", "kubepods.slice"], Clues(SYSTEMD, ""), "kubepods.slice", BY_DRIVER),
         ([KIND, f"a/kubepods/{POD}"], Clues(SYSTEMD), KIND, BY_DRIVER),
-        # Then the one that we are in ourselves.
+        # The one that we are in ourselves.
         (
             [f"a/kubepods/{POD}", f"z/kubepods/besteffort/{POD}"],
             Clues(own=f"z/kubepods/besteffort/{POD}/x"),
@@ -159,8 +159,8 @@ def test_one_of_several(
 def test_doubt_is_never_a_guess(tmp_path: Path, paths: list[str], clues: Clues, left: str) -> None:
     assert find(tmp_path, *paths, clues=clues) == Gap(
         f"several trees look like the kubelet's ({left}), and nothing tells which one is: name it "
-        "with --kubepods (in the chart agent.paths.kubepods), or show the kubelet's configuration "
-        "(agent.kubeletConfig)"
+        "with --kubepods (in the chart agent.paths.kubepods), or the kubelet's configuration with "
+        "--kubelet-config (agent.kubeletConfig)"
     )
 
 

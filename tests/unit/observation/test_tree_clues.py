@@ -70,7 +70,6 @@ def test_garbage_never_raises(tmp_path_factory: pytest.TempPathFactory, data: by
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("CGROUP_DRIVER", Driver.SYSTEMD),
         ("/var/lib/kubelet/config.yaml", Driver.SYSTEMD),
         ("kubelet process", Driver.SYSTEMD),
         # Guesses, and what the trees say themselves, choose between no trees.
@@ -82,6 +81,12 @@ def test_garbage_never_raises(tmp_path_factory: pytest.TempPathFactory, data: by
 def test_a_guess_at_the_driver_is_no_clue(tmp_path: Path, source: str, told: Driver | None) -> None:
     verdict = DriverVerdict(Driver.SYSTEMD, source, ())
     assert clues_of(roots_in(tmp_path), mounts_of(V2), verdict) == Clues(told)
+
+
+def test_a_driver_that_a_person_named_is_an_order(tmp_path: Path) -> None:
+    verdict = DriverVerdict(Driver.SYSTEMD, "CGROUP_DRIVER", ())
+    expected = Clues(ordered_driver=Driver.SYSTEMD)
+    assert clues_of(roots_in(tmp_path), mounts_of(V2), verdict) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from slackwater.cli.place import STATE
 from slackwater.settings.bound import SettingsError
 from slackwater.settings.document import DEFAULTS, read_settings, render_settings
 from tools import manifests
+from tools.cluster.playground import ON_THIS_NODE
 from tools.image import DEBIAN_PACKAGES
 from tools.manifests import CHART, SCHEMA, schema, settings_schema
 from tools.provision import ROOT, UV_VERSION, packages_for
@@ -52,6 +53,26 @@ def test_the_packaged_manifests_are_there() -> None:
         "default",
     }
     assert f"version: {json.dumps(__version__)}" in packaged
+
+
+INSTALL = (ROOT / "docs" / "install.md").read_text()
+
+
+def test_no_value_of_the_page_is_an_empty_list_in_braces() -> None:
+    """helm makes [""] of it, which the schema refuses."""
+    assert not re.search(r"`[\w.]+=\{\}`", INSTALL)
+    assert "agent.capabilities=null" in ON_THIS_NODE
+    assert INSTALL.count("`agent.capabilities=null`") == 3
+
+
+def test_the_pages_patch_fits_the_plain_manifests() -> None:
+    [patch] = re.findall(r"-p '(\[.*\])'\n", INSTALL)
+    found = yaml.safe_load_all((manifests.FOLDER / PROGRAMS).read_text())
+    [place] = [each for each in found if each and each["kind"] == "DaemonSet"]
+    [step] = json.loads(patch)
+    for name in step["path"].removeprefix("/").split("/"):
+        place = place[int(name) if name.isdigit() else name]
+    assert (step["op"], place) == ("remove", ["SYS_RESOURCE"])
 
 
 # --- values.yaml and its schema say the same

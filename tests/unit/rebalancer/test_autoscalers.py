@@ -12,7 +12,7 @@ from slackwater.contract.typed_document import decode_typed
 from slackwater.rebalancer.autoscalers import Choice, choose, names_of
 from slackwater.rebalancer.fleet import Aim, AimKind
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Problem
+from slackwater.rebalancer.seen import NoAutoscaler, Problem
 from slackwater.settings.rotation import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, cpu_metric
 
@@ -79,7 +79,7 @@ def test_both_parts_of_the_name_are_literal() -> None:
 
 
 def test_none_is_missing() -> None:
-    assert chosen() == Problem(
+    assert chosen() == NoAutoscaler(
         Reason.HPA_TARGET_MISSING,
         "no HorizontalPodAutoscaler of namespace shop scales a workload called web or is called "
         "web or keda-hpa-web",

@@ -131,11 +131,11 @@ def test_a_held_back_pod_of_unknown_use_is_no_carrier() -> None:
     ],
 )
 def test_the_size(load: float, carriers: int, most: float, bound: float, size: int) -> None:
-    assert Room(Cores(load), carriers, Cores(most), Cores(bound)).size() == size
+    assert Room(Cores(load), carriers, Cores(most), Cores(bound), "").size() == size
 
 
 def test_nobody_left_carries_nothing() -> None:
-    room = Room(Cores(1.0), 2, Cores(9.0), Cores(9.0))
+    room = Room(Cores(1.0), 2, Cores(9.0), Cores(9.0), "")
     assert (room.each(1), room.each(2), room.each(3)) == (1.0, math.inf, math.inf)
 
 

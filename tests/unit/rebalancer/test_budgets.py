@@ -17,6 +17,8 @@ from slackwater.rebalancer.seen import Budget
 from tests.unit.contract.served import Object, budget, owned_pod
 
 GOING = [Candidate(name, f"uid-{name}", "n1", Cores(1.0), Group.TOP) for name in "ABEF"]
+BATCHES = [GOING[:2], GOING[2:]]
+SHORT = "; a batch has more of its pods, so the rest waits for another run"
 ALL = frozenset("ABCDEF")
 
 
@@ -51,14 +53,16 @@ def test_those_that_cover_some_of_the_pods() -> None:
     [
         ((), True, "none covers these pods", None),
         ((Budget("x", 0, frozenset("CD")),), True, "none covers these pods", None),
-        ((Budget("web", 1, ALL),), True, "web lets 1 more go now", None),
+        ((Budget("web", 2, ALL),), True, "web lets 2 more go now", None),
+        # What run does then: one goes, the next is refused, and it stops.
+        ((Budget("web", 1, ALL),), True, f"web lets 1 more go now{SHORT}", None),
         ((Budget("web", 0, ALL),), False, "web lets 0 more go now", Reason.PDB_BLOCKED),
         # Some of them are free to go.
-        ((Budget("web", 0, frozenset("AB")),), True, "web lets 0 more go now", None),
+        ((Budget("web", 0, frozenset("AB")),), True, f"web lets 0 more go now{SHORT}", None),
         (
             (Budget("hot", 0, frozenset("AB")), Budget("cold", 1, frozenset("EF"))),
             True,
-            "hot lets 0 more go now, cold lets 1 more go now",
+            f"hot lets 0 more go now, cold lets 1 more go now{SHORT}",
             None,
         ),
         (
@@ -82,11 +86,11 @@ def test_what_is_said_to_those_who_are_to_go(
     budgets: tuple[Budget, ...], passed: bool, because: str, reason: Reason | None
 ) -> None:
     expected = Guard("disruption_budget", passed, because, reason)
-    assert budget_guard(budgets, GOING) == expected
+    assert budget_guard(budgets, BATCHES) == expected
 
 
 def test_what_may_not_be_seen_does_not_forbid() -> None:
-    said = budget_guard(Gap("the verb list is not granted"), GOING)
+    said = budget_guard(Gap("the verb list is not granted"), BATCHES)
     assert said.passed
     assert said.because == (
         "not known beforehand, each eviction will tell: the verb list is not granted"
@@ -100,6 +104,6 @@ def test_where_nobody_goes_nothing_forbids() -> None:
 @given(st.lists(st.builds(Budget, st.text("xyz", min_size=1), st.integers(0, 3),
                           st.frozensets(st.sampled_from("ABCDEF"))), max_size=4))  # fmt: skip
 def test_it_forbids_only_with_a_reason(budgets: list[Budget]) -> None:
-    said = budget_guard(tuple(budgets), GOING)
+    said = budget_guard(tuple(budgets), BATCHES)
     assert said.passed is (said.reason is None)
     assert said.because

@@ -117,8 +117,22 @@ def test_what_is_left_must_be_worth_it() -> None:
 
 def test_who_is_capped_has_a_sentence() -> None:
     (found,) = cut(CapSettings(run=1), assessed())
-    assert found.because == "0 of 4 pods may go: at most 1 in a run"
+    assert found.because == (
+        "0 of 4 pods may go: at most 1 in a run; "
+        "a hot and a cold pod go together, so one alone is not rotated"
+    )
     assert (found.guards[-1].guard, found.guards[-1].reason) == ("caps", Reason.CAPPED)
+
+
+def test_where_a_cap_is_used_up_nothing_is_said_of_pairs() -> None:
+    _, found = cut(CapSettings(run=4), assessed(), assessed("next"))
+    assert found.because == "0 of 4 pods may go: at most 4 in a run"
+
+
+def test_what_is_left_may_stay_hot() -> None:
+    (found,) = cut(CapSettings(run=2), assessed(usages=numbered(3.0, 2.9, 0.9, 0.5, 0.5, 0.4)))
+    assert going(found) == "p1 p6"
+    assert "1.70 cores on average are still above the threshold 1.05" in found.because
 
 
 @pytest.mark.parametrize(

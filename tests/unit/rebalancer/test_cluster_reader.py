@@ -219,14 +219,22 @@ def test_scaled_to_zero_it_has_no_pods_and_that_is_no_problem() -> None:
     assert (found.pods, found.scaling) == ((), Scaling(0, 0))
 
 
+FOUR_OF_SIX = "4 of 6 pods are there, the others are missing"
+
+
 @pytest.mark.parametrize(
     ("status", "hpa", "scaling"),
     [
         ({}, (6, 6), Scaling(6, 6)),
         ({}, (8, 6), Scaling(8, 6)),
         ({}, (0, 6), Scaling(6, 6)),
+        # The HPA has what it wanted, and pods are missing all the same.
+        ({"replicas": 4, "updatedReplicas": 4}, (6, 6), Scaling(6, 6, FOUR_OF_SIX)),
+        ({"replicas": 4, "updatedReplicas": 4}, (6, 4), Scaling(6, 6, FOUR_OF_SIX)),
+        ({"replicas": 4, "updatedReplicas": 4}, (8, 4), Scaling(8, 4, FOUR_OF_SIX)),
         # Somebody scaled it by hand, or the HPA did and has not looked again.
-        ({"replicas": 4, "updatedReplicas": 4}, (6, 6), Scaling(6, 4)),
+        ({"replicas": 8, "updatedReplicas": 8}, (6, 6), Scaling(6, 8)),
+        ({"replicas": 8, "updatedReplicas": 8}, (6, 8), Scaling(6, 8)),
         (
             {"replicas": 7, "updatedReplicas": 1},
             (6, 6),
@@ -242,6 +250,25 @@ def test_scaled_to_zero_it_has_no_pods_and_that_is_no_problem() -> None:
 def test_in_motion(status: dict[str, Any], hpa: tuple[int, int], scaling: Scaling) -> None:
     objects = fleet(status=status)
     assert seen(*objects, autoscaler(desired=hpa[0], current=hpa[1])).scaling == scaling
+
+
+@pytest.mark.parametrize("current", [5, 6])
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (1, "1 of 6 pods is Pending: no node was found for it yet"),
+        (2, "2 of 6 pods are Pending: no node was found for them yet"),
+    ],
+)
+def test_pods_without_a_node(current: int, count: int, told: str) -> None:
+    """Who goes now would wait behind them. One that ends waits for no node any more."""
+    objects = fleet()
+    for pod in objects[-1 - count :]:
+        pod["spec"].pop("nodeName")
+        pod["status"] = {"phase": "Pending"}
+    objects[-1]["metadata"]["deletionTimestamp"] = "2026-11-17T10:00:00Z"
+    found = seen(*objects, autoscaler(desired=6, current=current))
+    assert found.scaling == Scaling(6, 6, told)
 
 
 def test_a_rollout_without_an_autoscaler() -> None:

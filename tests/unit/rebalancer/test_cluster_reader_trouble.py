@@ -76,6 +76,25 @@ def test_a_server_without_the_kind() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("namespace", "code", "told"),
+    [
+        ("shop", 404, "namespace shop is not there"),
+        # Who may not ask hears what is known all the same.
+        ("shop", 403, "no Deployment, StatefulSet, ReplicaSet is called web there either"),
+        ("shop", 0, "no Deployment, StatefulSet, ReplicaSet is called web there either"),
+        ("default", 0, "there either; default is the namespace where none is named (-n)"),
+    ],
+)
+def test_a_namespace_that_is_not_there(namespace: str, code: int, told: str) -> None:
+    with serving() as api:
+        api.refusals[namespace] = code
+        found = ClusterReader(api.client).read(WorkloadSettings(namespace, "web"))
+    assert isinstance(found, Problem)
+    assert found.reason is Reason.WORKLOAD_MISSING
+    assert found.because.endswith(told)
+
+
 def test_a_server_in_trouble() -> None:
     with serving() as api:
         api.refusals["horizontalpodautoscalers"] = 500

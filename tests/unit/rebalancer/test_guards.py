@@ -7,21 +7,23 @@ import pytest
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.fleet import Cores, LastRotation, Scaling
-from slackwater.rebalancer.guards import capacity, check, cooldown, minimum_pods
+from slackwater.rebalancer.guards import capacity, check, cooldown, hpa_scaling, minimum_pods
 from slackwater.rebalancer.moves import propose
 from slackwater.rebalancer.proposal import Candidate, Group, Numbers, Proposal
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.seen import NoAutoscaler, Problem
 from slackwater.settings.rotation import MoveSettings
 from tests.unit.rebalancer.fleets import F6, NOON, all_with, fleet, numbered, rotated, seen
 
 SEED = MoveSettings()
+HOTTEST = "(what the hottest carries today)"
 FREE = [
     ("opted_out", "no annotation of the workload forbids it"),
     ("hpa_scaling", "the HPA wants 6 pods, and there are 6"),
     ("rollout", "no rollout is in flight"),
     ("cooldown", "it was not rotated before"),
     ("minimum_pods", "2 of 6 Ready pods stay, minimum required is 2"),
-    ("capacity", "with 2 away at once the other 4 carry 1.10 cores each, at most 1.20"),
+    ("capacity", f"with 2 away at once the other 4 carry 1.10 cores each, at most 1.20 {HOTTEST}"),
 ]
 
 
@@ -79,6 +81,31 @@ def test_what_forbids_it(other: dict[str, Any], guard: str, because: str, reason
     assert checked(**other) == [(guard, because, reason)]
 
 
+def test_without_an_hpa_nobody_knows_how_many_pods_it_wants() -> None:
+    none = seen(aim=NoAutoscaler(Reason.HPA_TARGET_MISSING, "no HPA scales web"))
+    guard = hpa_scaling(none)
+    assert (guard.passed, guard.because, guard.reason) == (None, "not known: no HPA", None)
+    # One that has no target for CPU scales all the same.
+    other = seen(aim=Problem(Reason.HPA_TARGET_MISSING, "no metric cpu"))
+    assert hpa_scaling(other).because == "the HPA wants 6 pods, and there are 6"
+
+
+@pytest.mark.parametrize(
+    ("scaling", "because"),
+    [
+        (Scaling(1, 1), "the HPA wants 1 pod, and there is 1"),
+        (Scaling(1, 2), "the HPA scales from 2 to 1 pod"),
+        (Scaling(2, 1), "the HPA scales from 1 to 2 pods"),
+    ],
+)
+def test_one_pod_is_not_pods(scaling: Scaling, because: str) -> None:
+    assert hpa_scaling(seen(scaling=scaling)).because == because
+
+
+REMOVE_IT = (
+    "where that is wrong, remove it: kubectl annotate deployment/web -n shop "
+    "slackwater.io/last-rotation-"
+)
 IN_VAIN = "after 2 rotations in a row that brought too little"
 EVEN = fleet(dict.fromkeys(F6, 0.7))
 
@@ -112,6 +139,19 @@ EVEN = fleet(dict.fromkeys(F6, 0.7))
             SEED,
             False,
             "last rotated 1m ahead of this clock, the pause is 10m",
+        ),
+        (
+            rotated("2026-11-17T12:10:00Z"),
+            SEED,
+            False,
+            "last rotated 10m ahead of this clock, the pause is 10m",
+        ),
+        # No clock is that wrong; a typing error would forbid it for years.
+        (
+            rotated("2030-01-01T00:00:00Z"),
+            SEED,
+            False,
+            f"last rotated 27372h ahead of this clock, the pause is 10m; {REMOVE_IT}",
         ),
         # Twice without effect: it waits longer. A success, judged now, ends that.
         (
@@ -170,7 +210,8 @@ def going(count: int) -> Proposal:
         (3, 1, 1, 2, "2 of 3 Ready pods stay, minimum required is 2"),
         (3, 0, 3, 2, "deletion would leave 0 pods, minimum required is 2"),
         # Nobody is to go: nothing to forbid, however few there are.
-        (1, 0, 0, 5, "1 pods are Ready, and none is to go"),
+        (1, 0, 0, 5, "1 pod is Ready, and none is to go"),
+        (2, 0, 0, 5, "2 pods are Ready, and none is to go"),
         (6, 0, 4, 2, "2 of 6 Ready pods stay, minimum required is 2"),
         (6, 0, 4, 3, "deletion would leave 2 pods, minimum required is 3"),
     ],
@@ -200,22 +241,36 @@ def test_section_6_row_9_is_refused_by_the_minimum() -> None:
     assert refused.because == "deletion would leave 0 pods, minimum required is 2"
 
 
+BY_LIMIT = " (their smallest CPU limit)"
+
+
 @pytest.mark.parametrize(
     ("limit", "settings", "passed", "because"),
     [
-        (2.0, SEED, True, "with 2 away at once the other 4 carry 1.10 cores each, at most 2.00"),
-        (1.0, SEED, True, "with 1 away at once the other 5 carry 0.88 cores each, at most 1.00"),
+        (
+            2.0,
+            SEED,
+            True,
+            f"with 2 away at once the other 4 carry 1.10 cores each, at most 2.00{BY_LIMIT}",
+        ),
+        (
+            1.0,
+            SEED,
+            True,
+            f"with 1 away at once the other 5 carry 0.88 cores each, at most 1.00{BY_LIMIT}",
+        ),
         (
             9.0,
             MoveSettings(batch=1),
             True,
-            "with 1 away at once the other 5 carry 0.88 cores each, at most 9.00",
+            f"with 1 away at once the other 5 carry 0.88 cores each, at most 9.00{BY_LIMIT}",
         ),
         (
             0.8,
             SEED,
             False,
-            "4.40 cores on the 5 pods that stay are more than the 0.80 that each can carry",
+            "4.40 cores on the 5 pods that stay are more than the 0.80 that each can carry"
+            + BY_LIMIT,
         ),
     ],
 )
@@ -224,6 +279,19 @@ def test_capacity(limit: float, settings: MoveSettings, passed: bool, because: s
     guard = capacity(propose(found, settings), found, settings)
     assert (guard.passed, guard.because) == (passed, because)
     assert guard.reason is (None if passed else Reason.CAPACITY_GUARD)
+
+
+def test_capacity_by_the_threshold() -> None:
+    """The one that is hot is not Ready, so what it carries is no example to others."""
+    found = fleet(numbered(1.2, 0.5, 0.4, 0.4, 0.4), p1={"ready": False})
+    said = capacity(propose(found, SEED), found, SEED).because
+    assert said.endswith("at most 1.05 (the threshold)")
+
+
+def test_one_pod_that_stays_is_one() -> None:
+    two = fleet(numbered(1.2, 1.2), **all_with(numbered(1, 1), limit=1.5))
+    said = capacity(going(1), two, SEED).because
+    assert said.startswith("2.40 cores on the 1 pod that stays are more than the 1.50")
 
 
 def test_nobody_can_stand_in_for_the_only_pod() -> None:

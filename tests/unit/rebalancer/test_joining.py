@@ -16,6 +16,7 @@ from tests.unit.rebalancer.fleets import F6, HOUR, HPA70, NO_LIMIT, NOON, box, l
 
 WEB = WorkloadSettings("shop", "web")
 AUTO, SERIES, SPEC = RequestSource.AUTO, RequestSource.PROMETHEUS, RequestSource.SPEC
+BOUND = ", but must be 0 to 10000 cores"
 SIDECAR = box("proxy", 0.2, 0.5)
 
 
@@ -162,9 +163,12 @@ def test_amounts_are_of_the_same_containers(
 @pytest.mark.parametrize(
     ("usages", "reason"),
     [
-        ((math.nan,), "the usage of container web is nan"),
-        ((math.inf,), "the usage of container web is inf"),
-        ((-0.25,), "the usage of container web is -0.25"),
+        ((math.nan,), f"the usage of container web is nan{BOUND}"),
+        ((math.inf,), f"the usage of container web is inf{BOUND}"),
+        ((-0.25,), f"the usage of container web is -0.25{BOUND}"),
+        # More than any machine has: as absurd as no number, and 300 digits wide.
+        ((1e300,), f"the usage of container web is 1e+300{BOUND}"),
+        ((10_000.5,), f"the usage of container web is 10000.5{BOUND}"),
         ((Gap("two series of one container"),), "two series of one container"),
         ((), "no usage of container web"),
     ],
@@ -186,7 +190,7 @@ def test_no_use_is_a_number() -> None:
         (SERIES, None, Gap("no series of the request of container web")),
         (SPEC, 0.5, 1.0),
         (SPEC, None, 1.0),
-        (AUTO, math.nan, Gap("the request of container web is nan")),
+        (AUTO, math.nan, Gap(f"the request of container web is nan{BOUND}")),
         (SPEC, math.nan, 1.0),
     ],
 )

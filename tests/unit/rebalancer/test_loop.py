@@ -24,11 +24,14 @@ class Chair:
     def __init__(self) -> None:
         self.ours = True
         self.why = ""
+        self.known = True
 
     def leads(self) -> bool:
         return self.ours
 
     def leader(self) -> str:
+        if not self.known:
+            return ""
         return "us" if self.ours else "another"
 
     def problem(self) -> str:
@@ -152,7 +155,40 @@ def test_an_api_server_that_is_away_does_not_end_it() -> None:
     resident.go(INTERVAL)
     decisions = [each.result for each in resident.world.told if "web" in each.what]
     assert decisions == ["kubernetes_error", "rotated"]
-    assert resident.said("lease") == ["nobody answers", "all is well again"]
+    lease = "the Lease cannot be read or held: nobody answers"
+    assert resident.said("lease") == [lease, "all is well again"]
+
+
+def test_who_leads_is_said_once_it_is_known() -> None:
+    resident = Resident()
+    resident.chair.ours = resident.chair.known = False
+    resident.loop.once()
+    assert resident.world.told == []
+    resident.chair.known = True
+    resident.loop.once()
+    resident.chair.known = False
+    resident.loop.once()
+    assert resident.said("leader") == ["another leads", "nobody leads"]
+
+
+def test_a_lease_that_cannot_be_had_is_told_shown_and_counted() -> None:
+    """Of a namespace that is not there, say. The election does not wake anybody for that."""
+    resident = Resident()
+    resident.chair.ours = resident.chair.known = False
+    resident.go(4)
+    resident.chair.why = "namespaces 'x' not found"
+    resident.go(10)
+    sentence = "the Lease cannot be read or held: namespaces 'x' not found"
+    told = [(each.what, each.because, each.result) for each in resident.world.told]
+    assert told == [("lease", sentence, "kubernetes_error")]
+    assert max(resident.pauses) <= 2
+    assert resident.standing.ready().because == sentence
+    errors = {
+        sample.labels: sample.value
+        for sample in resident.tally.samples()
+        if sample.metric.name == "rebalancer_api_errors_total"
+    }
+    assert errors[("kubernetes",)] == 5
 
 
 def test_a_dry_run_needs_no_lease() -> None:

@@ -15,6 +15,10 @@ from slackwater.settings.rotation import MoveSettings
 from tests.unit.rebalancer.fleets import F6, HPA70, NAN, all_with, fleet, names, numbered
 
 SEED = MoveSettings()
+STILL_HOT = (
+    "; 1.47 cores on average are still above the threshold 1.05, so it takes more pods as well, "
+    "which is for the HPA"
+)
 NO_TOPS = "No pods exceed tolerance threshold (1.5x of HPA target)"
 MINUTE = 60_000_000
 
@@ -264,13 +268,15 @@ def test_requests_of_pods_that_are_no_candidates_do_not_count() -> None:
          "no usage of any pod is known, 6 asked for: no usage of container web"),
         (F6, {"held_back": "nobody would replace it"}, Reason.OPTED_OUT,
          "all pods that could go are held back: nobody would replace it"),
-        (F6, {"age": 12.0}, Reason.NO_PODS_ABOVE_TOLERANCE,
-         f"{NO_TOPS}; of 6 pods 6 are younger than 5m and 0 do not run"),
+        (F6, {"age": 12.0}, Reason.PODS_TOO_YOUNG,
+         "all 6 pods are younger than 5m (minimumPodAge)"),
+        ({"A": 1.2}, {"age": 12.0}, Reason.PODS_TOO_YOUNG,
+         "the only pod is younger than 5m (minimumPodAge)"),
         (F6, {"terminating": True}, Reason.NO_PODS_ABOVE_TOLERANCE,
-         f"{NO_TOPS}; of 6 pods 0 are younger than 5m and 6 do not run"),
+         f"{NO_TOPS}; none of its pods runs"),
         # Scaled to nothing: nothing is wrong.
         ({}, {}, Reason.NO_PODS_ABOVE_TOLERANCE,
-         f"{NO_TOPS}; of 0 pods 0 are younger than 5m and 0 do not run"),
+         f"{NO_TOPS}; it has no pods"),
     ],
 )  # fmt: skip
 def test_why_it_cannot_be_said(
@@ -282,15 +288,55 @@ def test_why_it_cannot_be_said(
     assert set(found.groups) == set(usages)
 
 
+@pytest.mark.parametrize(("young", "are"), [("A", "1 of 6 pods is"), ("ABCD", "4 of 6 pods are")])
+def test_young_ones_and_others_that_do_not_run(young: str, are: str) -> None:
+    different = {name: {"age": 12.0} if name in young else {"running": False} for name in F6}
+    found = propose(fleet(**different), SEED)
+    assert found.reason is Reason.PODS_TOO_YOUNG
+    assert found.because == (f"{are} younger than 5m (minimumPodAge), and the others do not run")
+
+
+@pytest.mark.parametrize(
+    ("unknown", "because"),
+    [
+        ("CDEF", "Improvement 0.0% below minimum 10.0%; 4 of 6 pods have no usage"),
+        ("ABCD", f"{NO_TOPS}; 4 of 6 pods have no usage"),
+        ("F", "Improvement 28.3% exceeds minimum 10.0%; 1 of 6 pods has no usage"),
+    ],
+)
+def test_usage_that_is_partly_unknown_is_told(unknown: str, because: str) -> None:
+    usages = {name: NAN if name in unknown else used for name, used in F6.items()}
+    assert propose(fleet(usages), SEED).because == because
+
+
+def test_who_is_no_candidate_anyway_does_not_lack_usage() -> None:
+    found = propose(fleet({**F6, "F": NAN}, F={"running": False}), SEED)
+    assert found.because == "Improvement 28.3% exceeds minimum 10.0%"
+
+
+@pytest.mark.parametrize(
+    ("usages", "remark"),
+    [
+        (numbered(2.8, 2.78, 0.2, 0.1), STILL_HOT),
+        # At the threshold is not above it.
+        (numbered(1.9, 1.9, 0.2, 0.2), ""),
+    ],
+)
+def test_who_stays_hot_needs_the_hpa(usages: dict[str, float], remark: str) -> None:
+    found = propose(fleet(usages), SEED)
+    assert found.reason is None
+    assert found.because.partition("minimum 10.0%")[2] == remark
+
+
 def test_of_several_sentences_always_the_same_is_told() -> None:
     gaps = {"A": Gap("b: no series"), "B": Gap("a: NaN"), "C": Gap("c: infinite")}
-    assert propose(fleet(gaps), SEED).because.endswith("3 asked for: a: NaN")
+    assert propose(fleet(gaps), SEED).because.endswith("3 asked for: for example, a: NaN")
     lacking = {name: {"request": gap} for name, gap in gaps.items()}
     three = numbered(1.0, 1.0, 1.0)
     by_pod = dict(zip(three, lacking.values(), strict=True))
-    assert propose(fleet(three, **by_pod), SEED).because.endswith("percent of: a: NaN")
+    assert propose(fleet(three, **by_pod), SEED).because.endswith("percent of: for example, a: NaN")
     held = {"p1": {"held_back": "y"}, "p2": {"held_back": "x"}, "p3": {"held_back": "z"}}
-    assert propose(fleet(three, **held), SEED).because.endswith("held back: x")
+    assert propose(fleet(three, **held), SEED).because.endswith("held back: for example, x")
 
 
 def test_without_a_target_nothing_is_said() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from slackwater.model.gap import Gap
+from slackwater.rebalancer import push as pushing
 from slackwater.rebalancer.push import push, target_of
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 
@@ -116,11 +117,19 @@ def test_what_it_answers(gate: Gate, code: int, said: bytes, told: str) -> None:
 
 def test_nobody_is_there(gate: Gate) -> None:
     gate.server.close()
-    problem = push(gate.url, TEXT, b"x 1\n")
-    assert problem.startswith(f"the metrics were not pushed to {gate.url}/metrics/job/")
-    assert "refused" in problem
+    target = f"{gate.url}/metrics/job/slackwater-rebalancer"
+    expected = f"the metrics were not pushed to {target}: Connection refused"
+    assert push(gate.url, TEXT, b"x 1\n") == expected
 
 
 def test_one_that_hangs_up(gate: Gate) -> None:
     gate.server.answer = lambda _request, wire: wire.reset()
-    assert push(gate.url, TEXT, b"x 1\n").startswith("the metrics were not pushed to")
+    target = f"{gate.url}/metrics/job/slackwater-rebalancer"
+    expected = f"the metrics were not pushed to {target}: Connection reset by peer"
+    assert push(gate.url, TEXT, b"x 1\n") == expected
+
+
+def test_one_that_does_not_answer(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushing, "_PATIENCE", 0.2)
+    gate.server.answer = lambda _request, wire: wire.hang()
+    assert push(gate.url, TEXT, b"x 1\n").endswith(": no answer within 0.2 s")

@@ -10,7 +10,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.fleet import LastRotation
 from slackwater.rebalancer.last_rotation import text_of
-from slackwater.rebalancer.news import FAILED, IMPOSSIBLE, REBALANCED, ROTATED
+from slackwater.rebalancer.news import FAILED, IMPOSSIBLE, REBALANCED, ROTATED, brought
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import Memory, run_once
@@ -101,7 +101,7 @@ def test_a_second_round_cools_down() -> None:
 def test_by_deletion() -> None:
     world = World()
     go(world, msgspec.structs.replace(RUN, removal=Removal.DELETE))
-    assert [call.split()[0] for call in world.calls] == ["claim"] + ["delete"] * 4
+    assert [call.split()[0] for call in world.calls] == ["claim", *["delete"] * 4, "note"]
     assert world.sent[0].message.startswith("deleted as one of the most busy")
     assert world.told[0].result == "deleted"
 
@@ -186,6 +186,22 @@ def test_what_was_read_too_long_ago_is_left_to_the_next_round() -> None:
     )
     assert result.exit_code == 0
     assert world.removed() == "A F B E"
+
+
+def test_where_new_pods_do_not_come_no_other_workload_is_rotated() -> None:
+    """A full cluster has no room for theirs either."""
+    world = World(ready_after=1e9)
+    other = msgspec.structs.replace(SETTINGS, name="other", container="web")
+    impatient = msgspec.structs.replace(RUN, ready_timeout=Micros(20_000_000))
+    result = go(world, msgspec.structs.replace(impatient, workloads=(SETTINGS, other)))
+    first, second = result.results
+    assert (first.reason, second.reason) == (Reason.ROTATED, Reason.STOPPED)
+    assert second.because == (
+        "0 of 4 pods went: the new pods of Deployment shop/web do not come "
+        "(4 of 6 pods are Ready, 20 s after the last pod went)"
+    )
+    assert world.removed() == "A F"
+    assert result.exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -292,9 +308,19 @@ def test_what_the_last_rotation_brought_is_noted_and_told() -> None:
     last = world.last()
     assert isinstance(last, LastRotation)
     assert last.judged
-    assert world.told[0].because == ("the last rotation brought 26.1 %; 34.8 % were predicted")
+    told = world.told[0]
+    assert told.because == "the last rotation brought 26.1 %; 34.8 % were predicted"
+    assert told.result == "judged"
     [one] = result.results
     assert one.last == last
+
+
+@pytest.mark.parametrize(
+    ("realised", "told"), [(-0.04, "0.0 %"), (-0.06, "-0.1 %"), (0.04, "0.0 %"), (26.14, "26.1 %")]
+)
+def test_nothing_is_not_a_negative_nothing(realised: float, told: str) -> None:
+    sentence = brought(rotated(realised=realised))
+    assert sentence == f"the last rotation brought {told}; 34.8 % were predicted"
 
 
 def test_it_is_judged_again_where_the_note_was_outrun() -> None:
@@ -315,6 +341,7 @@ def test_a_note_that_fails_is_told_and_counted() -> None:
     world.patch_refusals = [refused(403, "Forbidden", "cannot patch resource")]
     result = go(world)
     assert "cannot patch resource" in world.told[0].because
+    assert world.told[0].result == "failed"
     assert result.errors == {"kubernetes": 1}
 
 
@@ -325,6 +352,8 @@ def test_a_judged_rotation_and_a_new_one_in_one_round() -> None:
     last = world.last()
     assert isinstance(last, LastRotation)
     assert (last.at, last.misses, last.judged) == ("2026-11-17T12:00:00Z", 1, False)
+    assert world.calls[:2] == ["claim", "evict A"], "a write of its own would look like a rollout"
+    assert world.told[0].because == "the last rotation brought 0.0 %; 34.8 % were predicted"
 
 
 # --- a loop does not repeat itself

@@ -81,6 +81,40 @@ def test_a_signal_interrupts_a_question(signalled: Stop) -> None:
     assert signalled.is_asked()
 
 
+def taken_elsewhere() -> None:
+    """Another thread takes the signal: the main one's system call is not interrupted by it."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+
+def test_a_signal_that_another_thread_took_interrupts_a_question(signalled: Stop) -> None:
+    """So it goes with two in a row."""
+    silent, other = socket.socketpair()
+    with silent, other:
+        silent.settimeout(20)
+        threading.Timer(0.05, taken_elsewhere).start()
+        began = time.monotonic()
+        with pytest.raises(Interrupted), signalled.interrupting():
+            silent.recv(1)
+        assert time.monotonic() - began < 10
+
+
+def test_a_signal_that_another_thread_took_ends_a_sleep(signalled: Stop) -> None:
+    threading.Timer(0.05, taken_elsewhere).start()
+    began = time.monotonic()
+    assert signalled.wait(20)
+    assert time.monotonic() - began < 10
+
+
+def test_a_signal_after_the_end_does_nothing() -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    late = Stop()
+    late.on(signal.SIGUSR1)
+    late.close()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert late.is_asked()
+    signal.signal(signal.SIGUSR1, before)
+
+
 def test_outside_of_a_question_nothing_is_raised(signalled: Stop) -> None:
     with signalled.interrupting():
         pass

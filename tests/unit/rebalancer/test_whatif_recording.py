@@ -82,6 +82,9 @@ def test_a_request_that_is_not_said_is_the_one_for_all() -> None:
         (HEAD + "0,a,1,\n", ("day.csv line 2, request, is missing, but must be a number of cores, "
                             "above 0 and up to 10000, or said by --request for all")),
         (HEAD + "0,,1,1\n", "day.csv line 2, pod, is '', but must be a pod's name"),
+        (HEAD + "0,a\n", ("day.csv line 2, cores, is missing, but must be a number of cores, 0 to "
+                          "10000, or an empty cell where there is no sample")),
+        ("cores,time,pod\n1,0,a\n\n,0,b\n0,c\n", "day.csv line 5, pod, is '', but must be"),
         (HEAD + "0\n", "day.csv line 2, pod, is '', but must be a pod's name"),
         (HEAD + "soon,a,1,1\n", ("day.csv line 2, time, is 'soon', but must be RFC 3339 such as "
                                 "2026-11-17T12:00:00Z, or seconds from 0 to 253402300799")),

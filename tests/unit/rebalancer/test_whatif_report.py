@@ -125,6 +125,21 @@ def test_sentences_of_a_day_with_rotations() -> None:
     )
 
 
+def test_a_sentence_where_more_pods_are_above_the_threshold_than_without() -> None:
+    """One hot pod becomes three, each of them cooler and still above it."""
+    report = reported(day_with([{"a": 3.0, "b": 0.1, "c": 0.1, "d": 0.1, "e": 0.1}] * 3))
+    assert (report.without.above, report.rotated.above) == (20.0, 46.67)
+    assert report.rotated.skew is not None
+    assert report.without.skew is not None
+    assert report.rotated.skew < report.without.skew
+    _, skew, above, _ = sentences(report)
+    assert skew.endswith("20.0 % of their time, with rotation 46.7 %.")
+    assert above == (
+        "That is more than without: the load of the hottest pods is now shared by pods that are "
+        "each cooler, and still above the threshold. More pods, not rotation, would help them."
+    )
+
+
 def test_sentences_of_a_short_day() -> None:
     often, *_ = sentences(reported(day_with([SIX] * 3)))
     assert often == "It would have rotated once in 15 min, 4 pods in all."

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
 import msgspec
@@ -49,6 +50,7 @@ class Cluster:
         self.lease: Object | None = None
         self.events: list[Object] = []
         self.refuses_events = False
+        self.refuses_leases = False
         self.hangs_at = ""
         self.server = ByteServer(self._answer)
 
@@ -70,6 +72,8 @@ class Cluster:
         match request.method, request.path.split("/")[-1]:
             case "GET", "slackwater-rebalancer":
                 self._shown(self.lease, wire)
+            case "POST", "leases" if self.refuses_leases:
+                wire.json(status(404, "NotFound", "namespaces not found"), 404)
             case (("POST" | "PUT"), "leases" | "slackwater-rebalancer"):
                 self.lease = _body(request)
                 self.lease["metadata"]["resourceVersion"] = str(len(self.server.requests))
@@ -165,6 +169,7 @@ def test_run(cluster: Cluster, stop: Stop, ears: Ears) -> None:
     assert cluster.asked() == [
         "PATCH shop/deployments/web",
         *(f"POST shop/pods/{name}/eviction" for name in "AFBE"),
+        "PATCH shop/deployments/web",
     ]
     assert ANNOTATION in cluster.deployment["metadata"]["annotations"]
     told = {(each["involvedObject"]["kind"], each["reason"]) for each in cluster.events}
@@ -317,7 +322,22 @@ def test_the_resident_one_leads_acts_shows_and_gives_back(
     assert resident.end() < 10
     assert cluster.lease is not None
     assert cluster.lease["spec"]["holderIdentity"] == ""
-    assert cluster.asked()[1:] == [f"POST shop/pods/{name}/eviction" for name in "AFBE"]
+    assert cluster.asked()[1:-1] == [f"POST shop/pods/{name}/eviction" for name in "AFBE"]
+
+
+def test_a_lease_of_a_namespace_that_is_not_there(cluster: Cluster, stop: Stop, ears: Ears) -> None:
+    cluster.refuses_leases = True
+    resident = Resident(cluster, stop, ears, SETTINGS)
+    resident.until("lease", "kubernetes_error")
+    [sentence] = ears.said("lease")
+    assert sentence.startswith("the Lease cannot be read or held: ")
+    assert "namespaces not found" in sentence
+    with pytest.raises(HTTPError) as answer:
+        resident.get("/readyz")
+    assert "namespaces not found" in answer.value.read().decode()
+    assert 'rebalancer_api_errors_total{component="kubernetes"} 0' not in resident.get("/metrics")
+    assert resident.end() < 10
+    assert ears.said("leader") == []
 
 
 def test_a_resident_dry_run_only_reads(cluster: Cluster, stop: Stop, ears: Ears) -> None:

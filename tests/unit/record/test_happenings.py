@@ -249,6 +249,36 @@ def test_a_start_that_waits_for_a_moment_is_no_news() -> None:
     assert found == Happening(NODE, "Blind", "the tree is gone", Severity.WARNING)
 
 
+def test_who_sees_again_after_a_told_blindness_says_so_once() -> None:
+    crier = Crier()
+    crier.hear(blind="the tree is gone")
+    [blind] = crier.hear(blind="the tree is gone", after=60)
+    assert blind.reason == "Blind"
+    [seen, *_] = crier.hear(QUIET)
+    assert seen == Happening(NODE, "SeesAgain", "the agent sees the node again")
+    assert crier.hear(QUIET) == []
+
+
+def test_another_reason_to_be_blind_is_no_sight() -> None:
+    crier = Crier()
+    crier.hear(blind="the tree is gone")
+    crier.hear(blind="the tree is gone", after=60)
+    [found] = crier.hear(blind="waiting for pods")
+    assert found.reason == "Blind"
+
+
+def test_a_blindness_that_was_not_told_has_no_end_to_tell() -> None:
+    crier = Crier()
+    crier.hear(blind="waiting")
+    assert crier.hear(QUIET) == []
+
+
+def test_a_release_by_hand_is_told_once() -> None:
+    crier = Crier()
+    found = [each for _ in range(9) for each in crier.hear(QUIET, paused="released by hand")]
+    assert found == [Happening(NODE, "Released", "released by hand")]
+
+
 def test_while_blind_an_old_tick_is_not_told_again() -> None:
     crier = Crier()
     assert crier.hear(claimed(600), blind="gone") == []

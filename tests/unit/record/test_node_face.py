@@ -39,6 +39,10 @@ GRANT = Grant(BESTEFFORT, "quota", MilliCpu(600), (step(),))
 OFF = {"quota_burst": "quotaBurst.enabled is false"}
 
 
+#: The log went with the pod; the ledger stays on the node.
+AGAIN = "`slackwater release` on the node tries again, from the ledger in the agent's state folder"
+
+
 def view(*ticks: TickRecord, **said: Any) -> View:
     return View(ticks=ticks, **said)
 
@@ -59,6 +63,12 @@ ACTED = granted(STANDING)
         (view(blind="waiting for pods"), "Unknown", "Blind", "waiting for pods"),
         (view(ACTED, blind="the tree is gone"), "Unknown", "Blind", "the tree is gone"),
         (view(record(), paused="released by hand"), "False", "Released", "released by hand"),
+        (
+            view(record(node(kept=HELD)), paused="released by hand"),
+            "True",
+            "Released",
+            "released by hand; 1 value could not be put back",
+        ),
         (
             view(record(), off=OFF),
             "False",
@@ -133,8 +143,8 @@ def test_nothing_is_settling_before_the_first_tick() -> None:
     ("left", "status", "message"),
     [
         (0, "False", "everything was put back at the exit"),
-        (1, "True", "the agent ended, and 1 value could not be put back; see its log"),
-        (3, "True", "the agent ended, and 3 values could not be put back; see its log"),
+        (1, "True", f"the agent ended, and 1 value could not be put back; {AGAIN}"),
+        (3, "True", f"the agent ended, and 3 values could not be put back; {AGAIN}"),
     ],
 )
 def test_the_last_words(left: int, status: str, message: str) -> None:
@@ -161,6 +171,10 @@ def test_before_the_first_tick_it_says_what_it_can() -> None:
     report = node_report(view(blind="waiting", problems=("odd",)))
     assert (report.version, report.problems) == (__version__, ("odd",))
     assert (report.quota, report.used, report.holding, report.since) == (None,) * 4
+
+
+def test_what_was_adopted_is_held_before_the_first_tick() -> None:
+    assert node_report(view(blind="the settings are wrong", kept=1)).holding == 1
 
 
 def test_while_blind_old_readings_are_not_passed_off_as_todays() -> None:
@@ -255,7 +269,17 @@ def test_a_flood_of_problems_is_bounded() -> None:
     report = node_report(view(record(), problems=tuple(f"{n} {'x' * 999}" for n in range(99))))
     assert len(report.problems) == 10
     assert max(map(len, report.problems)) == 300
+    assert all(each.endswith("...") for each in report.problems)
     assert len(report.text()) < 5_000
+
+
+def test_a_long_message_is_cut_at_a_word() -> None:
+    off = {f"policy_{number}": "no word here is half a word" for number in range(30)}
+    message = node_face(view(record(), off=off)).acting.message
+    assert 380 < len(message) <= 400
+    assert message.endswith("...")
+    words = set(" ".join(f"{name}: {why};" for name, why in off.items()).split())
+    assert message.removesuffix("...").removeprefix("no policy is on: ").split()[-1] in words
 
 
 def test_a_quota_that_only_trembles_is_the_same_face_to_people() -> None:

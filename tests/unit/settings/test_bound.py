@@ -37,8 +37,7 @@ ANYTHING = st.recursive(
 )
 def test_inside(bound: Bound, value: int) -> None:
     assert check(bound, value, "x") == value
-    if abs(value) < 10**18:
-        assert check_text(bound, str(value), "x") == value
+    assert check_text(bound, str(value), "x") == value
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,12 @@ def test_inside(bound: Bound, value: int) -> None:
         (SHARE, None, "x is missing, but must be a whole number, 1 % to 100 %"),
         (SHARE, [80], "x is a list, but must be a whole number, 1 % to 100 %"),
         (COUNT, 1, "x is 1, but must be a whole number, at least 2"),
-        (COUNT, LARGEST + 1, f"x is {2**63}, but must be a whole number, at least 2"),
+        (COUNT, LARGEST + 1, f"x is {2**63}, but must be a whole number, 2 to {LARGEST}"),
+        (
+            DEADBAND,
+            -LARGEST - 1,
+            f"x is {-(2**63)}, but must be a whole number, -{LARGEST} ‰ to 2 ‰",
+        ),
         (DEADBAND, 3, "x is 3, but must be a whole number, at most 2 ‰"),
         pytest.param(
             ANY,
@@ -67,6 +71,12 @@ def test_outside(bound: Bound, value: object, sentence: str) -> None:
         check(bound, value, "x")
     assert str(caught.value) == sentence
     assert caught.value.complaint.where == "x"
+
+
+@pytest.mark.parametrize("text", ["9" * 19, "9" * 40, "+" + "9" * 5000])
+def test_a_number_beyond_64_bits_is_told_both_bounds(text: str) -> None:
+    with pytest.raises(SettingsError, match=f"but must be a whole number, 2 to {LARGEST}$"):
+        check_text(COUNT, text, "--count")
 
 
 @pytest.mark.parametrize("text", ["", "x", "8 0", "80.0", "0x50", "1_0", "٣", "9" * 19, "80\n"])

@@ -102,6 +102,15 @@ def test_defaults_that_are_bounds_are_inside() -> None:
             "block_above", "block_above or require_above",
         ),
         (
+            "kafka.protocol", "--kafka-protocol", "SLACKWATER_REBALANCE_KAFKA_PROTOCOL",
+            "PLAINTEXT", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+        ),
+        (
+            "kafka.saslMechanism", "--kafka-sasl-mechanism",
+            "SLACKWATER_REBALANCE_KAFKA_SASL_MECHANISM",
+            "PLAIN", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+        ),
+        (
             "prometheus.tokenFile", "--prometheus-token-file",
             "SLACKWATER_REBALANCE_PROMETHEUS_TOKEN_FILE", "none", "a file's path, or empty",
         ),

@@ -189,7 +189,9 @@ def test_a_whole_file() -> None:
     assert settings.best_effort_share.enabled
     assert read_settings({**FILE}, "s.yaml") == Settings()
     assert read_settings({**FILE, "spec": None}, "s.yaml", settings) == settings
-    assert read_settings(render_settings(settings), "s.yaml") == settings
+    assert settings.stated == {"agent.period", "bestEffortShare.enabled"}
+    back = read_settings(render_settings(settings), "s.yaml")
+    assert msgspec.structs.replace(back, stated=settings.stated) == settings
 
 
 @pytest.mark.parametrize(
