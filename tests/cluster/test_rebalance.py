@@ -144,9 +144,12 @@ def test_row_19_a_budget_holds(stage: Stage) -> None:
         wire.answer(b"", 200)
 
     server = ByteServer(gateway)
+    # Else the new pod may be Ready, and the budget open again, before the second is asked for.
+    stage.plane.pause("kube-scheduler")
     try:
         told = stage.ask("run", "row-19", "--push", f"http://127.0.0.1:{server.port}")
     finally:
+        stage.plane.resume("kube-scheduler")
         server.close()
     assert told.code == 0, told.err
     told_of = [json.loads(line) for line in told.out.splitlines()]
