@@ -1,5 +1,6 @@
 """The agent's loop on real cgroups: best-effort work gets what others leave, and all comes back."""
 
+import json
 import os
 import signal
 import time
@@ -67,7 +68,8 @@ def test_kill_nine_then_another_agent_then_release(
     until(lambda: still_held((again.state / "endpoint").exists), PATIENCE)
     until(lambda: still_held(lambda: again.metric(TICKS) >= 4), PATIENCE)
     lines = again.end(signal.SIGTERM)
-    assert lines[0]["because"].startswith("adopted: ")
+    assert lines[0]["what"] == "kubelet's tree"
+    assert lines[1]["because"].startswith("adopted: ")
     assert quota(bed, best_effort) is not None  # kept: a rolling update must not let it loose
     code, released = again.release()
     assert (code, [line["result"] for line in released]) == (0, ["applied"])
@@ -91,7 +93,8 @@ def test_wrong_settings_end_a_start_and_not_a_run(
     assert any("threshold is 400" in text and "stays" in text for text in told), told
     again = start()
     output, errors = again.process.communicate(timeout=60)
-    assert (again.process.returncode, output) == (2, "")
+    assert again.process.returncode == 2
+    assert [json.loads(line)["what"] for line in output.splitlines()] == ["kubelet's tree"]
     assert "threshold is 400" in errors
     assert errors.count("\n") == 1
     assert again.release()[0] == 0
