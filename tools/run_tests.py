@@ -20,6 +20,7 @@ from tools.console import say
 from tools.host_kernel import HostKernel, look_at_host
 from tools.preparations import Preparations
 from tools.side_by_side import Prepared, Preparing, SideBySide
+from tools.provision import cache_folder
 from tools.stages import (
     FAST,
     PYTHON,
@@ -114,6 +115,8 @@ def main(arguments: Sequence[str]) -> int:
         for line in listing(stages):
             say(line)
         return 0
+    # What mypy found is told by each file's hash, so a fresh checkout may begin with it.
+    os.environ.setdefault("MYPY_CACHE_DIR", str(cache_folder(os.environ) / "mypy"))
     children = Children(ROOT)
     children.heed_endings()
     reports = Path(tempfile.mkdtemp(prefix="slackwater-tests-"))
