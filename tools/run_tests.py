@@ -19,8 +19,8 @@ from tools.children import INTERRUPTED, Children
 from tools.console import say
 from tools.host_kernel import HostKernel, look_at_host
 from tools.preparations import Preparations
-from tools.side_by_side import Prepared, Preparing, SideBySide
 from tools.provision import cache_folder
+from tools.side_by_side import Prepared, Preparing, SideBySide
 from tools.stages import (
     FAST,
     PYTHON,

@@ -93,7 +93,7 @@ class SideBySide:
         running = [run.stage for run in self._runs if run.is_running]
         is_measured_here = any(map(_measures_here, running))
         if isinstance(stage, VmSuite):
-            to_come = self._kernel_suites_are_to_come()
+            to_come = self._kernel_suites_are_to_come() and self._others_measure_here()
             waits = is_measured_here if stage.measures_time else to_come
             busy = sum(other.load for other in running if isinstance(other, VmSuite))
             return not waits and busy + stage.load <= self._cpus_for_machines()
@@ -112,6 +112,12 @@ class SideBySide:
         """Machines that only wait are kept for them: nothing else can run beside them."""
         suites = [run for run in self._runs if isinstance(run.stage, KernelSuite)]
         return not all(run.is_running or run.is_over for run in suites)
+
+    def _others_measure_here(self) -> bool:
+        """Now or later. Once they are over, machines that only wait need not wait for the last
+        unit test as well: they take longest."""
+        suites = [run for run in self._runs if not isinstance(run.stage, KernelSuite)]
+        return any(_measures_here(run.stage) and not run.is_over for run in suites)
 
     def _cpus_for_machines(self) -> float:
         to_come = [run.stage for run in self._runs if not run.is_over]
