@@ -193,10 +193,10 @@ def test_an_equal_quota_is_not_written(
         assert writer.write(change).result is Result.UNCHANGED
 
     # An emulated CPU that had to wait counts that as use; who writes each time is above each time.
-    careful = min(_throughput(bed, pod.path, ours) for _ in range(3))
+    looks = (_throughput(bed, pod.path, ours) for _ in range(8))
+    careful = next((each for each in looks if each <= 0.02 * 1.25), None)
+    assert careful is not None
     careless = _throughput(bed, pod.path, lambda: bed.write(pod.path, file, text))
-    # Slices of 2 ms end late where the machine is busy; twice as much is not many times.
-    assert careful <= 0.02 * 2
     assert careless >= careful * 1.5
 
 

@@ -81,6 +81,19 @@ def namespace_option(command: _Command) -> _Command:
     )(command)
 
 
+def identity_option(command: _Command) -> _Command:
+    """--identity: of a program of which one replica leads."""
+    return click.option(
+        "--identity",
+        metavar="NAME",
+        default="",
+        envvar=["SLACKWATER_IDENTITY", "POD_NAME"],
+        show_envvar=True,
+        help="Who we are in that Lease; another for each replica. Default: the host's name and the "
+        "process's number.",
+    )(command)
+
+
 def cluster_options(command: _Command) -> _Command:
     """All three."""
     return access_options(namespace_option(command))

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.cli.cluster_options import access_of, cluster_options, object_name_of
+from slackwater.cli.cluster_options import (
+    access_of,
+    cluster_options,
+    identity_option,
+    object_name_of,
+)
 from slackwater.cli.lines import Lines
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.record.journal import Entry
@@ -45,15 +50,7 @@ _LAST_WORDS = 2.0
     show_envvar=True,
     help="The Lease, in --namespace, that decides which replica leads.",
 )
-@click.option(
-    "--identity",
-    metavar="NAME",
-    default="",
-    envvar=["SLACKWATER_IDENTITY", "POD_NAME"],
-    show_envvar=True,
-    help="Who we are in that Lease; another for each replica. Default: the host's name and the "
-    "process's number.",
-)
+@identity_option
 @cluster_options
 def manager(
     listen: str | None,

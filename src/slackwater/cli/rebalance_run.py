@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from slackwater.cli.agent_run import LISTEN_VARIABLE, address_of
-from slackwater.cli.cluster_options import NAMESPACE, access_of, namespace_of, object_name_of
+from slackwater.cli.cluster_options import (
+    NAMESPACE,
+    access_of,
+    identity_option,
+    namespace_of,
+    object_name_of,
+)
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.rebalance_options import rotation_options
 from slackwater.cli.rebalance_settings import resolve, resolved
@@ -95,15 +101,7 @@ def run(
     show_envvar=True,
     help="The Lease that decides which replica acts.",
 )
-@click.option(
-    "--identity",
-    metavar="NAME",
-    default="",
-    envvar=["SLACKWATER_IDENTITY", "POD_NAME"],
-    show_envvar=True,
-    help="Who we are in that Lease; another for each replica. Default: the host's name and the "
-    "process's number.",
-)
+@identity_option
 @rotation_options
 def loop(
     workloads: tuple[str, ...],
