@@ -10,6 +10,7 @@ from pathlib import Path
 
 #: The guest's clock goes on while the host's CPUs do other work: what has to wait sees time lost.
 AHEAD = -10
+LIKE_OTHERS = 0
 #: For what measures no time and fills whatever others leave.
 BEHIND = 10
 

@@ -1,10 +1,10 @@
 """Owns which test stages run at the same time, and whose words are shown.
 
-First come the virtual machines that measure time, which get all the CPU they ask for
-(tools.priority); then the stages that do so on this machine, one after another; last those that
-give CPU to best-effort work, beside machines that mostly wait. Control planes and unit tests fill
-what these leave, and some CPU is kept from machines for them. Refuses to mix what two stages say:
-one at a time is shown, as it comes; the others' words wait in their logs until it is their turn.
+Unit tests, control planes and the virtual machines with a time of their own take whatever CPU there
+is; beside them run the stages that have to be in time for others here, one after another. Last come
+those that give CPU to best-effort work, beside machines that mostly wait. Refuses to mix what two
+stages say: one at a time is shown, as it comes; the others' words wait in their logs until it is
+their turn.
 """
 
 import os
@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from tools.children import Children
 from tools.console import Colour, ProgressLine, paint, say
 from tools.stages import BrokerSuite, ClusterSuite, KernelSuite, TestStage, VmSuite
 from tools.suite_run import SuiteRun
 from tools.verdicts import Finished, NotRun, closing_line
+from tools.vm.machine import Clock
 
 # The more machines run, the later each timer in them is.
 MOST_CPUS = 2.0
@@ -90,23 +92,25 @@ class SideBySide:
         return finished
 
     def _has_room(self, stage: TestStage) -> bool:
-        running = [run.stage for run in self._runs if run.is_running]
-        is_measured_here = any(map(_measures_here, running))
-        if isinstance(stage, VmSuite):
+        if _waits(stage):
             to_come = self._kernel_suites_are_to_come() and self._others_measure_here()
-            waits = is_measured_here if stage.measures_time else to_come
-            busy = sum(other.load for other in running if isinstance(other, VmSuite))
-            return not waits and busy + stage.load <= self._cpus_for_machines()
+            return not to_come and self._busy() + stage.load <= self._cpus_for_machines()
         if _measures_here(stage):
             clear = not isinstance(stage, KernelSuite) or self._leaves_something()
-            return clear and not is_measured_here and not self._machines_measure()
+            return clear and not any(_measures_here(run.stage) for run in self._running())
         return True
+
+    def _running(self) -> list[SuiteRun]:
+        return [run for run in self._runs if run.is_running]
+
+    def _busy(self) -> float:
+        return sum(run.stage.load for run in self._running() if _waits(run.stage))
 
     def _leaves_something(self) -> bool:
         """The agent gives best-effort work what all others leave, and beside these that is nothing:
         they fill the machine."""
-        fillers = [run for run in self._runs if not isinstance(run.stage, KernelSuite | VmSuite)]
-        return all(run.is_over for run in fillers)
+        fillers = [r for r in self._runs if not isinstance(r.stage, KernelSuite)]
+        return all(run.is_over for run in fillers if not _waits(run.stage))
 
     def _kernel_suites_are_to_come(self) -> bool:
         """Machines that only wait are kept for them: nothing else can run beside them."""
@@ -121,14 +125,8 @@ class SideBySide:
 
     def _cpus_for_machines(self) -> float:
         to_come = [run.stage for run in self._runs if not run.is_over]
-        alone = all(isinstance(stage, VmSuite) for stage in to_come)
+        alone = all(map(_waits, to_come))
         return (cpus_for_machines if alone else cpus_beside_others)(self._cpus)
-
-    def _machines_measure(self) -> bool:
-        """Now or soon; where there is no room for them beside others, they come after these."""
-        room = cpus_beside_others(self._cpus)
-        machines = [r.stage for r in self._runs if isinstance(r.stage, VmSuite) and not r.is_over]
-        return any(stage.measures_time and stage.load <= room for stage in machines)
 
     def _begin(self, run: SuiteRun) -> None:
         match self._prepared(run.stage):
@@ -170,6 +168,11 @@ class SideBySide:
                     line.tell(now.detail)
                 time.sleep(_POLL_SECONDS)
                 self.go_on()
+
+
+def _waits(stage: TestStage) -> TypeGuard[VmSuite]:
+    """A machine that goes by this machine's clock, and mostly waits for what others do in it."""
+    return isinstance(stage, VmSuite) and stage.clock is Clock.HOST
 
 
 def _measures_here(stage: TestStage) -> bool:

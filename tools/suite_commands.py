@@ -65,5 +65,6 @@ def vm_command(
     env += [f"{name}={path}" for name, path in programs.items()]
     env += [f"{name}={environ[name]}" for name in ("CI", "NO_COLOR") if name in environ]
     choice = ["--init", stage.init, "--kernel", stage.kernel, "--memory", stage.memory]
+    choice += ["--clock", stage.clock]
     limits = ["--timeout", LONGEST_VM, "--out", str(out)]
     return [*VM, "run", *choice, *limits, "--env", *env, "--", "sh", "-c", tests]

@@ -38,10 +38,6 @@ from tests.kernel.hand import (
     throttled,
     writer_of,
 )
-from tests.kernel.machine import IS_MACHINE
-
-#: An emulated CPU that waits for its turn loses whole periods, the sooner the shorter they are.
-SHORT = quota(5_000, 50_000) if IS_MACHINE else quota(1_000, 5_000)
 
 
 @pytest.fixture
@@ -66,7 +62,7 @@ def test_a_quota_limits_a_group_and_its_children(bed: Bed, writer: CgroupWriter)
     wanted = {
         pods[0]: quota(10_000),
         pods[1]: quota(20_000),
-        pods[2]: SHORT,
+        pods[2]: quota(1_000, 5_000),
         parent: quota(20_000),
     }
     bed.go_first()

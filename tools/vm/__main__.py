@@ -18,7 +18,7 @@ from tools.vm.host import require
 from tools.vm.initramfs import prepare_initramfs
 from tools.vm.interruption import StoppedBySignalError, signals_raised
 from tools.vm.kernel import prepare_kernel
-from tools.vm.machine import Init, Machine
+from tools.vm.machine import Clock, Init, Machine
 from tools.vm.session import Job, guest_variables, run_job, scratch_for, standard_output
 
 _DEFAULT_LIMIT_SECONDS = 600.0
@@ -69,7 +69,9 @@ def _run(chosen: argparse.Namespace, command: Sequence[str], cache: Path) -> int
     out: Path | None = chosen.out
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    machine = Machine(kernel.image, initramfs, chosen.init, chosen.memory, scratch, out)
+    machine = Machine(
+        kernel.image, initramfs, chosen.init, chosen.clock, chosen.memory, scratch, out
+    )
     path = os.environ.get("PATH", os.defpath)
     variables = guest_variables(path, dict(chosen.env), out)
     _say(f"vm: starting Linux {kernel.release} with {chosen.init}")
@@ -87,6 +89,13 @@ def _parser() -> argparse.ArgumentParser:
         action.add_argument("--init", type=Init, choices=[*Init], default=Init.CGROUPFS)
         action.add_argument("--kernel", type=Series, choices=[*Series], default=Series.V6_12)
     run.add_argument("--timeout", type=float, default=_DEFAULT_LIMIT_SECONDS, metavar="SECONDS")
+    run.add_argument(
+        "--clock",
+        type=Clock,
+        choices=[*Clock],
+        default=Clock.HOST,
+        help="by instructions, a busy host costs the guest no time (default host)",
+    )
     run.add_argument("--memory", default="2G", help="as QEMU spells it (default 2G)")
     run.add_argument(
         "--out", type=_absolute, metavar="DIR", help="a host folder, $SLACKWATER_VM_OUT inside"

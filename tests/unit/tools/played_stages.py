@@ -7,6 +7,7 @@ from tools.side_by_side import Look, Prepared, SideBySide
 from tools.stages import BrokerSuite, ClusterSuite, KernelSuite, Suite, TestStage, VmSuite
 from tools.suite_run import SuiteRun
 from tools.verdicts import Finished, Verdict
+from tools.vm.machine import Clock
 
 #: Stands in for `python -m tools.vm` and for pytest: says who it is, waits for what others do as it
 #: was told, crashes as often as told, then leaves a report.
@@ -41,12 +42,12 @@ if crashes > 0:
 """
 
 
-def vm(name: str, load: float = 0.75, tests: str = "tests/kernel") -> VmSuite:
-    return VmSuite(name, "tests", "v2", "cgroupfs", "6.12", tests, load=load)
+def vm(name: str, load: float = 0.75, clock: Clock = Clock.HOST) -> VmSuite:
+    return VmSuite(name, "tests", "v2", "cgroupfs", "6.12", clock=clock, load=load)
 
 
-def kubelet(name: str) -> VmSuite:
-    return vm(name, 0.45, "tests/kubelet")
+def with_own_clock(name: str) -> VmSuite:
+    return vm(name, clock=Clock.INSTRUCTIONS)
 
 
 def unit(name: str) -> Suite:

@@ -16,7 +16,6 @@ from tests.unit.tools.played_stages import (
     calls,
     cluster,
     kernel,
-    kubelet,
     made,
     node,
     overlap,
@@ -24,6 +23,7 @@ from tests.unit.tools.played_stages import (
     unit,
     verdicts,
     vm,
+    with_own_clock,
 )
 from tools import side_by_side, suite_commands
 from tools.children import Children
@@ -102,7 +102,7 @@ def test_beside_others_machines_have_less_room(folder: Path) -> None:
         unit("u"): "ends b,ends c",
         vm("a"): "begins u,begins c",
         vm("b"): "",
-        kubelet("c"): "",
+        vm("c", 0.45): "",
     }
     made(folder, awaits).finish()
     assert overlap(folder, "u", "a")
@@ -110,7 +110,7 @@ def test_beside_others_machines_have_less_room(folder: Path) -> None:
 
 
 def test_on_one_cpu_machines_wait_for_all_others(folder: Path) -> None:
-    made(folder, {vm("a"): "", kubelet("l"): "", kernel("k"): "", unit("u"): ""}, cpus=1).finish()
+    made(folder, {vm("a"): "", vm("l", 0.45): "", kernel("k"): "", unit("u"): ""}, cpus=1).finish()
     assert calls(folder)[:4] == ["begins u", "ends u", "begins k", "ends k"]
 
 
@@ -126,7 +126,7 @@ def test_stages_that_measure_here_run_one_after_another_beside_fillers(folder: P
 
 def test_beside_tests_of_the_kernel_there_are_only_machines_that_wait(folder: Path) -> None:
     awaits: Awaits = {unit("u"): "", cluster("c"): "", node("n"): "", kernel("k"): "begins l"}
-    awaits |= {vm("v"): "", kubelet("l"): "ends k"}
+    awaits |= {with_own_clock("v"): "", vm("l", 0.45): "ends k"}
     made(folder, awaits).finish()
     assert sorted(calls(folder)[-4:]) == ["begins k", "begins l", "ends k", "ends l"]
     assert calls(folder)[-1] == "ends l"
@@ -137,17 +137,12 @@ def test_several_kernels_of_one_machine_are_tested_in_turn(folder: Path) -> None
     assert calls(folder) == ["begins k", "ends k", "begins l", "ends l"]
 
 
-def test_machines_that_measure_come_before_stages_that_measure_here(folder: Path) -> None:
-    made(folder, {node("n"): "", vm("v"): ""}).finish()
-    assert calls(folder) == ["begins v", "ends v", "begins n", "ends n"]
-
-
-def test_a_machine_that_measures_waits_for_a_stage_that_has_begun(folder: Path) -> None:
-    runs = made(folder, {kernel("k"): "", vm("v"): ""}, cpus=1)
-    runs.go_on()
-    runs._cpus = 4  # as if there had been no room before
-    runs.finish()
-    assert calls(folder) == ["begins k", "ends k", "begins v", "ends v"]
+def test_machines_with_a_clock_of_their_own_run_beside_everything(folder: Path) -> None:
+    """They end only when all are there."""
+    all_there = "begins u,begins n,begins v,begins w"
+    stages = (unit("u"), node("n"), with_own_clock("v"), with_own_clock("w"))
+    made(folder, dict.fromkeys(stages, all_there), cpus=1).finish()
+    assert sorted(calls(folder)[:4]) == sorted(all_there.split(","))
 
 
 def test_a_stage_begins_when_its_own_needs_are_there(

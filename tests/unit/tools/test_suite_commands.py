@@ -26,6 +26,7 @@ def test_the_command_for_a_machine() -> None:
     assert command[:3] == [PYTHON, "-m", "tools.vm"]
     assert command[3:-3] == [
         *("run", "--init", "cgroupfs", "--kernel", "6.12", "--memory", "2G"),
+        *("--clock", "instructions"),
         *("--timeout", "1200", "--out", "/tmp/out"),
         *("--env", "SLACKWATER_TEST_KERNEL=v2", "CI=true", "--"),
     ]
@@ -42,6 +43,7 @@ def test_tests_with_a_kubelet_are_told_where_it_is() -> None:
         "SLACKWATER_KUBELET=/kept/kubelet",
     ]
     assert command[command.index("--memory") + 1] == "3G"
+    assert command[command.index("--clock") + 1] == "host"
     assert " -m pytest tests/kubelet " in command[-1]
 
 

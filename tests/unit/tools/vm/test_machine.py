@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tools.vm.exchange import Exchange, command_script, parse_exit_code, parse_variable
 from tools.vm.failure import NO_RESULT, VmError
-from tools.vm.machine import Init, Machine, Scratch
+from tools.vm.machine import Clock, Init, Machine, Scratch
 from tools.vm.session import Job, guest_variables, run_job, scratch_for
 
 
@@ -102,8 +102,11 @@ def test_a_folder_that_is_the_guests_own_is_refused(folder: str) -> None:
         scratch_for(Path(folder), ["true"])
 
 
-def machine(init: Init = Init.CGROUPFS, out: Path | None = None) -> Machine:
-    return Machine(Path("/k/vmlinux.elf"), Path("/k/i.cpio"), init, "2G", Scratch.EMPTY, out)
+def machine(
+    init: Init = Init.CGROUPFS, out: Path | None = None, clock: Clock = Clock.HOST
+) -> Machine:
+    image, initramfs = Path("/k/vmlinux.elf"), Path("/k/i.cpio")
+    return Machine(image, initramfs, init, clock, "2G", Scratch.EMPTY, out)
 
 
 def test_the_kernel_is_told_what_the_guest_is_to_be() -> None:
@@ -114,6 +117,13 @@ def test_the_kernel_is_told_what_the_guest_is_to_be() -> None:
     full = machine(Init.SYSTEMD, Path("/results")).kernel_arguments()
     assert "systemd.unified_cgroup_hierarchy=1" in full
     assert full.endswith("vm_init=systemd vm_tmp=empty vm_out=shared")
+
+
+def test_only_a_machine_by_the_hosts_clock_goes_before_others(tmp_path: Path) -> None:
+    by_host, by_itself = machine(), machine(clock=Clock.INSTRUCTIONS)
+    assert "-icount" not in by_host.qemu_arguments(Exchange(tmp_path))
+    assert "-icount" in by_itself.qemu_arguments(Exchange(tmp_path))
+    assert by_host.niceness < by_itself.niceness == 0
 
 
 def test_only_the_hosts_root_is_shared_read_only(tmp_path: Path) -> None:
