@@ -1,10 +1,10 @@
 """Owns which test stages run at the same time, and whose words are shown.
 
-Unit tests, control planes and the virtual machines with a time of their own take whatever CPU there
-is; beside them run the stages that have to be in time for others here, one after another. Last come
-those that give CPU to best-effort work, beside machines that mostly wait. Refuses to mix what two
-stages say: one at a time is shown, as it comes; the others' words wait in their logs until it is
-their turn.
+First come the stages that have to be in time for others here, one after another, beside unit tests
+and control planes; then the virtual machines with a time of their own, which take whatever CPU is
+there; last the tests of this machine's own kernel, which need some that nobody takes, beside
+machines that mostly wait. Refuses to mix what two stages say: one at a time is shown, as it comes;
+the others' words wait in their logs until it is their turn.
 """
 
 import os
@@ -21,10 +21,10 @@ from tools.suite_run import SuiteRun
 from tools.verdicts import Finished, NotRun, closing_line
 from tools.vm.machine import Clock
 
-# The more machines run, the later each timer in them is.
+# Of machines by this one's clock: the more run, the later each timer in them is.
 MOST_CPUS = 2.0
-# Of the CPUs, what is kept for other stages while machines run beside them.
-KEPT_FOR_OTHERS = 0.75
+# Of the CPUs, what is kept for other stages while such machines run beside them.
+KEPT_FOR_OTHERS = 1.5
 _POLL_SECONDS = 0.1
 
 
@@ -52,7 +52,7 @@ def cpus_for_machines(cpus: int) -> float:
 
 
 def cpus_beside_others(cpus: int) -> float:
-    return min(cpus - KEPT_FOR_OTHERS, MOST_CPUS)
+    return min(max(cpus - KEPT_FOR_OTHERS, 0.0), MOST_CPUS)
 
 
 class SideBySide:
@@ -92,40 +92,37 @@ class SideBySide:
         return finished
 
     def _has_room(self, stage: TestStage) -> bool:
-        if _waits(stage):
-            to_come = self._kernel_suites_are_to_come() and self._others_measure_here()
-            return not to_come and self._busy() + stage.load <= self._cpus_for_machines()
-        if _measures_here(stage):
-            clear = not isinstance(stage, KernelSuite) or self._leaves_something()
-            return clear and not any(_measures_here(run.stage) for run in self._running())
-        return True
+        match stage:
+            case VmSuite(clock=Clock.INSTRUCTIONS):
+                return not self._others_measure_here()
+            case VmSuite():
+                room = self._cpus_for_machines()
+                return not self._others_measure_here() and self._busy() + stage.load <= room
+            case KernelSuite():
+                return self._leaves_something() and not self._is_measured_here()
+        return not _measures_here(stage) or not self._is_measured_here()
 
-    def _running(self) -> list[SuiteRun]:
-        return [run for run in self._runs if run.is_running]
-
-    def _busy(self) -> float:
-        return sum(run.stage.load for run in self._running() if _waits(run.stage))
-
-    def _leaves_something(self) -> bool:
-        """The agent gives best-effort work what all others leave, and beside these that is nothing:
-        they fill the machine."""
-        fillers = [r for r in self._runs if not isinstance(r.stage, KernelSuite)]
-        return all(run.is_over for run in fillers if not _waits(run.stage))
-
-    def _kernel_suites_are_to_come(self) -> bool:
-        """Machines that only wait are kept for them: nothing else can run beside them."""
-        suites = [run for run in self._runs if isinstance(run.stage, KernelSuite)]
-        return not all(run.is_running or run.is_over for run in suites)
+    def _is_measured_here(self) -> bool:
+        return any(run.is_running and _measures_here(run.stage) for run in self._runs)
 
     def _others_measure_here(self) -> bool:
-        """Now or later. Once they are over, machines that only wait need not wait for the last
-        unit test as well: they take longest."""
-        suites = [run for run in self._runs if not isinstance(run.stage, KernelSuite)]
-        return any(_measures_here(run.stage) and not run.is_over for run in suites)
+        """Now or soon. What they measure depends on what all others leave, and beside machines that
+        is nothing."""
+        others = [run for run in self._runs if not isinstance(run.stage, KernelSuite)]
+        return any(_measures_here(run.stage) and not run.is_over for run in others)
+
+    def _leaves_something(self) -> bool:
+        """The agent gives best-effort work what all others leave; these fill the machine."""
+        fillers = [run for run in self._runs if not isinstance(run.stage, KernelSuite)]
+        return all(run.is_over for run in fillers if not _waits(run.stage))
+
+    def _busy(self) -> float:
+        machines = [run.stage for run in self._runs if run.is_running]
+        return sum(stage.load for stage in machines if _waits(stage))
 
     def _cpus_for_machines(self) -> float:
-        to_come = [run.stage for run in self._runs if not run.is_over]
-        alone = all(map(_waits, to_come))
+        others = [run.stage for run in self._runs if not run.is_over]
+        alone = all(_waits(stage) or isinstance(stage, KernelSuite) for stage in others)
         return (cpus_for_machines if alone else cpus_beside_others)(self._cpus)
 
     def _begin(self, run: SuiteRun) -> None:

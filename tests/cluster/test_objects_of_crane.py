@@ -1,7 +1,6 @@
 """A cluster that had Crane's own definitions: its objects stay, and what was wrong is told."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -59,9 +58,9 @@ STATUS = {"status": {"observedGeneration": 1, "summary": "nothing: it is wrong"}
 
 
 @pytest.fixture
-def client(make_control_plane: Callable[[], ControlPlane]) -> Client:
+def client(own_server: ControlPlane) -> Client:
     """Of a cluster with a good and a bad object of Crane's time, and now our definitions."""
-    plane = make_control_plane()
+    plane = own_server
     plane.apply(CRANES)
     plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{NAME}")
     access = find_access({}, str(plane.kubeconfig()))

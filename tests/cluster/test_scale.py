@@ -32,12 +32,12 @@ PATIENCE = 900
 @pytest.mark.long
 @pytest.mark.timeout(PATIENCE)
 def test_a_thousand_nodes_are_written_once_a_minute_at_most(
-    make_control_plane: Callable[[], ControlPlane],
+    own_server: ControlPlane,
     play_nodes: Callable[[ControlPlane, int], ManyNodes],
     tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
-    plane = make_control_plane()
+    plane = own_server
     plane.kubectl("create", "namespace", "slackwater-system")
     install_kinds(plane)
     names = play_nodes(plane, NODES).names

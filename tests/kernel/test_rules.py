@@ -303,12 +303,12 @@ def test_an_unused_quota_counts_no_periods(kernel: KernelUnderTest) -> None:
         ((("t", WEIGHT, 1),), NO, OK),
         ((("t", WEIGHT, 300_000),), NO, NO),
         # memory
-        ((("t", MEMORY_MAX, 10 * PAGE + 1),), OK, OK),
-        ((("t", MEMORY_MAX, 10 * PAGE + 1), ("t", MEMORY_MAX, 11 * PAGE - 1)), SAME, SAME),
-        ((("t", MEMORY_MAX, 10 * PAGE), ("t", MEMORY_MAX, UNLIMITED)), OK, OK),
-        ((("t", MEMORY_MAX, 10 * PAGE), ("t/p", MEMORY_MAX, 20 * PAGE)), OK, OK),
-        ((("t", MEMORY_HIGH, 10 * PAGE + 1),), OFF, OK),
-        ((("t", MEMORY_LOW, 10 * PAGE + 1),), OFF, OK),
+        ((("t", MEMORY_MAX, 1000 * PAGE + 1),), OK, OK),
+        ((("t", MEMORY_MAX, 1000 * PAGE + 1), ("t", MEMORY_MAX, 1001 * PAGE - 1)), SAME, SAME),
+        ((("t", MEMORY_MAX, 1000 * PAGE), ("t", MEMORY_MAX, UNLIMITED)), OK, OK),
+        ((("t", MEMORY_MAX, 1000 * PAGE), ("t/p", MEMORY_MAX, 2000 * PAGE)), OK, OK),
+        ((("t", MEMORY_HIGH, 1000 * PAGE + 1),), OFF, OK),
+        ((("t", MEMORY_LOW, 1000 * PAGE + 1),), OFF, OK),
         ((("t", MEMORY_MIN, UNLIMITED),), OFF, OK),
         # a vendor's
         ((("t", CPU_QOS_LEVEL, -1),), OFF, OFF),
