@@ -8,9 +8,9 @@ there is. Refuses to fail: who may not ask for more goes on with what there is.
 from contextlib import suppress
 from pathlib import Path
 
-#: The guest's clock goes on while the host's CPUs do other work: what has to wait sees time lost.
+#: For virtual machines. By the host's clock, a guest that has to wait sees time lost; by its own,
+#: it is one long thread that the end of a run would wait for.
 AHEAD = -10
-LIKE_OTHERS = 0
 #: For what measures no time and fills whatever others leave.
 BEHIND = 10
 

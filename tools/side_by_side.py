@@ -23,8 +23,6 @@ from tools.vm.machine import Clock
 
 # Of machines by this one's clock: the more run, the later each timer in them is.
 MOST_CPUS = 2.0
-# Of the CPUs, what is kept for other stages while such machines run beside them.
-KEPT_FOR_OTHERS = 1.5
 _POLL_SECONDS = 0.1
 
 
@@ -49,10 +47,6 @@ Look = Callable[[TestStage], Prepared | Preparing]
 
 def cpus_for_machines(cpus: int) -> float:
     return min(float(cpus), MOST_CPUS)
-
-
-def cpus_beside_others(cpus: int) -> float:
-    return min(max(cpus - KEPT_FOR_OTHERS, 0.0), MOST_CPUS)
 
 
 class SideBySide:
@@ -96,8 +90,8 @@ class SideBySide:
             case VmSuite(clock=Clock.INSTRUCTIONS):
                 return not self._others_measure_here()
             case VmSuite():
-                room = self._cpus_for_machines()
-                return not self._others_measure_here() and self._busy() + stage.load <= room
+                room = cpus_for_machines(self._cpus)
+                return self._leaves_something() and self._busy() + stage.load <= room
             case KernelSuite():
                 return self._leaves_something() and not self._is_measured_here()
         return not _measures_here(stage) or not self._is_measured_here()
@@ -112,18 +106,14 @@ class SideBySide:
         return any(_measures_here(run.stage) and not run.is_over for run in others)
 
     def _leaves_something(self) -> bool:
-        """The agent gives best-effort work what all others leave; these fill the machine."""
+        """The agent gives best-effort work what all others leave, and machines by this one's clock
+        have to be in time; all others fill the machine."""
         fillers = [run for run in self._runs if not isinstance(run.stage, KernelSuite)]
         return all(run.is_over for run in fillers if not _waits(run.stage))
 
     def _busy(self) -> float:
         machines = [run.stage for run in self._runs if run.is_running]
         return sum(stage.load for stage in machines if _waits(stage))
-
-    def _cpus_for_machines(self) -> float:
-        others = [run.stage for run in self._runs if not run.is_over]
-        alone = all(_waits(stage) or isinstance(stage, KernelSuite) for stage in others)
-        return (cpus_for_machines if alone else cpus_beside_others)(self._cpus)
 
     def _begin(self, run: SuiteRun) -> None:
         match self._prepared(run.stage):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tools.priority import AHEAD, LIKE_OTHERS, set_session
+from tools.priority import AHEAD, set_session
 from tools.vm.exchange import Exchange
 
 _KERNEL_ARGUMENTS = (
@@ -34,8 +34,7 @@ _SYSTEMD_ARGUMENTS = (
     "systemd.log_color=no",
 )
 _GRACE_SECONDS = 3.0
-# Becomes QEMU, which the kernel then ends even if this process is killed.
-_LAUNCHER = ("setpriv", "--pdeathsig", "KILL", "nice", "-n")
+_AHEAD_OF_OTHERS = ("setpriv", "--pdeathsig", "KILL", "nice", "-n", str(AHEAD))
 
 
 class Init(StrEnum):
@@ -83,11 +82,6 @@ class Machine:
     scratch: Scratch
     out: Path | None
 
-    @property
-    def niceness(self) -> int:
-        """Only who goes by the host's clock sees time lost while it waits."""
-        return AHEAD if self.clock is Clock.HOST else LIKE_OTHERS
-
     def kernel_arguments(self) -> str:
         own = [f"vm_init={self.init}", f"vm_tmp={self.scratch}"]
         if self.out is not None:
@@ -134,14 +128,15 @@ def running(machine: Machine, exchange: Exchange) -> Iterator[subprocess.Popen[b
     """The machine's QEMU process, ended on the way out if it has not ended itself."""
     with exchange.emulator_messages.open("wb") as messages:
         process = subprocess.Popen(
-            [*_LAUNCHER, str(machine.niceness), *machine.qemu_arguments(exchange)],
+            # setpriv and nice become QEMU; the kernel then ends it even if this process is killed.
+            [*_AHEAD_OF_OTHERS, *machine.qemu_arguments(exchange)],
             stdin=subprocess.DEVNULL,
             stdout=messages,
             stderr=messages,
             # An interrupt from the terminal is for this process to handle, not for QEMU.
             start_new_session=True,
         )
-    set_session(process.pid, machine.niceness)
+    set_session(process.pid, AHEAD)
     try:
         yield process
     finally:

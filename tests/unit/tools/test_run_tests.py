@@ -241,7 +241,6 @@ def test_a_machine_that_needs_nothing_begins_beside_the_fast_stages(
     monkeypatch.setattr("tools.suite_commands.PYTEST", program)
     monkeypatch.setattr("tools.suite_commands.VM", (sys.executable, str(tmp_path / "machine.py")))
     monkeypatch.setattr("tools.preparations.works_for", lambda _: ())
-    monkeypatch.setattr("tools.side_by_side.cpus_beside_others", lambda _: 1.0)
     stages: tuple[Stage, ...] = (Suite("unit", "tests", ("2",)), MACHINES[0])
     run = run_stages(stages, V1, Children(tmp_path), tmp_path / "reports")
     assert [(one.stage, one.verdict) for one in run.finished] == [

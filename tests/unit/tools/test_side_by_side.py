@@ -31,7 +31,6 @@ from tools.side_by_side import (
     Prepared,
     Preparing,
     SideBySide,
-    cpus_beside_others,
     cpus_for_machines,
 )
 from tools.stages import TestStage
@@ -78,13 +77,9 @@ def test_only_machines_get_one_more_try(folder: Path) -> None:
     assert calls(folder).count("begins a") == 1
 
 
-@pytest.mark.parametrize(
-    ("cpus", "alone", "beside"),
-    [(1, 1.0, 0.0), (2, 2.0, 0.5), (4, 2.0, 2.0)],
-)
-def test_room_for_machines(cpus: int, alone: float, beside: float) -> None:
-    assert cpus_for_machines(cpus) == alone
-    assert cpus_beside_others(cpus) == beside
+@pytest.mark.parametrize(("cpus", "room"), [(1, 1.0), (2, 2.0), (4, 2.0)])
+def test_room_for_machines(cpus: int, room: float) -> None:
+    assert cpus_for_machines(cpus) == room
 
 
 def test_machines_run_together_where_there_is_room(folder: Path) -> None:
@@ -97,16 +92,9 @@ def test_no_more_machines_run_than_there_is_room(folder: Path) -> None:
     assert calls(folder) == [f"{what} {name}" for name in "abc" for what in ("begins", "ends")]
 
 
-def test_beside_others_machines_have_less_room(folder: Path) -> None:
-    awaits: Awaits = {unit("u"): "ends b", vm("a", 0.45): "begins u", vm("b", 0.45): ""}
-    made(folder, awaits).finish()
-    assert overlap(folder, "u", "a")
-    assert not overlap(folder, "a", "b")
-
-
-def test_on_one_cpu_machines_wait_for_others(folder: Path) -> None:
-    made(folder, {vm("a", 0.45): "", unit("u"): ""}, cpus=1).finish()
-    assert calls(folder) == ["begins u", "ends u", "begins a", "ends a"]
+def test_machines_by_this_ones_clock_wait_for_all_that_fill_it(folder: Path) -> None:
+    made(folder, {vm("a"): "", with_own_clock("v"): "", unit("u"): ""}).finish()
+    assert calls(folder)[-2:] == ["begins a", "ends a"]
 
 
 def test_stages_that_measure_here_run_one_after_another_beside_fillers(folder: Path) -> None:
@@ -121,7 +109,7 @@ def test_stages_that_measure_here_run_one_after_another_beside_fillers(folder: P
 
 def test_beside_tests_of_the_kernel_there_are_only_machines_that_wait(folder: Path) -> None:
     awaits: Awaits = {unit("u"): "", cluster("c"): "", node("n"): "", kernel("k"): "begins l"}
-    awaits |= {with_own_clock("v"): "", vm("l", 0.6): "ends k"}
+    awaits |= {with_own_clock("v"): "", vm("l"): "ends k"}
     made(folder, awaits).finish()
     assert sorted(calls(folder)[-4:]) == ["begins k", "begins l", "ends k", "ends l"]
     assert calls(folder)[-1] == "ends l"
