@@ -1,5 +1,6 @@
 """The bed itself: a real API server that keeps its state, and another beside it."""
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -30,6 +31,20 @@ def test_pods_are_listed(control_plane: ControlPlane, namespace: str) -> None:
 def test_a_wrong_call_is_told_in_kubectls_words(control_plane: ControlPlane) -> None:
     with pytest.raises(ClusterError, match="doesn't have a resource type"):
         control_plane.kubectl("get", "nonsense")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["namespaces", "ns default", "cm -A", "sa -n kube-system", "crd", "clusterrole view"],
+)
+def test_reading_is_what_kubectl_shows(control_plane: ControlPlane, command: str) -> None:
+    shown = json.loads(control_plane.kubectl("get", *command.split(), "-o", "json"))
+    read = control_plane._reading.get(command.split())
+    assert read is not None
+    if "items" in shown:  # kubectl gives a list of its own making
+        assert read["items"] == shown["items"]
+    else:
+        assert read == shown
 
 
 def test_controllers_work(control_plane: ControlPlane, namespace: str) -> None:

@@ -73,10 +73,17 @@ class Bed:
 
     def go_first(self) -> None:
         """Before all other work of this machine, which may be busy: only for what is bounded."""
+        self.stay_awake()
         if self.version is CgroupVersion.V1:
             self.write(self.top, "cpu.shares", "51200")
         else:
             self.write(self.top, "cpu.weight", "5000")
+
+    def stay_awake(self) -> None:
+        """An emulated machine has a time of its own only while it works: asleep it goes by the
+        host's clock, and a busy host wakes it late. This loop gives way to everything."""
+        if IS_MACHINE:
+            self._pids.append(_fork_idler())
 
     def remove(self, path: str) -> None:
         """One cgroup without children and processes."""
@@ -166,6 +173,18 @@ def _fork_loop(directories: list[str]) -> int:
     try:
         for directory in directories:
             put(f"{directory}/cgroup.procs", "0")
+        while True:
+            pass
+    finally:
+        os._exit(1)
+
+
+def _fork_idler() -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         while True:
             pass
     finally:

@@ -63,6 +63,7 @@ def test_throttling_shows_where_the_quota_is(bed: Bed, tree: CgroupTree) -> None
     found = tree.scan()
     pod = ref_of(found, pod_path(bed, 1))
     limit(bed, pod.path, 20_000)
+    bed.go_first()
     bed.burn(container)
     time.sleep(1)
     times = times_of(tree, pod)

@@ -68,6 +68,7 @@ def test_quiet_work_lets_the_period_hold(bed: Bed, watch: Watch) -> None:
 
 def test_work_that_waits_for_its_own_quota_is_no_signal(bed: Bed, watch: Watch) -> None:
     bed.write(f"{bed.kubepods}/burstable", "cpu.max", "10000 100000")
+    bed.stay_awake()
     bed.burn(f"{bed.kubepods}/burstable", 1)
     # The kernel rings, as the group's pressure is high; we know why.
     assert watch.waiter.wait(4) is Woken.DUE

@@ -37,6 +37,7 @@ from tools.cluster.certificates import (
 from tools.cluster.failure import ClusterError
 from tools.cluster.ports import LOOPBACK, free_ports
 from tools.cluster.processes import Processes
+from tools.cluster.reading import Reading
 from tools.cluster.waiting import wait_for
 
 #: Of one call of kubectl or helm, which may wait for something itself.
@@ -60,6 +61,7 @@ class ControlPlane:
         write_service_account_key(self._files.service_account_key)
         self._files.audit_policy.write_text(AUDIT_POLICY)
         self._trust = trusting(self.authority.certificate, self._clients[ADMIN])
+        self._reading = Reading(self.ports.api_server, self._trust)
         self.kubeconfig()
 
     @property
@@ -135,7 +137,9 @@ class ControlPlane:
 
     def get(self, *command: str) -> dict[str, Any]:
         """`kubectl get ... -o json`, decoded: an object, or a list with `items`."""
-        found: dict[str, Any] = json.loads(self.kubectl("get", *command, "-o", "json"))
+        found = self._reading.get(command)
+        if found is None:
+            found = json.loads(self.kubectl("get", *command, "-o", "json"))
         return found
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
