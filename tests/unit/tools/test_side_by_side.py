@@ -83,7 +83,7 @@ def test_room_for_machines(cpus: int, room: float) -> None:
 
 
 def test_machines_run_together_where_there_is_room(folder: Path) -> None:
-    made(folder, {vm("a"): "begins b", vm("b"): "", vm("c"): ""}).finish()
+    made(folder, {vm("a"): "begins b", vm("b"): "begins a", vm("c"): ""}).finish()
     assert overlap(folder, "a", "b")
 
 
