@@ -204,7 +204,7 @@ def test_an_interrupt_ends_all_stages(folder: Path) -> None:
     children.heed_endings()
     for name in ("a", "b"):
         (folder / f"{name}.awaits").write_text("never")
-    stages: tuple[TestStage, ...] = (vm("a"), unit("b"))
+    stages: tuple[TestStage, ...] = (with_own_clock("a"), unit("b"))
     runs = [SuiteRun(stage, folder / "reports") for stage in stages]
 
     def interrupt() -> None:
