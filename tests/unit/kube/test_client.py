@@ -320,7 +320,7 @@ def test_threads_share_a_client() -> None:
     def ask() -> None:
         try:
             for _ in range(5):
-                gate.wait(10)
+                gate.wait(60)
                 client.get(PODS, "web", "shop")
         except KubeError as error:
             problems.append(error)

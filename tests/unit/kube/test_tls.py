@@ -38,7 +38,7 @@ def ask(
 ) -> bytes:
     credentials = FixedCredentials(identity or Identity())
     access = Access(Server("127.0.0.1", server.port), trust, credentials, proxy)
-    client = Client(access, AGENT, timeout=5.0)
+    client = Client(access, AGENT, timeout=30.0)
     try:
         return client.ask("/version")
     finally:

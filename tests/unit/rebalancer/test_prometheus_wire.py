@@ -184,5 +184,5 @@ def test_no_sockets_and_threads_are_left() -> None:
         client.query("up")
         left = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
         for each in left:
-            each.join(5)
+            each.join(60)
         assert not any(each.is_alive() for each in left)

@@ -301,7 +301,7 @@ class Resident:
     def get(self, path: str) -> str:
         [said] = self._ears.said("endpoint")
         url = said.removeprefix("listening on ") + path
-        with build_opener(ProxyHandler({})).open(url, timeout=10) as answer:
+        with build_opener(ProxyHandler({})).open(url, timeout=60) as answer:
             return str(answer.read().decode())
 
     def end(self) -> float:

@@ -125,7 +125,7 @@ def test_no_machine_outlives_its_caller(
         process.send_signal(number)
         process.communicate(timeout=60)
     machine_process = Path("/proc", (tmp_path / "pid").read_text().strip())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while machine_process.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not machine_process.exists()
