@@ -21,6 +21,9 @@ from tools.vm.machine import Machine, Scratch, running
 _POLL_SECONDS = 0.05
 # A boot takes 3 to 10 s, and three times that beside a busy neighbour; longer is a hang.
 BOOT_LIMIT_SECONDS = 180.0
+# By counted instructions a guest that sleeps may miss its alarm, and QEMU then sleeps for ever: no
+# test sleeps so long, and a guest that works takes some of our CPU.
+ASLEEP_LIMIT_SECONDS = 90.0
 # Places that are the guest's own, where the host's files do not show.
 _GUESTS_OWN = ("/dev", "/proc", "/run", "/sys")
 
@@ -79,10 +82,15 @@ def _follow(
     """Wait for the machine's end; the reason if it had to be ended."""
     begin = time.monotonic()
     booted: float | None = None
+    worked, awake = 0, 0.0
     while process.poll() is None:
         time.sleep(_POLL_SECONDS)
         pass_on()
         elapsed = time.monotonic() - begin
+        if (ticks := _ticks(process.pid)) != worked:
+            worked, awake = ticks, elapsed
+        if elapsed - awake > ASLEEP_LIMIT_SECONDS:
+            return f"The machine did nothing for {ASLEEP_LIMIT_SECONDS:g} s."
         if booted is None and exchange.started():
             booted = elapsed
             say(f"vm: booted in {booted:.1f} s")
@@ -95,6 +103,15 @@ def _follow(
         total = time.monotonic() - begin
         say(f"vm: the command took {total - booted:.1f} s, the whole machine {total:.1f} s")
     return None
+
+
+def _ticks(pid: int) -> int:
+    """CPU time that it has used, in the kernel's ticks."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
 
 
 def _unexplained(exchange: Exchange) -> str:

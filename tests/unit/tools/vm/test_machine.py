@@ -184,6 +184,15 @@ def test_a_machine_that_dies_is_no_result(
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_a_machine_that_sleeps_for_ever_is_ended(
+    emulate: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.vm.session.ASLEEP_LIMIT_SECONDS", 0.5)
+    emulate("touch started; exec sleep 60")
+    with pytest.raises(VmError, match=r"did nothing for 0\.5 s"):
+        run()
+
+
 def test_the_console_is_shown_before_the_sentence(emulate: Callable[[str], None]) -> None:
     emulate("echo 'Kernel panic' >console; echo 'bad option'")
     heard: list[str] = []
