@@ -83,7 +83,7 @@ class Bed:
         """An emulated machine has a time of its own only while it works: asleep it goes by the
         host's clock, and a busy host wakes it late. This loop gives way to everything."""
         if IS_MACHINE:
-            self._pids.append(_fork_idler())
+            self._pids.append(_fork_loop(_give_way))
 
     def remove(self, path: str) -> None:
         """One cgroup without children and processes."""
@@ -104,7 +104,7 @@ class Bed:
     def burn(self, path: str, processes: int = 1) -> list[int]:
         """Busy loops in this cgroup, ended with the bed."""
         directories = sorted({self.directory(path, c) for c in Controller})
-        started = [_fork_loop(directories) for _ in range(processes)]
+        started = [_fork_loop(lambda: _enter(directories)) for _ in range(processes)]
         self._pids += started
         return started
 
@@ -166,25 +166,22 @@ def put(file: str, text: str) -> None:
         os.close(fd)
 
 
-def _fork_loop(directories: list[str]) -> int:
+def _enter(directories: list[str]) -> None:
+    for directory in directories:
+        put(f"{directory}/cgroup.procs", "0")
+
+
+def _give_way() -> None:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def _fork_loop(first: Callable[[], None]) -> int:
+    """Busy for ever, after what it does first."""
     pid = os.fork()
     if pid:
         return pid
     try:
-        for directory in directories:
-            put(f"{directory}/cgroup.procs", "0")
-        while True:
-            pass
-    finally:
-        os._exit(1)
-
-
-def _fork_idler() -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        first()
         while True:
             pass
     finally:

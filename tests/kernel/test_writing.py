@@ -40,7 +40,7 @@ from tests.kernel.hand import (
 )
 from tests.kernel.machine import IS_MACHINE
 
-#: An emulated CPU takes a tenth of a millisecond to begin another's work, in each period.
+#: In an emulated machine periods of 5 ms spread by 4 % over three seconds, close to the bound.
 SHORT = quota(5_000, 50_000) if IS_MACHINE else quota(1_000, 5_000)
 
 

@@ -1,6 +1,6 @@
 """Owns reading a cluster's objects as `kubectl get -o json` does, without a process for each look.
 
-A test that waits looks ten times a second, and kubectl takes a fifth of a CPU second to start.
+A test that waits looks up to ten times a second, and kubectl takes longer to start than to ask.
 Refuses what it does not know (None): kubectl then answers, or says what is wrong in its own words.
 """
 

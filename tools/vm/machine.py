@@ -49,7 +49,7 @@ class Clock(StrEnum):
 
     Counted instructions: each takes 4 ns, however long it took here. A CPU that has to wait for its
     turn loses no time, and what the guest measures is right beside any neighbour; a loop that
-    pauses (x86's `pause`, meant to let others run) takes a hundred times as long as it should.
+    pauses (x86's `pause`, meant to let others run) takes many times as long as it should.
     """
 
     HOST = "host"
@@ -93,25 +93,9 @@ class Machine:
         # thread=single: with one thread per virtual CPU a boot in fifty died while the kernel
         # patched its own code, and times spread fourfold on a busy host.
         arguments = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=single"]
-        arguments += [
-            *_QEMU_CLOCK[self.clock],
-            "-cpu",
-            "max",
-            "-smp",
-            "2",
-            "-m",
-            self.memory,
-            "-nodefaults",
-        ]
-        arguments += [
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-net",
-            "none",
-        ]
+        arguments += _QEMU_CLOCK[self.clock]
+        arguments += ["-cpu", "max", "-smp", "2", "-m", self.memory, "-nodefaults"]
+        arguments += ["-no-user-config", "-display", "none", "-no-reboot", "-net", "none"]
         arguments += ["-serial", f"file:{_escaped(exchange.console)}"]
         arguments += ["-kernel", str(self.image), "-initrd", str(self.initramfs)]
         arguments += ["-append", self.kernel_arguments()]
