@@ -21,8 +21,8 @@ from slackwater.record.journal import Entry
 
 if TYPE_CHECKING:
     from slackwater.agent.endpoint_note import Address
-    from slackwater.cluster.program import Tell
-    from slackwater.cluster.standing import Notice
+    from slackwater.manager.program import Tell
+    from slackwater.manager.standing import Notice
 
 LISTEN = "127.0.0.1:10481"
 LEASE = "slackwater-manager"
@@ -74,8 +74,8 @@ def manager(
     \b
     Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
     """
-    from slackwater.cluster.bell import Bell
-    from slackwater.cluster.wiring import Job, go_round, now, running
+    from slackwater.manager.bell import Bell
+    from slackwater.manager.wiring import Job, go_round, now, running
 
     address = _address(listen)
     job = Job(namespace, lease_name, identity or f"{os.uname().nodename}-{os.getpid()}")
@@ -126,8 +126,8 @@ def _listening(notice: "Notice", address: "Address | None", tell: "Tell") -> Ite
     if address is None:
         yield
         return
-    from slackwater.cluster.routes import respond
-    from slackwater.cluster.wiring import now
+    from slackwater.manager.routes import respond
+    from slackwater.manager.wiring import now
     from slackwater.record.http_exchange import Answer, Request
     from slackwater.record.listener import Listener
 

@@ -31,10 +31,10 @@ def status(kubeconfig: str, context: str, namespace: str, output: Output, no_col
     usage.
     """
     from slackwater import __version__
-    from slackwater.cluster.asking import ask_facts
-    from slackwater.cluster.cluster_status import cluster_status
     from slackwater.kube.answer import KubeError
     from slackwater.kube.client import Client
+    from slackwater.status.cluster_status import cluster_status
+    from slackwater.status.fetch import ask_facts
 
     access = access_of(kubeconfig, context)
     try:

@@ -9,14 +9,14 @@ from rich.text import Text
 
 from slackwater.cli.columns import Column, lined_up
 from slackwater.cli.top_table import UNKNOWN, milli
-from slackwater.cluster.cluster_status import (
+from slackwater.record.ages import lasted
+from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,
     PolicyRow,
     Totals,
 )
-from slackwater.cluster.node_row import NodeRow, NodeState
-from slackwater.record.ages import lasted
+from slackwater.status.node_row import NodeRow, NodeState
 
 #: Rows of nodes with problems, and of all nodes, before the rest is summed up.
 MOST_PROBLEMS, MOST_NODES = 40, 20

@@ -8,6 +8,9 @@ from msgspec import Meta
 
 from slackwater.contract.crane_values import Amount
 
+#: The types of the conditions that Slackwater writes.
+VALID, ENFORCED = "Valid", "Enforced"
+
 
 class Truth(enum.Enum):
     """A condition's status."""

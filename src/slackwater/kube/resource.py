@@ -79,3 +79,5 @@ AVOIDANCE_ACTIONS = _of(crane_kinds.AVOIDANCE_ACTION)
 NODE_QOS = _of(crane_kinds.NODE_QOS)
 NODE_QOS_ENSURANCE_POLICIES = _of(crane_kinds.NODE_QOS_ENSURANCE_POLICY)
 POD_QOS = _of(crane_kinds.POD_QOS)
+#: The kinds on which Slackwater writes a status.
+ENSURANCE_KINDS = (AVOIDANCE_ACTIONS, NODE_QOS, NODE_QOS_ENSURANCE_POLICIES, POD_QOS)

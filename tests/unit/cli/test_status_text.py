@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from slackwater.cli.status_text import MOST_NODES, MOST_PROBLEMS, bar, blocks
-from slackwater.cluster.cluster_status import (
+from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,
     PolicyRow,
     Totals,
 )
-from slackwater.cluster.node_row import NodeRow, NodeState
+from slackwater.status.node_row import NodeRow, NodeState
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 SINCE = "2026-11-17T09:57:00Z"

@@ -1,0 +1,104 @@
+"""The objects that the manager judges, as they came: what is wrong in one is a finding.
+
+Owns their reading. A spec that the contract refuses stays here with its sentence, so that its
+condition can say so; the head and the status of such an object are read all the same.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from slackwater.contract.crane_ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
+from slackwater.contract.crane_objects import (
+    read_avoidance_action,
+    read_node_qos,
+    read_node_qos_ensurance_policy,
+    read_pod_qos,
+)
+from slackwater.contract.crane_pod_qos import PodQos
+from slackwater.contract.crane_status import EnsuranceStatus
+from slackwater.contract.document import ContractError
+from slackwater.kube.resource import (
+    AVOIDANCE_ACTIONS,
+    NODE_QOS,
+    NODE_QOS_ENSURANCE_POLICIES,
+    POD_QOS,
+    Resource,
+)
+from slackwater.model.gap import Gap
+
+Value = AvoidanceAction | NodeQos | NodeQosEnsurancePolicy | PodQos
+#: Where objects come from, in the contract's sentences.
+_SOURCE = "the cluster"
+_Read = Callable[[object, str], Value]
+
+#: How each of kube.resource's ENSURANCE_KINDS is read.
+READERS: Mapping[Resource, _Read] = {
+    AVOIDANCE_ACTIONS: read_avoidance_action,
+    NODE_QOS: read_node_qos,
+    NODE_QOS_ENSURANCE_POLICIES: read_node_qos_ensurance_policy,
+    POD_QOS: read_pod_qos,
+}
+
+
+class PolicyObject(msgspec.Struct, frozen=True):
+    """`value` is a Gap where the spec cannot be used. `status` is what stands there now; None also
+    where that cannot be read, so that it is written anew."""
+
+    resource: Resource
+    name: str
+    uid: str
+    generation: int
+    status: EnsuranceStatus | None
+    value: Value | Gap
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {self.name}"
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    uid: str = ""
+    generation: int = 0
+
+
+class _Head(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def reader_of(resource: Resource) -> Callable[[msgspec.Raw], PolicyObject]:
+    """How an informer reads this kind."""
+    read_value = READERS[resource]
+
+    def read(raw: msgspec.Raw) -> PolicyObject:
+        head = msgspec.json.decode(raw, type=_Head)
+        meta = head.metadata
+        return PolicyObject(
+            resource,
+            meta.name,
+            meta.uid,
+            meta.generation,
+            _status(head.status),
+            _value(read_value, raw, f"{_SOURCE}: {resource.kind} {meta.name}: "),
+        )
+
+    return read
+
+
+def _value(read: _Read, raw: msgspec.Raw, prefix: str) -> Value | Gap:
+    """The status is ours and judged apart: a wrong one must not make the spec unreadable. Nor is
+    the object named (`prefix`) in a sentence that stands in the object itself."""
+    document = msgspec.json.decode(raw)
+    document.pop("status", None)
+    try:
+        return read(document, _SOURCE)
+    except ContractError as error:
+        return Gap(str(error).replace(prefix, ""))
+
+
+def _status(raw: msgspec.Raw) -> EnsuranceStatus | None:
+    try:
+        return msgspec.json.decode(raw, type=EnsuranceStatus | None)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,216 @@
+"""The cluster at a glance, from the API server's objects alone: what `slackwater status` shows.
+
+Owns the rows, their order, and what counts as a problem of the cluster. Pure: asks nobody and
+draws nothing. One node's row is node_row's.
+"""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from slackwater.contract.crane_status import ENFORCED, VALID
+from slackwater.model.gap import Gap
+from slackwater.record.ages import age
+from slackwater.record.view import API_VERSION
+from slackwater.status.api_objects import AgentPod, ClusterNode, JudgedPolicy, SeenLease
+from slackwater.status.node_row import ORDER, NodeRow, NodeState, node_row
+
+#: Clocks of a cluster and of who looks at it may differ so much.
+_CLOCKS_DIFFER = dt.timedelta(seconds=30)
+_APPLY = "kubectl apply --server-side -f -"
+_INSTALL = f"install the Helm chart, or run `slackwater install --print | {_APPLY}`"
+#: Alone: the programs' manifests would replace a Helm release's settings.
+_DEFINE = f"`slackwater install --print --definitions | {_APPLY}` installs"
+
+
+class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
+    """`valid` and `enforced` are True, False or Unknown; null before the manager judged it."""
+
+    kind: str
+    name: str
+    valid: str | None = None
+    enforced: str | None = None
+    nodes: int | None = None
+    summary: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class ManagerRow(msgspec.Struct, frozen=True, rename="camel"):
+    """Who leads, and when it last said so."""
+
+    leader: str
+    renewed: str | None = None
+    alive: bool = False
+
+
+class Totals(msgspec.Struct, frozen=True, rename="camel"):
+    """`allocatable`, `quota` and `used` are sums over the `known` nodes, those of which all three
+    are known; None where there are none. An unlimited quota counts as the node's allocatable
+    CPU."""
+
+    nodes: int = 0
+    reporting: int = 0
+    nodes_with_problems: int = 0
+    without_agent: int = 0
+    known: int = 0
+    allocatable: int | None = None
+    quota: int | None = None
+    used: int | None = None
+    holding: int = 0
+    policies: int = 0
+    policies_invalid: int = 0
+    policies_enforced: int = 0
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`problems` are the cluster's own; those of nodes and policies stand in their rows. `notes`
+    say what could not be looked at."""
+
+    api_version: str = API_VERSION
+    kind: str = "ClusterStatus"
+    at: str
+    server: str
+    manager: ManagerRow | None = None
+    totals: Totals = Totals()
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    nodes: tuple[NodeRow, ...] = ()
+    policies: tuple[PolicyRow, ...] = ()
+
+    def has_problem(self) -> bool:
+        return bool(
+            self.problems or self.totals.nodes_with_problems or self.totals.policies_invalid
+        )
+
+    def problem_count(self) -> int:
+        """Of sentences, as they are shown."""
+        of_nodes = sum(len(row.problems) for row in self.nodes)
+        return len(self.problems) + of_nodes + sum(len(row.problems) for row in self.policies)
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What was asked for. A kind of policy that the cluster does not have is in `missing`, one
+    that may not be read in `unseen` with the reason; `pods` and `lease` are Gaps where they may
+    not be read, and `lease` is None where there is none."""
+
+    server: str
+    nodes: Sequence[ClusterNode]
+    pods: Sequence[AgentPod] | Gap = ()
+    policies: Sequence[JudgedPolicy] = ()
+    missing: Sequence[str] = ()
+    unseen: Mapping[str, str] = {}
+    lease: SeenLease | Gap | None = None
+
+
+def cluster_status(facts: Facts, now: dt.datetime) -> ClusterStatus:
+    nodes = tuple(sorted(_node_rows(facts, now), key=lambda row: (ORDER[row.state], row.name)))
+    policies = tuple(sorted((_policy_row(each) for each in facts.policies), key=_worst_first))
+    manager = _manager(facts.lease, now)
+    return ClusterStatus(
+        at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        server=facts.server,
+        manager=manager,
+        totals=_totals(nodes, policies),
+        problems=tuple(_problems(facts, nodes, policies, manager)),
+        notes=tuple(_notes(facts)),
+        nodes=nodes,
+        policies=policies,
+    )
+
+
+def _node_rows(facts: Facts, now: dt.datetime) -> Iterator[NodeRow]:
+    pods = facts.pods
+    # While one is replaced there are two: what becomes of the new one counts.
+    last = () if isinstance(pods, Gap) else sorted(pods, key=lambda pod: pod.ends is None)
+    by_node = {pod.node: pod for pod in last}
+    for node in facts.nodes:
+        yield node_row(node, pods if isinstance(pods, Gap) else by_node.get(node.name), now)
+
+
+def _policy_row(policy: JudgedPolicy) -> PolicyRow:
+    valid, enforced = policy.condition(VALID), policy.condition(ENFORCED)
+    return PolicyRow(
+        policy.kind,
+        policy.name,
+        valid.status if valid else None,
+        enforced.status if enforced else None,
+        policy.nodes,
+        policy.summary,
+        (valid.message or valid.reason,) if valid and valid.status == "False" else (),
+    )
+
+
+def _worst_first(row: PolicyRow) -> tuple[bool, str, str]:
+    return (row.valid != "False", row.kind, row.name)
+
+
+def _manager(lease: SeenLease | Gap | None, now: dt.datetime) -> ManagerRow | None:
+    if lease is None or isinstance(lease, Gap) or not lease.holder:
+        return None
+    silence = age(lease.renewed, now)
+    allowed = dt.timedelta(seconds=2 * lease.duration) + _CLOCKS_DIFFER
+    alive = silence is not None and silence <= allowed
+    return ManagerRow(lease.holder, lease.renewed, alive)
+
+
+def _problems(
+    facts: Facts,
+    nodes: Sequence[NodeRow],
+    policies: Sequence[PolicyRow],
+    manager: ManagerRow | None,
+) -> Iterator[str]:
+    if nodes and all(row.state is NodeState.NO_AGENT for row in nodes):
+        yield f"no node has an agent; {_INSTALL}"
+    if facts.missing:
+        kinds = ", ".join(facts.missing)
+        noun, them = ("kind", "it") if len(facts.missing) == 1 else ("kinds", "them")
+        yield f"the cluster does not know the {noun} {kinds}; {_DEFINE} {them}"
+    if isinstance(facts.lease, Gap):
+        return
+    if manager is not None and not manager.alive:
+        yield f"the manager {manager.leader} has not renewed its lease since {manager.renewed}"
+    unjudged = sum(row.valid is None for row in policies)
+    if manager is None and unjudged:
+        yield f"no manager runs, so nobody has judged {_count(unjudged, 'policy', 'policies')}"
+
+
+def _notes(facts: Facts) -> Iterator[str]:
+    for kind, why in facts.unseen.items():
+        yield f"{kind} is not shown: {why}"
+    if isinstance(facts.pods, Gap):
+        yield f"whether agents run is not known: {facts.pods.reason}"
+    if isinstance(facts.lease, Gap):
+        yield f"whether a manager runs is not known: {facts.lease.reason}"
+
+
+def _totals(nodes: Sequence[NodeRow], policies: Sequence[PolicyRow]) -> Totals:
+    reporting = [row for row in nodes if row.version is not None or row.since is not None]
+    sums = [found for row in reporting if (found := _amounts(row))]
+    allocatable, quota, used = map(sum, zip(*sums, strict=True)) if sums else (None,) * 3
+    return Totals(
+        nodes=len(nodes),
+        reporting=len(reporting),
+        nodes_with_problems=sum(bool(row.problems) for row in nodes),
+        without_agent=sum(row.state is NodeState.NO_AGENT for row in nodes),
+        known=len(sums),
+        allocatable=allocatable,
+        quota=quota,
+        used=used,
+        holding=sum(row.holding or 0 for row in reporting),
+        policies=len(policies),
+        policies_invalid=sum(row.valid == "False" for row in policies),
+        policies_enforced=sum(row.enforced == "True" for row in policies),
+    )
+
+
+def _amounts(row: NodeRow) -> tuple[int, int, int] | None:
+    """Allocatable, quota and used; None where one of them is not known."""
+    quota = row.physical_quota()
+    if row.allocatable is None or quota is None or row.used is None:
+        return None
+    return row.allocatable, quota, row.used
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

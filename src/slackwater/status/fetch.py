@@ -1,0 +1,99 @@
+"""Everything that `slackwater status` needs, asked of the API server once.
+
+Owns what is asked for. Without the nodes there is nothing to show, so that error is the caller's;
+whatever else may not be read is a Gap, because a person may see less than a manager. So is an
+object that cannot be read: the others are shown.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.client import Client
+from slackwater.kube.resource import ENSURANCE_KINDS, LEASES, NODES, PODS, Resource, Selector
+from slackwater.model.gap import Gap
+from slackwater.status.api_objects import (
+    AgentPod,
+    JudgedPolicy,
+    SeenLease,
+    read_agent_pod,
+    read_judged_policy,
+    read_lease,
+    read_node,
+)
+from slackwater.status.cluster_status import Facts
+
+#: The labels of the chart's DaemonSet.
+AGENT_PODS = Selector("app.kubernetes.io/name=slackwater,app.kubernetes.io/component=agent")
+_NOT_FOUND = "NotFound"
+_Item = TypeVar("_Item")
+
+
+def ask_facts(client: Client, server: str, namespace: str, lease: str) -> Facts:
+    """Raises KubeError where the nodes cannot be listed."""
+    unseen: dict[str, str] = {}
+    nodes = _readable(client, NODES, read_node, unseen)
+    policies: list[JudgedPolicy] = []
+    missing: list[str] = []
+    for resource in ENSURANCE_KINDS:
+        read = partial(read_judged_policy, kind=resource.kind)
+        try:
+            policies += _readable(client, resource, read, unseen)
+        except KubeError as error:
+            if _is_not_found(error):
+                missing.append(resource.kind)
+            else:
+                unseen[resource.kind] = str(error)
+    return Facts(
+        server,
+        nodes,
+        _agent_pods(client, unseen),
+        policies,
+        missing,
+        unseen,
+        _lease(client, namespace, lease),
+    )
+
+
+def _readable(
+    client: Client,
+    resource: Resource,
+    read: Callable[[msgspec.Raw], _Item],
+    unseen: dict[str, str],
+    selector: Selector = Selector(),  # noqa: B008 - frozen
+) -> list[_Item]:
+    """Why something could not be read is noted in `unseen`, once for each kind."""
+
+    def attempt(raw: msgspec.Raw) -> _Item | Gap:
+        try:
+            return read(raw)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            return Gap(f"one or more of them cannot be read: {error}")
+
+    found = client.list(resource, attempt, selector=selector).items
+    for gap in (each for each in found if isinstance(each, Gap)):
+        unseen[resource.kind] = gap.reason
+    return [each for each in found if not isinstance(each, Gap)]
+
+
+def _agent_pods(client: Client, unseen: dict[str, str]) -> list[AgentPod] | Gap:
+    try:
+        return _readable(client, PODS, read_agent_pod, unseen, AGENT_PODS)
+    except KubeError as error:
+        return Gap(str(error))
+
+
+def _lease(client: Client, namespace: str, name: str) -> SeenLease | Gap | None:
+    try:
+        return read_lease(client.get(LEASES, name, namespace))
+    except KubeError as error:
+        return None if _is_not_found(error) else Gap(str(error))
+    except msgspec.DecodeError as error:
+        return Gap(f"the lease {name} cannot be read: {error}")
+
+
+def _is_not_found(error: KubeError) -> bool:
+    return isinstance(error, Refused) and error.reason == _NOT_FOUND

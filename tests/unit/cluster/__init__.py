@@ -1,1 +1,0 @@
-"""The manager and the cluster at a glance."""

@@ -1,0 +1,101 @@
+"""A manager's loop with an API server of dictionaries: what it writes is what it sees next."""
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from slackwater.contract.crane_status import EnsuranceStatus
+from slackwater.kube.answer import KubeError
+from slackwater.kube.event_sender import Happening
+from slackwater.kube.informer import View
+from slackwater.kube.resource import ENSURANCE_KINDS, Resource
+from slackwater.manager.policy_object import PolicyObject
+from slackwater.manager.program import Loop, Parts
+from slackwater.manager.standing import Notice
+from slackwater.manager.status_writer import StatusWriter
+from slackwater.manager.watches import Sight
+from slackwater.model.units import Micros
+from slackwater.record.journal import Entry
+from slackwater.status.api_objects import ClusterNode
+
+START = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
+
+
+class Messenger:
+    """Keeps the events."""
+
+    def __init__(self) -> None:
+        self.sent: list[Happening] = []
+        self.why_not = ""
+
+    def send(self, happening: Happening) -> None:
+        self.sent.append(happening)
+
+    def problem(self) -> str:
+        return self.why_not
+
+
+class Managed:
+    """The loop, what it looks at, and all that it did."""
+
+    def __init__(self, objects: Iterable[PolicyObject], nodes: Iterable[str] = ("n1",)) -> None:
+        self.objects = {each.uid: each for each in objects}
+        self.nodes = {name: ClusterNode(name, {}) for name in nodes}
+        self.leading = True
+        self.who_leads = "me"
+        self.lease_problem = ""
+        self.views: dict[Resource, dict[str, Any]] = {}
+        self.echoes = True
+        self.fails_with: KubeError | None = None
+        self.writes: list[tuple[str, EnsuranceStatus]] = []
+        self.messenger = Messenger()
+        self.events = self.messenger.sent
+        self.told: list[Entry] = []
+        self.notice = Notice(Micros(0))
+        writer = StatusWriter(self._apply)
+        self.loop = Loop(Parts(self, self, writer, self.messenger, self.notice, self.told.append))
+        self.second = 0
+
+    def go(self, rounds: int = 1) -> None:
+        """A round each second."""
+        for _ in range(rounds):
+            self.second += 1
+            at = Micros(self.second * 1_000_000)
+            self.loop.once(at, START + dt.timedelta(seconds=self.second))
+
+    def put(self, found: PolicyObject) -> None:
+        """Somebody changed an object: its status stays."""
+        before = self.objects.get(found.uid)
+        status = before.status if before else None
+        self.objects[found.uid] = msgspec.structs.replace(found, status=status)
+
+    def look(self) -> Sight:
+        kinds: dict[Resource, View[PolicyObject]] = {
+            kind: View(
+                **{
+                    "items": {e.name: e for e in self.objects.values() if e.resource == kind},
+                    "synced": True,
+                    **self.views.get(kind, {}),
+                }
+            )
+            for kind in ENSURANCE_KINDS
+        }
+        return Sight(View(self.nodes, synced=True), kinds)
+
+    def leads(self) -> bool:
+        return self.leading
+
+    def leader(self) -> str:
+        return self.who_leads
+
+    def problem(self) -> str:
+        return self.lease_problem
+
+    def _apply(self, policy: PolicyObject, wanted: EnsuranceStatus) -> None:
+        if self.fails_with is not None:
+            raise self.fails_with
+        self.writes.append((policy.name, wanted))
+        if self.echoes:
+            self.objects[policy.uid] = msgspec.structs.replace(policy, status=wanted)

@@ -1,0 +1,187 @@
+"""The manager's verdicts, row by row; and that they come to rest."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.contract.crane_status import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
+from slackwater.kube.resource import NODE_QOS_ENSURANCE_POLICIES
+from slackwater.manager.policy_object import PolicyObject
+from slackwater.manager.policy_status import (
+    World,
+    stands,
+    validity,
+    wanted_status,
+)
+from slackwater.model.gap import Gap
+from tests.unit.manager.objects import EARLIER, NOW, WORLD, action, pod_qos, policy, rule
+
+NO_KIND = World(nodes=WORLD.nodes, actions=Gap("the cluster does not know the kind"))
+
+
+def valid_of(status: EnsuranceStatus) -> Condition:
+    found = validity(status)
+    assert found is not None
+    return found
+
+
+ROWS: list[tuple[str, PolicyObject, World, Truth, str, str]] = [
+    ("all good", policy(), WORLD, Truth.TRUE, "AllGood", ""),
+    ("old name", policy(resource=NODE_QOS_ENSURANCE_POLICIES), WORLD, Truth.TRUE, "AllGood", ""),
+    (
+        "unknown action", policy(rule("nope")), WORLD, Truth.FALSE, "Invalid",
+        "rule cpu-usage: there is no AvoidanceAction 'nope'",
+    ),
+    (
+        "unknown metric", policy(rule(metric="nonsense")), WORLD, Truth.FALSE, "Unreadable",
+        "spec.rules[0].metricRule.name is 'nonsense', but must be one of",
+    ),
+    (
+        "unreadable", policy(rule(value=-1)), WORLD, Truth.FALSE, "Unreadable",
+        "spec.rules[0].metricRule.value is -1, but must be",
+    ),
+    (
+        "no such kind", policy(), NO_KIND, Truth.UNKNOWN, "ActionsUnknown",
+        "the cluster does not know the kind",
+    ),
+    (
+        "a broken action",
+        policy(rule("bad")),
+        World(nodes={}, actions={}, broken_actions={"bad": "its step is 300", "other": "?"}),
+        Truth.FALSE, "Invalid",
+        "the AvoidanceAction bad is there, but cannot be used: its step is 300",
+    ),
+    ("an action", action(), WORLD, Truth.TRUE, "AllGood", ""),
+    (
+        "an action without effect", action(step=0), WORLD, Truth.FALSE, "Invalid",
+        "stepCPURatio is 0",
+    ),
+    (
+        "an action that cannot be read", action(step=300), WORLD, Truth.FALSE, "Unreadable",
+        "stepCPURatio is 300",
+    ),
+    ("pods", pod_qos("throttle"), WORLD, Truth.TRUE, "AllGood", ""),
+    (
+        "pods that allow nothing that there is", pod_qos("nope"), WORLD, Truth.FALSE, "Invalid",
+        "there is no AvoidanceAction 'nope'",
+    ),
+    (
+        "pods where actions are unknown", pod_qos("throttle"), NO_KIND, Truth.UNKNOWN,
+        "ActionsUnknown", "does not know",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "world", "status", "reason", "message"),
+    [row[1:] for row in ROWS],
+    ids=[row[0] for row in ROWS],
+)
+def test_verdicts(
+    found: PolicyObject, world: World, status: Truth, reason: str, message: str
+) -> None:
+    valid = valid_of(wanted_status(found, world, NOW))
+    assert (valid.status, valid.reason) == (status, reason)
+    assert message in valid.message
+    assert bool(valid.message) is bool(message)
+    assert valid.message.count("\n") == 0
+
+
+def test_nothing_is_said_to_be_enforced() -> None:
+    said = {each.type: each for each in wanted_status(policy(), WORLD, NOW).conditions}
+    assert set(said) == {VALID, ENFORCED}
+    assert (said[ENFORCED].status, said[ENFORCED].reason) == (Truth.FALSE, "NotYet")
+    assert "does not act on it yet" in said[ENFORCED].message
+
+
+@pytest.mark.parametrize(
+    ("selector", "nodes"), [(None, 3), ({"pool": "web"}, 1), ({"pool": "none"}, 0)]
+)
+def test_nodes_that_are_meant_are_counted(selector: Any, nodes: int) -> None:
+    found = policy(selector=selector) if selector else policy()
+    assert wanted_status(found, WORLD, NOW).nodes == nodes
+
+
+@pytest.mark.parametrize("found", [action(), pod_qos("throttle")], ids=str)
+def test_what_is_not_about_nodes_counts_none(found: PolicyObject) -> None:
+    assert wanted_status(found, WORLD, NOW).nodes is None
+
+
+def test_the_summary_says_what_it_does() -> None:
+    found = policy(rule(avoidanceThreshold=2, restoreThreshold=2))
+    assert wanted_status(found, WORLD, NOW).summary == (
+        "throttle when cpu_total_usage > 6000, twice in a row; back after 2 below"
+    )
+
+
+def with_status(found: PolicyObject, status: EnsuranceStatus) -> PolicyObject:
+    return msgspec.structs.replace(found, status=status)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_what_was_written_stands(row: Any) -> None:
+    """Through JSON, as the API server keeps it, and later: nothing is left to write."""
+    found, world = row[1], row[2]
+    wanted = wanted_status(found, world, EARLIER)
+    assert not stands(found, wanted)
+    kept = msgspec.json.decode(msgspec.json.encode(wanted), type=EnsuranceStatus)
+    later = with_status(found, kept)
+    assert stands(later, wanted_status(later, world, NOW))
+
+
+def test_a_conditions_time_is_its_last_change() -> None:
+    before = with_status(policy(), wanted_status(policy(), WORLD, EARLIER))
+    assert valid_of(wanted_status(before, WORLD, NOW)).last_transition_time == EARLIER
+    broken = msgspec.structs.replace(policy(rule("nope")), status=before.status)
+    wanted = wanted_status(broken, WORLD, NOW)
+    assert valid_of(wanted).last_transition_time == NOW
+    times = {each.type: each.last_transition_time for each in wanted.conditions}
+    assert times[ENFORCED] == EARLIER
+
+
+def test_a_new_generation_is_written_though_the_verdict_is_the_same() -> None:
+    before = policy(generation=1)
+    after = with_status(policy(generation=2), wanted_status(before, WORLD, EARLIER))
+    wanted = wanted_status(after, WORLD, NOW)
+    assert not stands(after, wanted)
+    assert wanted.observed_generation == 2
+    assert {each.observed_generation for each in wanted.conditions} == {2}
+
+
+def test_conditions_of_others_and_their_order_are_no_difference() -> None:
+    wanted = wanted_status(policy(), WORLD, EARLIER)
+    other = Condition("Progressing", Truth.TRUE, "Other", "", EARLIER)
+    mixed = msgspec.structs.replace(wanted, conditions=(other, *reversed(wanted.conditions)))
+    found = with_status(policy(), mixed)
+    assert stands(found, wanted_status(found, WORLD, NOW))
+
+
+def test_what_somebody_else_changed_is_a_difference() -> None:
+    wanted = wanted_status(policy(), WORLD, EARLIER)
+    found = with_status(policy(), msgspec.structs.replace(wanted, summary="mine"))
+    assert not stands(found, wanted_status(found, WORLD, NOW))
+
+
+def test_a_long_story_is_cut_to_what_the_api_server_takes() -> None:
+    world = World(nodes={}, actions={}, broken_actions={"bad": "x" * 40_000})
+    assert len(valid_of(wanted_status(policy(rule("bad")), world, NOW)).message) <= 4000
+
+
+@given(
+    nodes=st.dictionaries(
+        st.text("abc", min_size=1, max_size=3),
+        st.dictionaries(st.sampled_from(["pool", "zone"]), st.sampled_from(["web", "batch"])),
+        max_size=8,
+    ),
+    wanted=st.sampled_from(["web", "batch"]),
+)
+def test_the_count_is_that_of_the_nodes_with_the_label(
+    nodes: dict[str, dict[str, str]], wanted: str
+) -> None:
+    world = World(nodes=nodes, actions=WORLD.actions)
+    meant = sum(labels.get("pool") == wanted for labels in nodes.values())
+    found = policy(selector={"pool": wanted})
+    assert wanted_status(found, world, NOW).nodes == meant

@@ -1,0 +1,133 @@
+"""What the manager answers: alive, ready, its numbers."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater import __version__
+from slackwater.manager.metrics import METRICS
+from slackwater.manager.routes import respond
+from slackwater.manager.standing import STALLED_AFTER, KindStanding, Notice, Standing
+from slackwater.model.units import Micros
+from slackwater.record.http_exchange import Answer, Request
+
+SECOND = 1_000_000
+AT = Micros(10 * SECOND)
+KINDS = (
+    KindStanding("Node", 1000, 0, Micros(9 * SECOND), synced=True),
+    KindStanding("NodeQOS", 3, 1, Micros(9 * SECOND), "the watch broke", synced=True),
+    KindStanding("PodQOS", 0, 0, Micros(0), "there is no such kind"),
+)
+LEADS = Standing(
+    AT, leads=True, leader="me", reporting=998, kinds=KINDS, problems=("NodeQOS: the watch broke",)
+)
+
+
+def ask(notice: Notice, path: str, at: int = AT, method: str = "GET", accept: str = "") -> Answer:
+    return respond(notice, Request(method, path, accept=accept), Micros(at))
+
+
+def told(answer: Answer) -> Any:
+    return msgspec.json.decode(answer.body)
+
+
+def noticed(standing: Standing = LEADS) -> Notice:
+    notice = Notice(Micros(0))
+    notice.end_round(standing)
+    return notice
+
+
+def test_before_the_first_round_it_is_alive_and_not_ready() -> None:
+    fresh = Notice(Micros(0))
+    assert ask(fresh, "/healthz").status == 200
+    assert told(ask(fresh, "/readyz")) == {"ok": False, "because": "there was no round yet"}
+    assert ask(fresh, "/readyz").status == 503
+
+
+@pytest.mark.parametrize(("age", "status"), [(STALLED_AFTER, 200), (STALLED_AFTER + 1, 503)])
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_loop_that_stalls_is_not_healthy(age: int, status: int, rounds: int) -> None:
+    notice = Notice(AT) if not rounds else noticed()
+    answer = ask(notice, "/healthz", AT + age)
+    assert answer.status == status
+    if status == 503:
+        assert told(answer)["because"] == "no round has ended for 120 s; 120 s are allowed"
+
+
+def test_a_follower_is_ready() -> None:
+    notice = noticed(Standing(AT, leads=False, leader="another"))
+    answer = ask(notice, "/readyz")
+    assert answer.status == 200
+    assert told(answer) == {"ok": True, "leader": "another"}
+
+
+def test_what_was_never_listed_is_why_it_is_not_ready() -> None:
+    notice = noticed(Standing(AT, waits_for=("Node: forbidden", "NodeQOS: not listed yet")))
+    answer = ask(notice, "/readyz")
+    assert answer.status == 503
+    assert told(answer)["because"] == "Node: forbidden; NodeQOS: not listed yet"
+
+
+def test_problems_are_told_and_no_reason_against_it() -> None:
+    answer = ask(noticed(), "/readyz?verbose")
+    assert answer.status == 200
+    assert told(answer)["problems"] == ["NodeQOS: the watch broke"]
+
+
+def test_other_paths_and_methods_hear_which_there_are() -> None:
+    lost = ask(noticed(), "/nowhere")
+    assert lost.status == 404
+    assert told(lost)["error"] == "there is no '/nowhere'; there are /healthz, /readyz, /metrics"
+    wrong = ask(noticed(), "/metrics", method="POST")
+    assert (wrong.status, wrong.headers["Allow"]) == (405, "GET, HEAD")
+
+
+def numbers(answer: Answer) -> dict[str, float]:
+    lines = [line for line in answer.body.decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def test_metrics() -> None:
+    notice = noticed()
+    notice.count_write("NodeQOS", "applied")
+    notice.count_write("NodeQOS", "applied")
+    notice.count_write("PodQOS", "refused")
+    notice.count_event()
+    answer = ask(notice, "/metrics", AT + SECOND)
+    assert answer.content_type.startswith("text/plain")
+    found = numbers(answer)
+    assert found == {
+        f'slackwater_build_info{{version="{__version__}"}}': 1,
+        "slackwater_manager_leader": 1,
+        "slackwater_manager_rounds_total": 1,
+        "slackwater_manager_last_round_age_seconds": 1,
+        'slackwater_manager_status_writes_total{kind="NodeQOS",result="applied"}': 2,
+        'slackwater_manager_status_writes_total{kind="PodQOS",result="refused"}': 1,
+        "slackwater_manager_events_total": 1,
+        'slackwater_manager_objects{kind="Node"}': 1000,
+        'slackwater_manager_objects{kind="NodeQOS"}': 3,
+        'slackwater_manager_invalid_objects{kind="Node"}': 0,
+        'slackwater_manager_invalid_objects{kind="NodeQOS"}': 1,
+        'slackwater_manager_watch_age_seconds{kind="Node"}': 2,
+        'slackwater_manager_watch_age_seconds{kind="NodeQOS"}': 2,
+        'slackwater_manager_watch_synced{kind="Node"}': 1,
+        'slackwater_manager_watch_synced{kind="NodeQOS"}': 1,
+        'slackwater_manager_watch_synced{kind="PodQOS"}': 0,
+        "slackwater_manager_nodes_reporting": 998,
+        "slackwater_manager_problems": 1,
+    }
+
+
+def test_metrics_before_the_first_round_and_as_openmetrics() -> None:
+    fresh = ask(Notice(Micros(0)), "/metrics", accept="application/openmetrics-text")
+    assert fresh.content_type.startswith("application/openmetrics-text")
+    assert "slackwater_manager_leader" not in fresh.body.decode()
+    assert fresh.body.endswith(b"# EOF\n")
+
+
+def test_names_are_prometheus_names() -> None:
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    for metric in METRICS:
+        assert metric.name.startswith("slackwater_")
+        assert metric.prose.endswith(".")

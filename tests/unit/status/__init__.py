@@ -1,0 +1,1 @@
+"""What `slackwater status` shows."""

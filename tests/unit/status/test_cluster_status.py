@@ -1,0 +1,172 @@
+"""What counts as a problem of a cluster, and its sums."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from slackwater.contract.node_report import NodeReport
+from slackwater.model.gap import Gap
+from slackwater.model.units import UNLIMITED, MilliCpu
+from slackwater.status.api_objects import Condition, JudgedPolicy, SeenLease
+from slackwater.status.cluster_status import ClusterStatus
+from slackwater.status.node_row import NodeState
+from tests.unit.status.reported import ago, judged, node, pod
+
+
+def test_problems_come_first_and_names_are_in_order() -> None:
+    nodes = [
+        node("a", report=None), node("b"), node("d", heard=ago(days=1)), node("c"),
+        node("e", report="?"), node("z", report=NodeReport(version="1", problems=("hot",))),
+    ]  # fmt: skip
+    assert [row.name for row in judged(*nodes).nodes] == ["e", "d", "z", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        NodeReport(version="1"),
+        NodeReport(version="1", quota=MilliCpu(1)),
+        NodeReport(version="1", used=MilliCpu(1)),
+        NodeReport(version="1", quota=UNLIMITED),
+    ],
+)
+def test_a_node_of_which_the_quota_or_the_usage_is_not_known_is_in_no_sum(
+    report: NodeReport,
+) -> None:
+    totals = judged(node("a", report=report), node("b")).totals
+    assert (totals.reporting, totals.known) == (2, 1)
+    assert (totals.allocatable, totals.quota, totals.used) == (4000, 1200, 800)
+    alone = judged(node("a", report=report)).totals
+    assert (alone.reporting, alone.known) == (1, 0)
+    assert (alone.allocatable, alone.quota, alone.used) == (None, None, None)
+
+
+def test_a_node_of_unknown_size_is_in_no_sum() -> None:
+    totals = judged(node(allocatable=None)).totals
+    assert (totals.known, totals.quota, totals.used) == (0, None, None)
+
+
+def test_totals() -> None:
+    unlimited = NodeReport(version="1", quota=UNLIMITED, used=MilliCpu(100), holding=0)
+    totals = judged(node("a"), node("b", report=unlimited), node("c", report=None)).totals
+    assert (totals.nodes, totals.reporting, totals.without_agent) == (3, 2, 1)
+    assert (totals.allocatable, totals.quota, totals.used) == (8000, 5200, 900)
+    assert totals.holding == 3
+
+
+def policy(name: str = "w", valid: str | None = "True", **said: Any) -> JudgedPolicy:
+    conditions = (
+        (Condition("Valid", valid, "R", said.pop("message", "")), Condition("Enforced", "False"))
+        if valid
+        else ()
+    )
+    return JudgedPolicy("NodeQOS", name, 1, 1, "throttles", 3, conditions)
+
+
+def test_policies_that_are_wrong_come_first_and_say_why() -> None:
+    status = judged(node(), policies=[policy("a"), policy("b", "False", message="no such action")])
+    assert [(row.name, row.valid, row.enforced) for row in status.policies] == [
+        ("b", "False", "False"), ("a", "True", "False"),
+    ]  # fmt: skip
+    assert status.policies[0].problems == ("no such action",)
+    assert status.totals.policies_invalid == 1
+    assert status.has_problem()
+
+
+def test_all_is_well() -> None:
+    status = judged(node(), pods=[pod()], policies=[policy()])
+    assert not status.has_problem()
+    assert (status.problems, status.notes) == ((), ())
+    assert status.manager is not None
+    assert (status.manager.leader, status.manager.alive) == ("m-1", True)
+
+
+def test_an_empty_cluster_is_well() -> None:
+    assert not judged().has_problem()
+
+
+def test_no_agent_at_all_says_how_to_get_one() -> None:
+    [problem] = judged(node(report=None)).problems
+    assert problem.startswith("no node has an agent; ")
+    assert "slackwater install" in problem
+
+
+@pytest.mark.parametrize(
+    ("missing", "kinds", "them"),
+    [(["NodeQOS"], "kind NodeQOS", "it"), (["NodeQOS", "PodQOS"], "kinds NodeQOS, PodQOS", "them")],
+)
+def test_kinds_that_are_missing(missing: list[str], kinds: str, them: str) -> None:
+    """The definitions alone: what a Helm release has set stays."""
+    [problem] = judged(node(), missing=missing).problems
+    assert problem == (
+        f"the cluster does not know the {kinds}; `slackwater install --print --definitions | "
+        f"kubectl apply --server-side -f -` installs {them}"
+    )
+
+
+def test_problems_are_counted_as_they_are_shown() -> None:
+    hot = NodeReport(version="1", problems=("hot", "loud"))
+    wrong = policy("b", "False", message="no such action")
+    status = judged(node(report=hot), policies=[wrong], missing=["PodQOS"])
+    assert status.problem_count() == 4
+    assert judged(node()).problem_count() == 0
+
+
+def test_a_cluster_that_was_left_in_order_has_no_agent() -> None:
+    report = NodeReport(version="1", holding=0)
+    status = judged(node(report=report, reason="Released"), pods=[])
+    assert [row.state for row in status.nodes] == [NodeState.NO_AGENT]
+    assert (status.totals.reporting, status.totals.without_agent) == (0, 1)
+    assert [each.partition(";")[0] for each in status.problems] == ["no node has an agent"]
+
+
+@pytest.mark.parametrize(
+    ("lease", "policies", "problem"),
+    [
+        (None, [], ""),
+        (None, [policy()], ""),
+        (None, [policy(valid=None)], "no manager runs, so nobody has judged 1 policy"),
+        (
+            SeenLease(), [policy("a", None), policy("b", None)],
+            "no manager runs, so nobody has judged 2 policies",
+        ),
+        (SeenLease("m", ago(seconds=59), 15), [], ""),
+        (SeenLease("m", ago(seconds=61), 15), [], "the manager m has not renewed its lease since"),
+        (SeenLease("m", None, 15), [], "the manager m has not renewed its lease since"),
+        (SeenLease("m", ago(seconds=1), 15), [policy(valid=None)], ""),
+    ],
+)  # fmt: skip
+def test_the_manager(lease: Any, policies: list[JudgedPolicy], problem: str) -> None:
+    status = judged(node(), lease=lease, policies=policies)
+    assert [each for each in status.problems if problem not in each] == []
+    assert bool(status.problems) is bool(problem)
+
+
+def test_what_may_not_be_seen_is_a_note_and_no_problem() -> None:
+    status = judged(
+        node(), pods=Gap("pods is forbidden"), lease=Gap("leases is forbidden"),
+        unseen={"PodQOS": "podqoss is forbidden"}, policies=[policy(valid=None)],
+    )  # fmt: skip
+    assert not status.has_problem()
+    assert status.notes == (
+        "PodQOS is not shown: podqoss is forbidden",
+        "whether agents run is not known: pods is forbidden",
+        "whether a manager runs is not known: leases is forbidden",
+    )
+
+
+def test_it_is_stable_json() -> None:
+    plain = msgspec.to_builtins(judged(node(), policies=[policy()]))
+    assert (plain["apiVersion"], plain["kind"]) == ("slackwater.io/v1", "ClusterStatus")
+    assert plain["at"] == "2026-11-17T10:00:00Z"
+    assert set(plain) == {
+        "apiVersion", "kind", "at", "server", "manager", "totals", "problems", "notes", "nodes",
+        "policies",
+    }  # fmt: skip
+    assert set(plain["totals"]) == {
+        "nodes", "reporting", "nodesWithProblems", "withoutAgent", "known", "allocatable", "quota",
+        "used", "holding", "policies", "policiesInvalid", "policiesEnforced",
+    }  # fmt: skip
+    assert plain["nodes"][0]["state"] == "well"
+    assert msgspec.convert(plain, ClusterStatus).nodes[0].name == "n1"
