@@ -15,7 +15,7 @@ import yaml
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import manifests
 from slackwater.kube.access import Access, find_access
-from slackwater.kube.answer import Refused
+from slackwater.kube.answer import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import EVENTS, NODES, Resource, Selector
 from tools.cluster.control_plane import ControlPlane
@@ -133,7 +133,7 @@ def refusal(who: Client, ask: Ask) -> str:
     """What the API server said against it; "" where it was done."""
     try:
         ask(who)
-    except Refused as refused:
+    except HttpStatusError as refused:
         return str(refused)
     return ""
 

@@ -12,10 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from slackwater.contract.node_condition import Acting, NodeFace, face_object, read_face
+from slackwater.contract.node_condition import (
+    AgentCondition,
+    NodeStatusPatch,
+    read_status_patch,
+    status_patch_object,
+)
 from slackwater.contract.node_report import NodeReport
-from slackwater.execution.cluster_writer import FIELD_MANAGER
-from slackwater.execution.node_writes import Pace, due_at, written
+from slackwater.execution.node_patch import FIELD_MANAGER, WritePace, due_at, written
 from slackwater.kube.client import Client
 from slackwater.kube.resource import NODES
 from slackwater.model.units import Micros, MilliCpu
@@ -40,17 +44,17 @@ class Reporter:
         self._mean = self._chance.uniform(0.1, 0.4)
         self._used = self._mean
         # Agents do not start together.
-        self._pace = Pace(not_before=Micros(self._chance.randrange(60 * SECOND)))
-        self.seen: NodeFace | None = None
+        self._pace = WritePace(not_before=Micros(self._chance.randrange(60 * SECOND)))
+        self.seen: NodeStatusPatch | None = None
 
-    def look(self, at: Micros) -> NodeFace | None:
+    def look(self, at: Micros) -> NodeStatusPatch | None:
         """What is to be written now; None where nothing is."""
         self._wander()
         wanted = self._face()
         return wanted if due_at(wanted, self.seen, self._pace, GRAIN) <= at else None
 
     def wrote(self, answer: bytes, at: Micros) -> None:
-        self.seen = read_face(msgspec.json.decode(answer))
+        self.seen = read_status_patch(msgspec.json.decode(answer))
         self._pace = written(at, self._pace)
 
     def _wander(self) -> None:
@@ -59,7 +63,7 @@ class Reporter:
         pull = (self._mean - self._used) * 0.05
         self._used = max(self._used + pull + self._chance.gauss(0, _WANDERS), 0.0)
 
-    def _face(self) -> NodeFace:
+    def _face(self) -> NodeStatusPatch:
         used = int(self._used * ALLOCATABLE)
         report = NodeReport(
             version="0.1.0",
@@ -70,7 +74,9 @@ class Reporter:
             holding=3,
             policies={"best_effort_share": "", "quota_burst": "not asked for"},
         )
-        return NodeFace(report, Acting("True", "Acting", "values are held by best_effort_share"))
+        return NodeStatusPatch(
+            report, AgentCondition("True", "Acting", "values are held by best_effort_share")
+        )
 
 
 def run(
@@ -84,7 +90,9 @@ def run(
             client = client_of(minute)
             for second in range(0, 60, STEP):
                 at = Micros((minute * 60 + second) * SECOND)
-                due = [(each, face) for each in everybody if (face := each.look(at))]
+                due = [
+                    (each, status_patch) for each in everybody if (status_patch := each.look(at))
+                ]
                 answers = [pool.submit(_write, client, *one) for one in due]
                 for (each, _), answer in zip(due, answers, strict=True):
                     each.wrote(answer.result(), at)
@@ -92,7 +100,7 @@ def run(
     return writes
 
 
-def _write(client: Client, reporter: Reporter, face: NodeFace) -> bytes:
+def _write(client: Client, reporter: Reporter, status_patch: NodeStatusPatch) -> bytes:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    body = face_object(reporter.node, face, now)
+    body = status_patch_object(reporter.node, status_patch, now)
     return client.apply(NODES, reporter.node, body, manager=FIELD_MANAGER, subresource="status")

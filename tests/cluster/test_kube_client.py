@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from slackwater.kube.access import Access, find_access
-from slackwater.kube.answer import NoCredentials, Refused, Unreachable
+from slackwater.kube.answer import CredentialsError, HttpStatusError, UnreachableError
 from slackwater.kube.client import Client, PatchKind
-from slackwater.kube.event_sender import About, EventSender, Happening, Severity
+from slackwater.kube.events import EventRecorder, EventType, KubeEvent, ObjectReference
 from slackwater.kube.lease import Election, Terms
 from slackwater.kube.resource import CONFIG_MAPS, PODS, Resource
 from slackwater.model.gap import Gap
@@ -56,11 +56,11 @@ def test_a_life_of_an_object(client: Client, namespace: str) -> None:
     whole = decoded(client.get(CONFIG_MAPS, "m", namespace))
     whole["data"] = {"z": "9"}
     client.replace(CONFIG_MAPS, "m", whole, namespace=namespace)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpStatusError) as refused:
         client.replace(CONFIG_MAPS, "m", whole, namespace=namespace)
     assert refused.value.reason == "Conflict"
     client.delete(CONFIG_MAPS, "m", namespace)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpStatusError) as refused:
         client.get(CONFIG_MAPS, "m", namespace)
     assert (refused.value.status, refused.value.reason) == (404, "NotFound")
 
@@ -100,7 +100,7 @@ def test_refusals_have_the_servers_words(
     client: Client,
     namespace: str,
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpStatusError) as refused:
         do(client, namespace)
     assert refused.value.reason == reason
     assert part in str(refused.value)
@@ -123,7 +123,7 @@ def pod(name: str) -> dict[str, object]:
 
 def test_eviction(client: Client, namespace: str) -> None:
     made = decoded(client.create(PODS, pod("web"), namespace))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpStatusError) as refused:
         client.evict(namespace, "web", uid="00000000-0000-0000-0000-000000000000")
     assert refused.value.reason == "Conflict", "another pod of that name is not touched"
     client.evict(namespace, "web", uid=made["metadata"]["uid"], dry_run=True)
@@ -135,7 +135,7 @@ def test_eviction(client: Client, namespace: str) -> None:
 def _is_gone(client: Client, name: str, namespace: str) -> bool:
     try:
         client.get(PODS, name, namespace)
-    except Refused as refused:
+    except HttpStatusError as refused:
         return refused.reason == "NotFound"
     return False
 
@@ -154,7 +154,7 @@ def test_a_disruption_budget_holds(client: Client, namespace: str) -> None:
             decoded(client.get(budgets, "all", namespace)).get("status", {}).get("expectedPods")
         ),
     )
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpStatusError) as refused:
         client.evict(namespace, "web")
     assert refused.value.status == 429
     assert "disruption budget" in str(refused.value)
@@ -162,7 +162,9 @@ def test_a_disruption_budget_holds(client: Client, namespace: str) -> None:
 
 def test_rights_are_the_servers(control_plane: ControlPlane, namespace: str) -> None:
     nobody = Client(_access(control_plane.kubeconfig("nobody", "strangers")), AGENT)
-    with pytest.raises(Refused, match='User "nobody" cannot get resource "pods"') as refused:
+    with pytest.raises(
+        HttpStatusError, match='User "nobody" cannot get resource "pods"'
+    ) as refused:
         nobody.get(PODS, "x", namespace)
     assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
     nobody.close()
@@ -176,7 +178,7 @@ def test_a_certificate_of_another_authority_is_not_believed(
         config["clusters"][0]["cluster"].pop(key, None)
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     stranger = Client(_access(tmp_path / "config"), AGENT)
-    with pytest.raises(Unreachable, match="its certificate is not believed"):
+    with pytest.raises(UnreachableError, match="its certificate is not believed"):
         stranger.ask("/version")
 
 
@@ -238,7 +240,7 @@ def test_a_plugin_that_is_missing_is_told(control_plane: ControlPlane, tmp_path:
     }
     client = Client(with_user(control_plane, tmp_path, {"exec": plugin}), AGENT)
     sentence = "no-such-program: it is not installed; ask your administrator"
-    with pytest.raises(NoCredentials, match=sentence):
+    with pytest.raises(CredentialsError, match=sentence):
         client.ask("/version")
 
 
@@ -283,12 +285,12 @@ def test_events_as_kubectl_shows_them(control_plane: ControlPlane, namespace: st
     control_plane.apply(
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{namespace}"}}
     )
-    node = About("v1", "Node", f"node-{namespace}", uid=f"node-{namespace}")
-    sender = EventSender(Client(access_of(control_plane), AGENT), "slackwater-agent", node.name)
+    node = ObjectReference("v1", "Node", f"node-{namespace}", uid=f"node-{namespace}")
+    sender = EventRecorder(Client(access_of(control_plane), AGENT), "slackwater-agent", node.name)
     sender.start()
     for number in range(20):
         told = f"best-effort pods held at {number}m"
-        sender.send(Happening(node, "NodeCPUThrottle", told, Severity.WARNING))
+        sender.send(KubeEvent(node, "NodeCPUThrottle", told, EventType.WARNING))
     sender.stop(10.0)
     assert sender.problem() == ""
     said = control_plane.kubectl("describe", "node", node.name)

@@ -20,7 +20,7 @@ from slackwater.contract.crane_status import Condition, EnsuranceStatus, Truth
 from slackwater.contract.definition import DEFINITIONS, Definition
 from slackwater.contract.document import ContractError
 from slackwater.kube.access import Access, find_access
-from slackwater.kube.answer import Refused
+from slackwater.kube.answer import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import Resource
 from tests.unit.contract import crane_documents as whole
@@ -193,7 +193,7 @@ _RULE = ("spec", "objectiveEnsurances", 0)
 
 @pytest.mark.parametrize("wrong", ALL_WRONG, ids=lambda wrong: wrong.id)
 def test_each_wrong_field_is_refused_by_name(client: Client, wrong: Wrong) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(HttpStatusError) as caught:
         created(client, wrong.kind, wrong.document())
     assert caught.value.status == 422
     # A rule in CEL writes a mapping's key in brackets, the rest of the server after a dot.
@@ -247,7 +247,7 @@ def test_each_wrong_field_is_refused_by_name(client: Client, wrong: Wrong) -> No
     ids=lambda each: each.id if isinstance(each, Wrong) else "",
 )
 def test_sentences_of_the_server(client: Client, wrong: Wrong, sentence: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(HttpStatusError) as caught:
         created(client, wrong.kind, wrong.document())
     assert sentence in caught.value.message
 
@@ -261,7 +261,7 @@ def test_wrong_changes_are_refused_too(client: Client) -> None:
         (kinds.AVOIDANCE_ACTION, whole.ACTION, {"spec": {"coolDownSeconds": -1}}),
         (kinds.NODE_QOS, whole.NODE_QOS, {"spec": {"rules": [whole.RULE, whole.RULE]}}),
     ):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(HttpStatusError) as caught:
             client.patch(resource(kind), document["metadata"]["name"], patch, kind=PatchKind.MERGE)
         assert caught.value.status == 422
 
@@ -304,7 +304,7 @@ def test_status_is_the_managers(client: Client, definition: Definition) -> None:
     assert told["metadata"]["generation"] == 1
     assert READERS[kind](told, "server").status == STATUS
     bad = spoilt(status, ("status", "conditions", 0, "status"), "Maybe")
-    with pytest.raises(Refused, match=r"status.conditions\[0\].status"):
+    with pytest.raises(HttpStatusError, match=r"status.conditions\[0\].status"):
         client.apply(resource(kind), name, bad, manager="test", subresource="status")
 
 
@@ -404,7 +404,7 @@ def test_topology_of_nodes_in_both_versions(client: Client, applied: ControlPlan
     assert newer["attributes"] == whole.NODE_TOPOLOGY["attributes"]
     assert newer["topologyPolicies"] == older["topologyPolicies"]
     bare = spoilt(whole.NODE_TOPOLOGY, ("topologyPolicies",), ABSENT)
-    with pytest.raises(Refused, match="topologyPolicies"):
+    with pytest.raises(HttpStatusError, match="topologyPolicies"):
         created(client, kinds.NODE_TOPOLOGY, bare)
 
 
@@ -459,7 +459,7 @@ def _is_read(kind: KindName, document: Document) -> bool:
 def _is_stored(client: Client, kind: KindName, document: Document) -> bool:
     try:
         made = created(client, kind, document)
-    except Refused:
+    except HttpStatusError:
         return False
     client.delete(resource(kind), made["metadata"]["name"], made["metadata"].get("namespace", ""))
     return True

@@ -9,7 +9,7 @@ import pytest
 from slackwater.contract.crane_objects import read_node_qos
 from slackwater.contract.document import ContractError
 from slackwater.kube.access import Access, find_access
-from slackwater.kube.answer import Refused
+from slackwater.kube.answer import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import NODE_QOS
 from tests.cluster.test_objects import CHART
@@ -80,7 +80,7 @@ def _refuses(client: Client) -> bool:
     probe = spoilt(whole.NODE_QOS, ("metadata", "name"), "probe")
     try:
         client.create(NODE_QOS, spoilt(probe, ("spec", "rules"), []))
-    except Refused:
+    except HttpStatusError:
         return True
     client.delete(NODE_QOS, "probe")
     return False
@@ -106,7 +106,7 @@ def test_objects_of_cranes_time(client: Client) -> None:
 
     # Who changes the rules has to mend them.
     bad["spec"]["rules"][0]["avoidanceThreshold"] = 9
-    with pytest.raises(Refused, match=r"metricRule\.value"):
+    with pytest.raises(HttpStatusError, match=r"metricRule\.value"):
         client.patch(NODE_QOS, "bad", {"spec": bad["spec"]}, kind=PatchKind.MERGE)
     bad["spec"]["rules"][0]["metricRule"]["value"] = 1
     client.patch(NODE_QOS, "bad", {"spec": bad["spec"]}, kind=PatchKind.MERGE)

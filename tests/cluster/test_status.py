@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.contract.node_condition import face_object
+from slackwater.contract.node_condition import status_patch_object
 from slackwater.model.units import Micros
 from tests.cluster.managers import action, condition, crew, install_kinds, node, policy
 from tests.cluster.reporters import Reporter
@@ -32,9 +32,9 @@ def status(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
 
 def report(plane: ControlPlane, name: str, heard: str) -> None:
     """What the agent of that node would write."""
-    face = Reporter(name, 1).look(Micros(60_000_000))
-    assert face is not None
-    text = json.dumps(face_object(name, face, heard))
+    status_patch = Reporter(name, 1).look(Micros(60_000_000))
+    assert status_patch is not None
+    text = json.dumps(status_patch_object(name, status_patch, heard))
     plane.kubectl(
         "apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-", given=text
     )

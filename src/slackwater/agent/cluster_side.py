@@ -14,10 +14,10 @@ from slackwater import __version__
 from slackwater.agent.board import Board
 from slackwater.agent.board_view import view_of
 from slackwater.contract.volcano_document import CONFIG_MAP
-from slackwater.execution.cluster_writer import FIELD_MANAGER, ClusterWriter
+from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
-from slackwater.kube.event_sender import EventSender
+from slackwater.kube.events import EventRecorder
 from slackwater.kube.informer import Informer
 from slackwater.kube.resource import (
     COLOCATION_CONFIGURATIONS,
@@ -32,8 +32,8 @@ from slackwater.observation import cluster_readers as readers
 from slackwater.observation.cluster_objects import ClusterObjects, Feeds
 from slackwater.observation.objects import SETTINGS_MAP
 from slackwater.record.cluster_link import ClusterLink
-from slackwater.record.happenings import Said, Telling, happenings
-from slackwater.record.node_face import farewell, grain_of, is_settling, node_face
+from slackwater.record.node_events import EventContext, SentState, due_events
+from slackwater.record.node_status import farewell, grain_of, is_settling, node_status_patch
 
 _Item = TypeVar("_Item")
 #: Seconds for a write that is on its way when the agent ends.
@@ -58,11 +58,11 @@ class ClusterJob(msgspec.Struct, frozen=True):
 class ClusterSide:
     """Guards what goes between this agent and its cluster."""
 
-    def __init__(self, objects: ClusterObjects, writer: ClusterWriter, node: str) -> None:
+    def __init__(self, objects: ClusterObjects, writer: NodeWriter, node: str) -> None:
         self.objects = objects
         self._writer = writer
         self._node = node
-        self._said = Said()
+        self._said = SentState()
         self._speaks = False
 
     def listen(self) -> None:
@@ -77,7 +77,7 @@ class ClusterSide:
         """Before the end, by who put everything back, all but `left` values: the Node says so. Who
         keeps what is set says nothing: its next run goes on with it."""
         if self._speaks:
-            self._writer.leave(farewell(view_of(board, at), left), self.objects.face())
+            self._writer.leave(farewell(view_of(board, at), left), self.objects.status_patch())
 
     def stop(self) -> None:
         """Who listens is not waited for: those threads end with the process."""
@@ -96,9 +96,9 @@ class ClusterSide:
         view = view_of(board, at)
         grain = grain_of(view)
         if not is_settling(view):
-            self._writer.offer(node_face(view), self.objects.face(), grain)
-        telling = Telling(self._node, at, grain, self.objects.uid_of)
-        told, self._said = happenings(view, self._said, telling)
+            self._writer.offer(node_status_patch(view), self.objects.status_patch(), grain)
+        telling = EventContext(self._node, at, grain, self.objects.uid_of)
+        told, self._said = due_events(view, self._said, telling)
         for each in told:
             self._writer.send(each)
 
@@ -140,6 +140,6 @@ def open_cluster(job: ClusterJob, clock: Callable[[], Micros]) -> ClusterSide:
         pod_configurations=feed(COLOCATION_CONFIGURATIONS, readers.pod_configuration_of),
     )
     objects = ClusterObjects(feeds, where.node, clock())
-    sender = EventSender(client, FIELD_MANAGER, where.node)
-    writer = ClusterWriter(client, sender, where.node, clock=clock, jitter=jitter)
+    sender = EventRecorder(client, FIELD_MANAGER, where.node)
+    writer = NodeWriter(client, sender, where.node, clock=clock, jitter=jitter)
     return ClusterSide(objects, writer, where.node)

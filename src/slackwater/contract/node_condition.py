@@ -1,6 +1,6 @@
 """The condition SlackwaterActing of a Node: whether the agent holds something there, and why.
 
-Owns its spelling in the Node object, together with the report beside it: the node's face.
+Owns its encoding in the Node object, together with the report annotation beside it.
 """
 
 import msgspec
@@ -15,7 +15,7 @@ CONDITION = "SlackwaterActing"
 BLIND, RELEASED = "Blind", "Released"
 
 
-class Acting(msgspec.Struct, frozen=True):
+class AgentCondition(msgspec.Struct, frozen=True):
     """`status` is True, False or Unknown, as Kubernetes spells them; `reason` is one word and
     `message` one sentence. `since` is RFC 3339, empty where it is not known."""
 
@@ -25,21 +25,21 @@ class Acting(msgspec.Struct, frozen=True):
     since: str = ""
 
 
-class NodeFace(msgspec.Struct, frozen=True):
-    """What people see of the agent on a Node."""
+class NodeStatusPatch(msgspec.Struct, frozen=True):
+    """What the agent writes to its Node: the report annotation and the condition."""
 
     report: NodeReport
-    acting: Acting
+    condition: AgentCondition
 
 
-def read_face(node: object) -> NodeFace | None:
+def read_status_patch(node: object) -> NodeStatusPatch | None:
     """Of a Node object; None where it has none, or one that cannot be read."""
     field = Field("Node", "", node)
     try:
-        report, acting = _report(field), _acting(field)
+        report, condition = _report(field), _acting(field)
     except ContractError:
         return None
-    return NodeFace(report, acting) if report and acting else None
+    return NodeStatusPatch(report, condition) if report and condition else None
 
 
 def _report(node: Field) -> NodeReport | None:
@@ -50,31 +50,31 @@ def _report(node: Field) -> NodeReport | None:
     return None if isinstance(report, Gap) else report
 
 
-def _acting(node: Field) -> Acting | None:
+def _acting(node: Field) -> AgentCondition | None:
     status = member(node, "status")
     conditions = None if status is None else member(status, "conditions")
     for each in elements(conditions) if conditions else ():
         if optional_text(member(each, "type")) == CONDITION:
             keys = ("status", "reason", "message", "lastTransitionTime")
-            return Acting(*(optional_text(member(each, key)) for key in keys))
+            return AgentCondition(*(optional_text(member(each, key)) for key in keys))
     return None
 
 
-def face_object(node: str, face: NodeFace, at: str) -> dict[str, object]:
+def status_patch_object(node: str, status_patch: NodeStatusPatch, at: str) -> dict[str, object]:
     """The part of the Node object that is the agent's, for server-side apply; `at` is now, as
     RFC 3339."""
-    acting = face.acting
+    shown = status_patch.condition
     condition = {
         "type": CONDITION,
-        "status": acting.status,
-        "reason": acting.reason,
-        "message": acting.message,
+        "status": shown.status,
+        "reason": shown.reason,
+        "message": shown.message,
         "lastHeartbeatTime": at,
-        "lastTransitionTime": acting.since or at,
+        "lastTransitionTime": shown.since or at,
     }
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": node, "annotations": {ANNOTATION: face.report.text()}},
+        "metadata": {"name": node, "annotations": {ANNOTATION: status_patch.report.text()}},
         "status": {"conditions": [condition]},
     }

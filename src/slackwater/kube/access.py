@@ -59,11 +59,11 @@ class Credentials(Protocol):
     """Where an identity comes from. Safe to be asked by several threads."""
 
     def identity(self) -> Identity:
-        """In force now. Raises NoCredentials."""
+        """In force now. Raises CredentialsError."""
         ...
 
     def renew(self, refused: Identity) -> bool:
-        """The server did not know this one: whether another can be had. Raises NoCredentials."""
+        """The server did not know this one: whether another can be had. Raises CredentialsError."""
         ...
 
 

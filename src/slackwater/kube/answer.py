@@ -1,10 +1,10 @@
 """What the API server answers when it does not answer as asked.
 
     KubeError            one sentence: what was asked, of whom, what came
-        Unreachable      no answer of an API server: refused, reset, too late, bad TLS, half an
+        UnreachableError      no answer of an API server: refused, reset, too late, bad TLS, half an
                          answer, or the page of something in between
-        NoCredentials    nothing to show who we are: no token file, a plugin that failed
-        Refused          an answer that is not 2xx, with Kubernetes' own word for the reason
+        CredentialsError    nothing to show who we are: no token file, a plugin that failed
+        HttpStatusError          an answer that is not 2xx, with Kubernetes' own word for the reason
 
 Owns this tree and the one way from an HTTP answer into it.
 """
@@ -39,15 +39,15 @@ class KubeError(Exception):
     """str() is one sentence."""
 
 
-class Unreachable(KubeError):  # noqa: N818 - it reads as what it is
+class UnreachableError(KubeError):
     """Nobody answered, or not an API server."""
 
 
-class NoCredentials(KubeError):  # noqa: N818
+class CredentialsError(KubeError):
     """We cannot say who we are."""
 
 
-class Refused(KubeError):  # noqa: N818
+class HttpStatusError(KubeError):
     """An answer that is not 2xx. `retry_after` is in seconds."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Status(msgspec.Struct, frozen=True):
     details: _Details | None = None
 
 
-def refusal(asked: str, status: int, body: bytes, retry_after: str = "") -> Refused:
+def refusal(asked: str, status: int, body: bytes, retry_after: str = "") -> HttpStatusError:
     """What an answer that is not 2xx means. `retry_after` is the header's text."""
     try:
         told = msgspec.json.decode(body, type=Status)
@@ -83,7 +83,7 @@ def refusal(asked: str, status: int, body: bytes, retry_after: str = "") -> Refu
     return refusal_of(asked, told, status, retry_after)
 
 
-def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "") -> Refused:
+def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "") -> HttpStatusError:
     """The same of a Status, which an event in a watch holds as well."""
     code = status or told.code or 0
     reason = told.reason or _REASONS.get(code, "Unknown")
@@ -92,7 +92,7 @@ def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "")
     waiting = _seconds(retry_after)
     if waiting is None and told.details and told.details.retry_after_seconds:
         waiting = float(told.details.retry_after_seconds)
-    return Refused(asked, code, reason, (told.message or "")[:_LONGEST_MESSAGE], waiting)
+    return HttpStatusError(asked, code, reason, (told.message or "")[:_LONGEST_MESSAGE], waiting)
 
 
 def excerpt(body: bytes) -> str:

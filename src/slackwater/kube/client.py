@@ -12,12 +12,12 @@ from typing import TypeVar
 import msgspec
 
 from slackwater.kube.access import Access
-from slackwater.kube.answer import Refused, Unreachable
-from slackwater.kube.asking import Asking
+from slackwater.kube.answer import HttpStatusError, UnreachableError
 from slackwater.kube.connection import Call
 from slackwater.kube.listing import Listing, all_pages
 from slackwater.kube.resource import PODS, Resource, Selector
 from slackwater.kube.stream import Stream, WatchEvent
+from slackwater.kube.transport import Transport
 
 __all__ = ["Client", "Listing", "PatchKind", "Selector", "Stream", "WatchEvent"]
 
@@ -51,29 +51,29 @@ class Client:
     """One API server. Every method raises KubeError and nothing else."""
 
     def __init__(self, access: Access, user_agent: str, timeout: float = 10.0) -> None:
-        self._asking = Asking(access, user_agent, timeout)
+        self._transport = Transport(access, user_agent, timeout)
         self.access = access
 
     def ask(self, path: str) -> bytes:
         """GET of any path, such as /version or /readyz, whatever the answer's type."""
-        return bytes(self._asking.raw(Call("GET", path))[0])
+        return bytes(self._transport.raw(Call("GET", path))[0])
 
     def serves(self, resource: Resource) -> bool:
         """Whether the server knows this kind: a CRD may not be installed."""
         call = Call("GET", resource.root)
         try:
-            body = self._asking.answer(call)
+            body = self._transport.answer(call)
             found = msgspec.json.decode(body, type=_Kinds).resources or ()
-        except Refused as refused:
+        except HttpStatusError as refused:
             if refused.status == 404:
                 return False
             raise
         except msgspec.DecodeError as error:
-            raise Unreachable(f"{call}: the answer is no list of kinds: {error}") from None
+            raise UnreachableError(f"{call}: the answer is no list of kinds: {error}") from None
         return any(kind.name == resource.plural for kind in found)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        return bytes(self._asking.answer(Call("GET", resource.path(namespace, name))))
+        return bytes(self._transport.answer(Call("GET", resource.path(namespace, name))))
 
     def list(
         self,
@@ -89,7 +89,7 @@ class Client:
 
         def fetch(token: str) -> bytearray:
             query = {"limit": str(page), "continue": token, **_selected(selector)}
-            return self._asking.answer(Call("GET", _with(path, query)))
+            return self._transport.answer(Call("GET", _with(path, query)))
 
         return all_pages(fetch, read, f"GET {path}")
 
@@ -151,7 +151,7 @@ class Client:
         options = _delete_options(uid, grace_seconds)
         body = msgspec.json.encode(options) if options else b""
         kind = "application/json" if body else ""
-        self._asking.answer(Call("DELETE", resource.path(namespace, name), body, kind))
+        self._transport.answer(Call("DELETE", resource.path(namespace, name), body, kind))
 
     def evict(
         self,
@@ -175,7 +175,7 @@ class Client:
         }
         path = PODS.path(namespace, name, "eviction")
         sent = msgspec.json.encode(body)
-        self._asking.answer(Call("POST", path, sent, "application/json", _EVICTION_SECONDS))
+        self._transport.answer(Call("POST", path, sent, "application/json", _EVICTION_SECONDS))
 
     def watch(
         self,
@@ -188,7 +188,7 @@ class Client:
         silence: float = SILENCE_SECONDS,
     ) -> Stream:
         """Events after this version, bookmarks too, for so many seconds; one that nothing is
-        heard of for `silence` ends with Unreachable."""
+        heard of for `silence` ends with UnreachableError."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -197,17 +197,17 @@ class Client:
             **_selected(selector),
         }
         call = Call("GET", _with(resource.path(namespace), query))
-        return self._asking.stream(call, silence)
+        return self._transport.stream(call, silence)
 
     def close(self) -> None:
         """The calling thread's connection; another call opens another."""
-        self._asking.close()
+        self._transport.close()
 
     def _write(
         self, method: str, target: str, body: object, content_type: str = "application/json"
     ) -> bytes:
         sent = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return bytes(self._asking.answer(Call(method, target, sent, content_type)))
+        return bytes(self._transport.answer(Call(method, target, sent, content_type)))
 
 
 def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, object]:

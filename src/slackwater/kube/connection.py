@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from slackwater.kube.access import Access, Identity, Proxy
-from slackwater.kube.answer import Unreachable
+from slackwater.kube.answer import UnreachableError
 
 if TYPE_CHECKING:
     import http.client
@@ -45,7 +45,7 @@ class Call(msgspec.Struct, frozen=True):
         return f"{self.method} {self.target.partition('?')[0]}"
 
 
-class Dropped(Unreachable):
+class ConnectionDroppedError(UnreachableError):
     """The connection ended before a byte of the answer came."""
 
 
@@ -82,10 +82,10 @@ class Connection:
             self._patient(timeout)
         except (ConnectionResetError, BrokenPipeError) as error:
             self.close()
-            raise Dropped(self.told(call, error)) from None
+            raise ConnectionDroppedError(self.told(call, error)) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
-            raise Unreachable(self.told(call, error)) from None
+            raise UnreachableError(self.told(call, error)) from None
         self.used = True
         return response
 
@@ -182,7 +182,7 @@ def _opened(
     except (OSError, http.client.HTTPException, ValueError) as error:
         connection.close()
         through = f" through the proxy {proxy.host}:{proxy.port}" if proxy else ""
-        raise Unreachable(f"{server}{through}: {reason(error, timeout)}") from None
+        raise UnreachableError(f"{server}{through}: {reason(error, timeout)}") from None
     return connection
 
 

@@ -6,7 +6,7 @@ Owns the rereading of a token's file: the kubelet replaces a pod's token long be
 import os
 
 from slackwater.kube.access import Identity
-from slackwater.kube.answer import NoCredentials
+from slackwater.kube.answer import CredentialsError
 
 #: Longer than any token; a file that is not one is not read into memory.
 _LONGEST_TOKEN = 1 << 20
@@ -44,7 +44,7 @@ class TokenFile:
         except OSError as error:
             if last is None:
                 why = error.strerror or str(error)
-                raise NoCredentials(f"the token's file {self._path}: {why}") from None
+                raise CredentialsError(f"the token's file {self._path}: {why}") from None
         return last[1]
 
     def renew(self, refused: Identity) -> bool:
@@ -60,7 +60,7 @@ class TokenFile:
         except UnicodeDecodeError:
             token = ""
         if not token or not token.isprintable() or " " in token:
-            raise NoCredentials(f"the token's file {self._path} holds no token")
+            raise CredentialsError(f"the token's file {self._path} holds no token")
         return Identity(bearer(token), self._shown.certificate, self._shown.key)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from slackwater.kube.access import Identity
-from slackwater.kube.answer import NoCredentials
+from slackwater.kube.answer import CredentialsError
 from slackwater.kube.credentials import bearer
 from slackwater.model.complaint import quoted
 
@@ -150,7 +150,7 @@ def _told(plugin: ExecPlugin, asks: bool) -> str:
     return msgspec.json.encode(info).decode()
 
 
-def _failed(plugin: ExecPlugin, why: str) -> NoCredentials:
+def _failed(plugin: ExecPlugin, why: str) -> CredentialsError:
     hint = f"; {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
     name = os.path.basename(plugin.command)
-    return NoCredentials(f"the credentials' program {name}: {why}{hint}")
+    return CredentialsError(f"the credentials' program {name}: {why}{hint}")

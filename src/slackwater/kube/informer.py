@@ -13,12 +13,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import KubeError, Refused, Unreachable
+from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
 from slackwater.kube.backoff import Backoff
 from slackwater.kube.client import EVERYTHING, Client
 from slackwater.kube.resource import Resource, Selector
 from slackwater.kube.store import Store, named
-from slackwater.kube.stream import Silent, Stream, WatchEvent
+from slackwater.kube.stream import Stream, WatchEvent, WatchSilentError
 from slackwater.model.units import Micros
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class Informer(Generic[T]):
             if not self._version:
                 self._list()
             return self._watch()
-        except Refused as refused:
+        except HttpStatusError as refused:
             if refused.reason == "Expired":
                 return self._expired(refused)
             return self._failed(refused, refused.retry_after)
@@ -203,7 +203,7 @@ class Informer(Generic[T]):
             for event in events:
                 heard = True
                 self._take(event)
-        except Silent:
+        except WatchSilentError:
             return 0.0
         finally:
             events.close()  # also where it was an event that we could not take
@@ -213,7 +213,9 @@ class Informer(Generic[T]):
             if lasted >= _SHORTEST_WATCH:
                 self._backoff.reset()
         if not heard and lasted < _SHORTEST_WATCH and not self._stopping.is_set():
-            raise Unreachable(f"watching {self._resource.plural}: it ends as soon as it begins")
+            raise UnreachableError(
+                f"watching {self._resource.plural}: it ends as soon as it begins"
+            )
         return max(_SHORTEST_WATCH - lasted, 0.0)
 
     def _take(self, event: WatchEvent) -> None:
@@ -228,7 +230,7 @@ class Informer(Generic[T]):
         if self._hear("", synced=True) or changed:
             self._changed()
 
-    def _expired(self, refused: Refused) -> float:
+    def _expired(self, refused: HttpStatusError) -> float:
         """From the list again. There is a pause all the same: a server that forgets at once would
         be asked for everything again and again. It is a problem where it was the list itself."""
         first = bool(self._version)
@@ -239,7 +241,7 @@ class Informer(Generic[T]):
         return pause
 
     def _failed(self, error: KubeError, asked: float | None) -> float:
-        unknown = isinstance(error, Refused) and error.status == 404
+        unknown = isinstance(error, HttpStatusError) and error.status == 404
         if unknown:
             self._version = ""
         if self._hear(str(error), unknown_kind=unknown):

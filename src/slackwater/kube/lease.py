@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.kube.answer import KubeError, Refused, Unreachable
+from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import LEASES
 from slackwater.kube.time_of_day import Wall, micro_time
@@ -117,7 +117,7 @@ class Election:
             else:
                 self._led_until = 0.0
             self._problem = ""
-        except Refused as refused:
+        except HttpStatusError as refused:
             # Somebody was faster: an ordinary end of an attempt.
             self._problem = "" if refused.reason in ("Conflict", "AlreadyExists") else str(refused)
         except KubeError as error:
@@ -163,7 +163,7 @@ class Election:
         try:
             body = self._client.get(LEASES, self._name, self._namespace)
             found = _decoded(body)
-        except Refused as refused:
+        except HttpStatusError as refused:
             if refused.reason != "NotFound":
                 raise
             found = _Lease()
@@ -219,4 +219,4 @@ def _decoded(body: bytes) -> _Lease:
     try:
         return msgspec.json.decode(body, type=_Lease)
     except msgspec.DecodeError as error:
-        raise Unreachable(f"the answer is no Lease: {error}") from None
+        raise UnreachableError(f"the answer is no Lease: {error}") from None

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import Refused, Unreachable
+from slackwater.kube.answer import HttpStatusError, UnreachableError
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) ->
     for _ in range(_MOST_STARTS - 1):
         try:
             return _from_start(fetch, read, asked)
-        except Refused as refused:
+        except HttpStatusError as refused:
             if refused.reason != "Expired":
                 raise
     return _from_start(fetch, read, asked)
@@ -64,4 +64,4 @@ def _page(body: bytearray, asked: str) -> _Page:
     try:
         return _PAGES.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Unreachable(f"{asked}: the answer is no list: {error}") from None
+        raise UnreachableError(f"{asked}: the answer is no list: {error}") from None

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import Unreachable
+from slackwater.kube.answer import UnreachableError
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def named(raw: msgspec.Raw) -> Named:
     try:
         return _NAMED.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Unreachable(f"an object without a name came: {error}") from None
+        raise UnreachableError(f"an object without a name came: {error}") from None
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True):

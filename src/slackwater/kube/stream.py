@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from slackwater.kube.answer import Status, Unreachable, excerpt, refusal_of
+from slackwater.kube.answer import Status, UnreachableError, excerpt, refusal_of
 from slackwater.kube.connection import Call, Connection
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ _PIECE = 1 << 16
 _LARGEST_EVENT = 32 << 20
 
 
-class Silent(Unreachable):
+class WatchSilentError(UnreachableError):
     """Nothing came for too long. That alone is no fault: in a quiet cluster it is how things
     are, and only another question tells."""
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
-    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; an ERROR is raised as Refused instead."""
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; ERROR is raised as HttpStatusError."""
 
     type: str
     object: msgspec.Raw
@@ -57,12 +57,12 @@ class Stream:
         self._closed = threading.Event()
 
     def __iter__(self) -> Generator[WatchEvent, None, None]:
-        """Ends where the server ends it or somebody closes it. Raises Refused for an event of
-        type ERROR and Unreachable for everything that is not an end."""
+        """Ends when the server ends the watch or `close` is called. Raises HttpStatusError for an
+        event of type ERROR and UnreachableError for any other failure."""
         try:
             for line in self._lines():
                 yield self._event(line)
-        except Unreachable:
+        except UnreachableError:
             if not self._closed.is_set():
                 raise
         finally:
@@ -77,7 +77,7 @@ class Stream:
         try:
             event = _EVENTS.decode(line)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise Unreachable(
+            raise UnreachableError(
                 self._told(f"an event that is none ({error}): {excerpt(line)}")
             ) from None
         if event.type == "ERROR":
@@ -98,7 +98,7 @@ class Stream:
             begun = bytearray(others[-1])
             yield from (line for line in whole if line)
         if begun:
-            raise Unreachable(self._told("the watch ended in the middle of an event"))
+            raise UnreachableError(self._told("the watch ended in the middle of an event"))
 
     def _piece(self) -> bytes:
         import http.client
@@ -107,14 +107,16 @@ class Stream:
             return self._response.read1(_PIECE)
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
             if isinstance(error, TimeoutError):
-                raise Silent(self._told(f"nothing heard for {self._silence:g} s")) from None
-            raise Unreachable(self._connection.told(self._call, error)) from None
+                raise WatchSilentError(
+                    self._told(f"nothing heard for {self._silence:g} s")
+                ) from None
+            raise UnreachableError(self._connection.told(self._call, error)) from None
 
     def _check(self, size: int, heard: float) -> None:
         if size > _LARGEST_EVENT:
-            raise Unreachable(self._told(f"an event of more than {_LARGEST_EVENT >> 20} MiB"))
+            raise UnreachableError(self._told(f"an event of more than {_LARGEST_EVENT >> 20} MiB"))
         if time.monotonic() - heard > self._silence:
-            raise Unreachable(self._told(f"no whole event for {self._silence:g} s"))
+            raise UnreachableError(self._told(f"no whole event for {self._silence:g} s"))
 
     def _told(self, what: str) -> str:
         return f"{self._call}: {what}"

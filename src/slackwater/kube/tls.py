@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from slackwater.kube.access import Identity, Trust
-from slackwater.kube.answer import NoCredentials, Unreachable
+from slackwater.kube.answer import CredentialsError, UnreachableError
 
 if TYPE_CHECKING:
     import ssl
@@ -37,7 +37,7 @@ class Contexts:
         try:
             found = os.stat(self._trust.authority_file)
         except OSError as error:
-            raise Unreachable(_unread(self._trust.authority_file, error)) from None
+            raise UnreachableError(_unread(self._trust.authority_file, error)) from None
         return found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -71,9 +71,9 @@ def _believe(context: "ssl.SSLContext", trust: Trust) -> None:
             context.load_default_certs()
     except (ssl.SSLError, UnicodeError) as error:
         where = trust.authority_file or "certificate-authority-data"
-        raise Unreachable(f"{where} holds no certificate in PEM: {error}") from None
+        raise UnreachableError(f"{where} holds no certificate in PEM: {error}") from None
     except OSError as error:
-        raise Unreachable(_unread(trust.authority_file, error)) from None
+        raise UnreachableError(_unread(trust.authority_file, error)) from None
 
 
 def _show(context: "ssl.SSLContext", shown: Identity) -> None:
@@ -86,7 +86,7 @@ def _show(context: "ssl.SSLContext", shown: Identity) -> None:
         # A key with a passphrase would make OpenSSL ask on the terminal, out of any thread.
         context.load_cert_chain(f"/proc/self/fd/{handle}", password=_no_passphrase)
     except (ssl.SSLError, ValueError) as error:
-        raise NoCredentials(f"the client certificate cannot be used: {error}") from None
+        raise CredentialsError(f"the client certificate cannot be used: {error}") from None
     finally:
         os.close(handle)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from slackwater.contract.crane_status import EnsuranceStatus, Truth
-from slackwater.kube.event_sender import About, Happening, Severity
+from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.kube.resource import NODES
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.manager.policy_object import PolicyObject
@@ -50,7 +50,7 @@ class Seat(Protocol):
 class Messenger(Protocol):
     """Kubernetes events."""
 
-    def send(self, happening: Happening) -> None: ...
+    def send(self, event: KubeEvent) -> None: ...
 
     def problem(self) -> str: ...
 
@@ -149,7 +149,7 @@ class Loop:
         self._parts.tell(Entry(self._round, at, about, because=text or "all is well again"))
 
 
-def _news(policy: PolicyObject, wanted: EnsuranceStatus) -> Happening | None:
+def _news(policy: PolicyObject, wanted: EnsuranceStatus) -> KubeEvent | None:
     """When an object becomes invalid, and when it is mended. By the status that stood there, so a
     manager that was restarted does not say it again."""
     before, after = validity(policy.status), validity(wanted)
@@ -158,14 +158,16 @@ def _news(policy: PolicyObject, wanted: EnsuranceStatus) -> Happening | None:
     said_before = before.message if before else ""
     message = after.message if after else ""
     if is_invalid and not (was_invalid and message == said_before):
-        return Happening(_about(policy), INVALID, message, Severity.WARNING)
+        return KubeEvent(_about(policy), INVALID, message, EventType.WARNING)
     if was_invalid and not is_invalid:
-        return Happening(_about(policy), VALID_AGAIN, wanted.summary or "mended", Severity.NORMAL)
+        return KubeEvent(_about(policy), VALID_AGAIN, wanted.summary or "mended", EventType.NORMAL)
     return None
 
 
-def _about(policy: PolicyObject) -> About:
-    return About(policy.resource.api_version, policy.resource.kind, policy.name, uid=policy.uid)
+def _about(policy: PolicyObject) -> ObjectReference:
+    return ObjectReference(
+        policy.resource.api_version, policy.resource.kind, policy.name, uid=policy.uid
+    )
 
 
 def _kinds(sight: Sight) -> tuple[KindStanding, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from slackwater.contract.crane_status import EnsuranceStatus
-from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.answer import HttpStatusError, KubeError
 from slackwater.kube.client import Client
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.model.plan import Result
@@ -94,9 +94,9 @@ class StatusWriter:
         try:
             self._apply(policy, wanted)
         except KubeError as error:
-            gone = isinstance(error, Refused) and error.reason == _NOT_FOUND
+            gone = isinstance(error, HttpStatusError) and error.reason == _NOT_FOUND
             wait = min(_FIRST_WAIT << min(failures, 20), _LONGEST_WAIT)
-            asked = error.retry_after if isinstance(error, Refused) else None
+            asked = error.retry_after if isinstance(error, HttpStatusError) else None
             until = at + max(wait, int((asked or 0) * 1_000_000))
             result = Result.VANISHED if gone else Result.REFUSED
             return Attempt(
@@ -105,7 +105,7 @@ class StatusWriter:
                 str(error),
                 Micros(until),
                 failures + 1,
-                answered=isinstance(error, Refused),
+                answered=isinstance(error, HttpStatusError),
             )
         return Attempt(wanted, Result.APPLIED, "", Micros(at + _ECHO))
 

@@ -15,7 +15,7 @@ import msgspec
 from slackwater import __version__
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
-from slackwater.kube.event_sender import EventSender
+from slackwater.kube.events import EventRecorder
 from slackwater.kube.lease import Election
 from slackwater.manager.bell import Bell
 from slackwater.manager.program import SETTLE, Loop, Parts, Tell
@@ -52,7 +52,7 @@ def running(access: Access, job: Job, bell: Bell, tell: Tell) -> Iterator[Built]
     election = Election(
         client, job.namespace, job.lease, job.identity, jitter=jitter, changed=bell.ring
     )
-    sender = EventSender(client, FIELD_MANAGER, job.identity)
+    sender = EventRecorder(client, FIELD_MANAGER, job.identity)
     notice = Notice(now())
     writer = StatusWriter(applier(client))
     with contextlib.ExitStack() as ending:

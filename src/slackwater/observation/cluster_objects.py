@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from slackwater.contract.kubernetes_pod import Pod
-from slackwater.contract.node_condition import NodeFace
+from slackwater.contract.node_condition import NodeStatusPatch
 from slackwater.contract.volcano_document import ColocationConfig
 from slackwater.contract.volcano_memory_ratios import PodConfiguration
 from slackwater.kube.informer import View
@@ -80,7 +80,7 @@ class ClusterObjects:
         self._started = started
         self._taken: _Views | None = None
         self._known = Objects()
-        self._face: NodeFace | None = None
+        self._face: NodeStatusPatch | None = None
 
     def start(self) -> None:
         for feed in self._all():
@@ -109,10 +109,10 @@ class ClusterObjects:
         self._taken = views
         return self._known
 
-    def face(self) -> NodeFace | None:
+    def status_patch(self) -> NodeStatusPatch | None:
         """What the Node shows of us, as far as it is heard."""
         seen = self._feeds.node.view().items.get(self._node)
-        return seen.face if isinstance(seen, SeenNode) else None
+        return seen.status_patch if isinstance(seen, SeenNode) else None
 
     def uid_of(self, key: str) -> str:
         """Of a ConfigMap that we read, by namespace/name; empty where it is not known."""

@@ -20,7 +20,7 @@ from slackwater.contract.kubernetes import (
     read_node,
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
-from slackwater.contract.node_condition import NodeFace, read_face
+from slackwater.contract.node_condition import NodeStatusPatch, read_status_patch
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.contract.volcano_document import ColocationConfig
 from slackwater.contract.volcano_memory_ratios import (
@@ -43,7 +43,7 @@ class SeenNode(msgspec.Struct, frozen=True):
     """The Node without what we wrote there, and that."""
 
     node: Node
-    face: NodeFace | None
+    status_patch: NodeStatusPatch | None
 
 
 class SeenMap(msgspec.Struct, Generic[_Value], frozen=True):
@@ -63,7 +63,7 @@ def node_of(raw: msgspec.Raw) -> SeenNode:
     document = _document(raw, "v1", "Node")
     node = read_node(document, _SOURCE)
     kept = msgspec.structs.replace(node, annotations=_kept(node.annotations))
-    return SeenNode(kept, read_face(document))
+    return SeenNode(kept, read_status_patch(document))
 
 
 def pod_configuration_of(raw: msgspec.Raw) -> PodConfiguration:

@@ -18,7 +18,7 @@ from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
 from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
-from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.answer import HttpStatusError, KubeError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import (
     DEPLOYMENTS,
@@ -113,7 +113,7 @@ class _Namespace:
         try:
             self._client.get(NAMESPACES, self._name)
         except KubeError as error:
-            return isinstance(error, Refused) and error.status == 404
+            return isinstance(error, HttpStatusError) and error.status == 404
         return False
 
     def workload(self, kind: str, name: str) -> ScaledWorkload | None:
@@ -246,13 +246,13 @@ def _budgets(place: _Namespace, owned: list[OwnedPod]) -> tuple[Budget, ...] | G
 
 def _told(error: KubeError, resource: Resource, namespace: str) -> str:
     """A right that is missing is named as a Role would grant it."""
-    if isinstance(error, Refused) and error.status == 403:
+    if isinstance(error, HttpStatusError) and error.status == 403:
         group = f" of {resource.group}" if resource.group else ""
         return (
             f"the verb list on {resource.plural}{group} is not granted in namespace {namespace}: "
             f"{error}"
         )
-    if isinstance(error, Refused) and error.status == 404:
+    if isinstance(error, HttpStatusError) and error.status == 404:
         return f"the API server does not serve {resource.plural} of {resource.api_version}: {error}"
     return str(error)
 

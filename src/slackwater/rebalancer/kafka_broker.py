@@ -12,7 +12,12 @@ from typing import Any
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.kafka_client import BrokerClient, BrokerError, BrokerSilent, connected
+from slackwater.rebalancer.kafka_client import (
+    BrokerClient,
+    BrokerError,
+    BrokerUnreachableError,
+    connected,
+)
 from slackwater.rebalancer.lag import as_one, counted, partition_lag
 from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaAccess, KafkaSettings
@@ -50,7 +55,7 @@ class Brokers:
         try:
             with connected(*whom, timeout) as client:
                 return _lag(client, settings, group)
-        except BrokerSilent as error:
+        except BrokerUnreachableError as error:
             return self._silent.setdefault(whom, Gap(str(error)))
         except BrokerError as error:
             return Gap(str(error))

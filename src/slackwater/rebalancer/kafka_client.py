@@ -37,7 +37,7 @@ class BrokerError(Exception):
     """One sentence for the person."""
 
 
-class BrokerSilent(BrokerError):  # noqa: N818 - it reads as what it is
+class BrokerUnreachableError(BrokerError):
     """There was no connection, all of the time long: no other question would fare better."""
 
 
@@ -87,7 +87,7 @@ def connected(
             from kafka.errors import KafkaError, KafkaTimeoutError
         except ImportError as error:
             raise BrokerError(NOT_INSTALLED) from error
-        late: type[BrokerError] = BrokerSilent
+        late: type[BrokerError] = BrokerUnreachableError
         try:
             admin = _admin(servers, security(access), timeout)
             late = BrokerError

@@ -6,7 +6,7 @@ averages are over the source's own window (15 s to a minute), whatever ours is: 
 
 import msgspec
 
-from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.answer import HttpStatusError, KubeError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import Resource
 from slackwater.model.complaint import quoted
@@ -81,18 +81,18 @@ def _notes(found: list[_PodMetrics]) -> tuple[str, ...]:
 
 
 def _problem(error: KubeError, namespace: str) -> Problem:
-    if isinstance(error, Refused) and error.status == 404:
+    if isinstance(error, HttpStatusError) and error.status == 404:
         return Problem(
             Reason.NO_USAGE_DATA,
             "metrics.k8s.io is not there: metrics-server, or another source of it, is not "
             "installed; install one, or take the usage from Prometheus",
         )
-    if isinstance(error, Refused) and error.status == 403:
+    if isinstance(error, HttpStatusError) and error.status == 403:
         return Problem(
             Reason.KUBERNETES_ERROR,
             f"{error}; list on pods of metrics.k8s.io in {quoted(namespace)} has to be granted",
         )
-    if isinstance(error, Refused) and error.status == 503:
+    if isinstance(error, HttpStatusError) and error.status == 503:
         return Problem(
             Reason.KUBERNETES_ERROR,
             f"{error}; metrics-server is installed, but does not answer the API server",

@@ -5,7 +5,7 @@ Owns their words. An event says the numbers too: whoever finds a pod gone reads 
 
 from collections.abc import Iterator
 
-from slackwater.kube.happening import About, Happening, Severity
+from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.fleet import LastRotation, WorkloadName
@@ -59,13 +59,13 @@ def brought(judged: LastRotation) -> str:
     return f"the last rotation brought {realised:.1f} %; {judged.improvement:.1f} % were predicted"
 
 
-def events_of(result: WorkloadResult, seen: WorkloadSeen) -> Iterator[Happening]:
+def events_of(result: WorkloadResult, seen: WorkloadSeen) -> Iterator[KubeEvent]:
     """One on each pod that went, and one on the workload where there is something to say."""
     assessment = result.assessment
     for attempt in result.rotated.attempts if result.rotated else ():
         if attempt.went:
             yield _pod_event(assessment, attempt)
-    about = About(
+    about = ObjectReference(
         seen.api_version,
         seen.workload.kind,
         seen.workload.name,
@@ -73,21 +73,21 @@ def events_of(result: WorkloadResult, seen: WorkloadSeen) -> Iterator[Happening]
         seen.uid,
     )
     if result.failed:
-        yield Happening(about, FAILED, result.because, Severity.WARNING)
+        yield KubeEvent(about, FAILED, result.because, EventType.WARNING)
     elif result.reason is Reason.ROTATED:
         pods = ", ".join(pod.name for pod in result.pods)
-        yield Happening(about, REBALANCED, f"rotated {pods}: {result.because}")
+        yield KubeEvent(about, REBALANCED, f"rotated {pods}: {result.because}")
     elif result.reason in PROBLEMS:
         said = f"{result.reason.value}: {result.because}"
-        yield Happening(about, IMPOSSIBLE, said, Severity.WARNING)
+        yield KubeEvent(about, IMPOSSIBLE, said, EventType.WARNING)
 
 
-def _pod_event(assessment: Assessment, attempt: Attempt) -> Happening:
+def _pod_event(assessment: Assessment, attempt: Attempt) -> KubeEvent:
     pod, workload = attempt.pod, assessment.workload
     how = "deleted" if attempt.fate is Fate.DELETED else "evicted"
-    about = About("v1", "Pod", pod.name, workload.namespace, pod.uid)
+    about = ObjectReference("v1", "Pod", pod.name, workload.namespace, pod.uid)
     message = f"{how} as one of the {_side(pod)} pods of {workload}: {_numbers(assessment, pod)}"
-    return Happening(about, ROTATED, message)
+    return KubeEvent(about, ROTATED, message)
 
 
 def _numbers(assessment: Assessment, pod: Candidate) -> str:

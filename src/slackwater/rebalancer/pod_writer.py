@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.answer import HttpStatusError, KubeError
 from slackwater.kube.client import PatchKind
 from slackwater.kube.resource import PODS, Resource
 from slackwater.rebalancer.fleet import LastRotation
@@ -107,7 +107,7 @@ class PodWriter:
     def remove(self, namespace: str, pod: Candidate) -> Attempt:
         try:
             return Attempt(pod, self._remove(namespace, pod))
-        except Refused as refused:
+        except HttpStatusError as refused:
             return Attempt(pod, _fate(refused), _told(refused))
         except KubeError as error:
             # It may be gone all the same: the question was on its way.
@@ -144,7 +144,7 @@ class PodWriter:
                 kind=PatchKind.MERGE,
                 namespace=workload.namespace,
             )
-        except Refused as refused:
+        except HttpStatusError as refused:
             ended = Noted.OUTRUN if refused.status == _CONFLICT else Noted.FAILED
             return NoteAttempt(ended, f"the rotation cannot be noted on {workload}: {refused}")
         except KubeError as error:
@@ -159,7 +159,7 @@ def resource_of(seen: WorkloadSeen) -> Resource:
     return Resource(group, version, f"{kind.lower()}s", kind)
 
 
-def _fate(refused: Refused) -> Fate:
+def _fate(refused: HttpStatusError) -> Fate:
     match refused.status:
         case 404:
             return Fate.VANISHED
@@ -171,7 +171,7 @@ def _fate(refused: Refused) -> Fate:
             return Fate.FAILED
 
 
-def _told(refused: Refused) -> str:
+def _told(refused: HttpStatusError) -> str:
     match _fate(refused):
         case Fate.VANISHED:
             return "it was gone already"

@@ -19,12 +19,12 @@ from slackwater.kube.tls import Contexts
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.prometheus_answer import (
     Answer,
-    Passing,
+    DeadlineExceededError,
     PrometheusError,
+    PrometheusUnreachableError,
     Series,
-    Silent,
-    Throttled,
-    TooLate,
+    ThrottledError,
+    TransientError,
     read_answer,
 )
 from slackwater.rebalancer.prometheus_identity import certificate_of, headers_of, read_address
@@ -33,7 +33,14 @@ from slackwater.settings.rotation import PrometheusSettings
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Answer", "Prometheus", "PrometheusError", "Series", "Silent", "TooLate"]
+__all__ = [
+    "Answer",
+    "DeadlineExceededError",
+    "Prometheus",
+    "PrometheusError",
+    "PrometheusUnreachableError",
+    "Series",
+]
 
 _USER_AGENT = f"slackwater/{__version__}"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
@@ -68,7 +75,7 @@ class Prometheus:
         while True:
             try:
                 return self._once(body, deadline)
-            except Passing as passing:
+            except TransientError as passing:
                 pause = backoff.after_failure(passing.retry_after)
                 if left <= 0 or time.monotonic() + pause >= deadline:
                     raise self._named(passing, self._settings.retries - left) from None
@@ -87,7 +94,7 @@ class Prometheus:
             raise PrometheusError(proxy.reason)
         patience = deadline - time.monotonic()
         if patience <= 0:
-            raise TooLate
+            raise DeadlineExceededError
         question = Question(address.url, shown.headers, body, patience)
         context = self._context() if address.server.scheme == "https" else None
         return read_answer(send(question, context, proxy), (*shown.secrets, *_secret_of(proxy)))
@@ -101,7 +108,7 @@ class Prometheus:
     def _named(self, error: PrometheusError, again: int) -> PrometheusError:
         """With whom was asked, and how often where that was more than once."""
         told = str(error)
-        if isinstance(error, TooLate):
+        if isinstance(error, DeadlineExceededError):
             told = f"no whole answer within {self._timeout:g} s"
         tries = f" ({again + 1} tries)" if again else ""
         try:
@@ -113,10 +120,10 @@ class Prometheus:
 
 def _kind(error: PrometheusError) -> type[PrometheusError]:
     """Of what the last try ended with."""
-    if isinstance(error, TooLate):
-        return TooLate
-    gone = isinstance(error, Passing) and not isinstance(error, Throttled)
-    return Silent if gone else PrometheusError
+    if isinstance(error, DeadlineExceededError):
+        return DeadlineExceededError
+    gone = isinstance(error, TransientError) and not isinstance(error, ThrottledError)
+    return PrometheusUnreachableError if gone else PrometheusError
 
 
 def _form(text: str, at: float) -> bytes:

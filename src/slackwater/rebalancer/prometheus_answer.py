@@ -31,7 +31,7 @@ class PrometheusError(Exception):
     """str() is one sentence."""
 
 
-class Passing(PrometheusError):  # noqa: N818 - it reads as what it is
+class TransientError(PrometheusError):
     """`retry_after`: seconds, where the server said so."""
 
     def __init__(self, told: str, retry_after: float | None = None) -> None:
@@ -39,15 +39,15 @@ class Passing(PrometheusError):  # noqa: N818 - it reads as what it is
         self.retry_after = retry_after
 
 
-class Throttled(Passing):
+class ThrottledError(TransientError):
     """429: about our questions, not about the server."""
 
 
-class TooLate(PrometheusError):  # noqa: N818
+class DeadlineExceededError(PrometheusError):
     """Whoever knows how long that was says so."""
 
 
-class Silent(PrometheusError):  # noqa: N818
+class PrometheusUnreachableError(PrometheusError):
     """Another question, whatever it is, would hear the same."""
 
 
@@ -119,7 +119,7 @@ def read_answer(reply: Reply, secrets: tuple[str, ...] = ()) -> Answer:
 
 def _told(reply: Reply, shown: str) -> _Told:
     if not reply.body.strip():
-        raise Passing("the answer is empty")
+        raise TransientError("the answer is empty")
     try:
         return _TOLD.decode(reply.body)
     except _BROKEN as error:
@@ -186,9 +186,9 @@ def _refusal(reply: Reply, shown: str) -> PrometheusError:
     if reason or shown.strip():
         told += f": {reason or _line(shown)}"
     if reply.status == _TOO_MANY:
-        return Throttled(told, _seconds(reply.retry_after))
+        return ThrottledError(told, _seconds(reply.retry_after))
     if reply.status in _PASSING:
-        return Passing(told, _seconds(reply.retry_after))
+        return TransientError(told, _seconds(reply.retry_after))
     return PrometheusError(told)
 
 

@@ -30,7 +30,12 @@ from urllib3.exceptions import (
 from urllib3.exceptions import TimeoutError as LateError
 
 from slackwater.kube.access import Proxy
-from slackwater.rebalancer.prometheus_answer import Passing, PrometheusError, Reply, TooLate
+from slackwater.rebalancer.prometheus_answer import (
+    DeadlineExceededError,
+    PrometheusError,
+    Reply,
+    TransientError,
+)
 
 #: 10,000 pods with two containers each are 4 MiB.
 LARGEST_ANSWER = 64 << 20
@@ -95,11 +100,11 @@ def send(question: Question, context: ssl.SSLContext | None, proxy: Proxy | None
             reply = _sent(question, _manager(watch, context, proxy))
         except (HTTPError, OSError, ValueError) as error:
             if watch.over or _is_late(error):
-                raise TooLate from None
+                raise DeadlineExceededError from None
             raise _translated(error) from None
         # A body without a length ends quietly where its connection does.
         if watch.over:
-            raise TooLate
+            raise DeadlineExceededError
         return reply
 
 
@@ -206,8 +211,8 @@ def _translated(error: Exception) -> PrometheusError:
     if isinstance(error, LocationParseError | ValueError):
         return PrometheusError("it cannot be asked: the endpoint or a header is malformed")
     if isinstance(error, NameResolutionError):
-        return Passing("its name is not known")
-    return Passing(through + (getattr(cause, "strerror", None) or _ended(cause)))
+        return TransientError("its name is not known")
+    return TransientError(through + (getattr(cause, "strerror", None) or _ended(cause)))
 
 
 def cause_of(error: Exception) -> BaseException:

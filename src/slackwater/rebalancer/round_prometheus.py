@@ -9,7 +9,12 @@ that one large namespace does not keep the others from being judged.
 import msgspec
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer.prometheus import Answer, Prometheus, Silent, TooLate
+from slackwater.rebalancer.prometheus import (
+    Answer,
+    DeadlineExceededError,
+    Prometheus,
+    PrometheusUnreachableError,
+)
 from slackwater.settings.rotation import PrometheusSettings
 
 _SHARE = 10
@@ -28,13 +33,13 @@ class RoundPrometheus(Prometheus):
     def ask(self, text: str, at: float | None = None) -> Answer:
         """Raises the same again, once it is known that nobody answers."""
         if self._silence:
-            raise Silent(self._silence)
+            raise PrometheusUnreachableError(self._silence)
         try:
             found = self._brief.ask(text, at) if self._late else super().ask(text, at)
-        except TooLate as late:
+        except DeadlineExceededError as late:
             self._silence, self._late = self._late, self._late or str(late)
-            raise TooLate(self._late) from None
-        except Silent as silent:
+            raise DeadlineExceededError(self._late) from None
+        except PrometheusUnreachableError as silent:
             self._silence = str(silent)
             raise
         self._late = ""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.kube.happening import Happening
+from slackwater.kube.events import KubeEvent
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.fleet import LastRotation
@@ -52,7 +52,7 @@ class Parts(msgspec.Struct, frozen=True):
     wall: Callable[[], float]
     wait: Callable[[float], object]
     tell: Tell
-    send: Callable[[Happening], None]
+    send: Callable[[KubeEvent], None]
 
 
 class Memory:
@@ -112,8 +112,8 @@ class _Round:
         if self._memory.is_news(entry):
             self._parts.tell(entry)
         if writer is not None and isinstance(found.seen, WorkloadSeen):
-            for happening in events_of(result, found.seen):
-                self._parts.send(happening)
+            for event in events_of(result, found.seen):
+                self._parts.send(event)
         return result
 
     def _result(self, writer: Writer | None, found: Surveyed) -> WorkloadResult:

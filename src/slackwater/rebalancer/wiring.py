@@ -14,8 +14,7 @@ import msgspec
 from slackwater import __version__
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
-from slackwater.kube.event_sender import Allowance, EventSender
-from slackwater.kube.happening import Happening
+from slackwater.kube.events import EventRateLimit, EventRecorder, KubeEvent
 from slackwater.kube.lease import Election
 from slackwater.model.units import Micros
 from slackwater.rebalancer.decision_metrics import DecisionTally, exposed
@@ -34,7 +33,7 @@ from slackwater.settings.rotation import RunSettings
 
 NAME = "slackwater-rebalancer"
 #: A rotation tells of each pod; four of each of 50 workloads at once, then one each second.
-_ALLOWANCE = Allowance(burst=250, every=1.0)
+_ALLOWANCE = EventRateLimit(burst=250, every=1.0)
 #: Seconds for the last events to be sent.
 _LAST_WORDS = 10.0
 #: Of a request about the lease, in seconds: several fit into the lease's deadline.
@@ -186,12 +185,12 @@ def _seat(
 @contextlib.contextmanager
 def _telling(
     client: Client, settings: RunSettings, warn: Warn, instance: str = ""
-) -> Iterator[Callable[[Happening], None]]:
+) -> Iterator[Callable[[KubeEvent], None]]:
     """Events, but in a dry run, which changes nothing."""
     if settings.dry_run:
         yield lambda _: None
         return
-    sender = EventSender(client, NAME, instance or os.uname().nodename, allowance=_ALLOWANCE)
+    sender = EventRecorder(client, NAME, instance or os.uname().nodename, allowance=_ALLOWANCE)
     sender.start()
     try:
         yield sender.send
@@ -207,7 +206,7 @@ def _parts(
     halted: Callable[[], str],
     stop: Stop,
     tell: Tell,
-    send: Callable[[Happening], None],
+    send: Callable[[KubeEvent], None],
 ) -> Parts:
     writer = None if settings.dry_run else PodWriter(client, settings.removal, settings.grace)
     sources = sources_of(client, settings, halted, until_asked_to_end(stop))

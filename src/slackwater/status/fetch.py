@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.answer import HttpStatusError, KubeError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import ENSURANCE_KINDS, LEASES, NODES, PODS, Resource, Selector
 from slackwater.model.gap import Gap
@@ -96,4 +96,4 @@ def _lease(client: Client, namespace: str, name: str) -> SeenLease | Gap | None:
 
 
 def _is_not_found(error: KubeError) -> bool:
-    return isinstance(error, Refused) and error.reason == _NOT_FOUND
+    return isinstance(error, HttpStatusError) and error.reason == _NOT_FOUND

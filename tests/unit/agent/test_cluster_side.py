@@ -9,12 +9,12 @@ import pytest
 
 from slackwater.agent.board import Board, Condition
 from slackwater.agent.cluster_side import ClusterJob, ClusterSide, Whereabouts, open_cluster
-from slackwater.contract.node_condition import Acting, NodeFace
+from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
-from slackwater.execution.cluster_writer import SETTLING, ClusterWriter
+from slackwater.execution.node_patch import SETTLING, NodeWriter
 from slackwater.kube.access import Access, Identity, Server, Trust
 from slackwater.kube.credentials import FixedCredentials
-from slackwater.kube.event_sender import Happening
+from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.story import Course
@@ -35,7 +35,7 @@ class Recipient:
 
     def __init__(self) -> None:
         self.applied: list[object] = []
-        self.sent: list[Happening] = []
+        self.sent: list[KubeEvent] = []
         self.wrote = threading.Event()
 
     def apply(self, resource: Resource, name: str, body: object, **said: str) -> bytes:
@@ -48,8 +48,8 @@ class Recipient:
 
     def stop(self, patience: float = 2.0) -> None: ...
 
-    def send(self, happening: Happening) -> None:
-        self.sent.append(happening)
+    def send(self, event: KubeEvent) -> None:
+        self.sent.append(event)
 
     def problem(self) -> str:
         return ""
@@ -66,7 +66,7 @@ class Side:
         self.cluster = Cluster().fill()
         self.there = Recipient()
         chance = random.Random(1)  # noqa: S311
-        writer = ClusterWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
+        writer = NodeWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
         self.side = ClusterSide(self.cluster.objects, writer, HERE)
         self.board = Board(Journal(5), Tally(), lambda: None, link=self.side.link)
         self.now = NOW
@@ -226,10 +226,12 @@ def test_the_face_that_the_node_shows_is_what_it_is_compared_with(status: str) -
     made.side.speak()
     made.round()
     assert made.there.wrote.wait(30)
-    face = made.side.objects.face()
-    assert face is None
-    shown = NodeFace(NodeReport(), Acting(status, "Acting", "m", "2020-01-01T00:00:00Z"))
-    made.cluster.hand("node").put({HERE: seen(face=shown)})
+    status_patch = made.side.objects.status_patch()
+    assert status_patch is None
+    shown = NodeStatusPatch(
+        NodeReport(), AgentCondition(status, "Acting", "m", "2020-01-01T00:00:00Z")
+    )
+    made.cluster.hand("node").put({HERE: seen(status_patch=shown)})
     made.there.wrote.clear()
     made.now = Micros(NOW + 61_000_000)
     made.round()

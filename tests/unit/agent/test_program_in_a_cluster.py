@@ -14,7 +14,7 @@ from slackwater.model.units import Micros
 from slackwater.observation.objects import Objects
 from slackwater.record.cluster_link import A_WHILE, ClusterLink
 from slackwater.record.journal import TickRecord
-from slackwater.record.node_face import node_report
+from slackwater.record.node_status import node_report
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import Percent
 from slackwater.settings.document import Settings

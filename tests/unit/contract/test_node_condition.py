@@ -8,33 +8,38 @@ from hypothesis import strategies as st
 
 from slackwater.contract.node_condition import (
     CONDITION,
-    Acting,
-    NodeFace,
-    face_object,
-    read_face,
+    AgentCondition,
+    NodeStatusPatch,
+    read_status_patch,
+    status_patch_object,
 )
 from slackwater.contract.node_report import ANNOTATION, NodeReport
 from tests.unit.contract.test_node_report import reports, words
 
 NOW = "2026-11-17T09:30:00Z"
 SINCE = "2026-11-17T09:00:00Z"
-faces = st.builds(
-    NodeFace,
+status_patches = st.builds(
+    NodeStatusPatch,
     reports,
-    st.builds(Acting, st.sampled_from(("True", "False", "Unknown")), words, words, st.just(SINCE)),
+    st.builds(
+        AgentCondition, st.sampled_from(("True", "False", "Unknown")), words, words, st.just(SINCE)
+    ),
 )
 
 
-@given(faces)
-def test_what_is_applied_is_read_again(face: NodeFace) -> None:
-    assert read_face(face_object("here", face, NOW)) == face
+@given(status_patches)
+def test_what_is_applied_is_read_again(status_patch: NodeStatusPatch) -> None:
+    assert read_status_patch(status_patch_object("here", status_patch, NOW)) == status_patch
 
 
-@given(faces)
-def test_only_our_own_fields_are_applied(face: NodeFace) -> None:
+@given(status_patches)
+def test_only_our_own_fields_are_applied(status_patch: NodeStatusPatch) -> None:
     """Server-side apply owns what it is sent: nothing of anybody else may be in it."""
-    made: dict[str, Any] = face_object("here", face, NOW)
-    assert made["metadata"] == {"name": "here", "annotations": {ANNOTATION: face.report.text()}}
+    made: dict[str, Any] = status_patch_object("here", status_patch, NOW)
+    assert made["metadata"] == {
+        "name": "here",
+        "annotations": {ANNOTATION: status_patch.report.text()},
+    }
     [condition] = made["status"]["conditions"]
     assert condition["type"] == CONDITION
     assert condition["lastHeartbeatTime"] == NOW
@@ -44,8 +49,10 @@ def test_only_our_own_fields_are_applied(face: NodeFace) -> None:
 
 
 def test_a_new_condition_is_so_since_now() -> None:
-    face = NodeFace(NodeReport(), Acting("True", "Acting", "values are held"))
-    made: dict[str, Any] = face_object("here", face, NOW)
+    status_patch = NodeStatusPatch(
+        NodeReport(), AgentCondition("True", "Acting", "values are held")
+    )
+    made: dict[str, Any] = status_patch_object("here", status_patch, NOW)
     assert made["status"]["conditions"][0]["lastTransitionTime"] == NOW
 
 
@@ -66,4 +73,4 @@ READY = [{"type": "Ready", "status": "True"}]
     ],
 )  # fmt: skip
 def test_half_a_face_is_none(node: object) -> None:
-    assert read_face(node) is None
+    assert read_status_patch(node) is None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from slackwater.kube.answer import KubeError, Refused, Unreachable
+from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import CONFIG_MAPS, NODE_QOS, NODES, PODS, Selector
 from tests.unit.kube.accesses import AGENT, plain_client
@@ -215,12 +215,12 @@ def test_which_kinds_are_served(code: int, body: object, served: bool) -> None:
 def test_whether_a_kind_is_served_may_not_be_known() -> None:
     with serving(lambda _, wire: wire.json(status(403, "Forbidden", "no"), 403)) as server:
         client = plain_client(server.port)
-        with pytest.raises(Refused, match="Forbidden"):
+        with pytest.raises(HttpStatusError, match="Forbidden"):
             client.serves(NODE_QOS)
         client.close()
     with serving(lambda _, wire: wire.json([1])) as server:
         client = plain_client(server.port)
-        with pytest.raises(Unreachable, match="no list of kinds"):
+        with pytest.raises(UnreachableError, match="no list of kinds"):
             client.serves(NODE_QOS)
         client.close()
 
@@ -270,7 +270,7 @@ def test_a_list_that_is_too_old_begins_again() -> None:
 def test_a_list_that_is_always_too_old_ends() -> None:
     with serving(lambda _, wire: wire.json(status(410, "Gone", "too old"), 410)) as server:
         client = plain_client(server.port)
-        with pytest.raises(Refused, match="410 Expired: too old"):
+        with pytest.raises(HttpStatusError, match="410 Expired: too old"):
             client.list(PODS, read_item)
         client.close()
         assert len(server.requests) == 4
@@ -287,7 +287,7 @@ def test_a_list_that_is_always_too_old_ends() -> None:
 def test_what_is_no_list_is_told(body: object, sentence: str) -> None:
     with serving(lambda _, wire: wire.json(body)) as server:
         client = plain_client(server.port)
-        with pytest.raises(Unreachable, match=f"GET /api/v1/pods: the answer is {sentence}"):
+        with pytest.raises(UnreachableError, match=f"GET /api/v1/pods: the answer is {sentence}"):
             client.list(PODS, read_item)
         client.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.kube.access import Identity
-from slackwater.kube.answer import NoCredentials
+from slackwater.kube.answer import CredentialsError
 from slackwater.kube.credentials import FixedCredentials, TokenFile
 
 
@@ -69,7 +69,7 @@ def test_a_certificate_goes_along(tmp_path: Path) -> None:
 
 
 def test_no_file_is_no_credentials(tmp_path: Path) -> None:
-    with pytest.raises(NoCredentials, match=r"token's file .*/none: No such file or directory"):
+    with pytest.raises(CredentialsError, match=r"token's file .*/none: No such file or directory"):
         TokenFile(str(tmp_path / "none")).identity()
 
 
@@ -77,5 +77,5 @@ def test_no_file_is_no_credentials(tmp_path: Path) -> None:
 def test_what_is_no_token_is_told(content: bytes, tmp_path: Path) -> None:
     """It would become a header."""
     (tmp_path / "token").write_bytes(content)
-    with pytest.raises(NoCredentials, match="holds no token"):
+    with pytest.raises(CredentialsError, match="holds no token"):
         TokenFile(str(tmp_path / "token")).identity()

@@ -11,7 +11,7 @@ import pytest
 
 from slackwater.kube import exec_plugin as exec_module
 from slackwater.kube.access import Identity
-from slackwater.kube.answer import NoCredentials
+from slackwater.kube.answer import CredentialsError
 from slackwater.kube.exec_plugin import ExecCredentials, ExecPlugin
 
 V1 = "client.authentication.k8s.io/v1"
@@ -151,7 +151,7 @@ BAD = [
 
 @pytest.mark.parametrize(("body", "sentence"), BAD)
 def test_a_program_that_fails_is_told(body: str, sentence: str, make: Make) -> None:
-    with pytest.raises(NoCredentials, match="the credentials' program plugin: ") as told:
+    with pytest.raises(CredentialsError, match="the credentials' program plugin: ") as told:
         make(body).identity()
     assert sentence in str(told.value)
     assert "\n" not in str(told.value)
@@ -159,20 +159,20 @@ def test_a_program_that_fails_is_told(body: str, sentence: str, make: Make) -> N
 
 def test_a_program_that_is_not_there_has_a_hint(tmp_path: Path) -> None:
     plugin = ExecPlugin(V1, str(tmp_path / "none"), install_hint="get it\n  from the shop")
-    with pytest.raises(NoCredentials, match="none: it is not installed; get it from the shop"):
+    with pytest.raises(CredentialsError, match="none: it is not installed; get it from the shop"):
         ExecCredentials(plugin, {}).identity()
 
 
 def test_a_program_that_may_not_be_run_is_told(tmp_path: Path) -> None:
     (tmp_path / "plugin").write_text("no program")
     plugin = ExecPlugin(V1, str(tmp_path / "plugin"))
-    with pytest.raises(NoCredentials, match="plugin: Permission denied"):
+    with pytest.raises(CredentialsError, match="plugin: Permission denied"):
         ExecCredentials(plugin, {}).identity()
 
 
 def test_a_program_that_hangs_is_ended(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exec_module, "_PATIENCE", 0.3)
-    with pytest.raises(NoCredentials, match=r"no answer within 0\.3 s"):
+    with pytest.raises(CredentialsError, match=r"no answer within 0\.3 s"):
         make("import time; time.sleep(60)").identity()
 
 
@@ -204,5 +204,5 @@ def test_who_may_talk_to_a_person(
 
 def test_one_that_must_talk_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(NoCredentials, match="there is no terminal here"):
+    with pytest.raises(CredentialsError, match="there is no terminal here"):
         ExecCredentials(ExecPlugin(V1, "x", interactive_mode="Always"), {}).identity()

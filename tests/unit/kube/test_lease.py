@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import Refused, Unreachable, refusal
+from slackwater.kube.answer import HttpStatusError, UnreachableError, refusal
 from slackwater.kube.client import Client
 from slackwater.kube.lease import Election, Terms
 from slackwater.kube.time_of_day import micro_time, whole_seconds
@@ -45,14 +45,14 @@ class LeaseServer:
     def create(self, _resource: object, body: object, namespace: str = "") -> bytes:
         self._check()
         if self.lease is not None:
-            raise Refused("POST", 409, "AlreadyExists", namespace)
+            raise HttpStatusError("POST", 409, "AlreadyExists", namespace)
         return self._store(body)
 
     def replace(self, _resource: object, name: str, body: object, *, namespace: str = "") -> bytes:
         self._check()
         sent = msgspec.json.decode(msgspec.json.encode(body))
         if sent["metadata"]["resourceVersion"] != str(self.version):
-            raise Refused("PUT", 409, "Conflict", name + namespace)
+            raise HttpStatusError("PUT", 409, "Conflict", name + namespace)
         return self._store(body)
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ def test_who_cannot_renew_steps_back_before_another_may_follow() -> None:
     one, two = election(server, "one", clock), election(server, "two", clock)
     one.attempt()
     two.attempt()
-    server.down = Unreachable("no answer")
+    server.down = UnreachableError("no answer")
     clock.now += 9.9
     one.attempt()
     assert one.leads()
@@ -180,7 +180,7 @@ def test_a_conflict_is_no_problem_but_other_refusals_are() -> None:
     server, clock = LeaseServer(), Hand()
     one = election(server, "one", clock)
     for reason, problem in [("Conflict", False), ("AlreadyExists", False), ("Forbidden", True)]:
-        server.down = Refused("PUT", 409, reason, "no")
+        server.down = HttpStatusError("PUT", 409, reason, "no")
         one.attempt()
         assert bool(one.problem()) is problem
 
@@ -213,7 +213,7 @@ def test_a_release_that_fails_is_told() -> None:
     server, clock = LeaseServer(), Hand()
     one = election(server, "one", clock)
     one.attempt()
-    server.down = Unreachable("no answer")
+    server.down = UnreachableError("no answer")
     one.release()
     assert not one.leads()
     assert one.problem() == "no answer"
@@ -241,7 +241,7 @@ def test_there_is_never_a_second_leader(steps: list[tuple[str, str, float]], ske
     for name, what, seconds in steps:
         for each, clock in clocks.items():
             clock.now += seconds * rates[each]
-        server.down = Unreachable("cut off") if name in cut else None
+        server.down = UnreachableError("cut off") if name in cut else None
         match what:
             case "attempt":
                 all_three[name].attempt()
@@ -266,7 +266,7 @@ def test_in_its_own_thread_over_real_sockets() -> None:
                     wire.answer(server.create(None, msgspec.json.decode(request.body)), 201)
                 case _:
                     wire.answer(server.replace(None, "manager", msgspec.json.decode(request.body)))
-        except Refused as refused:
+        except HttpStatusError as refused:
             wire.json(status(refused.status, refused.reason, "no"), refused.status)
 
     calls: list[int] = []

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import Unreachable
+from slackwater.kube.answer import UnreachableError
 from slackwater.kube.store import Store, named
 
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_keeps_its_last_value_in_a_list_too() -> None:
 
 @pytest.mark.parametrize("text", [b"{}", b"[]", b'{"metadata":3}', b'{"metadata":{"name":7}}'])
 def test_an_object_without_a_name_is_told(text: bytes) -> None:
-    with pytest.raises(Unreachable, match="an object without a name came"):
+    with pytest.raises(UnreachableError, match="an object without a name came"):
         named(msgspec.Raw(text))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.kube import stream as stream_module
-from slackwater.kube.answer import Refused, Unreachable
+from slackwater.kube.answer import HttpStatusError, UnreachableError
 from slackwater.kube.resource import PODS, Selector
 from slackwater.kube.stream import WatchEvent
 from tests.unit.kube.accesses import plain_client
@@ -100,7 +100,7 @@ BROKEN: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize(("answer", "sentence"), BROKEN.values(), ids=BROKEN)
 def test_what_is_no_event_ends_the_watch(answer: Answer, sentence: str) -> None:
-    with pytest.raises(Unreachable, match=f"GET /api/v1/pods: .*{sentence}") as told:
+    with pytest.raises(UnreachableError, match=f"GET /api/v1/pods: .*{sentence}") as told:
         events(answer)
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 400
@@ -108,7 +108,7 @@ def test_what_is_no_event_ends_the_watch(answer: Answer, sentence: str) -> None:
 
 def test_an_error_event_is_a_refusal() -> None:
     gone = msgspec.json.encode({"type": "ERROR", "object": {"code": 410, "reason": "Gone"}})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpStatusError) as refused:
         events(in_chunks(gone + b"\n"))
     assert (refused.value.status, refused.value.reason) == (410, "Expired")
 
@@ -118,7 +118,7 @@ def test_events_before_an_accident_count() -> None:
     with serving(in_chunks(line("ADDED", 1), b"nonsense\n")) as server:
         client = plain_client(server.port)
         stream = client.watch(PODS, "7")
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             found.extend(stream)
         client.close()
     assert len(found) == 1
@@ -132,7 +132,7 @@ def test_an_absurd_event_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         while not wire.closing.is_set():
             wire.chunk(b"x" * 50_000)
 
-    with pytest.raises(Unreachable, match="an event of more than 1 MiB"):
+    with pytest.raises(UnreachableError, match="an event of more than 1 MiB"):
         events(flood)
 
 
@@ -148,7 +148,7 @@ def hangs(*chunks: bytes) -> Answer:
 
 @pytest.mark.parametrize("before", [(), (line("ADDED", 1),), (line("ADDED", 1)[:9],)])
 def test_silence_ends_a_watch(before: tuple[bytes, ...]) -> None:
-    with pytest.raises(Unreachable, match=r"nothing heard for 0\.2 s"):
+    with pytest.raises(UnreachableError, match=r"nothing heard for 0\.2 s"):
         events(hangs(*before), silence=0.2)
 
 
@@ -201,7 +201,7 @@ def test_a_connection_is_used_again_only_after_a_whole_watch(
 def _tried(do: Callable[[], object]) -> None:
     try:
         do()
-    except Unreachable as error:
+    except UnreachableError as error:
         assert "an event that is none" in str(error)
 
 

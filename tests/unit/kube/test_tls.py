@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.kube.access import Access, Identity, Proxy, Server, Trust
-from slackwater.kube.answer import KubeError, NoCredentials, Unreachable
+from slackwater.kube.answer import CredentialsError, KubeError, UnreachableError
 from slackwater.kube.client import Client
 from slackwater.kube.credentials import FixedCredentials
 from slackwater.kube.tls import Contexts
@@ -69,13 +69,13 @@ def test_a_strangers_certificate_is_not_believed(
 ) -> None:
     trust = Trust(authority_data=strangers.authority_data if known else b"")
     sentence = "its certificate is not believed: (unable to get local issuer|self.signed)"
-    with pytest.raises(Unreachable, match=sentence):
+    with pytest.raises(UnreachableError, match=sentence):
         ask(secure, trust)
 
 
 def test_another_name_is_not_believed_unless_it_is_asked_for(strangers: Papers) -> None:
     with serving(ok, strangers.server_context()) as server:
-        with pytest.raises(Unreachable, match="IP address mismatch"):
+        with pytest.raises(UnreachableError, match="IP address mismatch"):
             ask(server, Trust(authority_data=strangers.authority_data))
         trust = Trust(authority_data=strangers.authority_data, server_name="api.example.com")
         assert ask(server, trust) == b"fine"
@@ -86,7 +86,7 @@ def test_a_client_certificate_is_shown(papers: Papers) -> None:
     shown = Identity("", papers.client_certificate, papers.client_key)
     with serving(ok, papers.server_context(client_needed=True)) as server:
         assert ask(server, trust, shown) == b"fine"
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             ask(server, trust)
 
 
@@ -136,7 +136,7 @@ DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEDjHQ7kYDOB5oxIhNGS7jRQEgZCK
 def test_a_certificate_that_cannot_be_used_is_told(key: bytes, papers: Papers) -> None:
     """And nobody is asked for a passphrase on the terminal."""
     contexts = Contexts(Trust(authority_data=papers.authority_data))
-    with pytest.raises(NoCredentials, match="the client certificate cannot be used: "):
+    with pytest.raises(CredentialsError, match="the client certificate cannot be used: "):
         contexts.context(Identity("", papers.client_certificate, key))
 
 
@@ -150,7 +150,7 @@ def test_an_authority_that_is_none_is_told(data: bytes, tmp_path: Path) -> None:
 
 
 def test_a_missing_authority_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match=r"none cannot be read: No such file or directory"):
+    with pytest.raises(UnreachableError, match=r"none cannot be read: No such file or directory"):
         Contexts(Trust(authority_file=str(tmp_path / "none"))).context(Identity())
 
 
@@ -178,7 +178,7 @@ def test_a_rotated_authority_is_believed(papers: Papers, strangers: Papers, tmp_
             FixedCredentials(Identity()),
         )
         client = Client(access, AGENT)
-        with pytest.raises(Unreachable, match="not believed"):
+        with pytest.raises(UnreachableError, match="not believed"):
             client.ask("/version")
         path.write_bytes(strangers.authority_data + papers.authority_data)
         assert client.ask("/version") == b"fine"
@@ -189,7 +189,7 @@ def test_a_server_without_tls_is_told(papers: Papers) -> None:
     trust = Trust(authority_data=papers.authority_data)
     with serving(lambda _, wire: wire.hang()) as server:
         server.answer = lambda _, wire: wire.raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        sentence = pytest.raises(Unreachable, match=f"https://127.0.0.1:{server.port}: ")
+        sentence = pytest.raises(UnreachableError, match=f"https://127.0.0.1:{server.port}: ")
         with sentence:
             ask(server, trust)
 
@@ -256,7 +256,7 @@ def test_a_proxy_that_refuses_is_told(secure: ByteServer, papers: Papers) -> Non
     carrier = Carrier("407 Proxy Authentication Required")
     proxy = Proxy("127.0.0.1", carrier.port)
     sentence = f"through the proxy 127.0.0.1:{carrier.port}: .*407 Proxy Authentication Required"
-    with pytest.raises(Unreachable, match=sentence):
+    with pytest.raises(UnreachableError, match=sentence):
         ask(secure, Trust(authority_data=papers.authority_data), None, proxy)
     carrier.close()
 

@@ -8,7 +8,7 @@ import msgspec
 
 from slackwater.contract.crane_status import EnsuranceStatus
 from slackwater.kube.answer import KubeError
-from slackwater.kube.event_sender import Happening
+from slackwater.kube.events import KubeEvent
 from slackwater.kube.informer import View
 from slackwater.kube.resource import ENSURANCE_KINDS, Resource
 from slackwater.manager.policy_object import PolicyObject
@@ -27,11 +27,11 @@ class Messenger:
     """Keeps the events."""
 
     def __init__(self) -> None:
-        self.sent: list[Happening] = []
+        self.sent: list[KubeEvent] = []
         self.why_not = ""
 
-    def send(self, happening: Happening) -> None:
-        self.sent.append(happening)
+    def send(self, event: KubeEvent) -> None:
+        self.sent.append(event)
 
     def problem(self) -> str:
         return self.why_not

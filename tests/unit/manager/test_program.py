@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import Refused, Unreachable
-from slackwater.kube.event_sender import Severity
+from slackwater.kube.answer import HttpStatusError, UnreachableError
+from slackwater.kube.events import EventType
 from slackwater.kube.resource import AVOIDANCE_ACTIONS, NODE_QOS, POD_QOS
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.manager.policy_status import validity
@@ -17,7 +17,7 @@ from tests.unit.manager.managed import Managed
 from tests.unit.manager.objects import action, pod_qos, policy, rule
 
 ALL = (action(), policy(), pod_qos("throttle"))
-CONFLICT = Refused("PATCH /x", 409, "Conflict", "somebody was faster")
+CONFLICT = HttpStatusError("PATCH /x", 409, "Conflict", "somebody was faster")
 
 
 def named(name: str, *rules: dict[str, object]) -> PolicyObject:
@@ -101,12 +101,12 @@ def test_an_unknown_action_is_an_event_and_so_is_its_mending() -> None:
     managed.put(action("later"))
     managed.go(10)
     first, second = managed.events
-    assert (first.reason, first.severity) == (INVALID, Severity.WARNING)
+    assert (first.reason, first.type) == (INVALID, EventType.WARNING)
     assert first.message == "rule cpu-usage: there is no AvoidanceAction 'later'"
     assert (first.about.kind, first.about.name, first.about.uid) == (
         "NodeQOS", "waterline", "uid-of-waterline",
     )  # fmt: skip
-    assert (second.reason, second.severity) == (VALID_AGAIN, Severity.NORMAL)
+    assert (second.reason, second.type) == (VALID_AGAIN, EventType.NORMAL)
     assert second.message.startswith("throttle when cpu_total_usage > 6000")
     assert managed.notice.counts().events == 2
 
@@ -149,7 +149,7 @@ def test_a_write_that_fails_is_told_once_and_tried_again() -> None:
 
 def test_when_nobody_answers_the_others_are_not_tried() -> None:
     managed = Managed([named(f"p{number}") for number in range(100)])
-    managed.fails_with = Unreachable("nobody answers")
+    managed.fails_with = UnreachableError("nobody answers")
     managed.go()
     assert sum(managed.notice.counts().writes.values()) == 1
     managed.fails_with = None

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from slackwater.contract.crane_status import EnsuranceStatus
-from slackwater.kube.answer import KubeError, Refused, Unreachable
+from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
 from slackwater.kube.client import Client
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.manager.policy_status import wanted_status
@@ -21,8 +21,8 @@ def seconds(number: float) -> Micros:
     return Micros(int(number * 1_000_000))
 
 
-def refusal(reason: str, retry_after: float | None = None) -> Refused:
-    return Refused("PATCH /x", 400, reason, "no", retry_after)
+def refusal(reason: str, retry_after: float | None = None) -> HttpStatusError:
+    return HttpStatusError("PATCH /x", 400, reason, "no", retry_after)
 
 
 class Server:
@@ -113,7 +113,7 @@ def test_a_server_that_says_when_is_believed() -> None:
         (refusal("NotFound"), Result.VANISHED, True),
         (refusal("Conflict"), Result.REFUSED, True),
         (refusal("Invalid"), Result.REFUSED, True),
-        (Unreachable("nobody answers"), Result.REFUSED, False),
+        (UnreachableError("nobody answers"), Result.REFUSED, False),
         (KubeError("no credentials"), Result.REFUSED, False),
     ],
 )

@@ -7,7 +7,7 @@ import msgspec
 
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.kubernetes_pod import Phase, Pod
-from slackwater.contract.node_condition import NodeFace
+from slackwater.contract.node_condition import NodeStatusPatch
 from slackwater.contract.pod_resources import PodResources
 from slackwater.contract.volcano_document import ColocationConfig, read_config
 from slackwater.kube.informer import View
@@ -90,8 +90,8 @@ def node(cpu: int = 4000, **labels: str) -> Node:
     return Node(HERE, labels, {}, amount, size, amount, size)
 
 
-def seen(cpu: int = 4000, face: NodeFace | None = None) -> SeenNode:
-    return SeenNode(node(cpu), face)
+def seen(cpu: int = 4000, status_patch: NodeStatusPatch | None = None) -> SeenNode:
+    return SeenNode(node(cpu), status_patch)
 
 
 def throttling(threshold: int) -> SeenMap[ColocationConfig]:

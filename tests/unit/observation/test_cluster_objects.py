@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from slackwater.contract.label_selector import LabelSelector
-from slackwater.contract.node_condition import Acting, NodeFace
+from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
 from slackwater.contract.volcano_memory_ratios import MemoryRatios, PodConfiguration
 from slackwater.contract.volcano_pod import COLOCATION_CONFIG
@@ -21,7 +21,7 @@ from tests.unit.observation.feeds import CONFIG, HERE, Cluster, broken, node, po
 
 NAMES = ("pods", "node", "colocation", "settings", "pod_configurations")
 STAYS = "nothing is decided yet, and what an earlier run set stays"
-FACE = NodeFace(NodeReport(holding=2), Acting("True", "Acting", "m"))
+STATUS_PATCH = NodeStatusPatch(NodeReport(holding=2), AgentCondition("True", "Acting", "m"))
 
 
 def read(cluster: Cluster) -> Objects:
@@ -96,10 +96,10 @@ def test_a_change_of_what_nobody_uses_is_none() -> None:
     """Heartbeats, readiness, our own report: the informer has a new mapping of equal values."""
     cluster = Cluster().fill()
     first = read(cluster)
-    cluster.hand("node").put({HERE: seen(face=FACE)})
+    cluster.hand("node").put({HERE: seen(status_patch=STATUS_PATCH)})
     cluster.hand("pods").put({f"d/{name}": pod(name) for name in ("a", "b")})
     assert read(cluster) is first
-    assert cluster.objects.face() == FACE
+    assert cluster.objects.status_patch() == STATUS_PATCH
 
 
 def test_a_relist_of_the_same_truth_is_no_news() -> None:
@@ -231,11 +231,11 @@ def test_ages_count_from_the_last_word_and_from_the_start_before_it() -> None:
 
 def test_the_face_is_what_the_node_shows() -> None:
     cluster = Cluster()
-    assert cluster.objects.face() is None
+    assert cluster.objects.status_patch() is None
     cluster.fill()
-    assert cluster.objects.face() is None
-    cluster.hand("node").put({HERE: seen(face=FACE)})
-    assert cluster.objects.face() == FACE
+    assert cluster.objects.status_patch() is None
+    cluster.hand("node").put({HERE: seen(status_patch=STATUS_PATCH)})
+    assert cluster.objects.status_patch() == STATUS_PATCH
 
 
 def test_uids_of_config_maps_are_known_also_of_broken_ones() -> None:

@@ -74,9 +74,9 @@ def test_our_own_report_is_not_part_of_the_node() -> None:
     """Else each of our writes would be news to us."""
     one, other = readers.node_of(node('{"holding": 1}')), readers.node_of(node('{"holding": 2}'))
     assert one.node == other.node
-    assert one.face is not None
-    assert other.face is not None
-    assert (one.face.report.holding, other.face.report.holding) == (1, 2)
+    assert one.status_patch is not None
+    assert other.status_patch is not None
+    assert (one.status_patch.report.holding, other.status_patch.report.holding) == (1, 2)
     assert readers.node_of(node("{}", other="x")).node.annotations == {"other": "x"}
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from slackwater.kube.answer import KubeError, Refused
+from slackwater.kube.answer import HttpStatusError, KubeError
 from slackwater.kube.client import PatchKind
-from slackwater.kube.happening import Happening
+from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
@@ -32,8 +32,8 @@ SETTINGS = WorkloadSettings("shop", "web")
 RUN = RunSettings(workloads=(SETTINGS,))
 
 
-def refused(status: int, reason: str, message: str) -> Refused:
-    return Refused("POST /x", status, reason, message)
+def refused(status: int, reason: str, message: str) -> HttpStatusError:
+    return HttpStatusError("POST /x", status, reason, message)
 
 
 def pod(name: str, group: Group = Group.TOP, usage: float = 1.2) -> Candidate:
@@ -77,7 +77,7 @@ class World:
         self.calls: list[str] = []
         self.attempts: list[Attempt] = []
         self.told: list[Entry] = []
-        self.sent: list[Happening] = []
+        self.sent: list[KubeEvent] = []
 
     # What it is
 

@@ -17,7 +17,7 @@ import trustme
 from slackwater.rebalancer.kafka_client import (
     NOT_INSTALLED,
     BrokerError,
-    BrokerSilent,
+    BrokerUnreachableError,
     check_servers,
     connected,
     security,
@@ -105,7 +105,7 @@ def test_what_is_no_broker_is_one_sentence_in_time(
     address = listening(treat)
     before = threading.active_count()
     began = time.monotonic()
-    said = failure(address, kind=BrokerSilent)
+    said = failure(address, kind=BrokerUnreachableError)
     assert said.startswith(f"no broker at {address} answers within 0.4 s: ")
     assert "\n" not in said
     assert time.monotonic() - began < SOON + 2
@@ -114,7 +114,7 @@ def test_what_is_no_broker_is_one_sentence_in_time(
 
 @pytest.mark.usefixtures("collected")
 def test_nobody_there() -> None:
-    assert failure("127.0.0.1:1", kind=BrokerSilent) == (
+    assert failure("127.0.0.1:1", kind=BrokerUnreachableError) == (
         "no broker at 127.0.0.1:1 answers within 0.4 s: KafkaConnectionError: 111 ECONNREFUSED"
     )
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from slackwater.rebalancer.prometheus_answer import (
     Answer,
-    Passing,
     PrometheusError,
     Reply,
     Series,
+    TransientError,
     read_answer,
 )
 
@@ -197,7 +197,7 @@ def test_labels_in_a_sentence_are_bounded() -> None:
 def test_refusals(status: int, kind: str, body: bytes, expected: str) -> None:
     found = refusal(Reply(status, kind, body))
     assert str(found) == expected
-    assert not isinstance(found, Passing)
+    assert not isinstance(found, TransientError)
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -207,14 +207,14 @@ def test_refusals(status: int, kind: str, body: bytes, expected: str) -> None:
 )
 def test_what_may_pass(status: int, header: str, expected: float | None) -> None:
     found = refusal(Reply(status, "text/plain", b"busy", retry_after=header))
-    assert isinstance(found, Passing)
+    assert isinstance(found, TransientError)
     assert (str(found), found.retry_after) == (f"it answered {status}: 'busy'", expected)
 
 
 @pytest.mark.parametrize("body", [b"", b"  \r\n"])
 def test_an_empty_body_may_pass(body: bytes) -> None:
     found = refusal(reply(body))
-    assert isinstance(found, Passing)
+    assert isinstance(found, TransientError)
     assert str(found) == "the answer is empty"
 
 

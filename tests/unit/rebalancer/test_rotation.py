@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import Unreachable
+from slackwater.kube.answer import UnreachableError
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.fleet import LastRotation
 from slackwater.rebalancer.last_rotation import text_of
@@ -289,7 +289,7 @@ def test_a_budget_ends_it_without_asking_for_the_others() -> None:
     assert "disruption budget" in done.halt.because
 
 
-@pytest.mark.parametrize("error", [BROKEN, Unreachable("nobody answers")])
+@pytest.mark.parametrize("error", [BROKEN, UnreachableError("nobody answers")])
 def test_an_eviction_that_fails_ends_it(error: Exception) -> None:
     world = World()
     world.refusals["F"] = error  # type: ignore[assignment]

@@ -5,7 +5,12 @@ import time
 import pytest
 
 from slackwater.rebalancer import round_prometheus
-from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Silent, TooLate
+from slackwater.rebalancer.prometheus import (
+    DeadlineExceededError,
+    Prometheus,
+    PrometheusError,
+    PrometheusUnreachableError,
+)
 from slackwater.rebalancer.round_prometheus import RoundPrometheus
 from tests.unit.kube.byte_server import Answer, Request, Wire, eventually, serving
 from tests.unit.rebalancer.prometheus_world import (
@@ -45,9 +50,12 @@ def kind_of(answer: Answer) -> type[PrometheusError]:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        pytest.param(hang, TooLate, id="hangs"),
-        pytest.param(drop, Silent, id="closes"),
-        *(pytest.param(status(code), Silent, id=str(code)) for code in (502, 503, 504)),
+        pytest.param(hang, DeadlineExceededError, id="hangs"),
+        pytest.param(drop, PrometheusUnreachableError, id="closes"),
+        *(
+            pytest.param(status(code), PrometheusUnreachableError, id=str(code))
+            for code in (502, 503, 504)
+        ),
         *(
             pytest.param(status(code), PrometheusError, id=str(code))
             for code in (400, 401, 403, 404, 422, 429, 500, 302)
@@ -61,7 +69,7 @@ def test_what_is_about_the_server_and_what_about_the_query(
 
 
 def test_nobody_there_is_silence() -> None:
-    with pytest.raises(Silent, match=r"127\.0\.0\.1:1: Connection refused"):
+    with pytest.raises(PrometheusUnreachableError, match=r"127\.0\.0\.1:1: Connection refused"):
         Prometheus(settings_for(1, retries=0)).query("up")
 
 

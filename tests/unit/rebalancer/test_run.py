@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.happening import Severity
+from slackwater.kube.events import EventType
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.fleet import LastRotation
@@ -65,12 +65,12 @@ def test_its_events() -> None:
     assert [each.about.name for each in pods] == ["A", "F", "B", "E"]
     first = pods[0]
     assert (first.about.kind, first.about.namespace, first.about.uid) == ("Pod", "shop", "uid-A")
-    assert (first.reason, first.severity) == (ROTATED, Severity.NORMAL)
+    assert (first.reason, first.type) == (ROTATED, EventType.NORMAL)
     assert first.message == (
         "evicted as one of the most busy pods of Deployment shop/web: it used 1.2 cores, the HPA's "
         "target is 0.7; the hot pods' average should fall from 1.15 to 0.75 cores (34.8 %)"
     )
-    assert (workload.reason, workload.severity) == (REBALANCED, Severity.NORMAL)
+    assert (workload.reason, workload.type) == (REBALANCED, EventType.NORMAL)
     assert workload.about == msgspec.structs.replace(
         workload.about, api_version="apps/v1", kind="Deployment", name="web", uid="uid-web"
     )
@@ -147,7 +147,7 @@ def test_an_eviction_that_fails() -> None:
     assert "more than one PodDisruptionBudget" in because
     assert result.errors == {"kubernetes": 1}
     [event] = world.sent
-    assert (event.reason, event.severity) == (FAILED, Severity.WARNING)
+    assert (event.reason, event.type) == (FAILED, EventType.WARNING)
     assert world.last() is None
 
 
@@ -250,8 +250,8 @@ def test_a_problem_is_a_warning_on_the_workload(reason: Reason, warned: bool) ->
     result = go(world)
     assert only(result) == (reason, "it is down")
     assert result.exit_code == (1 if warned else 0)
-    told = [(event.reason, event.message, event.severity) for event in world.sent]
-    expected = (IMPOSSIBLE, f"{reason.value}: it is down", Severity.WARNING)
+    told = [(event.reason, event.message, event.type) for event in world.sent]
+    expected = (IMPOSSIBLE, f"{reason.value}: it is down", EventType.WARNING)
     assert told == ([expected] if warned else [])
 
 

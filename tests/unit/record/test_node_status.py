@@ -15,12 +15,12 @@ from slackwater.model.plan import Result
 from slackwater.model.story import Course
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import TickRecord
-from slackwater.record.node_face import (
+from slackwater.record.node_status import (
     farewell,
     grain_of,
     is_settling,
-    node_face,
     node_report,
+    node_status_patch,
 )
 from slackwater.record.view import View
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
@@ -100,19 +100,19 @@ ACTED = granted(STANDING)
     ],
 )
 def test_the_condition_in_each_state(shown: View, status: str, reason: str, message: str) -> None:
-    acting = node_face(shown).acting
-    assert (acting.status, acting.reason, acting.message) == (status, reason, message)
+    condition = node_status_patch(shown).condition
+    assert (condition.status, condition.reason, condition.message) == (status, reason, message)
 
 
 def test_only_those_are_named_that_hold_something() -> None:
     """Two are on; one has a part in what is held, the other only in what could not be written."""
     burst = Grant(BESTEFFORT, "burst", 5, (step("quota_burst"),))
     both = record(node(quota=OURS, kept=HELD), lines=(told(), told(policy="quota_burst")))
-    acting = node_face(view(granted(both, GRANT, burst))).acting
-    assert acting.message == "values are held by best_effort_share"
+    condition = node_status_patch(view(granted(both, GRANT, burst))).condition
+    assert condition.message == "values are held by best_effort_share"
     shared = Grant(BESTEFFORT, "quota", MilliCpu(600), (step("quota_burst"), step(), step()))
-    acting = node_face(view(granted(both, shared))).acting
-    assert acting.message == "values are held by best_effort_share, quota_burst"
+    condition = node_status_patch(view(granted(both, shared))).condition
+    assert condition.message == "values are held by best_effort_share, quota_burst"
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_nothing_is_settling_before_the_first_tick() -> None:
     ],
 )
 def test_the_last_words(left: int, status: str, message: str) -> None:
-    face = farewell(view(ACTED, off=OFF), left)
-    assert (face.acting.status, face.acting.reason) == (status, "Released")
-    assert face.acting.message == message
-    report = face.report
+    status_patch = farewell(view(ACTED, off=OFF), left)
+    assert (status_patch.condition.status, status_patch.condition.reason) == (status, "Released")
+    assert status_patch.condition.message == message
+    report = status_patch.report
     assert (report.holding, report.quota, report.used, report.since) == (left, None, None, None)
     assert report.policies == {SHARE: "", **OFF}
 
@@ -275,7 +275,7 @@ def test_a_flood_of_problems_is_bounded() -> None:
 
 def test_a_long_message_is_cut_at_a_word() -> None:
     off = {f"policy_{number}": "no word here is half a word" for number in range(30)}
-    message = node_face(view(record(), off=off)).acting.message
+    message = node_status_patch(view(record(), off=off)).condition.message
     assert 380 < len(message) <= 400
     assert message.endswith("...")
     words = set(" ".join(f"{name}: {why};" for name, why in off.items()).split())
@@ -285,7 +285,8 @@ def test_a_long_message_is_cut_at_a_word() -> None:
 def test_a_quota_that_only_trembles_is_the_same_face_to_people() -> None:
     """The message has no number of the moment in it."""
     quotas = [Bandwidth(Micros(micros)) for micros in (60_000, 61_000)]
-    faces = [
-        node_face(view(record(node(quota=quota, kept=HELD), lines=(told(),)))) for quota in quotas
+    status_patches = [
+        node_status_patch(view(record(node(quota=quota, kept=HELD), lines=(told(),))))
+        for quota in quotas
     ]
-    assert faces[0].acting == faces[1].acting
+    assert status_patches[0].condition == status_patches[1].condition

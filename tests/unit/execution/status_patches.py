@@ -1,13 +1,13 @@
 """Faces of a node in a few words."""
 
-from slackwater.contract.node_condition import Acting, NodeFace
+from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
 from slackwater.model.units import UNLIMITED, MilliCpu, Unlimited
 
 GRAIN = MilliCpu(100)
 
 
-def face(
+def status_patch(
     *,
     quota: int | Unlimited | None = UNLIMITED,
     used: int | None = 0,
@@ -17,7 +17,7 @@ def face(
     message: str = "values are held",
     reason: str = "Acting",
     **report: object,
-) -> NodeFace:
+) -> NodeStatusPatch:
     amount = MilliCpu(quota) if isinstance(quota, int) else quota
     told = NodeReport(
         version="1",
@@ -26,4 +26,4 @@ def face(
         holding=holding,
         **report,  # type: ignore[arg-type]
     )
-    return NodeFace(told, Acting(status, reason, message, since))
+    return NodeStatusPatch(told, AgentCondition(status, reason, message, since))

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from slackwater.kube import asking as asking_module
+from slackwater.kube import transport as asking_module
 from slackwater.kube.access import Credentials, Identity
-from slackwater.kube.answer import NoCredentials, Refused, Unreachable
-from slackwater.kube.asking import Asking
-from slackwater.kube.connection import Call, Dropped
+from slackwater.kube.answer import CredentialsError, HttpStatusError, UnreachableError
+from slackwater.kube.connection import Call, ConnectionDroppedError
 from slackwater.kube.credentials import FixedCredentials
+from slackwater.kube.transport import Transport
 from tests.unit.kube.accesses import AGENT, plain_access
 from tests.unit.kube.byte_server import Answer, ByteServer, HangUp, Request, Wire, serving
 from tests.unit.kube.fake_api import status
@@ -44,13 +44,13 @@ class Rotating:
         return refused != self.identity()
 
 
-def asking(
+def transport(
     server: ByteServer,
     credentials: Credentials = NOBODY,
     timeout: float = 5.0,
     sleep: Callable[[float], None] = time.sleep,
-) -> Asking:
-    return Asking(plain_access(server.port, credentials), AGENT, timeout, sleep)
+) -> Transport:
+    return Transport(plain_access(server.port, credentials), AGENT, timeout, sleep)
 
 
 def ok(_request: Request, wire: Wire) -> None:
@@ -59,7 +59,7 @@ def ok(_request: Request, wire: Wire) -> None:
 
 def test_a_connection_is_kept() -> None:
     with serving(ok) as server:
-        one = asking(server)
+        one = transport(server)
         for _ in range(3):
             assert one.answer(GET) == b'{"fine":true}'
         one.close()
@@ -73,7 +73,7 @@ def test_a_connection_that_the_server_ends_is_not_kept() -> None:
         wire.json({}, 200, ("Connection", "close"))
 
     with serving(answer) as server:
-        one = asking(server)
+        one = transport(server)
         one.answer(POST)
         one.answer(POST)
         assert server.connections == 2
@@ -82,7 +82,7 @@ def test_a_connection_that_the_server_ends_is_not_kept() -> None:
 def test_a_connection_that_was_closed_meanwhile_is_seen_before_it_is_used() -> None:
     """So even what must not be sent twice goes through."""
     with serving(ok) as server:
-        one = asking(server)
+        one = transport(server)
         one.answer(POST)
         server.hang_up()
         for _ in range(200):
@@ -115,12 +115,12 @@ def dies_on_the_second() -> Answer:
 )
 def test_only_what_does_no_harm_is_asked_twice(call: Call, twice: bool) -> None:
     with serving(dies_on_the_second()) as server:
-        one = asking(server)
+        one = transport(server)
         one.answer(GET)
         if twice:
             assert one.answer(call) == b'{"fine":true}'
         else:
-            with pytest.raises(Dropped):
+            with pytest.raises(ConnectionDroppedError):
                 one.answer(call)
         one.close()
         assert len(server.requests) == 2 + twice
@@ -129,8 +129,8 @@ def test_only_what_does_no_harm_is_asked_twice(call: Call, twice: bool) -> None:
 def test_a_new_connection_that_breaks_is_not_tried_again() -> None:
     """A server that dies of a question is not asked it again and again."""
     with serving(lambda _, wire: wire.reset()) as server:
-        with pytest.raises(Unreachable):
-            asking(server).answer(GET)
+        with pytest.raises(UnreachableError):
+            transport(server).answer(GET)
         assert len(server.requests) == 1
 
 
@@ -149,7 +149,7 @@ def test_an_expired_token_is_fetched_anew(call: Call) -> None:
     """Also for what must not be sent twice: a 401 was not carried out."""
     credentials = Rotating("old", "new")
     with serving(checks_token("new")) as server:
-        one = asking(server, credentials)
+        one = transport(server, credentials)
         assert one.answer(call) == b'{"fine":true}'
         one.answer(call)
         one.close()
@@ -161,8 +161,8 @@ def test_an_expired_token_is_fetched_anew(call: Call) -> None:
 def test_it_is_fetched_anew_once() -> None:
     credentials = Rotating("old", "also old", "never tried")
     with serving(checks_token("never tried")) as server:
-        one = asking(server, credentials)
-        with pytest.raises(Refused, match="401 Unauthorized"):
+        one = transport(server, credentials)
+        with pytest.raises(HttpStatusError, match="401 Unauthorized"):
             one.answer(GET)
         one.close()
         assert len(server.requests) == 2
@@ -170,8 +170,8 @@ def test_it_is_fetched_anew_once() -> None:
 
 def test_credentials_that_are_what_they_are_are_not_tried_again() -> None:
     with serving(checks_token()) as server:
-        one = asking(server)
-        with pytest.raises(Refused, match="401 Unauthorized: Unauthorized"):
+        one = transport(server)
+        with pytest.raises(HttpStatusError, match="401 Unauthorized: Unauthorized"):
             one.answer(GET)
         one.close()
         assert len(server.requests) == 1
@@ -179,9 +179,9 @@ def test_credentials_that_are_what_they_are_are_not_tried_again() -> None:
 
 def test_a_watch_gets_a_new_token_as_well() -> None:
     with serving(checks_token("new")) as server:
-        one = asking(server, Rotating("old", "new"))
+        one = transport(server, Rotating("old", "new"))
         stream = one.stream(GET, 5.0)
-        with pytest.raises(Unreachable, match="in the middle of an event"):
+        with pytest.raises(UnreachableError, match="in the middle of an event"):
             list(stream)
         one.close()
         assert len(server.requests) == 2
@@ -190,14 +190,14 @@ def test_a_watch_gets_a_new_token_as_well() -> None:
 def test_without_credentials_nobody_is_asked() -> None:
     class Nothing:
         def identity(self) -> Identity:
-            raise NoCredentials("the plugin is not installed")
+            raise CredentialsError("the plugin is not installed")
 
         def renew(self, refused: Identity) -> bool:
             return refused != Identity()
 
     with serving(ok) as server:
-        with pytest.raises(NoCredentials, match="not installed"):
-            asking(server, Nothing()).answer(GET)
+        with pytest.raises(CredentialsError, match="not installed"):
+            transport(server, Nothing()).answer(GET)
         assert server.connections == 0
 
 
@@ -219,7 +219,7 @@ def busy(times: int, wait: str, code: int = 429) -> Answer:
 def test_a_busy_server_is_waited_for(code: int) -> None:
     with serving(busy(2, "1", code)) as server:
         slept: list[float] = []
-        one = asking(server, sleep=slept.append)
+        one = transport(server, sleep=slept.append)
         assert one.answer(GET) == b'{"fine":true}'
         one.close()
         assert slept == [1.0, 1.0]
@@ -239,8 +239,8 @@ def test_a_busy_server_is_waited_for(code: int) -> None:
 def test_not_every_busy_server_is_waited_for(call: Call, times: int, wait: str, asked: int) -> None:
     with serving(busy(times, wait)) as server:
         slept: list[float] = []
-        one = asking(server, sleep=slept.append)
-        with pytest.raises(Refused) as refused:
+        one = transport(server, sleep=slept.append)
+        with pytest.raises(HttpStatusError) as refused:
             one.answer(call)
         one.close()
         assert len(server.requests) == asked
@@ -307,8 +307,8 @@ BROKEN += [
 )
 def test_what_is_no_answer_becomes_one_sentence(answer: Answer, sentence: str) -> None:
     with serving(answer) as server:
-        one = asking(server, timeout=0.3)
-        with pytest.raises(Unreachable, match=sentence) as told:
+        one = transport(server, timeout=0.3)
+        with pytest.raises(UnreachableError, match=sentence) as told:
             one.answer(GET)
         one.close()
         assert f"GET /api/v1/pods at http://127.0.0.1:{server.port}: " in str(told.value)
@@ -323,8 +323,8 @@ def test_after_a_broken_answer_the_next_is_whole() -> None:
         (half_a_chunk, ok)[next(numbers)](request, wire)
 
     with serving(answer) as server:
-        one = asking(server)
-        with pytest.raises(Unreachable):
+        one = transport(server)
+        with pytest.raises(UnreachableError):
             one.answer(GET)
         assert one.answer(GET) == b'{"fine":true}'
         one.close()
@@ -334,8 +334,10 @@ def test_after_a_broken_answer_the_next_is_whole() -> None:
 def test_nobody_there() -> None:
     with serving(ok) as server:
         pass
-    with pytest.raises(Unreachable, match=f"http://127.0.0.1:{server.port}: Connection refused"):
-        asking(server).answer(GET)
+    with pytest.raises(
+        UnreachableError, match=f"http://127.0.0.1:{server.port}: Connection refused"
+    ):
+        transport(server).answer(GET)
 
 
 def test_an_answer_of_absurd_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,9 +348,9 @@ def test_an_answer_of_absurd_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -
         while not wire.closing.is_set():
             wire.chunk(b"x" * 100_000)
 
-    too_much = pytest.raises(Unreachable, match="an answer of more than 2 MiB")
+    too_much = pytest.raises(UnreachableError, match="an answer of more than 2 MiB")
     with serving(flood) as server, too_much:
-        asking(server).answer(GET)
+        transport(server).answer(GET)
 
 
 def test_an_answer_that_trickles_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,6 +362,6 @@ def test_an_answer_that_trickles_is_not_waited_for(monkeypatch: pytest.MonkeyPat
         while not wire.closing.wait(0.02):
             wire.chunk(b"1")
 
-    too_late = pytest.raises(Unreachable, match=r"no answer within 0\.3 s")
+    too_late = pytest.raises(UnreachableError, match=r"no answer within 0\.3 s")
     with serving(trickle) as server, too_late:
-        asking(server, timeout=0.3).answer(GET)
+        transport(server, timeout=0.3).answer(GET)

@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
-from slackwater.execution.cluster_writer import FIELD_MANAGER, SETTLING, ClusterWriter, Tried
-from slackwater.execution.node_writes import APART, RENEWED
-from slackwater.kube.answer import KubeError, NoCredentials, Refused, Unreachable
-from slackwater.kube.event_sender import About, Happening
+from slackwater.execution.node_patch import (
+    APART,
+    FIELD_MANAGER,
+    RENEWED,
+    SETTLING,
+    NodeWriter,
+    WriteAttempts,
+)
+from slackwater.kube.answer import CredentialsError, HttpStatusError, KubeError, UnreachableError
+from slackwater.kube.events import KubeEvent, ObjectReference
 from slackwater.kube.resource import NODES, Resource
 from slackwater.model.units import Micros
-from tests.unit.execution.faces import GRAIN, face
+from tests.unit.execution.status_patches import GRAIN, status_patch
 
 
 class Desk:
@@ -23,12 +29,12 @@ class Desk:
     def __init__(self) -> None:
         self.now = Micros(0)
         self.applied: list[tuple[str, Any, str, str]] = []
-        self.sent: list[Happening] = []
+        self.sent: list[KubeEvent] = []
         self.error: KubeError | None = None
         self.gate = threading.Event()
         self.gate.set()
         chance = random.Random(1)  # noqa: S311
-        self.writer = ClusterWriter(self, self, "here", clock=lambda: self.now, jitter=chance)
+        self.writer = NodeWriter(self, self, "here", clock=lambda: self.now, jitter=chance)
 
     def apply(
         self,
@@ -53,8 +59,8 @@ class Desk:
     def stop(self, patience: float = 2.0) -> None:
         self.stopped = patience
 
-    def send(self, happening: Happening) -> None:
-        self.sent.append(happening)
+    def send(self, event: KubeEvent) -> None:
+        self.sent.append(event)
 
     def problem(self) -> str:
         return "no room"
@@ -89,7 +95,7 @@ def until(look: Callable[[], object]) -> None:
 
 def offer(desk: Desk, tries: int, **wanted: Any) -> None:
     """Something is wanted, and it is tried."""
-    desk.writer.offer(face(**wanted), None, GRAIN)
+    desk.writer.offer(status_patch(**wanted), None, GRAIN)
     until(lambda: desk.tries() == tries)
 
 
@@ -100,12 +106,12 @@ def test_one_apply_has_the_report_and_the_condition(desk: Desk) -> None:
     assert '"quota":"1200m"' in body["metadata"]["annotations"]["slackwater.io/report"]
     assert desk.condition()["status"] == "True"
     assert desk.condition()["lastHeartbeatTime"].endswith("Z")
-    assert desk.writer.tried() == Tried({"written": 1})
+    assert desk.writer.tried() == WriteAttempts({"written": 1})
 
 
 def test_before_the_first_decision_nothing_is_written(desk: Desk) -> None:
     desk.now = Micros(SETTLING - 1)
-    desk.writer.offer(face(), None, GRAIN)
+    desk.writer.offer(status_patch(), None, GRAIN)
     desk.now = SETTLING
     offer(desk, 1, quota=5)
     assert len(desk.applied) == 1
@@ -116,9 +122,9 @@ def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> N
     offer(desk, 1, quota=100)
     for quota in (200, 300):
         desk.now = Micros(desk.now + 1)
-        desk.writer.offer(face(quota=quota), face(quota=100), GRAIN)
+        desk.writer.offer(status_patch(quota=quota), status_patch(quota=100), GRAIN)
     desk.now = Micros(SETTLING + APART)
-    desk.writer.offer(face(quota=400), face(quota=100), GRAIN)
+    desk.writer.offer(status_patch(quota=400), status_patch(quota=100), GRAIN)
     until(lambda: desk.tries() == 2)
     assert '"400m"' in str(desk.applied[1])
     assert len(desk.applied) == 2
@@ -127,9 +133,9 @@ def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> N
 def test_without_news_it_is_renewed_after_five_minutes(desk: Desk) -> None:
     offer(desk, 1)
     desk.now = Micros(SETTLING + RENEWED - 1)
-    desk.writer.offer(face(), face(), GRAIN)
+    desk.writer.offer(status_patch(), status_patch(), GRAIN)
     desk.now = Micros(SETTLING + RENEWED)
-    desk.writer.offer(face(), face(), GRAIN)
+    desk.writer.offer(status_patch(), status_patch(), GRAIN)
     until(lambda: desk.tries() == 2)
     assert len(desk.applied) == 2
 
@@ -139,7 +145,7 @@ SINCE = "2026-11-17T08:00:00Z"
 
 @pytest.mark.parametrize(("status", "kept"), [("True", True), ("False", False)])
 def test_a_condition_that_stays_keeps_its_time(desk: Desk, status: str, kept: bool) -> None:
-    desk.writer.offer(face(status=status), face(since=SINCE), GRAIN)
+    desk.writer.offer(status_patch(status=status), status_patch(since=SINCE), GRAIN)
     until(lambda: desk.tries() == 1)
     assert (desk.condition()["lastTransitionTime"] == SINCE) is kept
 
@@ -147,12 +153,12 @@ def test_a_condition_that_stays_keeps_its_time(desk: Desk, status: str, kept: bo
 @pytest.mark.parametrize(
     ("error", "result"),
     [
-        (Refused("PATCH x", 409, "Conflict", "changed"), "refused"),
-        (Refused("PATCH x", 429, "TooManyRequests", "slow", 30.0), "refused"),
-        (Refused("PATCH x", 500, "InternalError", "bad"), "refused"),
-        (Refused("PATCH x", 403, "Forbidden", "no"), "refused"),
-        (Unreachable("PATCH x: connection refused"), "unreachable"),
-        (NoCredentials("no token"), "unreachable"),
+        (HttpStatusError("PATCH x", 409, "Conflict", "changed"), "refused"),
+        (HttpStatusError("PATCH x", 429, "TooManyRequests", "slow", 30.0), "refused"),
+        (HttpStatusError("PATCH x", 500, "InternalError", "bad"), "refused"),
+        (HttpStatusError("PATCH x", 403, "Forbidden", "no"), "refused"),
+        (UnreachableError("PATCH x: connection refused"), "unreachable"),
+        (CredentialsError("no token"), "unreachable"),
     ],
 )
 def test_what_fails_is_counted_told_and_tried_again(
@@ -160,22 +166,22 @@ def test_what_fails_is_counted_told_and_tried_again(
 ) -> None:
     desk.error = error
     offer(desk, 1)
-    assert desk.writer.tried() == Tried({result: 1}, str(error))
-    desk.writer.offer(face(), None, GRAIN)  # at once: not yet
+    assert desk.writer.tried() == WriteAttempts({result: 1}, str(error))
+    desk.writer.offer(status_patch(), None, GRAIN)  # at once: not yet
     desk.error = None
     desk.now = Micros(desk.now + 60_000_000)
     offer(desk, 2)
-    assert desk.writer.tried() == Tried({result: 1, "written": 1})
+    assert desk.writer.tried() == WriteAttempts({result: 1, "written": 1})
     assert len(desk.applied) == 2
 
 
 def test_a_slow_server_makes_nobody_wait_and_nothing_piles_up(desk: Desk) -> None:
     desk.gate.clear()
-    desk.writer.offer(face(quota=1), None, GRAIN)
+    desk.writer.offer(status_patch(quota=1), None, GRAIN)
     until(lambda: desk.applied)
     began = time.monotonic()
     for quota in range(2, 1000):
-        desk.writer.offer(face(quota=quota), None, GRAIN)
+        desk.writer.offer(status_patch(quota=quota), None, GRAIN)
     assert time.monotonic() - began < 5
     desk.gate.set()
     until(lambda: desk.tries() == 1)
@@ -186,9 +192,9 @@ def test_a_slow_server_makes_nobody_wait_and_nothing_piles_up(desk: Desk) -> Non
 
 
 def test_events_go_to_the_sender(desk: Desk) -> None:
-    happening = Happening(About("v1", "Node", "here"), "Reason", "a sentence")
-    desk.writer.send(happening)
-    assert desk.sent == [happening]
+    event = KubeEvent(ObjectReference("v1", "Node", "here"), "Reason", "a sentence")
+    desk.writer.send(event)
+    assert desk.sent == [event]
     assert desk.writer.unsent() == ("no room", 7)
 
 
@@ -197,7 +203,7 @@ def test_an_end_does_not_wait_for_a_server_that_hangs() -> None:
     desk.writer.start()
     desk.now = SETTLING
     desk.gate.clear()
-    desk.writer.offer(face(), None, GRAIN)
+    desk.writer.offer(status_patch(), None, GRAIN)
     until(lambda: desk.applied)
     began = time.monotonic()
     desk.writer.stop(0.05)
@@ -208,20 +214,22 @@ def test_an_end_does_not_wait_for_a_server_that_hangs() -> None:
 
 def test_a_writer_that_never_began_ends_at_once() -> None:
     desk = Desk()
-    desk.writer.leave(face(), None)
+    desk.writer.leave(status_patch(), None)
     desk.writer.stop(30.0)
     assert desk.applied == []
 
 
 def test_the_last_words_are_written_at_the_end_whatever_the_pace(desk: Desk) -> None:
     offer(desk, 1, quota=100)
-    desk.writer.leave(face(status="False", reason="Released", holding=0), face(since=SINCE))
+    desk.writer.leave(
+        status_patch(status="False", reason="Released", holding=0), status_patch(since=SINCE)
+    )
     assert len(desk.applied) == 1
     desk.writer.stop(30.0)
     assert len(desk.applied) == 2
     assert (desk.condition()["status"], desk.condition()["reason"]) == ("False", "Released")
     assert desk.condition()["lastTransitionTime"] != SINCE
-    assert desk.writer.tried() == Tried({"written": 2})
+    assert desk.writer.tried() == WriteAttempts({"written": 2})
 
 
 def test_without_last_words_nothing_is_written_at_the_end(desk: Desk) -> None:
@@ -231,17 +239,17 @@ def test_without_last_words_nothing_is_written_at_the_end(desk: Desk) -> None:
 
 
 def test_last_words_that_fail_are_not_tried_again(desk: Desk) -> None:
-    desk.error = Unreachable("PATCH x: connection refused")
-    desk.writer.leave(face(), None)
+    desk.error = UnreachableError("PATCH x: connection refused")
+    desk.writer.leave(status_patch(), None)
     desk.writer.stop(30.0)
-    assert desk.writer.tried() == Tried({"unreachable": 1}, "PATCH x: connection refused")
+    assert desk.writer.tried() == WriteAttempts({"unreachable": 1}, "PATCH x: connection refused")
 
 
 def test_last_words_do_not_wait_for_a_server_that_hangs() -> None:
     desk = Desk()
     desk.writer.start()
     desk.gate.clear()
-    desk.writer.leave(face(), None)
+    desk.writer.leave(status_patch(), None)
     began = time.monotonic()
     desk.writer.stop(0.05)
     assert time.monotonic() - began < 5

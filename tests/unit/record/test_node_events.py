@@ -5,34 +5,41 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.kube.event_sender import About, Happening, Severity
+from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
 from slackwater.model.story import NoteKind
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.policies.best_effort_share import NAME
 from slackwater.record.cluster_link import A_WHILE
-from slackwater.record.happenings import AGAIN, APART, MOST_AT_ONCE, Said, Telling, happenings
 from slackwater.record.journal import TickRecord
+from slackwater.record.node_events import (
+    AGAIN,
+    APART,
+    MOST_AT_ONCE,
+    EventContext,
+    SentState,
+    due_events,
+)
 from slackwater.record.view import View
 from tests.unit.policies.nodes import BESTEFFORT, BURSTABLE, KUBEPODS, node, pod
 from tests.unit.record.tick_records import note, record, told
 
 SECOND = 1_000_000
-NODE = About("v1", "Node", "here", uid="here")
+NODE = ObjectReference("v1", "Node", "here", uid="here")
 CONFIG = "ConfigMap ns/volcano-agent-configuration"
-MAP = About("v1", "ConfigMap", "volcano-agent-configuration", "ns", "uid-map")
+MAP = ObjectReference("v1", "ConfigMap", "volcano-agent-configuration", "ns", "uid-map")
 
 
 class Crier:
     """Tells what is to be told, second by second."""
 
     def __init__(self) -> None:
-        self.said = Said()
+        self.said = SentState()
         self.second = 0
         self.tick = 0
 
-    def hear(self, *ticks: TickRecord, after: int = 1, **view: Any) -> list[Happening]:
+    def hear(self, *ticks: TickRecord, after: int = 1, **view: Any) -> list[KubeEvent]:
         self.second += after
         self.tick += 1
         numbered = [
@@ -41,8 +48,8 @@ class Crier:
             )
             for each in ticks
         ]
-        telling = Telling("here", Micros(self.second * SECOND), MilliCpu(50), self.uid_of)
-        found, self.said = happenings(View(ticks=tuple(numbered), **view), self.said, telling)
+        telling = EventContext("here", Micros(self.second * SECOND), MilliCpu(50), self.uid_of)
+        found, self.said = due_events(View(ticks=tuple(numbered), **view), self.said, telling)
         return list(found)
 
     def uid_of(self, key: str) -> str:
@@ -56,14 +63,14 @@ def claimed(milli: int) -> TickRecord:
 QUIET = record(lines=(told(),))
 
 
-def quotas(found: list[Happening]) -> list[str]:
+def quotas(found: list[KubeEvent]) -> list[str]:
     return [each.message for each in found if each.reason == "NodeCPUThrottle"]
 
 
 def test_the_first_quota_is_told_on_the_node() -> None:
     [found] = Crier().hear(claimed(600))
-    assert found == Happening(
-        NODE, "NodeCPUThrottle", "best-effort work may use 600m: a reason", Severity.NORMAL
+    assert found == KubeEvent(
+        NODE, "NodeCPUThrottle", "best-effort work may use 600m: a reason", EventType.NORMAL
     )
 
 
@@ -136,25 +143,28 @@ def test_one_tick_is_heard_once() -> None:
         (f"a key of {CONFIG}: spec is 'x', but must be y", [NODE, MAP]),
         (
             "API server: ColocationConfiguration d/c: spec is odd",
-            [NODE, About("config.volcano.sh/v1alpha1", "ColocationConfiguration", "c", "d")],
+            [
+                NODE,
+                ObjectReference("config.volcano.sh/v1alpha1", "ColocationConfiguration", "c", "d"),
+            ],
         ),
         ("the Node here is gone; what it said before stays", [NODE]),
         ("bestEffortShare.threshold is 0, but must be 1", [NODE]),
     ],
 )
 def test_bad_configuration_is_told_on_the_node_and_on_its_cause(
-    problem: str, abouts: list[About]
+    problem: str, abouts: list[ObjectReference]
 ) -> None:
     found = Crier().hear(QUIET, problems=(problem,))
     assert [each.about for each in found] == abouts
-    assert {(each.reason, each.message, each.severity) for each in found} == {
-        ("ConfigApplyFailed", problem, Severity.WARNING)
+    assert {(each.reason, each.message, each.type) for each in found} == {
+        ("ConfigApplyFailed", problem, EventType.WARNING)
     }
 
 
 def test_an_unreadable_pod_is_told_on_the_pod_alone() -> None:
     [found] = Crier().hear(QUIET, problems=("API server: Pod shop/web: metadata.uid is missing",))
-    assert found.about == About("v1", "Pod", "web", "shop")
+    assert found.about == ObjectReference("v1", "Pod", "web", "shop")
     assert found.reason == "PodUnreadable"
 
 
@@ -166,7 +176,7 @@ def test_a_problem_is_told_when_it_begins_again_after_a_while_and_when_it_ends()
     assert len(crier.hear(QUIET, problems=problem)) == 2
     [good] = crier.hear(QUIET)
     assert (good.about, good.reason) == (NODE, "ConfigApplySuccess")
-    assert good.severity is Severity.NORMAL
+    assert good.type is EventType.NORMAL
     assert crier.hear(QUIET) == []
 
 
@@ -189,11 +199,11 @@ def remarked(count: int) -> TickRecord:
 
 def test_a_pods_odd_wish_is_told_on_the_pod() -> None:
     [found] = Crier().hear(remarked(1))
-    assert found == Happening(
-        About("v1", "Pod", "pod-0", "default", "0"),
+    assert found == KubeEvent(
+        ObjectReference("v1", "Pod", "pod-0", "default", "0"),
         "OptionIgnored",
         "best_effort_share: quota-burst-time is 'x'",
-        Severity.WARNING,
+        EventType.WARNING,
     )
 
 
@@ -219,7 +229,7 @@ def test_what_is_gone_is_not_remembered() -> None:
 def test_a_yielded_value_is_told() -> None:
     repaired, yielded = note(NoteKind.REPAIR), note(NoteKind.YIELD)
     [found] = Crier().hear(record(lines=(told(),), notes=(repaired, yielded)))
-    assert (found.about, found.reason, found.severity) == (NODE, "ValueYielded", Severity.WARNING)
+    assert (found.about, found.reason, found.type) == (NODE, "ValueYielded", EventType.WARNING)
     assert found.message == "quota of kubepods/besteffort: somebody else wrote"
 
 
@@ -246,7 +256,7 @@ def test_a_start_that_waits_for_a_moment_is_no_news() -> None:
     assert quotas(crier.hear(claimed(600)))
     assert crier.hear(blind="the tree is gone") == []
     [found] = crier.hear(blind="the tree is gone", after=60)
-    assert found == Happening(NODE, "Blind", "the tree is gone", Severity.WARNING)
+    assert found == KubeEvent(NODE, "Blind", "the tree is gone", EventType.WARNING)
 
 
 def test_who_sees_again_after_a_told_blindness_says_so_once() -> None:
@@ -255,7 +265,7 @@ def test_who_sees_again_after_a_told_blindness_says_so_once() -> None:
     [blind] = crier.hear(blind="the tree is gone", after=60)
     assert blind.reason == "Blind"
     [seen, *_] = crier.hear(QUIET)
-    assert seen == Happening(NODE, "SeesAgain", "the agent sees the node again")
+    assert seen == KubeEvent(NODE, "SeesAgain", "the agent sees the node again")
     assert crier.hear(QUIET) == []
 
 
@@ -276,7 +286,7 @@ def test_a_blindness_that_was_not_told_has_no_end_to_tell() -> None:
 def test_a_release_by_hand_is_told_once() -> None:
     crier = Crier()
     found = [each for _ in range(9) for each in crier.hear(QUIET, paused="released by hand")]
-    assert found == [Happening(NODE, "Released", "released by hand")]
+    assert found == [KubeEvent(NODE, "Released", "released by hand")]
 
 
 def test_while_blind_an_old_tick_is_not_told_again() -> None:

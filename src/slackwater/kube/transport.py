@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slackwater.kube.access import Access, Identity
-from slackwater.kube.answer import KubeError, Refused, Unreachable, excerpt, refusal
-from slackwater.kube.connection import Call, Connection, Dropped, read_whole
+from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError, excerpt, refusal
+from slackwater.kube.connection import Call, Connection, ConnectionDroppedError, read_whole
 from slackwater.kube.stream import Stream
 from slackwater.kube.tls import Contexts
 
@@ -35,7 +35,7 @@ class _Slot(threading.local):
     kept: Connection | None = None
 
 
-class Asking:
+class Transport:
     """Guards the connections to one API server."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Asking:
         """The body of a 2xx answer in JSON."""
         body, kind = self.raw(call)
         if body and "json" not in kind:
-            raise Unreachable(
+            raise UnreachableError(
                 f"{call} at {self._access.server}: the answer is {kind or 'of no known type'} "
                 f"instead of JSON, from a proxy or a login page perhaps: {excerpt(bytes(body))}"
             )
@@ -68,7 +68,7 @@ class Asking:
         while True:
             try:
                 return self._whole(call)
-            except Refused as refused:
+            except HttpStatusError as refused:
                 pause = refused.retry_after
                 busy = call.method == "GET" and refused.status in _BUSY
                 if not busy or pause is None or waited + pause > self._timeout:
@@ -115,7 +115,7 @@ class Asking:
         headers = self._headers(call, identity)
         try:
             return connection, connection.send(call, headers, timeout)
-        except Dropped:
+        except ConnectionDroppedError:
             safe = call.method in _SAFE or call.content_type == _APPLY
             if not (safe and connection.used):
                 raise
@@ -143,7 +143,7 @@ class Asking:
         except (OSError, http.client.HTTPException, ValueError) as error:
             response.close()
             connection.close()
-            raise Unreachable(connection.told(call, error)) from None
+            raise UnreachableError(connection.told(call, error)) from None
         if response.will_close:
             connection.close()
         else:

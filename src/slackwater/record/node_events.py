@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from slackwater.contract.node_condition import BLIND, RELEASED
-from slackwater.kube.event_sender import About, Happening, Severity
+from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
 from slackwater.model.knob import QUOTA
 from slackwater.model.story import NoteKind
@@ -41,7 +41,7 @@ _NAMED = re.compile(
 _VERSIONS = {"ColocationConfiguration": "config.volcano.sh/v1alpha1"}
 
 
-class Said(msgspec.Struct, frozen=True):
+class SentState(msgspec.Struct, frozen=True):
     """What was told already: states by their key with the time, and the last quota; and since
     when the agent is blind."""
 
@@ -54,7 +54,7 @@ class Said(msgspec.Struct, frozen=True):
     told_at: Micros = Micros(0)
 
 
-class Telling(msgspec.Struct, frozen=True):
+class EventContext(msgspec.Struct, frozen=True):
     """What is needed besides: the Node's name, the time, the smallest step of a quota, and the
     uid of a ConfigMap by namespace/name."""
 
@@ -63,12 +63,14 @@ class Telling(msgspec.Struct, frozen=True):
     grain: MilliCpu
     uid_of: Callable[[str], str]
 
-    def about_node(self) -> About:
+    def about_node(self) -> ObjectReference:
         """Its uid in events is its name: so the kubelet has it, and kubectl looks for that."""
-        return About("v1", "Node", self.node, uid=self.node)
+        return ObjectReference("v1", "Node", self.node, uid=self.node)
 
 
-def happenings(view: View, said: Said, telling: Telling) -> tuple[tuple[Happening, ...], Said]:
+def due_events(
+    view: View, said: SentState, telling: EventContext
+) -> tuple[tuple[KubeEvent, ...], SentState]:
     """What is to be told now, and what was told after that."""
     since = (telling.at if said.blind_since is None else said.blind_since) if view.blind else None
     said = msgspec.structs.replace(said, blind_since=since)
@@ -83,8 +85,8 @@ def happenings(view: View, said: Said, telling: Telling) -> tuple[tuple[Happenin
 
 
 def _states(
-    view: View, said: Said, telling: Telling
-) -> tuple[dict[tuple[str, str, str], Micros], list[Happening]]:
+    view: View, said: SentState, telling: EventContext
+) -> tuple[dict[tuple[str, str, str], Micros], list[KubeEvent]]:
     now = {_key(each): each for each in _together(_standing(view, said, telling))}
     kept = {key: at for key, at in said.states.items() if key in now}
     due = [key for key in now if key not in kept or telling.at - kept[key] >= AGAIN]
@@ -92,15 +94,15 @@ def _states(
     told = [now[key] for key in chosen]
     before, after = ({key[0] for key in keys} for keys in (said.states, now))
     if FAILED in before - after:
-        told.append(Happening(telling.about_node(), GOOD, "the configuration is good again"))
+        told.append(KubeEvent(telling.about_node(), GOOD, "the configuration is good again"))
     if BLIND in before and not view.blind:
-        told.append(Happening(telling.about_node(), SEES_AGAIN, "the agent sees the node again"))
+        told.append(KubeEvent(telling.about_node(), SEES_AGAIN, "the agent sees the node again"))
     return kept | dict.fromkeys(chosen, telling.at), told
 
 
-def _together(found: Iterable[Happening]) -> Iterator[Happening]:
+def _together(found: Iterable[KubeEvent]) -> Iterator[KubeEvent]:
     """One for each object and reason: the server is sent these as one event anyway."""
-    groups: dict[tuple[About, str], list[Happening]] = {}
+    groups: dict[tuple[ObjectReference, str], list[KubeEvent]] = {}
     for each in found:
         groups.setdefault((each.about, each.reason), []).append(each)
     for alike in groups.values():
@@ -108,19 +110,19 @@ def _together(found: Iterable[Happening]) -> Iterator[Happening]:
         yield msgspec.structs.replace(alike[0], message=message)
 
 
-def _key(each: Happening) -> tuple[str, str, str]:
+def _key(each: KubeEvent) -> tuple[str, str, str]:
     about = each.about
     return each.reason, f"{about.kind} {about.namespace}/{about.name}", each.message
 
 
-def _standing(view: View, said: Said, telling: Telling) -> Iterator[Happening]:
+def _standing(view: View, said: SentState, telling: EventContext) -> Iterator[KubeEvent]:
     """Every state that is worth an event while it lasts."""
     if view.blind and _NAMED.match(view.blind):
         yield from _problem(view.blind, telling)
     elif said.blind_since is not None and telling.at - said.blind_since >= A_WHILE:
-        yield Happening(telling.about_node(), BLIND, view.blind, Severity.WARNING)
+        yield KubeEvent(telling.about_node(), BLIND, view.blind, EventType.WARNING)
     if view.paused:
-        yield Happening(telling.about_node(), RELEASED, view.paused)
+        yield KubeEvent(telling.about_node(), RELEASED, view.paused)
     for problem in view.problems:
         yield from _problem(problem, telling)
     record = view.latest
@@ -131,42 +133,44 @@ def _standing(view: View, said: Said, telling: Telling) -> Iterator[Happening]:
         for remark in line.remarks:
             pod = pods.get(remark.about)
             if pod is not None and pod.namespace:
-                about = About("v1", "Pod", pod.name, pod.namespace, pod.uid)
-                yield Happening(about, IGNORED, f"{line.policy}: {remark.text}", Severity.WARNING)
+                about = ObjectReference("v1", "Pod", pod.name, pod.namespace, pod.uid)
+                yield KubeEvent(about, IGNORED, f"{line.policy}: {remark.text}", EventType.WARNING)
 
 
-def _problem(sentence: str, telling: Telling) -> Iterator[Happening]:
+def _problem(sentence: str, telling: EventContext) -> Iterator[KubeEvent]:
     """On the Node, and on the object that it is about; what is wrong with one pod on that alone."""
     named = _NAMED.match(sentence)
     kind = named["kind"] if named else ""
     if kind != "Pod":
-        yield Happening(telling.about_node(), FAILED, sentence, Severity.WARNING)
+        yield KubeEvent(telling.about_node(), FAILED, sentence, EventType.WARNING)
     if named is None:
         return
     uid = telling.uid_of(f"{named['namespace']}/{named['name']}") if kind == "ConfigMap" else ""
     version = _VERSIONS.get(kind, "v1")
-    about = About(version, kind, named["name"], named["namespace"], uid)
+    about = ObjectReference(version, kind, named["name"], named["namespace"], uid)
     reason = UNREADABLE if kind == "Pod" else FAILED
-    yield Happening(about, reason, sentence, Severity.WARNING)
+    yield KubeEvent(about, reason, sentence, EventType.WARNING)
 
 
-def _yields(record: TickRecord, telling: Telling) -> list[Happening]:
+def _yields(record: TickRecord, telling: EventContext) -> list[KubeEvent]:
     return [
-        Happening(
+        KubeEvent(
             telling.about_node(),
             YIELDED,
             f"{note.knob} of {note.target.path}: {note.text}",
-            Severity.WARNING,
+            EventType.WARNING,
         )
         for note in record.story.notes
         if note.kind is NoteKind.YIELD
     ]
 
 
-def _quota(record: TickRecord, said: Said, telling: Telling) -> tuple[Said, tuple[Happening, ...]]:
+def _quota(
+    record: TickRecord, said: SentState, telling: EventContext
+) -> tuple[SentState, tuple[KubeEvent, ...]]:
     """The last quota that was asked for, once it is far enough from the one told last."""
     if NAME not in record.inputs.policies:
-        forgotten = Said(said.states, record.snapshot.tick)
+        forgotten = SentState(said.states, record.snapshot.tick)
         return forgotten, ()
     events = [
         (event.milli, line.reason)
@@ -179,7 +183,7 @@ def _quota(record: TickRecord, said: Said, telling: Telling) -> tuple[Said, tupl
     if asked is None or not _is_news(asked, said, telling):
         return after, ()
     message = f"best-effort work may use {_granted(record, asked)}m: {because}"
-    told = Happening(telling.about_node(), THROTTLE, message)
+    told = KubeEvent(telling.about_node(), THROTTLE, message)
     return msgspec.structs.replace(after, told=asked, told_at=telling.at), (told,)
 
 
@@ -198,7 +202,7 @@ def _granted(record: TickRecord, asked: MilliCpu) -> int:
     return sum(amounts) if amounts else asked
 
 
-def _is_news(asked: MilliCpu, said: Said, telling: Telling) -> bool:
+def _is_news(asked: MilliCpu, said: SentState, telling: EventContext) -> bool:
     if said.told is None:
         return True
     far = abs(asked - said.told) >= telling.grain

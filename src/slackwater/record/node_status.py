@@ -7,7 +7,7 @@ with a grain.
 import msgspec
 
 from slackwater import __version__
-from slackwater.contract.node_condition import BLIND, RELEASED, Acting, NodeFace
+from slackwater.contract.node_condition import BLIND, RELEASED, AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
 from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.gap import Gap
@@ -34,9 +34,9 @@ _FIRST_LOOKS = 2
 _PUT_BACK = (Result.APPLIED, Result.VANISHED, Result.UNCHANGED)
 
 
-def node_face(view: View) -> NodeFace:
+def node_status_patch(view: View) -> NodeStatusPatch:
     report = node_report(view)
-    return NodeFace(report, _acting(view, report))
+    return NodeStatusPatch(report, _acting(view, report))
 
 
 def is_settling(view: View) -> bool:
@@ -54,16 +54,18 @@ def is_settling(view: View) -> bool:
     )
 
 
-def farewell(view: View, left: int) -> NodeFace:
+def farewell(view: View, left: int) -> NodeStatusPatch:
     """The last words of an agent that has put everything back, all but `left` values."""
     report = msgspec.structs.replace(
         node_report(view), since=None, quota=None, used=None, holding=left
     )
     if not left:
-        return NodeFace(report, _told("False", RELEASED, "everything was put back at the exit"))
+        return NodeStatusPatch(
+            report, _told("False", RELEASED, "everything was put back at the exit")
+        )
     # Not its log: that goes with the pod.
     why = f"the agent ended, and {_left(left)}; {_TRY_AGAIN}"
-    return NodeFace(report, _told("True", RELEASED, why))
+    return NodeStatusPatch(report, _told("True", RELEASED, why))
 
 
 def _left(count: int) -> str:
@@ -98,7 +100,7 @@ def node_report(view: View) -> NodeReport:
     )
 
 
-def _acting(view: View, report: NodeReport) -> Acting:
+def _acting(view: View, report: NodeReport) -> AgentCondition:
     """Unknown while the agent sees nothing: what it set still stands."""
     record = view.latest
     if view.blind or record is None:
@@ -128,8 +130,8 @@ def _why_off(view: View) -> str:
     return f"no policy is on: {reasons}" if reasons else "no policy is on"
 
 
-def _told(status: str, reason: str, message: str) -> Acting:
-    return Acting(status, reason, clipped(message, _LONGEST_MESSAGE))
+def _told(status: str, reason: str, message: str) -> AgentCondition:
+    return AgentCondition(status, reason, clipped(message, _LONGEST_MESSAGE))
 
 
 def _held(record: TickRecord) -> dict[tuple[int, str], Micros]:

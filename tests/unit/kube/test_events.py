@@ -7,20 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import KubeError, Refused, Unreachable
+from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
 from slackwater.kube.client import Client, PatchKind
-from slackwater.kube.event_sender import About, Allowance, EventSender, Happening, Severity
-from slackwater.kube.happening import Bucket, Heap
+from slackwater.kube.events import (
+    EventQueue,
+    EventRateLimit,
+    EventRecorder,
+    EventType,
+    KubeEvent,
+    ObjectReference,
+    TokenBucket,
+)
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import Request, Wire, eventually, serving
 from tests.unit.kube.test_lease import Hand
 
-NODE = About("v1", "Node", "n1", uid="n1")
-POD = About("v1", "Pod", "web", "shop", "u-1")
+NODE = ObjectReference("v1", "Node", "n1", uid="n1")
+POD = ObjectReference("v1", "Pod", "web", "shop", "u-1")
 
 
-def throttled(message: str = "best-effort pods held at 1200m", about: About = NODE) -> Happening:
-    return Happening(about, "NodeCPUThrottle", message)
+def throttled(
+    message: str = "best-effort pods held at 1200m", about: ObjectReference = NODE
+) -> KubeEvent:
+    return KubeEvent(about, "NodeCPUThrottle", message)
 
 
 class EventServer:
@@ -47,7 +56,7 @@ class EventServer:
         self._check()
         assert kind is PatchKind.MERGE
         if name not in self.events:
-            raise Refused("PATCH", 404, "NotFound", name)
+            raise HttpStatusError("PATCH", 404, "NotFound", name)
         changes = msgspec.json.decode(msgspec.json.encode(body))
         assert self.events[name]["metadata"]["namespace"] == namespace  # type: ignore[index]
         self.events[name].update(changes)
@@ -66,14 +75,14 @@ class EventServer:
 
 
 class Bench:
-    def __init__(self, allowance: Allowance | None = None) -> None:
+    def __init__(self, allowance: EventRateLimit | None = None) -> None:
         self.server, self.clock, self.wall = EventServer(), Hand(), Hand(1e9)
         client: Client = self.server  # type: ignore[assignment]
-        self.sender = EventSender(
+        self.sender = EventRecorder(
             client,
             "slackwater-agent",
             "n1",
-            allowance=allowance or Allowance(),
+            allowance=allowance or EventRateLimit(),
             clock=self.clock,
             wall=self._tick,
         )
@@ -95,7 +104,7 @@ def bench() -> Bench:
 
 
 def test_an_event_as_kubectl_shows_it(bench: Bench) -> None:
-    bench.sender.send(Happening(POD, "Throttled", "held at 1200m", Severity.WARNING))
+    bench.sender.send(KubeEvent(POD, "Throttled", "held at 1200m", EventType.WARNING))
     assert bench.flush() is None
     ((name, event),) = bench.server.events.items()
     assert name.startswith("web.")
@@ -148,13 +157,13 @@ def test_a_series_is_one_object(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Happening(NODE, "NodeCPURelease", "all is well"),
-        Happening(NODE, "NodeCPUThrottle", "x", Severity.WARNING),
+        KubeEvent(NODE, "NodeCPURelease", "all is well"),
+        KubeEvent(NODE, "NodeCPUThrottle", "x", EventType.WARNING),
         throttled(about=POD),
     ],
     ids=["reason", "severity", "object"],
 )
-def test_something_else_is_another_object(bench: Bench, other: Happening) -> None:
+def test_something_else_is_another_object(bench: Bench, other: KubeEvent) -> None:
     bench.sender.send(throttled())
     bench.sender.send(other)
     bench.flush()
@@ -182,9 +191,9 @@ def test_one_that_the_server_has_forgotten_is_made_anew(bench: Bench) -> None:
 
 
 def test_no_more_go_out_than_is_allowed() -> None:
-    bench = Bench(Allowance(burst=3, every=10.0))
+    bench = Bench(EventRateLimit(burst=3, every=10.0))
     for number in range(10):
-        bench.sender.send(Happening(NODE, f"Reason{number}", "x"))
+        bench.sender.send(KubeEvent(NODE, f"Reason{number}", "x"))
     assert bench.flush() == pytest.approx(10.0)
     assert len(bench.server.writes) == 3
     bench.clock.now += 9.0
@@ -199,19 +208,19 @@ def test_no_more_go_out_than_is_allowed() -> None:
 
 
 def test_too_many_kinds_are_lost_and_counted() -> None:
-    bench = Bench(Allowance(burst=100, kinds=5))
+    bench = Bench(EventRateLimit(burst=100, kinds=5))
     for number in range(12):
-        bench.sender.send(Happening(NODE, f"Reason{number}", "x"))
-    bench.sender.send(Happening(NODE, "Reason0", "x"))
+        bench.sender.send(KubeEvent(NODE, f"Reason{number}", "x"))
+    bench.sender.send(KubeEvent(NODE, "Reason0", "x"))
     assert bench.sender.dropped() == 7
     bench.flush()
     assert bench.server.counts() == [2, 1, 1, 1, 1]
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    bench = Bench(Allowance(burst=1000, kinds=5))
+    bench = Bench(EventRateLimit(burst=1000, kinds=5))
     for number in range(50):
-        bench.sender.send(Happening(NODE, f"Reason{number}", "x"))
+        bench.sender.send(KubeEvent(NODE, f"Reason{number}", "x"))
         bench.flush()
     assert len(bench.sender._sent) == 5
 
@@ -219,9 +228,9 @@ def test_what_is_remembered_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("error", "pause"),
     [
-        (Unreachable("no answer"), 5.0),
-        (Refused("POST", 429, "TooManyRequests", "later", 7.0), 7.0),
-        (Refused("POST", 503, "ServiceUnavailable", "later"), 5.0),
+        (UnreachableError("no answer"), 5.0),
+        (HttpStatusError("POST", 429, "TooManyRequests", "later", 7.0), 7.0),
+        (HttpStatusError("POST", 503, "ServiceUnavailable", "later"), 5.0),
     ],
     ids=["unreachable", "busy", "broken"],
 )
@@ -242,7 +251,7 @@ def test_what_cannot_be_sent_now_is_sent_later(
 
 
 def test_what_would_be_refused_again_is_lost(bench: Bench) -> None:
-    bench.server.down = Refused("POST", 403, "Forbidden", "no")
+    bench.server.down = HttpStatusError("POST", 403, "Forbidden", "no")
     for _ in range(3):
         bench.sender.send(throttled())
     assert bench.flush() is None
@@ -251,7 +260,7 @@ def test_what_would_be_refused_again_is_lost(bench: Bench) -> None:
 
 
 def test_long_texts_and_names_are_cut(bench: Bench) -> None:
-    bench.sender.send(Happening(About("v1", "Pod", "x" * 253, "shop"), "R", "y" * 5000))
+    bench.sender.send(KubeEvent(ObjectReference("v1", "Pod", "x" * 253, "shop"), "R", "y" * 5000))
     bench.flush()
     ((name, event),) = bench.server.events.items()
     assert len(name) <= 253
@@ -263,13 +272,13 @@ def test_in_its_own_thread_over_real_sockets() -> None:
         wire.json({}, 201)
 
     with serving(answer) as server:
-        sender = EventSender(plain_client(server.port), "slackwater-agent")
+        sender = EventRecorder(plain_client(server.port), "slackwater-agent")
         sender.start()
         sender.send(throttled())
         eventually("the first", lambda: len(server.requests) == 1)
         sender.send(throttled())
         eventually("the second", lambda: len(server.requests) == 2)
-        sender.send(Happening(NODE, "Last", "x"))
+        sender.send(KubeEvent(NODE, "Last", "x"))
         sender.stop()
         assert [one.method for one in server.requests] == ["POST", "PATCH", "POST"]
         assert server.asked()[0] == "POST /api/v1/namespaces/default/events"
@@ -277,7 +286,7 @@ def test_in_its_own_thread_over_real_sockets() -> None:
 
 def test_a_server_that_hangs_keeps_nobody_waiting() -> None:
     with serving(lambda _, wire: wire.hang()) as server:
-        sender = EventSender(plain_client(server.port, timeout=1.0), "slackwater-agent")
+        sender = EventRecorder(plain_client(server.port, timeout=1.0), "slackwater-agent")
         sender.start()
         began = time.monotonic()
         for number in range(1000):
@@ -297,7 +306,7 @@ def test_a_bucket_never_gives_more_than_it_has(
     moments: list[float], burst: int, every: float
 ) -> None:
     """In any stretch of time: at most the burst and one for each `every` seconds of it."""
-    bucket, now, spent = Bucket(Allowance(burst, every), 0.0), 0.0, list[float]()
+    bucket, now, spent = TokenBucket(EventRateLimit(burst, every), 0.0), 0.0, list[float]()
     for moment in moments:
         now += moment
         if bucket.until_free(now) == 0.0:
@@ -314,14 +323,14 @@ def test_a_bucket_never_gives_more_than_it_has(
     back=st.booleans(),
 )
 def test_a_heap_loses_nothing_of_what_it_took(names: list[str], back: bool) -> None:
-    heap = Heap(2)
+    queue = EventQueue(2)
     for at, name in enumerate(names):
-        heap.add(Happening(NODE, name, name), float(at))
-    if back and not heap.is_empty():
-        heap.put_back(heap.oldest())
+        queue.add(KubeEvent(NODE, name, name), float(at))
+    if back and not queue.is_empty():
+        queue.put_back(queue.oldest())
     total = 0
-    while not heap.is_empty():
-        one = heap.oldest()
+    while not queue.is_empty():
+        one = queue.oldest()
         assert one.first <= one.last
         total += one.count
-    assert total + heap.dropped() == len(names)
+    assert total + queue.dropped() == len(names)

@@ -1,0 +1,270 @@
+"""Writes the agent's part of its Node (status condition and report annotation), and sends events.
+
+The only module of the agent that changes API objects. A thread of its own writes the latest
+NodeStatusPatch offered, so the agent's loop never waits and nothing piles up while the server is
+away. A failed write is counted and retried with whatever is wanted by then.
+
+When the Node is written is decided by pure functions (`due_at`, `differs`): once soon after the
+start, then at most once a minute when something changed, every five minutes otherwise (as the
+kubelet does), less often when the server refuses. A change that someone may be waiting for is
+written before its minute is over, once a minute.
+"""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch, status_patch_object
+from slackwater.contract.node_report import NodeReport
+from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.kube.events import KubeEvent
+from slackwater.kube.resource import NODES, Resource
+from slackwater.kube.time_of_day import whole_seconds
+from slackwater.model.units import Micros, MilliCpu, Ratio, Unlimited
+
+_SECOND = 1_000_000
+#: Between two writes.
+APART = Micros(60 * _SECOND)
+#: The same for a policy that went on or off, a problem that came or went.
+HASTE = Micros(5 * _SECOND)
+#: kubelet's nodeStatusReportFrequency: who reads the report can tell an agent that is gone.
+RENEWED = Micros(300 * _SECOND)
+FIRST_WAIT, LONGEST_WAIT = 2 * _SECOND, 300 * _SECOND
+#: A change in the number of held values by less than this part of it is not worth a write.
+_PART = Ratio(1, 10)
+
+
+class WritePace(msgspec.Struct, frozen=True):
+    """`written` is when the Node was last written by this process, `hasty` when it was last
+    written before its minute was over."""
+
+    written: Micros | None = None
+    hasty: Micros | None = None
+    failures: int = 0
+    not_before: Micros = Micros(0)
+
+
+def due_at(
+    wanted: NodeStatusPatch, seen: NodeStatusPatch | None, pace: WritePace, grain: MilliCpu
+) -> Micros:
+    """When the Node is to be written, if nothing else happens. `seen` is what it shows now."""
+    if pace.written is None:
+        return pace.not_before
+    wait = APART if seen is None or differs(wanted, seen, grain) else RENEWED
+    due = pace.written + wait
+    if seen is not None and is_awaited(wanted, seen):
+        hasty = 0 if pace.hasty is None else pace.hasty + APART
+        due = min(due, max(pace.written + HASTE, hasty))
+    return Micros(max(due, pace.not_before))
+
+
+def is_awaited(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> bool:
+    """Whether a person may be sitting there, waiting for just this."""
+    return (
+        _rest(wanted.report) != _rest(seen.report)
+        or wanted.condition.status != seen.condition.status
+    )
+
+
+def differs(wanted: NodeStatusPatch, seen: NodeStatusPatch, grain: MilliCpu) -> bool:
+    """Whether it is worth a write."""
+    one, other = wanted.condition, seen.condition
+    if (one.status, one.reason, one.message) != (other.status, other.reason, other.message):
+        return True
+    mine, theirs = wanted.report, seen.report
+    return (
+        _rest(mine) != _rest(theirs)
+        or _moved(mine.quota, theirs.quota, grain)
+        or _moved(mine.used, theirs.used, grain)
+        or _moved(mine.holding, theirs.holding, _PART.of(mine.holding or 0))
+    )
+
+
+def _rest(report: NodeReport) -> tuple[str | None, str | None, Mapping[str, str], tuple[str, ...]]:
+    """What is compared as it is."""
+    return report.version, report.period, report.policies, report.problems
+
+
+def _moved(one: int | Unlimited | None, other: int | Unlimited | None, grain: int) -> bool:
+    """By the grain at least; none, some and unlimited are worlds apart."""
+    if isinstance(one, int) and isinstance(other, int) and bool(one) == bool(other):
+        return abs(one - other) >= max(grain, 1)
+    return one != other
+
+
+def written(at: Micros, before: WritePace) -> WritePace:
+    was_hasty = before.written is not None and at < before.written + APART
+    return WritePace(written=at, hasty=at if was_hasty else before.hasty)
+
+
+def refused(pace: WritePace, at: Micros, retry_after: float | None, chance: float) -> WritePace:
+    """The next attempt later and later, as the server asks at least. `chance` is from 0 to 1:
+    a thousand agents shall not come back together."""
+    wait = min(FIRST_WAIT << min(pace.failures, 20), LONGEST_WAIT)
+    spread = int(wait * (0.5 + chance))
+    asked = int((retry_after or 0) * _SECOND)
+    later = Micros(at + max(spread, asked))
+    return WritePace(pace.written, pace.hasty, pace.failures + 1, later)
+
+
+FIELD_MANAGER = "slackwater-agent"
+WRITTEN, REFUSED, UNREACHABLE = "written", "refused", "unreachable"
+#: The first decision needs two looks: before it there is nothing worth a write.
+SETTLING = Micros(3_000_000)
+
+
+class NodeApplying(Protocol):
+    """A client, as far as it is used here."""
+
+    def apply(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        *,
+        manager: str,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes: ...
+
+
+class EventSending(Protocol):
+    """Who sends events, in a thread of its own."""
+
+    def start(self) -> None: ...
+
+    def stop(self, patience: float = 2.0) -> None: ...
+
+    def send(self, event: KubeEvent) -> None: ...
+
+    def problem(self) -> str: ...
+
+    def dropped(self) -> int: ...
+
+
+class WriteAttempts(msgspec.Struct, frozen=True):
+    """`attempts` by how they ended; `problem` is why the last one failed."""
+
+    attempts: Mapping[str, int]
+    problem: str = ""
+
+
+class NodeWriter:
+    """Guards the thread that writes the Node."""
+
+    def __init__(
+        self,
+        client: NodeApplying,
+        sender: EventSending,
+        node: str,
+        *,
+        clock: Callable[[], Micros],
+        jitter: random.Random,
+    ) -> None:
+        self._client = client
+        self._sender = sender
+        self._node = node
+        self._clock = clock
+        self._jitter = jitter
+        self._pace = WritePace(not_before=Micros(clock() + SETTLING))
+        self._wanted: NodeStatusPatch | None = None
+        self._last: NodeStatusPatch | None = None
+        self._attempts: Counter[str] = Counter()
+        self._problem = ""
+        self._ended = False
+        self._news = threading.Condition()
+        self._thread = threading.Thread(target=self._write_all, name="node-writer", daemon=True)
+
+    def start(self) -> None:
+        self._sender.start()
+        self._thread.start()
+
+    def offer(self, wanted: NodeStatusPatch, seen: NodeStatusPatch | None, grain: MilliCpu) -> None:
+        """From the loop, in each round; `seen` is what the Node shows now. Never waits."""
+        with self._news:
+            if due_at(wanted, seen, self._pace, grain) <= self._clock():
+                self._wanted = _with_transition(wanted, seen)
+                self._news.notify()
+
+    def leave(self, last: NodeStatusPatch, seen: NodeStatusPatch | None) -> None:
+        """What is written once more at the end, whatever the pace, if the server is quick."""
+        with self._news:
+            self._last = _with_transition(last, seen)
+
+    def send(self, event: KubeEvent) -> None:
+        self._sender.send(event)
+
+    def tried(self) -> WriteAttempts:
+        with self._news:
+            return WriteAttempts(dict(self._attempts), self._problem)
+
+    def unsent(self) -> tuple[str, int]:
+        """Why the last event failed, and how many are lost."""
+        return self._sender.problem(), self._sender.dropped()
+
+    def stop(self, patience: float) -> None:
+        """No new write but the last words; one that is on its way may still end."""
+        if not self._thread.is_alive():
+            return  # a dry run never began
+        with self._news:
+            self._ended = True
+            self._news.notify()
+        self._thread.join(patience)
+        self._sender.stop(patience)
+
+    def _write_all(self) -> None:
+        while (status_patch := self._next()) is not None:
+            result, problem, retry_after = self._write(status_patch)
+            with self._news:
+                at = self._clock()
+                self._attempts[result] += 1
+                self._problem = problem
+                # What was offered meanwhile was offered by the old pace.
+                self._wanted = None
+                self._pace = (
+                    refused(self._pace, at, retry_after, self._jitter.random())
+                    if problem
+                    else written(at, self._pace)
+                )
+
+    def _next(self) -> NodeStatusPatch | None:
+        with self._news:
+            self._news.wait_for(lambda: self._wanted is not None or self._ended)
+            if not self._ended:
+                return self._wanted
+            last, self._last = self._last, None
+            return last
+
+    def _write(self, status_patch: NodeStatusPatch) -> tuple[str, str, float | None]:
+        """How it ended, why not, and how long the server wants to be left alone.
+
+        The annotation goes with the status: a Node's status strategy resets nothing but the spec
+        (pkg/registry/core/node/strategy.go), so one write is enough for both.
+        """
+        body = status_patch_object(self._node, status_patch, _time_of_day())
+        try:
+            self._client.apply(NODES, self._node, body, manager=FIELD_MANAGER, subresource="status")
+        except HttpStatusError as error:
+            return REFUSED, str(error), error.retry_after
+        except KubeError as error:
+            return UNREACHABLE, str(error), None
+        return WRITTEN, "", None
+
+
+def _with_transition(wanted: NodeStatusPatch, seen: NodeStatusPatch | None) -> NodeStatusPatch:
+    """A condition that stays keeps the time since when it is so."""
+    if seen is None or seen.condition.status != wanted.condition.status:
+        return wanted
+    condition: AgentCondition = msgspec.structs.replace(
+        wanted.condition, since=seen.condition.since
+    )
+    return msgspec.structs.replace(wanted, condition=condition)
+
+
+def _time_of_day() -> str:
+    return whole_seconds(time.time())

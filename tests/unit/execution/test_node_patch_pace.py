@@ -1,0 +1,178 @@
+"""When the Node is written: laws with a virtual clock, and what counts as news, row by row."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.contract.node_condition import NodeStatusPatch
+from slackwater.execution.node_patch import (
+    APART,
+    FIRST_WAIT,
+    HASTE,
+    LONGEST_WAIT,
+    RENEWED,
+    WritePace,
+    differs,
+    due_at,
+    refused,
+    written,
+)
+from slackwater.model.units import UNLIMITED, Micros
+from tests.unit.execution.status_patches import GRAIN, status_patch
+
+SECOND = 1_000_000
+
+
+def at(second: float) -> Micros:
+    return Micros(int(second * SECOND))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        (status_patch(quota=1000), status_patch(quota=1000)),
+        (status_patch(quota=1099), status_patch(quota=1000)),
+        (status_patch(quota=901), status_patch(quota=1000)),
+        (status_patch(used=99), status_patch(used=1)),
+        (status_patch(used=None), status_patch(used=None)),
+        (status_patch(holding=105), status_patch(holding=100)),
+        (status_patch(since="2026-01-01T00:00:00Z"), status_patch()),
+    ],
+)
+def test_what_is_no_news(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> None:
+    assert not differs(wanted, seen, GRAIN)
+    assert not differs(seen, wanted, GRAIN)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        (status_patch(quota=1100), status_patch(quota=1000)),
+        (status_patch(quota=900), status_patch(quota=1000)),
+        (status_patch(quota=UNLIMITED), status_patch(quota=1000)),
+        (status_patch(quota=None), status_patch(quota=1000)),
+        (status_patch(quota=1), status_patch(quota=0)),
+        (status_patch(used=100), status_patch(used=200)),
+        (status_patch(used=None), status_patch(used=50)),
+        (status_patch(holding=0), status_patch(holding=1)),
+        (status_patch(holding=2), status_patch(holding=1)),
+        (status_patch(holding=112), status_patch(holding=100)),
+        (status_patch(holding=None), status_patch(holding=1)),
+        (status_patch(status="False"), status_patch()),
+        (status_patch(reason="Holding"), status_patch()),
+        (status_patch(message="other words"), status_patch()),
+        (status_patch(problems=("a sentence",)), status_patch()),
+        (status_patch(policies={"share": ""}), status_patch(policies={"share": "no label"})),
+        (status_patch(period="2s"), status_patch(period="1s")),
+    ],
+)
+def test_what_is_news(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> None:
+    assert differs(wanted, seen, GRAIN)
+    assert differs(seen, wanted, GRAIN)
+
+
+def test_the_first_write_is_at_once_whatever_the_node_shows() -> None:
+    """What an agent before this one left there may be hours old."""
+    assert due_at(status_patch(), status_patch(), WritePace(), GRAIN) == 0
+    assert due_at(status_patch(), None, WritePace(not_before=at(3)), GRAIN) == at(3)
+
+
+@pytest.mark.parametrize(
+    ("seen", "due"),
+    [
+        (status_patch(), at(100) + RENEWED),
+        (status_patch(quota=1), at(100) + APART),
+        (None, at(100) + APART),  # somebody removed it
+    ],
+)
+def test_later_when_something_changed_or_after_five_minutes(
+    seen: NodeStatusPatch | None, due: Micros
+) -> None:
+    assert due_at(status_patch(), seen, written(at(100), WritePace()), GRAIN) == due
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        status_patch(problems=("a sentence",)),
+        status_patch(policies={"share": "no label"}),
+        status_patch(status="False"),
+    ],
+)
+def test_what_people_wait_for_comes_before_its_minute_is_over_once(wanted: NodeStatusPatch) -> None:
+    first = written(at(100), WritePace())
+    assert due_at(wanted, status_patch(), first, GRAIN) == at(100) + HASTE
+    second = written(at(105), first)
+    assert due_at(status_patch(), wanted, second, GRAIN) == at(105) + APART
+    assert due_at(status_patch(), wanted, written(at(165), second), GRAIN) == at(165) + HASTE
+
+
+def test_what_was_refused_is_tried_later_and_later() -> None:
+    pace, waits = WritePace(), []
+    for _ in range(12):
+        pace = refused(pace, at(0), None, 0.5)
+        waits.append(pace.not_before)
+    assert waits[:4] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT, 8 * FIRST_WAIT]
+    assert waits[-1] == LONGEST_WAIT
+    assert written(at(9), pace) == WritePace(at(9))
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(None, 1.0), (0.5, 1.0), (30.0, 30.0)])
+def test_a_server_that_asks_for_a_pause_gets_it(asked: float | None, waits: float) -> None:
+    assert refused(WritePace(), at(10), asked, 0.0).not_before == at(10 + waits)
+
+
+def test_a_thousand_agents_do_not_come_back_together() -> None:
+    waits = {refused(WritePace(), at(0), None, chance / 1000).not_before for chance in range(1000)}
+    assert len(waits) > 900
+    assert (min(waits), max(waits)) >= (FIRST_WAIT // 2, FIRST_WAIT)
+    assert max(waits) < FIRST_WAIT * 3 // 2
+
+
+status_patches = st.builds(
+    status_patch,
+    quota=st.integers(0, 2000) | st.just(UNLIMITED),
+    used=st.integers(0, 2000),
+    holding=st.integers(0, 3),
+)
+changing = st.builds(
+    status_patch, quota=st.integers(0, 2000), problems=st.sampled_from(((), ("it is bad",)))
+)
+
+
+@given(st.lists(status_patches, min_size=1, max_size=400))
+def test_at_most_one_write_a_minute_and_one_in_five(course: list[NodeStatusPatch]) -> None:
+    """The loop's own course: a face each second, the server says yes, the informer shows it."""
+    pace, seen = WritePace(), None
+    writes: list[int] = []
+    for second, wanted in enumerate(course):
+        if due_at(wanted, seen, pace, GRAIN) <= at(second):
+            seen, pace = wanted, written(at(second), pace)
+            writes.append(second)
+    assert writes[0] == 0
+    assert all(later - one >= 60 for one, later in itertools.pairwise(writes))
+    assert len(course) - writes[-1] <= 300
+
+
+@given(st.lists(changing, min_size=1, max_size=400))
+def test_whatever_happens_at_most_two_writes_a_minute(course: list[NodeStatusPatch]) -> None:
+    pace, seen = WritePace(), None
+    writes: list[int] = []
+    for second, wanted in enumerate(course):
+        if due_at(wanted, seen, pace, GRAIN) <= at(second):
+            seen, pace = wanted, written(at(second), pace)
+            writes.append(second)
+    assert all(third - one >= 60 for one, third in zip(writes, writes[2:], strict=False))
+
+
+@given(status_patches, st.integers(301, 2000))
+def test_in_a_steady_state_only_the_renewal_is_written(
+    wanted: NodeStatusPatch, seconds: int
+) -> None:
+    pace, writes = written(at(0), WritePace()), 0
+    for second in range(seconds):
+        if due_at(wanted, wanted, pace, GRAIN) <= at(second):
+            pace, writes = written(at(second), pace), writes + 1
+    assert writes == (seconds - 1) // 300
