@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.settings.rotation_document import Complaints, read_file
+from slackwater.settings.rotation_document import Problems, read_file
 from tests.cluster.chart import AGENT, REBALANCER, documents, of_kind
 from tools.manifests import render
 
@@ -24,8 +24,8 @@ def test_settings_reach_the_rebalancers_file(helm: str) -> None:
     values = ("rebalancer.settings.dryRun=true", "rebalancer.settings.workloads[0].name=web")
     found = rebalancer(helm, *values)
     text = of_kind(found, "ConfigMap", REBALANCER)["data"]["settings.yaml"]
-    filed = read_file(yaml.safe_load(text), "test", complaints := Complaints())
-    complaints.settle()
+    filed = read_file(yaml.safe_load(text), "test", problems := Problems())
+    problems.settle()
     assert (filed.run, [each.name for each in filed.workloads]) == ({"dryRun": True}, ["web"])
     job = of_kind(found, "CronJob")["spec"]["jobTemplate"]["spec"]
     [container] = job["template"]["spec"]["containers"]

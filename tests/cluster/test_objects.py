@@ -18,11 +18,11 @@ from slackwater.contract.crane_kinds import KindName
 from slackwater.contract.crane_metrics import METRICS
 from slackwater.contract.crane_status import Condition, EnsuranceStatus, Truth
 from slackwater.contract.definition import DEFINITIONS, Definition
-from slackwater.contract.document import ContractError
 from slackwater.kube.access import Access, find_access
 from slackwater.kube.answer import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import Resource
+from slackwater.model.problem import InvalidError
 from tests.unit.contract import crane_documents as whole
 from tests.unit.contract.crane_documents import (
     ABSENT,
@@ -451,7 +451,7 @@ def test_the_server_and_the_contract_agree(client: Client, kind: KindName) -> No
 def _is_read(kind: KindName, document: Document) -> bool:
     try:
         READERS[kind](document, "file")
-    except ContractError:
+    except InvalidError:
         return False
     return True
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from slackwater.contract.crane_objects import read_node_qos
-from slackwater.contract.document import ContractError
 from slackwater.kube.access import Access, find_access
 from slackwater.kube.answer import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import NODE_QOS
+from slackwater.model.problem import InvalidError
 from tests.cluster.test_objects import CHART
 from tests.unit.contract import crane_documents as whole
 from tests.unit.contract.crane_documents import spoilt
@@ -92,7 +92,7 @@ def test_objects_of_cranes_time(client: Client) -> None:
     assert read_node_qos(good, "server").spec.rules[0].restores_after == 3
 
     bad = _stored(client, "bad")
-    with pytest.raises(ContractError, match=r"metricRule\.value is -1, but must be"):
+    with pytest.raises(InvalidError, match=r"metricRule\.value is -1, but must be"):
         read_node_qos(bad, "server")
 
     # What is wrong and stays so does not keep the manager from saying it, nor anyone from a label.

@@ -7,8 +7,8 @@ import msgspec
 
 from slackwater.agent.board import ReleaseDone
 from slackwater.agent.endpoint_note import Note, read_note
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 
 #: More than the agent itself is patient with its loop (endpoint_routes.RELEASE_PATIENCE).
 _PATIENCE = 30.0

@@ -15,7 +15,7 @@ import msgspec
 from slackwater.agent.board import Board
 from slackwater.agent.endpoint_note import Address
 from slackwater.agent.endpoint_routes import LOOKS, ORDERS, Asked
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
 from slackwater.record.http_exchange import Answer, Request, refused
 

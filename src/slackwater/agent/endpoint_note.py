@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 
 ENDPOINT, TOKEN = "endpoint", "token"
 _LARGEST_PORT = 65_535

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_node import (
@@ -20,7 +19,7 @@ from slackwater.contract.volcano_node import (
     is_supported,
 )
 from slackwater.contract.volcano_sections import Colocation, NodeLabel
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import InvalidError, quoted
 from slackwater.observation.objects import Objects
 from slackwater.policies import (
     batch_resources,
@@ -30,7 +29,6 @@ from slackwater.policies import (
     quota_burst,
 )
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.bound import SettingsError
 from slackwater.settings.document import DEFAULTS, PARTS, Settings, section_key, with_texts
 from slackwater.settings.memory_qos import MemoryFormula
 
@@ -81,7 +79,7 @@ def wishes_of(
         colocation = for_node(objects.colocation, labels) if objects.colocation else None
         found = {each.policy: _choose(each, own, colocation, features, labels) for each in _DIALECT}
         remarks = tuple(r for each in _DIALECT for r in _overruled(each, own, colocation, features))
-    except (ContractError, SettingsError) as error:
+    except InvalidError as error:
         stays = "; what was set before stays" if before != Wishes() else ""
         problems = (*objects.problems, f"{error}{stays}")
         return msgspec.structs.replace(before, problems=problems)

@@ -161,10 +161,10 @@ def _cluster(
 
 
 def _features(listed: str) -> tuple[str, ...]:
-    from slackwater.contract.document import ContractError
     from slackwater.contract.volcano_node import read_features
+    from slackwater.model.problem import InvalidError
 
     try:
         return read_features(listed, "--supported-features")
-    except ContractError as error:
+    except InvalidError as error:
         raise WrongSettings(str(error)) from None

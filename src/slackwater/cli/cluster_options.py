@@ -10,8 +10,8 @@ from click.core import ParameterSource
 
 from slackwater.cli.agent_client import NoAnswer
 from slackwater.cli.output import WrongSettings
-from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import Problem, quoted
 
 if TYPE_CHECKING:
     from slackwater.kube.access import Access
@@ -40,7 +40,7 @@ def checked(pattern: re.Pattern[str], option: click.Parameter, said: str, wanted
     """One sentence and exit code 2 where it is not so."""
     if not pattern.fullmatch(said):
         flag = next((each for each in option.opts if each.startswith("--")), option.opts[0])
-        raise WrongSettings(Complaint(flag, quoted(said), wanted).sentence())
+        raise WrongSettings(Problem(flag, quoted(said), wanted).sentence())
     return said
 
 

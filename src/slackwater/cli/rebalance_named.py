@@ -8,8 +8,8 @@ from functools import reduce
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import Problem, quoted
 from slackwater.settings import rotation_shapes as shapes
 from slackwater.settings.rotation import RunSettings, WorkloadSettings
 from slackwater.settings.rotation_document import ENTRIES, Filed, Said, Worded
@@ -26,16 +26,16 @@ class Spoken(msgspec.Struct, frozen=True):
     said: Said
 
 
-def bad_selectors(file: str, filed: Filed, spoken: Sequence[Spoken]) -> Iterator[Complaint]:
+def bad_selectors(file: str, filed: Filed, spoken: Sequence[Spoken]) -> Iterator[Problem]:
     """Their grammar is no shape, so that they are read once more."""
-    from slackwater.contract.document import ContractError
     from slackwater.contract.selector_text import parse_selector
+    from slackwater.model.problem import InvalidError
 
     for where, text in _selectors(file, filed, spoken):
         try:
             parse_selector(text, where)
-        except ContractError as error:
-            yield error.complaints[0]
+        except InvalidError as error:
+            yield error.problems[0]
 
 
 def _selectors(file: str, filed: Filed, spoken: Sequence[Spoken]) -> Iterator[tuple[str, str]]:
@@ -50,7 +50,7 @@ def _selectors(file: str, filed: Filed, spoken: Sequence[Spoken]) -> Iterator[tu
             yield where, text
 
 
-def unreadable(settings: RunSettings, origins: Mapping[str, str], file: str) -> Iterator[Complaint]:
+def unreadable(settings: RunSettings, origins: Mapping[str, str], file: str) -> Iterator[Problem]:
     """Files that are named and will be read, as they are now."""
     from slackwater.observation.bounded_read import read_start
 
@@ -62,7 +62,7 @@ def unreadable(settings: RunSettings, origins: Mapping[str, str], file: str) -> 
             if isinstance(found, Gap):
                 where = origins.get(entry.key, f"{file}: {entry.key}")
                 wanted = f"a file that can be read ({found.reason})"
-                yield Complaint(where, quoted(path), wanted)
+                yield Problem(where, quoted(path), wanted)
 
 
 def _paths(entry: Entry, settings: RunSettings) -> Iterator[str]:

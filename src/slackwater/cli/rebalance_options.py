@@ -1,7 +1,7 @@
 """Every setting of the rebalancer as a flag, with its variables, its default and its bound.
 
 Owns how they are shown: --help, and the table in docs/reference/rebalance.md. The texts are
-checked with the file's and the variables', so that all complaints read alike.
+checked with the file's and the variables', so that all problems read alike.
 """
 
 from collections.abc import Callable, Mapping

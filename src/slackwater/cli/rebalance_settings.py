@@ -13,15 +13,15 @@ from slackwater.cli.output import WrongSettings
 from slackwater.cli.rebalance_named import Spoken, bad_selectors, unreadable
 from slackwater.cli.rebalance_options import texts_of
 from slackwater.contract import rebalancer as original
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import Problem, quoted
 from slackwater.settings.rotation import RunSettings, WorkloadSettings
 from slackwater.settings.rotation_document import (
     BY_KEY,
     ENTRIES,
     NAME,
-    Complaints,
     Filed,
     Listed,
+    Problems,
     RotationError,
     Said,
     Worded,
@@ -75,10 +75,10 @@ def resolved(
 ) -> RunSettings:
     """The same at start: with the warnings on stderr, and files that are named can be read."""
     found = resolve(names, file, flags, environment)
-    complaints = Complaints()
+    problems = Problems()
     for each in unreadable(found.settings, found.origins, file):
-        complaints.add(each)
-    _settle(complaints)
+        problems.add(each)
+    _settle(problems)
     for sentence in found.warnings:
         click.echo(f"slackwater: {sentence}", err=True)
     return found.settings
@@ -91,14 +91,14 @@ def resolve(
     environment: Mapping[str, str],
 ) -> Resolved:
     """Raises WrongSettings with a line for each bad value."""
-    complaints = Complaints()
-    filed = _filed(file, complaints)
-    spoken = _spoken(flags, environment, complaints)
+    problems = Problems()
+    filed = _filed(file, problems)
+    spoken = _spoken(flags, environment, problems)
     texts = {key: value for each in spoken for key, value in each.said.items()}
     for bad in bad_selectors(file, filed, spoken):
-        complaints.add(bad)
+        problems.add(bad)
     deployment = environment.get(original.WORKLOAD, "")
-    wanted = _wanted(names, deployment, complaints)
+    wanted = _wanted(names, deployment, problems)
     if not wanted and not file:
         raise WrongSettings(f"no workload is named: say one, or --file, or set {original.WORKLOAD}")
     listed = filed.workloads
@@ -109,33 +109,33 @@ def resolve(
         )
         # The original's own defaults come with its variable, and with nothing else.
         defaults = {} if names else original.DEFAULTS
-    _settle(complaints)
+    _settle(problems)
     settings = _joined(filed.run, listed, defaults, texts)
     if file:
         settings = _picked(settings, wanted, file)
     for discord in discords(settings):
-        complaints.add(discord)
-    _settle(complaints)
+        problems.add(discord)
+    _settle(problems)
     remarks = (*original.warnings(environment), *filter(None, map(futile, settings.workloads)))
     origins = {key: word.where for each in spoken for key, word in each.words.items()}
     return Resolved(settings, remarks, origins)
 
 
-def _filed(file: str, complaints: Complaints) -> Filed:
-    from slackwater.contract.document import ContractError
+def _filed(file: str, problems: Problems) -> Filed:
+    from slackwater.model.problem import InvalidError
     from slackwater.observation.documents import file_text, one_document
 
     if not file:
         return Filed()
     try:
         document = one_document(file_text(file, file), file)
-    except ContractError as error:
+    except InvalidError as error:
         raise WrongSettings(str(error)) from None
-    return read_file(document, file, complaints)
+    return read_file(document, file, problems)
 
 
 def _spoken(
-    flags: Mapping[str, str | bool | None], environment: Mapping[str, str], complaints: Complaints
+    flags: Mapping[str, str | bool | None], environment: Mapping[str, str], problems: Problems
 ) -> tuple[Spoken, Spoken]:
     """Variables, then flags, which overrule them. A bad variable is told even then."""
     own = {entry.key: entry.variable for entry in ENTRIES}
@@ -145,28 +145,28 @@ def _spoken(
     }
     said = {key: Worded(BY_KEY[key].flag, text) for key, text in texts_of(flags).items()}
     return (
-        Spoken(variables, read_texts(variables, complaints)),
-        Spoken(said, read_texts(said, complaints)),
+        Spoken(variables, read_texts(variables, problems)),
+        Spoken(said, read_texts(said, problems)),
     )
 
 
-def _wanted(names: Sequence[str], deployment: str, complaints: Complaints) -> tuple[Wanted, ...]:
+def _wanted(names: Sequence[str], deployment: str, problems: Problems) -> tuple[Wanted, ...]:
     if names:
-        return tuple(_parsed(each, "WORKLOAD", complaints) for each in names)
+        return tuple(_parsed(each, "WORKLOAD", problems) for each in names)
     if not deployment:
         return ()
-    name = complaints.hear(lambda: check_wording(NAME, deployment, original.WORKLOAD), "")
+    name = problems.hear(lambda: check_wording(NAME, deployment, original.WORKLOAD), "")
     return (Wanted(name),)
 
 
-def _parsed(text: str, where: str, complaints: Complaints) -> Wanted:
+def _parsed(text: str, where: str, problems: Problems) -> Wanted:
     """web, or deployment/web."""
     kind, slash, name = text.rpartition("/")
     if slash and kind.lower() not in _KINDS:
         wanted = "a name, or deployment/, statefulset/ or replicaset/ and a name"
-        complaints.add(Complaint(where, quoted(text), wanted))
+        problems.add(Problem(where, quoted(text), wanted))
         return Wanted("")
-    good = complaints.hear(lambda: check_wording(NAME, name, where), "")
+    good = problems.hear(lambda: check_wording(NAME, name, where), "")
     return Wanted(good, _KINDS.get(kind.lower(), ""))
 
 
@@ -190,9 +190,9 @@ def _picked(settings: RunSettings, wanted: Sequence[Wanted], file: str) -> RunSe
     return msgspec.structs.replace(settings, workloads=chosen)
 
 
-def _settle(complaints: Complaints) -> None:
+def _settle(problems: Problems) -> None:
     try:
-        complaints.settle()
+        problems.settle()
     except RotationError as error:
         # Each sentence with the name in front, as a single one has.
         raise WrongSettings(str(error).replace("\n", "\nslackwater: ")) from None

@@ -57,7 +57,7 @@ def simulate(
     \b
     Exit codes: 0 done, 1 a file cannot be read or written, 2 wrong usage, recording or settings.
     """
-    from slackwater.contract.document import ContractError
+    from slackwater.model.problem import InvalidError
 
     try:
         told = told_by(flags)
@@ -66,7 +66,7 @@ def simulate(
             day, seed = _generated(told, terms)
         else:
             day, seed = _recorded(recording, told), None
-    except ContractError as error:
+    except InvalidError as error:
         raise WrongSettings(str(error)) from None
     report = _lived(day, terms, None if recording is None else _name(recording), seed)
     if svg:
@@ -117,8 +117,7 @@ def _name(recording: str) -> str:
 
 def _samples(recording: str, told: Told) -> "tuple[Sample, ...]":
     from slackwater.cli.replay import contents
-    from slackwater.contract.document import ContractError
-    from slackwater.model.complaint import Complaint
+    from slackwater.model.problem import InvalidError, Problem
     from slackwater.rebalancer.fleet import Cores
     from slackwater.rebalancer.whatif_recording import read_recording
 
@@ -126,7 +125,7 @@ def _samples(recording: str, told: Told) -> "tuple[Sample, ...]":
     try:
         text = contents(recording).decode()
     except UnicodeDecodeError as error:
-        raise ContractError(Complaint(name, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
+        raise InvalidError(Problem(name, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
     request = told.real(own.REQUEST)
     return read_recording(text, name, None if request is None else Cores(request))
 

@@ -12,8 +12,9 @@ import msgspec
 
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.rebalance_options import variables_of
+from slackwater.model.problem import InvalidError
 from slackwater.settings import rotation_whatif as own
-from slackwater.settings.bound import Bound, SettingsError, check_text
+from slackwater.settings.bound import Bound, check_text
 from slackwater.settings.real import Real, check_real_text
 from slackwater.settings.rotation import MoveSettings
 from slackwater.settings.rotation_document import Worded
@@ -106,7 +107,7 @@ def _bad(words: Mapping[str, Worded]) -> Iterator[str]:
     for kind in own.ALL:
         try:
             _ = told.real(kind) if isinstance(kind, Real) else told.whole(kind)
-        except SettingsError as error:
+        except InvalidError as error:
             yield str(error)
 
 

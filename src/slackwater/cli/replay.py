@@ -89,10 +89,9 @@ def contents(recording: str) -> bytes:
 def _overlay(path: str) -> "Overlay":
     """What the file's AgentSettings say, over what was recorded; other documents in it are left
     out, as a standalone folder's file may have several."""
-    from slackwater.contract.document import ContractError
     from slackwater.contract.kubernetes import kind_of, objects_in
+    from slackwater.model.problem import InvalidError
     from slackwater.observation.documents import documents_in, file_text
-    from slackwater.settings.bound import SettingsError
     from slackwater.settings.document import KIND, read_settings
 
     try:
@@ -102,6 +101,6 @@ def _overlay(path: str) -> "Overlay":
         if len(chosen) != 1:
             raise WrongSettings(f"{path} has {len(chosen)} {KIND} documents, but must have one")
         read_settings(chosen[0], path)
-    except (ContractError, SettingsError) as error:
+    except InvalidError as error:
         raise WrongSettings(str(error)) from None
     return lambda recorded: read_settings(chosen[0], path, recorded)

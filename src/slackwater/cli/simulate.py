@@ -107,13 +107,12 @@ def _print(report: "Report", rows: "list[Row]", output: Output, colour: bool) ->
 
 
 def _read(path: str) -> "Scenario":
-    from slackwater.contract.document import ContractError
-    from slackwater.settings.bound import SettingsError
+    from slackwater.model.problem import InvalidError
     from slackwater.simulation.scenario_file import read_scenario
 
     try:
         return read_scenario(path)
-    except (ContractError, SettingsError) as error:
+    except InvalidError as error:
         raise WrongSettings(str(error)) from None
 
 

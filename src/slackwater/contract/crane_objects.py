@@ -28,10 +28,10 @@ from slackwater.contract.crane_prediction import (
 )
 from slackwater.contract.crane_selector import Selector
 from slackwater.contract.crane_values import NAME_WANTED, QUANTITY_WANTED
-from slackwater.contract.document import ContractError, Field
+from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import read_head
 from slackwater.contract.typed_document import read_typed
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 PRIORITY_RANGE = re.compile(r"(-?[0-9]{1,10})(?:-(-?[0-9]{1,10}))?", re.ASCII)
@@ -77,7 +77,7 @@ def read_prediction_template(document: object, source: str) -> PredictionTemplat
 
 
 def _read(
-    document: object, source: str, kind: type[T], flaws: Callable[[T], Iterable[Complaint]]
+    document: object, source: str, kind: type[T], flaws: Callable[[T], Iterable[Problem]]
 ) -> T:
     """An ensurance object: typed, its name a DNS label, and without flaws."""
     head, field = read_head(document, source)
@@ -87,30 +87,28 @@ def _read(
     return value
 
 
-def _no_flaws(_: AvoidanceAction) -> tuple[Complaint, ...]:
+def _no_flaws(_: AvoidanceAction) -> tuple[Problem, ...]:
     """An action's fields speak for themselves."""
     return ()
 
 
-def _raise(field: Field, complaints: Iterable[Complaint]) -> None:
-    """The complaints know the path, the field knows the object."""
-    told = tuple(
-        Complaint(f"{field.source}: {each.where}", each.seen, each.wanted) for each in complaints
-    )
-    if told:
-        raise ContractError(*told)
+def _raise(field: Field, problems: Iterable[Problem]) -> None:
+    """The problems know the path, the field knows the object."""
+    found = [msgspec.structs.replace(each, document=field.document) for each in problems]
+    if found:
+        raise InvalidError(*found)
 
 
-def _bad_name(name: str) -> Complaint:
-    return Complaint("metadata.name", quoted(name), NAME_WANTED)
+def _bad_name(name: str) -> Problem:
+    return Problem("metadata.name", quoted(name), NAME_WANTED)
 
 
-def _flaws(policy: Policy, listed: str) -> Iterator[Complaint]:
+def _flaws(policy: Policy, listed: str) -> Iterator[Problem]:
     probe = policy.spec.node_quality_probe
     if (probe.http_get is None) == (probe.node_local_get is None):
         seen = "neither" if probe.http_get is None else "both"
         where = "the kind of spec.nodeQualityProbe"
-        yield Complaint(where, seen, "one of httpGet and nodeLocalGet")
+        yield Problem(where, seen, "one of httpGet and nodeLocalGet")
     yield from _flaws_of_selector(policy.spec.selector, "spec.selector")
     yield from _repeated(f"spec.{listed}", "name", [rule.name for rule in policy.spec.rules])
     for place, rule in enumerate(policy.spec.rules):
@@ -119,46 +117,46 @@ def _flaws(policy: Policy, listed: str) -> Iterator[Complaint]:
         metric = rule.metric_rule.name
         if probe.http_get is None and not is_known(metric):
             wanted = f"one of {known_names()}"
-            yield Complaint(f"{where}.metricRule.name", quoted(metric), wanted)
+            yield Problem(f"{where}.metricRule.name", quoted(metric), wanted)
 
 
-def _flaws_of_rule(rule: Rule, where: str) -> Iterator[Complaint]:
+def _flaws_of_rule(rule: Rule, where: str) -> Iterator[Problem]:
     if rule.metric_rule.limit <= 0:
         seen = quoted(rule.metric_rule.value)
-        yield Complaint(f"{where}.metricRule.value", seen, QUANTITY_WANTED)
+        yield Problem(f"{where}.metricRule.value", seen, QUANTITY_WANTED)
     yield from _flaws_of_selector(rule.metric_rule.selector, f"{where}.metricRule.selector")
     one, other = rule.restore_threshold, rule.restored_threshold
     if one is not None and other is not None and one != other:
         wanted = f"restoreThreshold's {one}, of which it is another spelling"
-        yield Complaint(f"{where}.restoredThreshold", quoted(other), wanted)
+        yield Problem(f"{where}.restoredThreshold", quoted(other), wanted)
 
 
-def _flaws_of_selector(selector: Selector | None, where: str) -> Iterator[Complaint]:
+def _flaws_of_selector(selector: Selector | None, where: str) -> Iterator[Problem]:
     bad = None if selector is None else selector.flaw(where)
     if bad is not None:
         yield bad
 
 
-def _repeated(where: str, key: str, names: list[str]) -> Iterator[Complaint]:
+def _repeated(where: str, key: str, names: list[str]) -> Iterator[Problem]:
     for place, name in enumerate(names):
         if name in names[:place]:
             first = f"{where}[{names.index(name)}] has it already"
             wanted = f"another name: {first}"
-            yield Complaint(f"{where}[{place}].{key}", quoted(name), wanted)
+            yield Problem(f"{where}[{place}].{key}", quoted(name), wanted)
 
 
-def _flaws_of_pod_qos(pod_qos: PodQos) -> Iterator[Complaint]:
+def _flaws_of_pod_qos(pod_qos: PodQos) -> Iterator[Problem]:
     yield from _flaws_of_selector(pod_qos.spec.label_selector, "spec.labelSelector")
     scopes = pod_qos.spec.scope_selector
     for place, each in enumerate(() if scopes is None else scopes.match_expressions):
         yield from _flaws_of_scope(each, f"spec.scopeSelector.matchExpressions[{place}]")
 
 
-def _flaws_of_scope(expression: ScopeExpression, where: str) -> Iterator[Complaint]:
+def _flaws_of_scope(expression: ScopeExpression, where: str) -> Iterator[Problem]:
     for place, value in enumerate(expression.values):
         wanted = _wanted_in(expression.scope_name, value)
         if wanted:
-            yield Complaint(f"{where}.values[{place}]", quoted(value), wanted)
+            yield Problem(f"{where}.values[{place}]", quoted(value), wanted)
 
 
 def _wanted_in(scope: Scope, value: str) -> str:
@@ -181,7 +179,7 @@ _QUERIES = {
 }
 
 
-def _flaws_of_metrics(metrics: tuple[PredictionMetric, ...], prefix: str) -> Iterator[Complaint]:
+def _flaws_of_metrics(metrics: tuple[PredictionMetric, ...], prefix: str) -> Iterator[Problem]:
     where = f"{prefix}predictionMetrics"
     yield from _repeated(
         where, "resourceIdentifier", [each.resource_identifier for each in metrics]
@@ -194,4 +192,4 @@ def _flaws_of_metrics(metrics: tuple[PredictionMetric, ...], prefix: str) -> Ite
         }[each.type]
         if query is None:
             path = f"{where}[{place}].{_QUERIES[each.type]}"
-            yield Complaint(path, "missing", f"there with the type {each.type.value}")
+            yield Problem(path, "missing", f"there with the type {each.type.value}")

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from slackwater.contract.label_selector import LabelSelector, Operator, Requirement, flaw
 from slackwater.contract.typed_document import WANTED
-from slackwater.model.complaint import Complaint, below
+from slackwater.model.problem import Problem, below
 
 _WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LabelValue = Annotated[
@@ -60,7 +60,7 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
     def selects(self, labels: Mapping[str, str]) -> bool:
         return LabelSelector(tuple(self._requirements(""))).selects(labels)
 
-    def flaw(self, where: str) -> Complaint | None:
+    def flaw(self, where: str) -> Problem | None:
         """What makes Kubernetes refuse it; None if nothing does."""
         return flaw(LabelSelector(tuple(self._requirements(where))))
 

@@ -10,7 +10,7 @@ from slackwater.contract.crane_metrics import is_known
 from slackwater.contract.crane_pod_qos import PodQos, ScopeExpression, ScopeOperator
 from slackwater.contract.crane_selector import Selector
 from slackwater.contract.label_selector import Operator
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 
 Actions = Mapping[str, AvoidanceAction]
 #: The schema's bound of status.summary.

@@ -1,24 +1,23 @@
 """Foreign documents: plain mappings, lists and scalars, read field by field with their paths.
 
-Owns the one error of this package and the sentence in it. Refuses to convert: a text is not a
-number, true is not 1, 80.0 is not 80. Null counts as absent, as it does in Kubernetes.
+Nothing is converted: a text is not a number, true is not 1, 80.0 is not 80. Null counts as
+absent, as it does in Kubernetes.
 """
 
 import enum
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, below, quoted, sentences
+from slackwater.model.problem import (
+    DocumentName,
+    InvalidError,
+    Problem,
+    ProblemCode,
+    below,
+    quoted,
+)
 
 SMALLEST_NUMBER, LARGEST_NUMBER = -(2**63), 2**63 - 1
-
-
-class ContractError(ValueError):
-    """A foreign object that cannot be used; str() is one sentence for each complaint."""
-
-    def __init__(self, *complaints: Complaint) -> None:
-        super().__init__(sentences(complaints))
-        self.complaints = complaints
 
 
 class Spelling(enum.Enum):
@@ -29,21 +28,31 @@ class Spelling(enum.Enum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One value of a document and where it stands. `source` is a file's or an object's name."""
+    """One value of a document and where it stands. `source` names a file or an object."""
 
-    source: str
+    source: str | DocumentName
     path: str
     value: object
     spelling: Spelling = Spelling.EXACT
 
     def where(self) -> str:
-        return f"{self.source}: {self.path}" if self.path else self.source
+        return f"{self.source}: {self.path}" if self.path else str(self.source)
 
-    def refused(self, wanted: str) -> ContractError:
-        return ContractError(self.complaint(wanted))
+    @property
+    def document(self) -> DocumentName:
+        return DocumentName(self.source) if isinstance(self.source, str) else self.source
 
-    def complaint(self, wanted: str) -> Complaint:
-        return Complaint(self.where(), quoted(self.value), wanted)
+    def refused(self, bound: str) -> InvalidError:
+        return InvalidError(self.problem(bound))
+
+    def problem(self, bound: str, value: str = "") -> Problem:
+        """`value` where it is not the value itself that should be quoted."""
+        code = ProblemCode.REQUIRED if self.value is None else ProblemCode.INVALID
+        return Problem(self.path, value or quoted(self.value), bound, code, self.document)
+
+    def unknown_key(self, key: object, bound: str) -> Problem:
+        """About a key of this mapping."""
+        return Problem(self.path, quoted(key), bound, ProblemCode.UNKNOWN_KEY, self.document)
 
     def at(self, key: str, value: object) -> "Field":
         return Field(self.source, below(self.path, key), value, self.spelling)
@@ -55,7 +64,7 @@ def members(field: Field) -> tuple[tuple[str, Field], ...]:
         raise field.refused("a mapping")
     for key in field.value:
         if not isinstance(key, str):
-            raise ContractError(Complaint(f"a key of {field.where()}", quoted(key), "a text"))
+            raise InvalidError(field.unknown_key(key, "a text"))
     return tuple((key, field.at(key, value)) for key, value in field.value.items())
 
 
@@ -117,5 +126,4 @@ def parse_json(content: str, source: str) -> object:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        told = f"JSON ({reason})"
-        raise ContractError(Complaint(source, quoted(content), told)) from None
+        raise InvalidError(Field(source, "", content).problem(f"JSON ({reason})")) from None

@@ -9,8 +9,8 @@ with one sentence, and the rest of the pod stays readable.
 from collections.abc import Mapping
 
 from slackwater.contract.document import LARGEST_NUMBER, Field, members
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, Ratio, parse_quantity
 
 #: By the resource's name, domain included.
@@ -79,4 +79,4 @@ def _wanted(name: str, milli: int) -> str:
 
 
 def _gap(field: Field, wanted: str) -> Gap:
-    return Gap(field.complaint(wanted).sentence())
+    return Gap(field.problem(wanted).sentence())

@@ -4,19 +4,17 @@ Owns their field paths and the sentence that names an object. Pods are in kubern
 Refuses objects without a name; ignores every field that is not used here.
 """
 
-import re
 from collections.abc import Callable, Mapping
 
 import msgspec
 
 from slackwater.contract.document import Field, elements, member, text, texts
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import DocumentName, quoted
 from slackwater.model.units import Bytes, MilliCpu, QuantityError, parse_bytes, parse_milli_cpu
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-_PLAIN = re.compile(r"[A-Za-z0-9./:_-]{1,320}", re.ASCII)
 _QUANTITY = "a quantity such as 250m, 0.5 or 2Gi"
 _LARGEST_AMOUNT = 2**63 - 1
 
@@ -87,8 +85,7 @@ def read_head(document: object, source: str) -> tuple[Head, Field]:
     if metadata is None or name is None or not text(name):
         raise field.at("metadata", None).at("name", None).refused("the object's name")
     namespace = optional_text(member(metadata, "namespace"))
-    told = f"{namespace}/{text(name)}" if namespace else text(name)
-    named = Field(f"{source}: {_plain(kind)} {_plain(told)}", "", document)
+    named = Field(DocumentName(source, kind, namespace, text(name)), "", document)
     metadata = Field(named.source, "metadata", metadata.value)
     head = Head(
         kind,
@@ -100,11 +97,6 @@ def read_head(document: object, source: str) -> tuple[Head, Field]:
         member(metadata, "deletionTimestamp") is not None,
     )
     return head, named
-
-
-def _plain(name: str) -> str:
-    """A name inside a sentence; quoted where it could break the line."""
-    return name if _PLAIN.fullmatch(name) else quoted(name)
 
 
 def read_node(document: object, source: str) -> Node:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.contract.document import Field, elements, member, text, texts
-from slackwater.model.complaint import Complaint, below, quoted
+from slackwater.model.problem import Problem, below, quoted
 
 _WORD = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -61,7 +61,7 @@ class LabelSelector(msgspec.Struct, frozen=True):
 
 
 def read_selector(field: Field) -> LabelSelector:
-    """The selector as it is written; raises ContractError only where a field has a wrong type."""
+    """The selector as it is written; raises InvalidError only where a field has a wrong type."""
     pairs = member(field, "matchLabels")
     expressions = member(field, "matchExpressions")
     found = [] if pairs is None else _pairs(pairs)
@@ -87,26 +87,26 @@ def _expression(field: Field) -> Requirement:
     )
 
 
-def flaw(selector: LabelSelector) -> Complaint | None:
+def flaw(selector: LabelSelector) -> Problem | None:
     """What makes Kubernetes refuse this selector; None if nothing does."""
     return next((bad for each in selector.requirements if (bad := _flaw_of(each))), None)
 
 
-def _flaw_of(requirement: Requirement) -> Complaint | None:
+def _flaw_of(requirement: Requirement) -> Problem | None:
     where = requirement.where
     if not _is_key(requirement.key):
-        return Complaint(f"{where}: key", quoted(requirement.key), _KEY_WANTED)
+        return Problem(f"{where}: key", quoted(requirement.key), _KEY_WANTED)
     known = [operator.value for operator in Operator]
     if requirement.operator not in known:
         wanted = f"one of {', '.join(known)}"
-        return Complaint(f"{where}: operator", quoted(requirement.operator), wanted)
+        return Problem(f"{where}: operator", quoted(requirement.operator), wanted)
     listing = requirement.operator in (Operator.IN.value, Operator.NOT_IN.value)
     if listing != bool(requirement.values):
         seen = f"a list of {len(requirement.values)}"
         wanted = f"{'not empty' if listing else 'empty'} with {requirement.operator}"
-        return Complaint(f"{where}: values", seen, wanted)
+        return Problem(f"{where}: values", seen, wanted)
     odd = next((each for each in requirement.values if not _is_value(each)), None)
-    return None if odd is None else Complaint(f"{where}: value", quoted(odd), _VALUE_WANTED)
+    return None if odd is None else Problem(f"{where}: value", quoted(odd), _VALUE_WANTED)
 
 
 def _is_key(key: str) -> bool:

@@ -5,10 +5,11 @@ Owns its encoding in the Node object, together with the report annotation beside
 
 import msgspec
 
-from slackwater.contract.document import ContractError, Field, elements, member
+from slackwater.contract.document import Field, elements, member
 from slackwater.contract.kubernetes import optional_text
 from slackwater.contract.node_report import ANNOTATION, NodeReport, read_report
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 
 CONDITION = "SlackwaterActing"
 #: Reasons that others look for: the agent sees nothing; it has put everything back.
@@ -37,7 +38,7 @@ def read_status_patch(node: object) -> NodeStatusPatch | None:
     field = Field("Node", "", node)
     try:
         report, condition = _report(field), _acting(field)
-    except ContractError:
+    except InvalidError:
         return None
     return NodeStatusPatch(report, condition) if report and condition else None
 

@@ -9,17 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from slackwater.contract.document import (
-    ContractError,
-    Field,
-    elements,
-    member,
-    parse_json,
-    text,
-    texts,
-    whole,
-)
+from slackwater.contract.document import Field, elements, member, parse_json, text, texts, whole
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, MilliCpu, QuantityError, Unlimited, parse_milli_cpu
 
 ANNOTATION = "slackwater.io/report"
@@ -75,7 +67,7 @@ def read_report(content: str) -> NodeReport | Gap:
     """The annotation's text as a value."""
     try:
         return _report(Field(ANNOTATION, "", parse_json(content, ANNOTATION)))
-    except ContractError as error:
+    except InvalidError as error:
         return Gap(str(error))
 
 

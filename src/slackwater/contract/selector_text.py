@@ -6,9 +6,8 @@ comparisons > and <, which no workload uses.
 
 import re
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.label_selector import LabelSelector, Operator, Requirement, flaw
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 _KEY = r"(?P<key>[^\s,=!()<>]+)"
 _ONE = re.compile(rf"\s*{_KEY}\s*(?P<sign>==|=|!=)\s*(?P<value>[^\s,=!()<>]*)\s*")
@@ -21,10 +20,10 @@ _LONGEST = 4096
 
 
 def parse_selector(text: str, source: str) -> LabelSelector:
-    """Empty text selects everything; ContractError with one sentence for what is none."""
+    """Empty text selects everything; InvalidError with one sentence for what is none."""
     if not text.strip():
         return LabelSelector()
-    wrong = ContractError(Complaint(source, quoted(text), _WANTED))
+    wrong = InvalidError(Problem(source, quoted(text), _WANTED))
     if len(text) > _LONGEST:
         raise wrong
     found: list[Requirement] = []
@@ -42,7 +41,7 @@ def parse_selector(text: str, source: str) -> LabelSelector:
         place += 1
     selector = LabelSelector(tuple(found))
     if (bad := flaw(selector)) is not None:
-        raise ContractError(bad)
+        raise InvalidError(bad)
     return selector
 
 

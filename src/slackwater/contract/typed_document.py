@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import inspect
 
-from slackwater.contract.document import ContractError, Field
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.contract.document import Field
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -25,13 +25,13 @@ _DEEPEST = 32
 
 
 def read_typed(field: Field, kind: type[T]) -> T:
-    """The value of a field as `kind`; raises ContractError with all that is wrong."""
+    """The value of a field as `kind`; raises InvalidError with all that is wrong."""
     plain = _without_nulls(field.value, {}, _DEEPEST)
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
         found = tuple(_flaws(Field(field.source, field.path, plain), _outline(kind)))
-        raise ContractError(*(found or (field.complaint(str(error)),))) from None
+        raise InvalidError(*(found or (field.problem(str(error)),))) from None
 
 
 def decode_typed(content: bytes | msgspec.Raw, kind: type[T], source: str) -> T:
@@ -42,7 +42,7 @@ def decode_typed(content: bytes | msgspec.Raw, kind: type[T], source: str) -> T:
         return read_typed(Field(source, "", msgspec.json.decode(content)), kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         seen = bytes(content).decode("utf-8", "replace")
-        raise ContractError(Complaint(source, quoted(seen), f"JSON ({error})")) from None
+        raise InvalidError(Problem(source, quoted(seen), f"JSON ({error})")) from None
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def _without_nulls(value: object, done: dict[int, object], depth: int) -> object
     return done[id(value)]
 
 
-def _flaws(field: Field, kind: inspect.Type, wanted: str = "") -> Iterator[Complaint]:
+def _flaws(field: Field, kind: inspect.Type, wanted: str = "") -> Iterator[Problem]:
     """Every place where the value is not what the type says."""
     match kind:
         case inspect.Metadata(type=inner, extra=extra):
@@ -78,46 +78,46 @@ def _flaws(field: Field, kind: inspect.Type, wanted: str = "") -> Iterator[Compl
             yield from _flaws_of_mapping(field, field.value, kind)
         case inspect.VarTupleType(item_type=inner) if isinstance(field.value, list):
             if not _within(len(field.value), kind.min_length, kind.max_length):
-                yield Complaint(field.where(), f"a list of {len(field.value)}", words(kind))
+                yield Problem(field.where(), f"a list of {len(field.value)}", words(kind))
             for place, each in enumerate(field.value):
                 yield from _flaws(Field(field.source, f"{field.path}[{place}]", each), inner)
         case _:
             if not _holds(field.value, kind):
-                yield field.complaint(wanted or words(kind))
+                yield field.problem(wanted or words(kind))
 
 
 def _flaws_of_union(
     field: Field, types: tuple[inspect.Type, ...], wanted: str
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     """One kind or nothing, or a number or a text: the kind that the value looks like decides."""
     kinds = [each for each in types if not isinstance(each, inspect.NoneType)]
     if len(kinds) == 1:
         yield from _flaws(field, kinds[0], wanted)
     elif all(any(_flaws(field, each)) for each in kinds):
-        yield field.complaint(wanted or " or ".join(words(each) for each in kinds))
+        yield field.problem(wanted or " or ".join(words(each) for each in kinds))
 
 
 def _flaws_of_struct(
     field: Field, value: dict[str, object], fields: tuple[inspect.Field, ...]
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     for info in fields:
         found = field.at(info.encode_name, value.get(info.encode_name))
         if info.encode_name in value:
             yield from _flaws(found, info.type)
         elif info.required:
-            yield found.complaint(words(info.type))
+            yield found.problem(words(info.type))
 
 
 def _flaws_of_mapping(
     field: Field, value: dict[object, object], kind: inspect.DictType
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     if not _within(len(value), kind.min_length, kind.max_length):
-        yield Complaint(field.where(), f"a mapping of {len(value)}", words(kind))
+        yield Problem(field.where(), f"a mapping of {len(value)}", words(kind))
     for key, each in value.items():
         if isinstance(key, str) and _holds(key, kind.key_type):
             yield from _flaws(field.at(key, each), kind.value_type)
         else:
-            yield Complaint(f"a key of {field.where()}", quoted(key), words(kind.key_type))
+            yield Problem(f"a key of {field.where()}", quoted(key), words(kind.key_type))
 
 
 def _holds(value: object, kind: inspect.Type) -> bool:

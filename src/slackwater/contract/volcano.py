@@ -1,7 +1,7 @@
 """Volcano's ColocationConfig for one node: merged and validated.
 
 Owns the merge: defaults, then globalConfig, then the last entry of nodesConfig whose selector
-matches, key by key. A value outside its bound is a complaint that names where it was said, and
+matches, key by key. A value outside its bound is a problem that names where it was said, and
 all of them are told at once. The schema is in volcano_sections, the document in
 volcano_document, what labels and flags say in volcano_node.
 """
@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.volcano_document import GLOBAL, ColocationConfig, Said
 from slackwater.contract.volcano_node import node_label
 from slackwater.contract.volcano_sections import (
@@ -20,7 +19,7 @@ from slackwater.contract.volcano_sections import (
     RANGES,
     Colocation,
 )
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 _TYPES_WANTED = f"a list of {' and '.join(OVER_SUBSCRIPTION_TYPES)}, separated by commas alone"
 
@@ -31,9 +30,9 @@ def for_node(config: ColocationConfig, labels: Mapping[str, str]) -> Colocation:
     infos = msgspec.structs.fields(Colocation)
     sections = {info.name: info.type(**_values(said, info.name)) for info in infos}
     colocation = Colocation(**{**sections, "node_label": node_label(labels)})
-    complaints = tuple(_complaints(colocation, said, config.source))
-    if complaints:
-        raise ContractError(*complaints)
+    problems = tuple(_problems(colocation, said, config.source))
+    if problems:
+        raise InvalidError(*problems)
     return colocation
 
 
@@ -55,27 +54,27 @@ def render(colocation: Colocation) -> dict[str, object]:
     return {GLOBAL: msgspec.to_builtins(colocation)}
 
 
-def _complaints(colocation: Colocation, said: Said, source: str) -> Iterator[Complaint]:
+def _problems(colocation: Colocation, said: Said, source: str) -> Iterator[Problem]:
     for each in RANGES:
         value = _value(colocation, each.section, each.attribute)
         if not each.holds(value):
             where = _where(said, each.section, each.attribute, source)
-            yield Complaint(where, quoted(value), each.words())
+            yield Problem(where, quoted(value), each.words())
     for order in ORDERS:
         low = _value(colocation, order.section, order.low)
         high = _value(colocation, order.section, order.high)
         if low > high:
             bound = f"at most {_where(said, order.section, order.high, source)}, which is {high}"
-            yield Complaint(_where(said, order.section, order.low, source), quoted(low), bound)
-    yield from _type_complaints(colocation, said, source)
+            yield Problem(_where(said, order.section, order.low, source), quoted(low), bound)
+    yield from _type_problems(colocation, said, source)
 
 
-def _type_complaints(colocation: Colocation, said: Said, source: str) -> Iterator[Complaint]:
+def _type_problems(colocation: Colocation, said: Said, source: str) -> Iterator[Problem]:
     """Each part is exactly cpu or memory; an empty text is none of them."""
     types = colocation.over_subscription.types
     if types and any(part not in OVER_SUBSCRIPTION_TYPES for part in types.split(",")):
         where = _where(said, "over_subscription", "types", source)
-        yield Complaint(where, quoted(types), _TYPES_WANTED)
+        yield Problem(where, quoted(types), _TYPES_WANTED)
 
 
 def _value(colocation: Colocation, section: str, attribute: str) -> Any:  # noqa: ANN401

@@ -14,7 +14,6 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from slackwater.contract.document import (
-    ContractError,
     Field,
     Spelling,
     elements,
@@ -29,7 +28,7 @@ from slackwater.contract.document import (
 from slackwater.contract.kubernetes import ConfigMap
 from slackwater.contract.label_selector import LabelSelector, flaw, read_selector
 from slackwater.contract.volcano_sections import Colocation
-from slackwater.model.complaint import Complaint
+from slackwater.model.problem import InvalidError, Problem
 
 CONFIG_MAP = "volcano-agent-configuration"
 CONFIG_KEY = "colocation-config"
@@ -70,7 +69,7 @@ class _Part(msgspec.Struct, frozen=True):
 
     said: Said = {}
     unknown: tuple[Field, ...] = ()
-    complaints: tuple[Complaint, ...] = ()
+    problems: tuple[Problem, ...] = ()
     selector: LabelSelector | None = None
     warnings: tuple[str, ...] = ()
 
@@ -87,7 +86,7 @@ def is_config(document: object) -> bool:
 def config_text(config_map: ConfigMap, source: str) -> str:
     """The configuration's text in its ConfigMap."""
     if CONFIG_KEY not in config_map.data:
-        raise ContractError(Complaint(f"{source}: data.{CONFIG_KEY}", "missing", "JSON or YAML"))
+        raise InvalidError(Problem(f"{source}: data.{CONFIG_KEY}", "missing", "JSON or YAML"))
     return config_map.data[CONFIG_KEY]
 
 
@@ -104,7 +103,7 @@ def read_config(document: object, source: str) -> ColocationConfig:
     top = Field(source, "", document, Spelling.ANY_CASE)
     keys = dict(members(top))
     if not is_config(document):
-        raise ContractError(Complaint(source, f"a mapping of {len(keys)} unknown keys", _WANTED))
+        raise InvalidError(Problem(source, f"a mapping of {len(keys)} unknown keys", _WANTED))
     outline = [spelled(keys, name, top.spelling) for name in (GLOBAL, NODES)]
     if outline == [None, None]:
         return _config(source, _sections(top), _Part(), ())
@@ -117,9 +116,9 @@ def _config(
     source: str, everywhere: _Part, strays: _Part, entries: tuple[_Part, ...]
 ) -> ColocationConfig:
     parts = (everywhere, strays, *entries)
-    complaints = [complaint for part in parts for complaint in part.complaints]
-    if complaints:
-        raise ContractError(*complaints)
+    problems = [problem for part in parts for problem in part.problems]
+    if problems:
+        raise InvalidError(*problems)
     unknown = tuple(each for part in parts for each in part.unknown)
     nothing = tuple(f"{each.where()} is not known and has no effect" for each in unknown)
     return ColocationConfig(
@@ -140,16 +139,16 @@ def _entries(field: Field | None) -> tuple[_Part, ...]:
         return ()
     try:
         return tuple(_guarded(each, _entry) for each in elements(field))
-    except ContractError as error:
-        return (_Part(complaints=error.complaints),)
+    except InvalidError as error:
+        return (_Part(problems=error.problems),)
 
 
 def _guarded(field: Field, read: Callable[[Field], _Part]) -> _Part:
     """A part, or what is wrong with all of it: the other parts are still looked at."""
     try:
         return read(field)
-    except ContractError as error:
-        return _Part(complaints=error.complaints)
+    except InvalidError as error:
+        return _Part(problems=error.problems)
 
 
 def _entry(field: Field) -> _Part:
@@ -174,21 +173,21 @@ def _skipped(part: _Part, warning: str) -> _Part:
 def _sections(field: Field, *besides: str) -> _Part:
     """The nine sections; `besides` names other keys that are known here."""
     said: Said = {}
-    complaints: list[Complaint] = []
+    problems: list[Problem] = []
     unknown = list(_unknown(field, (*(info.encode_name for info in _SECTIONS), *besides)))
     for info in _SECTIONS:
         section = member(field, info.encode_name)
         if section is not None:
             part = _guarded(section, partial(_section, info=info))
             said |= part.said
-            complaints += part.complaints
+            problems += part.problems
             unknown += part.unknown
-    return _Part(said, tuple(unknown), tuple(complaints))
+    return _Part(said, tuple(unknown), tuple(problems))
 
 
 def _section(field: Field, info: FieldInfo) -> _Part:
     said: Said = {}
-    complaints: list[Complaint] = []
+    problems: list[Problem] = []
     attributes = msgspec.structs.fields(info.type)
     for each in attributes:
         found = member(field, each.encode_name)
@@ -196,12 +195,12 @@ def _section(field: Field, info: FieldInfo) -> _Part:
             continue
         try:
             _READERS[each.type](found)
-        except ContractError as error:
-            complaints += error.complaints
+        except InvalidError as error:
+            problems += error.problems
         else:
             said[info.name, each.name] = found
     unknown = _unknown(field, tuple(each.encode_name for each in attributes))
-    return _Part(said, unknown, tuple(complaints))
+    return _Part(said, unknown, tuple(problems))
 
 
 def _unknown(field: Field, names: tuple[str, ...]) -> tuple[Field, ...]:

@@ -8,10 +8,9 @@ import enum
 import re
 from collections.abc import Mapping
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes import is_true
 from slackwater.contract.volcano_sections import Colocation, Evicting, NodeLabel
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 COLOCATION_LABEL = "volcano.sh/colocation"
 OVER_SUBSCRIPTION_LABEL = "volcano.sh/oversubscription"
@@ -83,7 +82,7 @@ def read_features(listed: str, source: str) -> tuple[str, ...]:
     for part in parts:
         if part != _EVERY and part.removeprefix("-") not in known:
             wanted = f"*, or one of {', '.join(known)} with or without a - before it"
-            raise ContractError(Complaint(f"a part of {source}", quoted(part), wanted))
+            raise InvalidError(Problem(f"a part of {source}", quoted(part), wanted))
     return parts
 
 
@@ -97,7 +96,7 @@ def read_ratio(value: str, source: str) -> int:
     """--oversubscription-ratio: a percent above 0, which may be above 100."""
     if not _WHOLE.fullmatch(value) or int(value) <= 0:
         wanted = "a whole number of at least 1 (percent)"
-        raise ContractError(Complaint(source, quoted(value), wanted))
+        raise InvalidError(Problem(source, quoted(value), wanted))
     return int(value)
 
 
@@ -131,7 +130,7 @@ def _stated_key(annotations: Mapping[str, str], name: str) -> str:
 def _watermark(value: str, where: str) -> int:
     if not _WHOLE.fullmatch(value) or int(value) < 0:
         wanted = "a whole number of at least 0 (percent)"
-        raise ContractError(Complaint(where, quoted(value), wanted))
+        raise InvalidError(Problem(where, quoted(value), wanted))
     return int(value)
 
 
@@ -139,4 +138,4 @@ def _check_order(low: int, high: int, resource: str, source: str) -> None:
     """Unlike in the ConfigMap, equal is refused here, as in Volcano."""
     if low >= high:
         where = f"{source}: metadata.annotations: the evicting {resource} low watermark"
-        raise ContractError(Complaint(where, quoted(low), f"below the high one ({high})"))
+        raise InvalidError(Problem(where, quoted(low), f"below the high one ({high})"))

@@ -1,7 +1,7 @@
 """What a Volcano user says about one pod: its annotations.
 
 Owns the annotation keys and their values. Refuses nothing by raising: a bad value is a Gap, or
-a complaint beside the effect that Volcano gives it, and each is one sentence that names the
+a problem beside the effect that Volcano gives it, and each is one sentence that names the
 annotation, the value and what to write. The pod's other annotations go on.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from slackwater.contract.document import ContractError, Field, Spelling, parse_json
+from slackwater.contract.document import Field, Spelling, parse_json
 from slackwater.contract.kubernetes import BOOL_WANTED, parse_bool
 from slackwater.contract.volcano_memory_ratios import MemoryRatios, read_ratios
-from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros
 
 QOS_LEVEL = "volcano.sh/qos-level"
@@ -63,7 +63,7 @@ def qos_level(annotations: Mapping[str, str]) -> QosLevel | Gap:
     known = {level.value: level for level in QosLevel}
     if word not in known:
         wanted = f"one of {', '.join(filter(None, known))}"
-        return Gap(_complaint(QOS_LEVEL, word, wanted).sentence())
+        return Gap(_problem(QOS_LEVEL, word, wanted).sentence())
     return known[word]
 
 
@@ -72,7 +72,7 @@ def quota_burst(annotations: Mapping[str, str]) -> Burst | Gap | None:
     said = annotations.get(ENABLE_QUOTA_BURST, "")
     enabled = parse_bool(said) if said else False
     if enabled is None:
-        return Gap(_complaint(ENABLE_QUOTA_BURST, said, BOOL_WANTED).sentence())
+        return Gap(_problem(ENABLE_QUOTA_BURST, said, BOOL_WANTED).sentence())
     return _burst(annotations.get(QUOTA_BURST_TIME)) if enabled else None
 
 
@@ -83,7 +83,7 @@ def _burst(said: str | None) -> Burst:
         return Burst()
     time = int(said) if _WHOLE.fullmatch(said) else None
     if not time or not 0 <= time <= LARGEST_QUOTA:
-        return Burst(None, _complaint(QUOTA_BURST_TIME, said, _TIME_WANTED).sentence())
+        return Burst(None, _problem(QUOTA_BURST_TIME, said, _TIME_WANTED).sentence())
     return Burst(Micros(time))
 
 
@@ -97,12 +97,12 @@ def memory_qos(annotations: Mapping[str, str]) -> MemoryRatios | Gap | None:
         # Go's JSON: keys in any case, and null is an object that says nothing.
         found = parse_json(said, where)
         return read_ratios(Field(where, "", {} if found is None else found, Spelling.ANY_CASE))
-    except ContractError as error:
+    except InvalidError as error:
         return Gap(str(error))
 
 
-def _complaint(key: str, value: str, wanted: str) -> Complaint:
-    return Complaint(_where(key), quoted(value), wanted)
+def _problem(key: str, value: str, wanted: str) -> Problem:
+    return Problem(_where(key), quoted(value), wanted)
 
 
 def _where(key: str) -> str:

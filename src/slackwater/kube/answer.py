@@ -11,7 +11,7 @@ Owns this tree and the one way from an HTTP answer into it.
 
 import msgspec
 
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 
 #: Of a message; a server may put a whole page there.
 _LONGEST_MESSAGE = 1000

@@ -17,7 +17,7 @@ import msgspec
 from slackwater.kube.access import Identity
 from slackwater.kube.answer import CredentialsError
 from slackwater.kube.credentials import bearer
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("Never", "IfAvailable", "Always")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from slackwater.kube.access import Access, Server, Trust
 from slackwater.kube.credentials import TokenFile
 from slackwater.kube.proxy import proxy_for
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 

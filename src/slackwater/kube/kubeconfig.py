@@ -19,8 +19,8 @@ from slackwater.kube.kubeconfig_document import (
     read_file,
 )
 from slackwater.kube.proxy import parse_proxy, proxy_for
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 
 _PORTS = {"http": 80, "https": 443}
 #: A cluster's extension of this name is for its exec plugin (clientcmd/api/types.go).

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, below, quoted
+from slackwater.model.problem import Problem, below, quoted
 
 #: Ten thousand clusters; more is no kubeconfig.
 _LARGEST_FILE = 8 << 20
@@ -90,7 +90,7 @@ class Entry(msgspec.Struct, frozen=True):
         value = "a secret" if _is_secret(key) and self.fields.get(key) else None
         seen = value or quoted(self.fields.get(key))
         where = f"{self.file}: {below(self.path, key)}"
-        return KubeconfigError(Complaint(where, seen, wanted).sentence())
+        return KubeconfigError(Problem(where, seen, wanted).sentence())
 
     def _complain(self, key: str, wanted: str) -> str:
         raise self.refused(key, wanted)
@@ -142,4 +142,4 @@ def _is_secret(key: str) -> bool:
 
 
 def _sentence(file: str, where: str, value: object, wanted: str) -> str:
-    return Complaint(f"{file}: {where}", quoted(value), wanted).sentence()
+    return Problem(f"{file}: {where}", quoted(value), wanted).sentence()

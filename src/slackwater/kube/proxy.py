@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from slackwater.kube.access import Proxy, Server
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 
 if TYPE_CHECKING:
     import ipaddress

@@ -17,7 +17,6 @@ from slackwater.contract.crane_objects import (
 )
 from slackwater.contract.crane_pod_qos import PodQos
 from slackwater.contract.crane_status import EnsuranceStatus
-from slackwater.contract.document import ContractError
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
     NODE_QOS,
@@ -26,6 +25,7 @@ from slackwater.kube.resource import (
     Resource,
 )
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 
 Value = AvoidanceAction | NodeQos | NodeQosEnsurancePolicy | PodQos
 #: Where objects come from, in the contract's sentences.
@@ -93,7 +93,7 @@ def _value(read: _Read, raw: msgspec.Raw, prefix: str) -> Value | Gap:
     document.pop("status", None)
     try:
         return read(document, _SOURCE)
-    except ContractError as error:
+    except InvalidError as error:
         return Gap(str(error).replace(prefix, ""))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from slackwater.contract.document import ContractError, Field, member
+from slackwater.contract.document import Field, member
 from slackwater.contract.kubernetes import (
     ConfigMap,
     Node,
@@ -29,9 +29,8 @@ from slackwater.contract.volcano_memory_ratios import (
     PodConfiguration,
     read_colocation_configuration,
 )
-from slackwater.model.complaint import Complaint
+from slackwater.model.problem import InvalidError, Problem
 from slackwater.observation.objects import colocation_in, settings_in
-from slackwater.settings.bound import SettingsError
 from slackwater.settings.document import Settings
 
 _SOURCE = "API server"
@@ -84,7 +83,7 @@ def _map(raw: msgspec.Raw, read: Callable[[ConfigMap, str], _Value]) -> SeenMap[
     uid = _uid(document)
     try:
         return SeenMap(uid, read(config_map, map_title(config_map.namespace, config_map.name)))
-    except (ContractError, SettingsError) as error:
+    except InvalidError as error:
         return SeenMap(uid, None, str(error))
 
 
@@ -106,5 +105,5 @@ def _document(raw: msgspec.Raw, api_version: str, kind: str) -> object:
     """The items of a list do not say what they are."""
     found: Any = msgspec.json.decode(raw)
     if not isinstance(found, dict):
-        raise ContractError(Complaint(_SOURCE, "no object", f"a {kind}"))
+        raise InvalidError(Problem(_SOURCE, "no object", f"a {kind}"))
     return {"apiVersion": api_version, "kind": kind, **found}

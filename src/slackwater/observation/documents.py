@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from slackwater.contract.document import ContractError, parse_json
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.contract.document import parse_json
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.observation.bounded_read import LARGEST_READ, read_start
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
 
 
-class RepeatedKeyError(ContractError):
+class RepeatedKeyError(InvalidError):
     """YAML 1.2 forbids it, and kubectl refuses it; whoever reads the first one is misled."""
 
 
 def file_text(path: str, source: str) -> str:
     contents = read_start(path)
     if isinstance(contents, Gap):
-        raise ContractError(Complaint(source, contents.reason, "a readable file"))
+        raise InvalidError(Problem(source, contents.reason, "a readable file"))
     if contents.cut:
-        raise ContractError(Complaint(source, f"over {LARGEST_READ} bytes", "a smaller file"))
+        raise InvalidError(Problem(source, f"over {LARGEST_READ} bytes", "a smaller file"))
     try:
         return contents.data.decode()
     except UnicodeDecodeError as error:
-        raise ContractError(Complaint(source, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
+        raise InvalidError(Problem(source, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
 
 
 def documents_in(text: str, source: str) -> list[object]:
@@ -50,7 +50,7 @@ def documents_in(text: str, source: str) -> list[object]:
         where = f"{source}:{mark.line + 1}" if mark else source
         what = getattr(error, "problem", None) or type(error).__name__
         wanted = f"YAML or JSON (the parser says {quoted(what)})"
-        raise ContractError(Complaint(where, "unreadable", wanted)) from None
+        raise InvalidError(Problem(where, "unreadable", wanted)) from None
 
 
 def _loaded(text: str, source: str) -> Iterator[object]:
@@ -96,7 +96,7 @@ def _refuse_among(keys: "list[Node]", source: str) -> None:
         if first is not key:
             here, there = (each.start_mark.line + 1 for each in (key, first))
             wanted = f"there once in its mapping (line {there} has it too)"
-            raise RepeatedKeyError(Complaint(f"{source}:{here}, a key,", quoted(key.value), wanted))
+            raise RepeatedKeyError(Problem(f"{source}:{here}, a key,", quoted(key.value), wanted))
 
 
 def one_document(text: str, source: str) -> object:
@@ -106,7 +106,7 @@ def one_document(text: str, source: str) -> object:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         found = _as_yaml(text, source)
     if len(found) != 1:
-        raise ContractError(Complaint(source, f"{len(found)} documents", "one document"))
+        raise InvalidError(Problem(source, f"{len(found)} documents", "one document"))
     return found[0]
 
 
@@ -116,7 +116,7 @@ def _as_yaml(text: str, source: str) -> list[object]:
         return documents_in(text, source)
     except RepeatedKeyError:
         raise
-    except ContractError:
+    except InvalidError:
         if text.lstrip().startswith("{"):
             parse_json(text, source)
         raise

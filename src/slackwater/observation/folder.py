@@ -6,12 +6,11 @@ stays until it is good again or gone. Reads only files that changed.
 
 import os
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes import objects_in
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from slackwater.observation.documents import documents_in, file_text
 from slackwater.observation.objects import Objects, joined, with_object
-from slackwater.settings.bound import SettingsError
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _AgeMark = tuple[int, int, int]
@@ -78,7 +77,7 @@ class Folder:
         self._problems.pop(name, None)
         try:
             self._good[name] = _objects(f"{self._path}/{name}", name)
-        except (ContractError, SettingsError) as error:
+        except InvalidError as error:
             stays = "; what it said before stays" if name in self._good else ""
             self._problems[name] = f"{error}{stays}"
 

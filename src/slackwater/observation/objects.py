@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes import (
     ConfigMap,
     Node,
@@ -32,7 +31,7 @@ from slackwater.contract.volcano_memory_ratios import (
     read_colocation_configuration,
 )
 from slackwater.contract.volcano_pod import COLOCATION_CONFIG
-from slackwater.model.complaint import Complaint
+from slackwater.model.problem import InvalidError, Problem
 from slackwater.observation.documents import one_document
 from slackwater.settings.document import KIND as SETTINGS_KIND
 from slackwater.settings.document import Settings, read_settings
@@ -132,6 +131,6 @@ def colocation_in(config_map: ConfigMap, where: str) -> ColocationConfig:
 
 def settings_in(config_map: ConfigMap, where: str) -> Settings:
     if SETTINGS_KEY not in config_map.data:
-        missing = Complaint(f"{where}: data[{SETTINGS_KEY!r}]", "missing", "AgentSettings as YAML")
-        raise ContractError(missing)
+        missing = Problem(f"{where}: data[{SETTINGS_KEY!r}]", "missing", "AgentSettings as YAML")
+        raise InvalidError(missing)
     return read_settings(one_document(config_map.data[SETTINGS_KEY], where), where)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from slackwater.contract.autoscaling import Autoscaler, ResourceMetric, ScaleTarget, TargetKind
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
 from slackwater.rebalancer.fleet import Aim, AimKind
 from slackwater.rebalancer.reason import Reason

@@ -13,7 +13,6 @@ import msgspec
 
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.disruption_budget import DisruptionBudget
-from slackwater.contract.document import ContractError
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
 from slackwater.contract.selector_text import parse_selector
@@ -31,6 +30,7 @@ from slackwater.kube.resource import (
     Resource,
 )
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from slackwater.rebalancer import last_rotation
 from slackwater.rebalancer.autoscalers import Choice, choose
 from slackwater.rebalancer.budgets import budgets_of
@@ -66,7 +66,7 @@ class ClusterReader:
             return _seen(self._namespaces[name], settings)
         except _Impossible as impossible:
             return impossible.problem
-        except ContractError as error:
+        except InvalidError as error:
             return Problem(Reason.KUBERNETES_ERROR, str(error))
 
 
@@ -146,7 +146,7 @@ class _Namespace:
             return self._client.list(resource, _reading(resource, kind), namespace=self._name).items
         except KubeError as error:
             return Problem(Reason.KUBERNETES_ERROR, _told(error, resource, self._name))
-        except ContractError as error:
+        except InvalidError as error:
             return Problem(Reason.KUBERNETES_ERROR, str(error))
 
 

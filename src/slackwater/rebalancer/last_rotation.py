@@ -8,8 +8,8 @@ import math
 
 import msgspec
 
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 from slackwater.rebalancer.fleet import LastRotation, WorkloadName
 from slackwater.record.ages import moment
 

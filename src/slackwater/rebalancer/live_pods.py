@@ -49,7 +49,7 @@ def owned_by(
 
 
 def live_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[LivePod, ...]:
-    """Those that the selector means; ContractError where one cannot be understood."""
+    """Those that the selector means; InvalidError where one cannot be understood."""
     return tuple(live_pod(pod) for pod in pods if selector.selects(pod.metadata.labels))
 
 

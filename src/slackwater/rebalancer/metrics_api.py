@@ -9,8 +9,8 @@ import msgspec
 from slackwater.kube.answer import HttpStatusError, KubeError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import Resource
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
 from slackwater.rebalancer.fleet import Cores
 from slackwater.rebalancer.reason import Reason

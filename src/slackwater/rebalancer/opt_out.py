@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from slackwater.contract.kubernetes import BOOL_WANTED, parse_bool
 from slackwater.contract.owned_pod import OwnedPod
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 
 ROTATE = "slackwater.io/rotate"
 #: The descheduler's: the first by being there, the second by its value

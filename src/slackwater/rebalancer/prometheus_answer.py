@@ -15,7 +15,7 @@ import re
 
 import msgspec
 
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 
 #: As Go's strconv prints a float; Python's own float() would also take 1_000 and spaces.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|Inf)|NaN", re.ASCII)

@@ -10,8 +10,8 @@ import math
 import time
 from collections.abc import Iterable
 
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
 from slackwater.rebalancer.fleet import Cores
 from slackwater.rebalancer.prometheus import Answer, Prometheus, PrometheusError, Series

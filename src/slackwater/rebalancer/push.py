@@ -6,8 +6,8 @@ have gone, and a Job that fails for its metrics alone would be run again, or pag
 
 from urllib.parse import quote, urlsplit
 
-from slackwater.model.complaint import quoted
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 
 JOB = "slackwater-rebalancer"
 #: In seconds, for the connection and for each part of the answer.

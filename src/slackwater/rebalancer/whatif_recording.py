@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from slackwater.contract.document import ContractError, Field, elements, member, parse_json
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.contract.document import Field, elements, member, parse_json
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.rebalancer.fleet import MOST_CORES, Cores
 from slackwater.rebalancer.whatif_day import Sample
 from slackwater.record.ages import moment
@@ -38,10 +38,10 @@ class _Spot(msgspec.Struct, frozen=True, gc=False):
     source: str
     place: int | str
 
-    def refused(self, column: str, value: object, wanted: str) -> ContractError:
+    def refused(self, column: str, value: object, wanted: str) -> InvalidError:
         line = f"{self.source} line {self.place}"
         where = line if isinstance(self.place, int) else f"{self.source}: {self.place}"
-        return ContractError(Complaint(f"{where}, {column},", quoted(value), wanted))
+        return InvalidError(Problem(f"{where}, {column},", quoted(value), wanted))
 
 
 class _Row(msgspec.Struct, frozen=True, gc=False):
@@ -55,16 +55,16 @@ class _Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_recording(text: str, source: str, request: Cores | None) -> tuple[Sample, ...]:
-    """`request`: of pods of which the recording does not say it. Raises ContractError, whose str()
+    """`request`: of pods of which the recording does not say it. Raises InvalidError, whose str()
     is the sentence."""
     is_json = text.lstrip().startswith("{")
     found = _answer(text, source) if is_json else _table(text, source)
     rows = list(itertools.islice(found, MOST_SAMPLES + 1))
     if len(rows) > MOST_SAMPLES:
         wanted = f"at most {MOST_SAMPLES}: record them further apart"
-        raise ContractError(Complaint(source, f"over {MOST_SAMPLES} samples", wanted))
+        raise InvalidError(Problem(source, f"over {MOST_SAMPLES} samples", wanted))
     if not rows:
-        raise ContractError(Complaint(source, "without a sample", "a recording with one or more"))
+        raise InvalidError(Problem(source, "without a sample", "a recording with one or more"))
     _refuse_twice(rows)
     return tuple(
         Sample(row.at, row.pod, row.cores, _request(row, request))
@@ -99,7 +99,7 @@ def _table(text: str, source: str) -> Iterator[_Row]:
                     yield row
     except csv.Error as error:
         where = f"{source} line {lines.line_num}"
-        raise ContractError(Complaint(where, str(error), "CSV")) from None
+        raise InvalidError(Problem(where, str(error), "CSV")) from None
 
 
 def _header(cells: Sequence[str], source: str) -> dict[str, int]:
@@ -108,7 +108,7 @@ def _header(cells: Sequence[str], source: str) -> dict[str, int]:
     known = [name for name in names if name in (*_COLUMNS, _REQUEST)]
     if any(name not in names for name in _COLUMNS) or len(set(known)) < len(known):
         said = quoted(",".join(cells)) if cells else "missing"
-        raise ContractError(Complaint(f"{source} line 1", said, _HEADER_WANTED))
+        raise InvalidError(Problem(f"{source} line 1", said, _HEADER_WANTED))
     return {name: names.index(name) for name in known}
 
 
@@ -184,7 +184,7 @@ def _answer(text: str, source: str) -> Iterator[_Row]:
 
 def _series(values: Field, pod: str) -> Iterator[_Row]:
     for pair in elements(values):
-        spot = _Spot(pair.source, pair.path)
+        spot = _Spot(str(pair.source), pair.path)
         match pair.value:
             case [int() | float() as at, str() as cores] if not isinstance(at, bool):
                 found = _amount(cores, spot, "cores")

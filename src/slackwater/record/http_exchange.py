@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from slackwater.model.complaint import quoted
+from slackwater.model.problem import quoted
 
 _METHODS = ("GET", "HEAD")
 

@@ -1,6 +1,6 @@
 """Recordings: whole ticks as lines of JSON, to look at, to keep and to replay.
 
-Owns the form (docs/reference/replay.md) and every complaint about a file that has not got it.
+Owns the form (docs/reference/replay.md) and every problem about a file that has not got it.
 Refuses to know the policies' types: settings and memory stay as they were recorded, for whoever
 knows the policies to read.
 """
@@ -13,9 +13,9 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.complaint import Complaint, quoted
 from slackwater.model.knob import KnobValue
 from slackwater.model.plan import Outcome, Result
+from slackwater.model.problem import Problem, quoted
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.story import Story
 from slackwater.model.units import Micros
@@ -163,7 +163,7 @@ def _check_order(ticks: list[RecordedTick], number: int) -> None:
     if at < before:
         wanted = f"at least {quoted(before)}, as in the tick before"
         where = f"line {number}: snapshot.at"
-        raise RecordingError(Complaint(where, quoted(at), wanted).sentence())
+        raise RecordingError(Problem(where, quoted(at), wanted).sentence())
 
 
 def _header(line: bytes) -> Header:
@@ -175,12 +175,12 @@ def _header(line: bytes) -> Header:
         raise RecordingError(f"line 1 is no JSON object: this is no {KIND}") from None
     for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         if said.get(field) != wanted:
-            complaint = Complaint(f"line 1: {field}", quoted(said.get(field)), wanted)
-            raise RecordingError(complaint.sentence())
+            problem = Problem(f"line 1: {field}", quoted(said.get(field)), wanted)
+            raise RecordingError(problem.sentence())
     header = _read(line, _HEADER, 1)
     if "schema" not in said or header.schema != SCHEMA:
         seen = f"{quoted(said.get('schema'))} (recorded by slackwater {header.version})"
-        raise RecordingError(Complaint("line 1: schema", seen, str(SCHEMA)).sentence())
+        raise RecordingError(Problem("line 1: schema", seen, str(SCHEMA)).sentence())
     return header
 
 

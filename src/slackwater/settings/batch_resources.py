@@ -8,8 +8,7 @@ import enum
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.settings.choice import Choice, Flag
 from slackwater.settings.resource_name import ResourceName
 from slackwater.settings.section import Section, read_over, rendered
@@ -74,7 +73,7 @@ def read(
     if settings.cpu_resource == settings.memory_resource:
         same = f"another resource than cpuResource, which is {quoted(settings.cpu_resource)}"
         where = f"{where}.memoryResource"
-        raise SettingsError(Complaint(where, quoted(settings.memory_resource), same))
+        raise InvalidError(Problem(where, quoted(settings.memory_resource), same))
     return settings
 
 

@@ -10,7 +10,7 @@ from typing import NewType
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros
 from slackwater.settings.duration import WANTED, DurationError, format_duration, parse_duration
 
@@ -32,14 +32,6 @@ class Unit(enum.Enum):
     PERMILLE = "‰"
     COUNT = "count"
     DURATION = "duration"
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used; str() is one sentence: where, the value, the bound."""
-
-    def __init__(self, complaint: Complaint) -> None:
-        super().__init__(complaint.sentence())
-        self.complaint = complaint
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -83,11 +75,11 @@ class Bound(msgspec.Struct, frozen=True):
         high = LARGEST if self.high is None else self.high
         return low <= number <= high
 
-    def refusal(self, value: object, where: str) -> SettingsError:
+    def refusal(self, value: object, where: str) -> InvalidError:
         if self.unit is Unit.DURATION:
-            return SettingsError(Complaint(where, quoted(value), f"{WANTED}, {self.span()}"))
+            return InvalidError(Problem(where, quoted(value), f"{WANTED}, {self.span()}"))
         bound = self._closed() if _is_beyond(value) else self
-        return SettingsError(Complaint(where, quoted(value), f"a whole number, {bound.span()}"))
+        return InvalidError(Problem(where, quoted(value), f"a whole number, {bound.span()}"))
 
     def _closed(self) -> "Bound":
         """With both ends, for whom "at least 1" tells nothing; "any of 64 bits" tells both."""

@@ -6,8 +6,7 @@ flag or a variable, which is always a text, may also say 1 and 0.
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 _SPELLINGS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -58,5 +57,5 @@ def check_flag_text(flag: Flag, text: str, where: str) -> bool:
     raise _refusal(flag, text, where)
 
 
-def _refusal(word: Word, value: object, where: str) -> SettingsError:
-    return SettingsError(Complaint(where, quoted(value), word.span()))
+def _refusal(word: Word, value: object, where: str) -> InvalidError:
+    return InvalidError(Problem(where, quoted(value), word.span()))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.settings import (
     agent,
     batch_resources,
@@ -21,7 +21,7 @@ from slackwater.settings import (
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.batch_resources import BatchResourcesSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import Bound, SettingsError
+from slackwater.settings.bound import Bound
 from slackwater.settings.memory_qos import MemoryQosSettings
 from slackwater.settings.qos_level import QosLevelSettings
 from slackwater.settings.quota_burst import QuotaBurstSettings
@@ -80,7 +80,7 @@ def read_settings(document: object, source: str, base: Settings = DEFAULTS) -> S
     outline = known_keys(document, _OUTLINE, source)
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if outline.get(key) != expected:
-            raise SettingsError(Complaint(f"{source}: {key}", quoted(outline.get(key)), expected))
+            raise InvalidError(Problem(f"{source}: {key}", quoted(outline.get(key)), expected))
     keys = tuple(section_key(part) for part in PARTS.values())
     spec = known_keys(outline.get("spec", {}), keys, f"{source}: spec")
     return _read_spec(spec, f"{source}: spec.", base)

@@ -5,7 +5,7 @@ Owns the spelling. Refuses a number without a unit, because nobody knows which o
 
 import re
 
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import Problem, quoted
 from slackwater.model.units import Micros
 
 #: In nanoseconds, and in the order in which they are written. Go takes both of Unicode's mu.
@@ -30,7 +30,7 @@ def parse_duration(text: str, where: str) -> Micros:
             total += digits * _READ[unit]
         if total % scale == 0:
             return Micros(total // scale)
-    raise DurationError(Complaint(where, quoted(text), WANTED).sentence())
+    raise DurationError(Problem(where, quoted(text), WANTED).sentence())
 
 
 def format_duration(duration: Micros) -> str:

@@ -9,8 +9,7 @@ import re
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?", re.ASCII)
 
@@ -54,9 +53,9 @@ def check_real_text(real: Real, text: str, where: str) -> float:
         raise _refusal(real, text, where)
     try:
         return check_real(real, float(text), where)
-    except SettingsError:
+    except InvalidError:
         raise _refusal(real, text, where) from None
 
 
-def _refusal(real: Real, value: object, where: str) -> SettingsError:
-    return SettingsError(Complaint(where, quoted(value), f"a number, {real.span()}"))
+def _refusal(real: Real, value: object, where: str) -> InvalidError:
+    return InvalidError(Problem(where, quoted(value), f"a number, {real.span()}"))

@@ -9,8 +9,7 @@ import re
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 _PART = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
@@ -33,7 +32,7 @@ def check_resource_name(setting: ResourceName, value: object, where: str) -> str
     """The same for files, flags and variables."""
     if isinstance(value, str) and _is_qualified(value):
         return value
-    raise SettingsError(Complaint(where, quoted(value), setting.span()))
+    raise InvalidError(Problem(where, quoted(value), setting.span()))
 
 
 def _is_qualified(value: str) -> bool:

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.settings.rotation import RunSettings, WorkloadSettings
 from slackwater.settings.rotation_entry import Entry, Scope, Value, checked, checked_text
 from slackwater.settings.rotation_run import RUN_ENTRIES
@@ -34,15 +33,15 @@ _Result = TypeVar("_Result")
 Said = Mapping[str, Value]
 
 
-class RotationError(SettingsError):
+class RotationError(InvalidError):
     """Several settings that cannot be used; str() has a line for each."""
 
-    def __init__(self, complaints: Sequence[Complaint]) -> None:
-        super().__init__(complaints[0])
-        self.complaints = tuple(complaints)
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems[0])
+        self.problems = tuple(problems)
 
     def __str__(self) -> str:
-        return "\n".join(complaint.sentence() for complaint in self.complaints)
+        return "\n".join(problem.sentence() for problem in self.problems)
 
 
 class Worded(msgspec.Struct, frozen=True):
@@ -67,33 +66,33 @@ class Filed(msgspec.Struct, frozen=True):
     workloads: tuple[Listed, ...] = ()
 
 
-class Complaints:
+class Problems:
     """Guards the list of what is wrong while the rest is still being read."""
 
     def __init__(self) -> None:
-        self._found: list[Complaint] = []
+        self._found: list[Problem] = []
 
     def hear(self, attempt: Callable[[], _Result], otherwise: _Result) -> _Result:
         try:
             return attempt()
-        except SettingsError as error:
-            self._found.append(error.complaint)
+        except InvalidError as error:
+            self._found += error.problems
             return otherwise
 
-    def add(self, complaint: Complaint) -> None:
-        self._found.append(complaint)
+    def add(self, problem: Problem) -> None:
+        self._found.append(problem)
 
     def settle(self) -> None:
         if self._found:
             raise RotationError(self._found)
 
 
-def read_texts(texts: Mapping[str, Worded], complaints: Complaints) -> Said:
+def read_texts(texts: Mapping[str, Worded], problems: Problems) -> Said:
     """Flags or variables, by the setting's key."""
     said: dict[str, Value] = {}
     for key, worded in texts.items():
         none: dict[str, Value] = {}
-        said |= complaints.hear(partial(_worded, key, worded), none)
+        said |= problems.hear(partial(_worded, key, worded), none)
     return said
 
 
@@ -101,36 +100,34 @@ def _worded(key: str, worded: Worded) -> dict[str, Value]:
     return {key: checked_text(BY_KEY[key], worded.text, worded.where)}
 
 
-def read_file(document: object, source: str, complaints: Complaints) -> Filed:
+def read_file(document: object, source: str, problems: Problems) -> Filed:
     """A whole file; `source` is its name, for the sentences."""
-    outline = _mapping(document, _OUTLINE, source, complaints)
+    outline = _mapping(document, _OUTLINE, source, problems)
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if outline.get(key) != expected:
-            complaints.add(Complaint(f"{source}: {key}", quoted(outline.get(key)), expected))
+            problems.add(Problem(f"{source}: {key}", quoted(outline.get(key)), expected))
     where = f"{source}: spec"
     known = (*_heads(_RUN_KEYS), "defaults", "workloads")
-    spec = _mapping(outline.get("spec", {}), known, where, complaints)
+    spec = _mapping(outline.get("spec", {}), known, where, problems)
     run = {key: each for key, each in spec.items() if key not in ("defaults", "workloads")}
     return Filed(
-        _section(run, _RUN_KEYS, where, complaints),
-        _section(spec.get("defaults", {}), _WORKLOAD_KEYS, f"{where}.defaults", complaints),
-        _workloads(spec.get("workloads", []), f"{where}.workloads", complaints),
+        _section(run, _RUN_KEYS, where, problems),
+        _section(spec.get("defaults", {}), _WORKLOAD_KEYS, f"{where}.defaults", problems),
+        _workloads(spec.get("workloads", []), f"{where}.workloads", problems),
     )
 
 
-def _workloads(value: object, where: str, complaints: Complaints) -> tuple[Listed, ...]:
+def _workloads(value: object, where: str, problems: Problems) -> tuple[Listed, ...]:
     if not isinstance(value, list):
-        complaints.add(Complaint(where, quoted(value), "a list of workloads"))
+        problems.add(Problem(where, quoted(value), "a list of workloads"))
         return ()
-    return tuple(
-        _workload(each, f"{where}[{place}]", complaints) for place, each in enumerate(value)
-    )
+    return tuple(_workload(each, f"{where}[{place}]", problems) for place, each in enumerate(value))
 
 
-def _workload(value: object, where: str, complaints: Complaints) -> Listed:
-    said = _section(value, _WORKLOAD_KEYS, where, complaints, also=("name",))
+def _workload(value: object, where: str, problems: Problems) -> Listed:
+    said = _section(value, _WORKLOAD_KEYS, where, problems, also=("name",))
     name = value.get("name") if isinstance(value, dict) else None
-    checked_name = complaints.hear(lambda: check_wording(NAME, name, f"{where}.name"), "")
+    checked_name = problems.hear(lambda: check_wording(NAME, name, f"{where}.name"), "")
     return Listed(checked_name, said)
 
 
@@ -138,25 +135,25 @@ def _section(
     value: object,
     keys: Sequence[str],
     where: str,
-    complaints: Complaints,
+    problems: Problems,
     also: tuple[str, ...] = (),
 ) -> Said:
     """The settings in a mapping; those with a dot in their key are in a mapping below it."""
     said: dict[str, Value] = {}
-    for head, each in _mapping(value, (*also, *_heads(keys)), where, complaints).items():
+    for head, each in _mapping(value, (*also, *_heads(keys)), where, problems).items():
         if head in also:
             continue
         if head in keys:
-            said |= _one(head, each, f"{where}.{head}", complaints)
+            said |= _one(head, each, f"{where}.{head}", problems)
             continue
         below = [key.partition(".")[2] for key in keys if key.startswith(f"{head}.")]
-        for key, deep in _mapping(each, below, f"{where}.{head}", complaints).items():
-            said |= _one(f"{head}.{key}", deep, f"{where}.{head}.{key}", complaints)
+        for key, deep in _mapping(each, below, f"{where}.{head}", problems).items():
+            said |= _one(f"{head}.{key}", deep, f"{where}.{head}.{key}", problems)
     return said
 
 
-def _one(key: str, value: object, where: str, complaints: Complaints) -> dict[str, Value]:
-    return complaints.hear(lambda: {key: checked(BY_KEY[key], value, where)}, {})
+def _one(key: str, value: object, where: str, problems: Problems) -> dict[str, Value]:
+    return problems.hear(lambda: {key: checked(BY_KEY[key], value, where)}, {})
 
 
 def _heads(keys: Sequence[str]) -> tuple[str, ...]:
@@ -164,16 +161,16 @@ def _heads(keys: Sequence[str]) -> tuple[str, ...]:
 
 
 def _mapping(
-    value: object, known: Sequence[str], where: str, complaints: Complaints
+    value: object, known: Sequence[str], where: str, problems: Problems
 ) -> dict[str, object]:
-    """Those of its keys that are known and not null; every other key is a complaint."""
+    """Those of its keys that are known and not null; every other key is a problem."""
     if not isinstance(value, dict):
-        complaints.add(Complaint(where, quoted(value), "a mapping"))
+        problems.add(Problem(where, quoted(value), "a mapping"))
         return {}
     for key in value:
         if key not in known:
             wanted = f"one of {', '.join(known)}"
-            complaints.add(Complaint(f"a key of {where}", quoted(key), wanted))
+            problems.add(Problem(f"a key of {where}", quoted(key), wanted))
     return {key: each for key, each in value.items() if key in known and each is not None}
 
 

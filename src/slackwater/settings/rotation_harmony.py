@@ -1,11 +1,11 @@
 """Settings of the rebalancer that are fine alone and make no sense together.
 
-Owns these rules: complaints are errors, warnings are for people to read.
+Owns these rules: problems are errors, warnings are for people to read.
 """
 
 from collections.abc import Iterator
 
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import Problem, quoted
 from slackwater.settings.rotation import (
     KafkaAccess,
     KafkaProtocol,
@@ -20,7 +20,7 @@ _IN_QUERIES = ("resource", "consumergroup", "topic")
 _SASL = (KafkaProtocol.SASL_PLAINTEXT, KafkaProtocol.SASL_SSL)
 
 
-def discords(settings: RunSettings) -> Iterator[Complaint]:
+def discords(settings: RunSettings) -> Iterator[Problem]:
     """What has to be mended before anything is asked."""
     yield from _of_prometheus(settings.prometheus)
     seen: dict[tuple[str, str, str], int] = {}
@@ -28,7 +28,7 @@ def discords(settings: RunSettings) -> Iterator[Complaint]:
         key = each.namespace, each.kind, each.name
         if key in seen:
             other = f"another workload than the {_nth(seen[key])}"
-            yield Complaint(f"the {_nth(place)} workload", quoted(shown(each)), other)
+            yield Problem(f"the {_nth(place)} workload", quoted(shown(each)), other)
         seen.setdefault(key, place)
     for access in dict.fromkeys(each.kafka.access for each in settings.workloads):
         yield from _of_kafka(access)
@@ -58,7 +58,7 @@ def _nth(place: int) -> str:
     return names[place] if place < len(names) else f"{place + 1}th"
 
 
-def _of_prometheus(settings: PrometheusSettings) -> Iterator[Complaint]:
+def _of_prometheus(settings: PrometheusSettings) -> Iterator[Problem]:
     yield from _pair(
         ("prometheus.username", settings.username),
         ("prometheus.passwordFile", settings.password_file),
@@ -69,21 +69,21 @@ def _of_prometheus(settings: PrometheusSettings) -> Iterator[Complaint]:
     )
     if settings.token_file and settings.username:
         wanted = "empty where prometheus.tokenFile is set"
-        yield Complaint("prometheus.username", quoted(settings.username), wanted)
+        yield Problem("prometheus.username", quoted(settings.username), wanted)
     yield from _of_labels(settings.labels)
 
 
-def _of_labels(labels: MetricLabels) -> Iterator[Complaint]:
+def _of_labels(labels: MetricLabels) -> Iterator[Problem]:
     """Two matchers of one label would leave no series."""
     taken = {labels.pod, labels.container, labels.namespace, *_IN_QUERIES}
     for name, _ in labels.matchers:
         if name in taken:
             wanted = "labels that no query names by itself, each once"
-            yield Complaint("a label of prometheus.matchers", quoted(name), wanted)
+            yield Problem("a label of prometheus.matchers", quoted(name), wanted)
         taken.add(name)
 
 
-def _of_kafka(access: KafkaAccess) -> Iterator[Complaint]:
+def _of_kafka(access: KafkaAccess) -> Iterator[Problem]:
     yield from _pair(
         ("kafka.username", access.username), ("kafka.passwordFile", access.password_file)
     )
@@ -92,11 +92,11 @@ def _of_kafka(access: KafkaAccess) -> Iterator[Complaint]:
     )
     if access.protocol in _SASL and not access.username:
         wanted = f"set where kafka.protocol is {access.protocol.value}"
-        yield Complaint("kafka.username", quoted(access.username), wanted)
+        yield Problem("kafka.username", quoted(access.username), wanted)
 
 
-def _pair(one: tuple[str, str], other: tuple[str, str]) -> Iterator[Complaint]:
+def _pair(one: tuple[str, str], other: tuple[str, str]) -> Iterator[Problem]:
     """Both or neither."""
     if bool(one[1]) != bool(other[1]):
         missing, there = (other, one) if one[1] else (one, other)
-        yield Complaint(missing[0], quoted(missing[1]), f"set where {there[0]} is")
+        yield Problem(missing[0], quoted(missing[1]), f"set where {there[0]} is")

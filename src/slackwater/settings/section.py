@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
-from slackwater.settings.bound import Bound, SettingsError, check, check_text
+from slackwater.model.problem import InvalidError, Problem, quoted
+from slackwater.settings.bound import Bound, check, check_text
 from slackwater.settings.choice import Choice, Flag, check_flag, check_flag_text, choose
 from slackwater.settings.resource_name import ResourceName, check_resource_name
 
@@ -54,11 +54,11 @@ def checked_text(setting: Setting, text: str, where: str) -> int | str:
 def known_keys(value: object, known: Collection[str], where: str) -> dict[str, object]:
     """What a mapping says: those of its keys that are not null, if all of them are known."""
     if not isinstance(value, dict):
-        raise SettingsError(Complaint(where, quoted(value), "a mapping"))
+        raise InvalidError(Problem(where, quoted(value), "a mapping"))
     for key in value:
         if key not in known:
             wanted = f"one of {', '.join(known)}"
-            raise SettingsError(Complaint(f"a key of {where}", quoted(key), wanted))
+            raise InvalidError(Problem(f"a key of {where}", quoted(key), wanted))
     return {key: each for key, each in value.items() if each is not None}
 
 

@@ -8,8 +8,7 @@ import re
 
 import msgspec
 
-from slackwater.model.complaint import Complaint, quoted
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError, Problem, quoted
 
 _LONGEST = 4096
 _NOT_SHOWN = "a text that is not shown"
@@ -82,16 +81,16 @@ def check_wording(wording: Wording, value: object, where: str) -> str:
             return ""
         if wording.shape.fits(value):
             return value
-    raise SettingsError(Complaint(where, wording.shape.seen(value), wording.span()))
+    raise InvalidError(Problem(where, wording.shape.seen(value), wording.span()))
 
 
 def check_listing(listing: Listing, value: object, where: str) -> tuple[str, ...]:
     """A list out of a file."""
     if not isinstance(value, list):
-        raise SettingsError(Complaint(where, quoted(value), listing.span()))
+        raise InvalidError(Problem(where, quoted(value), listing.span()))
     for place, each in enumerate(value):
         if not isinstance(each, str) or not listing.shape.fits(each):
-            raise SettingsError(Complaint(f"{where}[{place}]", quoted(each), listing.shape.wanted))
+            raise InvalidError(Problem(f"{where}[{place}]", quoted(each), listing.shape.wanted))
     return tuple(value)
 
 
@@ -99,20 +98,20 @@ def check_listing_text(listing: Listing, text: str, where: str) -> tuple[str, ..
     found = tuple(each.strip() for each in text.split(",")) if text.strip() else ()
     for each in found:
         if not listing.shape.fits(each):
-            raise SettingsError(Complaint(where, quoted(text), f"{listing.span()}, with commas"))
+            raise InvalidError(Problem(where, quoted(text), f"{listing.span()}, with commas"))
     return found
 
 
 def check_pairs(pairs: Pairs, value: object, where: str) -> tuple[tuple[str, str], ...]:
     """A mapping out of a file."""
     if not isinstance(value, dict):
-        raise SettingsError(Complaint(where, quoted(value), f"a mapping, {pairs.span()}"))
+        raise InvalidError(Problem(where, quoted(value), f"a mapping, {pairs.span()}"))
     for key, each in value.items():
         if not isinstance(key, str) or not pairs.key.fits(key):
-            raise SettingsError(Complaint(f"a key of {where}", quoted(key), pairs.key.wanted))
+            raise InvalidError(Problem(f"a key of {where}", quoted(key), pairs.key.wanted))
         if not isinstance(each, str) or not pairs.value.fits(each):
             seen = pairs.value.seen(each)
-            raise SettingsError(Complaint(f"{where}.{key}", seen, pairs.value.wanted))
+            raise InvalidError(Problem(f"{where}.{key}", seen, pairs.value.wanted))
     return _few(pairs, tuple(value.items()), where)
 
 
@@ -124,7 +123,7 @@ def check_pairs_text(pairs: Pairs, text: str, where: str) -> tuple[tuple[str, st
     )
     if not good:
         wanted = f"{pairs.span()}, as NAME=VALUE with commas between them"
-        raise SettingsError(Complaint(where, pairs.value.seen(text), wanted))
+        raise InvalidError(Problem(where, pairs.value.seen(text), wanted))
     return _few(pairs, found, where)
 
 
@@ -132,7 +131,7 @@ def _few(
     pairs: Pairs, found: tuple[tuple[str, str], ...], where: str
 ) -> tuple[tuple[str, str], ...]:
     if pairs.most is not None and len(found) > pairs.most:
-        raise SettingsError(Complaint(where, f"{len(found)} pairs", pairs.span()))
+        raise InvalidError(Problem(where, f"{len(found)} pairs", pairs.span()))
     return found
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.contract.document import ContractError, Field, elements, members, text, whole
+from slackwater.contract.document import Field, elements, members, text, whole
 from slackwater.contract.kubernetes import milli_cpu
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros, MilliCpu, Ratio
 from slackwater.settings.duration import WANTED, DurationError, format_duration, parse_duration
 from slackwater.simulation.workloads import (
@@ -56,7 +56,7 @@ def known(field: Field, *names: str) -> dict[str, Field]:
     for key, _ in found:
         if key not in names:
             wanted = f"one of {', '.join(names)}"
-            raise ContractError(Complaint(f"a key of {field.where()}", quoted(key), wanted))
+            raise InvalidError(Problem(f"a key of {field.where()}", quoted(key), wanted))
     return {key: each for key, each in found if each.value is not None}
 
 
@@ -94,7 +94,7 @@ def read_demand(field: Field, chance: Chance) -> Demand:
     if len(shapes) != 1 or shapes[0][0] not in _SHAPES:
         wanted = f"a quantity or exactly one of {', '.join(_SHAPES)}"
         seen = ", ".join(str(key) for key, _ in shapes)
-        raise ContractError(Complaint(field.where(), quoted(seen), wanted))
+        raise InvalidError(Problem(field.where(), quoted(seen), wanted))
     ((shape, inner),) = shapes
     return _SHAPES[shape](inner, chance)
 

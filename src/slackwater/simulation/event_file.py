@@ -6,10 +6,10 @@ a start or an end.
 
 import msgspec
 
-from slackwater.contract.document import ContractError, Field, elements, members, text
+from slackwater.contract.document import Field, elements, members, text
 from slackwater.contract.kubernetes import milli_cpu
 from slackwater.model.cgroup import Tier
-from slackwater.model.complaint import Complaint, quoted
+from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand_file import duration, known, needed, number, word
@@ -133,6 +133,6 @@ def _removed(field: Field, at: Micros, pods: tuple[ScenarioPod, ...]) -> tuple[S
     found = next((pod for pod in pods if pod.name == named.value and pod.starts < at), None)
     if found is None:
         seen = quoted(named.value)
-        raise ContractError(Complaint(named.where(), seen, "the name of a pod that is there"))
+        raise InvalidError(Problem(named.where(), seen, "the name of a pod that is there"))
     ended = msgspec.structs.replace(found, ends=at)
     return tuple(ended if pod is found else pod for pod in pods)

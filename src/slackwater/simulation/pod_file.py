@@ -10,9 +10,9 @@ import msgspec
 from slackwater.contract.document import Field, elements
 from slackwater.contract.kubernetes import milli_cpu
 from slackwater.model.cgroup import Tier
+from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.model.weight import LARGEST_SHARES
-from slackwater.settings.bound import SettingsError
 from slackwater.settings.document import API_VERSION, KIND, Settings, read_settings
 from slackwater.simulation.demand_file import (
     Chance,
@@ -41,10 +41,10 @@ def settings_over(field: Field, base: Settings) -> Settings:
     document = {"apiVersion": API_VERSION, "kind": KIND, "spec": field.value}
     try:
         return read_settings(document, "", base)
-    except SettingsError as error:
-        found = error.complaint
+    except InvalidError as error:
+        [found] = error.problems
         where = found.where.replace(": spec", field.where(), 1)
-        raise SettingsError(msgspec.structs.replace(found, where=where)) from None
+        raise InvalidError(msgspec.structs.replace(found, path=where)) from None
 
 
 def read_pods(field: Field | None, seed: int) -> tuple[ScenarioPod, ...]:

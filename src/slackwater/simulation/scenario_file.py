@@ -8,10 +8,10 @@ import os
 
 import msgspec
 
-from slackwater.contract.document import ContractError, Field, elements, members, text
+from slackwater.contract.document import Field, elements, members, text
 from slackwater.contract.kubernetes import kind_of
 from slackwater.model.cgroup import CgroupVersion
-from slackwater.model.complaint import Complaint
+from slackwater.model.problem import InvalidError, Problem
 from slackwater.model.units import Micros
 from slackwater.observation.documents import documents_in, file_text
 from slackwater.observation.objects import Objects, with_object
@@ -39,12 +39,12 @@ _KEYS = ("cgroup", "cpus", "duration", "period", "seed", "settings", "objects", 
 
 
 def read_scenario(path: str) -> Scenario:
-    """Raises ContractError or SettingsError, whose str() is the sentence."""
+    """Raises InvalidError, whose str() is the sentence."""
     source = os.path.basename(path)
     documents = [each for each in documents_in(file_text(path, source), source) if each is not None]
     if len(documents) != 1:
         seen = f"{len(documents)} documents"
-        raise ContractError(Complaint(source, seen, "one document"))
+        raise InvalidError(Problem(source, seen, "one document"))
     return scenario_in(documents[0], source)
 
 
@@ -90,7 +90,7 @@ def _objects(said: dict[str, Field], source: str) -> Objects:
     for each in elements(said["objects"]) if "objects" in said else ():
         where = f"{source}: {each.path}"
         if kind_of(each.value, where) == "Pod":
-            raise ContractError(Complaint(where, "a Pod", "an object of another kind: pods are "
+            raise InvalidError(Problem(where, "a Pod", "an object of another kind: pods are "
                                           "listed under spec.pods, with their demand"))  # fmt: skip
         found = with_object(found, each.value, where)
     own = found.settings or DEFAULTS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from slackwater.contract.autoscaling import Autoscaler, ResourceMetric
-from slackwater.contract.document import ContractError
 from slackwater.contract.typed_document import decode_typed
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING
 from tests.unit.contract.served import autoscaler, cpu_metric
 
@@ -87,13 +87,13 @@ def test_nulls_count_as_absent() -> None:
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(part: str, value: object, sentence: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read({**autoscaler(), part: value})
     assert str(caught.value) == sentence
 
 
 def test_what_is_no_json_is_one_sentence() -> None:
-    with pytest.raises(ContractError, match=r"^hpa is '\{', but must be JSON \(.*\)$"):
+    with pytest.raises(InvalidError, match=r"^hpa is '\{', but must be JSON \(.*\)$"):
         decode_typed(b"{", Autoscaler, "hpa")
 
 
@@ -105,7 +105,7 @@ def test_anything_is_an_autoscaler_or_a_sentence(value: object) -> None:
         return
     try:
         assert read_bytes(document).spec.scale_target_ref.name is not None
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).startswith("hpa: spec")
 
 

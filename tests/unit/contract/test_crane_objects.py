@@ -20,8 +20,8 @@ from slackwater.contract.crane_objects import (
     read_time_series_prediction,
 )
 from slackwater.contract.crane_topology import ZoneType, read_crane_topology
-from slackwater.contract.document import ContractError
 from slackwater.contract.topology import read_node_topology
+from slackwater.model.problem import InvalidError
 from tests.unit.contract import crane_documents as whole
 from tests.unit.contract.crane_documents import READERS, WHOLE, Document, spoilt
 from tests.unit.contract.crane_wrong import ALL_WRONG, fields, schemas
@@ -72,7 +72,7 @@ def _shapes(schema: dict[str, Any], path: str = "") -> set[str]:
 def test_each_wrong_field_is_refused_by_name(kind: KindName) -> None:
     """One test for all of a kind: as hundreds of tests they would take seconds."""
     for wrong in (each for each in ALL_WRONG if each.kind == kind):
-        with pytest.raises(ContractError) as caught:
+        with pytest.raises(InvalidError) as caught:
             READERS[kind](wrong.document(), "file")
         told = str(caught.value)
         assert told.startswith(f"file: {kind.kind} "), wrong.id
@@ -92,7 +92,7 @@ RULE = ("spec", "rules", 0)
 @pytest.mark.parametrize("document", [None, [], "text", {}, {"metadata": {}}])
 def test_no_object_at_all(document: object) -> None:
     for read in READERS.values():
-        with pytest.raises(ContractError):
+        with pytest.raises(InvalidError):
             read(document, "file")
 
 
@@ -148,7 +148,7 @@ def test_the_template_of_the_seed() -> None:
 def test_a_wrong_template() -> None:
     document = yaml.safe_load(manifest("prediction-template")["data"]["spec"])
     del document["predictionMetrics"][0]["expressionQuery"]
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_prediction_template(document, "ConfigMap")
     assert str(caught.value) == (
         "ConfigMap: predictionMetrics[0].expressionQuery is missing, but must be there with the "
@@ -251,18 +251,18 @@ def test_aliases_and_rings_of_yaml_are_no_danger() -> None:
         layer = [layer] * 10
     document = {**whole.ACTION, "spec": {**whole.ACTION["spec"], "more": layer, "ring": ring}}
     assert read_avoidance_action(document, "file").spec.cool_down_seconds == 120
-    with pytest.raises(ContractError):
+    with pytest.raises(InvalidError):
         read_avoidance_action({**whole.ACTION, "spec": ring}, "file")
 
 
 @given(st.sampled_from(list(WHOLE)), st.data())
-def test_nothing_but_complaints(kind: KindName, data: st.DataObject) -> None:
+def test_nothing_but_problems(kind: KindName, data: st.DataObject) -> None:
     """Whatever stands anywhere: the object is read, or there is a line of sentences."""
     places = [path for path, _ in fields(schemas()[kind], WHOLE[kind], ())]
     path = data.draw(st.sampled_from(places))
     document = spoilt(WHOLE[kind], path, data.draw(ANYTHING))
     try:
         READERS[kind](document, "file")
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).startswith(("file: ", "a key of file: "))
         assert "\n" not in str(error)

@@ -5,15 +5,15 @@ import pytest
 from slackwater.contract import crane_kinds as kinds
 from slackwater.contract.crane_metrics import known_names
 from slackwater.contract.crane_objects import read_node_qos
-from slackwater.contract.document import ContractError
+from slackwater.model.problem import InvalidError
 from tests.unit.contract import crane_documents as whole
 from tests.unit.contract.crane_documents import READERS, Wrong, spoilt
 
 DNS = "a DNS label: lower-case letters, digits and '-', at most 63"
 
 
-def complaint(wrong: Wrong) -> str:
-    with pytest.raises(ContractError) as caught:
+def problem(wrong: Wrong) -> str:
+    with pytest.raises(InvalidError) as caught:
         READERS[wrong.kind](wrong.document(), "file")
     return str(caught.value)
 
@@ -156,12 +156,12 @@ RULE = ("spec", "rules", 0)
 def test_sentences(wrong: Wrong, told: str) -> None:
     name = wrong.document()["metadata"]["name"]
     source = f"file: {wrong.kind.kind} {'default/' if wrong.kind.namespaced else ''}{name}: "
-    assert complaint(wrong) == (told if told.startswith("a key") else source + told)
+    assert problem(wrong) == (told if told.startswith("a key") else source + told)
 
 
 def test_everything_that_is_wrong_is_told() -> None:
     document = spoilt(whole.NODE_QOS, (*RULE, "avoidanceThreshold"), 0)
     document = spoilt(document, (*RULE, "strategy"), "Now")
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_node_qos(document, "file")
-    assert len(caught.value.complaints) == 2
+    assert len(caught.value.problems) == 2

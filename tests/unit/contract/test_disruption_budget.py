@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from slackwater.contract.disruption_budget import DisruptionBudget
-from slackwater.contract.document import ContractError
 from slackwater.contract.typed_document import decode_typed
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.served import budget
 
 WEB = {"app": "web", "tier": "a"}
@@ -48,7 +48,7 @@ def test_what_it_allows() -> None:
 
 
 def test_what_cannot_be_read_is_one_sentence() -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read(budget("web", {"matchLabels": "app=web"}, 1))
     assert str(caught.value) == (
         "pdb: spec.selector.matchLabels is 'app=web', but must be a mapping"

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from slackwater.contract.document import (
     LARGEST_NUMBER,
     SMALLEST_NUMBER,
-    ContractError,
     Field,
     Spelling,
     elements,
@@ -21,7 +20,7 @@ from slackwater.contract.document import (
     texts,
     whole,
 )
-from slackwater.model.complaint import Complaint
+from slackwater.model.problem import InvalidError, Problem
 from tests.unit.contract.documents import ANYTHING
 
 
@@ -69,7 +68,7 @@ def test_right_types(read: Callable[[Field], object], value: object) -> None:
     ],
 )
 def test_wrong_types(read: Callable[[Field], object], value: object, end: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read(at(value))
     assert str(caught.value).removeprefix("x.yaml: ") == end
 
@@ -79,7 +78,7 @@ def test_an_empty_label_may_be_null() -> None:
 
 
 def test_the_top_of_a_document_is_called_by_its_source() -> None:
-    with pytest.raises(ContractError, match=r"^x\.yaml is a list, but must be a mapping$"):
+    with pytest.raises(InvalidError, match=r"^x\.yaml is a list, but must be a mapping$"):
         members(at([], path=""))
 
 
@@ -115,10 +114,10 @@ def test_children_inherit_the_spelling() -> None:
     assert inner.path == "A[0].B"
 
 
-def test_an_error_tells_every_complaint() -> None:
-    error = ContractError(Complaint("a", "1", "2"), Complaint("b", "3", "4"))
+def test_an_error_tells_every_problem() -> None:
+    error = InvalidError(Problem("a", "1", "2"), Problem("b", "3", "4"))
     assert str(error) == "a is 1, but must be 2; b is 3, but must be 4"
-    assert len(error.complaints) == 2
+    assert len(error.problems) == 2
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ def test_json(content: str, value: object) -> None:
     ],
 )
 def test_what_is_no_json(content: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         parse_json(content, "data.colocation-config")
     assert str(caught.value).startswith("data.colocation-config is ")
     assert "but must be JSON (" in str(caught.value)
@@ -156,7 +155,7 @@ def test_what_is_no_json(content: str) -> None:
 def test_any_text_is_json_or_refused(content: str) -> None:
     try:
         parse_json(content, "x")
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).isprintable()
 
 
@@ -164,6 +163,6 @@ def test_any_text_is_json_or_refused(content: str) -> None:
 def test_any_value_reads_or_is_refused(value: object, read: Callable[[Field], object]) -> None:
     try:
         read(at(value))
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).isprintable()
         assert len(str(error)) < 300

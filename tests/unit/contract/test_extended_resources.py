@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError, Field
+from slackwater.contract.document import Field
 from slackwater.contract.extended_resources import NO_AMOUNTS, read_amounts, read_requests
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING
 
 CPU, MEMORY, OTHER = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory", "example.com/gpu"
@@ -160,7 +161,7 @@ def test_any_amount_is_a_number_or_one_line(name: str, value: object) -> None:
 def test_any_mapping_reads_or_is_refused(value: object) -> None:
     try:
         found = read_amounts(field(value))
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).isprintable()
     else:
         assert all("/" in name for name in found)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from slackwater.contract.document import ContractError, Field
+from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import (
     is_true,
     kind_of,
@@ -16,6 +16,7 @@ from slackwater.contract.kubernetes import (
     size,
 )
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING, POD_KEYS, shaped
 
 
@@ -87,7 +88,7 @@ def test_a_head() -> None:
     ],
 )
 def test_bad_heads(document: object, sentence: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_head(document, "p.yaml")
     assert str(caught.value).startswith(sentence)
 
@@ -122,7 +123,7 @@ def test_memory(value: object, count: int) -> None:
     ],
 )
 def test_bad_quantities(value: object, end: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         milli_cpu(Field("x", "cpu", value))
     assert str(caught.value).removeprefix("x: ").startswith(end)
 
@@ -148,7 +149,7 @@ def test_what_a_node_does_not_state_is_a_gap(status: object) -> None:
 
 def test_a_bad_node_is_named() -> None:
     document = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "x"}}}
-    with pytest.raises(ContractError, match=r"^x: Node n: status\.allocatable\.cpu is 'x', but"):
+    with pytest.raises(InvalidError, match=r"^x: Node n: status\.allocatable\.cpu is 'x', but"):
         read_node(document, "x")
 
 
@@ -157,7 +158,7 @@ def test_a_config_map() -> None:
     found = read_config_map(document, "x")
     assert (found.namespace, found.name, found.data) == ("s", "m", {"a": ""})
     assert read_config_map({**document, "data": None}, "x").data == {}
-    with pytest.raises(ContractError, match=r"^x: ConfigMap s/m: data\.a is a mapping, but"):
+    with pytest.raises(InvalidError, match=r"^x: ConfigMap s/m: data\.a is a mapping, but"):
         read_config_map({**document, "data": {"a": {}}}, "x")
 
 
@@ -166,5 +167,5 @@ def test_any_document_reads_or_is_refused(document: object) -> None:
     for read in (read_head, read_node, read_config_map, objects_in, kind_of):
         try:
             read(document, "x")
-        except ContractError as error:
+        except InvalidError as error:
             assert str(error).isprintable()

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.extended_resources import NO_AMOUNTS
 from slackwater.contract.kubernetes_pod import MIRROR, Phase, read_pod
 from slackwater.contract.pod_resources import ContainerKind, Limits, Requests, pod_requests
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Bytes, MilliCpu
 from tests.unit.contract.documents import ANYTHING, POD_KEYS, container, limited, pod, shaped
 
@@ -262,7 +262,7 @@ def test_finished(phase: str, finished: bool) -> None:
     ],
 )
 def test_bad_pods_are_named(document: object, end: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_pod(document, "pods/web.yaml")
     assert str(caught.value).removeprefix("pods/web.yaml: Pod default/web: ").startswith(end)
 
@@ -271,7 +271,7 @@ def test_bad_pods_are_named(document: object, end: str) -> None:
 def test_any_document_is_a_pod_or_refused(document: object) -> None:
     try:
         read_pod(document, "p")
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).isprintable()
 
 
@@ -279,7 +279,7 @@ def test_any_document_is_a_pod_or_refused(document: object) -> None:
 def test_any_pod_reads_or_is_refused(spec: object, status: object, annotations: object) -> None:
     try:
         made = read_pod(pod(spec, status, annotations=annotations), "p")
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).startswith("p: Pod default/web") or "a key of p: Pod" in str(error)
     else:
         assert pod_requests(made.resources).cpu >= 0

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError, Field, Spelling
+from slackwater.contract.document import Field, Spelling
 from slackwater.contract.label_selector import LabelSelector, flaw, read_selector
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import CONFIG_KEYS, shaped
 
 LABELS = {"team": "a", "zone": "", "example.com/pool": "batch"}
@@ -78,9 +79,9 @@ def test_what_is_selected(document: object, selected: bool) -> None:
     ],
 )
 def test_what_kubernetes_refuses(document: object, start: str) -> None:
-    complaint = flaw(selector(document))
-    assert complaint is not None
-    assert complaint.sentence().startswith(start)
+    problem = flaw(selector(document))
+    assert problem is not None
+    assert problem.sentence().startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_what_kubernetes_refuses(document: object, start: str) -> None:
     ],
 )
 def test_wrong_types(document: object) -> None:
-    with pytest.raises(ContractError, match=r"^x: selector"):
+    with pytest.raises(InvalidError, match=r"^x: selector"):
         selector(document)
 
 
@@ -108,11 +109,11 @@ def test_wrong_types(document: object) -> None:
 def test_any_document_is_a_selector_or_refused(document: object) -> None:
     try:
         made = selector(document)
-    except ContractError:
+    except InvalidError:
         return
     made.selects(LABELS)
-    complaint = flaw(made)
-    assert complaint is None or complaint.sentence().isprintable()
+    problem = flaw(made)
+    assert problem is None or problem.sentence().isprintable()
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2"])))

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.owned_pod import Amount, OwnedPod, began, cores_of, pod_cores_of
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.served import BEGAN, cpu, owned_pod, replica_set
 
 
@@ -132,13 +132,13 @@ def test_what_a_pod_states_for_itself(
 
 def test_what_a_pod_states_wrongly_is_one_sentence() -> None:
     pod = read(owned_pod("a", spec={"resources": {"requests": {"cpu": "?"}}}))
-    with pytest.raises(ContractError, match=r"^Pod shop/a: spec\.resources\.requests\.cpu is '\?'"):
+    with pytest.raises(InvalidError, match=r"^Pod shop/a: spec\.resources\.requests\.cpu is '\?'"):
         pod_cores_of(pod, Amount.REQUEST)
 
 
 @pytest.mark.parametrize("bad", ["-1", "lots", "1e99", "1" * 70, "1 m", "0x10", "NaN"])
 def test_amounts_that_are_none_are_one_sentence(bad: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         amounts(cpu("web", bad))
     told = str(caught.value)
     assert told.startswith("Pod shop/a: container web: resources.requests.cpu is '")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.selector_text import parse_selector
+from slackwater.model.problem import InvalidError
 
 WEB = {"app": "web", "tier": "a", "example.com/team": "x"}
 
@@ -67,7 +67,7 @@ def test_what_is_selected(text: str, selects: bool) -> None:
     ],
 )
 def test_what_is_no_selector_is_one_sentence(text: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         parse_selector(text, "KUBE_LABEL_SELECTOR")
     told = str(caught.value)
     assert told.startswith("KUBE_LABEL_SELECTOR is ")
@@ -84,7 +84,7 @@ def test_what_is_no_selector_is_one_sentence(text: str) -> None:
     ],
 )
 def test_what_kubernetes_would_refuse_is_refused(text: str, sentence: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         parse_selector(text, "S")
     assert str(caught.value).startswith(sentence)
 
@@ -93,7 +93,7 @@ def test_what_kubernetes_would_refuse_is_refused(text: str, sentence: str) -> No
 def test_any_text_is_a_selector_or_a_sentence(text: str) -> None:
     try:
         assert parse_selector(text, "S").selects({}) in (True, False)
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).startswith("S")
 
 

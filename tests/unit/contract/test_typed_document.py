@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, field
 
-from slackwater.contract.document import ContractError, Field
+from slackwater.contract.document import Field
 from slackwater.contract.typed_document import WANTED, read_typed
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING
 
 
@@ -121,7 +122,7 @@ def test_what_is_taken(document: object, thing: Thing) -> None:
     ],
 )
 def test_what_is_said(document: object, told: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read(document)
     assert str(caught.value).startswith(told)
 
@@ -141,7 +142,7 @@ def test_taken_or_told(document: dict[str, Any]) -> None:
     """Every refusal of msgspec's has a sentence with a path in it."""
     try:
         thing = read(document)
-    except ContractError as error:
+    except InvalidError as error:
         assert "at" in str(error)
         assert "Expected" not in str(error)
     else:

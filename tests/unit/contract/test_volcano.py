@@ -12,7 +12,7 @@ from slackwater.contract.volcano_sections import (
     NodeLabel,
     OverSubscription,
 )
-from tests.unit.contract.volcano_config import complaints, evicting, on_node, throttle
+from tests.unit.contract.volcano_config import evicting, on_node, problems, throttle
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_throttling(said: dict[str, object], expected: CpuThrottling) -> None:
 )
 def test_throttling_outside_its_bounds(said: dict[str, Any], bound: str) -> None:
     ((key, value),) = said.items()
-    assert complaints({"globalConfig": throttle(**said)}) == [
+    assert problems({"globalConfig": throttle(**said)}) == [
         f"c: globalConfig.cpuThrottlingConfig.{key} is {value}, but must be {bound}"
     ]
 
@@ -137,7 +137,7 @@ def test_throttling_outside_its_bounds(said: dict[str, Any], bound: str) -> None
 def test_network_outside_its_bounds(said: object, sentences: list[str]) -> None:
     start = "c: globalConfig.networkQosConfig."
     document = {"globalConfig": {"networkQosConfig": said}}
-    assert complaints(document) == [start + sentence for sentence in sentences]
+    assert problems(document) == [start + sentence for sentence in sentences]
 
 
 def test_network_at_its_bounds() -> None:
@@ -160,7 +160,7 @@ def test_over_subscription_types(types: str) -> None:
 @pytest.mark.parametrize("types", ["gpu", "cpu, memory", "CPU", ",", "cpu,", " "])
 def test_other_over_subscription_types(types: str) -> None:
     document = {"globalConfig": {"overSubscriptionConfig": {"overSubscriptionTypes": types}}}
-    assert complaints(document) == [
+    assert problems(document) == [
         (
             f"c: globalConfig.overSubscriptionConfig.overSubscriptionTypes is {types!r}, "
             "but must be a list of cpu and memory, separated by commas alone"
@@ -180,7 +180,7 @@ def test_other_over_subscription_types(types: str) -> None:
     ],
 )
 def test_watermarks_outside_their_bounds(said: dict[str, object], count: int) -> None:
-    assert len(complaints({"globalConfig": evicting(**said)})) == count
+    assert len(problems({"globalConfig": evicting(**said)})) == count
 
 
 def test_watermarks_at_their_bounds() -> None:

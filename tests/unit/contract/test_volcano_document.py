@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes import ConfigMap
 from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_document import (
@@ -16,6 +15,7 @@ from slackwater.contract.volcano_document import (
     read_config,
 )
 from slackwater.contract.volcano_sections import CpuThrottling
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING, CONFIG_KEYS, shaped
 
 #: The block of the seed (docs/design/cpu-throttle-design.md), as YAML parses it.
@@ -163,7 +163,7 @@ def test_a_null_entry_is_for_no_node() -> None:
     ],
 )
 def test_wrong_types(document: object, sentence: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_config(document, "c")
     assert str(caught.value).startswith(sentence)
 
@@ -176,9 +176,9 @@ def test_all_wrong_types_are_told_at_once() -> None:
         },
         "nodesConfig": [{"selector": {}, "cpuBurstConfig": {"enable": 1}}, 5],
     }
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_config(document, "c")
-    assert [each.where for each in caught.value.complaints] == [
+    assert [each.where for each in caught.value.problems] == [
         "c: globalConfig.cpuQosConfig",
         "c: globalConfig.cpuThrottlingConfig.enable",
         "c: globalConfig.cpuThrottlingConfig.cpuJitterLimitPercent",
@@ -207,14 +207,14 @@ def test_what_looks_like_a_configuration(document: object, known: bool) -> None:
 def test_the_text_in_its_config_map() -> None:
     found = ConfigMap("volcano-system", CONFIG_MAP, {CONFIG_KEY: '{"globalConfig": {}}'})
     assert config_text(found, "x") == '{"globalConfig": {}}'
-    with pytest.raises(ContractError, match=r"^x: data\.colocation-config is missing, but must be"):
+    with pytest.raises(InvalidError, match=r"^x: data\.colocation-config is missing, but must be"):
         config_text(ConfigMap("", CONFIG_MAP, {}), "x")
 
 
 def test_json_text() -> None:
     content = '{"globalConfig": {"cpuThrottlingConfig": {"enable": true}}}'
     assert for_node(parse_text_json(content, "c"), {}).cpu_throttling.enable
-    with pytest.raises(ContractError, match=r"^c is '\{', but must be JSON"):
+    with pytest.raises(InvalidError, match=r"^c is '\{', but must be JSON"):
         parse_text_json("{", "c")
 
 
@@ -226,9 +226,9 @@ def test_any_document_is_a_configuration_or_refused(
         try:
             config = read_config(wrapped, "c")
             for_node(config, labels)
-        except ContractError as error:
+        except InvalidError as error:
             assert str(error).isprintable()
-            assert error.complaints
+            assert error.problems
         else:
             assert all(warning.isprintable() for warning in config.warnings)
 
@@ -237,5 +237,5 @@ def test_any_document_is_a_configuration_or_refused(
 def test_any_text_is_a_configuration_or_refused(content: str) -> None:
     try:
         parse_text_json(content, "c")
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).isprintable()

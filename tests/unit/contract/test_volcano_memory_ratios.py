@@ -8,7 +8,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.volcano_memory_ratios import (
     MemoryRatios,
@@ -16,6 +15,7 @@ from slackwater.contract.volcano_memory_ratios import (
     ratios_for,
     read_colocation_configuration,
 )
+from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import shaped
 
 WHERE = "colo.yaml: ColocationConfiguration default/colo"
@@ -189,13 +189,13 @@ def test_creation_times_as_yaml_has_them(written: str, created: str) -> None:
     ],
 )
 def test_bad_objects_are_named(made: object, end: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_colocation_configuration(made, "colo.yaml")
     assert str(caught.value).removeprefix(f"{WHERE}: ").startswith(end)
 
 
 def test_an_object_needs_a_name() -> None:
-    with pytest.raises(ContractError, match=r"colo.yaml: metadata.name is missing"):
+    with pytest.raises(InvalidError, match=r"colo.yaml: metadata.name is missing"):
         read_colocation_configuration({"kind": "ColocationConfiguration"}, "colo.yaml")
 
 
@@ -243,7 +243,7 @@ def test_the_order_of_the_objects_does_not_matter(found: list[PodConfiguration])
 def test_any_object_reads_or_is_refused(spec: object, created: object) -> None:
     try:
         made = read(spec, creationTimestamp=created)
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).isprintable()
     else:
         assert all(0 <= each <= 100 for each in (made.ratios.high, made.ratios.low))

@@ -18,14 +18,14 @@ from slackwater.contract.volcano_sections import (
     NodeLabel,
     OverSubscription,
 )
-from tests.unit.contract.volcano_config import complaints, config, evicting, on_node, throttle
+from tests.unit.contract.volcano_config import config, evicting, on_node, problems, throttle
 
 POOL_A = {"matchLabels": {"pool": "a"}}
 
 
 def test_row_63_the_merged_configuration_is_validated() -> None:
     document = config(evicting(CPULow=30), {"selector": POOL_A, **evicting(CPUHigh=10)})
-    assert complaints(document, pool="a") == [
+    assert problems(document, pool="a") == [
         (
             "c: globalConfig.evictingConfig.evictingCPULowWatermark is 30, but must be at most "
             "c: nodesConfig[0].evictingConfig.evictingCPUHighWatermark, which is 10"
@@ -36,7 +36,7 @@ def test_row_63_the_merged_configuration_is_validated() -> None:
 
 def test_row_63_against_the_default() -> None:
     document = config({}, {"selector": POOL_A, **evicting(CPUHigh=10)})
-    assert complaints(document, pool="a") == [
+    assert problems(document, pool="a") == [
         (
             "c: the default of evictingConfig.evictingCPULowWatermark is 30, but must be at most "
             "c: nodesConfig[0].evictingConfig.evictingCPUHighWatermark, which is 10"
@@ -91,7 +91,7 @@ def test_the_last_match_wins_alone() -> None:
 def test_a_bad_entry_for_other_nodes_does_not_matter() -> None:
     document = config({}, {"selector": POOL_A, **throttle(cpuThrottlingThreshold=0)})
     assert on_node(document, pool="b") == on_node({"globalConfig": {}})
-    assert len(complaints(document, pool="a")) == 1
+    assert len(problems(document, pool="a")) == 1
 
 
 def test_the_labels_beat_node_label_config() -> None:

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.volcano_node import (
     COLOCATION_LABEL,
     DEFAULT_FEATURES,
@@ -29,6 +28,7 @@ from slackwater.contract.volcano_sections import (
     NodeLabel,
     OverSubscription,
 )
+from slackwater.model.problem import InvalidError
 
 ON = Colocation(
     NodeLabel(),
@@ -123,7 +123,7 @@ def test_supported_features(listed: str, supported: bool) -> None:
 
 @pytest.mark.parametrize("listed", ["cputhrottle", "CPUThrottle,", "-*", "--CPUThrottle", "a b"])
 def test_unknown_features(listed: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_features(listed, "--supported-features")
     assert str(caught.value).startswith("a part of --supported-features is '")
     assert "but must be *, or one of CPUQoS, CPUBurst, " in str(caught.value)
@@ -136,7 +136,7 @@ def test_row_65_ratios(value: str, ratio: int) -> None:
 
 @pytest.mark.parametrize("value", ["-1", "0", "", "60%", "6e1", "0.6", "9" * 30])
 def test_row_65_bad_ratios(value: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_ratio(value, "--oversubscription-ratio")
     assert str(caught.value) == (
         f"--oversubscription-ratio is {value!r}, but must be a whole number of at least 1 (percent)"
@@ -226,7 +226,7 @@ def test_watermarks(annotations: dict[str, str], expected: Evicting | None) -> N
     ],
 )
 def test_row_59_bad_watermarks(annotations: dict[str, str], sentence: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_watermarks(annotations, "x")
     assert str(caught.value) == sentence
 
@@ -240,7 +240,7 @@ def test_row_59_bad_watermarks(annotations: dict[str, str], sentence: str) -> No
 def test_any_annotations_read_or_are_refused(annotations: dict[str, str]) -> None:
     try:
         found = read_watermarks(annotations, "x")
-    except ContractError as error:
+    except InvalidError as error:
         assert str(error).isprintable()
     else:
         assert (found is None) == (not annotations)
@@ -252,5 +252,5 @@ def test_any_flag_reads_or_is_refused(value: str) -> None:
     for read in (read_features, read_ratio):
         try:
             read(value, "x")
-        except ContractError as error:
+        except InvalidError as error:
             assert str(error).isprintable()

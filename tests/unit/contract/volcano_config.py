@@ -2,10 +2,10 @@
 
 import pytest
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_document import read_config
 from slackwater.contract.volcano_sections import Colocation
+from slackwater.model.problem import InvalidError
 
 
 def config(everywhere: object, *nodes: object) -> dict[str, object]:
@@ -16,10 +16,10 @@ def on_node(document: object, **labels: str) -> Colocation:
     return for_node(read_config(document, "c"), labels)
 
 
-def complaints(document: object, **labels: str) -> list[str]:
-    with pytest.raises(ContractError) as caught:
+def problems(document: object, **labels: str) -> list[str]:
+    with pytest.raises(InvalidError) as caught:
         on_node(document, **labels)
-    return [complaint.sentence() for complaint in caught.value.complaints]
+    return [problem.sentence() for problem in caught.value.problems]
 
 
 def throttle(**said: object) -> dict[str, object]:

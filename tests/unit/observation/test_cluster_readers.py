@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.kubernetes_pod import MIRROR, Phase
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.cgroup import Tier
+from slackwater.model.problem import InvalidError
 from slackwater.observation import cluster_readers as readers
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -47,7 +47,7 @@ def test_an_item_of_a_list_is_a_pod() -> None:
     ],
 )
 def test_an_absurd_pod_is_one_sentence_that_names_it(metadata: dict[str, Any], said: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         readers.pod_of(item({"spec": {}}, **metadata))
     assert str(caught.value).startswith(said)
 
@@ -55,7 +55,7 @@ def test_an_absurd_pod_is_one_sentence_that_names_it(metadata: dict[str, Any], s
 @pytest.mark.parametrize("text", [b"[]", b"7", b"null"])
 def test_what_is_no_object_is_refused(text: bytes) -> None:
     for read in (readers.pod_of, readers.node_of, readers.colocation_of, readers.settings_of):
-        with pytest.raises(ContractError, match="API server is no object"):
+        with pytest.raises(InvalidError, match="API server is no object"):
             read(msgspec.Raw(text))
 
 
@@ -147,5 +147,5 @@ def test_a_colocation_configuration() -> None:
     found = readers.pod_configuration_of(item({"spec": spec}))
     assert (found.namespace, found.name, found.ratios.high) == ("shop", "web", 90)
     wrong = {"selector": {}, "memoryQos": {"highRatio": 900}}
-    with pytest.raises(ContractError, match=r"ColocationConfiguration shop/web: spec\.memoryQos"):
+    with pytest.raises(InvalidError, match=r"ColocationConfiguration shop/web: spec\.memoryQos"):
         readers.pod_configuration_of(item({"spec": wrong}))

@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from slackwater.contract.document import ContractError
+from slackwater.model.problem import InvalidError
 from slackwater.observation.documents import documents_in, one_document
 
 
@@ -36,7 +36,7 @@ def test_one_document_of_either_kind(text: str, found: object) -> None:
     ],
 )
 def test_neither_is_one_sentence(text: str, said: str) -> None:
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         one_document(text, "here")
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
@@ -67,7 +67,7 @@ def test_a_key_that_is_there_twice(text: str, key: str, line: int, first: int) -
         "it too)"
     )
     for read in (documents_in, one_document):
-        with pytest.raises(ContractError) as caught:
+        with pytest.raises(InvalidError) as caught:
             read(text, "here")
         if read is documents_in or "---" not in text:
             assert str(caught.value) == sentence

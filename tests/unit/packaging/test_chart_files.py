@@ -11,7 +11,7 @@ from slackwater import __version__
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import IMAGE, PROGRAMS
 from slackwater.cli.place import STATE
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError
 from slackwater.settings.document import DEFAULTS, read_settings, render_settings
 from tools import manifests
 from tools.cluster.playground import ON_THIS_NODE
@@ -156,7 +156,7 @@ def test_what_the_schema_bounds_the_agent_bounds_too(section: str, key: str) -> 
     for value in good:
         read_settings(settings(section, key, value), "test")
     for value in bad:
-        with pytest.raises(SettingsError):
+        with pytest.raises(InvalidError):
             read_settings(settings(section, key, value), "test")
 
 

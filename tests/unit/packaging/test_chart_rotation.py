@@ -7,8 +7,8 @@ import yaml
 
 from slackwater.settings.rotation_document import (
     BY_KEY,
-    Complaints,
     Filed,
+    Problems,
     RotationError,
     read_file,
 )
@@ -40,9 +40,9 @@ LISTED = SPEC["workloads"]["items"]
 
 def read(spec: dict[str, Any]) -> Filed:
     document = {"apiVersion": "slackwater.io/v1", "kind": "RebalancerSettings", "spec": spec}
-    complaints = Complaints()
-    found = read_file(document, "test", complaints)
-    complaints.settle()
+    problems = Problems()
+    found = read_file(document, "test", problems)
+    problems.settle()
     return found
 
 

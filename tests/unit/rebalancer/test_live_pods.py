@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.scaled_workload import ScaledWorkload
 from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from slackwater.rebalancer.fleet import Cores
 from slackwater.rebalancer.live_pods import by_controller, live_pod, live_pods, owned_by
 from slackwater.rebalancer.seen import ContainerAmounts, LivePod
@@ -137,7 +137,7 @@ def test_states_of_a_pod(more: dict[str, Any], field: str, value: object) -> Non
 )
 def test_a_time_that_is_none_is_one_sentence(started: str, told: str) -> None:
     [pod] = pods(owned_pod("a", status={"startTime": started}))
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         live_pod(pod)
     assert str(caught.value).startswith(told)
 
@@ -145,7 +145,7 @@ def test_a_time_that_is_none_is_one_sentence(started: str, told: str) -> None:
 def test_a_pod_without_any_time_is_one_sentence() -> None:
     made = owned_pod("a", status={"startTime": None})
     del made["metadata"]["creationTimestamp"]
-    with pytest.raises(ContractError, match=r"metadata\.creationTimestamp is missing, but"):
+    with pytest.raises(InvalidError, match=r"metadata\.creationTimestamp is missing, but"):
         live_pod(pods(made)[0])
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
+from slackwater.model.problem import InvalidError
 from slackwater.rebalancer import whatif_recording
 from slackwater.rebalancer.fleet import Cores
 from slackwater.rebalancer.whatif_day import Sample
@@ -21,7 +21,7 @@ def read(text: str, request: float | None = None) -> tuple[Sample, ...]:
 
 
 def sentence(text: str, request: float | None = None) -> str:
-    with pytest.raises(ContractError) as refused:
+    with pytest.raises(InvalidError) as refused:
         read(text, request)
     told = str(refused.value)
     assert "\n" not in told
@@ -169,7 +169,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for told in (text, HEAD + text):
         try:
             found = read(told, 1.0)
-        except ContractError as error:
+        except InvalidError as error:
             assert len(str(error).splitlines()) == 1, "one sentence"
         else:
             assert found

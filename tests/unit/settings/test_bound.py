@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
-from slackwater.settings.bound import LARGEST, Bound, SettingsError, Unit, check, check_text
+from slackwater.settings.bound import LARGEST, Bound, Unit, check, check_text
 from slackwater.settings.choice import Choice, Flag, check_flag, check_flag_text, choose
 
 SHARE = Bound("a.share", 80, 1, 100, Unit.PERCENT, "A part.")
@@ -67,21 +68,21 @@ def test_inside(bound: Bound, value: int) -> None:
     ],
 )
 def test_outside(bound: Bound, value: object, sentence: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check(bound, value, "x")
     assert str(caught.value) == sentence
-    assert caught.value.complaint.where == "x"
+    assert caught.value.problems[0].where == "x"
 
 
 @pytest.mark.parametrize("text", ["9" * 19, "9" * 40, "+" + "9" * 5000])
 def test_a_number_beyond_64_bits_is_told_both_bounds(text: str) -> None:
-    with pytest.raises(SettingsError, match=f"but must be a whole number, 2 to {LARGEST}$"):
+    with pytest.raises(InvalidError, match=f"but must be a whole number, 2 to {LARGEST}$"):
         check_text(COUNT, text, "--count")
 
 
 @pytest.mark.parametrize("text", ["", "x", "8 0", "80.0", "0x50", "1_0", "٣", "9" * 19, "80\n"])
 def test_flag_texts_that_are_no_numbers(text: str) -> None:
-    with pytest.raises(SettingsError, match="a whole number, 1 % to 100 %"):
+    with pytest.raises(InvalidError, match="a whole number, 1 % to 100 %"):
         check_text(SHARE, text, "--share")
 
 
@@ -95,7 +96,7 @@ def test_durations_inside(value: str, micros: int) -> None:
 
 @pytest.mark.parametrize("value", ["99ms", "61s", "1", 1, 1_000_000, 1.0, True, None, "", {}])
 def test_durations_outside(value: object) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check(PERIOD, value, "s.yaml: a.period")
     assert str(caught.value).endswith(
         "but must be a duration such as 500ms, 1s or 1m30s, 100ms to 1m"
@@ -103,7 +104,7 @@ def test_durations_outside(value: object) -> None:
 
 
 def test_a_duration_flag_that_is_none() -> None:
-    with pytest.raises(SettingsError, match=r"--period is '1', but must be a duration"):
+    with pytest.raises(InvalidError, match=r"--period is '1', but must be a duration"):
         check_text(PERIOD, "1", "--period")
 
 
@@ -125,7 +126,7 @@ def test_shown_and_written(bound: Bound, number: int, shown: str, written: objec
 def test_only_whole_numbers_inside_come_through(bound: Bound, value: object) -> None:
     try:
         assert bound.holds(check(bound, value, "x"))
-    except SettingsError as error:
+    except InvalidError as error:
         assert len(str(error)) < 250
         assert "\n" not in str(error)
 
@@ -137,7 +138,7 @@ def test_words(word: str) -> None:
 
 @pytest.mark.parametrize("value", ["Usage", "", "usage ", 1, None, True, ["usage"]])
 def test_other_words(value: object) -> None:
-    with pytest.raises(SettingsError, match="but must be usage, request or both"):
+    with pytest.raises(InvalidError, match="but must be usage, request or both"):
         choose(WORD, value, "x")
 
 
@@ -148,7 +149,7 @@ def test_flags(value: bool) -> None:
 
 @pytest.mark.parametrize("value", [1, 0, "true", "yes", None, []])
 def test_no_flags(value: object) -> None:
-    with pytest.raises(SettingsError, match="but must be true or false"):
+    with pytest.raises(InvalidError, match="but must be true or false"):
         check_flag(SWITCH, value, "x")
 
 
@@ -161,5 +162,5 @@ def test_flag_texts(text: str, value: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "yes", "TRUE", "on"])
 def test_other_flag_texts(text: str) -> None:
-    with pytest.raises(SettingsError, match="but must be true or false"):
+    with pytest.raises(InvalidError, match="but must be true or false"):
         check_flag_text(SWITCH, text, "SLACKWATER_SWITCH")

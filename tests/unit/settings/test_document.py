@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.settings.bound import Bound, SettingsError
+from slackwater.model.problem import InvalidError
+from slackwater.settings.bound import Bound
 from slackwater.settings.choice import Choice, Flag
 from slackwater.settings.document import (
     PARTS,
@@ -108,7 +109,7 @@ def test_unknown_keys_and_other_shapes_are_refused(attribute: str) -> None:
         ([], f"{where} is a list, but must be a mapping"),
         ("on", f"{where} is 'on', but must be a mapping"),
     ):
-        with pytest.raises(SettingsError) as caught:
+        with pytest.raises(InvalidError) as caught:
             read_settings({**FILE, "spec": {section_key(part): value}}, "s.yaml")
         assert str(caught.value).startswith(sentence)
 
@@ -143,7 +144,7 @@ def test_no_texts_change_nothing() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: each.name)
 def test_a_bad_text_of_any_setting_is_told_by_its_name(setting: Setting) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         with_texts(Settings(), {setting.name: "no such value"})
     said = f"{flag_of(setting)} or {variable_of(setting)}"
     sentence = f"{setting.name} ({said}) is 'no such value', but must be "

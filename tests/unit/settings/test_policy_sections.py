@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from slackwater.model.problem import InvalidError
 from slackwater.settings import batch_resources, memory_qos, qos_level, quota_burst
 from slackwater.settings.batch_resources import BatchResourcesSettings, WeightRule
-from slackwater.settings.bound import SettingsError
 from slackwater.settings.document import DEFAULTS, with_texts
 from slackwater.settings.memory_qos import MemoryFormula, MemoryQosSettings
 from slackwater.settings.qos_level import QosLevelSettings, StandIn
@@ -84,16 +84,16 @@ def test_batch_resources(said: object, expected: BatchResourcesSettings) -> None
     ],
 )
 def test_batch_resources_refuses(said: object, sentence: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         batch_resources.read(said, "x")
     assert str(caught.value) == sentence
 
 
 def test_one_resource_is_not_two_over_a_base_either() -> None:
     base = batch(cpu_resource="a/b")
-    with pytest.raises(SettingsError, match="another resource than cpuResource"):
+    with pytest.raises(InvalidError, match="another resource than cpuResource"):
         batch_resources.read({"memoryResource": "a/b"}, "x", base)
-    with pytest.raises(SettingsError, match=r"batchResources\.memoryResource is 'kubernetes\.io"):
+    with pytest.raises(InvalidError, match=r"batchResources\.memoryResource is 'kubernetes\.io"):
         with_texts(DEFAULTS, {"batchResources.cpuResource": "kubernetes.io/batch-memory"})
 
 
@@ -139,7 +139,7 @@ def test_quota_burst(most: int) -> None:
     ],
 )
 def test_what_is_refused(part: Any, said: object, sentence: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         part.read(said, "x")
     assert str(caught.value) == f"x.{sentence}"
 

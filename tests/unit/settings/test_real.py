@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError
 from slackwater.settings.real import Real, check_real, check_real_text
 
 TOLERANCE = Real("tolerance", 1.5, 1.0, None, "Prose.")
@@ -27,7 +27,7 @@ def test_texts(text: str, number: float) -> None:
      "2 ", "1,5", "1.", ".5", "abc", "1.5x", "9" * 40, "١"],
 )  # fmt: skip
 def test_refused_texts_are_one_sentence_with_the_bound(text: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_real_text(TOLERANCE, text, "TOLERANCE_MULTIPLIER")
     assert str(caught.value).startswith(f"TOLERANCE_MULTIPLIER is {text!r}")
     assert str(caught.value).endswith(", but must be a number, at least 1")
@@ -44,7 +44,7 @@ def test_values_of_a_file(value: object, number: float) -> None:
      (math.nan, "nan"), (math.inf, "inf"), ([], "a list"), (10**400, "a number beyond 64 bits")],
 )  # fmt: skip
 def test_refused_values(value: object, shown: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_real(MINIMUM, value, "f.yaml: spec.x")
     expected = f"f.yaml: spec.x is {shown}, but must be a number, 0 % to 100 %"
     assert str(caught.value) == expected
@@ -54,5 +54,5 @@ def test_refused_values(value: object, shown: str) -> None:
 def test_what_passes_is_inside(number: float) -> None:
     try:
         assert 0 <= check_real(MINIMUM, number, "x") <= 100
-    except SettingsError:
+    except InvalidError:
         assert not 0 <= number <= 100

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.settings.bound import SettingsError
+from slackwater.model.problem import InvalidError
 from slackwater.settings.resource_name import ResourceName, check_resource_name
 from slackwater.settings.section import checked, checked_text
 
@@ -51,14 +51,14 @@ def test_names(value: str) -> None:
     ],
 )
 def test_what_is_no_name(value: object, seen: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_resource_name(NAME, value, "x")
     assert str(caught.value) == f"x is {seen}, but must be {WANTED}"
 
 
 @pytest.mark.parametrize("value", [f"{'a' * 254}/x", f"a/{'x' * 64}"])
 def test_names_that_are_too_long(value: str) -> None:
-    with pytest.raises(SettingsError, match=", but must be a domain, a slash"):
+    with pytest.raises(InvalidError, match=", but must be a domain, a slash"):
         checked_text(NAME, value, "--x")
 
 
@@ -66,7 +66,7 @@ def test_names_that_are_too_long(value: str) -> None:
 def test_only_names_with_a_domain_come_through(text: str) -> None:
     try:
         domain, slash, name = check_resource_name(NAME, text, "x").partition("/")
-    except SettingsError as error:
+    except InvalidError as error:
         assert str(error).isprintable()
     else:
         assert domain.isascii()

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from slackwater.settings.rotation import MoveSettings, Removal, RunSettings, WorkloadSettings
 from slackwater.settings.rotation_document import (
-    Complaints,
     Filed,
     Listed,
+    Problems,
     RotationError,
     Said,
     Worded,
@@ -31,9 +31,9 @@ def document(**spec: Any) -> dict[str, Any]:
 
 
 def read(value: object) -> Filed:
-    complaints = Complaints()
-    found = read_file(value, "f.yaml", complaints)
-    complaints.settle()
+    problems = Problems()
+    found = read_file(value, "f.yaml", problems)
+    problems.settle()
     return found
 
 
@@ -120,18 +120,18 @@ def test_a_misspelt_setting_names_the_right_ones() -> None:
 
 
 def test_texts_are_checked_all_at_once() -> None:
-    complaints = Complaints()
+    problems = Problems()
     said = read_texts(
         {
             "topK": Worded("REBALANCE_TOP_K_PODS", "0"),
             "dryRun": Worded("DRY_RUN", "yes"),
             "cooldown": Worded("--cooldown", "1h"),
         },
-        complaints,
+        problems,
     )
     assert said == {"cooldown": 3_600_000_000}
     with pytest.raises(RotationError) as caught:
-        complaints.settle()
+        problems.settle()
     assert str(caught.value).split("\n") == [
         "REBALANCE_TOP_K_PODS is 0, but must be a whole number, at least 1",
         "DRY_RUN is 'yes', but must be true or false",
@@ -198,5 +198,5 @@ def test_any_document_is_read_or_refused_line_by_line(value: object) -> None:
         read(document(**value) if isinstance(value, dict) else value)
     except RotationError as error:
         told = str(error).split("\n")
-        assert len(told) == len(error.complaints)
+        assert len(told) == len(error.problems)
         assert all("but must be" in each for each in told)

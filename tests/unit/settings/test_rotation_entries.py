@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.settings.bound import Bound, SettingsError
+from slackwater.model.problem import InvalidError
+from slackwater.settings.bound import Bound
 from slackwater.settings.choice import Choice
 from slackwater.settings.rotation import (
     LagMode,
@@ -177,7 +178,7 @@ def test_texts(key: str, text: str, value: object) -> None:
     ],
 )  # fmt: skip
 def test_refused_texts(key: str, text: str, wanted: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         checked_text(BY_KEY[key], text, "THE_VARIABLE")
     whole = text.lstrip("-").isascii() and text.lstrip("-").isdigit()
     seen = text if whole and wanted.startswith("a whole") else repr(text)
@@ -193,7 +194,7 @@ def test_refused_texts(key: str, text: str, wanted: str) -> None:
     ],
 )  # fmt: skip
 def test_a_file_s_values_are_not_converted(key: str, value: object) -> None:
-    with pytest.raises(SettingsError, match=r"^f: x is .*, but must be "):
+    with pytest.raises(InvalidError, match=r"^f: x is .*, but must be "):
         checked(BY_KEY[key], value, "f: x")
 
 

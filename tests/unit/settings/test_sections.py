@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
 from slackwater.settings import agent, best_effort_share
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
-from slackwater.settings.bound import Bound, SettingsError
+from slackwater.settings.bound import Bound
 from slackwater.settings.document import Settings, read_settings, render_settings
 from slackwater.settings.section import Section, checked_text, key_of
 
@@ -89,7 +90,7 @@ def test_best_effort_share(said: object, expected: BestEffortShareSettings) -> N
     ],
 )
 def test_best_effort_share_refuses(said: object, sentence: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         best_effort_share.read(said, "x")
     assert str(caught.value) == sentence
 
@@ -125,7 +126,7 @@ def test_agent(said: object, attribute: str, value: int) -> None:
     ],
 )
 def test_agent_refuses(said: dict[str, object]) -> None:
-    with pytest.raises(SettingsError, match=next(iter(said))):
+    with pytest.raises(InvalidError, match=next(iter(said))):
         agent.read(said, "x")
 
 
@@ -212,7 +213,7 @@ def test_a_whole_file() -> None:
     ],
 )
 def test_bad_files(document: object, start: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_settings(document, "s.yaml")
     assert str(caught.value).startswith(start)
 
@@ -222,7 +223,7 @@ def test_any_document_reads_or_is_refused(document: object) -> None:
     for wrapped in (document, {**FILE, "spec": document}, {**FILE, "spec": {"agent": document}}):
         try:
             read_settings(wrapped, "s.yaml")
-        except SettingsError as error:
+        except InvalidError as error:
             assert "\n" not in str(error)
 
 
@@ -230,7 +231,7 @@ def test_any_document_reads_or_is_refused(document: object) -> None:
 def test_any_values_of_known_keys_read_or_are_refused(section: object) -> None:
     try:
         settings = agent.read(section, "x")
-    except SettingsError as error:
+    except InvalidError as error:
         assert "\n" not in str(error)
     else:
         assert agent.PERIOD.holds(settings.period)

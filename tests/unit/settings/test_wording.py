@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.model.problem import InvalidError
 from slackwater.settings import rotation_shapes as shapes
-from slackwater.settings.bound import SettingsError
 from slackwater.settings.wording import (
     Listing,
     Pairs,
@@ -110,13 +110,13 @@ def test_a_word_for_nothing(said: str, read: str) -> None:
 
 @pytest.mark.parametrize("value", [1, None, True, [], "A B"])
 def test_a_refused_wording_is_one_sentence(value: object) -> None:
-    with pytest.raises(SettingsError, match=r"^HPA_PREFIX is .*, but must be the start of a name"):
+    with pytest.raises(InvalidError, match=r"^HPA_PREFIX is .*, but must be the start of a name"):
         check_wording(PREFIX, value, "HPA_PREFIX")
 
 
 def test_an_address_with_a_password_is_not_shown() -> None:
     address = Wording("endpoint", "", shapes.URL, "Prose.")
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_wording(address, "http://me:secret@prometheus:9090", "PROMETHEUS_ENDPOINT")
     assert str(caught.value) == (
         "PROMETHEUS_ENDPOINT is a text that is not shown, but must be an address such as "
@@ -135,7 +135,7 @@ def test_lists_as_texts(text: str, found: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["a", "a:1,", ",a:1", "a:1,,b:2", "a:1;b:2"])
 def test_refused_lists_as_texts(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"KAFKA_BOOTSTRAP_SERVERS is .* but must be a list of"):
+    with pytest.raises(InvalidError, match=r"KAFKA_BOOTSTRAP_SERVERS is .* but must be a list of"):
         check_listing_text(BROKERS, text, "KAFKA_BOOTSTRAP_SERVERS")
 
 
@@ -148,7 +148,7 @@ def test_refused_lists_as_texts(text: str) -> None:
     ],
 )
 def test_refused_lists_of_a_file(value: object, sentence: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_listing(BROKERS, value, "x")
     assert str(caught.value) == sentence
 
@@ -161,7 +161,7 @@ def test_pairs_of_a_file_and_as_texts() -> None:
 
 @pytest.mark.parametrize("text", ["X-A", "=secret", "X A=secret", "X-A=secret,", "X-A=se\ncret"])
 def test_refused_pairs_keep_their_secret(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"^--h is a text that is not shown, but must be") as no:
+    with pytest.raises(InvalidError, match=r"^--h is a text that is not shown, but must be") as no:
         check_pairs_text(HEADERS, text, "--h")
     assert "secret" not in str(no.value)
 
@@ -176,15 +176,15 @@ def test_refused_pairs_keep_their_secret(text: str) -> None:
     ],
 )
 def test_refused_pairs_of_a_file(value: object, sentence: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_pairs(HEADERS, value, "x")
     assert str(caught.value).startswith(sentence)
 
 
 def test_refused_pairs_that_are_no_secret_are_shown() -> None:
-    with pytest.raises(SettingsError, match=r"^--m is 'a-b=c', but must be at most 20 pairs of a"):
+    with pytest.raises(InvalidError, match=r"^--m is 'a-b=c', but must be at most 20 pairs of a"):
         check_pairs_text(MATCHERS, "a-b=c", "--m")
-    with pytest.raises(SettingsError, match=r"^m.a is 'b\\nc', but must be its value in one line"):
+    with pytest.raises(InvalidError, match=r"^m.a is 'b\\nc', but must be its value in one line"):
         check_pairs(MATCHERS, {"a": "b\nc"}, "m")
 
 
@@ -203,13 +203,13 @@ PAIR_TOO_MANY = (
 
 
 def test_a_pair_too_many_in_a_file() -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_pairs(MATCHERS, TOO_MANY, "x")
     assert str(caught.value) == PAIR_TOO_MANY
 
 
 def test_a_pair_too_many_as_a_text() -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(InvalidError) as caught:
         check_pairs_text(MATCHERS, ",".join(f"{key}=x" for key in TOO_MANY), "x")
     assert str(caught.value) == PAIR_TOO_MANY
 
@@ -224,5 +224,5 @@ def test_any_text_is_taken_or_refused_in_one_line(text: str) -> None:
     ):
         try:
             attempt()
-        except SettingsError as error:
+        except InvalidError as error:
             assert "\n" not in str(error)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.contract.document import ContractError
+from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
-from slackwater.settings.bound import SettingsError
 from slackwater.simulation.life import Life
 from slackwater.simulation.picture import picture
 from slackwater.simulation.report import report_of
@@ -62,7 +61,7 @@ def outlined(spec: object) -> dict[str, object]:
 def read(document: object) -> Scenario | None:
     try:
         return scenario_in(document, "s.yaml")
-    except (ContractError, SettingsError) as error:
+    except InvalidError as error:
         sentence = str(error)
         assert sentence
         assert "\n" not in sentence

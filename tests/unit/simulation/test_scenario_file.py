@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from slackwater.contract.document import ContractError
 from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Ratio
-from slackwater.settings.bound import SettingsError
 from slackwater.settings.document import DEFAULTS
 from slackwater.settings.duration import WANTED
 from slackwater.simulation.scenario import Blind, Kill, NewSettings, Pressure, RivalWrite, Scenario
@@ -45,7 +44,7 @@ def demand(said: object, seed: int = 0) -> Demand:
 
 
 def refusal(document: object) -> str:
-    with pytest.raises((ContractError, SettingsError)) as caught:
+    with pytest.raises(InvalidError) as caught:
         scenario_in(document, "s.yaml")
     return str(caught.value)
 
@@ -354,7 +353,7 @@ def test_bad_outlines(document: object, sentence: str) -> None:
 def test_bad_files(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(text)
-    with pytest.raises(ContractError) as caught:
+    with pytest.raises(InvalidError) as caught:
         read_scenario(str(path))
     assert sentence in str(caught.value)
 

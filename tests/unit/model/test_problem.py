@@ -1,10 +1,19 @@
-"""Complaints: one line, at most 80 characters of a foreign value, no matter what it is."""
+"""Problems: one line, at most 80 characters of a foreign value, no matter what it is."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.complaint import QUOTED, Complaint, below, quoted, sentences
+from slackwater.model.problem import (
+    QUOTED,
+    DocumentName,
+    InvalidError,
+    Problem,
+    ProblemCode,
+    below,
+    quoted,
+    sentences,
+)
 
 
 class Odd:
@@ -66,13 +75,13 @@ def test_a_quote_is_one_short_printable_line(value: object) -> None:
     assert shown.isprintable()
 
 
-def test_a_complaint_is_one_sentence() -> None:
-    complaint = Complaint("a.yaml: spec.period", quoted("5ms"), "at least 100ms")
-    assert complaint.sentence() == "a.yaml: spec.period is '5ms', but must be at least 100ms"
+def test_a_problem_is_one_sentence() -> None:
+    problem = Problem("a.yaml: spec.period", quoted("5ms"), "at least 100ms")
+    assert problem.sentence() == "a.yaml: spec.period is '5ms', but must be at least 100ms"
 
 
-def test_many_complaints_are_one_line_and_the_rest_is_counted() -> None:
-    bad = [Complaint(f"f{place}", "1", "2") for place in range(13)]
+def test_many_problems_are_one_line_and_the_rest_is_counted() -> None:
+    bad = [Problem(f"f{place}", "1", "2") for place in range(13)]
     assert sentences(bad[:2]) == "f0 is 1, but must be 2; f1 is 1, but must be 2"
     assert sentences(bad).count(";") == 10
     assert sentences(bad).endswith("; and 3 more")
@@ -91,3 +100,22 @@ def test_many_complaints_are_one_line_and_the_rest_is_counted() -> None:
 )
 def test_paths(path: str, key: str, whole: str) -> None:
     assert below(path, key) == whole
+
+
+def test_a_problem_names_the_object_it_is_about() -> None:
+    pod = DocumentName("pods.yaml", "Pod", "shop", "web")
+    found = Problem("spec.nodeName", "missing", "a text", ProblemCode.REQUIRED, pod)
+    assert found.where == "pods.yaml: Pod shop/web: spec.nodeName"
+    assert str(DocumentName("a.yaml", "Node", "", "n\n1")) == r"a.yaml: Node 'n\n1'"
+
+
+def test_the_path_of_an_unknown_key_is_that_of_its_mapping() -> None:
+    file = DocumentName("a.yaml")
+    found = Problem("spec", "'perod'", "one of period", ProblemCode.UNKNOWN_KEY, file)
+    assert found.sentence() == "a key of a.yaml: spec is 'perod', but must be one of period"
+
+
+def test_the_error_carries_every_problem() -> None:
+    bad = (Problem("a", "1", "2"), Problem("b", "3", "4"))
+    assert InvalidError(*bad).problems == bad
+    assert str(InvalidError(*bad)) == "a is 1, but must be 2; b is 3, but must be 4"

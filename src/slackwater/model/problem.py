@@ -1,0 +1,120 @@
+"""What is wrong with a value that was read: in which document, at which path, and what it must be.
+
+A problem stays a value until the last layer turns it into a sentence. Foreign text is quoted back
+on one line and clipped; mappings and lists are never expanded: a few bytes of YAML aliases can be
+gigabytes of text.
+"""
+
+import enum
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+#: How much of a refused value is quoted back, in characters.
+QUOTED = 80
+#: Python refuses to print numbers of thousands of digits.
+_MOST_BITS = 200
+#: A message lists this many problems and counts the rest.
+_MOST_SENTENCES = 10
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,63}", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9./:_-]{1,320}", re.ASCII)
+
+
+class ProblemCode(enum.Enum):
+    """Why a value is refused, for programs; the values are stable."""
+
+    INVALID = "invalid"
+    REQUIRED = "required"
+    UNKNOWN_KEY = "unknown-key"
+    CONFLICT = "conflict"
+    UNREADABLE = "unreadable"
+
+
+class DocumentName(msgspec.Struct, frozen=True):
+    """A document: the file or server it came from, and the object that it is, where it is one."""
+
+    source: str
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        if not self.name:
+            return self.source
+        full_name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.source}: {_plain(self.kind)} {_plain(full_name)}"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One bad value. `value` is quoted and `bound` says what it must be. The path of an unknown
+    key is that of the mapping it was found in, and the value is the key."""
+
+    path: str
+    value: str
+    bound: str
+    code: ProblemCode = ProblemCode.INVALID
+    document: DocumentName | None = None
+
+    @property
+    def where(self) -> str:
+        place = ": ".join(str(each) for each in (self.document, self.path) if each)
+        return f"a key of {place}" if self.code is ProblemCode.UNKNOWN_KEY else place
+
+    def sentence(self) -> str:
+        return f"{self.where} is {self.value}, but must be {self.bound}"
+
+
+class InvalidError(ValueError):
+    """A document, flag or variable that cannot be used; str() is a sentence for each problem."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(sentences(problems))
+        self.problems = problems
+
+
+def sentences(problems: Iterable[Problem]) -> str:
+    """All of them on one line, in their order."""
+    found = [problem.sentence() for problem in problems]
+    more = len(found) - _MOST_SENTENCES
+    return "; ".join(found[:_MOST_SENTENCES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def quoted(value: object) -> str:
+    """A value as a person should see it: one line, at most 80 characters."""
+    match value:
+        case None:
+            return "missing"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value) if value.bit_length() <= _MOST_BITS else "a number beyond 64 bits"
+        case float():
+            return repr(value)
+        case str():
+            return _clipped(value)
+        case dict():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"[:QUOTED]
+
+
+def _clipped(text: str) -> str:
+    shown = repr(text[:QUOTED])
+    if len(text) <= QUOTED and len(shown) <= QUOTED:
+        return shown
+    return f"{shown[: QUOTED - 3].rstrip(chr(92))}..."
+
+
+def _plain(name: str) -> str:
+    """A name inside a sentence; quoted where it could break the line."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
+
+
+def below(path: str, key: str) -> str:
+    """The path of a key: a.b, or a['odd key'] where the key is not a plain word."""
+    if not _PLAIN_KEY.fullmatch(key):
+        return f"{path}[{quoted(key)}]"
+    return f"{path}.{key}" if path else key
