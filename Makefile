@@ -6,7 +6,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test check cluster demo bench clean have-python
+.PHONY: help test check cluster demo bench house clean have-python
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/  make \1#\2/p' Makefile | while IFS='#' read -r name what; do printf '%-14s %s\n' "$$name" "$$what"; done
@@ -34,6 +34,9 @@ bench: have-python ## every program in benchmarks/, one after another
 		echo "bench: $$program"; PYTHONPATH=. $(VENV)/python "$$program" || status=1; \
 	done; \
 	[ $$found = 1 ] || echo "bench: there are no programs in benchmarks/"; exit $$status
+
+house: have-python ## the shape of the source tree, measured; ARGS=--places lists what was counted
+	@$(PYTHON) -m tools.house $(ARGS)
 
 clean: ## removes what make made in this folder; downloads in the cache folder stay
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
