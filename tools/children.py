@@ -1,12 +1,13 @@
-"""Owns the processes a tool starts: each leads its own session, and none outlives the tool.
+"""The processes that a tool starts: each leads a process group, and none outlives the tool.
 
-Refuses to end anything it did not start. Ending is polite first: pytest removes its cgroups on an
-interrupt, so a child gets that, then time, before anything harsher.
+Ending is polite first: pytest removes its cgroups on an interrupt, so a child gets that, then time,
+before anything harsher.
 """
 
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +21,13 @@ CANNOT_START = 127
 
 
 class Children:
-    """Guards the running children of this process."""
+    """The running children of this process; threads may share them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._running: list[subprocess.Popen[bytes]] = []
-        self._starting = False
-        self._interrupted = False
+        self._starting = threading.Lock()
+        self._is_ending = False
 
     def heed_endings(self) -> None:
         """Ctrl-C, kill and a closed terminal all raise KeyboardInterrupt, also below nohup."""
@@ -34,10 +35,10 @@ class Children:
             signal.signal(number, self._interrupt)
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_ending = True
         # A child already runs before Popen returns it: raised there, nobody would know of it.
-        if not self._starting:
+        if not self._starting.locked():
             raise KeyboardInterrupt
-        self._interrupted = True
 
     def start(
         self,
@@ -47,8 +48,9 @@ class Children:
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
         """Begins a command; its output and errors go to `output`, or where ours go."""
-        self._starting = True
-        try:
+        with self._starting:
+            if self._is_ending:
+                raise KeyboardInterrupt
             child = subprocess.Popen(
                 command,
                 cwd=self._folder,
@@ -60,14 +62,12 @@ class Children:
                 pass_fds=pass_fds,
             )
             self._running.append(child)
-        finally:
-            self._starting = False
-        if self._interrupted:
+        if self._is_ending:
             raise KeyboardInterrupt
         return child
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """The exit code as a shell tells it: a signal n is 128 + n."""
+        """The exit code as a shell reports it: 128 + n for signal n."""
         code = child.wait()
         self._forget(child)
         return code if code >= 0 else 128 - code
@@ -87,6 +87,9 @@ class Children:
 
     def end_all(self) -> None:
         """Ends what still runs; another Ctrl-C goes on to the next, harsher farewell."""
+        self._is_ending = True
+        with self._starting:  # what another thread starts just now is known after this
+            pass
         for number, patience in FAREWELLS:
             with suppress(KeyboardInterrupt):
                 self._send(number)
@@ -95,7 +98,7 @@ class Children:
                 return
 
     def _send(self, number: signal.Signals) -> None:
-        for child in self._running:
+        for child in tuple(self._running):
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, number)
 
@@ -109,4 +112,5 @@ class Children:
         """Its group may hold orphans still: what a shell starts with & is deaf to interrupts."""
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-        self._running.remove(child)
+        with suppress(ValueError):  # another thread was first
+            self._running.remove(child)

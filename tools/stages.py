@@ -1,6 +1,7 @@
-"""Owns the list of test stages: their order, what each runs, and what each needs of the machine.
+"""The table of test stages: what each runs, what it needs, and which run side by side.
 
-Refuses to run them (tools.check_runner, tools.side_by_side) and to count them (tools.verdicts).
+Groups run one after another. The stages of one group run side by side, two at a time. A stage that
+measures how much CPU something got is a group of its own.
 """
 
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 
 from tools.cluster import CONTROL_PLANE_PROGRAMS, MANY_NODES_PROGRAMS, NODE_PROGRAMS
 from tools.host_kernel import HostKernel
-from tools.vm.machine import Clock
 
 PYTHON = sys.executable
 # Programs of the same virtual environment; sys.executable is not resolved, so this stays in it.
@@ -18,187 +18,210 @@ PROGRAMS = Path(sys.executable).parent
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """Commands that are one test together, quiet unless they fail."""
+class Preparation:
+    """Something that is fetched or built once, beside the first stages, and kept in the cache.
 
-    name: str
+    `check` fails, and says why, where it cannot be had.
+    """
+
     what: str
-    commands: tuple[tuple[str, ...], ...]
+    check: tuple[str, ...]
+    command: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
-    """Tests that pytest runs on this machine."""
+class VirtualMachine:
+    """`options` are those of `tools.vm run`; `kernel` is what it needs of the cache."""
 
-    name: str
-    what: str
-    arguments: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSuite:
-    """Tests on this machine's kernel."""
-
-    name: str
-    what: str
-    test_kernel: str
+    kernel: Preparation
+    options: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class VmSuite:
-    """Tests in a virtual machine with a kernel of its own; machines may run side by side.
+class Stage:
+    """Either quiet commands that count as one test together, or arguments for pytest.
 
-    `programs` are Kubernetes' own, built before: the tests find each in a variable of its name.
-    What says how much CPU work got goes by a clock of its own, which a busy host does not disturb.
-    `load` is how many of this machine's CPUs it keeps busy, measured over its whole run.
+    `kernel` is what tests/kernel and tests/kubelet read from SLACKWATER_TEST_KERNEL. `programs` are
+    Kubernetes' own: tests find the path of each in a variable of its name.
     """
 
     name: str
     what: str
-    test_kernel: str
-    init: str
-    kernel: str
-    tests: str = "tests/kernel"
-    memory: str = "2G"
+    commands: tuple[tuple[str, ...], ...] = ()
+    tests: tuple[str, ...] = ()
+    kernel: str = ""
+    machine: VirtualMachine | None = None
     programs: tuple[str, ...] = ()
-    clock: Clock = Clock.INSTRUCTIONS
-    load: float = 0.6
+    needs: tuple[Preparation, ...] = ()
+    #: It makes cgroups on this machine and measures there, so nothing may run beside it.
+    uses_host_cgroups: bool = False
+
+    @property
+    def preparations(self) -> tuple[Preparation, ...]:
+        return self.needs if self.machine is None else (*self.needs, self.machine.kernel)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSuite:
-    """Tests on this machine against Kubernetes' own programs, built before: the tests find each in
-    a variable of its name."""
-
-    name: str
-    what: str
-    arguments: tuple[str, ...]
-    programs: tuple[str, ...]
+Group = tuple[Stage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSuite:
-    """Tests on this machine against a real Kafka broker, whose archives are fetched before. Apart
-    from the clusters: where Maven cannot fetch, these have to run all the same."""
-
-    name: str
-    what: str
-    arguments: tuple[str, ...]
+def _tool(name: str, what: str, check: Sequence[str], command: Sequence[str]) -> Preparation:
+    program = (PYTHON, "-m", f"tools.{name}")
+    return Preparation(what, (*program, *check), (*program, *command))
 
 
-TestStage = Suite | KernelSuite | ClusterSuite | BrokerSuite | VmSuite
-Stage = Check | TestStage
+def _machine(init: str, kernel: str, memory: str, clock: str) -> VirtualMachine:
+    choice = ("--init", init, "--kernel", kernel)
+    prepared = _tool("vm", f"Linux {kernel}", ("check", *choice), ("prepare", *choice))
+    return VirtualMachine(prepared, (*choice, "--memory", memory, "--clock", clock))
 
-CHECKS = (
-    Check(
-        "lint",
-        "ruff check, ruff format --check",
-        ((PYTHON, "-m", "ruff", "check", "."), (PYTHON, "-m", "ruff", "format", "--check", ".")),
-    ),
-    Check("types", "mypy", ((PYTHON, "-m", "mypy"),)),
-    Check("layers", "lint-imports", ((str(PROGRAMS / "lint-imports"),),)),
+
+_KAFKA = _tool("kafka", "Kafka", ("check",), ("fetch",))
+_IMAGE = _tool("image", "the image", ("check",), ("build",))
+_CONTROL_PLANE = (*CONTROL_PLANE_PROGRAMS, *MANY_NODES_PROGRAMS)
+_CLUSTER = Preparation(
+    "the control plane's programs",
+    (PYTHON, "-m", "tools.cluster", "check", *_CONTROL_PLANE),
+    (PYTHON, "-m", "tools.kubernetes", "build", *_CONTROL_PLANE),
 )
-# worksteal: with long tests among short ones a fixed half each is never a half of the time.
-UNIT = Suite(
+_NODE = Preparation(
+    "the kubelet",
+    (PYTHON, "-m", "tools.cluster", "check", *NODE_PROGRAMS),
+    (PYTHON, "-m", "tools.kubernetes", "build", *NODE_PROGRAMS),
+)
+_KUBELET = _tool("kubernetes", "the kubelet", ("check", "kubelet"), ("build", "kubelet"))
+
+LINT = Stage(
+    "lint",
+    "ruff check, ruff format --check",
+    ((PYTHON, "-m", "ruff", "check", "."), (PYTHON, "-m", "ruff", "format", "--check", ".")),
+)
+TYPES = Stage("types", "mypy", ((PYTHON, "-m", "mypy"),))
+LAYERS = Stage("layers", "lint-imports", ((str(PROGRAMS / "lint-imports"),),))
+# worksteal: with long tests among short ones a fixed half each is never half of the time.
+_TWO_WORKERS = ("-n", "2", "--dist", "worksteal")
+UNIT = Stage("unit", "pytest tests/unit", tests=("tests/unit", *_TWO_WORKERS))
+QUICK_UNIT = Stage(
     "unit",
-    "pytest tests/unit, the long ones too",
-    ("tests/unit", "-n", "2", "--dist", "worksteal"),
+    "pytest tests/unit without the long ones",
+    tests=("tests/unit", *_TWO_WORKERS, "-m", "not long"),
 )
-FAST: tuple[Stage, ...] = (
-    *CHECKS,
-    Suite("unit", "pytest tests/unit", ("tests/unit", "-n", "2", "-m", "not long")),
+BROKER = Stage(
+    "kafka", "pytest tests/kafka: a real Kafka broker", tests=("tests/kafka",), needs=(_KAFKA,)
 )
-KERNEL_V1 = KernelSuite("kernel v1", "pytest tests/kernel on this host's cgroup v1", "v1")
-KERNEL_V2_HOST = KernelSuite("kernel v2 host", "pytest tests/kernel on this host's cgroup v2", "v2")
-# Those that take longest come before others.
-MACHINES: tuple[VmSuite, ...] = (
-    VmSuite("kernel v2", "pytest tests/kernel in a VM: 6.12, cgroupfs", "v2", "cgroupfs", "6.12"),
-    VmSuite(
-        "kernel v2 systemd",
-        "pytest tests/kernel in a VM: 6.1, systemd",
-        "v2-systemd",
-        "systemd",
-        "6.1",
-    ),
-    VmSuite(
-        "kubelet systemd",
-        "pytest tests/kubelet in a VM: 6.1, systemd, a real kubelet",
-        "v2-systemd",
-        "systemd",
-        "6.1",
-        "tests/kubelet",
-        "3G",
-        ("kubelet",),
-        Clock.HOST,
-        load=0.45,
-    ),
-    VmSuite(
-        "kubelet cgroupfs",
-        "pytest tests/kubelet in a VM: 6.12, a real kubelet",
-        "v2",
-        "cgroupfs",
-        "6.12",
-        "tests/kubelet",
-        "3G",
-        ("kubelet",),
-        Clock.HOST,
-        load=0.45,
-    ),
-)
-CLUSTER = ClusterSuite(
+CLUSTER = Stage(
     "cluster",
     "pytest tests/cluster: real control planes",
-    # A control plane for each worker; what shares a file shares one.
-    ("tests/cluster", "-m", "not node", "-n", "2", "--dist", "loadfile"),
-    (*CONTROL_PLANE_PROGRAMS, *MANY_NODES_PROGRAMS),
+    # A control plane for each worker; the tests of one file share it.
+    tests=("tests/cluster", "-m", "not node", "-n", "2", "--dist", "loadfile"),
+    programs=_CONTROL_PLANE,
+    needs=(_CLUSTER,),
 )
-NODE = ClusterSuite(
+NODE = Stage(
     "node",
     "pytest tests/cluster: a real node on this host's cgroups",
-    ("tests/cluster", "-m", "node"),
-    (*CONTROL_PLANE_PROGRAMS, *NODE_PROGRAMS),
+    tests=("tests/cluster", "-m", "node"),
+    programs=(*CONTROL_PLANE_PROGRAMS, *NODE_PROGRAMS),
+    needs=(_CLUSTER, _NODE, _IMAGE),
+    uses_host_cgroups=True,
 )
-BROKER = BrokerSuite("kafka", "pytest tests/kafka: a real Kafka broker", ("tests/kafka",))
+KERNEL_V1 = Stage(
+    "kernel v1",
+    "pytest tests/kernel on this host's cgroup v1",
+    tests=("tests/kernel",),
+    kernel="v1",
+    uses_host_cgroups=True,
+)
+KERNEL_V2_HOST = Stage(
+    "kernel v2 host",
+    "pytest tests/kernel on this host's cgroup v2",
+    tests=("tests/kernel",),
+    kernel="v2",
+    uses_host_cgroups=True,
+)
+# Their clock counts instructions: a neighbour makes them slower and changes nothing they measure.
+KERNEL_V2 = Stage(
+    "kernel v2",
+    "pytest tests/kernel in a VM: 6.12, cgroupfs",
+    tests=("tests/kernel",),
+    kernel="v2",
+    machine=_machine("cgroupfs", "6.12", "2G", "instructions"),
+)
+KERNEL_V2_SYSTEMD = Stage(
+    "kernel v2 systemd",
+    "pytest tests/kernel in a VM: 6.1, systemd",
+    tests=("tests/kernel",),
+    kernel="v2-systemd",
+    machine=_machine("systemd", "6.1", "2G", "instructions"),
+)
+# They wait for the kubelet most of the time: each keeps less than half a CPU busy.
+KUBELET_SYSTEMD = Stage(
+    "kubelet systemd",
+    "pytest tests/kubelet in a VM: 6.1, systemd, a real kubelet",
+    tests=("tests/kubelet",),
+    kernel="v2-systemd",
+    machine=_machine("systemd", "6.1", "3G", "host"),
+    programs=NODE_PROGRAMS,
+    needs=(_KUBELET,),
+)
+KUBELET_CGROUPFS = Stage(
+    "kubelet cgroupfs",
+    "pytest tests/kubelet in a VM: 6.12, a real kubelet",
+    tests=("tests/kubelet",),
+    kernel="v2",
+    machine=_machine("cgroupfs", "6.12", "3G", "host"),
+    programs=NODE_PROGRAMS,
+    needs=(_KUBELET,),
+)
+
+_CHECKS: Group = (LINT, TYPES, LAYERS)
+FAST: tuple[Group, ...] = (_CHECKS, (QUICK_UNIT,))
+
+
+def all_groups(host: HostKernel) -> tuple[Group, ...]:
+    """A pure cgroup v2 host runs the v2 tests natively as well."""
+    native: tuple[Group, ...] = ((KERNEL_V1,),)
+    if host.is_pure_v2:
+        native += ((KERNEL_V2_HOST,),)
+    return (
+        _CHECKS,
+        (UNIT,),
+        (BROKER,),
+        (CLUSTER,),
+        (NODE,),
+        *native,
+        (KERNEL_V2, KERNEL_V2_SYSTEMD),
+        (KUBELET_SYSTEMD, KUBELET_CGROUPFS),
+    )
 
 
 class UnknownStageError(Exception):
     """The text is one sentence for the person."""
 
 
-def all_stages(host: HostKernel) -> tuple[Stage, ...]:
-    """Every stage in order; a pure cgroup v2 host runs the v2 tests natively as well."""
-    native: tuple[Stage, ...] = (KERNEL_V1, KERNEL_V2_HOST) if host.is_pure_v2 else (KERNEL_V1,)
-    return (*CHECKS, UNIT, BROKER, CLUSTER, NODE, *native, *MACHINES)
-
-
 def slug(name: str) -> str:
-    """The name as a shell likes it: `kernel v1` is also `kernel-v1`."""
+    """The name without spaces, for a shell and for files: `kernel v1` is `kernel-v1`."""
     return name.replace(" ", "-")
 
 
-def select(stages: Sequence[Stage], names: Sequence[str]) -> tuple[Stage, ...]:
-    """The named stages in their own order, all of them if none is named."""
-    known = {slug(stage.name) for stage in stages}
+def select(groups: Sequence[Group], names: Sequence[str]) -> tuple[Group, ...]:
+    """The named stages in the table's order, all of them if none is named."""
+    known = [slug(stage.name) for group in groups for stage in group]
     wanted = {slug(name) for name in names}
-    if unknown := sorted(wanted - known):
-        listed = ", ".join(slug(stage.name) for stage in stages)
+    if unknown := sorted(wanted.difference(known)):
+        listed = ", ".join(known)
         raise UnknownStageError(f"there is no stage {', '.join(unknown)}; stages: {listed}")
-    return tuple(stage for stage in stages if not wanted or slug(stage.name) in wanted)
+    chosen = (tuple(s for s in group if not wanted or slug(s.name) in wanted) for group in groups)
+    return tuple(group for group in chosen if group)
 
 
-def obstacle(stage: Stage, host: HostKernel, unprepared: str) -> str:
-    """Why a stage cannot run here, or what could not be prepared for it; nothing if it can."""
-    match stage:
-        case KernelSuite(test_kernel="v1") if host.v1_cpu is None:
-            return "this host has no cgroup v1 cpu hierarchy"
-        case KernelSuite() if not host.is_root:
-            return "only root can make cgroups"
-        case KernelSuite() if not host.writable:
-            return f"{host.v1_cpu or host.v2_cpu} is read-only"
-        case ClusterSuite(name=NODE.name) if not host.is_root:
-            return "only root can make a node's namespaces and cgroups"
-        case ClusterSuite(name=NODE.name) if not host.writable:
-            return f"{host.v1_cpu or host.v2_cpu or 'the cgroup tree'} is read-only"
-        case VmSuite() | ClusterSuite() | BrokerSuite():
-            return unprepared
+def obstacle(stage: Stage, host: HostKernel) -> str:
+    """Why a stage cannot run on this machine; empty if it can."""
+    if not stage.uses_host_cgroups:
+        return ""
+    if stage.kernel == "v1" and host.v1_cpu is None:
+        return "this host has no cgroup v1 cpu hierarchy"
+    if not host.is_root:
+        return "only root can make cgroups and namespaces"
+    if not host.writable:
+        return f"{host.v1_cpu or host.v2_cpu or 'the cgroup tree'} is read-only"
     return ""

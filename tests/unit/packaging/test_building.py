@@ -15,8 +15,6 @@ from tools.image.dockerfile import read_stages
 from tools.image.failure import ImageError
 from tools.image.machine import Machine
 from tools.image.planning import plan_stages
-from tools.preparations import IMAGE, last_sentence, works_for
-from tools.stages import CLUSTER, NODE
 
 TEXT = """\
 FROM base AS build
@@ -169,9 +167,3 @@ def test_old_steps_and_all_but_the_latest_archives_are_forgotten(tmp_path: Path)
     left = sorted(path.name for path in tmp_path.glob("*"))
     assert left == ["key2", "key3", "key4", "key5", "steps"]
     assert [path.name for path in (tmp_path / "steps").iterdir()] == ["new"]
-
-
-def test_the_stage_of_the_real_node_has_it_prepared() -> None:
-    assert IMAGE in works_for(NODE)
-    assert IMAGE not in works_for(CLUSTER)
-    assert last_sentence("x\nimage: debootstrap is missing.") == "debootstrap is missing."

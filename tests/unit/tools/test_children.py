@@ -1,11 +1,8 @@
 """Children end with the tool that started them, politely first; what they said is kept."""
 
+import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,37 +10,8 @@ import pytest
 
 from tools import children as children_module
 from tools.children import Children
-from tools.run_tests import ROOT
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-INTERRUPTED_RUN = """
-import sys
-from tools import run_tests
-from tools.stages import Check
-command = ("sh", "-c", "echo $$ > " + sys.argv[1] + "; sleep 60 & wait")
-run_tests.FAST = (Check("slow", "sleeps", (command,)),)
-sys.exit(run_tests.main(["--fast"]))
-"""
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    """Within a minute; a busy machine may take a while to start a process."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def lives(group: int) -> bool:
-    """Whether a process of the group still runs; a zombie that waits for init does not."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            state, _parent, its_group = stat.read_text().rpartition(")")[2].split()[:3]
-            if int(its_group) == group and state != "Z":
-                return True
-    return False
 
 
 @pytest.mark.parametrize(
@@ -59,7 +27,7 @@ def test_quiet_children_are_heard_on_both_channels_with_their_environment(tmp_pa
     assert (code, said) == (3, f"{tmp_path}\nteal\n")
 
 
-def test_bytes_that_are_no_text_do_not_stop_a_run(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_do_not_stop_a_run(tmp_path: Path) -> None:
     assert Children(tmp_path).run_quietly(["printf", r"a\377b"], {}) == (0, "a\ufffdb")
 
 
@@ -70,13 +38,13 @@ def test_a_program_that_is_missing_is_an_exit_code(tmp_path: Path) -> None:
 
 
 class InterruptedPopen(subprocess.Popen[bytes]):
-    """The signal comes when the child runs and nobody has its name yet."""
+    """The signal comes when the child runs and nobody knows its pid yet."""
 
-    started: ClassVar[list[int]] = []
+    started: ClassVar[list[subprocess.Popen[bytes]]] = []
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.started.append(self.pid)
+        self.started.append(self)
         signal.raise_signal(signal.SIGTERM)
 
 
@@ -89,68 +57,63 @@ def test_a_child_that_starts_as_the_signal_comes_is_ended_too(
     children.heed_endings()
     try:
         with pytest.raises(KeyboardInterrupt):
-            children.start(["sleep", "60"], {})
+            children.start(["sleep", "3600"], {})
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     children.end_all()
-    assert len(InterruptedPopen.started) == 1
-    assert not lives(InterruptedPopen.started[0])
+    assert [child.returncode for child in InterruptedPopen.started] == [-signal.SIGINT]
+
+
+def start_with_a_pipe(children: Children, script: str) -> tuple[subprocess.Popen[bytes], int]:
+    """The end of the pipe's input says that every process which inherited it has ended."""
+    reading, writing = os.pipe()
+    child = children.start(["sh", "-c", script], {}, writing)
+    os.close(writing)
+    return child, reading
+
+
+def read_to_the_end(reading: int) -> bytes:
+    with open(reading, "rb") as source:
+        return source.read()
 
 
 def test_ending_reaches_the_childrens_children(tmp_path: Path) -> None:
     children = Children(tmp_path)
-    child = children.start(["sh", "-c", "sleep 60 & wait"], {})
+    child, output = start_with_a_pipe(children, "sleep 3600 & echo ready; wait")
+    assert os.read(output, 6) == b"ready\n"
     children.end_all()
     assert child.returncode == -signal.SIGINT
-    assert eventually(lambda: not lives(child.pid))
+    assert read_to_the_end(output) == b""
 
 
-def test_an_orphan_of_a_finished_child_is_no_load_for_the_next(tmp_path: Path) -> None:
+def test_an_orphan_of_a_finished_child_ends_with_it(tmp_path: Path) -> None:
     children = Children(tmp_path)
-    child = children.start(["sh", "-c", "sleep 60 & exit 0"], {})
+    child, output = start_with_a_pipe(children, "sleep 3600 & exit 0")
     assert children.wait(child) == 0
-    assert eventually(lambda: not lives(child.pid))
+    assert read_to_the_end(output) == b""
 
 
-def test_a_child_may_clean_up_before_it_ends(tmp_path: Path) -> None:
-    ready, clean = tmp_path / "ready", tmp_path / "clean"
-    script = f"trap 'touch {clean}; exit 0' INT; touch {ready}; while :; do sleep 0.05; done"
+def test_a_child_may_clean_up_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children_module, "FAREWELLS", ((signal.SIGINT, 3600.0),))
+    script = "trap 'echo clean; exit 0' INT; echo ready; while :; do sleep 0.05; done"
     children = Children(tmp_path)
-    children.start(["sh", "-c", script], {})
-    assert eventually(ready.exists)
+    _, output = start_with_a_pipe(children, script)
+    assert os.read(output, 6) == b"ready\n"
     children.end_all()
-    assert clean.exists()
+    assert read_to_the_end(output) == b"clean\n"
 
 
 def test_a_stubborn_child_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hurried = tuple((number, 0.1) for number, _ in children_module.FAREWELLS[:-1])
-    monkeypatch.setattr(children_module, "FAREWELLS", (*hurried, children_module.FAREWELLS[-1]))
-    ready = tmp_path / "ready"
-    script = f"trap '' INT TERM; touch {ready}; while :; do sleep 0.05; done"
+    polite = tuple((number, 0.1) for number, _ in children_module.FAREWELLS[:-1])
+    monkeypatch.setattr(children_module, "FAREWELLS", (*polite, (signal.SIGKILL, 3600.0)))
     children = Children(tmp_path)
-    child = children.start(["sh", "-c", script], {})
-    assert eventually(ready.exists)
+    child, output = start_with_a_pipe(
+        children, "trap '' INT TERM; echo ready; while :; do sleep 0.05; done"
+    )
+    assert os.read(output, 6) == b"ready\n"
     children.end_all()
     assert child.returncode == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("number", ENDINGS)
-def test_an_interrupted_run_is_130_without_a_traceback_or_an_orphan(
-    number: signal.Signals, tmp_path: Path
-) -> None:
-    noted = tmp_path / "group"
-    run = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED_RUN, str(noted)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert eventually(lambda: noted.exists() and noted.read_text().endswith("\n"))
-    run.send_signal(number)
-    said, _ = run.communicate(timeout=30)
-    assert run.returncode == 130
-    assert "Traceback" not in said
-    assert said.endswith("stopped: nothing above counts as a result\n")
-    assert eventually(lambda: not lives(int(noted.read_text())))
+    os.close(output)

@@ -1,5 +1,8 @@
-"""A test run: which stages, what stands in their way, what the end says and what it returns."""
+"""A test run as its user sees it: which stages, what cannot run, the end and the exit code."""
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,24 +11,25 @@ import pytest
 from tools import run_tests
 from tools.children import Children
 from tools.host_kernel import HostKernel, look_at_host, parse_mounts, v1_cpu_tree, v2_cpu_tree
-from tools.run_tests import Run, compile_sources, conclude, run_stages
+from tools.results import Finished, NotRun, Run, Strictness, Verdict, total
+from tools.run_tests import ROOT, Runner, conclude, last_sentence, pytest_command
 from tools.stages import (
-    CHECKS,
-    CLUSTER,
     FAST,
     KERNEL_V1,
+    KERNEL_V2,
     KERNEL_V2_HOST,
-    MACHINES,
+    KUBELET_SYSTEMD,
     NODE,
-    Check,
+    PYTHON,
+    UNIT,
+    Group,
+    Preparation,
     Stage,
-    Suite,
     UnknownStageError,
-    all_stages,
+    all_groups,
     obstacle,
     select,
 )
-from tools.verdicts import Finished, NotRun, Verdict
 
 V1 = HostKernel(is_root=True, v1_cpu="/sys/fs/cgroup/cpu", v2_cpu=None, writable=True)
 V2 = HostKernel(is_root=True, v1_cpu=None, v2_cpu="/sys/fs/cgroup", writable=True)
@@ -33,27 +37,35 @@ BARE = HostKernel(is_root=True, v1_cpu=None, v2_cpu=None, writable=False)
 FAST_NAMES = ["lint", "types", "layers", "unit"]
 HOST_NAMES = [*FAST_NAMES, "kafka", "cluster", "node"]
 VIRTUAL_NAMES = ["kernel v2", "kernel v2 systemd", "kubelet systemd", "kubelet cgroupfs"]
+ALL_NAMES = [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]
 
 
-def names(stages: tuple[Stage, ...]) -> list[str]:
-    return [stage.name for stage in stages]
+def names(groups: tuple[Group, ...]) -> list[str]:
+    return [stage.name for group in groups for stage in group]
 
 
-def test_stages_in_order_on_each_kind_of_host() -> None:
-    assert names(all_stages(V1)) == [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]
-    assert names(all_stages(V2)) == [
-        *HOST_NAMES,
-        "kernel v1",
-        "kernel v2 host",
-        *VIRTUAL_NAMES,
-    ]
-    assert names(all_stages(BARE)) == [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (V1, ALL_NAMES),
+        (V2, [*HOST_NAMES, "kernel v1", "kernel v2 host", *VIRTUAL_NAMES]),
+        (BARE, ALL_NAMES),
+    ],
+)
+def test_stages_in_order_on_each_kind_of_host(host: HostKernel, expected: list[str]) -> None:
+    assert names(all_groups(host)) == expected
+
+
+@pytest.mark.parametrize("host", [V1, V2])
+def test_what_measures_on_this_machine_runs_alone(host: HostKernel) -> None:
+    for group in all_groups(host):
+        assert len(group) == 1 or not any(stage.uses_host_cgroups for stage in group)
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ([], [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]),
+        ([], ALL_NAMES),
         (["unit", "lint"], ["lint", "unit"]),
         (["unit", "unit"], ["unit"]),
         (["kernel-v1"], ["kernel v1"]),
@@ -61,15 +73,7 @@ def test_stages_in_order_on_each_kind_of_host() -> None:
     ],
 )
 def test_selection_keeps_the_order_of_the_stages(wanted: list[str], expected: list[str]) -> None:
-    assert names(select(all_stages(V1), wanted)) == expected
-
-
-def test_only_a_whole_run_has_the_long_ones() -> None:
-    quick, whole = FAST[-1], all_stages(V1)[len(CHECKS)]
-    assert isinstance(quick, Suite)
-    assert isinstance(whole, Suite)
-    assert quick.arguments[-2:] == ("-m", "not long")
-    assert "-m" not in whole.arguments
+    assert names(select(all_groups(V1), wanted)) == expected
 
 
 def test_an_unknown_stage_is_answered_with_the_list() -> None:
@@ -77,21 +81,18 @@ def test_an_unknown_stage_is_answered_with_the_list() -> None:
         select(FAST, ["lint", "nonsense"])
 
 
-def test_an_unknown_stage_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_tests.main(["--stage", "nonsense"]) == 2
-    assert "kernel-v2-systemd" in capsys.readouterr().err
-
-
-def test_a_slow_stage_is_no_fast_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_tests.main(["--fast", "--stage", "kernel-v2"]) == 2
-    assert "stages: lint, types, layers, unit\n" in capsys.readouterr().err
-
-
-def test_an_unknown_option_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run_tests.main(["--nonsense"])
-    assert ended.value.code == 2
-    assert "--nonsense" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--stage", "nonsense"], "kernel-v2-systemd"),
+        (["--fast", "--stage", "kernel-v2"], "stages: lint, types, layers, unit\n"),
+    ],
+)
+def test_an_unknown_stage_is_wrong_usage(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_tests.main(arguments) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_the_list_names_each_stage_as_it_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,38 +103,27 @@ def test_the_list_names_each_stage_as_it_can_be_typed(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("stage", "host", "unprepared", "expected"),
+    ("stage", "host", "expected"),
     [
-        (KERNEL_V1, V1, "no QEMU", ""),
-        (KERNEL_V1, V2, "", "this host has no cgroup v1 cpu hierarchy"),
-        (KERNEL_V1, BARE, "", "this host has no cgroup v1 cpu hierarchy"),
-        (KERNEL_V1, HostKernel(False, "/c", None, False), "", "only root can make cgroups"),
-        (KERNEL_V1, HostKernel(True, "/c", None, False), "", "/c is read-only"),
-        (KERNEL_V2_HOST, V2, "", ""),
-        (KERNEL_V2_HOST, HostKernel(False, None, "/c", False), "", "only root can make cgroups"),
-        (KERNEL_V2_HOST, HostKernel(True, None, "/c", False), "", "/c is read-only"),
-        (MACHINES[0], BARE, "", ""),
-        (MACHINES[0], V1, "no QEMU", "no QEMU"),
-        (MACHINES[-1], V1, "", ""),
-        (MACHINES[-1], V1, "no containerd", "no containerd"),
-        (CLUSTER, HostKernel(False, None, None, False), "", ""),
-        (CLUSTER, V1, "no network", "no network"),
-        (NODE, V1, "", ""),
-        (NODE, V2, "no containerd", "no containerd"),
+        (KERNEL_V1, V1, ""),
+        (KERNEL_V1, V2, "this host has no cgroup v1 cpu hierarchy"),
+        (KERNEL_V1, BARE, "this host has no cgroup v1 cpu hierarchy"),
         (
-            NODE,
-            HostKernel(False, "/c", None, True),
-            "",
-            "only root can make a node's namespaces and cgroups",
+            KERNEL_V1,
+            HostKernel(False, "/c", None, False),
+            "only root can make cgroups and namespaces",
         ),
-        (NODE, HostKernel(True, "/c", None, False), "", "/c is read-only"),
-        (NODE, BARE, "", "the cgroup tree is read-only"),
-        (FAST[0], BARE, "no QEMU", ""),
-        (FAST[3], HostKernel(False, None, None, False), "", ""),
+        (KERNEL_V1, HostKernel(True, "/c", None, False), "/c is read-only"),
+        (KERNEL_V2_HOST, V2, ""),
+        (KERNEL_V2_HOST, HostKernel(True, None, "/c", False), "/c is read-only"),
+        (KERNEL_V2, BARE, ""),
+        (NODE, V1, ""),
+        (NODE, BARE, "the cgroup tree is read-only"),
+        (UNIT, HostKernel(False, None, None, False), ""),
     ],
 )
-def test_obstacle(stage: Stage, host: HostKernel, unprepared: str, expected: str) -> None:
-    assert obstacle(stage, host, unprepared) == expected
+def test_obstacle(stage: Stage, host: HostKernel, expected: str) -> None:
+    assert obstacle(stage, host) == expected
 
 
 HYBRID = """\
@@ -178,77 +168,129 @@ def test_a_pure_v2_host_is_one_without_a_v1_cpu_tree(tmp_path: Path) -> None:
     assert not look_at_host(tmp_path / "missing").is_pure_v2
 
 
-def test_what_the_tests_import_is_compiled_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "installed"))
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    for folder in ("src", "tools", "installed"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "module.py").write_text("ANSWER = 42\n")
-    (tmp_path / "src/broken.py").write_text("def\n")
-    compile_sources(Children(tmp_path))
-    assert len([*tmp_path.glob("*/__pycache__/module.*.pyc")]) == 3
+def test_tests_in_a_machine_find_their_kernel_and_their_kubelet() -> None:
+    kubelet = {"kubelet": Path("/kept/kubelet")}
+    command, env = pytest_command(KUBELET_SYSTEMD, Path("/out"), {"CI": "true"}, kubelet)
+    assert env == {}
+    assert command[:4] == [PYTHON, "-m", "tools.vm", "run"]
+    assert command[command.index("--env") + 1 : command.index("--")] == [
+        "SLACKWATER_KUBELET=/kept/kubelet",
+        "SLACKWATER_TEST_KERNEL=v2-systemd",
+        "CI=true",
+    ]
+    assert command[command.index("--clock") + 1] == "host"
+    assert " -m pytest tests/kubelet " in command[-1]
+    assert command[-1].endswith(' --junitxml="$SLACKWATER_VM_OUT/junit.xml"')
+
+
+def test_tests_on_this_machine_find_them_too() -> None:
+    command, env = pytest_command(NODE, Path("/out"), {}, {"kubelet": Path("/kept/kubelet")})
+    assert command[:4] == [PYTHON, "-m", "pytest", "tests/cluster"]
+    assert command[-1] == "--junitxml=/out/junit.xml"
+    assert env["SLACKWATER_KUBELET"] == "/kept/kubelet"
+    assert pytest_command(KERNEL_V1, Path("/out"), {}, {})[1]["SLACKWATER_TEST_KERNEL"] == "v1"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("", "it gave no reason"),
+        ("x\nvm: QEMU is missing\n\n", "QEMU is missing"),
+        ("oops: who", "oops: who"),
+    ],
+)
+def test_the_last_sentence(said: str, expected: str) -> None:
+    assert last_sentence(said) == expected
 
 
 def python(script: str) -> tuple[str, ...]:
     return (sys.executable, "-c", script)
 
 
-def test_stages_run_in_order_and_a_failure_shows_its_own_words(
+def check(name: str, script: str) -> Stage:
+    return Stage(name, "a check", (python(script),))
+
+
+def test_a_failing_check_shows_its_own_words_and_fails_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stages = (
-        Check("good", "says little", (python("print('not shown')"),)),
-        Check("bad", "fails twice", (python("print('why')"), python("exit('because')"))),
-        KERNEL_V1,
+    groups = (
+        (check("good", "print('not shown')"), check("bad", "exit('because')")),
+        (KERNEL_V1,),
     )
-    run = run_stages(stages, V2, Children(tmp_path), tmp_path)
-    assert [(one.stage, one.verdict) for one in run.finished] == [
-        ("good", Verdict(1, 0)),
-        ("bad", Verdict(0, 1)),
-    ]
+    run = Runner(V2, Children(tmp_path), tmp_path).run(groups)
+    assert {one.stage: one.verdict for one in run.finished} == {
+        "good": Verdict(1, 0),
+        "bad": Verdict(0, 1),
+    }
     assert run.left == (NotRun("kernel v1", "this host has no cgroup v1 cpu hierarchy"),)
     said = capsys.readouterr().out
     assert "not shown" not in said
-    assert "why" not in said.splitlines()
     assert "because\nexit code 1\nbad: FAILED in " in said
     assert "kernel v1: not run: this host has no cgroup v1 cpu hierarchy\n" in said
+    assert total(run, Strictness.LOCAL).exit_code == 1
 
 
-#: Stands in for pytest here and in a machine: it leaves a report, after so many seconds.
-TESTS = """
-import pathlib, sys, time
-out = next(pathlib.Path(w.partition("=")[2]) for w in sys.argv if w.startswith("--junitxml="))
-time.sleep(float(sys.argv[1]))
-out.write_text("<testsuite><testcase name='one'/></testsuite>")
-"""
-MACHINE = """
-import pathlib, sys
-out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
-(out / "junit.xml").write_text("<testsuite><testcase name='one'/></testsuite>")
-"""
-
-
-@pytest.mark.long
-def test_a_machine_that_needs_nothing_begins_beside_the_fast_stages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_prepared_is_not_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "tests.py").write_text(TESTS)
-    (tmp_path / "machine.py").write_text(MACHINE)
+    fine, fails = python("pass"), python("exit('vm: no network')")
+    stages = (
+        Stage("ready", "has it all", (fine,), needs=(Preparation("one", fine, fine),)),
+        Stage("refused", "never runs", (fine,), needs=(Preparation("two", fails, fine),)),
+        Stage("broken", "never runs", (fine,), needs=(Preparation("three", fine, fails),)),
+    )
+    run = Runner(V1, Children(tmp_path), tmp_path).run((stages,))
+    assert [one.stage for one in run.finished] == ["ready"]
+    assert run.left == (
+        NotRun("refused", "no network"),
+        NotRun("broken", "could not be prepared: no network"),
+    )
+
+
+def test_the_tests_of_a_stage_are_counted_from_their_report(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -q -p no:cacheprovider\n")
+    (tmp_path / "test_inner.py").write_text("def test_it(): pass\ndef test_not(): assert 0\n")
     (tmp_path / "reports").mkdir()
-    program = (sys.executable, str(tmp_path / "tests.py"))
-    monkeypatch.setattr("tools.suite_commands.PYTEST", program)
-    monkeypatch.setattr("tools.suite_commands.VM", (sys.executable, str(tmp_path / "machine.py")))
-    monkeypatch.setattr("tools.preparations.works_for", lambda _: ())
-    stages: tuple[Stage, ...] = (Suite("unit", "tests", ("2",)), MACHINES[0])
-    run = run_stages(stages, V1, Children(tmp_path), tmp_path / "reports")
-    assert [(one.stage, one.verdict) for one in run.finished] == [
-        ("unit", Verdict(1, 0)),
-        ("kernel v2", Verdict(1, 0)),
-    ]
-    said = capsys.readouterr().out
-    assert said.index("meanwhile: kernel v2\n") < said.index("unit: passed")
+    stages = (
+        Stage("inner", "two tests", tests=("test_inner.py",)),
+        Stage("empty", "no test", tests=("test_nothing.py",)),
+    )
+    run = Runner(V1, Children(tmp_path), tmp_path / "reports").run((stages,))
+    counted = {one.stage: (one.verdict.passed, one.verdict.failed) for one in run.finished}
+    assert counted == {"inner": (1, 1), "empty": (0, 1)}
+
+
+INTERRUPTED_RUN = """
+import sys
+from tools import run_tests
+from tools.stages import Stage
+command = ("sh", "-c", "echo started > " + sys.argv[1] + "; sleep 3600 & wait")
+run_tests.FAST = ((Stage("slow", "sleeps", (command,)),),)
+sys.exit(run_tests.main(["--fast"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_130_without_a_traceback(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED_RUN, str(started)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as run:
+        assert started.read_text() == "started\n"
+        run.send_signal(number)
+        # Its output ends when the last process that holds it has: none is left behind.
+        said, _ = run.communicate()
+    assert run.returncode == 130
+    assert "Traceback" not in said
+    assert said.endswith("stopped: nothing above counts as a result\n")
 
 
 PASSED = Finished("unit", Verdict(3, 0), 1.0)

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-from tools.verdicts import (
+from tools.results import (
     Finished,
     NotRun,
+    Run,
     Skip,
     Strictness,
     Total,
@@ -137,7 +138,7 @@ LEFT = (NotRun("kernel v1", "only root can make cgroups"),)
 def test_what_was_left_out_counts_against_a_ci_and_never_as_passed(
     strict: Strictness, left: tuple[NotRun, ...], expected: Total
 ) -> None:
-    assert total(FINISHED, left, strict) == expected
+    assert total(Run(FINISHED, left), strict) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_the_table_lines_up() -> None:
 
 
 def test_the_summary_of_a_person() -> None:
-    lines = summary(FINISHED, LEFT, Strictness.LOCAL)
+    lines = summary(Run(FINISHED, LEFT), Strictness.LOCAL)
     assert lines[:4] == ["", *table(FINISHED)]
     assert lines[4:] == [
         "failed: kernel v2 systemd: odd",
@@ -167,7 +168,7 @@ def test_the_summary_of_a_person() -> None:
 
 
 def test_the_summary_of_a_ci_says_why_it_is_stricter() -> None:
-    lines = summary(FINISHED, LEFT, Strictness.CI)
+    lines = summary(Run(FINISHED, LEFT), Strictness.CI)
     assert lines[5:] == [
         "skipped: kernel v2 systemd: tests.a::test_c: not here (a failure, because CI is set)",
         "not run: kernel v1: only root can make cgroups (a failure, because CI is set)",

@@ -1,7 +1,7 @@
-"""Owns what a test run proved: counts from pytest's own report, the table, the exit code.
+"""What a test run proved: counts from pytest's own report, the table, the exit code.
 
-Refuses every doubt in favour of the code: a report that is missing, empty or at odds with the exit
-code is a failure, and what did not run is never counted as passed.
+A report that is missing, empty or at odds with the exit code is a failure, and what did not run is
+never counted as passed.
 """
 
 import sys
@@ -48,6 +48,12 @@ class Finished:
 class NotRun:
     stage: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    finished: tuple[Finished, ...]
+    left: tuple[NotRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +107,12 @@ def judge(exit_code: int, report: str | None) -> Verdict:
     return counted
 
 
-def total(finished: Sequence[Finished], left: Sequence[NotRun], strict: Strictness) -> Total:
+def total(run: Run, strict: Strictness) -> Total:
     """In a CI a skipped test and a stage that was not run are one failure each."""
-    passed = sum(one.verdict.passed for one in finished)
-    failed = sum(one.verdict.failed for one in finished)
+    passed = sum(one.verdict.passed for one in run.finished)
+    failed = sum(one.verdict.failed for one in run.finished)
     if strict is Strictness.CI:
-        failed += sum(len(one.verdict.skips) for one in finished) + len(left)
+        failed += sum(len(one.verdict.skips) for one in run.finished) + len(run.left)
     return Total(passed, failed)
 
 
@@ -131,16 +137,16 @@ def table(finished: Sequence[Finished]) -> list[str]:
     ]
 
 
-def summary(finished: Sequence[Finished], left: Sequence[NotRun], strict: Strictness) -> list[str]:
+def summary(run: Run, strict: Strictness) -> list[str]:
     """The end of a run; its last line is the count and nothing else."""
-    lines = ["", *table(finished)]
+    lines = ["", *table(run.finished)]
     failure = " (a failure, because CI is set)" if strict is Strictness.CI else ""
-    for one in finished:
+    for one in run.finished:
         if one.verdict.note:
             lines.append(f"failed: {one.stage}: {one.verdict.note}")
         lines += [
             f"skipped: {one.stage}: {skip.test}: {skip.reason}{failure}"
             for skip in one.verdict.skips
         ]
-    lines += [f"not run: {one.stage}: {one.reason}{failure}" for one in left]
-    return [*lines, total(finished, left, strict).line]
+    lines += [f"not run: {one.stage}: {one.reason}{failure}" for one in run.left]
+    return [*lines, total(run, strict).line]
