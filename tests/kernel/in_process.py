@@ -27,6 +27,8 @@ from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.tally import Tally
 from tests.kernel.hand import clock, executor_of, opened
 
+#: What the agent goes by.
+NODE = "this-node"
 BATCH_CPU, BATCH_MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
 LEVEL, BURST = "volcano.sh/qos-level", "volcano.sh/enable-quota-burst"
 BURST_TIME, RATIOS = "volcano.sh/quota-burst-time", "volcano.sh/colocation-config"
@@ -79,7 +81,7 @@ class InProcess:
         version = cpu if isinstance(cpu, Gap) else cpu.version
         self.board = Board(Journal(60), Tally(), lambda: None, version)
         self.lines: list[Entry] = []
-        source = Folder(str(self._node))
+        source = Folder(str(self._node), NODE)
         parts = Parts(source, self.sight, self.hands, self.board, MilliCpu(2000), clock)
         self.agent = Agent(parts, self.lines.append)
         self._round = 0

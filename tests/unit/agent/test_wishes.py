@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from slackwater.agent.program import POLICIES
-from slackwater.agent.wishes import Wishes, node_of, wishes_of
+from slackwater.agent.wishes import Wishes, wishes_of
 from slackwater.contract.volcano_node import read_features
 from slackwater.observation.folder import Folder
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects import Objects, own_node
 
 LABELLED = """
 apiVersion: v1
@@ -43,7 +43,7 @@ def objects(folder: Path, *documents: str) -> Objects:
 
 
 def wished(found: Objects, before: Wishes) -> Wishes:
-    return wishes_of(found, node_of(found, "", ""), before)
+    return wishes_of(found, own_node(found.nodes, "", ""), before)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def wished(found: Objects, before: Wishes) -> Wishes:
 )
 def test_whose_node_counts(tmp_path: Path, name: str, host: str, chosen: str | None) -> None:
     found = objects(tmp_path, PLAIN, PLAIN.replace("name: one", "name: two"))
-    node = node_of(found, name, host)
+    node = own_node(found.nodes, name, host)
     assert (node.name if node else None) == chosen
 
 
@@ -94,7 +94,7 @@ def test_a_value_of_volcanos_that_does_not_count_is_told(tmp_path: Path) -> None
 def test_a_flag_states_a_value_as_well(tmp_path: Path) -> None:
     found = objects(tmp_path, OWN.replace(", threshold: 55", ""), THROTTLING, LABELLED)
     said = {"bestEffortShare.threshold": "80"}
-    wishes = wishes_of(found, node_of(found, "", ""), Wishes(), said)
+    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes(), said)
     assert wishes.policies["best_effort_share"].threshold == 80
     assert len(wishes.remarks) == 1
 
@@ -167,7 +167,7 @@ def test_features_are_switched_as_in_volcano(
     """facts/volcano.md 4.4: coloc or over and enable; throttling needs over; Resources always."""
     found = objects(tmp_path, *documents)
     supported = read_features(features, "--supported-features")
-    wishes = wishes_of(found, node_of(found, "", ""), Wishes(), {}, supported)
+    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes(), {}, supported)
     assert list(wishes.policies) == policies.split()
     assert {*wishes.policies, *wishes.off} == {policy.name for policy in POLICIES}
 
@@ -196,14 +196,14 @@ def test_half_of_the_memory_policy_may_be_unsupported(
 ) -> None:
     found = objects(tmp_path, ALL_ON, LABELLED)
     supported = read_features(features, "--supported-features")
-    wishes = wishes_of(found, node_of(found, "", ""), Wishes(), {}, supported)
+    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes(), {}, supported)
     settings = wishes.policies["memory_qos"]
     assert (settings.levels, settings.formula.value) == (levels, formula)
 
 
 def test_every_reason_names_what_would_switch_it_on(tmp_path: Path) -> None:
     found = objects(tmp_path, ALL_ON, PLAIN)
-    off = wishes_of(found, node_of(found, "", ""), Wishes()).off
+    off = wishes_of(found, own_node(found.nodes, "", ""), Wishes()).off
     assert off["qos_level"] == (
         'cpuQosConfig is enabled, but the node has no label volcano.sh/colocation: "true"'
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from slackwater.contract.extended_resources import NO_AMOUNTS
-from slackwater.contract.kubernetes_pod import MIRROR, Phase, read_pod
+from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Phase, read_pod
 from slackwater.contract.pod_resources import ContainerKind, Limits, Requests, pod_requests
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
@@ -177,10 +177,27 @@ def test_restart_policy_of_a_main_container_makes_no_sidecar() -> None:
     assert made.resources.containers[0].kind is ContainerKind.MAIN
 
 
-def test_a_mirror_pod_has_the_static_pods_cgroup() -> None:
-    made = read_pod(pod(uid=UID, annotations={MIRROR: "0123456789abcdef0123456789abcdef"}), "p")
-    assert made.uid == UID
-    assert made.cgroup_uid == "0123456789abcdef0123456789abcdef"
+@pytest.mark.parametrize(
+    ("owners", "node"),
+    [
+        ([{"kind": "Node", "name": "n", "uid": "u", "controller": True}], ("n", "u")),
+        ([{"kind": "Node", "name": "n", "uid": "u"}], ("", "")),
+        ([{"kind": "Job", "name": "n", "uid": "u", "controller": True}], ("", "")),
+        ([{}, {"kind": "Node", "name": "n", "controller": True}], ("n", "")),
+        ([], ("", "")),
+        (None, ("", "")),
+    ],
+)
+def test_a_mirror_annotation_is_a_claim(owners: object, node: tuple[str, str]) -> None:
+    """Until the node that runs the pod confirms it, the pod is itself."""
+    annotations = {MIRROR: "0123456789abcdef0123456789abcdef"}
+    made = read_pod(pod(uid=UID, annotations=annotations, ownerReferences=owners), "p")
+    assert (made.uid, made.cgroup_uid) == (UID, UID)
+    assert made.mirror == MirrorClaim("0123456789abcdef0123456789abcdef", *node)
+
+
+def test_owners_are_read_of_mirrors_only() -> None:
+    assert read_pod(pod(ownerReferences="odd"), "p").mirror is None
 
 
 @pytest.mark.parametrize("value", ["2026-01-01T00:00:00Z", 5, object()])
@@ -205,8 +222,14 @@ def test_finished(phase: str, finished: bool) -> None:
         (pod(uid="a" * 64), "metadata.uid is 'aaa"),
         (pod(uid=5), "metadata.uid is 5, but must be a text"),
         (
-            pod(annotations={MIRROR: "/"}),
-            "metadata.annotations['kubernetes.io/config.mirror'] is '/', but must be a pod's uid",
+            pod(annotations={MIRROR: "x"}, ownerReferences=["odd"]),
+            "metadata.ownerReferences[0] is 'odd', but must be a mapping",
+        ),
+        (
+            pod(
+                annotations={MIRROR: "x"}, ownerReferences=[{"kind": "Node", "controller": "true"}]
+            ),
+            "metadata.ownerReferences[0].controller is 'true', but must be true or false",
         ),
         (pod([]), "spec is a list, but must be a mapping"),
         (pod({"nodeName": 5}), "spec.nodeName is 5, but must be a text"),

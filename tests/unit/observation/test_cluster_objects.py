@@ -5,6 +5,7 @@ import threading
 import msgspec
 import pytest
 
+from slackwater.contract.kubernetes_pod import MirrorClaim
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
@@ -13,7 +14,7 @@ from slackwater.contract.volcano_pod import COLOCATION_CONFIG
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
-from slackwater.observation.cluster_readers import SeenMap
+from slackwater.observation.cluster_readers import SeenMap, SeenNode
 from slackwater.observation.objects import Objects
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
@@ -267,3 +268,33 @@ def test_a_single_decision_does_not_wait_for_ever() -> None:
     cluster = Cluster()
     cluster.objects.wait(0.01)
     assert waiting(cluster)
+
+
+STATIC = "0" * 32
+
+
+@pytest.mark.parametrize(
+    ("owner", "uid"), [("uid-here", STATIC), ("another", "uid-etcd"), ("", "uid-etcd")]
+)
+def test_a_static_pod_is_believed_by_the_nodes_uid(owner: str, uid: str) -> None:
+    cluster = Cluster().fill()
+    name = f"etcd-{HERE}"
+    claim = MirrorClaim(STATIC, HERE, owner)
+    static = pod(name, uid="uid-etcd", cgroup_uid="uid-etcd", mirror=claim)
+    cluster.hand("pods").put({f"d/{name}": static, "d/a": pod("a")})
+    this_node = msgspec.structs.replace(node(), uid="uid-here")
+    cluster.hand("node").put({HERE: SeenNode(this_node, None)})
+    found = read(cluster)
+    assert {each.cgroup_uid for each in found.pods} == {uid, "uid-a"}
+    assert len(found.problems) == (0 if uid == STATIC else 1)
+    assert read(cluster) is found
+
+
+def test_a_pod_that_claims_another_is_itself_and_told() -> None:
+    cluster = Cluster().fill()
+    thief = pod("thief", mirror=MirrorClaim("uid-a", HERE))
+    cluster.hand("pods").put({"d/a": pod("a"), "d/thief": thief})
+    found = read(cluster)
+    assert [each.cgroup_uid for each in found.pods] == ["uid-a", "uid-thief"]
+    [problem] = found.problems
+    assert problem.startswith("Pod d/thief: metadata.annotations['kubernetes.io/config.mirror']")

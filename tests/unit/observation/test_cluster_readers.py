@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.contract.kubernetes_pod import MIRROR, Phase
+from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Phase
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.cgroup import Tier
 from slackwater.model.problem import InvalidError
@@ -35,13 +35,22 @@ def test_an_item_of_a_list_is_a_pod() -> None:
     assert pod.annotations == {"volcano.sh/qos-level": "BE"}
 
 
+def test_what_confirms_a_static_pod_is_kept() -> None:
+    owner = {"kind": "Node", "name": "here", "uid": "u-1", "controller": True}
+    pod = readers.pod_of(
+        item({"spec": {}}, annotations={MIRROR: "0" * 32}, ownerReferences=[owner])
+    )
+    assert pod.mirror == MirrorClaim("0" * 32, "here", "u-1")
+    assert readers.node_of(item(name="here", uid="u-1")).node.uid == "u-1"
+
+
 @pytest.mark.parametrize(
     ("metadata", "said"),
     [
         ({"uid": ""}, "API server: Pod shop/web: metadata.uid is missing"),
         (
-            {"annotations": {MIRROR: "../../etc"}},
-            f"API server: Pod shop/web: metadata.annotations['{MIRROR}'] is '../../etc', but must",
+            {"annotations": {MIRROR: "x"}, "ownerReferences": 7},
+            "API server: Pod shop/web: metadata.ownerReferences is 7, but must be a list",
         ),
         ({"labels": {"app": 7}}, "API server: Pod shop/web: metadata.labels.app is 7"),
     ],

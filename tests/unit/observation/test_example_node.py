@@ -7,12 +7,12 @@ import msgspec
 
 from slackwater.agent.program import POLICIES
 from slackwater.agent.tick import TickMemory, tick
-from slackwater.agent.wishes import Wishes, node_of, wishes_of
+from slackwater.agent.wishes import Wishes, wishes_of
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.folder import Folder
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects import Objects, own_node
 from slackwater.observation.workloads import workloads_of
 from tests.unit.policies.nodes import FREE, node
 
@@ -58,13 +58,13 @@ def test_nothing_is_wrong_with_it() -> None:
     found = objects()
     assert (found.problems, found.warnings) == ((), ())
     assert {pod.name for pod in found.pods} == {"report", "encoder"}
-    wishes = wishes_of(found, node_of(found, "", ""), Wishes())
+    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes())
     assert set(wishes.policies) == {policy.name for policy in POLICIES} - {"memory_qos"}
 
 
 def granted(snapshot: NodeSnapshot) -> dict[tuple[str, str], Any]:
     found = objects()
-    wishes = wishes_of(found, node_of(found, "", ""), Wishes())
+    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes())
     memory, policies = TickMemory(), wishes.policies
     done = tick(snapshot, memory, POLICIES, policies, wishes.agent, lambda _, __, value: value)
     assert [line.remarks for line in done.story.told] == [()] * len(done.story.told)

@@ -252,3 +252,52 @@ def test_two_pods_of_one_uid_are_told_and_the_last_counts(tmp_path: Path) -> Non
     assert [pod.name for pod in found.pods] == ["copy"]
     assert found.warnings == (f"the pods web and copy have one uid, {UID}: the last counts",)
     assert found.problems == ()
+
+
+STATIC = "0123456789abcdef0123456789abcdef"
+MIRROR_POD = f"""
+kind: Pod
+metadata:
+  name: etcd-one
+  namespace: kube-system
+  uid: 99999999-0000-4000-8000-000000000001
+  annotations: {{kubernetes.io/config.mirror: {STATIC}}}
+  ownerReferences: [{{kind: Node, name: one, uid: node-uid, controller: true}}]
+spec: {{containers: []}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "host", "uid", "believed"),
+    [
+        ("one", "", "", True),
+        ("", "one", "", True),
+        ("", "ONE", "", True),
+        ("two", "one", "", False),
+        ("", "two", "", False),
+        ("", "", "", False),
+        ("", "two", "node-uid", True),  # the folder's only Node is this one
+        ("one", "", "node-uid", True),
+        ("one", "", "another", False),
+    ],
+)
+def test_a_static_pod_is_believed_of_this_node(
+    tmp_path: Path, node: str, host: str, uid: str, believed: bool
+) -> None:
+    """Where the folder has no Node, by the name that the agent goes by."""
+    (tmp_path / "pod.yaml").write_text(MIRROR_POD)
+    if uid:
+        (tmp_path / "node.yaml").write_text(NODE.replace("name: one,", f"name: one, uid: {uid},"))
+    found = read(Folder(str(tmp_path), node, host))
+    assert [pod.cgroup_uid == STATIC for pod in found.pods] == [believed]
+    assert len(found.problems) == (0 if believed else 1)
+
+
+def test_another_pods_uid_is_not_to_be_claimed(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(POD)
+    (tmp_path / "b.yaml").write_text(MIRROR_POD.replace(STATIC, UID))
+    found = read(Folder(str(tmp_path), "one"))
+    assert {pod.name: pod.cgroup_uid for pod in found.pods}["web"] == UID
+    assert len({pod.cgroup_uid for pod in found.pods}) == 2
+    [problem] = found.problems
+    assert problem.startswith("Pod kube-system/etcd-one: metadata.annotations")
