@@ -11,7 +11,7 @@ import msgspec
 from slackwater.agent.board import Board, Condition, ReleaseDone
 from slackwater.agent.tick import TickMemory, needed, tick
 from slackwater.agent.voice import Tell, Voice
-from slackwater.agent.wishes import EVERY_FEATURE, Wishes, node_of, wishes_of
+from slackwater.agent.wishes import EVERY_FEATURE, Wishes, wishes_of
 from slackwater.contract.kubernetes import Node
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
@@ -21,7 +21,7 @@ from slackwater.model.needs import EVERYTHING, Needs, merged
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects import Objects, own_node
 from slackwater.observation.survey import Known
 from slackwater.policies import (
     batch_resources,
@@ -234,7 +234,7 @@ class Agent:
         )
 
     def _node(self, objects: Objects) -> Node | None:
-        return node_of(objects, self._orders.node, self._orders.host)
+        return own_node(objects.nodes, self._orders.node, self._orders.host)
 
     def _known(self, at: Micros, *, early: bool) -> Known:
         node = self._node(self._objects)

@@ -113,7 +113,8 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     version = cpu if isinstance(cpu, Gap) else cpu.version
     cluster = _cluster(job)
     board = Board(journal, Tally(), waiter.wake, version, cluster.link if cluster else no_link)
-    source: Source = cluster.objects if cluster else Folder(job.folder)
+    orders = job.orders
+    source: Source = cluster.objects if cluster else Folder(job.folder, orders.node, orders.host)
     parts = Parts(
         source=source,
         sight=surveyor if cluster is None else _guarded(surveyor, mounts, tree),

@@ -55,14 +55,6 @@ class Wishes(msgspec.Struct, frozen=True):
         return bool(self.policies or self.off)
 
 
-def node_of(objects: Objects, name: str, host: str) -> Node | None:
-    """The Node object of this name. Where no name was asked for: the host's, else the last."""
-    by_name = {node.name: node for node in objects.nodes}
-    if name:
-        return by_name.get(name)
-    return by_name.get(host) or next(reversed(by_name.values()), None)
-
-
 def wishes_of(
     objects: Objects,
     node: Node | None,

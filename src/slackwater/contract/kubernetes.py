@@ -41,6 +41,8 @@ class Node(msgspec.Struct, frozen=True):
     allocatable_memory: Bytes | Gap
     capacity_cpu: MilliCpu | Gap
     capacity_memory: Bytes | Gap
+    #: Empty where it is not stated, as in a file written by hand.
+    uid: str = ""
 
 
 class ConfigMap(msgspec.Struct, frozen=True):
@@ -112,6 +114,7 @@ def read_node(document: object, source: str) -> Node:
         _stated_memory(allocatable, "allocatable"),
         _stated_cpu(capacity, "capacity"),
         _stated_memory(capacity, "capacity"),
+        head.uid,
     )
 
 

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from slackwater.contract.document import Field, elements, member, text, whole
+from slackwater.contract.document import Field, elements, flag, member, text, whole
 from slackwater.contract.extended_resources import read_amounts, read_requests
 from slackwater.contract.kubernetes import Head, milli_cpu, optional_text, read_head, size
 from slackwater.contract.pod_resources import (
@@ -23,8 +23,8 @@ from slackwater.contract.pod_resources import (
 from slackwater.model.cgroup import Tier
 from slackwater.model.units import UNLIMITED
 
-#: The API copy of a static pod has a uid of its own; its cgroups have the static pod's uid, which
-#: the kubelet leaves in this annotation (pkg/kubelet/pod/mirror_client.go, config/common.go).
+#: The kubelet's mark on the API copy of a static pod: the uid in the names of its cgroups. Anyone
+#: may write it; contract.mirror_pod decides whom to believe.
 MIRROR = "kubernetes.io/config.mirror"
 # As observation.cgroup_paths: a uuid, 32 hex digits, or a DNS label that a person chose.
 _UID = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -49,8 +49,18 @@ class Phase(enum.Enum):
     UNKNOWN = "Unknown"
 
 
+class MirrorClaim(msgspec.Struct, frozen=True):
+    """What a pod says about being a static pod's copy: the uid in the annotation, and the name and
+    uid of the Node that controls it; empty where its controller is something else."""
+
+    static_uid: str
+    node_name: str = ""
+    node_uid: str = ""
+
+
 class Pod(msgspec.Struct, frozen=True):
-    """One pod. `uid` is the object's, `cgroup_uid` the one in its cgroups' names."""
+    """One pod. `uid` is the object's, `cgroup_uid` the one in its cgroups' names: the same, until
+    contract.mirror_pod believes the claim in `mirror`."""
 
     uid: str
     cgroup_uid: str
@@ -64,6 +74,7 @@ class Pod(msgspec.Struct, frozen=True):
     phase: Phase
     tier: Tier
     resources: PodResources
+    mirror: MirrorClaim | None = None
 
     def is_finished(self) -> bool:
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
@@ -76,9 +87,10 @@ def read_pod(document: object, source: str) -> Pod:
     status = member(field, "status") or field.at("status", {})
     resources = _resources(spec, status)
     priority = member(spec, "priority")
+    uid = _uid(head.uid, field.at("metadata", None).at("uid", head.uid or None))
     return Pod(
-        _uid(head.uid, field.at("metadata", None).at("uid", head.uid or None)),
-        _cgroup_uid(head, field),
+        uid,
+        uid,
         head.name,
         head.namespace or "default",
         head.labels,
@@ -89,6 +101,7 @@ def read_pod(document: object, source: str) -> Pod:
         _phase(member(status, "phase")),
         _tier(member(status, "qosClass"), resources),
         resources,
+        _mirror_claim(head, field),
     )
 
 
@@ -98,10 +111,18 @@ def _uid(uid: str, field: Field) -> str:
     return uid
 
 
-def _cgroup_uid(head: Head, field: Field) -> str:
-    uid = head.annotations.get(MIRROR, head.uid)
-    annotations = field.at("metadata", None).at("annotations", None)
-    return _uid(uid, annotations.at(MIRROR, uid))
+def _mirror_claim(head: Head, field: Field) -> MirrorClaim | None:
+    claimed = head.annotations.get(MIRROR)
+    if claimed is None:
+        return None
+    metadata = member(field, "metadata")
+    owners = None if metadata is None else member(metadata, "ownerReferences")
+    for owner in () if owners is None else elements(owners):
+        controller = member(owner, "controller")
+        if controller is not None and flag(controller):
+            kind, name, uid = (optional_text(member(owner, key)) for key in ("kind", "name", "uid"))
+            return MirrorClaim(claimed, name, uid) if kind == "Node" else MirrorClaim(claimed)
+    return MirrorClaim(claimed)
 
 
 def _phase(field: Field | None) -> Phase:

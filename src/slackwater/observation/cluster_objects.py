@@ -175,7 +175,7 @@ class ClusterObjects:
             settings=_good(views.settings.items, self._known.settings),
             pod_configurations=_of_kind(views.pod_configurations),
         )
-        return joined((found,), problems)
+        return joined((found,), problems, self._node)
 
 
 def _of_kind(view: View[_Item]) -> tuple[_Item, ...]:

@@ -23,8 +23,11 @@ _TURNS = 10
 class Folder:
     """Guards nothing but its memory of the files."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, node: str = "", host: str = "") -> None:
+        """`node` and `host` are what this agent's node goes by; static pods of others are not
+        believed."""
         self._path = path
+        self._node, self._host = node, host
         self._marks: dict[str, _AgeMark] = {}
         self._good: dict[str, Objects] = {}
         self._problems: dict[str, str] = {}
@@ -70,7 +73,8 @@ class Folder:
             self._take(name)
         self._marks = marks
         self._urgent = tuple(n for n in names if not _is_pods(self._good.get(n, Objects())))
-        self._known = joined([self._good[n] for n in names if n in self._good], self._problems)
+        parts = [self._good[name] for name in names if name in self._good]
+        self._known = joined(parts, self._problems, self._node, self._host)
         return self._known
 
     def _take(self, name: str) -> None:

@@ -1,7 +1,8 @@
 """The cluster's objects as the agent takes them, from wherever they come.
 
-Owns how they are put together: of two pods with one cgroup the last counts, and a pod has the
-memory ratios of the newest ColocationConfiguration that selects it.
+Owns how they are put together: of two pods with one uid the last counts, a static pod's copy has
+that pod's cgroup, and a pod has the memory ratios of the newest ColocationConfiguration that
+selects it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from slackwater.contract.kubernetes import (
     read_node,
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
+from slackwater.contract.mirror_pod import assign_cgroups
 from slackwater.contract.volcano_document import (
     CONFIG_MAP,
     ColocationConfig,
@@ -53,28 +55,43 @@ class Objects(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def joined(parts: Sequence[Objects], problems: Mapping[str, str]) -> Objects:
+def own_node(nodes: Iterable[Node], name: str, host: str) -> Node | None:
+    """The Node object of this name. Where no name was asked for: the host's, else the last."""
+    by_name = {node.name: node for node in nodes}
+    if name:
+        return by_name.get(name)
+    return by_name.get(host) or next(reversed(by_name.values()), None)
+
+
+def joined(
+    parts: Sequence[Objects], problems: Mapping[str, str], name: str = "", host: str = ""
+) -> Objects:
+    """`name` and `host` are what this agent's node goes by: see own_node."""
     pods: dict[str, Pod] = {}
     nodes: dict[str, Node] = {}
     colocation, settings = None, None
     twice: list[str] = []
     for each in parts:
         for pod in each.pods:
-            if pod.cgroup_uid in pods:
-                names = f"{pods[pod.cgroup_uid].name} and {pod.name}"
-                twice.append(f"the pods {names} have one uid, {pod.cgroup_uid}: the last counts")
-            pods[pod.cgroup_uid] = pod
+            if pod.uid in pods:
+                names = f"{pods[pod.uid].name} and {pod.name}"
+                twice.append(f"the pods {names} have one uid, {pod.uid}: the last counts")
+            pods[pod.uid] = pod
         nodes.update((node.name, node) for node in each.nodes)
         colocation = each.colocation or colocation
         settings = each.settings or settings
     configured = {
         (each.namespace, each.name): each for part in parts for each in part.pod_configurations
     }
-    told = tuple(problems[name] for name in sorted(problems))
+    node = own_node(nodes.values(), name, host)
+    assigned, unbelieved = assign_cgroups(
+        pods.values(), node.name if node else name or host.lower(), node.uid if node else ""
+    )
+    told = (*(problems[source] for source in sorted(problems)), *unbelieved)
     warned = twice + [warning for each in configured.values() for warning in each.warnings]
     warned += colocation.warnings if colocation else ()
     return Objects(
-        tuple(_configured(pod, configured.values()) for pod in pods.values()),
+        tuple(_configured(pod, configured.values()) for pod in assigned),
         tuple(nodes.values()),
         colocation,
         settings,
