@@ -9,7 +9,7 @@ import pytest
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Controller, Level, Tier
 from slackwater.model.cpus import CpuSet
-from slackwater.model.decision import Because, QuotaIntent, Verb
+from slackwater.model.decision import Because, Intent, Verb
 from slackwater.model.knob import (
     BURST,
     CPU_QOS_LEVEL,
@@ -25,7 +25,7 @@ from slackwater.model.knob import (
 from slackwater.model.knob_text import settled
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import DEFAULT_PERIOD, UNLIMITED, Bandwidth, MilliCpu
-from slackwater.resolution.quota import grant_quota, quota_value
+from slackwater.resolution.quota import grant_quota, quota_amount, quota_value
 from tests.kernel.bed import Bed
 from tests.kernel.hand import (
     PAGE,
@@ -270,9 +270,9 @@ def test_rows_of_volcano(bed: Bed, row: str, milli: int, v1: str, v2: str) -> No
     """facts/volcano.md section 6: a claim on the best-effort tier as the kernel shows it."""
     path = bed.make(f"{bed.kubepods}/besteffort")
     tier = CgroupRef(path, bed.id(path), Level.TIER, Tier.BESTEFFORT)
-    cap = QuotaIntent(tier, Verb.CAP, MilliCpu(milli), Because("", "", ""), row)
+    cap = Intent(tier, "quota", Verb.CAP, MilliCpu(milli), Because("", "", ""), row)
     free = Bandwidth(UNLIMITED)
-    wanted = quota_value(grant_quota(tier, UNLIMITED, [cap]).value, DEFAULT_PERIOD)
+    wanted = quota_value(quota_amount(grant_quota(tier, UNLIMITED, [cap])), DEFAULT_PERIOD)
     outcome = writer_of(bed.mounts).write(Change(tier, QUOTA, free, wanted))
     assert outcome.result is Result.APPLIED
     name = "cpu.cfs_quota_us" if bed.version is CgroupVersion.V1 else "cpu.max"

@@ -18,9 +18,9 @@ from slackwater.model.knob import QUOTA, Knob, KnobValue
 from slackwater.model.knob_text import settled
 from slackwater.model.story import Course, Told
 from slackwater.model.unit_property import settled_unit
-from slackwater.model.units import Micros, Ratio, Unlimited
+from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
-from slackwater.record.journal import spelled
+from slackwater.record.journal import amount, spelled
 from slackwater.record.recording import (
     RecordedSettings,
     RecordedTick,
@@ -187,7 +187,7 @@ def _sum(grant: Grant | None) -> object:
 
 def _grant_texts(then: Grant | None, now: Grant | None) -> tuple[str, str]:
     """Amounts; where those are equal, how they came about."""
-    amounts = [_amount(grant.knob, grant.value) if grant else NOTHING for grant in (then, now)]
+    amounts = [amount(grant.knob, grant.value) if grant else NOTHING for grant in (then, now)]
     if amounts[0] != amounts[1] or then is None or now is None:
         return amounts[0], amounts[1]
     return f"{amounts[0]}: {_steps(then)}", f"{amounts[1]}: {_steps(now)}"
@@ -195,21 +195,10 @@ def _grant_texts(then: Grant | None, now: Grant | None) -> tuple[str, str]:
 
 def _steps(grant: Grant) -> str:
     steps = [
-        f"{step.by} {step.verb.value} {_amount(grant.knob, step.value)}"
+        f"{step.by} {step.verb.value} {amount(grant.knob, step.value)}"
         for step in grant.contributions
     ]
     return ", ".join(steps) or "no contribution"
-
-
-def _amount(knob: str, value: int | Unlimited | Ratio) -> str:
-    """A quota is in milliCPU."""
-    match value:
-        case Ratio(numerator, denominator):
-            return f"{numerator}/{denominator}"
-        case int() if knob == QUOTA.name:
-            return f"{value}m"
-        case _:
-            return spelled(value)
 
 
 def _why(grant: Grant | None) -> str:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from slackwater.agent.tick import PolicyState, TickMemory
+from slackwater.model.decision import Verb
+from slackwater.model.knob import QUOTA
 from slackwater.policies.policy import Policy
 from slackwater.record.recording import RecordedSettings
 from slackwater.resolution.planning import Drift
@@ -75,14 +77,28 @@ def is_blank(recorded: msgspec.Raw) -> bool:
 
 
 def _state(recorded: msgspec.Raw, policy: Policy) -> PolicyState | str:
-    state = _read(recorded, PolicyState)
-    if isinstance(state, str):
-        return state
     try:
+        document = _with_whole_intents(msgspec.json.decode(recorded))
+        state = msgspec.convert(document, PolicyState, str_keys=True)
         memory = msgspec.convert(state.memory, type(policy.first_memory), str_keys=True)
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return str(error)
     return msgspec.structs.replace(state, memory=memory)
+
+
+def _with_whole_intents(state: Any) -> Any:  # noqa: ANN401 - JSON of any version
+    """Older recordings: a quota intent did not name its knob, and any other not its verb."""
+    match state:
+        case {"intents": [*intents]}:
+            whole = [
+                {"knob": QUOTA.name, "verb": Verb.SET.value, **each}
+                if isinstance(each, dict)
+                else each
+                for each in intents
+            ]
+            return {**state, "intents": whole}
+        case _:
+            return state
 
 
 def _read(recorded: msgspec.Raw, kind: type[_Read]) -> _Read | str:

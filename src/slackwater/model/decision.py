@@ -9,18 +9,24 @@ import enum
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
+from slackwater.model.cpus import CpuSet
 from slackwater.model.units import MilliCpu, Ratio, Unlimited
+
+#: What a knob is granted: milliCPU for a quota, otherwise the knob's own value.
+GrantValue = bool | int | Unlimited | CpuSet
+#: What an intent may ask for: the same, or a ratio for SCALE.
+IntentValue = GrantValue | Ratio
 
 
 class Verb(enum.Enum):
-    """How an intent takes part: SET in the law of settings, all others in the quota law."""
+    """How an intent takes part: SET for every knob but the quota, all others in the quota law."""
 
     BASE = "base"  # the pod's own limit, in the units of its spec
     RAISE = "raise"  # on top of the base, in the same units; the largest counts
     SCALE = "scale"  # spec CPU into this machine's CPU
     CAP = "cap"  # physical: never more
     FLOOR = "floor"  # physical: never less, whatever the caps
-    SET = "set"  # this value; of several the stricter one
+    SET = "set"  # this value; how several become one is a field of the knob (knob.Fold)
 
 
 class Because(msgspec.Struct, frozen=True):
@@ -31,28 +37,20 @@ class Because(msgspec.Struct, frozen=True):
     limit: str
 
 
-class QuotaIntent(msgspec.Struct, frozen=True, tag="quota"):
-    """A wish about one cgroup's quota. `value` is a Ratio for SCALE, milliCPU otherwise."""
+class Intent(msgspec.Struct, frozen=True):
+    """What a policy wants of one knob of one cgroup.
 
-    target: CgroupRef
-    verb: Verb
-    value: MilliCpu | Unlimited | Ratio
-    because: Because
-    by: str
-
-
-class SettingIntent(msgspec.Struct, frozen=True, tag="setting"):
-    """A wish about another knob of a cgroup. `value` is the knob's own: bytes, a weight as this
-    cgroup version counts it, microseconds of burst, or whether it is idle."""
+    `value` is milliCPU for a quota (a Ratio for SCALE) and otherwise the knob's own: bytes, a
+    weight as this cgroup version counts it, microseconds of burst, a set of CPUs, whether the
+    group is idle.
+    """
 
     target: CgroupRef
     knob: str
-    value: bool | int | Unlimited
+    verb: Verb
+    value: IntentValue
     because: Because
     by: str
-
-
-Intent = QuotaIntent | SettingIntent
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -99,8 +97,8 @@ class Contribution(msgspec.Struct, frozen=True):
 
     by: str
     verb: Verb
-    value: bool | int | Unlimited | Ratio
-    after: bool | int | Unlimited
+    value: IntentValue
+    after: GrantValue
     because: Because
 
 
@@ -110,7 +108,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
 
     target: CgroupRef
     knob: str
-    value: bool | int | Unlimited
+    value: GrantValue
     contributions: tuple[Contribution, ...]
     clipped_by: str | None = None
     contest: str | None = None

@@ -37,6 +37,15 @@ class Encoding(enum.Enum):
     CPU_LIST = "cpu list"
 
 
+class Fold(enum.Enum):
+    """How several intents about one knob become one value."""
+
+    QUOTA_LAW = "quota law"  # resolution.quota
+    SMALLEST = "smallest"
+    LARGEST = "largest"
+    INTERSECTION = "intersection"
+
+
 class KnobFile(msgspec.Struct, frozen=True):
     """One version's face of a knob."""
 
@@ -57,6 +66,7 @@ class Knob(msgspec.Struct, frozen=True):
     name: str
     controller: Controller
     encoding: Encoding
+    fold: Fold
     v1: KnobFile | None
     v2: KnobFile | None
     #: A vendor's kernel only: absent from the mainline kernel.
@@ -73,6 +83,7 @@ WEIGHT = Knob(
     "weight",
     Controller.CPU,
     Encoding.NUMBER,
+    Fold.SMALLEST,
     KnobFile("cpu.shares", SMALLEST_SHARES, LARGEST_SHARES, unit_property="CPUShares"),
     KnobFile("cpu.weight", SMALLEST_WEIGHT, LARGEST_WEIGHT, unit_property="CPUWeight"),
 )
@@ -80,6 +91,7 @@ QUOTA = Knob(
     "quota",
     Controller.CPU,
     Encoding.BANDWIDTH,
+    Fold.QUOTA_LAW,
     KnobFile(
         "cpu.cfs_quota_us",
         SMALLEST_QUOTA,
@@ -100,6 +112,7 @@ BURST = Knob(
     "burst",
     Controller.CPU,
     Encoding.NUMBER,
+    Fold.SMALLEST,
     KnobFile("cpu.cfs_burst_us", 0, LARGEST_QUOTA),
     KnobFile("cpu.max.burst", 0, LARGEST_QUOTA),
 )
@@ -109,6 +122,7 @@ IDLE = Knob(
     "idle",
     Controller.CPU,
     Encoding.FLAG,
+    Fold.LARGEST,
     KnobFile("cpu.idle", 0, 1),
     KnobFile("cpu.idle", 0, 1),
     disturbs="weight",
@@ -117,6 +131,7 @@ CPUS = Knob(
     "cpus",
     Controller.CPUSET,
     Encoding.CPU_LIST,
+    Fold.INTERSECTION,
     KnobFile("cpuset.cpus"),
     KnobFile("cpuset.cpus", unit_property="AllowedCPUs"),
 )
@@ -124,6 +139,7 @@ MEMORY_MAX = Knob(
     "memory-max",
     Controller.MEMORY,
     Encoding.PAGES,
+    Fold.SMALLEST,
     KnobFile(
         "memory.limit_in_bytes", 0, LARGEST_MEMORY, unlimited="-1", unit_property="MemoryLimit"
     ),
@@ -133,6 +149,7 @@ MEMORY_HIGH = Knob(
     "memory-high",
     Controller.MEMORY,
     Encoding.PAGES,
+    Fold.SMALLEST,
     None,
     KnobFile("memory.high", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryHigh"),
 )
@@ -140,6 +157,7 @@ MEMORY_LOW = Knob(
     "memory-low",
     Controller.MEMORY,
     Encoding.PAGES,
+    Fold.LARGEST,
     None,
     KnobFile("memory.low", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryLow"),
 )
@@ -147,6 +165,7 @@ MEMORY_MIN = Knob(
     "memory-min",
     Controller.MEMORY,
     Encoding.PAGES,
+    Fold.LARGEST,
     None,
     KnobFile("memory.min", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryMin"),
 )
@@ -154,6 +173,7 @@ CPU_QOS_LEVEL = Knob(
     "cpu-qos-level",
     Controller.CPU,
     Encoding.NUMBER,
+    Fold.SMALLEST,
     KnobFile("cpu.qos_level", -1, 2),
     KnobFile("cpu.qos_level", -1, 2),
     vendor=True,
@@ -162,6 +182,7 @@ MEMORY_QOS_LEVEL = Knob(
     "memory-qos-level",
     Controller.MEMORY,
     Encoding.NUMBER,
+    Fold.SMALLEST,
     KnobFile("memory.qos_level", -1, 0),
     KnobFile("memory.qos_level", -1, 0),
     vendor=True,

@@ -79,7 +79,7 @@ def smallest_milli(period: Micros = DEFAULT_PERIOD) -> MilliCpu:
     return MilliCpu(promised(SMALLEST_QUOTA * 1000, period))
 
 
-class Ratio(msgspec.Struct, frozen=True):
+class Ratio(msgspec.Struct, frozen=True, tag="ratio"):
     """An exact ratio of two integers; the denominator is positive."""
 
     numerator: int

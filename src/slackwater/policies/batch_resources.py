@@ -17,13 +17,11 @@ from slackwater.model.decision import (
     Because,
     Decision,
     Intent,
-    QuotaIntent,
     Remark,
-    SettingIntent,
     Verb,
 )
 from slackwater.model.gap import Gap
-from slackwater.model.knob import LARGEST_QUOTA, MEMORY_MAX, WEIGHT
+from slackwater.model.knob import LARGEST_QUOTA, MEMORY_MAX, QUOTA, WEIGHT
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import MilliCpu, left_over, smallest_milli
@@ -121,13 +119,13 @@ def _intents(
         value = _weight(snapshot, wanted, request, settings.weight_formula)
         seen = f"{request}m, and {wanted.native}m of cpu" if wanted.native else f"{request}m"
         because = Because(f"{settings.cpu_resource} requested", seen, f"weight {value}")
-        yield SettingIntent(ref, WEIGHT.name, value, because, NAME)
+        yield Intent(ref, WEIGHT.name, Verb.SET, value, because, NAME)
     if limit:
         because = Because(f"{settings.cpu_resource} limit", f"{limit}m", _whose(ref))
-        yield QuotaIntent(ref, Verb.BASE, limit, because, NAME)
+        yield Intent(ref, QUOTA.name, Verb.BASE, limit, because, NAME)
     if memory:
         because = Because(f"{settings.memory_resource} limit", f"{memory}", "bytes")
-        yield SettingIntent(ref, MEMORY_MAX.name, memory, because, NAME)
+        yield Intent(ref, MEMORY_MAX.name, Verb.SET, memory, because, NAME)
 
 
 def _whose(ref: CgroupRef) -> str:

@@ -12,7 +12,7 @@ never un-throttles. Where the tier's own group cannot be written, its pods carry
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, Tier
-from slackwater.model.decision import Act, Because, Decision, Event, Hold, QuotaIntent, Verb
+from slackwater.model.decision import Act, Because, Decision, Event, Hold, Intent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.needs import PODS, TIERS, Needs
@@ -119,9 +119,9 @@ def _standing(snapshot: NodeSnapshot, tier: CgroupRef, memory: Memory) -> MilliC
 
 def _intents(
     snapshot: NodeSnapshot, tier: CgroupRef, claim: MilliCpu, because: Because
-) -> tuple[QuotaIntent, ...]:
+) -> tuple[Intent, ...]:
     if snapshot.can_write(tier, QUOTA.name):
-        return (QuotaIntent(tier, Verb.CAP, claim, because, NAME),)
+        return (Intent(tier, QUOTA.name, Verb.CAP, claim, because, NAME),)
     pods = [
         (workload.ref, snapshot.usage_of(workload.ref))
         for workload in snapshot.workloads
@@ -129,7 +129,7 @@ def _intents(
     ]
     shares = _shares(claim, [0 if isinstance(used, Gap) else used for _, used in pods])
     return tuple(
-        QuotaIntent(ref, Verb.CAP, share, because, NAME)
+        Intent(ref, QUOTA.name, Verb.CAP, share, because, NAME)
         for (ref, _), share in zip(pods, shares, strict=True)
     )
 

@@ -15,7 +15,7 @@ kernel has memory.qos_level as well, on the pod and everything in it: -1 for bes
 from collections.abc import Iterable, Iterator
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
-from slackwater.model.decision import Act, Because, Decision, Intent, Remark, SettingIntent
+from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN, MEMORY_QOS_LEVEL
 from slackwater.model.needs import Field, Needs
@@ -73,9 +73,7 @@ class _Above:
     def __init__(self) -> None:
         self._sums: dict[tuple[CgroupRef, str], int] = {}
 
-    def add(
-        self, snapshot: NodeSnapshot, workload: Workload, inner: Iterable[SettingIntent]
-    ) -> None:
+    def add(self, snapshot: NodeSnapshot, workload: Workload, inner: Iterable[Intent]) -> None:
         groups = (workload.ref, snapshot.tiers.get(workload.tier), snapshot.kubepods)
         for intent in inner:
             if intent.knob in _PROTECTING and isinstance(intent.value, int) and intent.value:
@@ -84,13 +82,13 @@ class _Above:
                         key = (ref, intent.knob)
                         self._sums[key] = self._sums.get(key, 0) + intent.value
 
-    def intents(self) -> Iterator[SettingIntent]:
+    def intents(self) -> Iterator[Intent]:
         for (ref, knob), total in self._sums.items():
             because = Because("protected below", f"{total} bytes", "nothing more than above")
-            yield SettingIntent(ref, knob, total, because, NAME)
+            yield Intent(ref, knob, Verb.SET, total, because, NAME)
 
 
-def _of_containers(workload: Workload, settings: MemoryQosSettings) -> Iterator[SettingIntent]:
+def _of_containers(workload: Workload, settings: MemoryQosSettings) -> Iterator[Intent]:
     if settings.formula is MemoryFormula.KUBELET:
         yield from _by_kubelet(workload, settings)
     elif _has_ratios(workload, settings) and isinstance(workload.memory_ratios, MemoryRatios):
@@ -135,19 +133,19 @@ def _levels(snapshot: NodeSnapshot, workload: Workload) -> Iterator[Intent]:
         reading = snapshot.readings.get(ref.id)
         if reading is None or isinstance(reading.value(MEMORY_QOS_LEVEL.name), Gap):
             continue
-        yield SettingIntent(ref, MEMORY_QOS_LEVEL.name, value, because, NAME)
+        yield Intent(ref, MEMORY_QOS_LEVEL.name, Verb.SET, value, because, NAME)
 
 
-def _by_ratios(workload: Workload, ratios: MemoryRatios, resource: str) -> Iterator[SettingIntent]:
+def _by_ratios(workload: Workload, ratios: MemoryRatios, resource: str) -> Iterator[Intent]:
     because = Because(
         "memory ratios", f"high {ratios.high} %, low {ratios.low} %, min {ratios.min} %", "stated"
     )
     for each, ref in _inner(workload):
         request, limit = _memory(each, workload, resource)
-        yield SettingIntent(ref, MEMORY_HIGH.name, _high(limit, ratios.high), because, NAME)
+        yield Intent(ref, MEMORY_HIGH.name, Verb.SET, _high(limit, ratios.high), because, NAME)
         low, least = (percent(part).left_of(request) for part in (ratios.low, ratios.min))
-        yield SettingIntent(ref, MEMORY_LOW.name, low, because, NAME)
-        yield SettingIntent(ref, MEMORY_MIN.name, least, because, NAME)
+        yield Intent(ref, MEMORY_LOW.name, Verb.SET, low, because, NAME)
+        yield Intent(ref, MEMORY_MIN.name, Verb.SET, least, because, NAME)
 
 
 def _high(limit: int | Unlimited, ratio: int) -> int | Unlimited:
@@ -156,7 +154,7 @@ def _high(limit: int | Unlimited, ratio: int) -> int | Unlimited:
     return percent(ratio).left_of(limit)
 
 
-def _by_kubelet(workload: Workload, settings: MemoryQosSettings) -> Iterator[SettingIntent]:
+def _by_kubelet(workload: Workload, settings: MemoryQosSettings) -> Iterator[Intent]:
     """Whole pages are the writer's care. Where limit and request are equal nothing is throttled:
     the limit itself is what the container may have."""
     factor = percent(settings.throttling_factor)
@@ -164,10 +162,10 @@ def _by_kubelet(workload: Workload, settings: MemoryQosSettings) -> Iterator[Set
         request, limit = _memory(each, workload, settings.memory_resource)
         because = Because("memory", f"request {request}, limit {_shown(limit)}", "the kubelet's")
         if request:
-            yield SettingIntent(ref, MEMORY_MIN.name, request, because, NAME)
+            yield Intent(ref, MEMORY_MIN.name, Verb.SET, request, because, NAME)
         if not isinstance(limit, Unlimited) and limit > request:
             high = request + factor.left_of(limit - request)
-            yield SettingIntent(ref, MEMORY_HIGH.name, high, because, NAME)
+            yield Intent(ref, MEMORY_HIGH.name, Verb.SET, high, because, NAME)
 
 
 def _inner(workload: Workload) -> Iterator[tuple[Container, CgroupRef]]:

@@ -9,7 +9,7 @@ nothing is done, and it is said.
 from collections.abc import Iterator
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
-from slackwater.model.decision import Act, Because, Decision, Intent, Remark, SettingIntent
+from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import CPU_QOS_LEVEL, IDLE, WEIGHT
 from slackwater.model.needs import Field, Needs
@@ -52,7 +52,7 @@ def _asked(
         inner = (each.ref for each in workload.containers)
         groups = (pod, *(ref for ref in inner if isinstance(ref, CgroupRef)))
         return [
-            SettingIntent(ref, CPU_QOS_LEVEL.name, level, because, NAME)
+            Intent(ref, CPU_QOS_LEVEL.name, Verb.SET, level, because, NAME)
             for ref in groups
             if _has(snapshot, ref, CPU_QOS_LEVEL.name)
         ]
@@ -62,12 +62,12 @@ def _asked(
 def _stand_in(snapshot: NodeSnapshot, pod: CgroupRef, chosen: StandIn) -> Iterator[Intent]:
     if chosen is StandIn.IDLE and _has(snapshot, pod, IDLE.name):
         because = Because("volcano.sh/qos-level", "BE", "cpu.idle stands in for cpu.qos_level")
-        yield SettingIntent(pod, IDLE.name, True, because, NAME)
+        yield Intent(pod, IDLE.name, Verb.SET, True, because, NAME)
     elif chosen is not StandIn.NONE and _has(snapshot, pod, WEIGHT.name):
         v1 = snapshot.version is CgroupVersion.V1
         because = Because("volcano.sh/qos-level", "BE", "the lowest weight stands in")
         value = SMALLEST_SHARES if v1 else SMALLEST_WEIGHT
-        yield SettingIntent(pod, WEIGHT.name, value, because, NAME)
+        yield Intent(pod, WEIGHT.name, Verb.SET, value, because, NAME)
 
 
 def _has(snapshot: NodeSnapshot, ref: CgroupRef, knob: str) -> bool:

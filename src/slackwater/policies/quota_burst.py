@@ -8,7 +8,7 @@ quota that is granted in the same tick, so that the kernel takes them in any ord
 from collections.abc import Iterator
 
 from slackwater.model.cgroup import CgroupRef, Level
-from slackwater.model.decision import Act, Because, Decision, Remark, SettingIntent
+from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import BURST
 from slackwater.model.needs import Field, Needs
@@ -29,7 +29,7 @@ def needs(_: QuotaBurstSettings, __: frozenset[str]) -> Needs:
 
 
 def decide(snapshot: NodeSnapshot, _: object, settings: QuotaBurstSettings) -> Decision:
-    intents: list[SettingIntent] = []
+    intents: list[Intent] = []
     remarks: list[Remark] = []
     for workload in snapshot.workloads:
         match workload.burst:
@@ -45,7 +45,7 @@ def decide(snapshot: NodeSnapshot, _: object, settings: QuotaBurstSettings) -> D
 
 def _intents(
     snapshot: NodeSnapshot, workload: Workload, wish: BurstWish, settings: QuotaBurstSettings
-) -> Iterator[SettingIntent]:
+) -> Iterator[Intent]:
     total = 0
     for each in workload.containers:
         if not isinstance(each.ref, CgroupRef):
@@ -56,10 +56,10 @@ def _intents(
         most = percent(settings.most).left_of(quota)
         burst = most if wish.time is None else min(wish.time, most)
         total += burst
-        yield SettingIntent(each.ref, BURST.name, burst, _because(wish, most, settings), NAME)
+        yield Intent(each.ref, BURST.name, Verb.SET, burst, _because(wish, most, settings), NAME)
     if total and isinstance(workload.ref, CgroupRef):
         because = Because("its containers' bursts together", f"{total} us", "of the pod")
-        yield SettingIntent(workload.ref, BURST.name, total, because, NAME)
+        yield Intent(workload.ref, BURST.name, Verb.SET, total, because, NAME)
 
 
 def _lacking(snapshot: NodeSnapshot, workload: Workload) -> Iterator[str]:

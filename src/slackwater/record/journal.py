@@ -10,14 +10,15 @@ from typing import Any
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Event, Grant
+from slackwater.model.cpus import CpuSet
+from slackwater.model.decision import Event, Grant, IntentValue
 from slackwater.model.gap import Gap
-from slackwater.model.knob import KnobValue
+from slackwater.model.knob import QUOTA, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.story import Story
-from slackwater.model.units import Bandwidth, Micros, Unlimited
+from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
 from slackwater.settings.agent import AgentSettings
 
 #: Results that are worth an entry: something happened, or something that should have did not.
@@ -225,6 +226,17 @@ def _reasons(grant: Grant) -> str:
     return "; ".join(steps)
 
 
+def amount(knob: str, value: IntentValue) -> str:
+    """What was asked for or granted, for people: a quota in milliCPU, a ratio, else the value."""
+    match value:
+        case Ratio(numerator, denominator):
+            return f"{numerator}/{denominator}"
+        case int() if knob == QUOTA.name:
+            return f"{value}m"
+        case _:
+            return spelled(value)
+
+
 def spelled(value: KnobValue | Gap) -> str:
     """A knob's value for people: milliCPU for a quota."""
     match value:
@@ -233,6 +245,8 @@ def spelled(value: KnobValue | Gap) -> str:
             return "unlimited" if isinstance(milli, Unlimited) else f"{milli}m"
         case Unlimited():
             return "unlimited"
+        case CpuSet():
+            return value.format()
         case Gap(reason):
             return reason
         case bool():

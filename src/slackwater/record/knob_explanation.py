@@ -7,13 +7,13 @@ import msgspec
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Contribution, Grant
 from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import KNOBS, QUOTA, KnobValue
+from slackwater.model.knob import KNOBS, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.story import Course, Told
-from slackwater.model.units import Bandwidth, Ratio, Unlimited
+from slackwater.model.units import Bandwidth
 from slackwater.record.answer import Attempt, Explanation, Intrusion, Part, Reason, Silence
-from slackwater.record.journal import TickRecord, spelled
+from slackwater.record.journal import TickRecord, amount, spelled
 from slackwater.record.targets import pod_of, target_name
 from slackwater.record.view import View
 
@@ -104,17 +104,6 @@ def _part(knob: str, step: Contribution) -> Part:
     return Part(step.by, step.verb.value, value, because, after)
 
 
-def amount(knob: str, value: int | Unlimited | Ratio) -> str:
-    """A granted amount for people: a quota's in milliCPU, or a ratio; any other as it is."""
-    match value:
-        case Unlimited():
-            return value.value
-        case Ratio(numerator, denominator):
-            return f"{numerator}/{denominator}"
-        case number:
-            return f"{number}m" if knob == QUOTA.name else str(int(number))
-
-
 def _file(view: View, name: str) -> str | None:
     knob = next((each for each in KNOBS if each.name == name), None)
     if knob is None or isinstance(view.version, Gap):
@@ -202,6 +191,4 @@ def _is_not_worth_it(record: TickRecord, subject: Subject, now: KnobValue | Gap)
     if any(_is_of(subject, each.target, each.knob) for each in record.story.yielded):
         return False
     milli, granted = now.milli(), subject.grant.value
-    if isinstance(milli, Unlimited) or isinstance(granted, Unlimited):
-        return False
-    return milli < granted
+    return isinstance(milli, int) and isinstance(granted, int) and milli < granted

@@ -27,6 +27,7 @@ from slackwater.model.units import (
     left_over,
     smallest_milli,
 )
+from slackwater.resolution.quota import quota_amount
 
 #: So many groups follow exactly: as many writes at a tick cost nothing that could be measured.
 FEW = 8
@@ -66,14 +67,15 @@ def nested(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]
                 crowded = crowds[path] > FEW
                 stands = ours.get(grant.target.id) if crowded else None
                 law = _in_steps if crowded else _exactly
-                value = law(grant.value, bounds[path].most, stands)
+                value = law(quota_amount(grant), bounds[path].most, stands)
                 if stands is not None and snapshot.tick % RAISED_EVERY:
                     value = _exactly(value, stands, None)
                 grant = _bound(grant, bounds[path], value)
         found[grant.target.id] = grant
-        if not isinstance(grant.value, Unlimited):
+        amount = quota_amount(grant)
+        if not isinstance(amount, Unlimited):
             path, by = grant.target.path, grant.contributions[-1].by
-            bounds[path] = _Bound(path, grant.value, by, grant.follows or path)
+            bounds[path] = _Bound(path, amount, by, grant.follows or path)
     return found
 
 

@@ -17,7 +17,7 @@ from slackwater.model.plan import Change
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.story import Note, NoteKind, Yielded
 from slackwater.model.units import Bandwidth, Micros, Unlimited
-from slackwater.resolution.quota import quota_value
+from slackwater.resolution.quota import quota_amount, quota_value
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.bound import Permille
 
@@ -132,7 +132,7 @@ def _wanted(grant: Grant, standing: KnobValue) -> KnobValue:
     """A granted quota in this group's own period; any other value is the knob's own."""
     if not isinstance(standing, Bandwidth):
         return grant.value
-    return quota_value(grant.value, standing.period)
+    return quota_value(quota_amount(grant), standing.period)
 
 
 def _is_slight(change: Change, deadband: Permille) -> bool:

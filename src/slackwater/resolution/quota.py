@@ -7,9 +7,11 @@ floor never lowers; no intents means the baseline.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Contribution, Grant, QuotaIntent, Verb
+from slackwater.model.cpus import CpuSet
+from slackwater.model.decision import Contribution, Grant, Intent, IntentValue, Verb
 from slackwater.model.knob import QUOTA
 from slackwater.model.units import (
     UNLIMITED,
@@ -24,11 +26,11 @@ from slackwater.model.units import (
 
 Amount = MilliCpu | Unlimited
 
-#: Verbs in the order in which the law applies them.
-_ORDER = (Verb.BASE, Verb.RAISE, Verb.SCALE, Verb.CAP, Verb.FLOOR)
+#: Verbs in the order in which the law applies them; SET, which it refuses, is last.
+_ORDER = (Verb.BASE, Verb.RAISE, Verb.SCALE, Verb.CAP, Verb.FLOOR, Verb.SET)
 
 
-def grant_quota(target: CgroupRef, baseline: Amount, intents: Sequence[QuotaIntent]) -> Grant:
+def grant_quota(target: CgroupRef, baseline: Amount, intents: Sequence[Intent]) -> Grant:
     """`baseline` is what the cgroup has without us; a BASE intent replaces it."""
     value: Amount = baseline
     steps: list[Contribution] = []
@@ -47,33 +49,44 @@ def grant_quota(target: CgroupRef, baseline: Amount, intents: Sequence[QuotaInte
     return Grant(target, QUOTA.name, value, tuple(steps), clipped_by, contest)
 
 
-def quota_value(value: int | Unlimited, period: Micros) -> Bandwidth:
-    """A granted amount, in milliCPU, in a group's own period."""
-    if isinstance(value, Unlimited):
-        return Bandwidth(value, period)
-    return bandwidth(MilliCpu(value), period)
+def quota_amount(granted: Grant) -> Amount:
+    """The value of a quota's grant."""
+    match granted.value:
+        case Unlimited() as unlimited:
+            return unlimited
+        case int() as milli:
+            return MilliCpu(milli)
+        case CpuSet():
+            raise TypeError(f"{granted.knob} of {granted.target.path} is not a quota")
 
 
-def _deciding(intents: Sequence[QuotaIntent]) -> list[QuotaIntent]:
+def quota_value(amount: Amount, period: Micros) -> Bandwidth:
+    """A granted amount in a group's own period."""
+    if isinstance(amount, Unlimited):
+        return Bandwidth(amount, period)
+    return bandwidth(amount, period)
+
+
+def _deciding(intents: Sequence[Intent]) -> list[Intent]:
     """All intents but the raises that a larger one beats: raises do not add up."""
     raises = [intent for intent in intents if intent.verb is Verb.RAISE]
     largest = max(raises, key=lambda i: (_number(i.value), _tie(i)), default=None)
     return [i for i in intents if i.verb is not Verb.RAISE or i is largest]
 
 
-def _sort_key(intent: QuotaIntent) -> tuple[int, float, tuple[str, ...]]:
+def _sort_key(intent: Intent) -> tuple[int, float, tuple[str, ...]]:
     """Of two bases the larger one stays: a pod is never given less than one of them promised."""
     return _ORDER.index(intent.verb), _number(intent.value), _tie(intent)
 
 
-def _tie(intent: QuotaIntent) -> tuple[str, ...]:
+def _tie(intent: Intent) -> tuple[str, ...]:
     because = intent.because
     return intent.by, because.signal, because.seen, because.limit, repr(intent.value)
 
 
-def _number(value: Amount | Ratio) -> float:
+def _number(value: IntentValue) -> float:
     match value:
-        case Unlimited():
+        case Unlimited() | CpuSet():  # _apply refuses a set of CPUs
             return float("inf")
         case Ratio(numerator, denominator):
             return numerator / denominator
@@ -81,23 +94,32 @@ def _number(value: Amount | Ratio) -> float:
             return milli
 
 
-def _apply(intent: QuotaIntent, value: Amount) -> Amount:
+def _apply(intent: Intent, value: Amount) -> Amount:
     match intent.verb, intent.value:
         case Verb.SCALE, Ratio() as ratio:
             return value if isinstance(value, Unlimited) else MilliCpu(ratio.of(value))
-        case _, Ratio():
-            raise TypeError(f"{intent.by}: only SCALE takes a ratio")
+        case _, Ratio() | CpuSet():
+            raise TypeError(f"{intent.by}: only SCALE takes a ratio, and no quota a set of CPUs")
         case Verb.SCALE, _:
             raise TypeError(f"{intent.by}: SCALE takes a ratio")
-        case Verb.BASE, amount:
+        case Verb.SET, _:
+            raise TypeError(f"{intent.by}: SET is not a verb of a quota")
+        case verb, asked:
+            amount = asked if isinstance(asked, Unlimited) else MilliCpu(asked)
+            return _apply_amount(verb, amount, value)
+
+
+def _apply_amount(
+    verb: Literal[Verb.BASE, Verb.RAISE, Verb.CAP, Verb.FLOOR], amount: Amount, value: Amount
+) -> Amount:
+    match verb:
+        case Verb.BASE:
             return amount
-        case Verb.RAISE, amount:
+        case Verb.RAISE:
             if isinstance(value, Unlimited) or isinstance(amount, Unlimited):
                 return UNLIMITED
             return MilliCpu(value + max(amount, 0))
-        case Verb.CAP, amount:
+        case Verb.CAP:
             return min(value, amount, key=_number)
-        case Verb.FLOOR, amount:
+        case Verb.FLOOR:
             return max(value, amount, key=_number)
-        case Verb.SET, _:
-            raise TypeError(f"{intent.by}: SET is no verb of a quota")

@@ -12,7 +12,7 @@ from slackwater.agent.program import POLICIES as TODAY
 from slackwater.agent.replay import Aspect, Difference, Replayed, replay
 from slackwater.agent.tick import TickMemory
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Act, Because, Decision, Hold, QuotaIntent, Verb
+from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
@@ -134,7 +134,7 @@ def with_floor(snapshot: NodeSnapshot, memory: Any, settings: Any) -> Decision:
     """The same amount, with one contribution more."""
     done = best_effort_share.decide(snapshot, memory, settings)
     assert isinstance(done, Act)
-    floor = QuotaIntent(BESTEFFORT, Verb.FLOOR, MilliCpu(5), Because("a", "b", "c"), NAME)
+    floor = Intent(BESTEFFORT, "quota", Verb.FLOOR, MilliCpu(5), Because("a", "b", "c"), NAME)
     return msgspec.structs.replace(done, intents=(*done.intents, floor))
 
 

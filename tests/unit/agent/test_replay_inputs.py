@@ -105,3 +105,17 @@ def test_a_memory_that_no_agent_had_is_one_sentence() -> None:
     broken = edited(data, 3, *state, value=[intent | {"verb": "scale"}])
     with pytest.raises(RecordingError, match=r"^tick 2 cannot be run: .*SCALE takes a ratio$"):
         replay(broken, POLICIES)
+
+
+def test_a_recording_from_before_intents_named_knob_and_verb() -> None:
+    """An intent about a quota was of the kind quota, any other of the kind setting."""
+    data = encode(run([200, Gap("no usage")])[1:])
+    state = ("memory", "policies", NAME, "intents")
+    [cap] = json.loads(data.splitlines()[2])["memory"]["policies"][NAME]["intents"]
+    weight = {**cap, "type": "setting", "knob": "weight", "value": 7}
+    del cap["knob"], weight["verb"]
+    report = replay(edited(data, 3, *state, value=[{"type": "quota", **cap}, weight]), POLICIES)
+    assert report.problems == ()
+    [difference] = report.differences
+    assert difference.what == "weight of kubepods/besteffort"
+    assert (difference.then, difference.now) == ("nothing", "7")

@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.agent.tick import Ticked, TickMemory, tick
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Act, Because, Decision, Hold, QuotaIntent, Verb
+from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
 from slackwater.model.needs import Needs
@@ -101,7 +101,7 @@ def cap(by: str, milli: int) -> Policy:
     because = Because("test", "x", "y")
 
     def decide(snapshot: NodeSnapshot, memory: object, settings: object) -> Decision:
-        return Act((QuotaIntent(BESTEFFORT, Verb.CAP, MilliCpu(milli), because, by),), memory)
+        return Act((Intent(BESTEFFORT, "quota", Verb.CAP, MilliCpu(milli), because, by),), memory)
 
     return Policy(by, None, needs_nothing, decide)
 
@@ -171,8 +171,9 @@ def test_of_many_reasons_a_few_are_told(intents: int, reason: str) -> None:
     def decide(*_: object) -> Decision:
         return Act(
             tuple(
-                QuotaIntent(
+                Intent(
                     BESTEFFORT,
+                    "quota",
                     Verb.CAP,
                     MilliCpu(500),
                     Because(f"signal {n}", "seen", "limit"),

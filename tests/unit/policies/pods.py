@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
-from slackwater.model.decision import Act, Decision, QuotaIntent
+from slackwater.model.decision import Act, Decision
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
@@ -107,9 +107,8 @@ def asked(decision: Decision) -> dict[tuple[str, str], Any]:
     assert isinstance(decision, Act)
     found: dict[tuple[str, str], Any] = {}
     for intent in decision.intents:
-        knob = "quota" if isinstance(intent, QuotaIntent) else intent.knob
-        assert (intent.target.name(), knob) not in found
-        found[intent.target.name(), knob] = intent.value
+        assert (intent.target.name(), intent.knob) not in found
+        found[intent.target.name(), intent.knob] = intent.value
     return found
 
 

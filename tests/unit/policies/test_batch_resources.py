@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupVersion, Level
-from slackwater.model.decision import Act, QuotaIntent, Verb
+from slackwater.model.decision import Act, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.knob_text import encode
@@ -219,7 +219,7 @@ def test_an_amount_that_no_quota_can_hold(boxes: Any, knobs: Any, said: list[str
 
 @pytest.mark.parametrize("period", [1_000, 100_000, 1_000_000])
 def test_the_largest_amount_fits_every_period(period: int) -> None:
-    assert encode(QUOTA, V1, quota_value(MOST, Micros(period)))
+    assert encode(QUOTA, V1, quota_value(MilliCpu(MOST), Micros(period)))
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_pod_that_has_no_group_yet() -> None:
 def test_the_limit_is_a_base_that_others_may_cap() -> None:
     act = decided(snapshot(pod(box("c1", {}, {CPU: 500}))))
     assert isinstance(act, Act)
-    quotas = [intent for intent in act.intents if isinstance(intent, QuotaIntent)]
+    quotas = [intent for intent in act.intents if intent.knob == "quota"]
     assert [intent.verb for intent in quotas] == [Verb.BASE, Verb.BASE]
     assert quotas[0].because.signal == f"{CPU} limit"
     assert [intent.because.limit for intent in quotas] == [

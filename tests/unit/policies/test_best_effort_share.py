@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupRef, Level, Tier
-from slackwater.model.decision import Act, Hold, QuotaIntent, Verb
+from slackwater.model.decision import Act, Hold, Intent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.needs import PODS, TIERS
 from slackwater.model.snapshot import Held
@@ -75,7 +75,7 @@ def test_its_story_carries_every_number() -> None:
         "claim": 600,
     }
     [intent] = found.intents
-    assert isinstance(intent, QuotaIntent)
+    assert isinstance(intent, Intent)
     assert (intent.target, intent.verb, intent.value) == (BESTEFFORT, Verb.CAP, 600)
     assert (intent.because.seen, intent.because.limit) == ("200m", "800m allowed")
 

@@ -29,10 +29,10 @@ ids = st.integers(1, 2**64 - 1)
 gaps = st.one_of(st.just(NOT_ASKED), st.builds(Gap, words))
 amounts = st.integers(0, 10**6)
 limits = st.one_of(amounts, st.just(UNLIMITED))
-granted = limits | st.booleans()
 refs = st.builds(CgroupRef, words, ids, st.sampled_from(Level), st.sampled_from(Tier), words)
 bandwidths = st.builds(Bandwidth, limits, st.integers(1, 10**6).map(Micros))
 cpu_sets = st.builds(CpuSet.of, st.sets(st.integers(0, 400), max_size=5))
+granted = limits | st.booleans() | cpu_sets
 values = st.one_of(
     bandwidths, cpu_sets, st.just(UNLIMITED), st.booleans(), st.integers(-1, 2**63 - 1)
 )

@@ -15,7 +15,7 @@ from slackwater.model.story import Course, Story
 from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
 from slackwater.record.explanation import explain
-from slackwater.record.knob_explanation import amount
+from slackwater.record.journal import amount
 from slackwater.record.targets import scopes_of, target_name
 from tests.unit.policies.nodes import BESTEFFORT, KUBEPODS, node, pod
 from tests.unit.record.stories import Told, rows

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
-from slackwater.model.decision import Because, Grant, QuotaIntent, SettingIntent, Verb
+from slackwater.model.decision import Because, Grant, Intent, Verb
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.resolution.nesting import FEW, RAISED_EVERY, STEP, TWO_STEPS
@@ -65,17 +65,17 @@ class Node:
             node(tick=self.now), version=V1, readings=readings, held=held
         )
 
-    def wishes(self, tier: int) -> list[QuotaIntent | SettingIntent]:
-        found: list[QuotaIntent | SettingIntent] = [
-            QuotaIntent(BESTEFFORT, Verb.CAP, MilliCpu(tier), BECAUSE, "share")
+    def wishes(self, tier: int) -> list[Intent]:
+        found: list[Intent] = [
+            Intent(BESTEFFORT, "quota", Verb.CAP, MilliCpu(tier), BECAUSE, "share")
         ]
         for number, limit in enumerate(self.limits):
             refs = (pod_ref(number), inner_ref(number, 0), inner_ref(number, 1))
             for ref, milli in zip(refs, (2 * limit, limit, limit), strict=True):
-                found.append(QuotaIntent(ref, Verb.BASE, MilliCpu(milli), BECAUSE, "batch"))
+                found.append(Intent(ref, "quota", Verb.BASE, MilliCpu(milli), BECAUSE, "batch"))
                 burst = self.stands[ref.id].limit
                 if not isinstance(burst, Unlimited):
-                    found.append(SettingIntent(ref, "burst", burst, BECAUSE, "burst"))
+                    found.append(Intent(ref, "burst", Verb.SET, burst, BECAUSE, "burst"))
         return found
 
     def tick(self, tier: int) -> dict[int, Grant]:
@@ -209,7 +209,7 @@ def test_the_steps_of_a_crowd(tiers: list[int], pod: int) -> None:
 def test_what_another_wrote_is_no_reason_to_stay() -> None:
     here = Node([1000] * CROWD)
     here.tick(606)
-    here.stands[pod_ref(0).id] = quota_value(580, Micros(100_000))
+    here.stands[pod_ref(0).id] = quota_value(MilliCpu(580), Micros(100_000))
     found = here.tick(606)
     assert found[pod_ref(0).id].value == STEP.left_of(606)
 

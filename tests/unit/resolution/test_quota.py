@@ -7,16 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupRef, Level
-from slackwater.model.decision import Because, QuotaIntent, Verb
+from slackwater.model.cpus import CpuSet
+from slackwater.model.decision import Because, Intent, IntentValue, Verb
 from slackwater.model.units import UNLIMITED, MilliCpu, Ratio, Unlimited
-from slackwater.resolution.quota import Amount, grant_quota
+from slackwater.resolution.quota import Amount, grant_quota, quota_amount
 
 TARGET = CgroupRef("kubepods/besteffort", 7, Level.TIER)
 SMALLEST = 10
 
 
-def intent(verb: Verb, value: Amount | Ratio, by: str = "someone") -> QuotaIntent:
-    return QuotaIntent(TARGET, verb, value, Because("signal", "seen", "limit"), by)
+def intent(verb: Verb, value: IntentValue, by: str = "someone") -> Intent:
+    return Intent(TARGET, "quota", verb, value, Because("signal", "seen", "limit"), by)
 
 
 def m(milli: int) -> MilliCpu:
@@ -64,7 +65,7 @@ INTENTS = st.one_of(
 )
 def test_rows(
     baseline: Amount,
-    intents: list[QuotaIntent],
+    intents: list[Intent],
     granted: Amount,
     clipped: str | None,
     contest: str | None,
@@ -75,7 +76,7 @@ def test_rows(
 
 @given(AMOUNTS, st.lists(INTENTS), st.randoms(use_true_random=False))
 def test_the_order_of_intents_does_not_matter(
-    baseline: Amount, intents: list[QuotaIntent], random: Random
+    baseline: Amount, intents: list[Intent], random: Random
 ) -> None:
     shuffled = list(intents)
     random.shuffle(shuffled)
@@ -83,35 +84,45 @@ def test_the_order_of_intents_does_not_matter(
 
 
 @given(AMOUNTS, st.lists(INTENTS), AMOUNTS)
-def test_a_cap_never_raises(baseline: Amount, intents: list[QuotaIntent], cap: Amount) -> None:
-    without = grant_quota(TARGET, baseline, intents).value
-    capped = grant_quota(TARGET, baseline, [*intents, intent(Verb.CAP, cap)]).value
+def test_a_cap_never_raises(baseline: Amount, intents: list[Intent], cap: Amount) -> None:
+    without = quota_amount(grant_quota(TARGET, baseline, intents))
+    capped = quota_amount(grant_quota(TARGET, baseline, [*intents, intent(Verb.CAP, cap)]))
     assert size(capped) <= size(without)
 
 
 @given(AMOUNTS, st.lists(INTENTS), AMOUNTS, st.sampled_from([Verb.RAISE, Verb.FLOOR]))
 def test_a_raise_or_a_floor_never_lowers(
-    baseline: Amount, intents: list[QuotaIntent], value: Amount, verb: Verb
+    baseline: Amount, intents: list[Intent], value: Amount, verb: Verb
 ) -> None:
-    without = grant_quota(TARGET, baseline, intents).value
-    more = grant_quota(TARGET, baseline, [*intents, intent(verb, value)]).value
+    without = quota_amount(grant_quota(TARGET, baseline, intents))
+    more = quota_amount(grant_quota(TARGET, baseline, [*intents, intent(verb, value)]))
     assert size(more) >= size(without)
 
 
 @given(AMOUNTS)
 def test_no_intents_means_the_baseline(baseline: Amount) -> None:
-    assert size(grant_quota(TARGET, baseline, []).value) == max(size(baseline), SMALLEST)
+    assert size(quota_amount(grant_quota(TARGET, baseline, []))) == max(size(baseline), SMALLEST)
 
 
 @given(AMOUNTS, st.lists(INTENTS, min_size=1))
 def test_the_last_contribution_is_the_grant_or_the_kernels_floor(
-    baseline: Amount, intents: list[QuotaIntent]
+    baseline: Amount, intents: list[Intent]
 ) -> None:
     grant = grant_quota(TARGET, baseline, intents)
-    assert size(grant.value) == max(size(grant.contributions[-1].after), SMALLEST)
+    last = grant.contributions[-1].after
+    assert not isinstance(last, CpuSet)
+    assert size(quota_amount(grant)) == max(size(last), SMALLEST)
 
 
-@pytest.mark.parametrize("wrong", [intent(Verb.SCALE, m(5)), intent(Verb.CAP, Ratio(1, 2))])
-def test_a_policy_that_mixes_units_is_a_bug(wrong: QuotaIntent) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        intent(Verb.SCALE, m(5)),
+        intent(Verb.CAP, Ratio(1, 2)),
+        intent(Verb.SET, m(5)),
+        intent(Verb.CAP, CpuSet(3)),
+    ],
+)
+def test_a_policy_that_mixes_units_is_a_bug(wrong: Intent) -> None:
     with pytest.raises(TypeError, match="someone"):
         grant_quota(TARGET, m(1000), [wrong])

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
-from slackwater.model.decision import Because, Grant, Intent, QuotaIntent, SettingIntent, Verb
+from slackwater.model.decision import Because, Grant, GrantValue, Intent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
@@ -16,16 +16,16 @@ POD = CgroupRef("kubepods/besteffort/pod1", 10, Level.POD, Tier.BESTEFFORT, "1")
 INNER = CgroupRef("kubepods/besteffort/pod1/c1", 11, Level.CONTAINER, Tier.BESTEFFORT, "1")
 
 
-def cap(target: CgroupRef, milli: int, by: str = "share") -> QuotaIntent:
-    return QuotaIntent(target, Verb.CAP, MilliCpu(milli), BECAUSE, by)
+def cap(target: CgroupRef, milli: int, by: str = "share") -> Intent:
+    return Intent(target, "quota", Verb.CAP, MilliCpu(milli), BECAUSE, by)
 
 
-def base(target: CgroupRef, milli: int, by: str = "batch") -> QuotaIntent:
-    return QuotaIntent(target, Verb.BASE, MilliCpu(milli), BECAUSE, by)
+def base(target: CgroupRef, milli: int, by: str = "batch") -> Intent:
+    return Intent(target, "quota", Verb.BASE, MilliCpu(milli), BECAUSE, by)
 
 
-def burst(target: CgroupRef, micros: int | Unlimited) -> SettingIntent:
-    return SettingIntent(target, "burst", micros, BECAUSE, "burst")
+def burst(target: CgroupRef, micros: int | Unlimited) -> Intent:
+    return Intent(target, "burst", Verb.SET, micros, BECAUSE, "burst")
 
 
 def snapshot(version: CgroupVersion, quota: Bandwidth | Gap = FREE) -> NodeSnapshot:
@@ -35,7 +35,7 @@ def snapshot(version: CgroupVersion, quota: Bandwidth | Gap = FREE) -> NodeSnaps
     return msgspec.structs.replace(node(), readings=readings, version=version)
 
 
-def granted(found: tuple[Grant, ...]) -> dict[tuple[str, str], int | Unlimited]:
+def granted(found: tuple[Grant, ...]) -> dict[tuple[str, str], GrantValue]:
     return {(grant.target.name(), grant.knob): grant.value for grant in found}
 
 
@@ -74,7 +74,7 @@ def test_a_group_far_above_binds_too() -> None:
 
 
 def test_no_limit_above_binds_nothing() -> None:
-    free = QuotaIntent(BESTEFFORT, Verb.CAP, UNLIMITED, BECAUSE, "share")
+    free = Intent(BESTEFFORT, "quota", Verb.CAP, UNLIMITED, BECAUSE, "share")
     found = resolve(snapshot(CgroupVersion.V1), [free, base(POD, 2000)])
     assert granted(found)["pod1", "quota"] == 2000
 
