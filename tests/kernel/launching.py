@@ -34,11 +34,9 @@ _MACHINERY = (
     "slackwater.agent.endpoint_routes",
     "slackwater.agent.spare_memory",
     "slackwater.agent.wiring",
-    "slackwater.cli.explain_text",
+    "slackwater.cli.explain",
     "slackwater.cli.main",
-    "slackwater.cli.printing",
-    "slackwater.cli.top_table",
-    "slackwater.cli.top_view",
+    "slackwater.cli.top",
     "slackwater.doctor.checkup",
     "yaml",
 )

@@ -8,8 +8,7 @@ import click
 
 from slackwater.cli.agent_run import LISTEN_VARIABLE, Run, address_of, run
 from slackwater.cli.cluster_options import NAMESPACE, access_options
-from slackwater.cli.output import WrongSettings
-from slackwater.cli.place import (
+from slackwater.cli.host_options import (
     LISTEN,
     STATE,
     kubelet_config_option,
@@ -17,6 +16,7 @@ from slackwater.cli.place import (
     place_options,
     roots_of,
 )
+from slackwater.cli.output import WrongSettings
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
 

@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from slackwater.agent.endpoint_note import ENDPOINT
+from slackwater.cli.host_options import LISTEN, STATE, path_option
 from slackwater.cli.output import Failed, WrongSettings
-from slackwater.cli.place import LISTEN, STATE, path_option
 
 if TYPE_CHECKING:
     from slackwater.record.answer import Explanation

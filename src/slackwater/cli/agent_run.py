@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from slackwater.cli.lines import Lines
+from slackwater.cli.json_lines import Lines
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.model.gap import Gap
 from slackwater.record.journal import Entry

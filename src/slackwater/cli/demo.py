@@ -1,6 +1,7 @@
 """`slackwater demo`: arguments into a run, a report into a table, sentences and pictures."""
 
 import contextlib
+import enum
 import math
 import os
 import sys
@@ -8,6 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from slackwater.cli.output import (
     Failed,
@@ -17,15 +21,18 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
+from slackwater.cli.terminal import NARROWEST, print_blocks, text_width
+from slackwater.demo.report import WHY_A_QUOTA, PhaseReport, Report, milliseconds
 
 if TYPE_CHECKING:
     from slackwater.demo.measured import Glimpse, Watch
-    from slackwater.demo.report import Report
 
 NAME = "slackwater-demo"
 _INTERRUPTED = 130
 _SECONDS = 13.0
 _SHORTEST, _LONGEST = 1.0, 600.0
+#: The short table's columns need so many; a terminal with fewer wraps it.
+_SHORT = 36
 
 
 class _Seconds(click.FloatRange):
@@ -121,7 +128,7 @@ def _paths(out: str) -> tuple[str, str]:
     return os.path.join(out, f"{NAME}.svg"), os.path.join(out, f"{NAME}.png")
 
 
-def _run(seconds: float, simulated: bool, no_color: bool) -> "Report":
+def _run(seconds: float, simulated: bool, no_color: bool) -> Report:
     from slackwater.demo.gauges import CannotMeasure
     from slackwater.demo.program import ASKED, run_demo, simulate_demo
     from slackwater.demo.tree import CannotBuildTree
@@ -172,7 +179,7 @@ class _Lines:
             click.echo(f"slackwater: {glimpse.phase.title}, {length}", err=True)
 
 
-def _write_pictures(report: "Report", out: str) -> tuple[tuple[str, ...], str]:
+def _write_pictures(report: Report, out: str) -> tuple[tuple[str, ...], str]:
     """The files that were written, and why others were not: the numbers are shown all the same."""
     from slackwater.demo.picture import picture
     from slackwater.demo.raster import rendered
@@ -194,13 +201,96 @@ def _write_pictures(report: "Report", out: str) -> tuple[tuple[str, ...], str]:
     return tuple(files), ""
 
 
-def _show(report: "Report", files: tuple[str, ...], output: Output, no_color: bool) -> None:
+def _show(report: Report, files: tuple[str, ...], output: Output, no_color: bool) -> None:
     import msgspec
 
     report = msgspec.structs.replace(report, pictures=files)
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
         return
-    from slackwater.cli.demo_text import print_demo
 
     print_demo(report, wants_colour(no_color), wide=output is Output.WIDE)
+
+
+class Detail(enum.Enum):
+    """How much of a table there is room for, or somebody asked for."""
+
+    SHORT = "short"
+    USUAL = "usual"
+    WIDE = "wide"
+
+
+def print_demo(report: Report, colour: bool, wide: bool) -> None:
+    width = text_width(_SHORT)
+    usual = Detail.USUAL if width >= NARROWEST else Detail.SHORT
+    print_blocks(demo_blocks(report, Detail.WIDE if wide else usual), colour, _SHORT)
+
+
+def demo_blocks(report: Report, detail: Detail) -> Iterator[RenderableType]:
+    if report.machine.simulated_because is not None:
+        because = report.machine.simulated_because
+        yield Text(f"On the simulated kernel ({because}); lost: CPUs wanted in vain.", "bold")
+        yield Text("")
+    yield _table(report, detail)
+    yield Text("batch in CPUs; node: how much of it was busy", "dim")
+    yield Text("")
+    yield from (Text(sentence) for sentence in report.meaning)
+    if report.warning:
+        yield Text(report.warning, "yellow")
+    yield Text(WHY_A_QUOTA, "dim")
+    if detail is Detail.WIDE and report.agent:
+        yield Text("")
+        for said in report.agent:
+            when = f"{said.at:6.1f} s" if said.at >= 0 else "  before"
+            change = f"{said.before} → {said.after}  " if said.after else ""
+            yield Text(f"{when}  {said.what}  {change}{said.because}")
+    if report.pictures:
+        yield Text("")
+        yield Text(f"picture: {', '.join(report.pictures)}")
+
+
+def _table(report: Report, detail: Detail) -> Table:
+    real = report.machine.simulated_because is None
+    heads = ["P50", "P90", "P99"] if real else ["LOST", "WORST"]
+    shown = _shown(heads, detail)
+    heads = [*(heads[number] for number in shown), "BATCH", "NODE"]
+    if detail is Detail.WIDE:
+        heads += ["SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("PHASE", no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for phase in report.phases:
+        numbers = _numbers(phase)
+        row = [*(numbers[number] for number in shown), f"{phase.cpu.hog:.2f}"]
+        row.append(f"{100 * phase.utilisation:.0f} %")
+        name = phase.name if detail is Detail.SHORT else phase.title
+        table.add_row(name, *row, *(_details(phase) if detail is Detail.WIDE else ()))
+    return table
+
+
+def _shown(heads: list[str], detail: Detail) -> list[int]:
+    """The places of the numbers that there is room for: p90, or what was lost on average."""
+    if detail is Detail.SHORT:
+        return [heads.index("P90") if "P90" in heads else 0]
+    return list(range(len(heads)))
+
+
+def _numbers(phase: PhaseReport) -> list[str]:
+    if phase.latency is not None:
+        found = phase.latency
+        return [milliseconds(each) for each in (found.p50, found.p90, found.p99)]
+    if phase.lost is not None:
+        return [f"{phase.lost.mean:.2f}", f"{phase.lost.worst:.2f}"]
+    return ["-", "-", "-"]
+
+
+def _details(phase: PhaseReport) -> list[str]:
+    noise = phase.noise
+    return [
+        f"{phase.cpu.service:.2f}",
+        str(phase.requests),
+        str(phase.unanswered),
+        "-" if noise is None else f"{noise.steal:.2f}",
+        "-" if noise is None else f"{noise.foreign:.2f}",
+    ]

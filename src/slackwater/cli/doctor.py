@@ -1,10 +1,17 @@
-"""`slackwater doctor`: arguments into a call, a report into text and an exit code."""
+"""`slackwater doctor`: runs the checks and prints the report, as text or as JSON."""
 
 import os
 import sys
+from collections.abc import Iterable
 
 import click
+import msgspec
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
+from slackwater.cli.host_options import kubelet_config_option, place_options, roots_of
 from slackwater.cli.output import (
     Output,
     WrongSettings,
@@ -12,7 +19,22 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.place import kubelet_config_option, place_options, roots_of
+from slackwater.cli.terminal import print_blocks
+from slackwater.doctor.checkup import check_up, check_up_with_probe
+from slackwater.doctor.knob_rows import NOWHERE
+from slackwater.doctor.report import (
+    CgroupSection,
+    KnobRow,
+    MachineSection,
+    Problem,
+    Report,
+    WeightSection,
+)
+from slackwater.observation.detection import EnvironmentValueError
+
+_MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
+#: A table in fewer columns is one letter wide; the terminal may wrap instead.
+_NARROWEST = 80
 
 
 @click.command()
@@ -48,9 +70,6 @@ def doctor(
     \b
     Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage or a bad environment value.
     """
-    from slackwater.doctor.checkup import check_up, check_up_with_probe
-    from slackwater.observation.detection import EnvironmentValueError
-
     roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
     check = check_up_with_probe if probe else check_up
     try:
@@ -60,7 +79,153 @@ def doctor(
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
     else:
-        from slackwater.cli.doctor_text import print_report
-
         print_report(report, wants_colour(no_color), wide=output is Output.WIDE)
     sys.exit(1 if report.problems else 0)
+
+
+def print_report(report: Report, colour: bool, wide: bool) -> None:
+    """A screen of text; `wide` adds every finding and every level."""
+    print_blocks(_blocks(report, wide), colour, _NARROWEST)
+
+
+def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:
+    yield _facts(_machine_lines(report.machine) | _cgroup_lines(report.cgroup))
+    if wide:
+        yield from _section("Findings", _findings(report.cgroup))
+    if all(row.level == NOWHERE for row in report.knobs):
+        yield Text("\nKnobs", style="bold")
+        yield Text(f"  not looked at: {_why_not(report)}")
+    else:
+        rows = report.knobs if wide else _merged(report.knobs)
+        yield from _section("Knobs", _knobs(rows))
+    yield from _section("Features", _features(report))
+    if report.notes:
+        yield from _sentences("Notes", report.notes, "")
+    yield from _problems(report)
+
+
+def _facts(lines: dict[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in lines.items():
+        table.add_row(name, Text(text))
+    return table
+
+
+def _machine_lines(machine: MachineSection) -> dict[str, str]:
+    topology = machine.topology
+    layout = (
+        f" ({_count(topology.packages, 'package')}, {_count(topology.cores, 'core')})"
+        if topology
+        else ""
+    )
+    parts = [
+        f"{_count(machine.cpus, 'CPU')}{layout}",
+        machine.model or "CPU model unknown",
+        f"hyper-threads {_on_off(machine.smt)}",
+        f"turbo {_on_off(machine.turbo)}",
+        _count(machine.numa_nodes, "NUMA node"),
+        {True: "PSI on", False: "no PSI", None: "PSI unknown"}[machine.psi],
+    ]
+    return {"Machine": ", ".join(parts)}
+
+
+def _cgroup_lines(cgroup: CgroupSection) -> dict[str, str]:
+    return {
+        "Cgroups": _decided(cgroup, cgroup.version, cgroup.version_source),
+        "Driver": _decided(cgroup, cgroup.driver, cgroup.driver_source),
+        "Kubepods": cgroup.kubepods or "no kubelet tree found",
+        "Weights": _weights(cgroup.weights),
+    }
+
+
+def _decided(cgroup: CgroupSection, value: str | None, source: str) -> str:
+    if value is None:
+        return f"unknown: {source}"
+    note = next(finding.note for finding in cgroup.findings if finding.source == source)
+    return f"{value}, by {source}: {note}"
+
+
+def _weights(weights: WeightSection) -> str:
+    if weights.pods is None:
+        return f"no formula: {weights.source}"
+    return f"pods {weights.pods}, containers {weights.containers or 'unknown'}, by {weights.source}"
+
+
+def _section(title: str, table: Table) -> Iterable[RenderableType]:
+    yield Text(f"\n{title}", style="bold")
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _columns(*headers: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for header in headers[:-1]:
+        table.add_column(header, no_wrap=True)
+    table.add_column(headers[-1], overflow="fold")
+    return table
+
+
+def _findings(cgroup: CgroupSection) -> Table:
+    table = _columns("source", "found", "note")
+    for finding in cgroup.findings:
+        table.add_row(finding.source, finding.found or "-", Text(finding.note))
+    return table
+
+
+def _knobs(rows: Iterable[KnobRow]) -> Table:
+    table = _columns("knob", "level", "file", "works", "note")
+    for row in rows:
+        table.add_row(row.knob, row.level, row.file or "-", _mark(row.works), Text(row.note))
+    return table
+
+
+def _why_not(report: Report) -> str:
+    if not report.knobs:
+        return "there are no cgroups"
+    return "there is no kubelet tree; --probe tries them on a scratch cgroup"
+
+
+def _merged(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
+    """Levels that say the same of a knob become one row."""
+    levels: dict[KnobRow, list[str]] = {}
+    for row in rows:
+        levels.setdefault(msgspec.structs.replace(row, level=""), []).append(row.level)
+    return [msgspec.structs.replace(row, level=" ".join(names)) for row, names in levels.items()]
+
+
+def _features(report: Report) -> Table:
+    table = _columns("feature", "built", "possible", "because")
+    for row in report.features:
+        built = Text("yes") if row.built else Text("not yet", "dim")
+        table.add_row(row.feature, built, _mark(row.possible), Text(row.because))
+    return table
+
+
+def _problems(report: Report) -> Iterable[RenderableType]:
+    if not report.problems:
+        yield Text("\nNo problem found.", style="green")
+        return
+    yield from _sentences("Problems", report.problems, "red")
+
+
+def _sentences(title: str, rows: Iterable[Problem], style: str) -> Iterable[RenderableType]:
+    yield Text(f"\n{title}", style=f"bold {style}".rstrip())
+    for row in rows:
+        yield Padding(Text(row.what, style=style), (0, 0, 0, 2))
+        yield Padding(Text(f"→ {row.action}"), (0, 0, 0, 4))
+
+
+def _mark(state: bool | None) -> Text:
+    word, style = _MARKS[state]
+    return Text(word, style=style)
+
+
+def _on_off(state: bool | None) -> str:
+    return {True: "on", False: "off", None: "unknown"}[state]
+
+
+def _count(number: int | None, noun: str) -> str:
+    if number is None:
+        return f"{noun}s unknown"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

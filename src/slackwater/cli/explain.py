@@ -1,15 +1,33 @@
 """`slackwater explain`: a question to a running agent, its answer into text."""
 
 import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from slackwater.cli.agent_client import agent_options, ask_explanation, find_agent
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
+from slackwater.cli.terminal import print_blocks
 from slackwater.model.cgroup import Tier
+from slackwater.record.ages import clock_time, lasted
+from slackwater.record.answer import Explanation, Part, Silence
 from slackwater.record.targets import PODS
 
 _TIERS = [tier.value for tier in Tier]
+_INDENT = 2
+_VERBS = {
+    "base": "starts it from",
+    "raise": "adds",
+    "scale": "scales it by",
+    "cap": "caps it at",
+    "floor": "keeps it at no less than",
+}
+#: Verbs whose value is not yet what the knob has after them.
+_STEPWISE = ("raise", "scale")
 
 
 @click.command()
@@ -42,8 +60,143 @@ def explain(
     if output in (Output.JSON, Output.YAML):
         print_data(rows, output)
         return
-    from slackwater.cli.explain_text import explanation_blocks
-    from slackwater.cli.printing import print_blocks
-
     blocks = explanation_blocks(rows, dt.datetime.now(dt.UTC), wide=output is Output.WIDE)
     print_blocks(blocks, wants_colour(no_color))
+
+
+def explanation_blocks(
+    rows: Sequence[Explanation], now: dt.datetime, wide: bool
+) -> Iterator[RenderableType]:
+    for number, row in enumerate(_felt_first(rows)):
+        if number:
+            yield Text("")
+        yield from _knob(row, now, wide) if row.knob else _silence(row, rows, now)
+
+
+def _felt_first(rows: Sequence[Explanation]) -> Sequence[Explanation]:
+    """What binds a pod from above comes before that nothing is done to the pod itself."""
+    if len(rows) > 1 and not rows[0].knob and all(row.knob for row in rows[1:]):
+        return (*rows[1:], rows[0])
+    return rows
+
+
+def _knob(row: Explanation, now: dt.datetime, wide: bool) -> Iterator[RenderableType]:
+    yield _head(row, now)
+    if row.path is not None:
+        yield _line(f"{row.file or row.knob} of {row.path}", "dim")
+    told: set[str] = set()
+    for number, part in enumerate(row.contributions, start=1):
+        numbers = {} if part.policy in told else row.numbers.get(part.policy, {})
+        told.add(part.policy)
+        yield Padding(_part(number, part, numbers), (0, 0, 0, _INDENT))
+    if row.clipped_by:
+        yield _line(f"clipped by {row.clipped_by}")
+    if row.contest:
+        yield _line(f"contested: {row.contest}", "yellow")
+    for hold in row.holds:
+        yield _line(_held(hold, now), "yellow")
+    if row.yielded_until:
+        until = clock_time(row.yielded_until)
+        yield _line(f"left to another writer until {until}", "yellow")
+    for remark in row.remarks:
+        yield _line(remark, "yellow")
+    if row.last_drift and (wide or not row.yielded_until):
+        ago = lasted(row.last_drift.at, now)
+        yield _line(f"{ago} ago: {row.last_drift.text}", "yellow")
+    if wide:
+        yield from _details(row, now)
+
+
+def _head(row: Explanation, now: dt.datetime) -> Text:
+    """besteffort tier   quota 600m   (without us: unlimited)   set 12 s ago"""
+    head = Text.assemble((row.target, "bold"), f" {row.level}", "   ")
+    head.append(f"{row.knob} {row.now or 'unknown'}", "bold cyan")
+    if row.granted is not None and row.granted != row.now:
+        head.append(f", granted {row.granted}", "yellow")
+    head.append(f"   (without us: {row.baseline or 'unknown'})", "dim")
+    if row.since:
+        age = lasted(row.since, now)
+        head.append(f"   adopted; ours for {age}" if row.adopted else f"   set {age} ago")
+    return head
+
+
+def _part(number: int, part: Part, numbers: Mapping[str, int]) -> Table:
+    because = part.because
+    after = f", which makes {part.after}" if part.verb in _STEPWISE and part.after else ""
+    what = Text.assemble(
+        (part.policy, "bold"),
+        f" {_VERBS.get(part.verb, part.verb)} {part.value}{after}: ",
+        f"{because.signal} {because.seen}, {because.limit}",
+    )
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(str(number), what)
+    if numbers:
+        table.add_row("", Text(numbers_text(part.policy, numbers), "dim"))
+    return table
+
+
+def numbers_text(policy: str, numbers: Mapping[str, int]) -> str:
+    """Every number that a policy looked at; as a sum, where we know how it reads."""
+    wanted = {"allocatable", "threshold", "allowed", "used", "budget", "claim"}
+    if policy != "best_effort_share" or not wanted <= numbers.keys():
+        return "; ".join(f"{name} {value}" for name, value in numbers.items())
+    budget, claim = numbers["budget"], numbers["claim"]
+    why = "" if claim == budget else " (raises go in steps)"
+    why = " (so small a change is not made)" if claim > budget else why
+    rest = "".join(f"; {name} {numbers[name]}" for name in numbers if name not in wanted)
+    return (
+        f"allocatable {numbers['allocatable']}m × threshold {numbers['threshold']} % = "
+        f"allowed {numbers['allowed']}m; used {numbers['used']}m; budget {budget}m; "
+        f"claim {claim}m{why}{rest}"
+    )
+
+
+def _details(row: Explanation, now: dt.datetime) -> Iterator[RenderableType]:
+    """What -o wide adds."""
+    if row.outcome:
+        detail = f": {row.outcome.detail}" if row.outcome.detail else ""
+        ago = lasted(row.outcome.at, now)
+        yield _line(
+            f"last attempt {ago} ago: {row.outcome.value} {row.outcome.result}{detail}", "dim"
+        )
+    if row.since:
+        yield _line(f"since {row.since}", "dim")
+
+
+def _silence(
+    row: Explanation, rows: Sequence[Explanation], now: dt.datetime
+) -> Iterator[RenderableType]:
+    """Why nothing happened to a target; where something did, what else there is to say."""
+    reasons = [*row.remarks, *(_held(hold, now) for hold in row.holds)]
+    everything = row.level == "node"
+    busy = any(each.knob and (everything or each.target == row.target) for each in rows)
+    itself = " itself" if any(each.knob for each in rows) else ""
+    to = "" if everything else f" to {row.target}{itself}"
+    head = "Besides" if busy else f"Nothing happened{to}"
+    because = "" if busy else " because"
+    if not reasons:
+        yield Text(f"{head}: there is nothing to do")
+    elif len(reasons) == 1:
+        yield Text(f"{head}{because}: {reasons[0]}" if busy else f"{head}{because} {reasons[0]}")
+    else:
+        yield Text(f"{head}{because}:")
+        yield from (_line(reason) for reason in reasons)
+
+
+def _held(hold: Silence, now: dt.datetime) -> str:
+    age = lasted(hold.since, now) if hold.since else ""
+    match hold.course:
+        case "off":
+            return f"{hold.policy} is off: {hold.reason}"
+        case "released":
+            return f"{hold.policy} let go: {hold.reason}"
+        case "acted":
+            return f"{hold.policy}: {hold.reason}"
+        case _:
+            return f"{hold.policy} holds{f', for {age} now' if age else ''}: {hold.reason}"
+
+
+def _line(text: str, style: str = "") -> Padding:
+    return Padding(Text(text, style), (0, 0, 0, _INDENT))

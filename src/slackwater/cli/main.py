@@ -1,6 +1,7 @@
-"""The console script: one click group, each command's machinery imported when it is used."""
+"""The console script: a click group that imports a command's module only when that command runs."""
 
 import errno
+import importlib
 import io
 import os
 import signal
@@ -9,24 +10,34 @@ import sys
 import click
 
 from slackwater import __version__
-from slackwater.cli.agent import agent
-from slackwater.cli.demo import demo
-from slackwater.cli.doctor import doctor
-from slackwater.cli.explain import explain
-from slackwater.cli.install import install
-from slackwater.cli.manager import manager
-from slackwater.cli.rebalance import rebalance
-from slackwater.cli.release import release
-from slackwater.cli.replay import replay
-from slackwater.cli.simulate import simulate
-from slackwater.cli.status import status
-from slackwater.cli.top import top
 
 SHELLS = ("bash", "zsh", "fish")
+#: Each is a function of the same name in a module of the same name. Importing them all would cost
+#: the agent the memory of rich, which it never uses.
+COMMANDS = (
+    "demo", "doctor", "agent", "manager", "rebalance", "status", "explain", "top", "simulate",
+    "replay", "release", "install",
+)  # fmt: skip
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted((*super().list_commands(ctx), *COMMANDS))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        found = getattr(importlib.import_module(f"slackwater.cli.{cmd_name}"), cmd_name)
+        return found if isinstance(found, click.Command) else None
 
 
 @click.version_option(__version__, "-V", "--version", message="%(version)s")
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 def slackwater() -> None:
     """CPU quality of service for Kubernetes: batch work in the slack of latency-sensitive
     services.
@@ -59,13 +70,6 @@ def completion(shell: str) -> None:
     if kind is None:
         raise click.ClickException(f"click knows no completion for {shell}")
     click.echo(kind(slackwater, {}, "slackwater", "_SLACKWATER_COMPLETE").source())
-
-
-for command in (
-    demo, doctor, agent, manager, rebalance, status, explain, top, simulate, replay, release,
-    install,
-):  # fmt: skip
-    slackwater.add_command(command)
 
 
 def main() -> None:

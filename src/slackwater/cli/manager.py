@@ -15,7 +15,7 @@ from slackwater.cli.cluster_options import (
     identity_option,
     object_name_of,
 )
-from slackwater.cli.lines import Lines
+from slackwater.cli.json_lines import Lines
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.record.journal import Entry
 

@@ -53,8 +53,8 @@ def plan(
     if output in (Output.JSON, Output.YAML):
         print_data(as_data(views), output)
     else:
-        from slackwater.cli.printing import print_blocks, text_width
         from slackwater.cli.rebalance_text import blocks
+        from slackwater.cli.terminal import print_blocks, text_width
 
         shown = blocks(views, text_width(_NARROWEST), wide=output is Output.WIDE)
         print_blocks(shown, wants_colour(no_color), _NARROWEST)

@@ -194,7 +194,7 @@ def level_of(entry: "Entry") -> LogLevel:
 @contextlib.contextmanager
 def _lines(least: LogLevel) -> Iterator["Tell"]:
     """Entries of this level and above, on stdout."""
-    from slackwater.cli.lines import Lines
+    from slackwater.cli.json_lines import Lines
     from slackwater.rebalancer.wiring import now
 
     lines = Lines(sys.stdout.fileno(), now)

@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.printing import picture_width, print_blocks
 from slackwater.cli.rebalance_simulate_band import MARGIN, axis, band, legend, ticks
+from slackwater.cli.terminal import picture_width, print_blocks
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.whatif import Rotation

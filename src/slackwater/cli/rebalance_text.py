@@ -6,8 +6,8 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.columns import Column, lined_up
 from slackwater.cli.rebalance_view import PlanView, PodView
+from slackwater.cli.terminal import Column, lined_up
 from slackwater.model.units import Micros
 from slackwater.settings.duration import format_duration
 

@@ -3,18 +3,16 @@
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
+from slackwater.agent.endpoint_client import ask_release
+from slackwater.agent.wiring import CannotStart, Occupied, Place, release_all
 from slackwater.cli.agent_run import one_sentence
-from slackwater.cli.lines import encoded, offset
-from slackwater.cli.place import STATE, path_option, place_options, roots_of
+from slackwater.cli.host_options import STATE, path_option, place_options, roots_of
+from slackwater.cli.json_lines import encoded, offset
 from slackwater.model.gap import Gap
 from slackwater.record.journal import Entry
-
-if TYPE_CHECKING:
-    from slackwater.agent.wiring import Place
 
 
 @click.command()
@@ -35,8 +33,6 @@ def release(
     \b
     Exit codes: 0 all is back, or nothing was touched; 1 something could not be put back.
     """
-    from slackwater.agent.wiring import Place
-
     if not os.path.isdir(state):
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
         return
@@ -48,11 +44,8 @@ def release(
     sys.exit(1 if left else 0)
 
 
-def _released(place: "Place") -> tuple[Iterable[Entry], int]:
+def _released(place: Place) -> tuple[Iterable[Entry], int]:
     """By whoever holds the ledger: an agent, or nobody and so we."""
-    from slackwater.agent.endpoint_client import ask_release
-    from slackwater.agent.wiring import CannotStart, Occupied, release_all
-
     try:
         return release_all(place, os.environ)
     except Occupied as occupied:

@@ -1,10 +1,16 @@
 """`slackwater replay`: a recording's file into a call, differences into text and an exit code."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import click
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
+from slackwater.agent.program import POLICIES
+from slackwater.agent.replay import Difference, Overlay, Replayed, as_recorded
+from slackwater.agent.replay import replay as run
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -13,13 +19,22 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-
-if TYPE_CHECKING:
-    from slackwater.agent.replay import Overlay
+from slackwater.cli.terminal import print_blocks
+from slackwater.contract.kubernetes import kind_of, objects_in
+from slackwater.model.problem import InvalidError
+from slackwater.observation.documents import documents_in, file_text
+from slackwater.record.recording import RecordingError, decode
+from slackwater.settings.document import KIND, read_settings
 
 STDIN = "-"
 #: Ten times the largest journal: 3600 ticks of tiers, or 6000 readings of containers.
 LARGEST = 256 * 1024 * 1024
+#: A screen; the rest is counted.
+_ROWS = 20
+_OPEN_LOOP = (
+    "The snapshots show what was written then: from the first difference on, today's policies "
+    "might have seen another node."
+)
 
 
 @click.command()
@@ -49,11 +64,6 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
     Exit codes: 0 it ran, 1 the file cannot be read (or --exit-code and there are differences),
     2 wrong usage, no recording, or wrong settings.
     """
-    from slackwater.agent.program import POLICIES
-    from slackwater.agent.replay import as_recorded
-    from slackwater.agent.replay import replay as run
-    from slackwater.record.recording import RecordingError, decode
-
     overlay = _overlay(settings) if settings else as_recorded
     try:
         report = run(decode(contents(recording)), POLICIES, overlay)
@@ -63,8 +73,6 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
     else:
-        from slackwater.cli.replay_text import print_replayed
-
         print_replayed(report, wants_colour(no_color), wide=output is Output.WIDE)
     sys.exit(1 if exit_code and report.different else 0)
 
@@ -86,14 +94,9 @@ def contents(recording: str) -> bytes:
     return data
 
 
-def _overlay(path: str) -> "Overlay":
+def _overlay(path: str) -> Overlay:
     """What the file's AgentSettings say, over what was recorded; other documents in it are left
     out, as a standalone folder's file may have several."""
-    from slackwater.contract.kubernetes import kind_of, objects_in
-    from slackwater.model.problem import InvalidError
-    from slackwater.observation.documents import documents_in, file_text
-    from slackwater.settings.document import KIND, read_settings
-
     try:
         documents = [d for d in documents_in(file_text(path, path), path) if d is not None]
         objects = [each for document in documents for each in objects_in(document, path)]
@@ -104,3 +107,48 @@ def _overlay(path: str) -> "Overlay":
     except InvalidError as error:
         raise WrongSettings(str(error)) from None
     return lambda recorded: read_settings(chosen[0], path, recorded)
+
+
+def print_replayed(report: Replayed, colour: bool, wide: bool) -> None:
+    """`wide` shows every difference."""
+    shown = report.differences if wide else report.differences[:_ROWS]
+    print_blocks(_blocks(report, shown), colour)
+
+
+def _blocks(report: Replayed, shown: tuple[Difference, ...]) -> Iterable[RenderableType]:
+    yield Text(_summary(report), style="bold" if report.different else "green")
+    for problem in report.problems:
+        yield Text(f"Note: {problem}", style="yellow")
+    if not shown:
+        return
+    yield Text()
+    yield _table(shown)
+    left = len(report.differences) - len(shown)
+    if left:
+        yield Text(f"... and {left} more; -o wide shows all of them")
+    yield Text(f"\n{_OPEN_LOOP}", style="dim")
+
+
+def _summary(report: Replayed) -> str:
+    ticks = "1 tick" if report.ticks == 1 else f"{report.ticks} ticks"
+    head = f"{ticks}, recorded by slackwater {report.recorded_by}"
+    if not report.different:
+        return f"{head}: all the same today"
+    return f"{head}: {report.same} the same today, {report.different} different"
+
+
+def _table(shown: tuple[Difference, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("time", no_wrap=True, justify="right")
+    for header in ("what", "then", "now", "because"):
+        table.add_column(header, overflow="fold")
+    for each in shown:
+        texts = (each.what, each.then, each.now, each.because)
+        table.add_row(_offset(each.at), *(Text(text) for text in texts))
+    return table
+
+
+def _offset(at: int) -> str:
+    """Seconds since the first tick, in tenths."""
+    tenths = at // 100_000
+    return f"+{tenths // 10}.{tenths % 10}s"

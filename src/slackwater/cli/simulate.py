@@ -3,12 +3,15 @@
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
+from rich.table import Table
 
+from slackwater.agent.program import Orders
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -18,20 +21,24 @@ from slackwater.cli.output import (
     wants_colour,
 )
 from slackwater.cli.settings import settings_options, texts_of
-
-if TYPE_CHECKING:
-    from slackwater.agent.program import Orders
-    from slackwater.model.gap import Gap
-    from slackwater.model.units import Micros
-    from slackwater.record.journal import TickRecord
-    from slackwater.simulation.life import Life
-    from slackwater.simulation.report import Report
-    from slackwater.simulation.scenario import Scenario
-    from slackwater.simulation.timeline import Row
+from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
+from slackwater.model.units import Micros
+from slackwater.record.journal import TickRecord
+from slackwater.record.recording import lines
+from slackwater.simulation.life import CannotSimulate, Life
+from slackwater.simulation.picture import picture
+from slackwater.simulation.report import Report, clock, report_of
+from slackwater.simulation.scenario import Scenario
+from slackwater.simulation.scenario_file import read_scenario
+from slackwater.simulation.timeline import FEW, MANY, SCENARIO, Row
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a fresh folder is made in it
 #: The bar moves so often.
 _BAR_STEPS = 200
+#: Wide enough for a table whatever the terminal: lines are folded, not cut.
+_WIDTH = 110
+_TREE = "kubepods/"
 
 
 @click.command()
@@ -71,45 +78,32 @@ def simulate(
     Exit codes: 0 done, 1 a value could not be put back or a file not be written, 2 wrong usage,
     scenario or settings.
     """
-    from slackwater.agent import program
-    from slackwater.simulation.report import report_of
-    from slackwater.simulation.timeline import FEW, MANY
-
     read = _read(scenario)
     kept: list[TickRecord] = []
-    with _lived(read, program.Orders(settings=texts_of(settings))) as life:
+    with _lived(read, Orders(settings=texts_of(settings))) as life:
         _run(life, kept if record else None)
         every = life.timeline.rows(MANY)
         shown = life.timeline.rows(FEW)
         report = report_of(life, every, life.release())
         if svg != "":
-            from slackwater.simulation.picture import picture
-
             _write(
                 svg or f"{Path(scenario).stem}.svg", [picture(report, life.meter, every).encode()]
             )
     if record:
-        from slackwater.record.recording import lines
-
         _write(record, lines(kept))
     rows = every if output is Output.WIDE else shown
     _print(report, rows, output, wants_colour(no_color))
     sys.exit(1 if report.left else 0)
 
 
-def _print(report: "Report", rows: "list[Row]", output: Output, colour: bool) -> None:
+def _print(report: Report, rows: list[Row], output: Output, colour: bool) -> None:
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
         return
-    from slackwater.cli.simulate_text import print_simulation
-
     print_simulation(report, rows, colour)
 
 
-def _read(path: str) -> "Scenario":
-    from slackwater.model.problem import InvalidError
-    from slackwater.simulation.scenario_file import read_scenario
-
+def _read(path: str) -> Scenario:
     try:
         return read_scenario(path)
     except InvalidError as error:
@@ -117,12 +111,8 @@ def _read(path: str) -> "Scenario":
 
 
 @contextlib.contextmanager
-def _lived(scenario: "Scenario", orders: "Orders") -> Iterator["Life"]:
+def _lived(scenario: Scenario, orders: Orders) -> Iterator[Life]:
     """A life whose ledger is in memory where there is such a folder, and goes with it."""
-    import tempfile
-
-    from slackwater.simulation.life import CannotSimulate, Life
-
     folder = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="slackwater-", dir=folder) as state:
         try:
@@ -135,10 +125,8 @@ def _lived(scenario: "Scenario", orders: "Orders") -> Iterator["Life"]:
             life.close()
 
 
-def _run(life: "Life", kept: "list[TickRecord] | None") -> None:
+def _run(life: Life, kept: list[TickRecord] | None) -> None:
     """With a bar where somebody looks at it."""
-    from slackwater.record.journal import TickRecord
-
     length = life.scenario.duration
     step, shown = max(length // _BAR_STEPS, 1), 0
     with click.progressbar(
@@ -149,7 +137,7 @@ def _run(life: "Life", kept: "list[TickRecord] | None") -> None:
         hidden=not sys.stderr.isatty(),
     ) as bar:
 
-        def watch(at: "Micros", done: "TickRecord | Gap") -> None:
+        def watch(at: Micros, done: TickRecord | Gap) -> None:
             nonlocal shown
             if kept is not None and isinstance(done, TickRecord):
                 kept.append(done)
@@ -168,3 +156,95 @@ def _write(path: str, parts: Iterable[bytes]) -> None:
     except OSError as error:
         raise Failed(f"{path} cannot be written: {error.strerror}") from None
     click.echo(f"slackwater: wrote {path}", err=True)
+
+
+def print_simulation(report: Report, rows: Iterable[Row], colour: bool) -> None:
+    console = Console(
+        no_color=not colour,
+        force_terminal=colour,
+        width=None if colour else _WIDTH,
+        highlight=False,
+        markup=False,  # a reason may hold [brackets]
+    )
+    console.print(_timeline(rows))
+    console.print(_tiers(report))
+    for sentence in sentences(report):
+        console.print(sentence, soft_wrap=True)
+
+
+def _timeline(rows: Iterable[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("TIME", no_wrap=True)
+    table.add_column("WHAT", no_wrap=True)
+    table.add_column("FROM", justify="right", no_wrap=True)
+    table.add_column("TO", justify="right", no_wrap=True)
+    table.add_column("BECAUSE")
+    for row in rows:
+        style = "cyan" if row.by == SCENARIO else ""
+        what = row.what.replace(_TREE, "")
+        table.add_row(_when(row), what, row.before, row.after, _because(row), style=style)
+    return table
+
+
+def _when(row: Row) -> str:
+    return clock(row.at) if row.at == row.until else f"{clock(row.at)}-{clock(row.until)}"
+
+
+def _because(row: Row) -> str:
+    """The reason without the policy's name where there is one; how a fold went; what went wrong."""
+    because = row.because.partition("best_effort_share: ")[2] or row.because
+    parts = [because]
+    if row.changes > 1:
+        parts.insert(0, f"{row.changes} writes, {row.lowest} to {row.highest}; last")
+    if row.times > 1:
+        parts.append(f"({row.times} times)")
+    if row.result:
+        parts.append(f"({row.result})")
+    return " ".join(parts)
+
+
+def _tiers(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("\nTIER", no_wrap=True)
+    for head in ("WANTED", "GOT", "LOST", "LOST %"):
+        table.add_column(f"\n{head}", justify="right", no_wrap=True)
+    seconds = report.scenario.seconds
+    for tier in report.tiers:
+        mean = [f"{each / seconds:.2f}" for each in (tier.wanted, tier.got, tier.lost)]
+        part = f"{100 * tier.lost / tier.wanted:.2f}" if tier.wanted else "-"
+        table.add_row(tier.tier, *mean, part)
+    return table
+
+
+def sentences(report: Report) -> list[str]:
+    """The rest of the summary. CPUs are averages over the whole time."""
+    seconds, best, agent = report.scenario.seconds, report.best_effort, report.agent
+    online = (
+        f"{report.online.mean_lost_milli:g}m on average, "
+        f"{report.online.p99_lost_milli}m in the worst 1 % of the time"
+    )
+    share = (
+        f"got {best.got / seconds:.2f} CPUs of {best.idle / seconds:.2f} that others left idle"
+        f"{_budget(best.budget, best.part, seconds)}"
+    )
+    rounds = (
+        f"{agent.ticks} ticks ({agent.early} early), {agent.writes} writes, "
+        f"{agent.refused} refused, {agent.repairs} repairs, {agent.yields} yields, "
+        f"{agent.holds} ticks on hold"
+    )
+    left = f"{report.left} values could not be put back" if report.left else "every value is back"
+    return [
+        "(CPUs on average)",
+        "",
+        f"online lost   {online}",
+        f"best effort   {share}",
+        f"agent         {rounds}",
+        f"release       {left}",
+    ]
+
+
+def _budget(budget: float | None, part: float | None, seconds: float) -> str:
+    if budget is None:
+        return ", without a quota"
+    share = "" if part is None else f": {100 * part:.1f} % of what it could have had"
+    return f", {budget / seconds:.2f} of them within the threshold{share}"

@@ -47,8 +47,8 @@ def status(kubeconfig: str, context: str, namespace: str, output: Output, no_col
     if output in (Output.JSON, Output.YAML):
         print_data(shown, output)
     else:
-        from slackwater.cli.printing import print_blocks, text_width
         from slackwater.cli.status_text import blocks
+        from slackwater.cli.terminal import print_blocks, text_width
 
         print_blocks(
             blocks(shown, now, text_width(), wide=output is Output.WIDE), wants_colour(no_color)

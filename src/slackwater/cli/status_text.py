@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from slackwater.cli.columns import Column, lined_up
-from slackwater.cli.top_table import UNKNOWN, milli
+from slackwater.cli.terminal import Column, lined_up
+from slackwater.cli.top_view import UNKNOWN, milli
 from slackwater.record.ages import lasted
 from slackwater.status.cluster_status import (
     ClusterStatus,

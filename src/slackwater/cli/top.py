@@ -1,11 +1,21 @@
 """`slackwater top`: a running agent's view of its node, live or once."""
 
 import contextlib
+import datetime as dt
+import os
+import select
 import sys
+import termios
 import time
-from typing import TYPE_CHECKING
+import tty
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
 
 import click
+import msgspec
+from rich.console import Console
+from rich.live import Live
 
 from slackwater.cli.agent_client import Address, NoAnswer, agent_options, ask_overview, find_agent
 from slackwater.cli.output import (
@@ -15,16 +25,20 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
+from slackwater.cli.terminal import print_blocks, text_width
+from slackwater.cli.top_view import Lost, Screen, plain_blocks, sorted_pods
+from slackwater.record.overview import Overview
 from slackwater.settings.duration import DurationError, parse_duration
-
-if TYPE_CHECKING:
-    from slackwater.record.overview import Overview
 
 #: The agent reads single pods only while somebody looks, and a rate needs two readings.
 _LOOKS = 2
 _PATIENCE = 5.0
 _BETWEEN_LOOKS = 0.2
 _SHORTEST, _LONGEST = 100_000, 60_000_000
+#: An agent that takes longer counts as lost, and the keyboard is not left waiting.
+_ANSWER_TIMEOUT = 2.0
+_QUIT = ("q", "Q", "\x03", "\x04")
+_SORTS = {"u": "usage", "t": "throttled", "n": "name"}
 
 
 def _interval(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
@@ -86,15 +100,13 @@ def top(
     address = find_agent(agent, state)
     live = output in (Output.TABLE, Output.WIDE) and not once and sys.stdout.isatty()
     if live:
-        from slackwater.cli.top_live import watch
-
         with contextlib.suppress(KeyboardInterrupt):
             watch(address, sort, interval, wants_colour(no_color))
         return
     _print_once(_settled(address), sort, output, wants_colour(no_color))
 
 
-def _settled(address: Address) -> "Overview":
+def _settled(address: Address) -> Overview:
     """The node once pods were read twice; what is there by then, if the agent is slow."""
     first = ask_overview(address)
     found, deadline = first, time.monotonic() + _PATIENCE
@@ -105,20 +117,90 @@ def _settled(address: Address) -> "Overview":
     return found
 
 
-def _is_settled(first: "Overview", found: "Overview") -> bool:
+def _is_settled(first: Overview, found: Overview) -> bool:
     if found.state in ("blind", "starting"):
         return found.state == "blind"
     return found.tick >= first.tick + _LOOKS or any(pod.usage is not None for pod in found.pods)
 
 
-def _print_once(overview: "Overview", sort: str, output: Output, colour: bool) -> None:
-    from slackwater.cli.top_table import sorted_pods
-
+def _print_once(overview: Overview, sort: str, output: Output, colour: bool) -> None:
     shown = sorted_pods(overview, sort)
     if output in (Output.JSON, Output.YAML):
         print_data(shown, output)
         return
-    from slackwater.cli.printing import print_blocks, text_width
-    from slackwater.cli.top_view import plain_blocks
 
     print_blocks(plain_blocks(shown, text_width(), wide=output is Output.WIDE), colour)
+
+
+class Keyboard:
+    """Where stdin is no terminal nothing is ever pressed, and waiting is only waiting."""
+
+    def __init__(self) -> None:
+        self._fd = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+        self._before: list[Any] | None = None
+
+    def __enter__(self) -> Self:
+        if self._fd is not None:
+            self._before = termios.tcgetattr(self._fd)
+            tty.setcbreak(self._fd)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if self._fd is not None and self._before is not None:
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+
+    def wait(self, seconds: float) -> str:
+        """What was pressed within this time; the empty text if nothing was."""
+        watched = [] if self._fd is None else [self._fd]
+        ready, _, _ = select.select(watched, [], [], max(seconds, 0))
+        if not ready or self._fd is None:
+            return ""
+        pressed = os.read(self._fd, 32)
+        if not pressed:
+            self._fd = None  # the terminal hung up
+        return pressed.decode("ascii", "replace")
+
+
+def watch(address: Address, sort: str, interval: float, colour: bool) -> None:
+    """Until q is pressed. The first answer has to come: a wrong address is told at once."""
+    screen = Screen(ask_overview(address, _ANSWER_TIMEOUT), _now())
+    console = Console(highlight=False, color_system="auto" if colour else None)
+    with (
+        Keyboard() as keyboard,
+        Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
+        while True:
+            live.update(sorted_screen(screen, sort), refresh=True)
+            key = keyboard.wait(interval)
+            if any(letter in _QUIT for letter in key):
+                return
+            sort = _SORTS.get(key, sort)
+            screen = next_screen(screen, lambda: ask_overview(address, _ANSWER_TIMEOUT), _now())
+
+
+def next_screen(before: Screen, look: Callable[[], Overview], now: dt.datetime) -> Screen:
+    """The next picture; without an answer the last one stays, and says so."""
+    try:
+        return Screen(look(), now)
+    except NoAnswer as error:
+        lost = before.lost or Lost("", _stamp(now), _stamp(before.now))
+        return Screen(before.overview, now, msgspec.structs.replace(lost, why=error.message))
+
+
+def sorted_screen(screen: Screen, sort: str) -> Screen:
+    if screen.overview is None:
+        return screen
+    return msgspec.structs.replace(screen, overview=sorted_pods(screen.overview, sort))
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def _stamp(at: dt.datetime) -> str:
+    return at.isoformat(timespec="milliseconds")

@@ -16,8 +16,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from slackwater.cli import demo as command
-from slackwater.cli.demo import demo
-from slackwater.cli.demo_text import Detail, demo_blocks
+from slackwater.cli.demo import Detail, demo, demo_blocks
 from slackwater.demo import program, raster
 from slackwater.demo.gauges import CannotMeasure, Noise
 from slackwater.demo.measured import Glimpse

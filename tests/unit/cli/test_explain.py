@@ -11,7 +11,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from slackwater.cli.explain_text import explanation_blocks, numbers_text
+from slackwater.cli.explain import explanation_blocks, numbers_text
 from slackwater.model.gap import Gap
 from slackwater.record.ages import clock_time, lasted, moment
 from slackwater.record.answer import (

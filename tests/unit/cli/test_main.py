@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 
 from slackwater import __version__
+from slackwater.cli.main import COMMANDS
+from slackwater.cli.main import slackwater as group
 
 
 def slackwater(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -72,3 +75,18 @@ def test_a_terminal_in_ascii() -> None:
     assert done.returncode == 1
     assert b"Traceback" not in done.stderr
     assert b" Mount the host's" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_where_its_name_says(name: str) -> None:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    assert command.name == name
+
+
+def test_an_agent_does_not_import_what_only_people_need() -> None:
+    code = (
+        "import sys, slackwater.cli.agent; print([m for m in ('rich', 'yaml') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n"

@@ -19,11 +19,19 @@ import pytest
 from rich.console import Console
 
 from slackwater.cli.agent_client import NoAnswer
-from slackwater.cli.top_live import next_screen, sorted_screen
-from slackwater.cli.top_table import bar, milli, percent, sorted_pods
-from slackwater.cli.top_view import Lost, Screen, plain_blocks
+from slackwater.cli.top import next_screen, sorted_screen
+from slackwater.cli.top_view import (
+    Lost,
+    Screen,
+    bar,
+    header_lines,
+    milli,
+    percent,
+    plain_blocks,
+    sorted_pods,
+)
 from slackwater.record.ages import clock_time
-from slackwater.record.overview import EntryRow, NodeRow, Overview, Row
+from slackwater.record.overview import EntryRow, NodeRow, Overview, Row, SourceRow
 from tests.unit.cli.served import Served, always, served, slackwater
 
 pytestmark = pytest.mark.long
@@ -311,3 +319,23 @@ def test_the_live_view_outlives_an_agent_that_is_away() -> None:
         shown.until(lambda: "holding" in shown.text)
         shown.press("q")
         assert shown.end() == 0
+
+
+SOURCES = (SourceRow("pods", 7.0), SourceRow("node", 61.2, "refused"))
+
+
+@pytest.mark.parametrize(
+    ("sources", "width", "said"),
+    [
+        (SOURCES, 110, "node heard 61 s ago"),
+        (SOURCES, 79, ""),
+        ((), 110, ""),
+    ],
+)
+def test_the_oldest_source_is_in_the_header(
+    sources: tuple[SourceRow, ...], width: int, said: str
+) -> None:
+    shown = Overview(state="acting", node=NodeRow(allocatable=4000), sources=sources)
+    text = "\n".join(line.plain for line in header_lines(shown, width))
+    assert ("heard" in text) is bool(said)
+    assert said in text

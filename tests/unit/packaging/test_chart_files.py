@@ -9,8 +9,8 @@ import yaml
 
 from slackwater import __version__
 from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.cli.host_options import STATE
 from slackwater.cli.install import IMAGE, PROGRAMS
-from slackwater.cli.place import STATE
 from slackwater.model.problem import InvalidError
 from slackwater.settings.document import DEFAULTS, read_settings, render_settings
 from tools import manifests

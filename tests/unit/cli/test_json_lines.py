@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.cli.lines import ROOM, Lines, encoded, offset
+from slackwater.cli.json_lines import ROOM, Lines, encoded, offset
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from slackwater.cli.columns import Column, lined_up
+from slackwater.cli.terminal import Column, lined_up
 
 COLUMNS = (Column("node"), Column("state"), Column("used", right=True))
 
