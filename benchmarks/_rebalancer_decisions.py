@@ -12,11 +12,18 @@ from collections import Counter
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assess import assess
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.caps import capped
-from slackwater.rebalancer.fleet import Aim, AimKind, Cores, Scaling, WorkloadName
-from slackwater.rebalancer.seen import ContainerAmounts, LivePod, NamespaceUsage, WorkloadSeen
+from slackwater.rebalancer.assessment import Assessment, assess, capped
+from slackwater.rebalancer.observed import (
+    Aim,
+    AimKind,
+    ContainerAmounts,
+    Cores,
+    LivePod,
+    NamespaceUsage,
+    Scaling,
+    WorkloadName,
+    WorkloadSeen,
+)
 from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
 
 NOW = 1_800_000_000.0

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from slackwater.model.gap import Gap
+from slackwater.rebalancer.guards import lag_guard
 from slackwater.rebalancer.kafka_prometheus import read_lag
-from slackwater.rebalancer.lag import lag_guard
+from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.prometheus import Prometheus
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import KafkaSettings, LagSum, PrometheusSettings
 from tests.cluster.prometheus_bed import Backfill, gauge, prometheus_with
 

@@ -7,8 +7,8 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from slackwater.rebalancer.decision_metrics import METRICS, DecisionTally, exposed
 from slackwater.rebalancer.last_rotation import text_of
+from slackwater.rebalancer.metrics import METRICS, DecisionTally, exposed
 from slackwater.rebalancer.push import push
 from slackwater.rebalancer.run import run_once
 from tests.unit.rebalancer.fleets import rotated

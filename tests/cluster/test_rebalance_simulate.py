@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from slackwater.cli.rebalance_simulate import simulate
-from slackwater.rebalancer.whatif_day import Day
+from slackwater.rebalancer.whatif.day import Day
 from tests.cluster.prometheus_bed import Backfill, prometheus_with, usage
 from tests.unit.rebalancer.days import generated_day, reported
 

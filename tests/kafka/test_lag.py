@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from slackwater.model.gap import Gap
+from slackwater.rebalancer.guards import lag_guard
 from slackwater.rebalancer.kafka_broker import read_lag
-from slackwater.rebalancer.lag import lag_guard
+from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Lag
 from slackwater.settings.rotation import (
     KafkaAccess,
     KafkaProtocol,

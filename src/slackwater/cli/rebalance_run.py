@@ -183,8 +183,8 @@ class Reread:
 
 def level_of(entry: "Entry") -> LogLevel:
     """How much an entry matters, by what became of it."""
-    from slackwater.rebalancer.pod_writer import Fate
     from slackwater.rebalancer.reason import PROBLEMS
+    from slackwater.rebalancer.rotation import Fate
 
     if entry.result in (Fate.FAILED.value, "refused", *(each.value for each in PROBLEMS)):
         return LogLevel.ERROR

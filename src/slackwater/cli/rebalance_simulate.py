@@ -25,9 +25,9 @@ from slackwater.cli.rebalance_simulate_settings import (
 from slackwater.settings import rotation_whatif as own
 
 if TYPE_CHECKING:
-    from slackwater.rebalancer.whatif import Terms
-    from slackwater.rebalancer.whatif_day import Day, Sample
-    from slackwater.rebalancer.whatif_report import Report
+    from slackwater.rebalancer.whatif.day import Day, Sample
+    from slackwater.rebalancer.whatif.simulate_day import Terms
+    from slackwater.rebalancer.whatif.simulation_report import Report
 
 
 @click.command()
@@ -77,7 +77,7 @@ def simulate(
 def _generated(told: Told, terms: "Terms") -> "tuple[Day, int]":
     import random
 
-    from slackwater.rebalancer.whatif_generated import generated
+    from slackwater.rebalancer.whatif.day import generated
 
     shape, seed = shape_of(told, terms.aim), told.whole_or_default(own.SEED)
     _refuse_many(round(shape.hours * 3600 / shape.step), shape.step, "a generated day")
@@ -86,7 +86,7 @@ def _generated(told: Told, terms: "Terms") -> "tuple[Day, int]":
 
 
 def _refuse_many(steps: int, step: float, name: str) -> None:
-    from slackwater.rebalancer.whatif_day import MOST_STEPS
+    from slackwater.rebalancer.whatif.day import MOST_STEPS
 
     if steps > MOST_STEPS:
         longer = f"choose a longer {own.flag_of(own.STEP)}"
@@ -96,7 +96,7 @@ def _refuse_many(steps: int, step: float, name: str) -> None:
 
 
 def _recorded(recording: str, told: Told) -> "Day":
-    from slackwater.rebalancer.whatif_day import day_of, step_for, steps_in
+    from slackwater.rebalancer.whatif.day import day_of, step_for, steps_in
 
     refuse(
         f"{word.where} is of a generated day, but there is a recording"
@@ -118,8 +118,8 @@ def _name(recording: str) -> str:
 def _samples(recording: str, told: Told) -> "tuple[Sample, ...]":
     from slackwater.cli.replay import contents
     from slackwater.model.problem import InvalidError, Problem
-    from slackwater.rebalancer.fleet import Cores
-    from slackwater.rebalancer.whatif_recording import read_recording
+    from slackwater.rebalancer.observed import Cores
+    from slackwater.rebalancer.whatif.day_recording import read_recording
 
     name = _name(recording)
     try:
@@ -133,8 +133,8 @@ def _samples(recording: str, told: Told) -> "tuple[Sample, ...]":
 def _lived(day: "Day", terms: "Terms", recording: str | None, seed: int | None) -> "Report":
     """With a bar where somebody looks at it."""
     from slackwater.kube.time_of_day import whole_seconds
-    from slackwater.rebalancer.whatif import live_through
-    from slackwater.rebalancer.whatif_report import report_of
+    from slackwater.rebalancer.whatif.simulate_day import live_through
+    from slackwater.rebalancer.whatif.simulation_report import report_of
 
     with click.progressbar(
         length=len(day.moments),

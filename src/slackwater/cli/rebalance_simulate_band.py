@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 from rich.text import Text
 
-from slackwater.rebalancer.whatif import Glance
-from slackwater.rebalancer.whatif_report import Line, Report
+from slackwater.rebalancer.whatif.simulate_day import Glance
+from slackwater.rebalancer.whatif.simulation_report import Line, Report
 
 #: For the numbers at the left.
 MARGIN = 7

@@ -21,9 +21,9 @@ from slackwater.settings.rotation_document import Worded
 from slackwater.settings.rotation_workload import MOVES
 
 if TYPE_CHECKING:
-    from slackwater.rebalancer.fleet import Aim, Seconds
-    from slackwater.rebalancer.whatif import Terms
-    from slackwater.rebalancer.whatif_generated import Shape
+    from slackwater.rebalancer.observed import Aim, Seconds
+    from slackwater.rebalancer.whatif.day import Shape
+    from slackwater.rebalancer.whatif.simulate_day import Terms
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _NAME = "simulated"
@@ -130,8 +130,8 @@ def _word(flag: str) -> str:
 
 
 def terms_of(told: Told) -> "Terms":
-    from slackwater.rebalancer.fleet import Aim, AimKind
-    from slackwater.rebalancer.whatif import Terms
+    from slackwater.rebalancer.observed import Aim, AimKind
+    from slackwater.rebalancer.whatif.simulate_day import Terms
 
     percent, cores = told.real(own.HPA_TARGET), told.real(own.HPA_AVERAGE_VALUE)
     if percent is not None and cores is not None:
@@ -146,8 +146,8 @@ def terms_of(told: Told) -> "Terms":
 
 def shape_of(told: Told, aim: "Aim") -> "Shape":
     """Its busiest hour is what the HPA aims at."""
-    from slackwater.rebalancer.fleet import AimKind, Cores, Seconds
-    from slackwater.rebalancer.whatif_generated import Shape
+    from slackwater.rebalancer.observed import AimKind, Cores, Seconds
+    from slackwater.rebalancer.whatif.day import Shape
 
     request = told.real_or_default(own.REQUEST)
     busiest = aim.value / 100 * request if aim.kind is AimKind.UTILIZATION else aim.value
@@ -164,7 +164,7 @@ def shape_of(told: Told, aim: "Aim") -> "Shape":
 
 def step_of(told: Told) -> "Seconds | None":
     """None where nobody said it: then the recording says it."""
-    from slackwater.rebalancer.fleet import Seconds
+    from slackwater.rebalancer.observed import Seconds
 
     found = told.whole(own.STEP)
     return None if found is None else Seconds(found / _MICROS)

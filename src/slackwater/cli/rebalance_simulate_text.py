@@ -11,8 +11,8 @@ from slackwater.cli.rebalance_simulate_band import MARGIN, axis, band, legend, t
 from slackwater.cli.terminal import picture_width, print_blocks
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
-from slackwater.rebalancer.whatif import Rotation
-from slackwater.rebalancer.whatif_report import Report, Side, counted, sentences
+from slackwater.rebalancer.whatif.simulate_day import Rotation
+from slackwater.rebalancer.whatif.simulation_report import Report, Side, counted, sentences
 from slackwater.settings.duration import format_duration
 
 #: Columns of the bands: more are no clearer.

@@ -9,9 +9,9 @@ import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import Aim, AimKind, Member
-from slackwater.rebalancer.proposal import Group, Numbers
+from slackwater.rebalancer.observed import Aim, AimKind, Member
 from slackwater.rebalancer.reason import PROBLEMS
+from slackwater.rebalancer.selection import Group, Numbers
 
 _API_VERSION = "slackwater.io/v1"
 #: 70 % of 1 core times 1.5 is 1.0499999999999998 otherwise.

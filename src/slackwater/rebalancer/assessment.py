@@ -3,11 +3,55 @@
 Owns this value: `plan` prints it, `run` acts on it, metrics and events are read off it.
 """
 
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
 import msgspec
 
-from slackwater.rebalancer.fleet import Fleet, WorkloadName
-from slackwater.rebalancer.proposal import Candidate, Guard, Proposal
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.rebalancer.guards import (
+    LAG_GUARD,
+    budget_guard,
+    by_number,
+    check,
+    lag_guard,
+    opted_out,
+)
+from slackwater.rebalancer.last_rotation import judged
+from slackwater.rebalancer.merge_usage import fleet_of
+from slackwater.rebalancer.observed import (
+    Fleet,
+    Lag,
+    LastRotation,
+    NamespaceUsage,
+    Problem,
+    WorkloadName,
+    WorkloadSeen,
+)
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.selection import (
+    Candidate,
+    Group,
+    Guard,
+    Proposal,
+    batches_of,
+    gain_of,
+    propose,
+    still_hot,
+    verdict,
+    with_gain,
+)
+from slackwater.settings.rotation import (
+    CapSettings,
+    MoveSettings,
+    Removal,
+    RequestSource,
+    RunSettings,
+    WorkloadSettings,
+)
 
 
 class Assessment(msgspec.Struct, frozen=True):
@@ -26,3 +70,317 @@ class Assessment(msgspec.Struct, frozen=True):
     @property
     def rotates(self) -> bool:
         return self.reason is None
+
+
+def assess(
+    seen: WorkloadSeen | Problem,
+    usage: NamespaceUsage | Problem,
+    name: WorkloadName,
+    settings: WorkloadSettings,
+    requests: RequestSource,
+    now: float,
+) -> Assessment:
+    """`name` is used where the workload itself could not be read; `now` in seconds since 1970."""
+    if isinstance(seen, Problem):
+        return Assessment(name, seen.reason, seen.because)
+    unwanted = opted_out(seen)
+    if isinstance(usage, Problem):
+        # Who wants no rotation need not hear what it would take.
+        if unwanted.passed:
+            return Assessment(seen.workload, usage.reason, usage.because)
+        return gated(Assessment(seen.workload, None, ""), unwanted)
+    fleet = fleet_of(seen, usage, settings, requests, now)
+    proposal = _proposed(seen, fleet, settings.moves)
+    decided = (proposal.reason, proposal.because) if unwanted.passed else (None, "")
+    found = Assessment(seen.workload, *decided, fleet, proposal)
+    for guard in check(proposal, fleet, seen, settings.moves, now):
+        found = gated(found, guard)
+    if not found.rotates:
+        return found
+    return msgspec.structs.replace(found, batches=batches_of(proposal, fleet, settings.moves))
+
+
+def _proposed(seen: WorkloadSeen, fleet: Fleet, settings: MoveSettings) -> Proposal:
+    """A fleet knows only that there is no target; the reader knew whether none or several."""
+    proposal = propose(fleet, settings)
+    if isinstance(seen.aim, Problem):
+        return msgspec.structs.replace(proposal, reason=seen.aim.reason, because=seen.aim.because)
+    return proposal
+
+
+def gated(assessment: Assessment, guard: Guard) -> Assessment:
+    """With the finding of one more guard. Only the first that forbids gives the reason."""
+    guards = (*assessment.guards, guard)
+    if guard.passed or not assessment.rotates:
+        return msgspec.structs.replace(assessment, guards=guards)
+    if guard.reason is None:
+        raise ValueError(f"the guard {guard.guard} forbids without a reason")
+    return msgspec.structs.replace(
+        assessment, guards=guards, reason=guard.reason, because=guard.because, batches=()
+    )
+
+
+_CAPS = "caps"
+_RUN, _NODE, _NAMESPACE = "run", "node", "namespace"
+#: How many go already, by (kind of cap, node or namespace).
+_Used = Counter[tuple[str, str]]
+
+
+def capped(
+    assessments: Sequence[Assessment],
+    caps: CapSettings,
+    settings_of: Callable[[WorkloadName], MoveSettings],
+) -> tuple[Assessment, ...]:
+    """The same workloads in the same order. Who is not rotated uses nothing up."""
+    if not (caps.run or caps.node or caps.namespace):
+        return tuple(assessments)
+    used: _Used = Counter()
+    found: list[Assessment] = []
+    for each in assessments:
+        if each.proposal is not None and each.fleet is not None and each.rotates:
+            settings = settings_of(each.workload)
+            each = _cut(each, each.proposal, each.fleet, used, caps, settings)
+        if each.proposal is not None and each.rotates:
+            used += _needed(each.workload, each.proposal.rotate)
+        found.append(each)
+    return tuple(found)
+
+
+def _cut(
+    assessment: Assessment,
+    proposal: Proposal,
+    fleet: Fleet,
+    used: _Used,
+    caps: CapSettings,
+    settings: MoveSettings,
+) -> Assessment:
+    kept = _kept(assessment.workload, proposal.rotate, used, caps)
+    wanted, limits = len(proposal.rotate), _limits(caps)
+    if len(kept) == wanted:
+        return gated(assessment, Guard(_CAPS, True, f"all {wanted} may go: {limits}"))
+    smaller = _smaller(proposal, kept, settings)
+    text = f"{len(kept)} of {wanted} pods may go: {limits}"
+    if smaller.reason is not None:
+        text += f"; {smaller.because}" if kept else _alone(assessment, proposal, used, caps)
+        return gated(assessment, Guard(_CAPS, False, text, Reason.CAPPED))
+    again = by_number(smaller, fleet, settings)
+    names = {each.guard for each in again}
+    guards = (*(each for each in assessment.guards if each.guard not in names), *again)
+    return msgspec.structs.replace(
+        assessment,
+        because=smaller.because,
+        proposal=smaller,
+        guards=(*guards, Guard(_CAPS, True, text)),
+        batches=batches_of(smaller, fleet, settings),
+    )
+
+
+def _kept(
+    workload: WorkloadName, rotate: tuple[Candidate, ...], used: _Used, caps: CapSettings
+) -> tuple[Candidate, ...]:
+    """Whole pairs while they fit, then those that never had a partner. In the proposal's order."""
+    hot = [each for each in rotate if each.group is Group.TOP]
+    cold = [each for each in rotate if each.group is not Group.TOP]
+    used, kept = Counter(used), set[str]()
+    whole = min(len(hot), len(cold))
+    while hot and cold:
+        pairs = itertools.product(hot, cold)
+        fitting = (pair for pair in pairs if _fits(workload, pair, used, caps))
+        pair = next(fitting, None)
+        if pair is None:
+            break
+        used += _needed(workload, pair)
+        kept |= {each.name for each in pair}
+        hot.remove(pair[0])
+        cold.remove(pair[1])
+    if len(kept) == 2 * whole:
+        for each in (*hot, *cold):
+            if _fits(workload, (each,), used, caps):
+                used += _needed(workload, (each,))
+                kept.add(each.name)
+    return tuple(each for each in rotate if each.name in kept)
+
+
+def _alone(assessment: Assessment, proposal: Proposal, used: _Used, caps: CapSettings) -> str:
+    """A remark where a cap has room for one, and yet nobody goes."""
+    if not any(_fits(assessment.workload, (each,), used, caps) for each in proposal.rotate):
+        return ""
+    return "; a hot and a cold pod go together, so one alone is not rotated"
+
+
+def _smaller(proposal: Proposal, kept: tuple[Candidate, ...], settings: MoveSettings) -> Proposal:
+    """What is left, with what it would bring; a reason where that is no longer enough."""
+    hot = [each for each in kept if each.group is Group.TOP]
+    cold = [each for each in kept if each.group is not Group.TOP]
+    if not hot or proposal.numbers is None:
+        return msgspec.structs.replace(proposal, rotate=(), reason=Reason.CAPPED)
+    gain = gain_of(hot, cold)
+    reason, because = verdict(gain, settings)
+    because += "" if reason else still_hot(gain, proposal.numbers)
+    left_out = {each.name: Group.REST for each in proposal.rotate if each not in kept}
+    numbers = with_gain(proposal.numbers, gain)
+    return Proposal(kept, reason, because, proposal.groups | left_out, numbers)
+
+
+def _fits(
+    workload: WorkloadName, going: tuple[Candidate, ...], used: _Used, caps: CapSettings
+) -> bool:
+    most = {_RUN: caps.run, _NODE: caps.node, _NAMESPACE: caps.namespace}
+    needed = _needed(workload, going)
+    return all(used[key] + needed[key] <= most[key[0]] for key in needed if most[key[0]])
+
+
+def _needed(workload: WorkloadName, going: tuple[Candidate, ...]) -> _Used:
+    needed: _Used = Counter()
+    for each in going:
+        needed.update(((_RUN, ""), (_NODE, each.node), (_NAMESPACE, workload.namespace)))
+    return needed
+
+
+def _limits(caps: CapSettings) -> str:
+    each = ((caps.run, "in a run"), (caps.node, "from a node"), (caps.namespace, "of a namespace"))
+    return "at most " + ", ".join(f"{most} {where}" for most, where in each if most)
+
+
+_Answer = TypeVar("_Answer")
+#: Who failed, as `rebalancer_api_errors_total` counts it.
+PROMETHEUS, KUBERNETES, KAFKA = "prometheus", "kubernetes", "kafka"
+_COMPONENTS = {Reason.PROMETHEUS_ERROR: PROMETHEUS, Reason.KUBERNETES_ERROR: KUBERNETES}
+
+
+class Reader(Protocol):
+    """A ClusterReader: it lists each namespace once, so each round has a new one."""
+
+    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem: ...
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Where a round reads. `usage`: of a namespace, over a window, at an instant in seconds since
+    1970. `halted` is why it is to stop, empty while it may go on."""
+
+    reader: Callable[[], Reader]
+    usage: Callable[[str, Micros, float], NamespaceUsage | Problem]
+    lag: Callable[[WorkloadSettings], Lag | Gap]
+    halted: Callable[[], str]
+
+
+class Surveyed(msgspec.Struct, frozen=True):
+    """One workload. `judged`: what its last rotation brought, where that was not known before."""
+
+    settings: WorkloadSettings
+    seen: WorkloadSeen | Problem
+    assessment: Assessment
+    judged: LastRotation | None = None
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """`errors`: how many questions failed, by whom they were asked of. `remarks`: what the sources
+    said beside their numbers, each with whose it is."""
+
+    workloads: tuple[Surveyed, ...]
+    errors: Mapping[str, int]
+    remarks: tuple[tuple[str, str], ...] = ()
+
+    def assessments(self) -> tuple[Assessment, ...]:
+        return tuple(each.assessment for each in self.workloads)
+
+
+def survey(sources: Sources, settings: RunSettings, now: float) -> Survey:
+    """`now` is the time of day, in seconds since 1970."""
+    ask = _Asking(sources, now)
+    found = [_surveyed(ask, each, settings, now) for each in settings.workloads]
+    bounded = _apply_caps(found, settings)
+    return Survey(tuple(bounded), dict(ask.errors), tuple(ask.remarks()))
+
+
+def name_of(settings: WorkloadSettings) -> WorkloadName:
+    """Of a workload that could not be read: of what kind it is, its HPA would have said."""
+    return WorkloadName(settings.namespace, settings.kind or "workload", settings.name)
+
+
+class _Asking:
+    """Guards the answers of one round, and counts those that failed."""
+
+    def __init__(self, sources: Sources, now: float) -> None:
+        self.errors: Counter[str] = Counter()
+        self._sources = sources
+        self._now = now
+        self._reader = sources.reader()
+        self._usage: dict[tuple[str, Micros], NamespaceUsage | Problem] = {}
+
+    def seen(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
+        if halted := self._sources.halted():
+            return Problem(Reason.STOPPED, halted)
+        return self._counted(self._reader.read(settings))
+
+    def usage(self, settings: WorkloadSettings) -> NamespaceUsage | Problem:
+        if halted := self._sources.halted():
+            return Problem(Reason.STOPPED, halted)
+        key = settings.namespace, settings.moves.window
+        if key not in self._usage:
+            self._usage[key] = self._counted(self._sources.usage(*key, self._now))
+        return self._usage[key]
+
+    def lag_guard(self, settings: WorkloadSettings, kind: str) -> Guard:
+        found = self._sources.lag(settings)
+        if halted := self._sources.halted():
+            return Guard(LAG_GUARD, False, halted, Reason.STOPPED)
+        if isinstance(found, Gap):
+            self.errors[KAFKA] += 1
+        group = settings.kafka.group or settings.name
+        return lag_guard(found, settings.kafka, group, kind)
+
+    def remarks(self) -> Iterator[tuple[str, str]]:
+        for (namespace, _), found in self._usage.items():
+            for note in () if isinstance(found, Problem) else found.notes:
+                yield f"usage in namespace {namespace}", note
+
+    def _counted(self, found: _Answer | Problem) -> _Answer | Problem:
+        if isinstance(found, Problem) and found.reason in _COMPONENTS:
+            self.errors[_COMPONENTS[found.reason]] += 1
+        return found
+
+
+def _surveyed(ask: _Asking, settings: WorkloadSettings, run: RunSettings, now: float) -> Surveyed:
+    seen = ask.seen(settings)
+    if isinstance(seen, Problem):
+        name = name_of(settings)
+        assessment = assess(seen, seen, name, settings, run.request_source, now)
+        return Surveyed(settings, seen, assessment)
+    usage = ask.usage(settings)
+    news = _judge_last_rotation(seen, usage, settings, run, now)
+    if news is not None:
+        # The pause follows from what came out, so that comes first.
+        seen = msgspec.structs.replace(seen, last=news)
+    assessment = assess(seen, usage, seen.workload, settings, run.request_source, now)
+    if assessment.rotates and run.removal is Removal.EVICT:
+        assessment = gated(assessment, budget_guard(seen.budgets, assessment.batches))
+    if assessment.rotates and settings.kafka.enabled:
+        assessment = gated(assessment, ask.lag_guard(settings, seen.workload.kind))
+    return Surveyed(settings, seen, assessment, news)
+
+
+def _judge_last_rotation(
+    seen: WorkloadSeen,
+    usage: NamespaceUsage | Problem,
+    settings: WorkloadSettings,
+    run: RunSettings,
+    now: float,
+) -> LastRotation | None:
+    if isinstance(usage, Problem) or not isinstance(seen.last, LastRotation) or seen.last.judged:
+        return None
+    fleet = fleet_of(seen, usage, settings, run.request_source, now)
+    return judged(seen.last, fleet, settings.moves, now)
+
+
+def _apply_caps(found: Sequence[Surveyed], settings: RunSettings) -> list[Surveyed]:
+    moves = {each.assessment.workload: each.settings.moves for each in found}
+
+    def settings_of(name: WorkloadName) -> MoveSettings:
+        return moves[name]
+
+    bounded = capped([each.assessment for each in found], settings.caps, settings_of)
+    return [
+        msgspec.structs.replace(each, assessment=assessment)
+        for each, assessment in zip(found, bounded, strict=True)
+    ]

@@ -10,9 +10,8 @@ import msgspec
 from slackwater.contract.autoscaling import Autoscaler, ResourceMetric, ScaleTarget, TargetKind
 from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
-from slackwater.rebalancer.fleet import Aim, AimKind
+from slackwater.rebalancer.observed import Aim, AimKind, NoAutoscaler, Problem
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NoAutoscaler, Problem
 from slackwater.settings.rotation import WorkloadSettings
 
 #: WorkloadSettings.container: all containers.

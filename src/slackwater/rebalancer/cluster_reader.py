@@ -5,7 +5,7 @@ the same moment; a new round needs a new reader. Changes nothing. What cannot be
 with one sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -13,7 +13,17 @@ import msgspec
 
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.disruption_budget import DisruptionBudget
-from slackwater.contract.owned_pod import OwnedPod
+from slackwater.contract.kubernetes import BOOL_WANTED, parse_bool
+from slackwater.contract.label_selector import LabelSelector
+from slackwater.contract.owned_pod import (
+    Amount,
+    OwnedPod,
+    PodContainer,
+    Resources,
+    began,
+    cores_of,
+    pod_cores_of,
+)
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
 from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
@@ -30,16 +40,131 @@ from slackwater.kube.resource import (
     Resource,
 )
 from slackwater.model.gap import Gap
-from slackwater.model.problem import InvalidError
+from slackwater.model.problem import InvalidError, quoted
 from slackwater.rebalancer import last_rotation
 from slackwater.rebalancer.autoscalers import Choice, choose
-from slackwater.rebalancer.budgets import budgets_of
-from slackwater.rebalancer.fleet import LastRotation, Scaling, WorkloadName
-from slackwater.rebalancer.live_pods import by_controller, live_pods, owned_by
-from slackwater.rebalancer.opt_out import workload_opted_out
+from slackwater.rebalancer.observed import (
+    Budget,
+    ContainerAmounts,
+    Cores,
+    LastRotation,
+    LivePod,
+    Problem,
+    Scaling,
+    WorkloadName,
+    WorkloadSeen,
+)
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Budget, LivePod, Problem, WorkloadSeen
+from slackwater.record.ages import moment
 from slackwater.settings.rotation import WorkloadSettings
+
+Owned = TypeVar("Owned", OwnedPod, ScaledWorkload)
+
+
+def by_controller(objects: Iterable[Owned]) -> dict[str, list[Owned]]:
+    """By the uid of who made them; those that nobody made are left out."""
+    found: dict[str, list[Owned]] = {}
+    for each in objects:
+        controller = each.metadata.controller
+        if controller is not None and controller.uid:
+            found.setdefault(controller.uid, []).append(each)
+    return found
+
+
+def owned_by(
+    uid: str,
+    pods: Mapping[str, Sequence[OwnedPod]],
+    sets: Mapping[str, Sequence[ScaledWorkload]],
+) -> list[OwnedPod]:
+    """Whose controller is this uid, or a ReplicaSet whose controller it is. `pods` and `sets` are
+    by their controllers."""
+    owners = [uid, *(each.metadata.uid for each in sets.get(uid, ()))]
+    return [pod for owner in owners for pod in pods.get(owner, ()) if not pod.is_finished()]
+
+
+def live_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[LivePod, ...]:
+    """Those that the selector means; InvalidError where one cannot be understood."""
+    return tuple(live_pod(pod) for pod in pods if selector.selects(pod.metadata.labels))
+
+
+def live_pod(pod: OwnedPod) -> LivePod:
+    return LivePod(
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        node=pod.spec.node_name,
+        started=_started(pod),
+        containers=tuple(_amounts(pod, each) for each in pod.staying()),
+        running=pod.is_running(),
+        ready=pod.is_ready(),
+        terminating=bool(pod.metadata.deletion_timestamp),
+        held_back=pod_held_back(pod),
+        whole=_whole(pod),
+    )
+
+
+def _started(pod: OwnedPod) -> float:
+    """Seconds since 1970."""
+    stated = began(pod)
+    at = moment(stated.value) if isinstance(stated.value, str) else None
+    if at is None:
+        raise stated.refused("a time such as 2026-11-17T10:00:00Z")
+    return at.timestamp()
+
+
+def _amounts(pod: OwnedPod, container: PodContainer) -> ContainerAmounts:
+    request = cores_of(pod, container, Amount.REQUEST)
+    limit = cores_of(pod, container, Amount.LIMIT)
+    return ContainerAmounts(container.name, _typed(request), _typed(limit))
+
+
+def _whole(pod: OwnedPod) -> ContainerAmounts | None:
+    """As the HPA asks: whether the pod has requests of its own (calculateRequests in
+    pkg/controller/podautoscaler/replica_calculator.go)."""
+    if pod.spec.resources == Resources():
+        return None
+    request, limit = pod_cores_of(pod, Amount.REQUEST), pod_cores_of(pod, Amount.LIMIT)
+    return ContainerAmounts("", _typed(request), _typed(limit))
+
+
+def _typed(amount: float | Gap) -> Cores | Gap:
+    return amount if isinstance(amount, Gap) else Cores(amount)
+
+
+ROTATE = "slackwater.io/rotate"
+#: The descheduler's: the first by being there, the second by its value
+#: (sigs.k8s.io/descheduler, pkg/framework/plugins/defaultevictor).
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+EVICT = "descheduler.alpha.kubernetes.io/evict"
+
+
+def workload_opted_out(annotations: Mapping[str, str]) -> str:
+    """Which annotation forbids it, as a clause; empty where none does. A value that is no answer
+    forbids: whoever wrote it wanted something, and waiting does no harm."""
+    if ROTATE not in annotations:
+        return ""
+    value = annotations[ROTATE]
+    match parse_bool(value):
+        case True:
+            return ""
+        case False:
+            return f"its annotation {ROTATE} is {quoted(value)}"
+        case _:
+            return f"its annotation {ROTATE} is {quoted(value)}, but must be {BOOL_WANTED}"
+
+
+def pod_held_back(pod: OwnedPod) -> str:
+    """Why this pod must stay, as a clause; empty where it may go."""
+    annotations = pod.metadata.annotations
+    if pod.is_static():
+        return "it is a static pod, which its node alone decides on"
+    if said := workload_opted_out(annotations):
+        return said
+    if PREFER_NO_EVICTION in annotations:
+        return f"it has the annotation {PREFER_NO_EVICTION}"
+    if parse_bool(annotations.get(EVICT, "")) is False:
+        return f"its annotation {EVICT} is {quoted(annotations[EVICT])}"
+    return ""
+
 
 T = TypeVar("T")
 Decoded = TypeVar("Decoded", bound=msgspec.Struct)
@@ -293,3 +418,14 @@ def _pending(wanted: int, owned: list[OwnedPod]) -> str:
 def _last(workload: ScaledWorkload, name: WorkloadName) -> LastRotation | Gap | None:
     text = workload.metadata.annotations.get(last_rotation.ANNOTATION)
     return None if text is None else last_rotation.read_last(text, name)
+
+
+def budgets_of(budgets: Iterable[DisruptionBudget], pods: Sequence[OwnedPod]) -> tuple[Budget, ...]:
+    """Those that cover at least one of the pods, by name."""
+    found = []
+    for each in budgets:
+        covered = frozenset(p.metadata.name for p in pods if each.covers(p.metadata.labels))
+        if covered:
+            allowed = max(each.status.disruptions_allowed, 0)
+            found.append(Budget(each.metadata.name, allowed, covered))
+    return tuple(sorted(found, key=lambda budget: budget.name))

@@ -4,18 +4,34 @@ Owns the checks that need no further question to a server. Disruption budgets ar
 to say at each eviction; Kafka's lag is a guard of its own module.
 """
 
+from collections.abc import Sequence
+
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.batches import at_once, room_of
-from slackwater.rebalancer.fleet import Fleet, LastRotation, Scaling
-from slackwater.rebalancer.last_rotation import removal_of
-from slackwater.rebalancer.outcome import began, judged, pause_after
-from slackwater.rebalancer.proposal import Guard, Proposal
+from slackwater.rebalancer.lag import counted
+from slackwater.rebalancer.last_rotation import began, judged, pause_after, removal_of
+from slackwater.rebalancer.observed import (
+    Budget,
+    Fleet,
+    Lag,
+    LastRotation,
+    NoAutoscaler,
+    Scaling,
+    WorkloadSeen,
+)
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NoAutoscaler, WorkloadSeen
+from slackwater.rebalancer.selection import Candidate, Guard, Proposal, at_once, room_of
 from slackwater.settings.duration import format_duration
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum, MoveSettings
 
+LAG_GUARD = "kafka_lag"
+#: Consumers are usually called like their pod; a Deployment's new pod has a new name (KIP-345).
+_KEEPS_NAMES = "StatefulSet"
+_IN_VAIN = (
+    "a pod of a StatefulSet comes back under its name and gets the same partitions, so nothing "
+    "would move"
+)
+BUDGET_GUARD = "disruption_budget"
 _MICROS = 1_000_000
 
 
@@ -126,3 +142,71 @@ def _ago(seconds: float) -> str:
     """Clocks that disagree put a rotation into the future; it cools down all the same."""
     span = format_duration(Micros(round(abs(seconds)) * _MICROS))
     return f"{span} ago" if seconds >= 0 else f"{span} ahead of this clock"
+
+
+def budget_guard(
+    budgets: tuple[Budget, ...] | Gap, batches: Sequence[Sequence[Candidate]]
+) -> Guard:
+    """Forbids where nobody could go, and where the API server cannot answer."""
+    if isinstance(budgets, Gap):
+        text = f"not known beforehand, each eviction will tell: {budgets.reason}"
+        return Guard(BUDGET_GUARD, True, text)
+    going = [pod for batch in batches for pod in batch]
+    held = {pod.name: [each for each in budgets if pod.name in each.pods] for pod in going}
+    for pod, over in held.items():
+        if len(over) > 1:
+            # eviction.go: "This pod has more than one PodDisruptionBudget".
+            names = ", ".join(each.name for each in over)
+            text = f"{pod} has several disruption budgets ({names}) and cannot be evicted with them"
+            return Guard(BUDGET_GUARD, False, text, Reason.KUBERNETES_ERROR)
+    concerned = [each for each in budgets if any(each in over for over in held.values())]
+    if not concerned:
+        return Guard(BUDGET_GUARD, True, "none covers these pods")
+    told = ", ".join(f"{each.name} lets {each.allowed} more go now" for each in concerned)
+    if all(any(each.allowed == 0 for each in over) for over in held.values()):
+        return Guard(BUDGET_GUARD, False, told, Reason.PDB_BLOCKED)
+    if any(_short(each, batch) for each in concerned for batch in batches):
+        told += "; a batch has more of its pods, so the rest waits for another run"
+    return Guard(BUDGET_GUARD, True, told)
+
+
+def _short(budget: Budget, batch: Sequence[Candidate]) -> bool:
+    """Between batches it recovers, as the pods of the one before are replaced; within one it does
+    not."""
+    return sum(pod.name in budget.pods for pod in batch) > budget.allowed
+
+
+def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str, kind: str = "") -> Guard:
+    """What is not known forbids: who is behind would only fall back further. `kind`: of the
+    workload."""
+    whose = _whose(settings, group)
+    if isinstance(lag, Gap):
+        because = f"the lag of {whose} is not known: {lag.reason}"
+        return Guard(LAG_GUARD, False, because, Reason.KAFKA_LAG_UNKNOWN)
+    if lag.unsettled:
+        because = f"{whose} is not settled: {lag.unsettled} ({lag.source})"
+        return Guard(LAG_GUARD, False, because, Reason.KAFKA_REBALANCING)
+    if lag.static_members and kind == _KEEPS_NAMES:
+        because = f"{whose} has {counted(lag.static_members, 'static member')} ({lag.source})"
+        return Guard(LAG_GUARD, False, f"{because}: {_IN_VAIN}", Reason.KAFKA_STATIC_MEMBERS)
+    above = lag.messages > settings.threshold
+    relation = "above" if above else "not above"
+    where = " in one partition" if settings.aggregate is LagSum.MAX else ""
+    because = (
+        f"{whose} is {counted(lag.messages, 'message')} behind{where}, {relation} "
+        f"{settings.threshold} ({lag.source})"
+    )
+    return _judge_lag(above, settings.mode, because)
+
+
+def _judge_lag(above: bool, mode: LagMode, because: str) -> Guard:
+    if mode is LagMode.BLOCK_ABOVE and above:
+        return Guard(LAG_GUARD, False, because, Reason.KAFKA_LAG_HIGH)
+    if mode is LagMode.REQUIRE_ABOVE and not above:
+        return Guard(LAG_GUARD, False, because, Reason.KAFKA_LAG_LOW)
+    return Guard(LAG_GUARD, True, because)
+
+
+def _whose(settings: KafkaSettings, group: str) -> str:
+    on = f" on topic {settings.topic}" if settings.topic else ""
+    return f"consumer group {group}{on}"

@@ -19,7 +19,7 @@ from slackwater.rebalancer.kafka_client import (
     connected,
 )
 from slackwater.rebalancer.lag import as_one, counted, partition_lag
-from slackwater.rebalancer.seen import Lag
+from slackwater.rebalancer.observed import Lag
 from slackwater.settings.rotation import KafkaAccess, KafkaSettings
 
 #: Kafka's error codes (kafka.apache.org/protocol: errors).

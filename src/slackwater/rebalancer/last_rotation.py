@@ -10,8 +10,11 @@ import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
-from slackwater.rebalancer.fleet import LastRotation, WorkloadName
+from slackwater.model.units import Micros
+from slackwater.rebalancer.observed import Cores, Fleet, LastRotation, PercentOf, WorkloadName
+from slackwater.rebalancer.selection import Group, Proposal
 from slackwater.record.ages import moment
+from slackwater.settings.rotation import MoveSettings
 
 ANNOTATION = "slackwater.io/last-rotation"
 
@@ -49,3 +52,94 @@ def _unreadable(why: str, workload: WorkloadName) -> Gap:
         f"annotation {ANNOTATION} of {workload} cannot be read ({why}), so nobody knows when it "
         f"was rotated; remove it: {removal_of(workload)}"
     )
+
+
+_MICROS = 1_000_000
+_DAY = 86_400 * _MICROS
+#: One miss may be chance.
+_PATIENCE = 2
+#: A day is less than 2^37 microseconds: no pause needs a larger exponent.
+_LARGEST_EXPONENT = 37
+
+
+def noted(
+    proposal: Proposal, fleet: Fleet, last: LastRotation | Gap | None, at: str
+) -> LastRotation | None:
+    """What the annotation is to keep of this proposal; `at` in RFC 3339. None where none is
+    rotated. Misses are carried on until a rotation is judged."""
+    numbers = proposal.numbers
+    if not proposal.rotate or numbers is None or numbers.average is None:
+        return None
+    if numbers.improvement is None:
+        return None
+    return LastRotation(
+        at=at,
+        top=numbers.average,
+        mean=_mean(_usages(fleet)),
+        improvement=numbers.improvement,
+        pods=len(proposal.rotate),
+        misses=last.misses if isinstance(last, LastRotation) else 0,
+        hot=sum(each.group is Group.TOP for each in proposal.rotate),
+    )
+
+
+def judged(
+    last: LastRotation, fleet: Fleet, settings: MoveSettings, now: float
+) -> LastRotation | None:
+    """None: it is judged already, it is too early, or it cannot be said. Too early is also while
+    a pod is younger than the window: its rate is of the time before it as well."""
+    at = began(last)
+    if last.judged or at is None or now - at < _seconds(settings.window):
+        return None
+    if any(each.age < _seconds(settings.window) for each in fleet.members if not each.terminating):
+        return None
+    realised = realised_by(last, fleet)
+    if realised is None:
+        return None
+    missed = realised < last.improvement / 2
+    misses = last.misses + 1 if missed else 0
+    return msgspec.structs.replace(last, misses=misses, judged=True, realised=realised)
+
+
+def realised_by(last: LastRotation, fleet: Fleet) -> PercentOf | None:
+    """100 x (1 - (top now / mean now) / (top then / mean then)): by how much the skew has become
+    less; negative where it has grown. Against the mean, so that a busier day is no miss."""
+    usages = sorted(_usages(fleet), reverse=True)
+    if not usages or min(last.top, last.mean, last.hot) <= 0:
+        return None
+    mean = _mean(usages)
+    if mean <= 0:
+        return None
+    skew = _mean(usages[: last.hot]) / mean
+    return PercentOf(100 * (1 - skew / (last.top / last.mean)))
+
+
+def pause_after(last: LastRotation, settings: MoveSettings) -> Micros:
+    """The usual pause; x 2^misses after two misses in a row, then at most a day."""
+    if last.misses < _PATIENCE:
+        return settings.pause
+    longer = settings.pause << min(last.misses, _LARGEST_EXPONENT)
+    return Micros(max(settings.pause, min(longer, _DAY)))
+
+
+def began(last: LastRotation) -> float | None:
+    """In seconds since 1970; None where the annotation has no such time."""
+    at = moment(last.at)
+    return None if at is None else at.timestamp()
+
+
+def _usages(fleet: Fleet) -> list[float]:
+    """Of all pods that carry load."""
+    return [
+        each.usage
+        for each in fleet.members
+        if each.running and each.ready and not each.terminating and not isinstance(each.usage, Gap)
+    ]
+
+
+def _mean(amounts: list[float]) -> Cores:
+    return Cores(math.fsum(amounts) / len(amounts) if amounts else 0.0)
+
+
+def _seconds(duration: Micros) -> float:
+    return duration / _MICROS

@@ -11,12 +11,12 @@ from typing import Protocol
 import msgspec
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer.decision_metrics import DecisionTally
+from slackwater.rebalancer.assessment import KUBERNETES
+from slackwater.rebalancer.metrics import DecisionTally
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import Memory, Parts, Tell, run_once
 from slackwater.rebalancer.standing import Standing
-from slackwater.rebalancer.survey import KUBERNETES
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import RunSettings
 

@@ -12,9 +12,8 @@ from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
-from slackwater.rebalancer.fleet import Cores
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NamespaceUsage, Problem
 
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 

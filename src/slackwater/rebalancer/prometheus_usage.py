@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import Cores
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
 from slackwater.rebalancer.prometheus import Answer, Prometheus, PrometheusError, Series
 from slackwater.rebalancer.queries import (
     REQUEST_METRIC,
@@ -24,7 +24,6 @@ from slackwater.rebalancer.queries import (
     usage_query,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NamespaceUsage, Problem
 from slackwater.settings.rotation import MetricLabels
 
 #: Clocks that are farther apart than this, in seconds, are worth a word where nothing was found.

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import LastRotation
-from slackwater.rebalancer.pod_writer import Fate
-from slackwater.rebalancer.proposal import Candidate
+from slackwater.rebalancer.observed import LastRotation
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.rotation import Rotated
+from slackwater.rebalancer.rotation import Fate, Rotated
+from slackwater.rebalancer.selection import Candidate
 
 
 class WorkloadResult(msgspec.Struct, frozen=True):

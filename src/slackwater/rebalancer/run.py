@@ -12,8 +12,23 @@ import msgspec
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import LastRotation
-from slackwater.rebalancer.news import (
+from slackwater.rebalancer.assessment import KUBERNETES, Sources, Surveyed, survey
+from slackwater.rebalancer.last_rotation import noted
+from slackwater.rebalancer.observed import LastRotation, Problem, WorkloadSeen
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.rotation import (
+    Attempt,
+    Fate,
+    Halt,
+    Hands,
+    NoteAttempt,
+    Noted,
+    Rotated,
+    Task,
+    Writer,
+    rotate,
+)
+from slackwater.rebalancer.rotation_events import (
     JUDGED,
     brought,
     events_of,
@@ -21,18 +36,12 @@ from slackwater.rebalancer.news import (
     of_remark,
     of_result,
 )
-from slackwater.rebalancer.outcome import noted
-from slackwater.rebalancer.pod_writer import Attempt, Fate, NoteAttempt, Noted
-from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.rotation import Halt, Hands, Rotated, Task, Writer, rotate
 from slackwater.rebalancer.round_result import (
     RoundResult,
     WorkloadResult,
     after_rotation,
     not_rotated,
 )
-from slackwater.rebalancer.seen import Problem, WorkloadSeen
-from slackwater.rebalancer.survey import KUBERNETES, Sources, Surveyed, survey
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import RunSettings, WorkloadSettings
 

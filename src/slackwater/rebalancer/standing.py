@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from slackwater.rebalancer.decision_metrics import DecisionTally, exposed
+from slackwater.rebalancer.metrics import DecisionTally, exposed
 from slackwater.record.http_exchange import Answer, Request, routed, told_in_json
 
 #: The loop shows signs of life between any two questions. One question may take minutes: a

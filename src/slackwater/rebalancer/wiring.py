@@ -17,16 +17,16 @@ from slackwater.kube.client import Client
 from slackwater.kube.events import EventRateLimit, EventRecorder, KubeEvent
 from slackwater.kube.lease import Election
 from slackwater.model.units import Micros
-from slackwater.rebalancer.decision_metrics import DecisionTally, exposed
+from slackwater.rebalancer.assessment import Survey, survey
 from slackwater.rebalancer.loop import Alone, Loop, LoopParts, Seat, go_round
-from slackwater.rebalancer.pod_writer import PodWriter
+from slackwater.rebalancer.metrics import DecisionTally, exposed
 from slackwater.rebalancer.push import push
+from slackwater.rebalancer.rotation import PodWriter
 from slackwater.rebalancer.round_result import RoundResult
+from slackwater.rebalancer.round_sources import plainly, sources_of, until_asked_to_end
 from slackwater.rebalancer.run import Parts, Tell, run_once
-from slackwater.rebalancer.sources import plainly, sources_of, until_asked_to_end
 from slackwater.rebalancer.standing import Standing, respond
 from slackwater.rebalancer.stopping import ENDING, Stop
-from slackwater.rebalancer.survey import Survey, survey
 from slackwater.record.http_exchange import Answer, Request
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import RunSettings

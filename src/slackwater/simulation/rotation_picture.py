@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.rebalancer.whatif import Glance
-from slackwater.rebalancer.whatif_report import Line, Report, Side, counted, sentences
+from slackwater.rebalancer.whatif.simulate_day import Glance
+from slackwater.rebalancer.whatif.simulation_report import Line, Report, Side, counted, sentences
 from slackwater.simulation.chart import Frame, area, cpu_ticks, grid, line, steps, text, time_axis
 
 _TITLE = "What rotating the pods of a skewed workload would bring"

@@ -10,9 +10,9 @@ from slackwater.cli.rebalance_options import settings_prose, settings_table
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.cli.rebalance_view import GuardView, HpaView, PlanView, PodView
 from slackwater.contract.rebalancer import VARIABLES, WORKLOAD
-from slackwater.rebalancer.pod_writer import Fate
-from slackwater.rebalancer.proposal import Group
 from slackwater.rebalancer.reason import PROBLEMS, Reason
+from slackwater.rebalancer.rotation import Fate
+from slackwater.rebalancer.selection import Group
 from slackwater.settings.rotation_document import ENTRIES
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ from slackwater.cli.rebalance_simulate_band import (
     scale_of,
     ticks,
 )
-from slackwater.rebalancer.whatif import Glance
-from slackwater.rebalancer.whatif_report import Line, Report
+from slackwater.rebalancer.whatif.simulate_day import Glance
+from slackwater.rebalancer.whatif.simulation_report import Line, Report
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
 
 EVEN = dict.fromkeys("abcd", 0.5)

@@ -14,9 +14,9 @@ from slackwater.cli.rebalance_simulate_settings import (
     terms_of,
     told_by,
 )
-from slackwater.rebalancer.fleet import Aim, AimKind
-from slackwater.rebalancer.whatif import Terms
-from slackwater.rebalancer.whatif_generated import Shape
+from slackwater.rebalancer.observed import Aim, AimKind
+from slackwater.rebalancer.whatif.day import Shape
+from slackwater.rebalancer.whatif.simulate_day import Terms
 from slackwater.settings import rotation_whatif as own
 from slackwater.settings.rotation import MoveSettings
 from slackwater.settings.rotation_workload import MOVES

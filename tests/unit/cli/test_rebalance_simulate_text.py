@@ -6,7 +6,7 @@ from rich.console import Console
 
 from slackwater.cli.rebalance_simulate_band import LEGEND, MARGIN
 from slackwater.cli.rebalance_simulate_text import Detail, blocks
-from slackwater.rebalancer.whatif_report import Report, sentences
+from slackwater.rebalancer.whatif.simulation_report import Report, sentences
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
 
 EVEN = dict.fromkeys("abcd", 0.5)

@@ -11,11 +11,9 @@ from rich.console import Console
 from slackwater.cli.rebalance_text import blocks, cores
 from slackwater.cli.rebalance_view import PlanView, view_of
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assess import assess
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import Aim, AimKind, Scaling
+from slackwater.rebalancer.assessment import Assessment, assess
+from slackwater.rebalancer.observed import Aim, AimKind, NoAutoscaler, Scaling
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NoAutoscaler
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
 from tests.unit.rebalancer.fleets import F6, NAME, NOON, live, seen, usage
 

@@ -9,11 +9,9 @@ import pytest
 
 from slackwater.cli.rebalance_view import PlanView, as_data, view_of
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assess import assess
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import Aim, AimKind
+from slackwater.rebalancer.assessment import Assessment, assess
+from slackwater.rebalancer.observed import Aim, AimKind, Problem
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.seen import Problem
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
 from tests.unit.rebalancer.fleets import F6, NAME, NOON, live, seen, usage
 

@@ -4,11 +4,10 @@ import random
 from collections.abc import Mapping, Sequence
 
 from slackwater.kube.time_of_day import whole_seconds
-from slackwater.rebalancer.fleet import Aim, AimKind, Cores, Seconds
-from slackwater.rebalancer.whatif import Lived, Terms, live_through
-from slackwater.rebalancer.whatif_day import Day, Load, Moment
-from slackwater.rebalancer.whatif_generated import Shape, generated
-from slackwater.rebalancer.whatif_report import Report, report_of
+from slackwater.rebalancer.observed import Aim, AimKind, Cores, Seconds
+from slackwater.rebalancer.whatif.day import Day, Load, Moment, Shape, generated
+from slackwater.rebalancer.whatif.simulate_day import Lived, Terms, live_through
+from slackwater.rebalancer.whatif.simulation_report import Report, report_of
 from slackwater.settings.rotation import MoveSettings
 
 STEP = Seconds(300.0)

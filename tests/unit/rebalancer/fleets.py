@@ -3,26 +3,24 @@
 from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import (
+from slackwater.rebalancer.observed import (
     Aim,
     AimKind,
+    ContainerAmounts,
     Cores,
     Fleet,
     LastRotation,
+    LivePod,
     Member,
+    NamespaceUsage,
     PercentOf,
+    Problem,
     Scaling,
     Seconds,
     WorkloadName,
-)
-from slackwater.rebalancer.proposal import Proposal
-from slackwater.rebalancer.seen import (
-    ContainerAmounts,
-    LivePod,
-    NamespaceUsage,
-    Problem,
     WorkloadSeen,
 )
+from slackwater.rebalancer.selection import Proposal
 
 NAME = WorkloadName("shop", "Deployment", "web")
 F6 = {"A": 1.2, "B": 1.1, "C": 0.8, "D": 0.6, "E": 0.4, "F": 0.3}

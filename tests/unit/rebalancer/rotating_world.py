@@ -15,14 +15,21 @@ from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import LastRotation, Scaling, WorkloadName
+from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.last_rotation import ANNOTATION, read_last
-from slackwater.rebalancer.pod_writer import Attempt, PodWriter
-from slackwater.rebalancer.proposal import Candidate, Group
-from slackwater.rebalancer.rotation import Hands
+from slackwater.rebalancer.observed import (
+    Lag,
+    LastRotation,
+    LivePod,
+    NamespaceUsage,
+    Problem,
+    Scaling,
+    WorkloadName,
+    WorkloadSeen,
+)
+from slackwater.rebalancer.rotation import Attempt, Hands, PodWriter
 from slackwater.rebalancer.run import Parts
-from slackwater.rebalancer.seen import Lag, LivePod, NamespaceUsage, Problem, WorkloadSeen
-from slackwater.rebalancer.survey import Sources
+from slackwater.rebalancer.selection import Candidate, Group
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import Removal, RunSettings, WorkloadSettings
 from tests.unit.rebalancer.fleets import F6, HPA70, NAME, NOON, cores, live

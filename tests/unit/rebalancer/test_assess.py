@@ -5,12 +5,18 @@ from typing import Any
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assess import assess, gated
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import Aim, AimKind, Scaling, WorkloadName
-from slackwater.rebalancer.proposal import Group, Guard
+from slackwater.rebalancer.assessment import Assessment, assess, gated
+from slackwater.rebalancer.observed import (
+    Aim,
+    AimKind,
+    NamespaceUsage,
+    Problem,
+    Scaling,
+    WorkloadName,
+    WorkloadSeen,
+)
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NamespaceUsage, Problem, WorkloadSeen
+from slackwater.rebalancer.selection import Group, Guard
 from slackwater.settings.rotation import MoveSettings, RequestSource, WorkloadSettings
 from tests.unit.rebalancer.fleets import (
     F6,

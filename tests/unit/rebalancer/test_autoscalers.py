@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.typed_document import decode_typed
 from slackwater.rebalancer.autoscalers import Choice, choose, names_of
-from slackwater.rebalancer.fleet import Aim, AimKind
+from slackwater.rebalancer.observed import Aim, AimKind, NoAutoscaler, Problem
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NoAutoscaler, Problem
 from slackwater.settings.rotation import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, cpu_metric
 

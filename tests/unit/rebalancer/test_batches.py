@@ -6,10 +6,18 @@ from typing import Any
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.batches import Room, at_once, batches_of, mixed, room_of
-from slackwater.rebalancer.fleet import Cores, Fleet
-from slackwater.rebalancer.moves import propose
-from slackwater.rebalancer.proposal import Candidate, Group, Proposal
+from slackwater.rebalancer.observed import Cores, Fleet
+from slackwater.rebalancer.selection import (
+    Candidate,
+    Group,
+    Proposal,
+    Room,
+    at_once,
+    batches_of,
+    mixed,
+    propose,
+    room_of,
+)
 from slackwater.settings.rotation import MoveSettings
 from tests.unit.rebalancer.fleets import F6, NAN, all_with, fleet, numbered
 

@@ -9,11 +9,11 @@ from slackwater.contract.disruption_budget import DisruptionBudget
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.budgets import budget_guard, budgets_of
-from slackwater.rebalancer.fleet import Cores
-from slackwater.rebalancer.proposal import Candidate, Group, Guard
+from slackwater.rebalancer.cluster_reader import budgets_of
+from slackwater.rebalancer.guards import budget_guard
+from slackwater.rebalancer.observed import Budget, Cores
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Budget
+from slackwater.rebalancer.selection import Candidate, Group, Guard
 from tests.unit.contract.served import Object, budget, owned_pod
 
 GOING = [Candidate(name, f"uid-{name}", "n1", Cores(1.0), Group.TOP) for name in "ABEF"]

@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.rebalancer.assess import assess
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.caps import capped
-from slackwater.rebalancer.fleet import Scaling, WorkloadName
-from slackwater.rebalancer.proposal import Group
+from slackwater.rebalancer.assessment import Assessment, assess, capped
+from slackwater.rebalancer.observed import Scaling, WorkloadName
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.selection import Group
 from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
 from tests.unit.rebalancer.fleets import F6, NOON, live, numbered, seen, usage
 

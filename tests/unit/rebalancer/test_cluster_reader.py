@@ -7,18 +7,20 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
-from slackwater.rebalancer.fleet import (
+from slackwater.rebalancer.last_rotation import ANNOTATION, text_of
+from slackwater.rebalancer.observed import (
     Aim,
     AimKind,
+    Budget,
     Cores,
     LastRotation,
     PercentOf,
+    Problem,
     Scaling,
     WorkloadName,
+    WorkloadSeen,
 )
-from slackwater.rebalancer.last_rotation import ANNOTATION, text_of
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Budget, Problem, WorkloadSeen
 from slackwater.settings.rotation import WorkloadSettings
 from tests.unit.contract.served import (
     Object,

@@ -6,8 +6,8 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
+from slackwater.rebalancer.observed import Problem, WorkloadSeen
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Problem, WorkloadSeen
 from slackwater.settings.rotation import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, fleet, owned_pod, stateful_set
 from tests.unit.kube.accesses import plain_client

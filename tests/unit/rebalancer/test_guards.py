@@ -6,12 +6,10 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import Cores, LastRotation, Scaling
 from slackwater.rebalancer.guards import capacity, check, cooldown, hpa_scaling, minimum_pods
-from slackwater.rebalancer.moves import propose
-from slackwater.rebalancer.proposal import Candidate, Group, Numbers, Proposal
+from slackwater.rebalancer.observed import Cores, LastRotation, NoAutoscaler, Problem, Scaling
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NoAutoscaler, Problem
+from slackwater.rebalancer.selection import Candidate, Group, Numbers, Proposal, propose
 from slackwater.settings.rotation import MoveSettings
 from tests.unit.rebalancer.fleets import F6, NOON, all_with, fleet, numbered, rotated, seen
 

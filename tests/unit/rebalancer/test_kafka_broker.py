@@ -14,7 +14,7 @@ from kafka.errors import (
 from slackwater.model.gap import Gap
 from slackwater.rebalancer import kafka_broker, kafka_client
 from slackwater.rebalancer.kafka_broker import Brokers, read_lag
-from slackwater.rebalancer.seen import Lag
+from slackwater.rebalancer.observed import Lag
 from slackwater.settings.rotation import KafkaSettings, LagSum
 
 SERVER = "kafka.shop:9092"

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.lag import as_one, counted, lag_guard, partition_lag
-from slackwater.rebalancer.proposal import Guard
+from slackwater.rebalancer.guards import lag_guard
+from slackwater.rebalancer.lag import as_one, counted, partition_lag
+from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.seen import Lag
+from slackwater.rebalancer.selection import Guard
 from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum
 
 OFFSETS = st.integers(0, 1 << 62)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import Cores, LastRotation, PercentOf, WorkloadName
 from slackwater.rebalancer.last_rotation import read_last, text_of
+from slackwater.rebalancer.observed import Cores, LastRotation, PercentOf, WorkloadName
 
 WEB = WorkloadName("shop", "Deployment", "web")
 LAST = LastRotation("2026-11-17T10:00:00Z", Cores(1.15), Cores(0.73), PercentOf(34.8), 4, 1)

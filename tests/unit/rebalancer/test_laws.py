@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.assess import assess
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.batches import batches_of, room_of
-from slackwater.rebalancer.caps import capped
-from slackwater.rebalancer.fleet import Aim, AimKind, Fleet, Scaling, WorkloadName
+from slackwater.rebalancer.assessment import Assessment, assess, capped
 from slackwater.rebalancer.guards import by_number
-from slackwater.rebalancer.moves import above, propose
-from slackwater.rebalancer.outcome import judged, noted, pause_after
-from slackwater.rebalancer.proposal import Group
-from slackwater.rebalancer.seen import LivePod, NamespaceUsage
+from slackwater.rebalancer.last_rotation import judged, noted, pause_after
+from slackwater.rebalancer.observed import (
+    Aim,
+    AimKind,
+    Fleet,
+    LivePod,
+    NamespaceUsage,
+    Scaling,
+    WorkloadName,
+)
+from slackwater.rebalancer.selection import Group, above, batches_of, propose, room_of
 from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
 from tests.unit.rebalancer.fleets import NAME, NOON, box, live, member, rotated, seen
 

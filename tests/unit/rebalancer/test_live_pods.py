@@ -14,9 +14,8 @@ from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
-from slackwater.rebalancer.fleet import Cores
-from slackwater.rebalancer.live_pods import by_controller, live_pod, live_pods, owned_by
-from slackwater.rebalancer.seen import ContainerAmounts, LivePod
+from slackwater.rebalancer.cluster_reader import by_controller, live_pod, live_pods, owned_by
+from slackwater.rebalancer.observed import ContainerAmounts, Cores, LivePod
 from tests.unit.contract.served import (
     Object,
     cpu,

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from slackwater.rebalancer.decision_metrics import DecisionTally
 from slackwater.rebalancer.loop import Alone, Loop, LoopParts, Seat, go_round
+from slackwater.rebalancer.metrics import DecisionTally
+from slackwater.rebalancer.observed import Problem
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.run import Parts
-from slackwater.rebalancer.seen import Problem
 from slackwater.rebalancer.standing import Standing
 from slackwater.settings.rotation import RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, World

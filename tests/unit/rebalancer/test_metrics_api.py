@@ -11,10 +11,9 @@ from slackwater.kube.access import Access, Identity, Server, Trust
 from slackwater.kube.client import Client
 from slackwater.kube.credentials import FixedCredentials
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import Cores
 from slackwater.rebalancer.metrics_api import _Container, _cores, read_usage
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NamespaceUsage, Problem
 from tests.unit.kube.byte_server import ByteServer, Request, Wire, serving
 from tests.unit.kube.certificates import Papers
 

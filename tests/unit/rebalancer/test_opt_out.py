@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from slackwater.contract.kubernetes import parse_bool
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.owned_pod import OwnedPod
-from slackwater.rebalancer.opt_out import (
+from slackwater.rebalancer.cluster_reader import (
     EVICT,
     PREFER_NO_EVICTION,
     ROTATE,

@@ -5,9 +5,9 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import Cores, LastRotation, PercentOf
-from slackwater.rebalancer.moves import propose
-from slackwater.rebalancer.outcome import began, judged, noted, pause_after, realised_by
+from slackwater.rebalancer.last_rotation import began, judged, noted, pause_after, realised_by
+from slackwater.rebalancer.observed import Cores, LastRotation, PercentOf
+from slackwater.rebalancer.selection import propose
 from slackwater.settings.rotation import MoveSettings
 from tests.unit.rebalancer.fleets import F6, NOON, fleet, numbered, rotated
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from slackwater.rebalancer.last_rotation import ANNOTATION
-from slackwater.rebalancer.pod_writer import Fate, NoteAttempt, Noted, PodWriter, resource_of
+from slackwater.rebalancer.rotation import Fate, NoteAttempt, Noted, PodWriter, resource_of
 from slackwater.settings.rotation import Removal
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import ByteServer, Request, Wire

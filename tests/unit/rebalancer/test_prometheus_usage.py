@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import Cores
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
 from slackwater.rebalancer.prometheus import Prometheus
 from slackwater.rebalancer.prometheus_answer import Answer, Series
 from slackwater.rebalancer.prometheus_usage import read_usage
 from slackwater.rebalancer.queries import presence_query, request_query, usage_query
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import NamespaceUsage, Problem
 from slackwater.settings.rotation import MetricLabels, PrometheusSettings
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 
 from slackwater.kube.answer import UnreachableError
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import LastRotation
 from slackwater.rebalancer.last_rotation import text_of
-from slackwater.rebalancer.pod_writer import Fate
-from slackwater.rebalancer.proposal import Candidate, Group
+from slackwater.rebalancer.observed import LastRotation, Problem
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.rotation import LOOK_EVERY, Rotated, Task, ready_pods, rotate
-from slackwater.rebalancer.seen import Problem
+from slackwater.rebalancer.rotation import LOOK_EVERY, Fate, Rotated, Task, ready_pods, rotate
+from slackwater.rebalancer.selection import Candidate, Group
 from slackwater.settings.rotation import Removal
 from tests.unit.rebalancer.fleets import rotated
 from tests.unit.rebalancer.rotating_world import World, pod, refused

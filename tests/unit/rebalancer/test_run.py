@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from slackwater.kube.events import EventType
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import LastRotation
 from slackwater.rebalancer.last_rotation import text_of
-from slackwater.rebalancer.news import FAILED, IMPOSSIBLE, REBALANCED, ROTATED, brought
+from slackwater.rebalancer.observed import Lag, LastRotation, Problem
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.rotation_events import FAILED, IMPOSSIBLE, REBALANCED, ROTATED, brought
 from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import Memory, run_once
-from slackwater.rebalancer.seen import Lag, Problem
 from slackwater.settings.rotation import KafkaSettings, MoveSettings, Removal, RunSettings
 from tests.unit.rebalancer.fleets import rotated
 from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World, refused

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from slackwater.rebalancer.decision_metrics import DecisionTally
+from slackwater.rebalancer.metrics import DecisionTally
 from slackwater.rebalancer.standing import STALLED_AFTER, Health, Standing, respond
 from slackwater.record.http_exchange import Request
 

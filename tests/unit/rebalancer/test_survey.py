@@ -7,11 +7,17 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import LastRotation, WorkloadName
+from slackwater.rebalancer.assessment import Sources, survey
 from slackwater.rebalancer.last_rotation import text_of
+from slackwater.rebalancer.observed import (
+    Lag,
+    LastRotation,
+    NamespaceUsage,
+    Problem,
+    WorkloadName,
+    WorkloadSeen,
+)
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem, WorkloadSeen
-from slackwater.rebalancer.survey import Sources, survey
 from slackwater.settings.rotation import (
     CapSettings,
     KafkaSettings,

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.demo.raster import rendered
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.whatif_report import Report, sentences
+from slackwater.rebalancer.whatif.simulation_report import Report, sentences
 from slackwater.simulation.rotation_picture import picture
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.rebalancer.fleet import Cores, Seconds
-from slackwater.rebalancer.whatif_day import Day
-from slackwater.rebalancer.whatif_generated import Shape, generated
+from slackwater.rebalancer.observed import Cores, Seconds
+from slackwater.rebalancer.whatif.day import Day, Shape, generated
 from tests.unit.rebalancer.days import generated_day
 
 

@@ -10,11 +10,11 @@ from typing import Protocol, TypeVar
 from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
+from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.cluster_reader import ClusterReader
+from slackwater.rebalancer.observed import Lag, NamespaceUsage, Problem, WorkloadSeen
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem, WorkloadSeen
 from slackwater.rebalancer.stopping import ENDING, Interrupted, Stop
-from slackwater.rebalancer.survey import Sources
 from slackwater.settings.rotation import RunSettings, UsageSource, WorkloadSettings
 
 _MICROS = 1_000_000

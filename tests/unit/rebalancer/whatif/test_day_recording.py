@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.problem import InvalidError
-from slackwater.rebalancer import whatif_recording
-from slackwater.rebalancer.fleet import Cores
-from slackwater.rebalancer.whatif_day import Sample
-from slackwater.rebalancer.whatif_recording import read_recording
+from slackwater.rebalancer.observed import Cores
+from slackwater.rebalancer.whatif import day_recording
+from slackwater.rebalancer.whatif.day import Sample
+from slackwater.rebalancer.whatif.day_recording import read_recording
 
 HEAD = "time,pod,cores,request\n"
 
@@ -206,7 +206,7 @@ def test_what_prometheus_writes_is_read(found: dict[str, dict[int, float]]) -> N
 def test_more_samples_than_anybody_needs_are_refused(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whatif_recording, "MOST_SAMPLES", 3)
+    monkeypatch.setattr(day_recording, "MOST_SAMPLES", 3)
     text = HEAD + "".join(f"{at},a,1,1\n" for at in range(count))
     if count == 3:
         assert len(read(text)) == 3

@@ -7,10 +7,10 @@ import pytest
 from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
+from slackwater.rebalancer.assessment import Sources
+from slackwater.rebalancer.observed import Lag, NamespaceUsage, Problem
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import Lag, NamespaceUsage, Problem
-from slackwater.rebalancer.sources import plainly, sources_of
-from slackwater.rebalancer.survey import Sources
+from slackwater.rebalancer.round_sources import plainly, sources_of
 from slackwater.settings.rotation import (
     KafkaSettings,
     MetricLabels,

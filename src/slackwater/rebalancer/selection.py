@@ -5,6 +5,8 @@ Pure and without chance: the order of the members does not matter. Whether somet
 rotation is the guards' to say.
 """
 
+import enum
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,11 +14,68 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import Aim, AimKind, Cores, Fleet, Member, PercentOf
-from slackwater.rebalancer.proposal import Candidate, Group, Numbers, Proposal
+from slackwater.rebalancer.observed import Aim, AimKind, Cores, Fleet, Member, PercentOf
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.duration import format_duration
 from slackwater.settings.rotation import MoveSettings
+
+
+class Group(enum.Enum):
+    """Where a pod stands in the decision. YOUNG, UNREADY, HELD_BACK, UNKNOWN are no candidates."""
+
+    TOP = "top"
+    BOTTOM = "bottom"
+    REST = "rest"
+    YOUNG = "young"
+    UNREADY = "unready"
+    HELD_BACK = "held_back"
+    UNKNOWN = "unknown"
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A pod to rotate, with what it uses."""
+
+    name: str
+    uid: str
+    node: str
+    usage: Cores
+    group: Group
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """One check that may forbid a rotation. `because` is one sentence with the numbers. `passed` is
+    None where it cannot be said, which happens only where something else forbids it already."""
+
+    guard: str
+    passed: bool | None
+    because: str
+    reason: Reason | None = None
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """`target`: what the HPA wants of a pod; `threshold`: target x tolerance. `average`: of the
+    filtered top; `predicted`: of top and bottom together; `improvement` of the first by the
+    second. The last three are None where no pod is above the threshold."""
+
+    target: Cores
+    threshold: Cores
+    request: Cores | None
+    average: Cores | None = None
+    predicted: Cores | None = None
+    improvement: PercentOf | None = None
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """`rotate`: hottest first, then coldest first; empty where nothing is to be done. `reason` is
+    None where rotation is proposed; `because` is the sentence for people in either case.
+    `groups`: of every pod, by name."""
+
+    rotate: tuple[Candidate, ...]
+    reason: Reason | None
+    because: str
+    groups: dict[str, Group]
+    numbers: Numbers | None = None
+
 
 #: 70 / 100 x 1.5 is 1.0499999999999998: a pod at 1.05 must not be above 1.05 for that.
 _SLACK = 1e-9
@@ -204,3 +263,84 @@ def _used(member: Member) -> float:
 
 def _mean(amounts: Sequence[float]) -> Cores:
     return Cores(math.fsum(amounts) / len(amounts))
+
+
+_PAIR = 2
+
+
+class Room(msgspec.Struct, frozen=True):
+    """`load`: what the carriers use together, and the pods to go. `carriers`: pods that can take
+    load over. `most`: what one of them can carry, `because` of what; `bound`: what it should
+    carry."""
+
+    load: Cores
+    carriers: int
+    most: Cores
+    bound: Cores
+    because: str
+
+    def each(self, away: int) -> Cores:
+        """What each of the others carries meanwhile."""
+        left = self.carriers - away
+        return Cores(self.load / left if left > 0 else math.inf)
+
+    def size(self) -> int:
+        """As many as leave the others at or below the bound; a pair or one pod also where the
+        others then work hard; 0 where they could not carry it."""
+        fits = (away for away in range(self.carriers - 1, 0, -1) if self._within(away, self.bound))
+        tight = (away for away in (_PAIR, 1) if self._within(away, self.most))
+        return max(next(fits, 0), next(tight, 0))
+
+    def _within(self, away: int, bound: Cores) -> bool:
+        return not above(self.each(away), bound)
+
+
+def room_of(proposal: Proposal, fleet: Fleet, settings: MoveSettings) -> Room:
+    """A carrier is Ready, stays for now, and its usage is known over the whole window: of another
+    nobody knows what it could take over, so neither its load nor its room is counted."""
+    carriers = [each for each in fleet.members if _carries(each, settings)]
+    used = [each.usage for each in carriers if not isinstance(each.usage, Gap)]
+    ready = {each.name for each in carriers}
+    going = [each.usage for each in proposal.rotate if each.name not in ready]
+    limits = [each.limit for each in carriers if not isinstance(each.limit, Gap)]
+    threshold = proposal.numbers.threshold if proposal.numbers else Cores(0.0)
+    most, because = threshold, "the threshold"
+    if used and max(used) > threshold:
+        most, because = max(used), "what the hottest carries today"
+    if limits and len(limits) == len(carriers):
+        most, because = min(limits), "their smallest CPU limit"
+    load = Cores(math.fsum([*used, *going]))
+    return Room(load, len(used), most, min(threshold, most), because)
+
+
+def _carries(member: Member, settings: MoveSettings) -> bool:
+    """Who is held back carries load like any other."""
+    free = msgspec.structs.replace(member, held_back="") if member.held_back else member
+    return member.ready and standing(free, settings) is Group.REST
+
+
+def batches_of(
+    proposal: Proposal, fleet: Fleet, settings: MoveSettings
+) -> tuple[tuple[Candidate, ...], ...]:
+    """All to rotate, each once, in order; empty where nobody can go."""
+    size = at_once(room_of(proposal, fleet, settings), proposal, settings)
+    if size == 0:
+        return ()
+    order = mixed(proposal.rotate)
+    return tuple(order[start : start + size] for start in range(0, len(order), size))
+
+
+def at_once(room: Room, proposal: Proposal, settings: MoveSettings) -> int:
+    """How many of a batch are away together. Pairs are not torn apart where more than one goes."""
+    size = room.size() if settings.batch == 0 else min(room.size(), settings.batch)
+    if size >= len(proposal.rotate):
+        return len(proposal.rotate)
+    return size - size % _PAIR if size > _PAIR else size
+
+
+def mixed(rotate: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """The hottest, the coldest, the next hottest ..."""
+    hot = [each for each in rotate if each.group is Group.TOP]
+    cold = [each for each in rotate if each.group is not Group.TOP]
+    pairs = itertools.zip_longest(hot, cold)
+    return tuple(each for pair in pairs for each in pair if each is not None)

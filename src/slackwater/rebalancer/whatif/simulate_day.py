@@ -6,26 +6,118 @@ rotation does to the load is `whatif_dealing`'s to say. Pure: the same day is th
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.assess import assess
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import Aim, Cores, LastRotation, PercentOf, Scaling, WorkloadName
-from slackwater.rebalancer.joining import WHOLE, fleet_of
-from slackwater.rebalancer.moves import above, propose
-from slackwater.rebalancer.outcome import judged, noted
-from slackwater.rebalancer.proposal import Numbers
+from slackwater.rebalancer.assessment import Assessment, assess
+from slackwater.rebalancer.last_rotation import judged, noted
+from slackwater.rebalancer.merge_usage import WHOLE, fleet_of
+from slackwater.rebalancer.observed import (
+    Aim,
+    ContainerAmounts,
+    Cores,
+    LastRotation,
+    LivePod,
+    NamespaceUsage,
+    PercentOf,
+    Scaling,
+    Seconds,
+    WorkloadName,
+    WorkloadSeen,
+)
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import ContainerAmounts, LivePod, NamespaceUsage, WorkloadSeen
-from slackwater.rebalancer.whatif_day import Day, Moment
-from slackwater.rebalancer.whatif_dealing import Parts, carried, dealt, left
-from slackwater.rebalancer.whatif_hpa import replicas
+from slackwater.rebalancer.selection import Numbers, above, propose
+from slackwater.rebalancer.whatif.day import Day, Moment
 from slackwater.settings.rotation import MoveSettings, RequestSource, WorkloadSettings
+
+_HOUR = 3600.0
+#: A quotient that is whole but for rounding needs no further replica.
+_SLACK = 1e-9
+
+
+class Saved(msgspec.Struct, frozen=True, rename="camel"):
+    """By an HPA that scales on the flatter fleet: replicas x time, the same in requested CPU, and
+    as a part of what it would need without rotation."""
+
+    replica_hours: float
+    core_hours: float
+    percent: PercentOf
+
+
+def replicas(usages: Sequence[float], target: Cores, threshold: Cores) -> int:
+    """max(total / target, total x (hottest / mean) / threshold), rounded up; at least one.
+    total x hottest / mean is hottest x pods. All in cores."""
+    total, hottest = math.fsum(usages), max(usages)
+    needed = max(total / target, hottest * len(usages) / threshold)
+    return max(math.ceil(needed * (1 - _SLACK)), 1)
+
+
+def saved(
+    without: Sequence[int], rotated: Sequence[int], requests: Sequence[Cores], step: Seconds
+) -> Saved:
+    """Step by step: replicas needed without and with rotation, and one pod's request."""
+    fewer = [one - other for one, other in zip(without, rotated, strict=True)]
+    cores = math.fsum(f * request for f, request in zip(fewer, requests, strict=True))
+    all_cores = math.fsum(n * request for n, request in zip(without, requests, strict=True))
+    hours = step / _HOUR
+    percent = PercentOf(round(100 * cores / all_cores if all_cores else 0.0, 2))
+    return Saved(round(sum(fewer) * hours, 2), round(cores * hours, 2), percent)
+
+
+#: By carrier, then by recorded pod. Who is not in it carries itself.
+Parts = Mapping[str, Mapping[str, float]]
+
+
+def carried(parts: Parts, loads: Mapping[str, float]) -> dict[str, float]:
+    """What each pod carries, in the unit of `loads` (cores), which are the recorded ones."""
+    return {
+        pod: math.fsum(part * loads[other] for other, part in parts[pod].items())
+        if pod in parts
+        else load
+        for pod, load in loads.items()
+    }
+
+
+def dealt(parts: Parts, group: Collection[str], stickiness: float) -> Parts:
+    """After the group was rotated: each successor carries an equal part of what all carried, but
+    for `stickiness` (0 to 1) of its predecessor's own."""
+    rows = {pod: parts.get(pod, {pod: 1.0}) for pod in group}
+    even: dict[str, float] = {}
+    for row in rows.values():
+        for other, part in row.items():
+            even[other] = even.get(other, 0.0) + part / len(rows)
+    anew = {
+        pod: {
+            other: stickiness * row.get(other, 0.0) + (1 - stickiness) * part
+            for other, part in even.items()
+        }
+        for pod, row in rows.items()
+    }
+    return {**parts, **anew}
+
+
+def left(parts: Parts, gone: str) -> Parts:
+    """After a pod left the recording. What it would have carried goes to those who carry parts of
+    it, so that all sums stay 1: a Markov chain watched only while it is elsewhere."""
+    if gone not in parts:
+        return parts
+    passed_on = {other: part for other, part in parts[gone].items() if other != gone and part}
+    whole = math.fsum(passed_on.values())
+    rest: dict[str, Mapping[str, float]] = {}
+    for pod, row in parts.items():
+        if pod == gone:
+            continue
+        through = row.get(gone, 0.0)
+        kept = {other: part for other, part in row.items() if other != gone}
+        for other, part in passed_on.items() if through else ():
+            kept[other] = kept.get(other, 0.0) + through * part / whole
+        rest[pod] = kept
+    return rest
+
 
 #: Seconds since 1970 as RFC 3339, as the workload's annotation holds them.
 Stamp = Callable[[float], str]

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import LastRotation, WorkloadName
-from slackwater.rebalancer.pod_writer import Attempt, Fate
-from slackwater.rebalancer.proposal import Candidate, Group
+from slackwater.rebalancer.observed import LastRotation, WorkloadName, WorkloadSeen
 from slackwater.rebalancer.reason import PROBLEMS, Reason
+from slackwater.rebalancer.rotation import Attempt, Fate
 from slackwater.rebalancer.round_result import WorkloadResult
-from slackwater.rebalancer.seen import WorkloadSeen
+from slackwater.rebalancer.selection import Candidate, Group
 from slackwater.record.journal import Entry
 
 ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (

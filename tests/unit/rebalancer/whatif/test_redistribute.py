@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.rebalancer.whatif_dealing import Parts, carried, dealt, left
+from slackwater.rebalancer.whatif.simulate_day import Parts, carried, dealt, left
 
 PODS = ("a", "b", "c", "d", "e", "f")
 NOTHING: Parts = {}

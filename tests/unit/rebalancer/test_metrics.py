@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.decision_metrics import (
+from slackwater.rebalancer.last_rotation import text_of
+from slackwater.rebalancer.metrics import (
     BUCKETS,
     METRICS,
     DecisionTally,
     exposed,
     variance_of,
 )
-from slackwater.rebalancer.last_rotation import text_of
+from slackwater.rebalancer.observed import Problem
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
 from slackwater.rebalancer.run import run_once
-from slackwater.rebalancer.seen import Problem
 from slackwater.settings.rotation import RunSettings
 from tests.unit.rebalancer.fleets import NAME, NAN, NOON, fleet, rotated
 from tests.unit.rebalancer.rotating_world import RUN, World, refused

@@ -7,10 +7,18 @@ import msgspec
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import Aim, AimKind, Cores, WorkloadName
-from slackwater.rebalancer.joining import container_of, fleet_of
+from slackwater.rebalancer.merge_usage import container_of, fleet_of
+from slackwater.rebalancer.observed import (
+    Aim,
+    AimKind,
+    ContainerAmounts,
+    Cores,
+    NamespaceUsage,
+    Problem,
+    WorkloadName,
+    WorkloadSeen,
+)
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.seen import ContainerAmounts, NamespaceUsage, Problem, WorkloadSeen
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
 from tests.unit.rebalancer.fleets import F6, HOUR, HPA70, NO_LIMIT, NOON, box, live, seen, usage
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.rebalancer.fleet import Cores, PercentOf, Seconds
-from slackwater.rebalancer.whatif_hpa import Saved, replicas, saved
+from slackwater.rebalancer.observed import Cores, PercentOf, Seconds
+from slackwater.rebalancer.whatif.simulate_day import Saved, replicas, saved
 
 TARGET, THRESHOLD = Cores(0.7), Cores(1.05)
 HALF_AN_HOUR = Seconds(1800.0)

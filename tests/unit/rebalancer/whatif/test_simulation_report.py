@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.rebalancer.fleet import Aim, AimKind
-from slackwater.rebalancer.whatif import Lived, Terms
-from slackwater.rebalancer.whatif_report import Report, report_of, sentences
+from slackwater.rebalancer.observed import Aim, AimKind
+from slackwater.rebalancer.whatif.simulate_day import Lived, Terms
+from slackwater.rebalancer.whatif.simulation_report import Report, report_of, sentences
 from slackwater.settings.rotation import MoveSettings
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, lived, reported
 

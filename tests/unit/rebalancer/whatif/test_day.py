@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.rebalancer.fleet import Cores, Seconds
-from slackwater.rebalancer.whatif_day import (
+from slackwater.rebalancer.observed import Cores, Seconds
+from slackwater.rebalancer.whatif.day import (
     Day,
     Load,
     Moment,

@@ -7,10 +7,9 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import Aim, AimKind, Cores
-from slackwater.rebalancer.moves import above, gain_of, propose, verdict
-from slackwater.rebalancer.proposal import Candidate, Group
+from slackwater.rebalancer.observed import Aim, AimKind, Cores
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.selection import Candidate, Group, above, gain_of, propose, verdict
 from slackwater.settings.rotation import MoveSettings
 from tests.unit.rebalancer.fleets import F6, HPA70, NAN, all_with, fleet, names, numbered
 

@@ -9,8 +9,18 @@ import math
 from collections.abc import Iterable
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.fleet import MOST_CORES, Aim, Cores, Fleet, Member, Seconds
-from slackwater.rebalancer.seen import ContainerAmounts, LivePod, NamespaceUsage, WorkloadSeen
+from slackwater.rebalancer.observed import (
+    MOST_CORES,
+    Aim,
+    ContainerAmounts,
+    Cores,
+    Fleet,
+    LivePod,
+    Member,
+    NamespaceUsage,
+    Seconds,
+    WorkloadSeen,
+)
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
 
 #: All containers of the pod together.

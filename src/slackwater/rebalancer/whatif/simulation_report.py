@@ -11,11 +11,18 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from slackwater.rebalancer.fleet import AimKind, Cores, PercentOf
+from slackwater.rebalancer.observed import AimKind, Cores, PercentOf
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.whatif import Glance, Lived, Rotation, Step, Terms
-from slackwater.rebalancer.whatif_day import Day
-from slackwater.rebalancer.whatif_hpa import Saved, saved
+from slackwater.rebalancer.whatif.day import Day
+from slackwater.rebalancer.whatif.simulate_day import (
+    Glance,
+    Lived,
+    Rotation,
+    Saved,
+    Step,
+    Terms,
+    saved,
+)
 from slackwater.settings.document import API_VERSION
 from slackwater.settings.duration import format_duration
 

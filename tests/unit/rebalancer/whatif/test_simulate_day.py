@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
-from slackwater.rebalancer.fleet import Aim, AimKind
+from slackwater.rebalancer.observed import Aim, AimKind
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.whatif import Glance, Lived, Terms, live_through
-from slackwater.rebalancer.whatif_day import Day
+from slackwater.rebalancer.whatif.day import Day
+from slackwater.rebalancer.whatif.simulate_day import Glance, Lived, Terms, live_through
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, lived
 
 MINUTE = 60_000_000

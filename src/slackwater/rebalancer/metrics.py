@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from slackwater import __version__
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.fleet import Fleet
-from slackwater.rebalancer.proposal import Group
+from slackwater.rebalancer.assessment import KAFKA, KUBERNETES, PROMETHEUS, Assessment
+from slackwater.rebalancer.observed import Fleet
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
-from slackwater.rebalancer.survey import KAFKA, KUBERNETES, PROMETHEUS
+from slackwater.rebalancer.selection import Group
 from slackwater.record.metric_table import BUILD, Kind, Metric
 from slackwater.record.metrics import Sample
 

@@ -15,8 +15,8 @@ import msgspec
 
 from slackwater.contract.document import Field, elements, member, parse_json
 from slackwater.model.problem import InvalidError, Problem, quoted
-from slackwater.rebalancer.fleet import MOST_CORES, Cores
-from slackwater.rebalancer.whatif_day import Sample
+from slackwater.rebalancer.observed import MOST_CORES, Cores
+from slackwater.rebalancer.whatif.day import Sample
 from slackwater.record.ages import moment
 
 #: A month of 100 pods by five minutes; it takes ten seconds and 400 MiB.
