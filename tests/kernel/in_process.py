@@ -24,7 +24,7 @@ from slackwater.observation.node_usage import NodeUsageMeter
 from slackwater.observation.roots import Roots
 from slackwater.observation.survey import Surveyor
 from slackwater.record.journal import Entry, Journal, TickRecord
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 from tests.kernel.hand import clock, executor_of, opened
 
 #: What the agent goes by.

@@ -14,7 +14,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import Entry, Journal, TickRecord
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 from slackwater.settings.agent import DEFAULTS, AgentSettings
 
 #: How long after somebody looked at single pods they are still read at each tick.

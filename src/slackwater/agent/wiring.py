@@ -41,7 +41,7 @@ from slackwater.observation.roots import Roots
 from slackwater.observation.survey import Surveyor
 from slackwater.observation.tree_guard import TreeGuard
 from slackwater.record.journal import Entry, Journal, told
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 from slackwater.settings.document import DEFAULTS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from slackwater.cli.host_options import LISTEN, STATE, path_option
 from slackwater.cli.output import Failed, WrongSettings
 
 if TYPE_CHECKING:
-    from slackwater.record.answer import Explanation
+    from slackwater.record.explanation import Explanation
     from slackwater.record.overview import Overview
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -99,7 +99,7 @@ def parse_address(text: str, source: str) -> Address | None:
 
 
 def ask_explanation(address: Address, target: str) -> "list[Explanation]":
-    from slackwater.record.answer import Explanation
+    from slackwater.record.explanation import Explanation
 
     query = {"target": target} if target else {}
     return ask(address, "/v1/explain", query, list[Explanation])

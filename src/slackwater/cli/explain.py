@@ -13,9 +13,9 @@ from slackwater.cli.agent_client import agent_options, ask_explanation, find_age
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
 from slackwater.cli.terminal import print_blocks
 from slackwater.model.cgroup import Tier
-from slackwater.record.ages import clock_time, lasted
-from slackwater.record.answer import Explanation, Part, Silence
+from slackwater.record.explanation import Explanation, Part, Silence
 from slackwater.record.targets import PODS
+from slackwater.record.timestamps import clock_time, lasted
 
 _TIERS = [tier.value for tier in Tier]
 _INDENT = 2

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from slackwater.cli.terminal import Column, lined_up
 from slackwater.cli.top_view import UNKNOWN, milli
-from slackwater.record.ages import lasted
+from slackwater.record.timestamps import lasted
 from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,

@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.record.ages import clock_time, lasted
 from slackwater.record.overview import EntryRow, Overview, Row
+from slackwater.record.timestamps import clock_time, lasted
 
 UNKNOWN = "-"
 _FULL, _EMPTY = "█", "░"

@@ -55,7 +55,7 @@ from slackwater.rebalancer.observed import (
     WorkloadSeen,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.record.ages import moment
+from slackwater.record.timestamps import moment
 from slackwater.settings.rotation import WorkloadSettings
 
 Owned = TypeVar("Owned", OwnedPod, ScaledWorkload)

@@ -13,7 +13,7 @@ from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, Fleet, LastRotation, PercentOf, WorkloadName
 from slackwater.rebalancer.selection import Group, Proposal
-from slackwater.record.ages import moment
+from slackwater.record.timestamps import moment
 from slackwater.settings.rotation import MoveSettings
 
 ANNOTATION = "slackwater.io/last-rotation"

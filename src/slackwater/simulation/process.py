@@ -18,7 +18,7 @@ from slackwater.execution.ledger import Ledger
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects import Objects
 from slackwater.record.journal import Journal
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 from slackwater.simulation.node import SimulatedNode
 from slackwater.simulation.scenario import ScenarioPod
 from slackwater.simulation.sight import KernelSight

@@ -11,7 +11,7 @@ import msgspec
 
 from slackwater.contract.crane_status import ENFORCED, VALID
 from slackwater.model.gap import Gap
-from slackwater.record.ages import age
+from slackwater.record.timestamps import age
 from slackwater.record.view import API_VERSION
 from slackwater.status.api_objects import AgentPod, ClusterNode, JudgedPolicy, SeenLease
 from slackwater.status.node_row import ORDER, NodeRow, NodeState, node_row

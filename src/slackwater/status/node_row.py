@@ -14,7 +14,7 @@ from slackwater.contract.node_condition import BLIND, RELEASED
 from slackwater.contract.node_report import NodeReport, read_report
 from slackwater.model.gap import Gap
 from slackwater.model.units import Unlimited
-from slackwater.record.ages import age, moment, span
+from slackwater.record.timestamps import age, moment, span
 from slackwater.status.api_objects import AgentPod, ClusterNode
 
 #: Agents renew their word every five minutes; three missed ones are no accident.

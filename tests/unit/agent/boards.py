@@ -5,7 +5,7 @@ from slackwater.agent.endpoint_door import Door
 from slackwater.agent.endpoint_note import Address
 from slackwater.model.units import Micros
 from slackwater.record.journal import Journal
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 
 SECOND = 1_000_000
 TOKEN = "the-token"  # noqa: S105

@@ -7,7 +7,7 @@ import pytest
 from slackwater.agent.board import WATCHED_FOR, Board, Condition, ReleaseDone
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry, Journal
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 from tests.unit.policies.nodes import node
 from tests.unit.record.tick_records import outcome, record
 

@@ -10,10 +10,10 @@ from slackwater.agent.board_view import view_of
 from slackwater.agent.endpoint_routes import LOOKS, Asked
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import Micros
-from slackwater.record.answer import Explanation
+from slackwater.record.explanation import Explanation
 from slackwater.record.journal import Journal
+from slackwater.record.metrics import Tally
 from slackwater.record.overview import Overview
-from slackwater.record.tally import Tally
 from tests.unit.policies.nodes import node, pod
 from tests.unit.record.stories import Told
 

@@ -20,7 +20,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.story import Course
 from slackwater.model.units import Micros
 from slackwater.record.journal import Journal
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 from tests.unit.kube.byte_server import HangUp, Request, Wire, serving
 from tests.unit.kube.byte_server import eventually as wait_until
 from tests.unit.observation.feeds import CONFIG, HERE, Cluster, broken, seen

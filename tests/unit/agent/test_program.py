@@ -19,7 +19,7 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects import Objects
 from slackwater.observation.survey import Known
 from slackwater.record.journal import Entry, Journal, TickRecord
-from slackwater.record.tally import Tally
+from slackwater.record.metrics import Tally
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings

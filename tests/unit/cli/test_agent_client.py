@@ -20,7 +20,7 @@ from slackwater.cli.agent_client import (
     parse_address,
 )
 from slackwater.cli.output import WrongSettings
-from slackwater.record.answer import Explanation
+from slackwater.record.explanation import Explanation
 from slackwater.record.overview import Overview
 from tests.unit.cli.served import always, served
 

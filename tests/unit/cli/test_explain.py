@@ -13,16 +13,16 @@ from rich.console import Console
 
 from slackwater.cli.explain import explanation_blocks, numbers_text
 from slackwater.model.gap import Gap
-from slackwater.record.ages import clock_time, lasted, moment
-from slackwater.record.answer import (
+from slackwater.record.explanation import (
     Attempt,
     Explanation,
     Intrusion,
     Part,
     Reason,
     Silence,
+    explain,
 )
-from slackwater.record.explanation import explain
+from slackwater.record.timestamps import clock_time, lasted, moment
 from slackwater.record.view import View
 from tests.unit.cli.served import always, served, slackwater
 from tests.unit.policies.nodes import node

@@ -30,8 +30,8 @@ from slackwater.cli.top_view import (
     plain_blocks,
     sorted_pods,
 )
-from slackwater.record.ages import clock_time
 from slackwater.record.overview import EntryRow, NodeRow, Overview, Row, SourceRow
+from slackwater.record.timestamps import clock_time
 from tests.unit.cli.served import Served, always, served, slackwater
 
 pytestmark = pytest.mark.long

@@ -12,8 +12,7 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.policies import best_effort_share
-from slackwater.record.answer import Explanation
-from slackwater.record.explanation import explain
+from slackwater.record.explanation import Explanation, explain
 from slackwater.record.journal import Inputs, Journal, TickRecord, entries_of
 from slackwater.record.view import View
 from slackwater.settings.agent import AgentSettings

@@ -14,8 +14,7 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.story import Course, Note, NoteKind, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
-from slackwater.record.answer import Explanation
-from slackwater.record.explanation import explain
+from slackwater.record.explanation import Explanation, explain
 from slackwater.record.view import View
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import Percent

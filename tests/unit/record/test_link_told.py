@@ -10,8 +10,8 @@ from slackwater.model.units import Micros
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.explanation import NOT_YET
 from slackwater.record.journal import Journal
+from slackwater.record.metrics import Tally
 from slackwater.record.overview import SourceRow, overview
-from slackwater.record.tally import Tally
 from tests.unit.policies.nodes import node
 from tests.unit.record.stories import Told, rows
 

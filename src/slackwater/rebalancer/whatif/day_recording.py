@@ -17,7 +17,7 @@ from slackwater.contract.document import Field, elements, member, parse_json
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.rebalancer.observed import MOST_CORES, Cores
 from slackwater.rebalancer.whatif.day import Sample
-from slackwater.record.ages import moment
+from slackwater.record.timestamps import moment
 
 #: A month of 100 pods by five minutes; it takes ten seconds and 400 MiB.
 MOST_SAMPLES = 1_000_000

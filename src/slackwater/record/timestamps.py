@@ -1,4 +1,4 @@
-"""Times in answers, for people: how long ago, or at which time of day here."""
+"""RFC 3339 timestamps for people: how long ago, or at which time of day."""
 
 import datetime as dt
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.record.ages import age, lasted, moment, span
+from slackwater.record.timestamps import age, lasted, moment, span
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 
