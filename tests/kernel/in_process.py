@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from slackwater.agent.board import Board
 from slackwater.agent.program import Agent, Parts
+from slackwater.agent.shared_state import SharedState
 from slackwater.execution.executor import Executor
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupMounts
@@ -79,7 +79,7 @@ class InProcess:
         )
         cpu = mounts.identity()
         version = cpu if isinstance(cpu, Gap) else cpu.version
-        self.board = Board(Journal(60), Tally(), lambda: None, version)
+        self.board = SharedState(Journal(60), Tally(), lambda: None, version)
         self.lines: list[Entry] = []
         source = Folder(str(self._node), NODE)
         parts = Parts(source, self.sight, self.hands, self.board, MilliCpu(2000), clock)

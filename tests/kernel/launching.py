@@ -31,7 +31,7 @@ _MACHINERY = (
     "rich.table",
     "slackwater.agent.endpoint",
     "slackwater.agent.endpoint_client",
-    "slackwater.agent.endpoint_routes",
+    "slackwater.agent.endpoint",
     "slackwater.agent.spare_memory",
     "slackwater.agent.wiring",
     "slackwater.cli.explain",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.agent.endpoint_note import Note, read_note
+from slackwater.agent.endpoint_file import EndpointFile, read_endpoint_file
 from tests.kernel.bed import Bed
 from tests.kernel.hand import work
 from tests.kernel.running import ALLOWED, SETTINGS, Running, quota, wait_for
@@ -34,15 +34,15 @@ def waiting(for_what: str) -> Iterator[None]:
     raise AssertionError(f"waited for {for_what} in vain")
 
 
-def note_of(running: Running) -> Note:
+def note_of(running: Running) -> EndpointFile:
     for _ in waiting("the note of an endpoint"):
-        note = read_note(str(running.state))
+        note = read_endpoint_file(str(running.state))
         if note is not None:
             return note
     raise AssertionError
 
 
-def ask(note: Note, path: str, method: str = "GET", token: str = "") -> tuple[int, str]:
+def ask(note: EndpointFile, path: str, method: str = "GET", token: str = "") -> tuple[int, str]:
     connection = http.client.HTTPConnection(note.address.host, note.address.port, timeout=30)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with contextlib.closing(connection):
@@ -58,7 +58,7 @@ def release_beside(running: Running) -> tuple[int, list[dict[str, Any]], str]:
     return asking.returncode, [json.loads(line) for line in output.splitlines()], errors
 
 
-def metrics(note: Note) -> dict[str, float]:
+def metrics(note: EndpointFile) -> dict[str, float]:
     status, text = ask(note, "/metrics")
     assert status == 200
     rows = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
@@ -122,7 +122,7 @@ def test_released_by_hand_it_stays_released(
     lines = running.end(signal.SIGTERM)
     assert running.process.returncode == 0
     assert lines[-1]["because"] == "released by hand"
-    assert read_note(str(running.state)) is None
+    assert read_endpoint_file(str(running.state)) is None
 
 
 def test_a_killed_agents_note_confuses_nobody(
@@ -132,13 +132,13 @@ def test_a_killed_agents_note_confuses_nobody(
     stale = note_of(killed)
     wait_for(bed, tiers[0], 10, ALLOWED)
     killed.end(signal.SIGKILL)
-    assert read_note(str(killed.state)) == stale
+    assert read_endpoint_file(str(killed.state)) == stale
     code, released = killed.release()  # from the ledger: nobody holds it
     assert (code, [line["because"] for line in released]) == (0, ["released"])
     assert quota(bed, tiers[0]) is None
     deaf = start("--listen", "")
     wait_for(bed, tiers[0], 10, ALLOWED)
-    assert read_note(str(deaf.state)) is None
+    assert read_endpoint_file(str(deaf.state)) is None
     code, released, errors = release_beside(deaf)
     assert (code, released, errors.count("\n")) == (1, [], 1)
     assert f"process {deaf.process.pid} holds the ledger" in errors

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slackwater.agent import program
-from slackwater.agent.board_view import view_of
+from slackwater.agent.shared_state import view_of
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.policies.policy import Policy

@@ -11,8 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from slackwater import __version__
-from slackwater.agent.board import Board
-from slackwater.agent.board_view import view_of
+from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano_document import CONFIG_MAP
 from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
 from slackwater.kube.access import Access
@@ -73,7 +72,7 @@ class ClusterSide:
         self._speaks = True
         self._writer.start()
 
-    def tell_release(self, board: Board, at: Micros, left: int) -> None:
+    def tell_release(self, board: SharedState, at: Micros, left: int) -> None:
         """Before the end, by who put everything back, all but `left` values: the Node says so. Who
         keeps what is set says nothing: its next run goes on with it."""
         if self._speaks:
@@ -89,7 +88,7 @@ class ClusterSide:
         unsent, lost = self._writer.unsent()
         return ClusterLink(self.objects.freshness(at), tried.attempts, tried.problem, unsent, lost)
 
-    def report(self, board: Board, at: Micros) -> None:
+    def report(self, board: SharedState, at: Micros) -> None:
         """After a round: what the Node shall show, and what happened."""
         if not self._speaks:
             return

@@ -1,61 +1,254 @@
-"""The agent's endpoint: a listener beside the loop. Imports much, so it is imported late.
+"""The agent's HTTP endpoint: its routes, who may use them, and its server's life.
 
-Owns the listener's life and the note of it in the state folder. What is answered is endpoint_door's
-and endpoint_routes'; sockets and their bounds are record.listener's.
+Its imports are heavy, so import it late. Reading is open to whoever reaches the address; writing
+needs the token. A web page must not read a node through a DNS name that it made to resolve to
+loopback (DNS rebinding), so an endpoint on loopback serves requests for loopback's names only.
 """
 
+import hmac
+import ipaddress
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from urllib.parse import parse_qsl, urlsplit
 
-from slackwater.agent.board import Board
-from slackwater.agent.endpoint_door import Door, respond
-from slackwater.agent.endpoint_note import Address, Note, remove_note, write_note
+import msgspec
+
+from slackwater.agent.endpoint_file import EndpointFile, remove_endpoint_file, write_endpoint_file
+from slackwater.agent.program import POLICIES
+from slackwater.agent.shared_state import RoundState, SharedState, view_of
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
-from slackwater.record.http_exchange import Answer, Request
-from slackwater.record.listener import Complain, Listener
+from slackwater.record.explanation import explain as explain_target
+from slackwater.record.exposition import render_agent_metrics
+from slackwater.record.metrics import Facts
+from slackwater.record.overview import overview
+from slackwater.record.recording import CONTENT_TYPE, encode
+from slackwater.runtime.health import Health, health_response
+from slackwater.runtime.http_exchange import (
+    Request,
+    Response,
+    dispatch,
+    error_response,
+    json_response,
+)
+from slackwater.runtime.http_server import HttpServer, Report
+from slackwater.runtime.listen_address import ListenAddress
 
+#: A release is one round: a read and a write for each knob, 10 µs each.
+RELEASE_PATIENCE = 20.0
+NO_TICK = "there was no tick yet"
+#: For a tick that read single pods, before the response goes without them.
+DETAIL_PATIENCE = 2.0
+#: For the kubelet to make its tree again, as after a change of its configuration.
+LOST_PATIENCE = Micros(30_000_000)
 _TOKEN_BYTES = 32
+#: No route has more parameters.
+_MOST_PARAMETERS = 16
+
+
+class AgentHealth(Health, frozen=True, omit_defaults=True):
+    problems: tuple[str, ...] = ()
+    paused: str = ""
+    #: What is wrong with the connection to the cluster. Not a reason to restart or to be unready.
+    cluster: tuple[str, ...] = ()
+
+
+class Query(msgspec.Struct, frozen=True):
+    """One request to a route at the time `at`. A repeated parameter has its last value."""
+
+    state: SharedState
+    at: Micros
+    parameters: Mapping[str, str] = {}
+    accept: str = ""
+
+
+Route = Callable[[Query], Response]
+
+
+def why_lost(last: RoundState, at: Micros) -> str:
+    """Why an agent without the kubelet's tree should be restarted: a start detects the tree anew,
+    which may be another one by now, and adopts what was set. Empty where a restart does not help:
+    while the agent waits for objects; and after a release by hand, which a restart would undo."""
+    since = last.lost_since
+    if since is None or last.paused or at - since <= LOST_PATIENCE:
+        return ""
+    return f"{last.lost}, for {(at - since) // 1_000_000} s; a restart looks for it anew"
+
+
+def healthz(query: Query) -> Response:
+    why = query.state.health.why_unhealthy(query.at) or why_lost(query.state.last_round, query.at)
+    return health_response(AgentHealth(not why, why, cluster=_link_remarks(query)))
+
+
+def _link_remarks(query: Query) -> tuple[str, ...]:
+    return query.state.link(query.at).remarks()
+
+
+def readyz(query: Query) -> Response:
+    """Problems and a pause are shown and do not make it unready: the values stay in place."""
+    last = query.state.last_round
+    why = last.blind or ("" if query.state.journal.latest else NO_TICK)
+    problems = view_of(query.state, query.at).troubles()
+    return health_response(AgentHealth(not why, why, problems, last.paused, _link_remarks(query)))
+
+
+def metrics(query: Query) -> Response:
+    last = query.state.last_round
+    facts = Facts(
+        at=query.at,
+        counts=query.state.tally.counts(),
+        policies=tuple(policy.name for policy in POLICIES),
+        latest=query.state.journal.latest,
+        problems=len(last.problems),
+        blind=bool(last.blind),
+        paused=bool(last.paused),
+        link=query.state.link(query.at),
+    )
+    return Response(HTTPStatus.OK, *render_agent_metrics(facts, query.accept))
+
+
+def explain(query: Query) -> Response:
+    """The target may be a pod. Pods are read only on request, so request them and wait for a
+    tick."""
+    target = query.parameters.get("target", "")
+    if target:
+        query.state.request_detail(query.at)
+        query.state.wait_for_detail(DETAIL_PATIENCE)
+    rows = explain_target(view_of(query.state, query.at), target)
+    if isinstance(rows, Gap):
+        return error_response(HTTPStatus.NOT_FOUND, rows.reason)
+    return json_response(HTTPStatus.OK, rows)
+
+
+def top(query: Query) -> Response:
+    query.state.request_detail(query.at)
+    return json_response(HTTPStatus.OK, overview(view_of(query.state, query.at)))
+
+
+def ticks(query: Query) -> Response:
+    """The kept ticks, as a recording."""
+    kept = query.state.journal.ticks
+    if not kept:
+        return error_response(HTTPStatus.SERVICE_UNAVAILABLE, NO_TICK)
+    return Response(HTTPStatus.OK, CONTENT_TYPE, encode(kept))
+
+
+def release(query: Query) -> Response:
+    done = query.state.request_release(RELEASE_PATIENCE)
+    if done is None:
+        return error_response(
+            HTTPStatus.GATEWAY_TIMEOUT,
+            f"no round came within {RELEASE_PATIENCE:.0f} s; the next one will release",
+        )
+    return json_response(HTTPStatus.OK, done)
+
+
+#: For whoever reaches the endpoint.
+GET_ROUTES: Mapping[str, Route] = {
+    "/metrics": metrics,
+    "/healthz": healthz,
+    "/readyz": readyz,
+    "/v1/explain": explain,
+    "/v1/top": top,
+    "/v1/ticks": ticks,
+}
+#: For whoever has the token.
+POST_ROUTES: Mapping[str, Route] = {"/v1/release": release}
+
+
+class EndpointContext(msgspec.Struct, frozen=True):
+    """What requests are answered from. Without a token all writing is refused."""
+
+    state: SharedState
+    address: ListenAddress
+    token: str = ""
+
+
+def respond(context: EndpointContext, request: Request, at: Micros) -> Response:
+    if not _is_own_name(context.address, request.host):
+        sentence = f"this agent does not answer to the name {quoted(request.host)}"
+        return error_response(HTTPStatus.FORBIDDEN, sentence)
+    try:
+        parts = urlsplit(request.target)
+        parameters = dict(
+            parse_qsl(parts.query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+        )
+    except ValueError:
+        sentence = f"{quoted(request.target)} is no address here"
+        return error_response(HTTPStatus.BAD_REQUEST, sentence)
+    query = Query(context.state, at, parameters, request.accept)
+
+    def authorized(route: Route) -> Response:
+        return _refuse_token(context.token, request) or route(query)
+
+    return dispatch(
+        request.method,
+        parts.path,
+        {path: partial(route, query) for path, route in GET_ROUTES.items()},
+        {path: partial(authorized, route) for path, route in POST_ROUTES.items()},
+    )
+
+
+def _is_own_name(address: ListenAddress, host: str | None) -> bool:
+    """An agent that listens beyond loopback may be reached by any name."""
+    if host is None or not address.is_loopback():
+        return True
+    name = host.rpartition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_token(token: str, request: Request) -> Response | None:
+    """None if the request carries the token."""
+    if not token:
+        sentence = "this agent takes no orders here: it noted no token"
+        return error_response(HTTPStatus.FORBIDDEN, sentence)
+    scheme, _, given = request.authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        sentence = "this needs the token that the agent keeps in its state folder"
+        return error_response(HTTPStatus.UNAUTHORIZED, sentence, {"WWW-Authenticate": "Bearer"})
+    if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode()):
+        return error_response(HTTPStatus.FORBIDDEN, "the token is not this agent's")
+    return None
 
 
 class Endpoint:
-    """Guards the listener, and the note of it in the state folder."""
+    """Guards the server, and the files in the state folder that say where it is."""
 
-    def __init__(self, listener: Listener, address: Address, state: str) -> None:
-        #: With the port that was found, where any was asked for.
-        self.address = address
-        self._listener = listener
-        self._state = state
-
-    @classmethod
-    def open(
-        cls,
-        address: Address,
-        state: str,
-        board: Board,
+    def __init__(
+        self,
+        address: ListenAddress,
+        folder: str,
+        state: SharedState,
         clock: Callable[[], Micros],
-        complain: Complain,
-    ) -> "Endpoint | Gap":
-        """Listens from now on. Without a state folder nothing is noted, and nobody may order."""
-        token = os.urandom(_TOKEN_BYTES).hex() if state else ""
-        started = clock()
+        report: Report,
+    ) -> None:
+        """Serves from now on. Without a folder no file is written, and all writing is refused.
+        Raises CannotListenError."""
+        token = os.urandom(_TOKEN_BYTES).hex() if folder else ""
+        state.health.beat(clock())
 
-        def answer(request: Request) -> Answer:
-            return respond(Door(board, bound, started, token), request, clock())
+        def answer(request: Request) -> Response:
+            return respond(EndpointContext(state, self.address, token), request, clock())
 
-        try:
-            listener = Listener(address.host, address.port, answer, complain)
-        except OSError as error:
-            return Gap(f"cannot listen on {address}: {error.strerror}")
-        bound = Address(address.host, listener.port)
-        unnoted = write_note(state, Note(bound, token)) if state else None
-        if unnoted is not None:
-            complain(unnoted.reason)
-        listener.start()
-        return cls(listener, bound, state)
+        self._folder = folder
+        self._server = HttpServer(address, answer, report)
+        #: With the port that was found, where any was asked for.
+        self.address = self._server.address
+        failure = write_endpoint_file(folder, EndpointFile(self.address, token)) if folder else None
+        if failure is not None:
+            report(failure.reason)
+        self._server.start()
 
     def close(self) -> None:
-        """No further request; one that is being answered may still end."""
-        if self._state:
-            remove_note(self._state)
-        self._listener.close()
+        """No further request; one that is being served may still end."""
+        if self._folder:
+            remove_endpoint_file(self._folder)
+        self._server.close()

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from slackwater.agent.board import Board, Condition, ReleaseDone
+from slackwater.agent.shared_state import ReleaseDone, RoundState, SharedState
 from slackwater.agent.tick import TickMemory, needed, tick
 from slackwater.agent.voice import Tell, Voice
 from slackwater.agent.wishes import EVERY_FEATURE, Wishes, wishes_of
@@ -82,7 +82,7 @@ class Parts(msgspec.Struct, frozen=True):
     source: Source
     sight: Sight
     hands: Hands
-    board: Board
+    board: SharedState
     machine_cpu: MilliCpu | Gap
     clock: Callable[[], Micros]
     #: What problems with the objects are told under.
@@ -173,10 +173,10 @@ class Agent:
         self._round += 1
         if not early:
             self._due = Micros((at if self._due is None else self._due) + self.settings.period)
-        if self._parts.board.release_is_asked():
+        if self._parts.board.is_release_requested():
             self._paused = RELEASED_BY_HAND
             self._memory = TickMemory()
-            self._parts.board.answer_release(self.release(at, "released by hand"))
+            self._parts.board.finish_release(self.release(at, "released by hand"))
         self._look(at)
         waits = self._wait()
         done = waits or self._see(at, early=early)
@@ -254,7 +254,8 @@ class Agent:
     def _needs(self, at: Micros, off: frozenset[str]) -> Needs:
         """What the policies need, and what somebody looks at."""
         needs = needed(POLICIES, self._policies(), off)
-        seen = self._parts.board.is_watched(at) or self.settings.reading is Reading.EVERYTHING
+        requested = self._parts.board.is_detail_requested(at)
+        seen = requested or self.settings.reading is Reading.EVERYTHING
         return merged((needs, EVERYTHING)) if seen else needs
 
     def _policies(self) -> dict[str, object]:
@@ -276,9 +277,9 @@ class Agent:
     def _show(self, done: TickRecord | Gap) -> None:
         board = self._parts.board
         if isinstance(done, TickRecord):
-            board.show(done)
+            board.add_tick(done)
         board.end_round(
-            Condition(
+            RoundState(
                 ended=self._parts.clock(),
                 problems=self._problems(),
                 blind=done.reason if isinstance(done, Gap) else "",

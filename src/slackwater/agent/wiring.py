@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from slackwater.agent.board import Board, no_link
 from slackwater.agent.program import Agent, Orders, Parts, Source
+from slackwater.agent.shared_state import SharedState, no_link
 from slackwater.agent.voice import Tell
 from slackwater.agent.waiting import Waiter
 from slackwater.execution.cgroup_writer import CgroupWriter
@@ -75,7 +75,7 @@ class Built(msgspec.Struct, frozen=True):
     """An agent, what it shows to others, its sleep, and its side towards a cluster."""
 
     agent: Agent
-    board: Board
+    board: SharedState
     waiter: Waiter
     cluster: "ClusterSide | None" = None
 
@@ -102,7 +102,7 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
 
     def watched() -> Watched:
         latest = journal.latest
-        stall = board.condition.settings.pressure_stall
+        stall = board.last_round.settings.pressure_stall
         return Watched(surveyor.protected(), stall, bool(latest and latest.outcomes))
 
     if job.dry_run and os.path.exists(f"{place.state}/ledger.jsonl"):
@@ -112,7 +112,8 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version
     cluster = _cluster(job)
-    board = Board(journal, Tally(), waiter.wake, version, cluster.link if cluster else no_link)
+    link = cluster.link if cluster else no_link
+    board = SharedState(journal, Tally(), waiter.wake, version, link)
     orders = job.orders
     source: Source = cluster.objects if cluster else Folder(job.folder, orders.node, orders.host)
     parts = Parts(

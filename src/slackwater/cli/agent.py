@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.cli.agent_run import LISTEN_VARIABLE, Run, address_of, run
+from slackwater.cli.agent_run import Run, run
 from slackwater.cli.cluster_options import NAMESPACE, access_options
 from slackwater.cli.host_options import (
     LISTEN,
@@ -16,6 +16,7 @@ from slackwater.cli.host_options import (
     place_options,
     roots_of,
 )
+from slackwater.cli.listen import listen_address, listen_option
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
@@ -62,13 +63,8 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="Where the ConfigMap volcano-agent-configuration is. Default: the same namespace.",
 )
-@click.option(
-    "--listen",
-    metavar="ADDRESS:PORT",
-    envvar=LISTEN_VARIABLE,
-    show_envvar=True,
-    help="Where /metrics, /healthz, /readyz and /v1/... are asked for; port 0 is any free one, "
-    f'"" is nowhere. {LISTEN}; with --once or --dry-run nowhere.',
+@listen_option(
+    "/metrics, /healthz, /readyz and /v1/...", f"{LISTEN}; with --once or --dry-run nowhere."
 )
 @click.option(
     "--supported-features",
@@ -143,7 +139,7 @@ def agent(
     roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
     place = Place(roots, kubepods, state)
     # A dry run may run beside an agent, which listens there.
-    address = address_of(listen, "" if once or dry_run else LISTEN)
+    address = listen_address(listen, "" if once or dry_run else LISTEN)
     job = Job(standalone or "", orders, dry_run, cluster)
     sys.exit(run(place, job, Run(address, once, on_exit)))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from slackwater.agent.endpoint_note import ENDPOINT
+from slackwater.agent.endpoint_file import ENDPOINT
 from slackwater.cli.host_options import LISTEN, STATE, path_option
 from slackwater.cli.output import Failed, WrongSettings
 

@@ -15,16 +15,14 @@ import msgspec
 
 from slackwater.cli.json_lines import Lines
 from slackwater.cli.output import Failed, WrongSettings
-from slackwater.model.gap import Gap
 from slackwater.record.journal import Entry
 
 if TYPE_CHECKING:
     from slackwater.agent.cluster_side import ClusterSide
-    from slackwater.agent.endpoint_note import Address
     from slackwater.agent.voice import Tell
     from slackwater.agent.wiring import Built, Job, Place
+    from slackwater.runtime.listen_address import ListenAddress
 
-LISTEN_VARIABLE = "SLACKWATER_LISTEN"
 #: A rate needs two readings.
 _LOOKS = 2
 #: Seconds for a reader of stdout to take what is left at the end.
@@ -38,7 +36,7 @@ _SETTLED = 10
 class Run(msgspec.Struct, frozen=True):
     """Where the agent is asked, whether it decides once only, and what it leaves behind."""
 
-    address: "Address | None"
+    address: "ListenAddress | None"
     once: bool
     on_exit: str
 
@@ -75,17 +73,6 @@ def failed(built: "Built") -> bool:
     return unseen or any(each.result in (Result.REFUSED, Result.UNSUPPORTED) for each in done)
 
 
-def address_of(said: str | None, default: str) -> "Address | None":
-    """None where nobody is to ask. An empty variable, which click takes for none, says that too."""
-    from slackwater.agent.endpoint_note import AddressError, parse_address
-
-    text = os.environ.get(LISTEN_VARIABLE, default) if said is None else said
-    try:
-        return parse_address(text) if text else None
-    except AddressError as error:
-        raise WrongSettings(str(error)) from None
-
-
 @contextlib.contextmanager
 def started(built: "Built") -> Iterator[None]:
     """With a cluster objects may come later; a folder is there, or is wrong."""
@@ -120,25 +107,27 @@ def in_touch(cluster: "ClusterSide | None", *, once: bool, dry_run: bool) -> Ite
 
 @contextlib.contextmanager
 def listening(
-    built: "Built", address: "Address | None", state: str, tell: "Tell"
+    built: "Built", address: "ListenAddress | None", state: str, tell: "Tell"
 ) -> Iterator[None]:
     """Without a state folder, in a dry run, nothing is noted there."""
-    from slackwater.agent.endpoint_note import remove_note
+    from slackwater.agent.endpoint_file import remove_endpoint_file
     from slackwater.agent.wiring import now
 
     def say(sentence: str) -> None:
         tell(Entry(0, now(), "endpoint", because=sentence))
 
     if state:
-        remove_note(state)  # the ledger is ours, so this is a dead agent's
+        remove_endpoint_file(state)  # the ledger is ours, so this is a dead agent's
     if address is None:
         yield
         return
     from slackwater.agent.endpoint import Endpoint
+    from slackwater.runtime.http_server import CannotListenError
 
-    endpoint = Endpoint.open(address, state, built.board, now, say)
-    if isinstance(endpoint, Gap):
-        raise Failed(endpoint.reason)
+    try:
+        endpoint = Endpoint(address, state, built.board, now, say)
+    except CannotListenError as error:
+        raise Failed(str(error)) from None
     say(f"listening on http://{endpoint.address}")
     try:
         yield

@@ -16,30 +16,23 @@ from slackwater.cli.cluster_options import (
     object_name_of,
 )
 from slackwater.cli.json_lines import Lines
-from slackwater.cli.output import Failed, WrongSettings
+from slackwater.cli.listen import listen_address, listen_option
+from slackwater.cli.output import Failed
 from slackwater.record.journal import Entry
 
 if TYPE_CHECKING:
-    from slackwater.agent.endpoint_note import Address
     from slackwater.manager.program import Tell
     from slackwater.manager.standing import Notice
+    from slackwater.runtime.listen_address import ListenAddress
 
 LISTEN = "127.0.0.1:10481"
 LEASE = "slackwater-manager"
-_LISTEN_VARIABLE = "SLACKWATER_LISTEN"
 #: Seconds for a reader of stdout to take what is left at the end.
 _LAST_WORDS = 2.0
 
 
 @click.command()
-@click.option(
-    "--listen",
-    metavar="ADDRESS:PORT",
-    envvar=_LISTEN_VARIABLE,
-    show_envvar=True,
-    help="Where /metrics, /healthz and /readyz are asked for; port 0 is any free one, "
-    f'"" is nowhere. Default: {LISTEN}.',
-)
+@listen_option("/metrics, /healthz and /readyz", f"Default: {LISTEN}.")
 @click.option(
     "--lease-name",
     metavar="NAME",
@@ -77,7 +70,7 @@ def manager(
     from slackwater.manager.bell import Bell
     from slackwater.manager.wiring import Job, go_round, now, running
 
-    address = _address(listen)
+    address = listen_address(listen, LISTEN)
     job = Job(namespace, lease_name, identity or f"{os.uname().nodename}-{os.getpid()}")
     access = access_of(kubeconfig, context)
     lines, bell, stop = Lines(sys.stdout.fileno(), now), Bell(), _Stop()
@@ -110,40 +103,24 @@ class _Stop:
         return self._asked
 
 
-def _address(said: str | None) -> "Address | None":
-    """None where nobody is to ask. An empty variable, which click takes for none, says that too."""
-    from slackwater.agent.endpoint_note import AddressError, parse_address
-
-    text = os.environ.get(_LISTEN_VARIABLE, LISTEN) if said is None else said
-    try:
-        return parse_address(text) if text else None
-    except AddressError as error:
-        raise WrongSettings(str(error)) from None
-
-
 @contextlib.contextmanager
-def _listening(notice: "Notice", address: "Address | None", tell: "Tell") -> Iterator[None]:
+def _listening(notice: "Notice", address: "ListenAddress | None", tell: "Tell") -> Iterator[None]:
     if address is None:
         yield
         return
     from slackwater.manager.routes import respond
     from slackwater.manager.wiring import now
-    from slackwater.record.http_exchange import Answer, Request
-    from slackwater.record.listener import Listener
+    from slackwater.runtime.http_exchange import Request, Response
+    from slackwater.runtime.http_server import CannotListenError, serving
 
-    def answer(request: Request) -> Answer:
+    def answer(request: Request) -> Response:
         return respond(notice, request, now())
 
-    def say(sentence: str) -> None:
+    def report(sentence: str) -> None:
         tell(Entry(0, now(), "endpoint", because=sentence))
 
     try:
-        listener = Listener(address.host, address.port, answer, say)
-    except OSError as error:
-        raise Failed(f"cannot listen on {address}: {error.strerror}") from None
-    listener.start()
-    say(f"listening on http://{address.host}:{listener.port}")
-    try:
-        yield
-    finally:
-        listener.close()
+        with serving(address, answer, report):
+            yield
+    except CannotListenError as error:
+        raise Failed(str(error)) from None

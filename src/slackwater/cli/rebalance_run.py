@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.cli.agent_run import LISTEN_VARIABLE, address_of
 from slackwater.cli.cluster_options import (
     NAMESPACE,
     access_of,
@@ -17,6 +16,7 @@ from slackwater.cli.cluster_options import (
     namespace_of,
     object_name_of,
 )
+from slackwater.cli.listen import listen_address, listen_option
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.rebalance_options import rotation_options
 from slackwater.cli.rebalance_settings import resolve, resolved
@@ -73,14 +73,7 @@ def run(
 
 @click.command()
 @click.argument("workloads", metavar="[WORKLOAD]...", nargs=-1)
-@click.option(
-    "--listen",
-    metavar="ADDRESS:PORT",
-    envvar=LISTEN_VARIABLE,
-    show_envvar=True,
-    help="Where /metrics, /healthz and /readyz are asked for; port 0 is any free one, "
-    f'"" is nowhere. Default: {LISTEN}.',
-)
+@listen_option("/metrics, /healthz and /readyz", f"Default: {LISTEN}.")
 @click.option(
     "--lease-namespace",
     metavar="NAME",
@@ -126,20 +119,20 @@ def loop(
     \b
     Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
     """
-    from slackwater.rebalancer.wiring import Job, Place
+    from slackwater.rebalancer.wiring import Job
     from slackwater.rebalancer.wiring import loop as resident
+    from slackwater.runtime.http_server import CannotListenError
 
-    address = address_of(listen, LISTEN)
-    place = None if address is None else Place(address.host, address.port)
+    address = listen_address(listen, LISTEN)
     settings = resolved(workloads, file, said, os.environ)
     access = access_of(kubeconfig, context)
     job = Job(lease_namespace, identity or f"{os.uname().nodename}-{os.getpid()}", lease_name)
     with _stopping() as stop, _lines(settings.log_level) as tell:
         source = Reread(workloads, file, said, settings, tell)
         try:
-            resident(access, source.settings, job, place, stop, tell)
-        except OSError as error:
-            raise Failed(f"cannot listen on {address}: {error.strerror}") from None
+            resident(access, source.settings, job, address, stop, tell)
+        except CannotListenError as error:
+            raise Failed(str(error)) from None
 
 
 class Reread:

@@ -12,7 +12,7 @@ import msgspec
 from slackwater.manager.metrics import METRICS, samples
 from slackwater.manager.standing import Notice, why_not_ready, why_unhealthy
 from slackwater.model.units import Micros
-from slackwater.record.http_exchange import Answer, Request, routed, told_in_json
+from slackwater.runtime.http_exchange import Request, Response, dispatch, json_response
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,35 +25,37 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     problems: tuple[str, ...] = ()
 
 
-def respond(notice: Notice, request: Request, at: Micros) -> Answer:
+def respond(notice: Notice, request: Request, at: Micros) -> Response:
     routes = {path: partial(answer, notice, request, at) for path, answer in _ROUTES.items()}
-    return routed(routes, request)
+    return dispatch(request.method, request.target.partition("?")[0], routes)
 
 
-def _healthz(notice: Notice, _request: Request, at: Micros) -> Answer:
+def _healthz(notice: Notice, _request: Request, at: Micros) -> Response:
     return _health(why_unhealthy(notice, at), notice)
 
 
-def _readyz(notice: Notice, _request: Request, _at: Micros) -> Answer:
+def _readyz(notice: Notice, _request: Request, _at: Micros) -> Response:
     return _health(why_not_ready(notice), notice)
 
 
-def _health(why: str, notice: Notice) -> Answer:
+def _health(why: str, notice: Notice) -> Response:
     status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
     found = notice.standing
     if found is None:
-        return told_in_json(status, Health(not why, why))
-    return told_in_json(status, Health(not why, why, found.leads, found.leader, found.problems))
+        return json_response(status, Health(not why, why))
+    return json_response(status, Health(not why, why, found.leads, found.leader, found.problems))
 
 
-def _metrics(notice: Notice, request: Request, at: Micros) -> Answer:
-    from slackwater.record.exposition import families_of, spelled
+def _metrics(notice: Notice, request: Request, at: Micros) -> Response:
+    from slackwater.record.exposition import build_families, render_families
 
-    content_type, body = spelled(families_of(METRICS, samples(notice, at)), request.accept)
-    return Answer(HTTPStatus.OK, content_type, body)
+    content_type, body = render_families(
+        build_families(METRICS, samples(notice, at)), request.accept
+    )
+    return Response(HTTPStatus.OK, content_type, body)
 
 
-_ROUTES: Mapping[str, Callable[[Notice, Request, Micros], Answer]] = {
+_ROUTES: Mapping[str, Callable[[Notice, Request, Micros], Response]] = {
     "/healthz": _healthz,
     "/readyz": _readyz,
     "/metrics": _metrics,

@@ -183,22 +183,22 @@ class DecisionTally:
 
 def exposed(tally: DecisionTally, accept: str = "") -> tuple[str, bytes]:
     """The content's type and the content, as a scrape or a push wants it."""
-    from slackwater.record.exposition import spelled
+    from slackwater.record.exposition import render_families
 
-    return spelled(_families(tally), accept)
+    return render_families(_families(tally), accept)
 
 
 def _families(tally: DecisionTally) -> "Iterator[Family]":
     from prometheus_client.metrics_core import HistogramMetricFamily
 
-    from slackwater.record.exposition import families_of
+    from slackwater.record.exposition import build_families
 
     found = tuple(tally.samples())
     place = METRICS.index(DURATION)
-    yield from families_of(METRICS[:place], found)
+    yield from build_families(METRICS[:place], found)
     buckets, total = tally.durations()
     yield HistogramMetricFamily(DURATION.name, DURATION.prose, buckets, total)
-    yield from families_of(METRICS[place + 1 :], found)
+    yield from build_families(METRICS[place + 1 :], found)
 
 
 def _of_workload(result: WorkloadResult) -> Iterator[Sample]:

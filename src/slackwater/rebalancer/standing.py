@@ -10,7 +10,7 @@ from http import HTTPStatus
 import msgspec
 
 from slackwater.rebalancer.metrics import DecisionTally, exposed
-from slackwater.record.http_exchange import Answer, Request, routed, told_in_json
+from slackwater.runtime.http_exchange import Request, Response, dispatch, json_response
 
 #: The loop shows signs of life between any two questions. One question may take minutes: a
 #: Prometheus that hangs is asked three times for 30 s, and there are several in a row.
@@ -67,15 +67,15 @@ class Standing:
             return self._health or Health(True)
 
 
-def respond(standing: Standing, tally: DecisionTally, request: Request) -> Answer:
+def respond(standing: Standing, tally: DecisionTally, request: Request) -> Response:
     """/healthz, /readyz and /metrics."""
-    routes: Mapping[str, Callable[[], Answer]] = {
+    routes: Mapping[str, Callable[[], Response]] = {
         "/healthz": lambda: _told(standing.alive()),
         "/readyz": lambda: _told(standing.ready()),
-        "/metrics": lambda: Answer(HTTPStatus.OK, *exposed(tally, request.accept)),
+        "/metrics": lambda: Response(HTTPStatus.OK, *exposed(tally, request.accept)),
     }
-    return routed(routes, request)
+    return dispatch(request.method, request.target.partition("?")[0], routes)
 
 
-def _told(health: Health) -> Answer:
-    return told_in_json(HTTPStatus.OK if health.ok else HTTPStatus.SERVICE_UNAVAILABLE, health)
+def _told(health: Health) -> Response:
+    return json_response(HTTPStatus.OK if health.ok else HTTPStatus.SERVICE_UNAVAILABLE, health)

@@ -27,8 +27,9 @@ from slackwater.rebalancer.round_sources import plainly, sources_of, until_asked
 from slackwater.rebalancer.run import Parts, Tell, run_once
 from slackwater.rebalancer.standing import Standing, respond
 from slackwater.rebalancer.stopping import ENDING, Stop
-from slackwater.record.http_exchange import Answer, Request
 from slackwater.record.journal import Entry
+from slackwater.runtime.http_exchange import Request, Response
+from slackwater.runtime.listen_address import ListenAddress
 from slackwater.settings.rotation import RunSettings
 
 NAME = "slackwater-rebalancer"
@@ -49,13 +50,6 @@ class Job(msgspec.Struct, frozen=True):
     namespace: str
     identity: str
     lease: str = NAME
-
-
-class Place(msgspec.Struct, frozen=True):
-    """An IP address and a port to listen on; port 0 is any free one."""
-
-    host: str
-    port: int
 
 
 def now() -> Micros:
@@ -92,11 +86,11 @@ def loop(
     access: Access,
     settings_of: Callable[[], RunSettings],
     job: Job,
-    place: Place | None,
+    address: ListenAddress | None,
     stop: Stop,
     tell: Tell,
 ) -> None:
-    """Until `stop` is asked for. Raises OSError where it cannot listen."""
+    """Until `stop` is asked for. Raises CannotListenError."""
     client, tally = _client(access), DecisionTally()
     standing = Standing(time.monotonic)
 
@@ -106,7 +100,7 @@ def loop(
     with contextlib.ExitStack() as ending:
         ending.callback(client.close)
         first = settings_of()
-        listening(place, standing, tally, tell, ending)
+        listening(address, standing, tally, tell, ending)
         send = ending.enter_context(_telling(client, first, warn, job.identity))
         seat = _seat(access, job, stop, first, ending)
         halted = _halted_by(stop, seat, standing)
@@ -120,28 +114,24 @@ def loop(
 
 
 def listening(
-    place: Place | None,
+    address: ListenAddress | None,
     standing: Standing,
     tally: DecisionTally,
     tell: Tell,
     ending: contextlib.ExitStack,
 ) -> None:
     """/metrics, /healthz and /readyz, until the end."""
-    if place is None:
+    if address is None:
         return
-    from slackwater.record.listener import Listener
+    from slackwater.runtime.http_server import serving
 
-    def answer(request: Request) -> Answer:
+    def answer(request: Request) -> Response:
         return respond(standing, tally, request)
 
-    def say(sentence: str) -> None:
+    def report(sentence: str) -> None:
         tell(Entry(0, now(), "endpoint", because=sentence))
 
-    listener = Listener(place.host, place.port, answer, say)
-    listener.start()
-    ending.callback(listener.close)
-    host = f"[{place.host}]" if ":" in place.host else place.host
-    say(f"listening on http://{host}:{listener.port}")
+    ending.enter_context(serving(address, answer, report))
 
 
 def _client(access: Access) -> Client:

@@ -38,12 +38,12 @@ _FAMILIES: dict[Kind, Callable[..., GaugeMetricFamily | CounterMetricFamily]] = 
 }
 
 
-def exposed(facts: Facts, accept: str) -> tuple[str, bytes]:
+def render_agent_metrics(facts: Facts, accept: str) -> tuple[str, bytes]:
     """The agent's."""
-    return spelled(_agent_families(facts), accept)
+    return render_families(_agent_families(facts), accept)
 
 
-def spelled(families: Iterable[Family], accept: str) -> tuple[str, bytes]:
+def render_families(families: Iterable[Family], accept: str) -> tuple[str, bytes]:
     """The content's type and the content, in the format that was asked for.
 
     Not by the client's own choose_encoder: it fails at a version that is no number, and repeats
@@ -58,7 +58,7 @@ def spelled(families: Iterable[Family], accept: str) -> tuple[str, bytes]:
     return _PLAIN, generate_latest(registry)
 
 
-def families_of(metrics: Sequence[Metric], found: Iterable[Sample]) -> Iterator[Family]:
+def build_families(metrics: Sequence[Metric], found: Iterable[Sample]) -> Iterator[Family]:
     """In the table's order; one without a sample is left out."""
     by_name: dict[str, list[Sample]] = {}
     for sample in found:
@@ -74,7 +74,7 @@ def families_of(metrics: Sequence[Metric], found: Iterable[Sample]) -> Iterator[
 def _agent_families(facts: Facts) -> Iterator[Family]:
     found = tuple(samples(facts))
     place = METRICS.index(TICK_DURATION)
-    yield from families_of(METRICS[:place], found)
+    yield from build_families(METRICS[:place], found)
     buckets, total = durations(facts.counts)
     yield HistogramMetricFamily(TICK_DURATION.name, TICK_DURATION.prose, buckets, total)
-    yield from families_of(METRICS[place + 1 :], found)
+    yield from build_families(METRICS[place + 1 :], found)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from slackwater.agent.board import Board
 from slackwater.agent.program import Agent, Orders, Parts
+from slackwater.agent.shared_state import SharedState
 from slackwater.agent.voice import Tell
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.contract.pod_resources import Container, Limits, PodResources, Requests
@@ -75,7 +75,7 @@ def start_process(
         source=source,
         sight=sight,
         hands=hands,
-        board=Board(Journal(_KEPT), Tally(), _nobody_waits),
+        board=SharedState(Journal(_KEPT), Tally(), _nobody_waits),
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
     )

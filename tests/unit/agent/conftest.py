@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.record import listener
+from slackwater.runtime import http_server
 from tests.unit.agent.served import Served
 
 
 @pytest.fixture(autouse=True)
 def _quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_LOOK_UP_SECONDS", 0.01)
+    monkeypatch.setattr(http_server, "_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture

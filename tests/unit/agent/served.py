@@ -5,33 +5,33 @@ import http.client
 import socket
 from typing import Any
 
-from slackwater.agent.board import Board, ReleaseDone
 from slackwater.agent.endpoint import Endpoint
-from slackwater.agent.endpoint_note import Address
+from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
-from tests.unit.agent.boards import board, seconds
+from slackwater.runtime.listen_address import ListenAddress
+from tests.unit.agent.shared_states import board, seconds
 
-ANY_PORT = Address("127.0.0.1", 0)
+ANY_PORT = ListenAddress("127.0.0.1", 0)
 ENTRY = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
 
 
 class Served:
     """An endpoint, what it complained about, and a loop that releases at once."""
 
-    def __init__(self, state: str, address: Address = ANY_PORT) -> None:
+    def __init__(self, state: str, address: ListenAddress = ANY_PORT) -> None:
         made = board()
-        self.board = Board(made.journal, made.tally, self._wake)
+        self.board = SharedState(made.journal, made.tally, self._wake)
         self.released = 0
         self.complaints: list[str] = []
         self.now = seconds(100)
-        opened = Endpoint.open(address, state, self.board, lambda: self.now, self.complaints.append)
-        assert isinstance(opened, Endpoint), opened
-        self.endpoint = opened
+        self.endpoint = Endpoint(
+            address, state, self.board, lambda: self.now, self.complaints.append
+        )
 
     def _wake(self) -> None:
         self.released += 1
-        self.board.answer_release(ReleaseDone((ENTRY,), 0))
+        self.board.finish_release(ReleaseDone((ENTRY,), 0))
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
         status, _, content = self.ask_all(method, path, body, **headers)

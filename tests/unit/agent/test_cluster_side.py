@@ -7,8 +7,8 @@ import threading
 import msgspec
 import pytest
 
-from slackwater.agent.board import Board, Condition
 from slackwater.agent.cluster_side import ClusterJob, ClusterSide, Whereabouts, open_cluster
+from slackwater.agent.shared_state import RoundState, SharedState
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
 from slackwater.execution.node_patch import SETTLING, NodeWriter
@@ -68,13 +68,13 @@ class Side:
         chance = random.Random(1)  # noqa: S311
         writer = NodeWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
         self.side = ClusterSide(self.cluster.objects, writer, HERE)
-        self.board = Board(Journal(5), Tally(), lambda: None, link=self.side.link)
+        self.board = SharedState(Journal(5), Tally(), lambda: None, link=self.side.link)
         self.now = NOW
 
-    def round(self, condition: Condition | None = None) -> None:
+    def round(self, condition: RoundState | None = None) -> None:
         kept = (held(BESTEFFORT, FREE, OURS),)
-        self.board.show(record(node(quota=OURS, kept=kept), lines=(told(claim=600),)))
-        self.board.end_round(condition or Condition())
+        self.board.add_tick(record(node(quota=OURS, kept=kept), lines=(told(claim=600),)))
+        self.board.end_round(condition or RoundState())
         self.side.report(self.board, self.now)
 
 
@@ -112,7 +112,7 @@ def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
     made = Side()
     made.side.speak()
     first = msgspec.structs.replace(told(Course.HELD), since=Micros(1_000_000))
-    made.board.show(record(node(), lines=(first,)))
+    made.board.add_tick(record(node(), lines=(first,)))
     made.side.report(made.board, made.now)
     made.round()
     assert made.there.wrote.wait(30)
@@ -136,7 +136,7 @@ def test_a_bad_config_map_is_told_on_the_object_with_its_uid() -> None:
     found = made.cluster.objects.read()
     assert not isinstance(found, Gap)
     made.side.speak()
-    made.round(Condition(problems=found.problems))
+    made.round(RoundState(problems=found.problems))
     made.side.stop()
     uids = {each.about.kind: each.about.uid for each in made.there.sent}
     assert uids == {"Node": HERE, "ConfigMap": "uid-map"}

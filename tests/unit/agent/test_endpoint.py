@@ -8,15 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.agent.endpoint import Endpoint
-from slackwater.agent.endpoint_note import Address, read_note
-from slackwater.agent.endpoint_routes import LOOKS, Asked
-from slackwater.model.gap import Gap
-from slackwater.record import listener as module
-from slackwater.record.http_exchange import Answer
-from slackwater.record.listener import LARGEST_REQUEST, MOST_AT_ONCE
-from tests.unit.agent.boards import board, ended, seconds
+from slackwater.agent.endpoint import GET_ROUTES, Endpoint, Query
+from slackwater.agent.endpoint_file import read_endpoint_file
+from slackwater.runtime import http_server as module
+from slackwater.runtime.http_exchange import Response
+from slackwater.runtime.http_server import LARGEST_REQUEST, MOST_AT_ONCE, CannotListenError
+from slackwater.runtime.listen_address import ListenAddress
 from tests.unit.agent.served import Served
+from tests.unit.agent.shared_states import board, ended, seconds
 from tests.unit.record.tick_records import record
 
 
@@ -42,11 +41,11 @@ def test_a_loop_that_stalls_is_told(served: Served) -> None:
     served.now = seconds(191)
     status, body = served.ask("GET", "/healthz")
     assert status == 503
-    assert b"no round has ended for 91 s; 90 s are allowed" in body
+    assert b"the loop has made no progress for 91 s; 90 s are allowed" in body
 
 
 def test_the_format_that_was_asked_for(served: Served) -> None:
-    served.board.show(record())
+    served.board.add_tick(record())
     kinds = [
         served.ask_all("GET", "/metrics", Accept=accept)[1]["Content-Type"]
         for accept in ("text/plain", "application/openmetrics-text;version=1.0.0")
@@ -141,16 +140,16 @@ def test_who_drips_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_only_so_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PLACE_SECONDS", 0.1)
+    monkeypatch.setattr(module, "_SLOT_SECONDS", 0.1)
     served = Served(str(tmp_path))
     inside, leave = threading.Semaphore(0), threading.Event()
 
-    def slow(_: Asked) -> Answer:
+    def slow(_: Query) -> Response:
         inside.release()
         leave.wait(30)
-        return Answer(200, "text/plain", b"")
+        return Response(200, "text/plain", b"")
 
-    monkeypatch.setitem(LOOKS, "/slow", slow)
+    monkeypatch.setitem(GET_ROUTES, "/slow", slow)
     try:
         with contextlib.ExitStack() as open_connections:
             waiting = [
@@ -172,10 +171,10 @@ def test_only_so_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_bug_is_told_and_hurts_nobody_else(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(_: Asked) -> Answer:
+    def broken(_: Query) -> Response:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setitem(LOOKS, "/broken", broken)
+    monkeypatch.setitem(GET_ROUTES, "/broken", broken)
     assert served.ask("GET", "/broken")[0] == 500
     assert served.ask("GET", "/healthz")[0] == 200
     assert served.complaints == ["a request failed: ZeroDivisionError: a bug"]
@@ -187,11 +186,11 @@ def test_a_client_that_leaves_is_no_news(
 ) -> None:
     gone = threading.Event()
 
-    def large(_: Asked) -> Answer:
+    def large(_: Query) -> Response:
         gone.wait(30)
-        return Answer(200, "text/plain", b"x" * (8 << 20))
+        return Response(200, "text/plain", b"x" * (8 << 20))
 
-    monkeypatch.setitem(LOOKS, "/large", large)
+    monkeypatch.setitem(GET_ROUTES, "/large", large)
     leaving = served.connect()
     leaving.sendall(b"GET /large HTTP/1.0\r\n\r\n")
     leaving.close()
@@ -203,23 +202,22 @@ def test_a_client_that_leaves_is_no_news(
 
 
 def test_two_cannot_listen_at_one_place(served: Served, tmp_path: Path) -> None:
-    again = Endpoint.open(
-        served.endpoint.address, "", board(), lambda: seconds(0), served.complaints.append
-    )
-    assert again == Gap(f"cannot listen on {served.endpoint.address}: Address already in use")
-    assert read_note(str(tmp_path)) is not None  # the first one's
+    with pytest.raises(CannotListenError) as caught:
+        Endpoint(served.endpoint.address, "", board(), lambda: seconds(0), served.complaints.append)
+    where = served.endpoint.address
+    assert str(caught.value) == f"cannot listen on {where}: Address already in use"
+    assert read_endpoint_file(str(tmp_path)) is not None  # the first one's
 
 
 def test_an_address_of_somebody_else() -> None:
-    far = Address("192.0.2.1", 0)  # TEST-NET-1: nobody's
-    opened = Endpoint.open(far, "", board(), lambda: seconds(0), lambda _: None)
-    assert isinstance(opened, Gap)
-    assert opened.reason.startswith("cannot listen on 192.0.2.1:0: ")
+    far = ListenAddress("192.0.2.1", 0)  # TEST-NET-1: nobody's
+    with pytest.raises(CannotListenError, match=r"^cannot listen on 192\.0\.2\.1:0: "):
+        Endpoint(far, "", board(), lambda: seconds(0), lambda _: None)
 
 
 def test_the_note_lives_as_long_as_the_endpoint(tmp_path: Path) -> None:
     served = Served(str(tmp_path))
-    note = read_note(str(tmp_path))
+    note = read_endpoint_file(str(tmp_path))
     assert note is not None
     assert note.address == served.endpoint.address
     assert len(note.token) == 64
@@ -227,7 +225,7 @@ def test_the_note_lives_as_long_as_the_endpoint(tmp_path: Path) -> None:
     assert other.endpoint.address.port != 0
     served.endpoint.close()
     other.endpoint.close()
-    assert read_note(str(tmp_path)) is None
+    assert read_endpoint_file(str(tmp_path)) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -235,7 +233,7 @@ def test_tokens_are_not_used_twice(tmp_path: Path) -> None:
     notes = []
     for _ in range(2):
         served = Served(str(tmp_path))
-        notes.append(read_note(str(tmp_path)))
+        notes.append(read_endpoint_file(str(tmp_path)))
         served.endpoint.close()
     assert None not in notes
     assert notes[0] != notes[1]
@@ -252,7 +250,7 @@ def test_a_state_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_ipv6(tmp_path: Path) -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
-    served = Served(str(tmp_path), Address("::1", 0))
+    served = Served(str(tmp_path), ListenAddress("::1", 0))
     assert served.ask("GET", "/healthz")[0] == 200
-    assert read_note(str(tmp_path)) is not None
+    assert read_endpoint_file(str(tmp_path)) is not None
     served.endpoint.close()

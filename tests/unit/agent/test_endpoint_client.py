@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.agent.board import ReleaseDone
 from slackwater.agent.endpoint_client import ask, ask_release
-from slackwater.agent.endpoint_note import Note
+from slackwater.agent.endpoint_file import EndpointFile
+from slackwater.agent.shared_state import ReleaseDone
 from slackwater.model.gap import Gap
 from tests.unit.agent.served import ENTRY, Served
 
@@ -31,12 +31,12 @@ def no_note(served: Served, folder: Path) -> object:
 
 def nobody_there(served: Served, folder: Path) -> object:
     served.endpoint.close()
-    note = Note(served.endpoint.address, "x")
+    note = EndpointFile(served.endpoint.address, "x")
     return ask(note, "POST", "/v1/release")
 
 
 def no_agent(served: Served, folder: Path) -> object:
-    return ask(Note(served.endpoint.address, "x"), "GET", "/nowhere")
+    return ask(EndpointFile(served.endpoint.address, "x"), "GET", "/nowhere")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_release_that_cannot_be_asked_for(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "is no agent"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "is not an agent"),
         (b"HTTP/1.0 502 Bad\r\n\r\n<html>\n", "it refuses with 502: '<html>"),
         (b"SSH-2.0-OpenSSH\r\n", "it does not answer"),
         (b"", "it does not answer"),

@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.agent import endpoint_routes
-from slackwater.agent.board import Board, Condition, ReleaseDone
-from slackwater.agent.endpoint_routes import Asked, healthz, lost, readyz, stalled
+from slackwater.agent import endpoint
+from slackwater.agent.endpoint import Query, healthz, readyz, why_lost
+from slackwater.agent.shared_state import ReleaseDone, RoundState, SharedState
 from slackwater.model.units import Micros
-from slackwater.record.http_exchange import Answer
 from slackwater.record.journal import Entry
 from slackwater.record.recording import CONTENT_TYPE, decode
+from slackwater.runtime.http_exchange import Response
 from slackwater.settings.agent import AgentSettings
-from tests.unit.agent.boards import board, ended, seconds
+from tests.unit.agent.shared_states import board, ended, seconds
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, record, told
 
@@ -27,14 +27,14 @@ QUICK = AgentSettings(stalled_after=seconds(10), period=seconds(1))
 @pytest.fixture(autouse=True)
 def no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody ticks here, so nobody is waited for."""
-    monkeypatch.setattr(endpoint_routes, "LOOK_PATIENCE", 0.0)
+    monkeypatch.setattr(endpoint, "DETAIL_PATIENCE", 0.0)
 
 
-def asked(shown: Board, second: float = 101, **query: str) -> Asked:
-    return Asked(shown, seconds(second), STARTED, query)
+def asked(shown: SharedState, second: float = 101, **query: str) -> Query:
+    return Query(shown, seconds(second), query)
 
 
-def said(answer: Answer) -> Any:
+def said(answer: Response) -> Any:
     assert answer.content_type == "application/json"
     return msgspec.json.decode(answer.body)
 
@@ -42,20 +42,27 @@ def said(answer: Answer) -> Any:
 @pytest.mark.parametrize(
     ("condition", "second", "because"),
     [
-        (Condition(), 100, ""),  # it has just begun
-        (Condition(), 190, ""),
-        (Condition(), 190.000001, "no round has ended for 90 s; 90 s are allowed"),
+        (RoundState(), 100, ""),  # it has just begun
+        (RoundState(), 190, ""),
+        (RoundState(), 190.000001, "the loop has made no progress for 90 s; 90 s are allowed"),
         (ended(150), 240, ""),
-        (ended(150), 241, "no round has ended for 91 s; 90 s are allowed"),
+        (ended(150), 241, "the loop has made no progress for 91 s; 90 s are allowed"),
         (ended(150, settings=SLOW), 330, ""),
-        (ended(150, settings=SLOW), 331, "no round has ended for 181 s; 180 s are allowed"),
+        (
+            ended(150, settings=SLOW),
+            331,
+            "the loop has made no progress for 181 s; 180 s are allowed",
+        ),
         (ended(150, settings=QUICK), 160, ""),
-        (ended(150, settings=QUICK), 161, "no round has ended for 11 s; 10 s are allowed"),
+        (
+            ended(150, settings=QUICK),
+            161,
+            "the loop has made no progress for 11 s; 10 s are allowed",
+        ),
         (ended(150, blind="gone"), 151, ""),  # a round without a look is one, too
     ],
 )
-def test_stalled(condition: Condition, second: float, because: str) -> None:
-    assert stalled(condition, STARTED, seconds(second)) == because
+def test_stalled(condition: RoundState, second: float, because: str) -> None:
     assert_health(condition, second, because)
 
 
@@ -81,19 +88,20 @@ GONE = "the kubelet's tree is gone"
     ],
 )
 def test_an_agent_that_lost_its_tree_is_restarted(
-    condition: Condition, second: float, because: str
+    condition: RoundState, second: float, because: str
 ) -> None:
-    assert lost(condition, seconds(second)) == because
+    assert why_lost(condition, seconds(second)) == because
     assert_health(condition, second, because)
 
 
 def test_a_loop_that_stands_still_is_told_first() -> None:
     condition = ended(150, blind=GONE, lost_since=seconds(150))
-    assert_health(condition, 250, "no round has ended for 100 s; 90 s are allowed")
+    assert_health(condition, 250, "the loop has made no progress for 100 s; 90 s are allowed")
 
 
-def assert_health(condition: Condition, second: float, because: str) -> None:
+def assert_health(condition: RoundState, second: float, because: str) -> None:
     shown = board()
+    shown.health.beat(STARTED)
     shown.end_round(condition)
     answer = healthz(asked(shown, second))
     assert answer.status == (503 if because else 200)
@@ -103,7 +111,7 @@ def assert_health(condition: Condition, second: float, because: str) -> None:
 @pytest.mark.parametrize(
     ("ticks", "condition", "status", "body"),
     [
-        (0, Condition(), 503, {"ok": False, "because": "there was no tick yet"}),
+        (0, RoundState(), 503, {"ok": False, "because": "there was no tick yet"}),
         (0, ended(101, blind="gone"), 503, {"ok": False, "because": "gone"}),
         (1, ended(101), 200, {"ok": True}),
         (1, ended(101, blind="gone"), 503, {"ok": False, "because": "gone"}),
@@ -122,10 +130,10 @@ def assert_health(condition: Condition, second: float, because: str) -> None:
         (1, ended(101, paused="by hand"), 200, {"ok": True, "paused": "by hand"}),
     ],
 )
-def test_ready(ticks: int, condition: Condition, status: int, body: dict[str, Any]) -> None:
+def test_ready(ticks: int, condition: RoundState, status: int, body: dict[str, Any]) -> None:
     shown = board()
     for number in range(ticks):
-        shown.show(record(node(tick=number)))
+        shown.add_tick(record(node(tick=number)))
     shown.end_round(condition)
     answer = readyz(asked(shown))
     assert (answer.status, said(answer)) == (status, body)
@@ -133,9 +141,9 @@ def test_ready(ticks: int, condition: Condition, status: int, body: dict[str, An
 
 def test_metrics_are_made_of_the_board() -> None:
     shown = board()
-    shown.show(record(node(usage=250), lines=(told(),)))
+    shown.add_tick(record(node(usage=250), lines=(told(),)))
     shown.end_round(ended(101, problems=("one",), paused="by hand"))
-    answer = endpoint_routes.metrics(asked(shown, 103))
+    answer = endpoint.metrics(asked(shown, 103))
     lines = answer.body.decode().splitlines()
     assert answer.content_type.startswith("text/plain")
     for line in (
@@ -149,22 +157,22 @@ def test_metrics_are_made_of_the_board() -> None:
         assert line in lines
 
 
-def with_a_tick() -> Board:
+def with_a_tick() -> SharedState:
     shown = board()
     kept = (held(BESTEFFORT, FREE, OURS),)
-    shown.show(record(node(usage=250, quota=OURS, kept=kept), lines=(told(),)))
+    shown.add_tick(record(node(usage=250, quota=OURS, kept=kept), lines=(told(),)))
     shown.end_round(ended(101))
     return shown
 
 
 def test_explain() -> None:
-    answer = endpoint_routes.explain(asked(with_a_tick(), target="besteffort"))
+    answer = endpoint.explain(asked(with_a_tick(), target="besteffort"))
     assert answer.status == 200
     assert {row["target"] for row in said(answer)} == {"besteffort"}
 
 
 def test_explain_knows_no_such_thing() -> None:
-    answer = endpoint_routes.explain(asked(with_a_tick(), target="nowhere"))
+    answer = endpoint.explain(asked(with_a_tick(), target="nowhere"))
     assert answer.status == 404
     assert "nowhere" in said(answer)["error"]
 
@@ -172,57 +180,57 @@ def test_explain_knows_no_such_thing() -> None:
 @pytest.mark.parametrize(
     ("route", "query", "watched"),
     [
-        (endpoint_routes.top, {}, True),
-        (endpoint_routes.explain, {}, False),
-        (endpoint_routes.explain, {"target": "default/web"}, True),
-        (endpoint_routes.metrics, {}, False),
-        (endpoint_routes.ticks, {}, False),
+        (endpoint.top, {}, True),
+        (endpoint.explain, {}, False),
+        (endpoint.explain, {"target": "default/web"}, True),
+        (endpoint.metrics, {}, False),
+        (endpoint.ticks, {}, False),
     ],
 )
 def test_who_looks_at_pods_has_them_read(
-    route: endpoint_routes.Route, query: dict[str, str], watched: bool
+    route: endpoint.Route, query: dict[str, str], watched: bool
 ) -> None:
     shown = with_a_tick()
     route(asked(shown, 101, **query))
-    assert shown.is_watched(seconds(102)) is watched
+    assert shown.is_detail_requested(seconds(102)) is watched
 
 
 def test_top() -> None:
-    answer = endpoint_routes.top(asked(with_a_tick()))
+    answer = endpoint.top(asked(with_a_tick()))
     assert (answer.status, said(answer)["node"]["usage"]) == (200, 250)
 
 
 def test_ticks_are_a_recording() -> None:
     shown = board()
-    assert endpoint_routes.ticks(asked(shown)).status == 503
+    assert endpoint.ticks(asked(shown)).status == 503
     for number in (1, 2):
-        shown.show(record(node(tick=number)))
-    answer = endpoint_routes.ticks(asked(shown))
+        shown.add_tick(record(node(tick=number)))
+    answer = endpoint.ticks(asked(shown))
     assert (answer.status, answer.content_type) == (200, CONTENT_TYPE)
     assert [each.line.snapshot.tick for each in decode(answer.body).ticks] == [1, 2]
 
 
 def test_a_release_waits_for_the_loop() -> None:
     wake = threading.Event()
-    shown = Board(board().journal, board().tally, wake.set)
+    shown = SharedState(board().journal, board().tally, wake.set)
     entry = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
 
     def loop() -> None:
         assert wake.wait(30)
-        shown.answer_release(ReleaseDone((entry,), 1))
+        shown.finish_release(ReleaseDone((entry,), 1))
 
     thread = threading.Thread(target=loop)
     thread.start()
-    answer = endpoint_routes.release(asked(shown))
+    answer = endpoint.release(asked(shown))
     thread.join()
     assert answer.status == 200
     assert msgspec.json.decode(answer.body, type=ReleaseDone) == ReleaseDone((entry,), 1)
 
 
 def test_a_release_that_no_round_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_routes, "RELEASE_PATIENCE", 0.0)
+    monkeypatch.setattr(endpoint, "RELEASE_PATIENCE", 0.0)
     shown = board()
-    answer = endpoint_routes.release(asked(shown))
+    answer = endpoint.release(asked(shown))
     assert answer.status == 504
     assert "the next one will release" in said(answer)["error"]
-    assert shown.release_is_asked()
+    assert shown.is_release_requested()

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable
 import msgspec
 import pytest
 
-from slackwater.agent.board import Board
 from slackwater.agent.program import RELEASED_BY_HAND, Agent, Orders, Parts
+from slackwater.agent.shared_state import SharedState
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano_document import read_config
 from slackwater.model.cgroup import CgroupRef, Level
@@ -45,7 +45,7 @@ class Bench:
         self.lines: list[Entry] = []
         self.released = 0
         self.calls = 0
-        self.board = Board(Journal(60), Tally(), self._called)
+        self.board = SharedState(Journal(60), Tally(), self._called)
         parts = Parts(self, self, self, self.board, MilliCpu(2000), lambda: Micros(77))
         self.agent = Agent(parts, self.lines.append, orders or Orders())
 
@@ -107,7 +107,7 @@ def test_one_round_is_written_told_and_shown() -> None:
     assert [change.new for change in bench.applied] == [OURS]
     assert bench.board.journal.latest is record
     assert bench.board.tally.counts().ticks == 1
-    assert bench.board.condition.ended == 77
+    assert bench.board.last_round.ended == 77
     assert [line.what for line in bench.lines] == [
         "NodeCPUThrottleEvent",
         "quota of kubepods/besteffort",
@@ -143,11 +143,11 @@ def test_a_tree_that_is_gone_is_told_once_and_writes_nothing() -> None:
         assert isinstance(bench.agent.once(at(second)), Gap)
     assert bench.applied == []
     assert bench.told("survey") == ["the kubelet's tree is gone"]
-    assert bench.board.condition.blind == "the kubelet's tree is gone"
+    assert bench.board.last_round.blind == "the kubelet's tree is gone"
     bench.view = node(usage=200)
     bench.agent.once(at(4))
     assert bench.told("survey")[1:] == ["all is well again"]
-    assert bench.board.condition.blind == ""
+    assert bench.board.last_round.blind == ""
 
 
 def test_since_when_the_tree_is_gone() -> None:
@@ -158,7 +158,7 @@ def test_since_when_the_tree_is_gone() -> None:
     for second, view in enumerate(views):
         bench.view = view
         bench.agent.once(at(second))
-        seen.append((bench.board.condition.lost_since, bench.board.condition.lost))
+        seen.append((bench.board.last_round.lost_since, bench.board.last_round.lost))
     assert seen == [(at(0), gone.reason), (at(0), gone.reason), (None, ""), (at(3), gone.reason)]
 
 
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_read_keeps_what_was_known() -> None:
     bench.objects = Gap("the folder x cannot be read")
     bench.agent.once(at(2))
     assert bench.told("folder") == ["the folder x cannot be read"]
-    assert bench.board.condition.problems == ("the folder x cannot be read",)
+    assert bench.board.last_round.problems == ("the folder x cannot be read",)
     assert len(bench.applied) == 2  # the policy is still on
 
 
@@ -210,13 +210,13 @@ def test_rounds_keep_to_the_period_and_early_ones_do_not_move_them() -> None:
 def test_release_by_hand_lasts() -> None:
     bench = Bench()
     bench.agent.once(at(1))
-    bench.board._asked.set()  # as ask_release does, from another thread
+    bench.board._release_requested.set()  # as request_release does, from another thread
     written = len(bench.applied)
     for second in range(2, 5):
         bench.agent.once(at(second))
     assert (bench.released, len(bench.applied)) == (1, written)
-    assert bench.board.condition.paused == RELEASED_BY_HAND
-    assert not bench.board.release_is_asked()
+    assert bench.board.last_round.paused == RELEASED_BY_HAND
+    assert not bench.board.is_release_requested()
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_what_is_read(reading: str, watched: bool, shut: frozenset[str], deepest
     bench.shut = shut
     bench.agent.once(at(0))  # its settings are known from the first look on
     if watched:
-        bench.board.watch(at(1))
+        bench.board.request_detail(at(1))
     bench.agent.once(at(2))
     levels = list(Level)
     found = max(bench.known[-1].needs.fields, key=levels.index)

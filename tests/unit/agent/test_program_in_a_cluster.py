@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from slackwater.agent.board import Board
-from slackwater.agent.board_view import view_of
 from slackwater.agent.program import Orders
+from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano_document import read_config
 from slackwater.model.gap import Gap
 from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Standing
@@ -57,7 +56,7 @@ def test_until_objects_come_nothing_is_released_and_nothing_decided() -> None:
         assert bench.agent.once(at(second)) == WAITING
     assert (bench.applied, bench.released, bench.known) == ([], 0, [])
     assert bench.told("folder") == [WAITING.reason]
-    condition = bench.board.condition
+    condition = bench.board.last_round
     assert (condition.blind, condition.problems) == (WAITING.reason, ())
     assert (condition.lost_since, condition.lost) == (None, "")  # no reason for a restart
     assert condition.ended == 77
@@ -70,7 +69,7 @@ def test_when_objects_come_the_agent_begins() -> None:
     bench.agent.once(at(1))
     bench.objects = ON
     assert isinstance(bench.agent.once(at(2)), TickRecord)
-    assert bench.board.condition.blind == ""
+    assert bench.board.last_round.blind == ""
     assert bench.released == 0
     assert bench.told("folder") == [WAITING.reason, "all is well again"]
 
@@ -96,7 +95,7 @@ def test_configuration_that_is_wrong_from_the_start_holds_as_well() -> None:
     assert report.holding == 1  # adopted, and it stands
     bench.objects = throttling(40)
     assert isinstance(bench.agent.once(at(2)), TickRecord)
-    assert bench.board.condition.kept is None
+    assert bench.board.last_round.kept is None
 
 
 def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
@@ -107,7 +106,7 @@ def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
     found = bench.agent.once(at(2))
     assert isinstance(found, TickRecord)
     assert "best_effort_share" in found.inputs.policies
-    assert bench.board.condition.problems == ("the informers are gone",)
+    assert bench.board.last_round.problems == ("the informers are gone",)
 
 
 def test_a_wrong_flag_ends_a_start_whatever_the_cluster_says() -> None:
@@ -181,5 +180,5 @@ def test_settings_and_configuration_change_without_a_restart() -> None:
 
 
 def test_without_a_cluster_there_is_no_link() -> None:
-    assert isinstance(Bench().board, Board)
+    assert isinstance(Bench().board, SharedState)
     assert Bench().board.link(at(1)) == ClusterLink()

@@ -10,7 +10,7 @@ from slackwater.manager.metrics import METRICS
 from slackwater.manager.routes import respond
 from slackwater.manager.standing import STALLED_AFTER, KindStanding, Notice, Standing
 from slackwater.model.units import Micros
-from slackwater.record.http_exchange import Answer, Request
+from slackwater.runtime.http_exchange import Request, Response
 
 SECOND = 1_000_000
 AT = Micros(10 * SECOND)
@@ -24,11 +24,11 @@ LEADS = Standing(
 )
 
 
-def ask(notice: Notice, path: str, at: int = AT, method: str = "GET", accept: str = "") -> Answer:
+def ask(notice: Notice, path: str, at: int = AT, method: str = "GET", accept: str = "") -> Response:
     return respond(notice, Request(method, path, accept=accept), Micros(at))
 
 
-def told(answer: Answer) -> Any:
+def told(answer: Response) -> Any:
     return msgspec.json.decode(answer.body)
 
 
@@ -83,7 +83,7 @@ def test_other_paths_and_methods_hear_which_there_are() -> None:
     assert (wrong.status, wrong.headers["Allow"]) == (405, "GET, HEAD")
 
 
-def numbers(answer: Answer) -> dict[str, float]:
+def numbers(answer: Response) -> dict[str, float]:
     lines = [line for line in answer.body.decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 

@@ -5,7 +5,7 @@ import pytest
 
 from slackwater.rebalancer.metrics import DecisionTally
 from slackwater.rebalancer.standing import STALLED_AFTER, Health, Standing, respond
-from slackwater.record.http_exchange import Request
+from slackwater.runtime.http_exchange import Request
 
 
 class Asked:

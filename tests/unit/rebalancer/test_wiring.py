@@ -18,8 +18,9 @@ from slackwater.rebalancer import kafka_broker
 from slackwater.rebalancer.last_rotation import ANNOTATION
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.stopping import ENDING, Stop
-from slackwater.rebalancer.wiring import Job, Place, loop, plan, run
+from slackwater.rebalancer.wiring import Job, loop, plan, run
 from slackwater.record.journal import Entry
+from slackwater.runtime.listen_address import ListenAddress
 from slackwater.settings.rotation import (
     KafkaSettings,
     PrometheusSettings,
@@ -287,7 +288,7 @@ class Resident:
     def __init__(self, cluster: Cluster, stop: Stop, ears: Ears, settings: RunSettings) -> None:
         self._stop = stop
         self._ears = ears
-        access, place = plain_access(cluster.port), Place("127.0.0.1", 0)
+        access, place = plain_access(cluster.port), ListenAddress("127.0.0.1", 0)
         arguments = (access, lambda: settings, JOB, place, stop, ears.told.append)
         self._thread = threading.Thread(target=loop, args=arguments)
         self._thread.start()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.record.exposition import exposed
+from slackwater.record.exposition import render_agent_metrics
 from slackwater.record.journal import TickRecord
 from slackwater.record.metric_table import METRICS, Kind, page
 from tests.unit.record.metric_facts import LINK, facts, full
@@ -37,7 +37,7 @@ def test_names_are_told_apart_also_in_openmetrics() -> None:
 def test_the_text_is_what_a_parser_reads() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    kind, text = exposed(facts(full(), link=LINK), "")
+    kind, text = render_agent_metrics(facts(full(), link=LINK), "")
     assert kind.startswith("text/plain; version=0.0.4")
     families = {f.name: f for f in text_string_to_metric_families(text.decode())}
     assert len(families) == len(METRICS)
@@ -49,7 +49,7 @@ def test_openmetrics_for_who_asks_for_it() -> None:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
     accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
-    kind, text = exposed(facts(full(), link=LINK), accept)
+    kind, text = render_agent_metrics(facts(full(), link=LINK), accept)
     assert kind.startswith("application/openmetrics-text")
     parsed = text_string_to_metric_families(text.decode())  # type: ignore[no-untyped-call]
     families = {family.name: family for family in parsed}
@@ -70,7 +70,7 @@ def test_openmetrics_for_who_asks_for_it() -> None:
 )
 def test_formats(accept: str, kind: str) -> None:
     """What was asked for is not repeated in the answer."""
-    found, text = exposed(facts(full(), link=LINK), accept)
+    found, text = render_agent_metrics(facts(full(), link=LINK), accept)
     assert found.startswith(kind)
     assert "\n" not in found
     assert text.endswith(b"# EOF\n") is kind.startswith("application")
@@ -82,7 +82,7 @@ def test_promtool_finds_nothing(latest: TickRecord | None) -> None:
     if promtool is None and not os.environ.get("CI"):
         pytest.skip("there is no promtool here (Debian's package prometheus)")
     assert promtool, "there is no promtool (Debian's package prometheus)"
-    _, text = exposed(facts(latest), "")
+    _, text = render_agent_metrics(facts(latest), "")
     done = subprocess.run(
         [promtool, "check", "metrics"], input=text, capture_output=True, check=False, timeout=60
     )

@@ -1,8 +1,8 @@
-"""A small HTTP server beside a program's loop. Imports much, so it is imported late.
+"""A small HTTP server beside a program's loop. Its imports are heavy, so import it late.
 
-Owns sockets and their bounds: how long a request may take, how large it may be, how many there are
-at once. The loop never waits for any of it. What is answered is the program's; requests are not
-logged.
+Owns sockets and their bounds: how long a request may take, how large it may be, how many are
+served at once. The loop never waits for any of it. The responses are the program's; requests are
+not logged.
 """
 
 import contextlib
@@ -12,37 +12,38 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from slackwater.record.http_exchange import Answer, Request, refused
+from slackwater.runtime.http_exchange import Request, Response, error_response
+from slackwater.runtime.listen_address import ListenAddress
 
-#: For a whole request, however slowly it drips in; and for the client to take the answer.
+#: For a whole request, however slowly it arrives; and for the client to take the response.
 READ_SECONDS, WRITE_SECONDS = 2.0, 10.0
-#: A request line, its headers and a body that nobody reads; Prometheus sends 0.5 KiB.
+#: A request line, its headers and a body that is discarded; Prometheus sends 0.5 KiB.
 LARGEST_REQUEST = 16 * 1024
 #: A scrape, a probe and some people, beside clients that are slow. Each is a thread.
 MOST_AT_ONCE = 32
-#: How long one more connection waits for a place.
-_PLACE_SECONDS = 1.0
-#: After an accept that failed, for want of descriptors: without it the loop would spin.
+#: How long one more connection waits for a free thread.
+_SLOT_SECONDS = 1.0
+#: After a failed accept (no descriptors left): without a pause the loop would spin.
 _PAUSE_SECONDS = 0.2
-#: How often the listener looks whether it shall end.
-_LOOK_UP_SECONDS = 0.5
+#: How often the server's thread checks whether it was told to end.
+_POLL_SECONDS = 0.5
 _LONGEST_LENGTH, _LONGEST_SENTENCE = 9, 200
 
-#: Whatever a bug of ours left unsaid.
+#: The response when a route raises.
 _FAILED = b"HTTP/1.0 500 Internal Server Error\r\nContent-Type: text/plain\r\n\r\nthis failed\n"
 
 #: Answers one request, in any thread.
-Respond = Callable[[Request], Answer]
-#: Hears one sentence about what went wrong, in any thread.
-Complain = Callable[[str], None]
+Respond = Callable[[Request], Response]
+#: Takes one sentence about the server itself, in any thread.
+Report = Callable[[str], None]
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedReader(io.RawIOBase):
     """A socket's bytes until a deadline and up to a size."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -63,17 +64,17 @@ class _Bounded(io.RawIOBase):
 
 
 class _Exchange(BaseHTTPRequestHandler):
-    """One request, one answer, one connection."""
+    """One request, one response, one connection."""
 
     server: "_Server"
-    #: Older than it is nobody: a torn request line gets a whole answer too.
+    #: Not HTTP/0.9: a malformed request line gets a status line and headers, too.
     default_request_version = "HTTP/1.0"
 
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
-        self._bounded = _Bounded(self.connection)
-        # A small buffer: what was not asked for is not read.
+        self._bounded = _BoundedReader(self.connection)
+        # A small buffer, so that no more is read than the request needs.
         self.rfile = io.BufferedReader(self._bounded, 1024)
 
     def _answer(self) -> None:
@@ -86,14 +87,15 @@ class _Exchange(BaseHTTPRequestHandler):
         )
         if not self._skip_body():
             too_large = f"a request may have {LARGEST_REQUEST} bytes"
-            self._send(refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large))
+            self._send(error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large))
             return
         self._send(self.server.respond(request))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _answer  # noqa: N815
 
     def _skip_body(self) -> bool:
-        """Unread bytes would reset the connection before the answer is taken. False: too many."""
+        """Unread bytes would reset the connection before the client has the response. False: the
+        body is too large."""
         length = self.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH):
             return False
@@ -108,44 +110,44 @@ class _Exchange(BaseHTTPRequestHandler):
         message: str | None = None,
         explain: str | None = None,  # noqa: ARG002
     ) -> None:
-        """What http.server itself refuses: a sentence instead of its page."""
+        """Errors that http.server finds itself, as JSON instead of its HTML page."""
         said = message or HTTPStatus(code).phrase
-        self._send(refused(code, said[:_LONGEST_SENTENCE]))
+        self._send(error_response(code, said[:_LONGEST_SENTENCE]))
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, response: Response) -> None:
         self.close_connection = True
         self.connection.settimeout(WRITE_SECONDS)
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_response(response.status)
+        self.send_header("Content-Type", response.content_type)
+        self.send_header("Content-Length", str(len(response.body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
-        for name, value in answer.headers.items():
+        for name, value in response.headers.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(answer.body)
+            self.wfile.write(response.body)
 
     def version_string(self) -> str:
         return "slackwater"
 
     def log_message(self, *_: object) -> None:
-        """Requests are not told."""
+        """Requests are not logged."""
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    """A listener with a bounded number of threads. Not http.server's own, which asks a name
-    server for the name of this host."""
+    """Serves each connection in a thread, up to a number. Not http.server.HTTPServer, which looks
+    up this host's name in DNS."""
 
     request_queue_size = 32
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, respond: Respond, complain: Complain) -> None:
+    def __init__(self, host: str, port: int, respond: Respond, report: Report) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.respond = respond
-        self._complain = complain
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._report = report
+        self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
         super().__init__((host, port), _Exchange)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -156,54 +158,66 @@ class _Server(socketserver.ThreadingTCPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        if not self._places.acquire(timeout=_PLACE_SECONDS):
+        if not self._slots.acquire(timeout=_SLOT_SECONDS):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no more threads
-            self._places.release()
+            self._slots.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
-        """A client that left is no news; a bug of ours is, in one line."""
+        """A client that left is not reported; a bug in a route is."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             with contextlib.suppress(OSError):
                 request.sendall(_FAILED)
-            self._complain(f"a request failed: {type(error).__name__}: {error}")
+            self._report(f"a request failed: {type(error).__name__}: {error}")
 
 
-class Listener:
-    """Guards the socket and its thread. Bound from the start, it answers from `start` on."""
+class CannotListenError(Exception):
+    """str() is one sentence with the address and the reason."""
 
-    def __init__(self, host: str, port: int, respond: Respond, complain: Complain) -> None:
-        """`host` is an IP address; port 0 is any free one. Raises OSError."""
-        self._server = _Server(host, port, respond, complain)
+
+class HttpServer:
+    """Guards the socket and its thread. Bound at once, it serves from `start` on."""
+
+    def __init__(self, address: ListenAddress, respond: Respond, report: Report) -> None:
+        try:
+            self._server = _Server(address.host, address.port, respond, report)
+        except OSError as error:
+            raise CannotListenError(f"cannot listen on {address}: {error.strerror}") from None
+        #: With the port that was found, where any was asked for.
+        self.address = ListenAddress(address.host, int(self._server.server_address[1]))
         self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            args=(_LOOK_UP_SECONDS,),
-            name="endpoint",
-            daemon=True,
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="endpoint", daemon=True
         )
-
-    @property
-    def port(self) -> int:
-        """The one that was found, where any was asked for."""
-        return int(self._server.server_address[1])
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        """No further request; one that is being answered may still end."""
+        """No further request; one that is being served may still end."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+
+
+@contextlib.contextmanager
+def serving(address: ListenAddress, respond: Respond, report: Report) -> Iterator[HttpServer]:
+    """Serves inside the block, and reports where."""
+    server = HttpServer(address, respond, report)
+    server.start()
+    try:
+        report(f"listening on http://{server.address}")
+        yield server
+    finally:
+        server.close()

@@ -5,9 +5,8 @@ import threading
 import msgspec
 import pytest
 
-from slackwater.agent.board import Board, Condition
-from slackwater.agent.board_view import view_of
-from slackwater.agent.endpoint_routes import LOOKS, Asked
+from slackwater.agent.endpoint import GET_ROUTES, Query
+from slackwater.agent.shared_state import RoundState, SharedState, view_of
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import Micros
 from slackwater.record.explanation import Explanation
@@ -21,19 +20,19 @@ OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
 SECOND = 1_000_000
 
 
-def board(*, ticks: int = 1) -> Board:
-    made = Board(Journal(60), Tally(), lambda: None, CgroupVersion.V1)
+def board(*, ticks: int = 1) -> SharedState:
+    made = SharedState(Journal(60), Tally(), lambda: None, CgroupVersion.V1)
     told = Told()
     for second in range(1, ticks + 1):
         told.tick(node(usage=200, tick=second, workloads=(pod(1, Tier.BESTEFFORT),)))
     for record in told.journal.ticks:
-        made.show(record)
-    made.end_round(Condition(off=OFF, problems=("a problem",)))
+        made.add_tick(record)
+    made.end_round(RoundState(off=OFF, problems=("a problem",)))
     return made
 
 
-def asked(of: Board, path: str, **query: str) -> tuple[int, bytes]:
-    answer = LOOKS[path](Asked(of, Micros(0), Micros(0), query))
+def asked(of: SharedState, path: str, **query: str) -> tuple[int, bytes]:
+    answer = GET_ROUTES[path](Query(of, Micros(0), query))
     return answer.status, answer.body
 
 
@@ -47,7 +46,7 @@ def test_the_view_has_what_the_board_has() -> None:
 
 def test_a_lost_tree_is_among_the_problems_of_top() -> None:
     shown = board()
-    shown.end_round(Condition(blind="gone", lost_since=Micros(3), problems=("a problem",)))
+    shown.end_round(RoundState(blind="gone", lost_since=Micros(3), problems=("a problem",)))
     view = view_of(shown, Micros(5))
     assert (view.lost, view.problems) == ("gone", ("a problem",))
     _, body = asked(shown, "/v1/top")
@@ -77,17 +76,17 @@ def test_explain_and_top_as_they_are_asked() -> None:
 def test_who_looks_at_pods_has_them_read(path: str, query: dict[str, str], watched: bool) -> None:
     shown = board()
     asked(shown, path, **query)
-    assert shown.is_watched(Micros(1)) is watched
+    assert shown.is_detail_requested(Micros(1)) is watched
 
 
 def test_a_tick_before_the_look_is_not_enough() -> None:
     shown = board()
-    shown.watch(Micros(5 * SECOND))
-    assert not shown.wait_for_pods(0.01)
+    shown.request_detail(Micros(5 * SECOND))
+    assert not shown.wait_for_detail(0.01)
     later = Told().tick(node(usage=200, tick=6)).journal.ticks[0]
-    thread = threading.Timer(0.05, shown.show, (later,))
+    thread = threading.Timer(0.05, shown.add_tick, (later,))
     thread.start()
-    assert shown.wait_for_pods(10)
+    assert shown.wait_for_detail(10)
     thread.join()
-    shown.watch(Micros(7 * SECOND))  # still the same look
-    assert shown.wait_for_pods(0.01)
+    shown.request_detail(Micros(7 * SECOND))  # still the same look
+    assert shown.wait_for_detail(0.01)

@@ -7,22 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.agent import endpoint_routes
-from slackwater.agent.board import Board, ReleaseDone
-from slackwater.agent.endpoint_door import respond
-from slackwater.agent.endpoint_note import Address
-from slackwater.agent.endpoint_routes import LOOKS, ORDERS
-from slackwater.record.http_exchange import Answer, Request
-from tests.unit.agent.boards import LOOPBACK, TOKEN, board, door, seconds
+from slackwater.agent import endpoint
+from slackwater.agent.endpoint import GET_ROUTES, POST_ROUTES, respond
+from slackwater.agent.shared_state import ReleaseDone, SharedState
+from slackwater.runtime.http_exchange import Request, Response
+from slackwater.runtime.listen_address import ListenAddress
+from tests.unit.agent.shared_states import LOOPBACK, TOKEN, board, context, seconds
 
 NOW = seconds(101)
 
 
-def ask(method: str, target: str, **said: Any) -> Answer:
-    return respond(door(), Request(method, target, **said), NOW)
+def ask(method: str, target: str, **said: Any) -> Response:
+    return respond(context(), Request(method, target, **said), NOW)
 
 
-def error(answer: Answer) -> str:
+def error(answer: Response) -> str:
     sentence = msgspec.json.decode(answer.body, type=dict[str, str])["error"]
     assert "\n" not in sentence
     return sentence
@@ -88,7 +87,7 @@ def test_a_wrong_method_hears_the_right_ones() -> None:
     ],
 )
 def test_names_that_are_answered_to(listens: str, host: str | None, served: bool) -> None:
-    behind = door(address=Address(listens, 10480))
+    behind = context(address=ListenAddress(listens, 10480))
     answer = respond(behind, Request("GET", "/healthz", host), NOW)
     assert answer.status == (200 if served else 403)
     if not served:
@@ -101,11 +100,11 @@ class Loop:
     def __init__(self) -> None:
         self.released = 0
         made = board()
-        self.board = Board(made.journal, made.tally, self._wake)
+        self.board = SharedState(made.journal, made.tally, self._wake)
 
     def _wake(self) -> None:
         self.released += 1
-        self.board.answer_release(ReleaseDone((), 0))
+        self.board.finish_release(ReleaseDone((), 0))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ class Loop:
 def test_a_release_needs_the_token(token: str, authorization: str, status: int) -> None:
     loop = Loop()
     request = Request("POST", "/v1/release", "localhost", authorization)
-    answer = respond(door(loop.board, token=token), request, NOW)
+    answer = respond(context(loop.board, token=token), request, NOW)
     assert answer.status == status
     assert loop.released == (1 if status == 200 else 0)
     if status != 200:
@@ -140,25 +139,25 @@ def test_a_release_needs_the_token(token: str, authorization: str, status: int) 
 def test_a_foreign_name_with_the_right_token_is_a_foreign_name() -> None:
     loop = Loop()
     request = Request("POST", "/v1/release", "evil.example", f"Bearer {TOKEN}")
-    assert respond(door(loop.board), request, NOW).status == 403
+    assert respond(context(loop.board), request, NOW).status == 403
     assert loop.released == 0
 
 
 def test_the_last_of_two_words_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, str]] = []
 
-    def look(asked: endpoint_routes.Asked) -> Answer:
-        seen.append(dict(asked.query))
-        return Answer(200, "text/plain", b"")
+    def look(asked: endpoint.Query) -> Response:
+        seen.append(dict(asked.parameters))
+        return Response(200, "text/plain", b"")
 
-    monkeypatch.setitem(LOOKS, "/look", look)
+    monkeypatch.setitem(GET_ROUTES, "/look", look)
     ask("GET", "/look?target=a%2Fb&target=c%20d&empty=")
     assert seen == [{"target": "c d", "empty": ""}]
 
 
 def test_looks_and_orders_are_apart() -> None:
-    assert not LOOKS.keys() & ORDERS.keys()
-    assert set(LOOKS) == {
+    assert not GET_ROUTES.keys() & POST_ROUTES.keys()
+    assert set(GET_ROUTES) == {
         "/metrics", "/healthz", "/readyz", "/v1/explain", "/v1/top", "/v1/ticks",
     }  # fmt: skip
 
@@ -166,5 +165,5 @@ def test_looks_and_orders_are_apart() -> None:
 @given(st.text(max_size=60), st.text(max_size=60), st.none() | st.text(max_size=30))
 def test_whatever_is_asked_there_is_an_answer(method: str, target: str, host: str | None) -> None:
     """A line of http.server's is latin-1; anything at all must do."""
-    answer = respond(door(address=LOOPBACK), Request(method, target, host, target), NOW)
+    answer = respond(context(address=LOOPBACK), Request(method, target, host, target), NOW)
     assert answer.status in (200, 400, 401, 403, 404, 405, 503)

@@ -1,0 +1,32 @@
+"""Shared states for tests of the endpoint."""
+
+from slackwater.agent.endpoint import EndpointContext
+from slackwater.agent.shared_state import RoundState, SharedState
+from slackwater.model.units import Micros
+from slackwater.record.journal import Journal
+from slackwater.record.metrics import Tally
+from slackwater.runtime.listen_address import ListenAddress
+
+SECOND = 1_000_000
+TOKEN = "the-token"  # noqa: S105
+LOOPBACK = ListenAddress("127.0.0.1", 10480)
+
+
+def board() -> SharedState:
+    return SharedState(Journal(10), Tally(), lambda: None)
+
+
+def seconds(count: float) -> Micros:
+    return Micros(int(count * SECOND))
+
+
+def context(
+    shown: SharedState | None = None, address: ListenAddress = LOOPBACK, token: str = TOKEN
+) -> EndpointContext:
+    state = shown or board()
+    state.health.beat(seconds(100))
+    return EndpointContext(state, address, token)
+
+
+def ended(second: float, **said: object) -> RoundState:
+    return RoundState(ended=seconds(second), **said)  # type: ignore[arg-type]
