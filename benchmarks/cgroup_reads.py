@@ -22,11 +22,10 @@ from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Lev
 from slackwater.model.gap import Gap
 from slackwater.model.needs import Field
 from slackwater.model.units import Micros
-from slackwater.observation.cgroup_files import GroupFolders, HeldFiles, raise_descriptor_limit
-from slackwater.observation.cgroup_tree import CgroupTree
+from slackwater.observation.cgroups.files import GroupFolders, HeldFiles, raise_descriptor_limit
+from slackwater.observation.cgroups.tree import CgroupTree
 from slackwater.observation.detection import detect_version, find_mounts
-from slackwater.observation.host import read_machine
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots, read_machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PASSES = 5
@@ -37,7 +36,7 @@ TIMES = frozenset({Field.TIMES})
 COUNTED = """
 import os, sys
 from benchmarks.cgroup_reads import mounts_here
-from slackwater.observation.cgroup_tree import CgroupTree
+from slackwater.observation.cgroups.tree import CgroupTree
 tree = CgroupTree(mounts_here(), sys.argv[1])
 os.access("/mark-scan", 0)
 tree.scan()

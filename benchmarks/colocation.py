@@ -26,7 +26,7 @@ from slackwater.demo.program import about_machine, find_real, opened_stage
 from slackwater.demo.report import NOISY, About
 from slackwater.demo.stage import Stage
 from slackwater.demo.tree import CannotBuildTree
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 
 
 class Plan(msgspec.Struct, frozen=True):

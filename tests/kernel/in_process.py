@@ -18,10 +18,9 @@ from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.units import MilliCpu
-from slackwater.observation.cgroup_tree import CgroupTree, Depth
-from slackwater.observation.folder import Folder
-from slackwater.observation.node_usage import NodeUsageMeter
-from slackwater.observation.roots import Roots
+from slackwater.observation.cgroups.tree import CgroupTree, Depth
+from slackwater.observation.host import NodeUsageMeter, Roots
+from slackwater.observation.objects.folder import Folder
 from slackwater.observation.survey import Surveyor
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.metrics import Tally

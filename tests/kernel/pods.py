@@ -5,7 +5,7 @@ import os
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes
 from slackwater.model.needs import Field
 from slackwater.model.units import Micros
-from slackwater.observation.cgroup_tree import CgroupTree, Scan
+from slackwater.observation.cgroups.tree import CgroupTree, Scan
 from tests.kernel.bed import Bed
 
 UID = "11111111-2222-4333-8444-{:012d}"

@@ -18,7 +18,7 @@ from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.knob import KNOBS
 from slackwater.model.needs import Field
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
-from slackwater.observation.cgroup_tree import CgroupTree
+from slackwater.observation.cgroups.tree import CgroupTree
 from tests.kernel.bed import Bed
 from tests.kernel.hand import despite_neighbours
 from tests.kernel.pods import (

@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.model.cgroup import CpuTimes, Level, Tier
 from slackwater.model.gap import VANISHED, Gap
-from slackwater.observation.cgroup_tree import CgroupTree, Depth
+from slackwater.observation.cgroups.tree import CgroupTree, Depth
 from tests.kernel.bed import Bed
 from tests.kernel.pods import (
     AT,

@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Mount, Tier
 from slackwater.model.gap import Gap
-from slackwater.observation.cgroup_paths import (
+from slackwater.observation.cgroups.paths import (
     KubepodsLayout,
     container_directory,
     container_id,
@@ -26,8 +26,8 @@ from slackwater.observation.detection import (
     find_kubepods,
     find_mounts,
 )
-from slackwater.observation.file_systems import VERSION_BY_MAGIC, filesystem_magic
-from slackwater.observation.roots import Roots
+from slackwater.observation.detection.mounts import VERSION_BY_MAGIC, filesystem_magic
+from slackwater.observation.host import Roots
 from tests.kernel.bed import Bed
 
 UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"

@@ -7,7 +7,7 @@ import pytest
 from slackwater.doctor.checkup import check_up, check_up_with_probe
 from slackwater.doctor.report import Report
 from slackwater.model.cgroup import CgroupVersion, Controller
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.kernel.bed import Bed
 
 EVERYWHERE = {"weight", "quota", "burst", "idle", "cpus", "memory-max"}

@@ -5,8 +5,7 @@ import time
 
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.machine import NodeUsage, UsageSource
-from slackwater.observation.node_usage import NodeUsageMeter
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import NodeUsageMeter, Roots
 from tests.kernel.bed import Bed
 from tests.kernel.pods import limit, make_pod
 

@@ -9,7 +9,7 @@ import pytest
 from slackwater.agent.waiting import Waiter, Woken
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.units import Micros
-from slackwater.observation.pressure_alarms import FIRST_DEAFNESS, PressureAlarms, Watched
+from slackwater.observation.pressure import FIRST_DEAFNESS, PressureAlarms, Watched
 from tests.kernel.bed import Bed
 
 pytestmark = [pytest.mark.v2, pytest.mark.cgroupfs]

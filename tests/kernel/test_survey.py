@@ -11,11 +11,9 @@ from slackwater.model.gap import Gap
 from slackwater.model.needs import EVERYTHING, PODS, TIERS
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.observation.cgroup_tree import CgroupTree
-from slackwater.observation.node_usage import NodeUsageMeter
-from slackwater.observation.roots import Roots
-from slackwater.observation.slow_readings import TURN
-from slackwater.observation.survey import Known, Surveyor
+from slackwater.observation.cgroups.tree import CgroupTree
+from slackwater.observation.host import NodeUsageMeter, Roots
+from slackwater.observation.survey import TURN, Known, Surveyor
 from tests.kernel.bed import Bed
 from tests.kernel.hand import despite_neighbours
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.cgroup import CgroupMounts, Controller
-from slackwater.observation.cgroup_tree import CgroupTree
+from slackwater.observation.cgroups.tree import CgroupTree
 from tests.kernel.bed import Bed
 from tests.kernel.hand import until
 from tests.kernel.pods import CONTAINER, make_pod, pod_path

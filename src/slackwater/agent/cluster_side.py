@@ -27,9 +27,9 @@ from slackwater.kube.resource import (
     Selector,
 )
 from slackwater.model.units import Micros
-from slackwater.observation import cluster_readers as readers
-from slackwater.observation.cluster_objects import ClusterObjects, Feeds
-from slackwater.observation.objects import SETTINGS_MAP
+from slackwater.observation.objects import cluster as readers
+from slackwater.observation.objects.cluster import ClusterObjects, Feeds
+from slackwater.observation.objects.object_set import SETTINGS_MAP
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.node_events import EventContext, SentState, due_events
 from slackwater.record.node_status import farewell, grain_of, is_settling, node_status_patch

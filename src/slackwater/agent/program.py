@@ -21,7 +21,7 @@ from slackwater.model.needs import EVERYTHING, Needs, merged
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.objects import Objects, own_node
+from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.observation.survey import Known
 from slackwater.policies import (
     batch_resources,

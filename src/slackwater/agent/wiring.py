@@ -11,6 +11,7 @@ from slackwater.agent.program import Agent, Orders, Parts, Source
 from slackwater.agent.shared_state import SharedState, no_link
 from slackwater.agent.voice import Tell
 from slackwater.agent.waiting import Waiter
+from slackwater.bounded_read import read_start
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.dry_run import DryRun
 from slackwater.execution.executor import Executor
@@ -21,9 +22,8 @@ from slackwater.model.cgroup import CgroupMounts, Driver
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.bounded_read import read_start
-from slackwater.observation.cgroup_files import raise_descriptor_limit
-from slackwater.observation.cgroup_tree import CgroupTree, Depth
+from slackwater.observation.cgroups.files import raise_descriptor_limit
+from slackwater.observation.cgroups.tree import CgroupTree, Depth
 from slackwater.observation.detection import (
     DriverVerdict,
     Kubepods,
@@ -33,13 +33,10 @@ from slackwater.observation.detection import (
     find_kubepods,
     find_mounts,
 )
-from slackwater.observation.folder import Folder
-from slackwater.observation.host import read_machine
-from slackwater.observation.node_usage import NodeUsageMeter
-from slackwater.observation.pressure_alarms import PressureAlarms, Watched
-from slackwater.observation.roots import Roots
-from slackwater.observation.survey import Surveyor
-from slackwater.observation.tree_guard import TreeGuard
+from slackwater.observation.host import NodeUsageMeter, Roots, read_machine
+from slackwater.observation.objects.folder import Folder
+from slackwater.observation.pressure import PressureAlarms, Watched
+from slackwater.observation.survey import Surveyor, TreeGuard
 from slackwater.record.journal import Entry, Journal, told
 from slackwater.record.metrics import Tally
 from slackwater.settings.document import DEFAULTS

@@ -20,7 +20,7 @@ from slackwater.contract.volcano_node import (
 )
 from slackwater.contract.volcano_sections import Colocation, NodeLabel
 from slackwater.model.problem import InvalidError, quoted
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.policies import (
     batch_resources,
     best_effort_share,

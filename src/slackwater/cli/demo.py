@@ -133,7 +133,7 @@ def _run(seconds: float, simulated: bool, no_color: bool) -> Report:
     from slackwater.demo.program import ASKED, run_demo, simulate_demo
     from slackwater.demo.tree import CannotBuildTree
     from slackwater.observation.detection import EnvironmentValueError
-    from slackwater.observation.roots import Roots
+    from slackwater.observation.host import Roots
 
     roots, because = Roots(), ASKED
     with _watched(no_color) as watch:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

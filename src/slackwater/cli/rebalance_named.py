@@ -52,7 +52,7 @@ def _selectors(file: str, filed: Filed, spoken: Sequence[Spoken]) -> Iterator[tu
 
 def unreadable(settings: RunSettings, origins: Mapping[str, str], file: str) -> Iterator[Problem]:
     """Files that are named and will be read, as they are now."""
-    from slackwater.observation.bounded_read import read_start
+    from slackwater.bounded_read import read_start
 
     for entry in ENTRIES:
         if not isinstance(entry.setting, Wording) or entry.setting.shape is not shapes.FILE:

@@ -123,7 +123,7 @@ def resolve(
 
 def _filed(file: str, problems: Problems) -> Filed:
     from slackwater.model.problem import InvalidError
-    from slackwater.observation.documents import file_text, one_document
+    from slackwater.observation.objects.documents import file_text, one_document
 
     if not file:
         return Filed()

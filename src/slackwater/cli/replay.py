@@ -22,7 +22,7 @@ from slackwater.cli.output import (
 from slackwater.cli.terminal import print_blocks
 from slackwater.contract.kubernetes import kind_of, objects_in
 from slackwater.model.problem import InvalidError
-from slackwater.observation.documents import documents_in, file_text
+from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.record.recording import RecordingError, decode
 from slackwater.settings.document import KIND, read_settings
 

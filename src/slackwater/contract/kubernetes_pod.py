@@ -26,7 +26,7 @@ from slackwater.model.units import UNLIMITED
 #: The kubelet's mark on the API copy of a static pod: the uid in the names of its cgroups. Anyone
 #: may write it; contract.mirror_pod decides whom to believe.
 MIRROR = "kubernetes.io/config.mirror"
-# As observation.cgroup_paths: a uuid, 32 hex digits, or a DNS label that a person chose.
+# As observation.cgroups.paths: a uuid, 32 hex digits, or a DNS label that a person chose.
 _UID = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _UID_WANTED = "a pod's uid: at most 63 lower-case letters, digits and dashes"
 _TIERS = {

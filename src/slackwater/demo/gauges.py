@@ -12,9 +12,7 @@ import msgspec
 from slackwater.demo.tree import Tree
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
-from slackwater.observation.host import read_ticks
-from slackwater.observation.node_usage import NodeUsageMeter
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import NodeUsageMeter, Roots, read_ticks
 
 _MICROS = 1e6
 _USER_HZ = os.sysconf("SC_CLK_TCK")

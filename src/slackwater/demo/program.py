@@ -21,8 +21,7 @@ from slackwater.demo.tree import CannotBuildTree
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import detect_version, find_mounts
-from slackwater.observation.host import read_machine
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots, read_machine
 
 ASKED = "asked for with --simulated"
 

@@ -13,7 +13,7 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.record.journal import Entry, TickRecord
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import Percent

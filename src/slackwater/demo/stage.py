@@ -29,7 +29,7 @@ from slackwater.demo.plan import LOAD, WORK, Hold, Phase
 from slackwater.demo.schedule import intended_times
 from slackwater.demo.tree import Tree, clear_leftovers
 from slackwater.model.cgroup import CgroupMounts
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 
 #: Between two looks at the counters, in seconds.
 LOOK = 0.25

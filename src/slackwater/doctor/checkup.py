@@ -28,7 +28,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.machine import Machine
 from slackwater.model.units import Micros
 from slackwater.model.weight import WeightFormula
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 
 
 def check_up(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Report:

@@ -7,7 +7,8 @@ import msgspec
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.machine import Machine
-from slackwater.observation.cgroup_tree import CgroupTree, Unread
+from slackwater.observation.cgroups.tree import CgroupTree, Unread
+from slackwater.observation.cgroups.weight_formula import FormulasInForce, formulas_in_force
 from slackwater.observation.detection import (
     DriverVerdict,
     Finding,
@@ -20,12 +21,10 @@ from slackwater.observation.detection import (
     find_kubepods,
     find_mounts,
 )
-from slackwater.observation.driver_detection import TREE_SOURCE
-from slackwater.observation.host import read_machine
-from slackwater.observation.kubelet_sources import KubeletProcess, find_kubelet
-from slackwater.observation.kubepods import trees_below
-from slackwater.observation.roots import Roots
-from slackwater.observation.weight_formula import FormulasInForce, formulas_in_force
+from slackwater.observation.detection.driver import TREE_SOURCE
+from slackwater.observation.detection.kubelet import KubeletProcess, find_kubelet
+from slackwater.observation.detection.kubepods import trees_below
+from slackwater.observation.host import Roots, read_machine
 
 _NO_TREE = Gap("there is no kubelet tree to read")
 

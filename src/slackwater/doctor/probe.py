@@ -27,7 +27,7 @@ from slackwater.model.knob import (
 from slackwater.model.knob_text import settled
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import Bandwidth, Micros
-from slackwater.observation.mounts import FOR_CHILDREN, listed_controllers
+from slackwater.observation.detection.mounts import FOR_CHILDREN, listed_controllers
 
 _MEMORY = 64 * 2**20
 

@@ -7,9 +7,9 @@ from slackwater.doctor.examination import Examination
 from slackwater.doctor.report import KnobRow, Problem
 from slackwater.model.cgroup import Driver, Level
 from slackwater.model.gap import Gap
-from slackwater.observation.kubelet_sources import SeveralKubelets
-from slackwater.observation.kubepods import SHOWN, UnusableOrder
-from slackwater.observation.version_detection import MAGIC_SOURCE
+from slackwater.observation.detection.kubelet import SeveralKubelets
+from slackwater.observation.detection.kubepods import SHOWN, UnusableOrder
+from slackwater.observation.detection.mounts import MAGIC_SOURCE
 
 Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[Problem]]
 ROOT_USER = 0

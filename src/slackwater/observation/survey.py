@@ -1,27 +1,80 @@
 """Closes one snapshot: reads what the enabled policies need, at the level that they need.
 
 Owns the order of reading: the node first and the tiers right after it, so that what is
-subtracted from each other was read together.
+subtracted from each other was read together. Knobs of pods and containers change rarely: they are
+kept and read again in turn. In a cluster, a guard first makes sure that the tree is this node's.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from slackwater.contract.kubernetes_pod import Pod
 from slackwater.model.cgroup import CgroupReading, CgroupRef, Level
-from slackwater.model.gap import Gap
+from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import WEIGHT
-from slackwater.model.needs import TIERS, Field, Needs
+from slackwater.model.needs import EACH_TICK, TIERS, Field, Needs
 from slackwater.model.snapshot import Freshness, Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
-from slackwater.observation.cgroup_tree import CgroupTree, Depth, Scan
-from slackwater.observation.node_usage import NodeUsageMeter
+from slackwater.observation.cgroups.tree import CgroupTree, Depth, Scan
+from slackwater.observation.cgroups.weight_formula import FormulaWatch
+from slackwater.observation.detection.kubepods import pod_uids_in, trees_below
+from slackwater.observation.host import NodeUsageMeter
+from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.rates import Rates
-from slackwater.observation.slow_readings import TURN, SlowReadings, wanted
-from slackwater.observation.weight_formula import FormulaWatch
-from slackwater.observation.workloads import Matching
+
+#: A foreign write is noticed within so many ticks.
+TURN = 30
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """One level's fields, apart: those of each tick and those in turn."""
+
+    all: frozenset[Field]
+    fast: frozenset[Field]
+    slow: frozenset[Field]
+
+
+def wanted(fields: frozenset[Field]) -> Wanted:
+    return Wanted(fields, fields & EACH_TICK, fields - EACH_TICK)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    fields: frozenset[Field]
+    reading: CgroupReading
+
+
+class SlowReadings:
+    """Guards the last reading of each group's knobs."""
+
+    def __init__(self, tree: CgroupTree) -> None:
+        self._tree = tree
+        self._kept: dict[int, _Kept] = {}
+
+    def read(self, ref: CgroupRef, wants: Wanted, at: Micros, due: bool) -> CgroupReading:
+        """Counters of now, knobs of now or of a while ago."""
+        kept = self._kept.get(ref.id)
+        if wants.slow and (due or kept is None or not wants.slow <= kept.fields):
+            reading = self._tree.read(ref, wants.all, at)
+            self._kept[ref.id] = _Kept(wants.slow, reading)
+            return reading
+        quota = kept.reading.quota if kept is not None else NOT_ASKED
+        times, pressure = self._tree.counters(ref, wants.fast, quota)
+        if kept is None or not wants.slow or times is VANISHED:
+            return CgroupReading(ref, at, times, pressure=pressure)
+        old = kept.reading
+        return CgroupReading(
+            ref, at, times, old.quota, old.burst, old.weight, old.idle, old.cpus,
+            pressure, old.others,
+        )  # fmt: skip
+
+    def keep(self, living: frozenset[int]) -> None:
+        """Forgets all other groups."""
+        for gone in self._kept.keys() - living:
+            del self._kept[gone]
+
 
 #: What is read of a knob that is ours, whoever needs it.
 HELD = frozenset({Field.TIMES, Field.QUOTA})
@@ -136,3 +189,46 @@ def depth_of(known: Known) -> Depth:
     if Level.CONTAINER in levels:
         return Depth.CONTAINERS
     return Depth.PODS if Level.POD in levels else Depth.TIERS
+
+
+class Sight(Protocol):
+    """Whom the guard lets look."""
+
+    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap: ...
+
+    def close(self) -> None: ...
+
+
+class TreeGuard:
+    """Stands before a sight. Sees nothing while another tree has this node's pods and the one that
+    was taken has none; once it had one it is right for good: uids are nobody else's."""
+
+    def __init__(self, sight: Sight, top: str, taken: str) -> None:
+        self._sight = sight
+        self._top = top
+        self._taken = taken
+        self._sure = False
+
+    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
+        doubt = None if self._sure else self._doubt(known.pods)
+        return doubt or self._sight.close_snapshot(tick, at, known)
+
+    def close(self) -> None:
+        self._sight.close()
+
+    def _doubt(self, pods: Sequence[Pod]) -> Gap | None:
+        uids = {pod.cgroup_uid for pod in pods}
+        if not uids:
+            return None
+        if uids & pod_uids_in(f"{self._top}/{self._taken}"):
+            self._sure = True
+            return None
+        for path in trees_below(self._top):
+            count = len(uids & pod_uids_in(f"{self._top}/{path}"))
+            if path != self._taken and count:
+                return Gap(
+                    f"{self._taken} has none of this node's {len(uids)} pods, and {path} has "
+                    f"{count}: nothing is written; name the right tree with --kubepods "
+                    "(in the chart agent.paths.kubepods)"
+                )
+        return None

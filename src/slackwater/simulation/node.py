@@ -10,7 +10,7 @@ from slackwater.model.knob import CPUS, QUOTA, WEIGHT, Knob, KnobValue
 from slackwater.model.plan import Change, Outcome
 from slackwater.model.units import MilliCpu, Unlimited, bandwidth
 from slackwater.model.weight import SMALLEST_SHARES, WeightFormula, shares_of, weight_of
-from slackwater.observation.cgroup_paths import KubepodsLayout, node_path, pod_path, tier_path
+from slackwater.observation.cgroups.paths import KubepodsLayout, node_path, pod_path, tier_path
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.group import Task
 from slackwater.simulation.scenario import ScenarioPod

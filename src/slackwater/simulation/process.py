@@ -16,7 +16,7 @@ from slackwater.contract.pod_resources import Container, Limits, PodResources, R
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from slackwater.simulation.node import SimulatedNode

@@ -7,7 +7,7 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.settings.document import Settings
 from slackwater.simulation.workloads import FOREVER, Demand
 

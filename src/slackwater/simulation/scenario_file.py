@@ -13,8 +13,8 @@ from slackwater.contract.kubernetes import kind_of
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.model.units import Micros
-from slackwater.observation.documents import documents_in, file_text
-from slackwater.observation.objects import Objects, with_object
+from slackwater.observation.objects.documents import documents_in, file_text
+from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.settings.agent import PERIOD
 from slackwater.settings.bound import check
 from slackwater.settings.document import API_VERSION, DEFAULTS

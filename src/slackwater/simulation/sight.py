@@ -11,10 +11,10 @@ from slackwater.model.machine import NodeUsage
 from slackwater.model.needs import Field
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, Unlimited
-from slackwater.observation.cgroup_tree import Depth
+from slackwater.observation.cgroups.tree import Depth
+from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.rates import Rates
 from slackwater.observation.survey import HELD, Known, depth_of
-from slackwater.observation.workloads import Matching
 from slackwater.simulation.fake_kernel import FakeKernel
 
 _BLIND = Gap("the scenario hides the node's usage")

@@ -23,7 +23,7 @@ from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from tests.unit.kube.byte_server import HangUp, Request, Wire, serving
 from tests.unit.kube.byte_server import eventually as wait_until
-from tests.unit.observation.feeds import CONFIG, HERE, Cluster, broken, seen
+from tests.unit.observation.objects.feeds import CONFIG, HERE, Cluster, broken, seen
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, record, told
 

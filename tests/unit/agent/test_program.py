@@ -16,7 +16,7 @@ from slackwater.model.ledger import Adoption
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import Known
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.metrics import Tally

@@ -10,7 +10,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Standing
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.record.cluster_link import A_WHILE, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import node_report

@@ -7,8 +7,8 @@ import pytest
 from slackwater.agent.program import POLICIES
 from slackwater.agent.wishes import Wishes, wishes_of
 from slackwater.contract.volcano_node import read_features
-from slackwater.observation.folder import Folder
-from slackwater.observation.objects import Objects, own_node
+from slackwater.observation.objects.folder import Folder
+from slackwater.observation.objects.object_set import Objects, own_node
 
 LABELLED = """
 apiVersion: v1

@@ -12,10 +12,10 @@ from slackwater.contract.pod_resources import pod_requests, qos_tier
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.model.workload import BurstWish
-from slackwater.observation.cgroup_paths import container_id, pod_uid
-from slackwater.observation.folder import Folder
-from slackwater.observation.objects import Objects
-from slackwater.observation.workloads import workloads_of
+from slackwater.observation.cgroups.paths import container_id, pod_uid
+from slackwater.observation.objects.folder import Folder
+from slackwater.observation.objects.object_set import Objects
+from slackwater.observation.objects.workload_matching import workloads_of
 
 SUMMARY = """\
 % time     seconds  usecs/call     calls    errors syscall

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import group, host, put
 from tests.unit.kube.byte_server import Request, Wire, serving
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.unit.cli.test_agent import V2, roots, slackwater
 from tests.unit.doctor.host_tree import group, put
 

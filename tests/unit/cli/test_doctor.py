@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import group, host, kubelet, put
 
 WIDTH = {"COLUMNS": "120"}

@@ -15,8 +15,8 @@ from slackwater.demo.plan import (
     node_folder,
 )
 from slackwater.model.cgroup import Tier
-from slackwater.observation.folder import Folder
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.folder import Folder
+from slackwater.observation.objects.object_set import Objects
 
 
 def objects(folder: Path, cpus: int) -> Objects:

@@ -13,7 +13,7 @@ from slackwater.demo.simulated import CPUS
 from slackwater.demo.tree import CannotBuildTree
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.detection import EnvironmentValueError
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import host
 
 

@@ -16,7 +16,7 @@ from slackwater.demo.measured import Glimpse, Line, Measured, unwatched
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, Hold, Phase
 from slackwater.demo.stage import Stage, unanswered
 from slackwater.model.cgroup import CgroupMounts
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.unit.demo.examples import counters
 
 pytestmark = pytest.mark.long

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 
 CPU_FILES = {
     "cpu.max": "max 100000\n",

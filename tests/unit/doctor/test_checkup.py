@@ -10,7 +10,7 @@ import pytest
 from slackwater.doctor.checkup import check_up, check_up_with_probe
 from slackwater.doctor.report import FeatureRow, KnobRow, Report
 from slackwater.observation.detection import EnvironmentValueError
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import V2, group, host, kubelet, put, remove
 
 UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"

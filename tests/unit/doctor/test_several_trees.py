@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.doctor.checkup import check_up
 from slackwater.doctor.report import Report
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import V2, group, host, kubelet, put
 
 UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"

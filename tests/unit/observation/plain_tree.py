@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Mount
-from slackwater.observation.cgroup_tree import Scan
+from slackwater.observation.cgroups.tree import Scan
 
 UID = "8f0c1d2e-0000-4000-8000-00000000000{}"
 CONTAINER = "{:064x}"

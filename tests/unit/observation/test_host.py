@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from slackwater.model.cpus import Cpu, CpuSet, Topology
 from slackwater.model.gap import Gap
 from slackwater.model.machine import CpuTicks, Machine, MachineTicks, NumaNode
-from slackwater.observation.host import read_machine, read_online, read_pressure, read_ticks
-from slackwater.observation.roots import Roots
+from slackwater.observation.host import Roots, read_machine, read_online, read_pressure, read_ticks
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"

@@ -34,7 +34,7 @@ from slackwater.model.knob import (
 )
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings

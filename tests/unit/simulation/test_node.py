@@ -9,7 +9,7 @@ from slackwater.model.knob import CPUS, QUOTA, WEIGHT
 from slackwater.model.needs import EVERYTHING, PODS, TIERS, Field, Needs
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.observation.objects import Objects
+from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import Known
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
 from slackwater.simulation.node import SimulatedNode

@@ -1,0 +1,214 @@
+"""The files of one cgroup as one reading: which file, in which hierarchy, in which dialect.
+
+Owns the way from a field of CgroupReading to the kernel's files. Refuses to read what was not
+asked for.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from slackwater.model.cgroup import (
+    CgroupMounts,
+    CgroupReading,
+    CgroupRef,
+    CgroupVersion,
+    Controller,
+    CpuPressure,
+    CpuTimes,
+)
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.knob import (
+    BURST,
+    CPUS,
+    IDLE,
+    KNOBS,
+    QUOTA,
+    WEIGHT,
+    Knob,
+    KnobFile,
+    KnobValue,
+)
+from slackwater.model.knob_text import decode
+from slackwater.model.needs import EACH_TICK, Field
+from slackwater.model.units import Bandwidth, Micros, Unlimited
+from slackwater.observation import kernel_text
+from slackwater.observation.cgroups.files import GroupFolders, HeldFiles
+
+_Value = TypeVar("_Value", Bandwidth, CpuSet, int, bool)
+
+_NO_PRESSURE = Gap("cgroup v1 has no pressure of single groups")
+#: Read each tick, on descriptors that are kept open.
+_HELD = {
+    "cpu.stat": Controller.CPU,
+    "cpuacct.usage": Controller.CPUACCT,
+    "cpu.pressure": Controller.CPU,
+}
+
+
+#: Quota, burst, weight, idle and cpus of a reading without them.
+_NO_KNOBS = (NOT_ASKED,) * 5
+#: Fields that are opened on demand, and the knob behind each.
+_KNOBS = {Field(knob.name): knob for knob in KNOBS}
+#: Those without a field of their own in a reading.
+_OTHERS = tuple(k for k in KNOBS if k not in (QUOTA, BURST, WEIGHT, IDLE, CPUS))
+
+
+class _Before(msgspec.Struct, frozen=True, gc=False):
+    """A group's counters as they last read, and what that meant."""
+
+    stat: bytes
+    usage: bytes
+    times: CpuTimes
+
+
+class CgroupReader:
+    """Guards the descriptors of the files that are read each tick."""
+
+    def __init__(self, mounts: CgroupMounts, folders: GroupFolders) -> None:
+        self._mounts = mounts
+        self._folders = folders
+        self._held = HeldFiles(folders, _HELD)
+        self._before: dict[int, _Before] = {}
+        cpu = mounts.identity()
+        self._version = CgroupVersion.V2 if isinstance(cpu, Gap) else cpu.version
+
+    def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
+        times = self.times(ref) if Field.TIMES in wants else NOT_ASKED
+        pressure = self.pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
+        if wants <= EACH_TICK:
+            return CgroupReading(ref, at, times, *_NO_KNOBS, pressure)
+        values = self._values(ref, [knob for field, knob in _KNOBS.items() if field in wants])
+        burst = _typed(int, values.get(BURST.name, NOT_ASKED))
+        return CgroupReading(
+            ref,
+            at,
+            times,
+            _typed(Bandwidth, values.get(QUOTA.name, NOT_ASKED)),
+            burst if isinstance(burst, Gap) else Micros(burst),
+            _typed(int, values.get(WEIGHT.name, NOT_ASKED)),
+            _typed(bool, values.get(IDLE.name, NOT_ASKED)),
+            _typed(CpuSet, values.get(CPUS.name, NOT_ASKED)),
+            pressure,
+            _others(values),
+        )
+
+    def keep(self, living: frozenset[int]) -> None:
+        """Closes the descriptors of all other cgroups."""
+        self._held.keep(living)
+        for gone in self._before.keys() - living:
+            del self._before[gone]
+
+    def close(self) -> None:
+        self._held.close()
+
+    def times(self, ref: CgroupRef) -> CpuTimes | Gap:
+        """The same object as before where nothing moved: a group at rest costs no parsing."""
+        stat = self._held.text("cpu.stat", ref.path, ref.id)
+        if isinstance(stat, Gap):
+            return stat
+        if self._version is CgroupVersion.V1:
+            return self._times_v1(ref, stat)
+        before = self._before.get(ref.id)
+        if before is not None and before.stat == stat:
+            return before.times
+        return self._keep(ref, stat, b"", kernel_text.times_v2(stat))
+
+    def times_without_quota(self, ref: CgroupRef) -> CpuTimes | Gap:
+        """Of a group that has no quota: on v1 its cpu.stat stands still and is not read again
+        (__account_cfs_rq_runtime counts nothing while runtime_enabled is off)."""
+        before = self._before.get(ref.id)
+        if before is None or self._version is CgroupVersion.V2:
+            return self.times(ref)
+        return self._times_v1(ref, before.stat)
+
+    def _times_v1(self, ref: CgroupRef, stat: bytes) -> CpuTimes | Gap:
+        usage = self._held.text("cpuacct.usage", ref.path, ref.id)
+        if isinstance(usage, Gap):
+            return usage
+        before = self._before.get(ref.id)
+        if before is None or before.stat != stat:
+            return self._keep(ref, stat, usage, kernel_text.times_v1(stat, usage))
+        if before.usage == usage:
+            return before.times
+        used, old = kernel_text.usage_v1(usage), before.times
+        if isinstance(used, Gap):
+            return used
+        times = CpuTimes(
+            used, old.periods, old.throttled_periods, old.throttled, old.bursts, old.burst_time
+        )
+        return self._keep(ref, stat, usage, times)
+
+    def _keep(
+        self, ref: CgroupRef, stat: bytes, usage: bytes, times: CpuTimes | Gap
+    ) -> CpuTimes | Gap:
+        if not isinstance(times, Gap):
+            self._before[ref.id] = _Before(stat, usage, times)
+        return times
+
+    def pressure(self, ref: CgroupRef) -> CpuPressure | Gap:
+        if self._version is CgroupVersion.V1:
+            return _NO_PRESSURE
+        text = self._held.text("cpu.pressure", ref.path, ref.id)
+        return text if isinstance(text, Gap) else kernel_text.pressure(text)
+
+    def _values(self, ref: CgroupRef, knobs: list[Knob]) -> dict[str, KnobValue | Gap]:
+        """Every knob's value by its name; one visit to each hierarchy's directory."""
+        values: dict[str, KnobValue | Gap] = {}
+        for controller in {knob.controller: None for knob in knobs}:
+            here = [knob for knob in knobs if knob.controller is controller]
+            match self._mounts.mount(controller):
+                case Gap() as gap:
+                    values.update({knob.name: gap for knob in here})
+                case mount:
+                    values.update(self._values_in(ref, controller, mount.version, here))
+        return values
+
+    def _values_in(
+        self, ref: CgroupRef, controller: Controller, version: CgroupVersion, knobs: list[Knob]
+    ) -> dict[str, KnobValue | Gap]:
+        files = [(knob, knob.file(version)) for knob in knobs]
+        names = [name for _, file in files if isinstance(file, KnobFile) for name in _names(file)]
+        read = self._folders.texts(controller, ref.path, ref.id, tuple(names))
+        texts = dict(zip(names, read, strict=True))
+        return {
+            knob.name: file if isinstance(file, Gap) else _decoded(knob, version, file, texts)
+            for knob, file in files
+        }
+
+
+def _others(values: dict[str, KnobValue | Gap]) -> dict[str, int | Unlimited | Gap]:
+    """Memory and vendors' knobs, which are numbers or no limit; mostly none is asked for."""
+    asked = {knob.name: values[knob.name] for knob in _OTHERS if knob.name in values}
+    return {
+        name: value if isinstance(value, int | Unlimited | Gap) else Gap(f"{value} is no number")
+        for name, value in asked.items()
+    }
+
+
+def _names(file: KnobFile) -> tuple[str, ...]:
+    return (file.name,) if file.period is None else (file.name, file.period)
+
+
+def _decoded(
+    knob: Knob, version: CgroupVersion, file: KnobFile, texts: dict[str, bytes | Gap]
+) -> KnobValue | Gap:
+    """The value behind one text, or behind two: v1 has a bandwidth's period in a second file."""
+    parts: list[str] = []
+    for name in _names(file):
+        match texts[name]:
+            case Gap() as gap:
+                return gap
+            case text:
+                parts.append(text.decode("ascii", "replace").strip())
+    return decode(knob, version, " ".join(parts))
+
+
+def _typed(kind: type[_Value], value: KnobValue | Gap) -> _Value | Gap:
+    """The knob table gives each knob one type of value; "no limit" has no place in a weight."""
+    if isinstance(value, Gap):
+        return value
+    if isinstance(value, kind):
+        return value
+    return Gap(f"{value} is no {kind.__name__}")

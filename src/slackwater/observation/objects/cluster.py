@@ -1,0 +1,299 @@
+"""A cluster's objects for one node's agent, as the informers have them now.
+
+Holds what the agent may begin with: everything that was ever asked for was heard once, its Node is
+there, and its configuration is good. Before that nothing is known, and so nothing is decided.
+Later what cannot be heard, or is wrong, stays as it was. Never waits for the network.
+
+Of each object only what the agent uses is kept: not our own report on the Node, which would make
+every write of it a change, nor kubectl's last-applied annotation, which can be larger than the rest
+of a pod. What cannot be read is refused with one sentence that names the object; a ConfigMap that
+is wrong inside is kept, because an event about it needs its uid.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from slackwater.contract.document import Field, member
+from slackwater.contract.kubernetes import (
+    ConfigMap,
+    Node,
+    optional_text,
+    read_config_map,
+    read_node,
+)
+from slackwater.contract.kubernetes_pod import Pod, read_pod
+from slackwater.contract.node_condition import NodeStatusPatch, read_status_patch
+from slackwater.contract.node_report import ANNOTATION
+from slackwater.contract.volcano_document import ColocationConfig
+from slackwater.contract.volcano_memory_ratios import (
+    API_VERSION,
+    KIND,
+    PodConfiguration,
+    read_colocation_configuration,
+)
+from slackwater.kube.informer import View
+from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError, Problem
+from slackwater.model.snapshot import Freshness
+from slackwater.model.units import Micros
+from slackwater.observation.objects.object_set import Objects, colocation_in, joined, settings_in
+from slackwater.settings.document import Settings
+
+_SOURCE = "API server"
+_LEFT_OUT = ("kubectl.kubernetes.io/last-applied-configuration", ANNOTATION)
+_Value = TypeVar("_Value")
+
+
+class SeenNode(msgspec.Struct, frozen=True):
+    """The Node without what we wrote there, and that."""
+
+    node: Node
+    status_patch: NodeStatusPatch | None
+
+
+class SeenMap(msgspec.Struct, Generic[_Value], frozen=True):
+    """What a ConfigMap says, or one sentence about why that cannot be used."""
+
+    uid: str
+    value: _Value | None
+    problem: str = ""
+
+
+def pod_of(raw: msgspec.Raw) -> Pod:
+    pod = read_pod(_document(raw, "v1", "Pod"), _SOURCE)
+    return msgspec.structs.replace(pod, annotations=_without_noise(pod.annotations))
+
+
+def node_of(raw: msgspec.Raw) -> SeenNode:
+    document = _document(raw, "v1", "Node")
+    node = read_node(document, _SOURCE)
+    kept = msgspec.structs.replace(node, annotations=_without_noise(node.annotations))
+    return SeenNode(kept, read_status_patch(document))
+
+
+def pod_configuration_of(raw: msgspec.Raw) -> PodConfiguration:
+    return read_colocation_configuration(_document(raw, API_VERSION, KIND), _SOURCE)
+
+
+def colocation_of(raw: msgspec.Raw) -> SeenMap[ColocationConfig]:
+    return _map(raw, colocation_in)
+
+
+def settings_of(raw: msgspec.Raw) -> SeenMap[Settings]:
+    return _map(raw, settings_in)
+
+
+def _map(raw: msgspec.Raw, read: Callable[[ConfigMap, str], _Value]) -> SeenMap[_Value]:
+    document = _document(raw, "v1", "ConfigMap")
+    config_map = read_config_map(document, _SOURCE)
+    uid = _uid(document)
+    try:
+        return SeenMap(uid, read(config_map, map_title(config_map.namespace, config_map.name)))
+    except InvalidError as error:
+        return SeenMap(uid, None, str(error))
+
+
+def map_title(namespace: str, name: str) -> str:
+    """How sentences about a ConfigMap begin."""
+    return f"ConfigMap {namespace}/{name}"
+
+
+def _uid(document: object) -> str:
+    metadata = member(Field(_SOURCE, "", document), "metadata")
+    return "" if metadata is None else optional_text(member(metadata, "uid"))
+
+
+def _without_noise(annotations: dict[str, str]) -> dict[str, str]:
+    return {key: text for key, text in annotations.items() if key not in _LEFT_OUT}
+
+
+def _document(raw: msgspec.Raw, api_version: str, kind: str) -> object:
+    """The items of a list do not say what they are."""
+    found: Any = msgspec.json.decode(raw)
+    if not isinstance(found, dict):
+        raise InvalidError(Problem(_SOURCE, "no object", f"a {kind}"))
+    return {"apiVersion": api_version, "kind": kind, **found}
+
+
+_Item = TypeVar("_Item")
+_LOOK_AGAIN = 0.05
+_STAYS = "nothing is decided yet, and what an earlier run set stays"
+
+
+class Feed(Protocol[_Item]):
+    """An informer, as far as it is used here."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def view(self) -> View[_Item]: ...
+
+
+class Feeds(msgspec.Struct, frozen=True):
+    """Each is a source by this name."""
+
+    pods: Feed[Pod]
+    node: Feed[SeenNode]
+    colocation: Feed[SeenMap[ColocationConfig]]
+    settings: Feed[SeenMap[Settings]]
+    pod_configurations: Feed[PodConfiguration]
+
+
+class _Views(msgspec.Struct, frozen=True):
+    """Feeds, each at one moment."""
+
+    pods: View[Pod]
+    node: View[SeenNode]
+    colocation: View[SeenMap[ColocationConfig]]
+    settings: View[SeenMap[Settings]]
+    pod_configurations: View[PodConfiguration]
+
+    def by_name(self) -> dict[str, View[Any]]:
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+    def says_the_same(self, other: "_Views") -> bool:
+        """An informer keeps its mapping while nothing changes."""
+        pairs = zip(self.by_name().values(), other.by_name().values(), strict=True)
+        return all(
+            mine.items is theirs.items
+            and mine.unreadable == theirs.unreadable
+            and mine.unknown_kind == theirs.unknown_kind
+            for mine, theirs in pairs
+        )
+
+
+class ClusterObjects:
+    """Guards the informers, and what was good last."""
+
+    def __init__(self, feeds: Feeds, node: str, started: Micros) -> None:
+        self._feeds = feeds
+        self._node = node
+        self._started = started
+        self._taken: _Views | None = None
+        self._known = Objects()
+        self._face: NodeStatusPatch | None = None
+
+    def start(self) -> None:
+        for feed in self._all():
+            feed.start()
+
+    def stop(self) -> None:
+        for feed in self._all():
+            feed.stop()
+
+    def wait(self, patience: float) -> None:
+        """For a run of one decision: until the agent can begin, or so many seconds."""
+        deadline = time.monotonic() + patience
+        while self._lacking(self._views()) and time.monotonic() < deadline:
+            time.sleep(_LOOK_AGAIN)
+
+    def read(self) -> Objects | Gap:
+        """The same object again where nothing that the agent uses changed."""
+        views = self._views()
+        if self._taken is None:
+            lacking = self._lacking(views)
+            if lacking:
+                return Gap(f"{lacking}; {_STAYS}")
+        elif views.says_the_same(self._taken):
+            return self._known
+        self._known = _kept(self._known, self._joined(views))
+        self._taken = views
+        return self._known
+
+    def status_patch(self) -> NodeStatusPatch | None:
+        """What the Node shows of us, as far as it is heard."""
+        seen = self._feeds.node.view().items.get(self._node)
+        return seen.status_patch if isinstance(seen, SeenNode) else None
+
+    def uid_of(self, key: str) -> str:
+        """Of a ConfigMap that we read, by namespace/name; empty where it is not known."""
+        for feed in (self._feeds.colocation, self._feeds.settings):
+            seen = feed.view().items.get(key)
+            if isinstance(seen, SeenMap):
+                return seen.uid
+        return ""
+
+    def freshness(self, at: Micros) -> dict[str, Freshness]:
+        """By source; a kind that the server does not have is none."""
+        return {
+            name: Freshness(Micros(at - (view.heard_at or self._started)), view.problem)
+            for name, view in self._views().by_name().items()
+            if not view.unknown_kind
+        }
+
+    def _all(self) -> tuple[Feed[Any], ...]:
+        return tuple(getattr(self._feeds, name) for name in self._feeds.__struct_fields__)
+
+    def _views(self) -> _Views:
+        return _Views(*(feed.view() for feed in self._all()))
+
+    def _lacking(self, views: _Views) -> str:
+        """Why the agent cannot begin; empty where it can."""
+        unheard = {
+            name: view.problem
+            for name, view in views.by_name().items()
+            if not view.synced and not view.unknown_kind
+        }
+        if unheard:
+            why = next(filter(None, unheard.values()), "no answer yet")
+            return f"waiting to hear of {', '.join(unheard)}: {why}"
+        wrong = (*_wrong(views.colocation), *_wrong(views.settings))
+        if wrong:
+            return "; ".join(wrong)
+        if self._node not in views.node.items:
+            known = next(iter(views.node.unreadable.values()), "")
+            return known or f"there is no Node {self._node}"
+        return ""
+
+    def _joined(self, views: _Views) -> Objects:
+        problems: dict[str, str] = {}
+        for name, view in views.by_name().items():
+            problems |= {f"{name} {key}": said for key, said in view.unreadable.items()}
+        for name, before in (
+            ("colocation", self._known.colocation),
+            ("settings", self._known.settings),
+        ):
+            stays = "; what it said before stays" if before else ""
+            wrong = _wrong(views.by_name()[name])
+            problems |= {f"{name} {said}": f"{said}{stays}" for said in wrong}
+        node = views.node.items.get(self._node)
+        if node is None:
+            problems["node"] = f"the Node {self._node} is gone; what it said before stays"
+        found = Objects(
+            pods=tuple(views.pods.items.values()),
+            nodes=(node.node,) if node else self._known.nodes,
+            colocation=_good(views.colocation.items, self._known.colocation),
+            settings=_good(views.settings.items, self._known.settings),
+            pod_configurations=_of_kind(views.pod_configurations),
+        )
+        return joined((found,), problems, self._node)
+
+
+def _of_kind(view: View[_Item]) -> tuple[_Item, ...]:
+    """None where the server does not know the kind any more: its objects went with it."""
+    return () if view.unknown_kind else tuple(view.items.values())
+
+
+def _wrong(view: View[SeenMap[Any]]) -> tuple[str, ...]:
+    return tuple(each.problem for each in view.items.values() if each.problem)
+
+
+def _good(maps: Mapping[str, SeenMap[_Item]], before: _Item | None) -> _Item | None:
+    """A map that is gone says nothing; one that is wrong says what it said before."""
+    seen = next(iter(maps.values()), None)
+    if seen is None:
+        return None
+    return before if seen.problem else seen.value
+
+
+def _kept(before: Objects, now: Objects) -> Objects:
+    """What is equal stays the same object: who compares by identity need not look again."""
+    if now == before:
+        return before
+    if now.pods == before.pods:
+        return msgspec.structs.replace(now, pods=before.pods)
+    return now

@@ -1,0 +1,153 @@
+"""The cluster's objects as the agent takes them, from wherever they come.
+
+Owns how they are put together: of two pods with one uid the last counts, a static pod's copy has
+that pod's cgroup, and a pod has the memory ratios of the newest ColocationConfiguration that
+selects it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from slackwater.contract.kubernetes import (
+    ConfigMap,
+    Node,
+    kind_of,
+    read_config_map,
+    read_node,
+)
+from slackwater.contract.kubernetes_pod import Pod, read_pod
+from slackwater.contract.mirror_pod import assign_cgroups
+from slackwater.contract.volcano_document import (
+    CONFIG_MAP,
+    ColocationConfig,
+    config_text,
+    is_config,
+    read_config,
+)
+from slackwater.contract.volcano_memory_ratios import KIND as POD_CONFIGURATION
+from slackwater.contract.volcano_memory_ratios import (
+    MEMORY_QOS,
+    PodConfiguration,
+    ratios_for,
+    read_colocation_configuration,
+)
+from slackwater.contract.volcano_pod import COLOCATION_CONFIG
+from slackwater.model.problem import InvalidError, Problem
+from slackwater.observation.objects.documents import one_document
+from slackwater.settings.document import KIND as SETTINGS_KIND
+from slackwater.settings.document import Settings, read_settings
+
+#: Our own settings in a cluster.
+SETTINGS_MAP, SETTINGS_KEY = "slackwater-agent", "settings.yaml"
+
+
+class Objects(msgspec.Struct, frozen=True):
+    """What the folder, or the cluster, says. Of several configurations the last one counts."""
+
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    colocation: ColocationConfig | None = None
+    settings: Settings | None = None
+    pod_configurations: tuple[PodConfiguration, ...] = ()
+    problems: tuple[str, ...] = ()
+    #: What has no effect, such as an unknown key: told, and nothing else.
+    warnings: tuple[str, ...] = ()
+
+
+def own_node(nodes: Iterable[Node], name: str, host: str) -> Node | None:
+    """The Node object of this name. Where no name was asked for: the host's, else the last."""
+    by_name = {node.name: node for node in nodes}
+    if name:
+        return by_name.get(name)
+    return by_name.get(host) or next(reversed(by_name.values()), None)
+
+
+def joined(
+    parts: Sequence[Objects], problems: Mapping[str, str], name: str = "", host: str = ""
+) -> Objects:
+    """`name` and `host` are what this agent's node goes by: see own_node."""
+    pods: dict[str, Pod] = {}
+    nodes: dict[str, Node] = {}
+    colocation, settings = None, None
+    twice: list[str] = []
+    for each in parts:
+        for pod in each.pods:
+            if pod.uid in pods:
+                names = f"{pods[pod.uid].name} and {pod.name}"
+                twice.append(f"the pods {names} have one uid, {pod.uid}: the last counts")
+            pods[pod.uid] = pod
+        nodes.update((node.name, node) for node in each.nodes)
+        colocation = each.colocation or colocation
+        settings = each.settings or settings
+    configured = {
+        (each.namespace, each.name): each for part in parts for each in part.pod_configurations
+    }
+    node = own_node(nodes.values(), name, host)
+    assigned, unbelieved = assign_cgroups(
+        pods.values(), node.name if node else name or host.lower(), node.uid if node else ""
+    )
+    told = (*(problems[source] for source in sorted(problems)), *unbelieved)
+    warned = twice + [warning for each in configured.values() for warning in each.warnings]
+    warned += colocation.warnings if colocation else ()
+    return Objects(
+        tuple(_configured(pod, configured.values()) for pod in assigned),
+        tuple(nodes.values()),
+        colocation,
+        settings,
+        tuple(configured.values()),
+        told,
+        tuple(warned),
+    )
+
+
+def _configured(pod: Pod, configurations: Iterable[PodConfiguration]) -> Pod:
+    """With the annotation that Volcano's controller would write for the newest configuration."""
+    ratios = ratios_for(configurations, pod.labels, pod.namespace)
+    if ratios is None:
+        return pod
+    said = msgspec.json.encode({MEMORY_QOS: ratios}).decode()
+    return msgspec.structs.replace(pod, annotations={**pod.annotations, COLOCATION_CONFIG: said})
+
+
+def with_object(found: Objects, document: object, source: str) -> Objects:
+    """The objects so far and this one; kinds that nobody reads are left out."""
+    match kind_of(document, source):
+        case "Pod":
+            pods = (*found.pods, read_pod(document, source))
+            return msgspec.structs.replace(found, pods=pods)
+        case "Node":
+            nodes = (*found.nodes, read_node(document, source))
+            return msgspec.structs.replace(found, nodes=nodes)
+        case "ConfigMap":
+            return _with_config_map(found, read_config_map(document, source), source)
+        case kind if kind == POD_CONFIGURATION:
+            made = read_colocation_configuration(document, source)
+            configurations = (*found.pod_configurations, made)
+            return msgspec.structs.replace(found, pod_configurations=configurations)
+        case kind if kind == SETTINGS_KIND:
+            return msgspec.structs.replace(found, settings=read_settings(document, source))
+        case "" if is_config(document):
+            return msgspec.structs.replace(found, colocation=read_config(document, source))
+        case _:
+            return found
+
+
+def _with_config_map(found: Objects, config_map: ConfigMap, source: str) -> Objects:
+    where = f"{source}: ConfigMap {config_map.name}"
+    if config_map.name == CONFIG_MAP:
+        return msgspec.structs.replace(found, colocation=colocation_in(config_map, where))
+    if config_map.name == SETTINGS_MAP:
+        return msgspec.structs.replace(found, settings=settings_in(config_map, where))
+    return found
+
+
+def colocation_in(config_map: ConfigMap, where: str) -> ColocationConfig:
+    return read_config(one_document(config_text(config_map, where), where), where)
+
+
+def settings_in(config_map: ConfigMap, where: str) -> Settings:
+    if SETTINGS_KEY not in config_map.data:
+        missing = Problem(f"{where}: data[{SETTINGS_KEY!r}]", "missing", "AgentSettings as YAML")
+        raise InvalidError(missing)
+    return read_settings(one_document(config_map.data[SETTINGS_KEY], where), where)

@@ -1,0 +1,303 @@
+"""A folder of YAML as the cluster: last good, named faults, only changed files read."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from slackwater.contract.volcano import for_node
+from slackwater.model.gap import Gap
+from slackwater.observation.objects.folder import Folder
+from slackwater.observation.objects.object_set import Objects
+
+UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
+POD = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: web, namespace: shop, uid: {UID}}}
+spec:
+  containers:
+  - name: main
+    resources: {{requests: {{cpu: 250m}}, limits: {{cpu: "1"}}}}
+"""
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: one, labels: {volcano.sh/oversubscription: "true"}}
+status: {allocatable: {cpu: "2"}}
+"""
+THROTTLING = """
+cpuThrottlingConfig:
+  enable: true
+  cpuThrottlingThreshold: 70
+"""
+CONFIG_MAP = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: volcano-agent-configuration, namespace: volcano-system}
+data:
+  colocation-config: |
+    {"globalConfig": {"cpuThrottlingConfig": {"enable": true, "cpuThrottlingThreshold": 60}}}
+"""
+SETTINGS = """
+apiVersion: slackwater.io/v1
+kind: AgentSettings
+spec: {agent: {period: 500ms}}
+"""
+
+
+def read(folder: Folder) -> Objects:
+    found = folder.read()
+    assert isinstance(found, Objects), found
+    return found
+
+
+def threshold(objects: Objects) -> int | None:
+    assert objects.colocation is not None
+    return for_node(objects.colocation, {}).cpu_throttling.threshold
+
+
+def rewrite(file: Path, text: str) -> None:
+    """With another time stamp, however coarse the file system's clock is."""
+    file.write_text(text)
+    status = file.stat()
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
+
+
+def test_objects_of_every_kind(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text("---".join([POD, NODE, SETTINGS, "\n"]))
+    (tmp_path / "config.yml").write_text(THROTTLING)
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["web"]
+    assert [node.allocatable_cpu for node in found.nodes] == [2000]
+    assert found.settings is not None
+    assert found.settings.agent.period == 500_000
+    assert threshold(found) == 70
+    assert found.problems == ()
+
+
+def test_the_config_map_as_in_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "cm.yaml").write_text(CONFIG_MAP)
+    assert threshold(read(Folder(str(tmp_path)))) == 60
+
+
+def test_json_and_lists_and_unknown_kinds(tmp_path: Path) -> None:
+    document = {
+        "kind": "List",
+        "items": [
+            {"kind": "Pod", "metadata": {"name": "a", "uid": "a"}, "spec": {"containers": []}},
+            {"kind": "Secret", "metadata": {"name": "x"}},
+        ],
+    }
+    (tmp_path / "list.json").write_text(json.dumps(document))
+    (tmp_path / "notes.txt").write_text("not ours")
+    (tmp_path / ".hidden.yaml").write_text("{")
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["a"]
+    assert found.problems == ()
+
+
+def test_nothing_changed_is_the_same_object(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    folder = Folder(str(tmp_path))
+    assert folder.read() is folder.read()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\nmetadata: {name: x", "pod.yaml:"),
+        ("kind: Pod\nmetadata: {name: x, uid: ../../etc}\nspec: {containers: []}", "uid"),
+        (POD.replace("250m", "many"), "'many'"),
+        ("\tkind: Pod", "pod.yaml"),
+        (f"{POD}\nkind: Pod\n", ", a key, is 'kind', but must be there once in its mapping"),
+    ],
+)
+def test_a_bad_file_is_named_and_the_last_good_stays(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD)
+    folder = Folder(str(tmp_path))
+    read(folder)
+    rewrite(file, text)
+    found = read(folder)
+    assert [pod.name for pod in found.pods] == ["web"]
+    [problem] = found.problems
+    assert said in problem
+    assert problem.endswith("; what it said before stays")
+    rewrite(file, POD.replace("web", "shop"))
+    mended = read(folder)
+    assert ([pod.name for pod in mended.pods], mended.problems) == (["shop"], ())
+
+
+@pytest.mark.parametrize(
+    ("threshold_text", "bound"),
+    [("0", "1"), ("101", "100"), ("eighty", "a whole number"), ("true", "a whole number")],
+)
+def test_a_bad_bound_says_field_value_and_bound(
+    tmp_path: Path, threshold_text: str, bound: str
+) -> None:
+    text = THROTTLING.replace("70", threshold_text)
+    (tmp_path / "c.yaml").write_text(text)
+    found = read(Folder(str(tmp_path)))
+    if found.colocation is None:
+        [problem] = found.problems
+    else:
+        with pytest.raises(ValueError, match="cpuThrottlingThreshold") as caught:
+            for_node(found.colocation, {})
+        problem = str(caught.value)
+    assert "cpuThrottlingThreshold" in problem
+    assert bound in problem
+
+
+def test_a_file_that_goes_takes_its_objects_along(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    folder = Folder(str(tmp_path))
+    read(folder)
+    (tmp_path / "pod.yaml").unlink()
+    assert read(folder).pods == ()
+
+
+def test_no_folder_is_a_gap_and_holds_nothing_back(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "none"))
+    assert isinstance(folder.read(), Gap)
+    (tmp_path / "none").mkdir()
+    assert read(folder) == Objects()
+
+
+@pytest.mark.parametrize("garbage", [b"\xff\xfe", b"\0" * 50, b"a" * 2_000_000, b"[" * 5000])
+def test_garbage_is_a_problem_never_an_exception(tmp_path: Path, garbage: bytes) -> None:
+    (tmp_path / "x.yaml").write_bytes(garbage)
+    found = read(Folder(str(tmp_path)))
+    assert len(found.problems) <= 1
+    assert found.pods == ()
+
+
+@pytest.mark.parametrize("text", ['x: !!int ""', "x: !!timestamp foo", "x: !!bool foo", "? [a]: b"])
+def test_yaml_whose_constructors_fail(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    [problem] = read(Folder(str(tmp_path))).problems
+    assert "x.yaml" in problem
+
+
+def test_a_config_map_with_two_documents_inside(tmp_path: Path) -> None:
+    lines = "    a: 1\n    ---\n    b: 2\n"
+    (tmp_path / "cm.yaml").write_text(CONFIG_MAP.split("    {", maxsplit=1)[0] + lines)
+    [problem] = read(Folder(str(tmp_path))).problems
+    assert "2 documents, but must be one document" in problem
+
+
+def test_a_config_map_with_a_key_twice_keeps_what_it_said_before(tmp_path: Path) -> None:
+    file = tmp_path / "cm.yaml"
+    file.write_text(CONFIG_MAP)
+    folder = Folder(str(tmp_path))
+    before = read(folder).colocation
+    rewrite(file, CONFIG_MAP.split("    {", maxsplit=1)[0] + "    a: 1\n    a: 2\n")
+    found = read(folder)
+    assert before is not None
+    assert found.colocation == before
+    [problem] = found.problems
+    assert ":2, a key, is 'a', but must be there once in its mapping" in problem
+    assert problem.endswith("; what it said before stays")
+
+
+def test_a_dangling_link_is_one_bad_file(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "a.yaml").symlink_to("/nonexistent/file")
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["web"]
+    [problem] = found.problems
+    assert problem.startswith("a.yaml is not readable")
+
+
+def test_in_a_large_folder_pods_are_looked_at_in_turns_and_settings_each_time(
+    tmp_path: Path,
+) -> None:
+    uid = "00000000-0000-4000-8000-{:012d}"
+    for number in range(100):
+        text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p, uid: {uid.format(number)}}}}}"
+        (tmp_path / f"{number:03}.yaml").write_text(text)
+    (tmp_path / "settings.yaml").write_text(THRESHOLD.format(50))
+    folder = Folder(str(tmp_path))
+    first = folder.read()
+    assert isinstance(first, Objects)
+    assert len(first.pods) == 100
+    assert folder.read() is first
+    (tmp_path / "settings.yaml").write_text(THRESHOLD.format(51))  # in place
+    second = folder.read()
+    assert isinstance(second, Objects)
+    assert second.settings is not None
+    assert second.settings.best_effort_share.threshold == 51
+    changed = (tmp_path / "042.yaml").read_text().replace("name: p,", "name: renamed,")
+    (tmp_path / "042.yaml").write_text(changed)
+    reads = 0
+    while "renamed" not in {pod.name for pod in read(folder).pods}:
+        reads += 1
+    assert reads < 10
+    (tmp_path / "007.yaml").unlink()  # the folder itself changed
+    assert len(read(folder).pods) == 99
+
+
+THRESHOLD = """
+apiVersion: slackwater.io/v1
+kind: AgentSettings
+spec: {{bestEffortShare: {{threshold: {}}}}}
+"""
+
+
+def test_two_pods_of_one_uid_are_told_and_the_last_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(POD)
+    (tmp_path / "b.yaml").write_text(POD.replace("name: web,", "name: copy,"))
+    found = read(Folder(str(tmp_path)))
+    assert [pod.name for pod in found.pods] == ["copy"]
+    assert found.warnings == (f"the pods web and copy have one uid, {UID}: the last counts",)
+    assert found.problems == ()
+
+
+STATIC = "0123456789abcdef0123456789abcdef"
+MIRROR_POD = f"""
+kind: Pod
+metadata:
+  name: etcd-one
+  namespace: kube-system
+  uid: 99999999-0000-4000-8000-000000000001
+  annotations: {{kubernetes.io/config.mirror: {STATIC}}}
+  ownerReferences: [{{kind: Node, name: one, uid: node-uid, controller: true}}]
+spec: {{containers: []}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "host", "uid", "believed"),
+    [
+        ("one", "", "", True),
+        ("", "one", "", True),
+        ("", "ONE", "", True),
+        ("two", "one", "", False),
+        ("", "two", "", False),
+        ("", "", "", False),
+        ("", "two", "node-uid", True),  # the folder's only Node is this one
+        ("one", "", "node-uid", True),
+        ("one", "", "another", False),
+    ],
+)
+def test_a_static_pod_is_believed_of_this_node(
+    tmp_path: Path, node: str, host: str, uid: str, believed: bool
+) -> None:
+    """Where the folder has no Node, by the name that the agent goes by."""
+    (tmp_path / "pod.yaml").write_text(MIRROR_POD)
+    if uid:
+        (tmp_path / "node.yaml").write_text(NODE.replace("name: one,", f"name: one, uid: {uid},"))
+    found = read(Folder(str(tmp_path), node, host))
+    assert [pod.cgroup_uid == STATIC for pod in found.pods] == [believed]
+    assert len(found.problems) == (0 if believed else 1)
+
+
+def test_another_pods_uid_is_not_to_be_claimed(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(POD)
+    (tmp_path / "b.yaml").write_text(MIRROR_POD.replace(STATIC, UID))
+    found = read(Folder(str(tmp_path), "one"))
+    assert {pod.name: pod.cgroup_uid for pod in found.pods}["web"] == UID
+    assert len({pod.cgroup_uid for pod in found.pods}) == 2
+    [problem] = found.problems
+    assert problem.startswith("Pod kube-system/etcd-one: metadata.annotations")

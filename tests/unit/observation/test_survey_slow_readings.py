@@ -1,0 +1,116 @@
+"""Knobs that are kept: read again when due, asked for otherwise, or gone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.model.cgroup import (
+    CgroupReading,
+    CgroupRef,
+    CgroupVersion,
+    Controller,
+    CpuTimes,
+)
+from slackwater.model.gap import NOT_ASKED, VANISHED
+from slackwater.model.needs import Field
+from slackwater.model.units import Bandwidth, Micros
+from slackwater.observation.cgroups.tree import CgroupTree
+from slackwater.observation.survey import SlowReadings, wanted
+from tests.unit.observation.plain_tree import PlainTree, by_path, pods
+
+QUOTA, TIMES, BURST = Field.QUOTA, Field.TIMES, Field.BURST
+AT, LATER = Micros(5), Micros(6)
+
+
+class Kept:
+    """One container's slow readings, and its files."""
+
+    def __init__(self, plain: PlainTree) -> None:
+        self.path = pods(plain)[-1]
+        self.plain = plain
+        self.tree = CgroupTree(plain.mounts, "kubepods")
+        self.ref: CgroupRef = by_path(self.tree.scan())[self.path]
+        self.slow = SlowReadings(self.tree)
+
+    def write(self, name: str, text: str) -> None:
+        self.plain.put(self.path, name, text)
+
+    def read(self, *fields: Field, at: Micros = AT, due: bool = False) -> CgroupReading:
+        return self.slow.read(self.ref, wanted(frozenset(fields)), at, due)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    made = Kept(PlainTree(tmp_path, CgroupVersion.V2))
+    yield made
+    made.tree.close()
+
+
+@pytest.mark.parametrize(("due", "seen"), [(False, 50_000), (True, 20_000)])
+def test_a_knob_is_kept_until_it_is_due(kept: Kept, due: bool, seen: int) -> None:
+    assert kept.read(QUOTA).quota == Bandwidth(Micros(50_000))
+    kept.write("cpu.max", "20000 100000")
+    found = kept.read(QUOTA, at=LATER, due=due)
+    assert (found.quota, found.at) == (Bandwidth(Micros(seen)), LATER)
+
+
+def test_counters_are_of_now(kept: Kept) -> None:
+    kept.read(QUOTA, TIMES)
+    kept.write("cpu.stat", "usage_usec 9\nnr_periods 4\nnr_throttled 3\nthrottled_usec 2\n")
+    kept.write("cpu.max", "20000 100000")
+    found = kept.read(QUOTA, TIMES)
+    assert isinstance(found.times, CpuTimes)
+    assert (found.times.usage, found.quota) == (9, Bandwidth(Micros(50_000)))
+
+
+def test_counters_alone_keep_nothing(kept: Kept) -> None:
+    assert kept.read(TIMES).quota is NOT_ASKED
+    kept.write("cpu.max", "20000 100000")
+    assert kept.read(QUOTA).quota == Bandwidth(Micros(20_000))
+
+
+def test_what_was_not_asked_for_before_is_read_now(kept: Kept) -> None:
+    kept.read(QUOTA)
+    kept.write("cpu.max", "20000 100000")
+    found = kept.read(QUOTA, BURST)
+    assert (found.quota, found.burst) == (Bandwidth(Micros(20_000)), 20_000)
+    assert kept.read(BURST).burst == 20_000  # less is kept too
+
+
+def test_memory_and_vendors_knobs_are_kept_alike(kept: Kept) -> None:
+    kept.write("memory.max", "max\n")
+    first = kept.read(Field.MEMORY_MAX).others
+    kept.write("memory.max", "4096\n")
+    assert kept.read(Field.MEMORY_MAX, TIMES).others == first
+    assert kept.read(Field.MEMORY_MAX, due=True).others == {"memory-max": 4096}
+
+
+def test_a_group_that_went_shows_it_by_its_counters(kept: Kept) -> None:
+    kept.read(QUOTA, TIMES)
+    kept.tree._reader.close()
+    kept.plain.remove(kept.path)
+    assert kept.read(QUOTA, TIMES).times is VANISHED
+
+
+def test_other_groups_are_forgotten(kept: Kept) -> None:
+    kept.read(QUOTA)
+    kept.slow.keep(frozenset({kept.ref.id}))
+    assert len(kept.slow._kept) == 1
+    kept.slow.keep(frozenset())
+    assert len(kept.slow._kept) == 0
+
+
+def test_on_v1_the_counters_of_a_group_without_quota_are_its_usage_alone(tmp_path: Path) -> None:
+    kept = Kept(PlainTree(tmp_path, CgroupVersion.V1))
+    kept.write("cpu.cfs_quota_us", "-1\n")
+    kept.read(QUOTA, TIMES, due=True)
+    kept.write("cpu.stat", "nr_periods 9\nnr_throttled 9\nthrottled_time 9000\n")
+    kept.plain.put(kept.path, "cpuacct.usage", "9000\n", Controller.CPUACCT)
+    found = kept.read(QUOTA, TIMES).times
+    assert isinstance(found, CpuTimes)
+    assert (found.usage, found.throttled_periods) == (9, 3)  # the kernel would not have moved it
+    again = kept.read(QUOTA, TIMES, due=True).times
+    assert isinstance(again, CpuTimes)
+    assert again.throttled_periods == 9
+    kept.tree.close()
