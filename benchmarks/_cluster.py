@@ -17,9 +17,9 @@ import yaml
 
 from benchmarks._pods import BenchPod
 from benchmarks._running import CannotMeasureError
-from slackwater.kube.access import find_access
-from slackwater.kube.answer import KubeError
+from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS
 from slackwater.model.gap import Gap
 from tools.cluster import CONTROL_PLANE_PROGRAMS
@@ -76,7 +76,7 @@ class BenchCluster:
         while True:
             try:
                 return self._client.create(PODS, pod, _NAMESPACE)
-            except KubeError as error:
+            except RequestError as error:
                 if "service account" not in str(error) or time.monotonic() > deadline:
                     raise CannotMeasureError(str(error)) from None
                 time.sleep(0.2)

@@ -11,9 +11,9 @@ import time
 
 import msgspec
 
-from slackwater.kube.access import Access, Identity, Server, Trust
+from slackwater.http.endpoint import Identity, Server, Trust
+from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.client import Client
-from slackwater.kube.credentials import FixedCredentials
 from slackwater.kube.informer import Informer
 from slackwater.kube.resource import PODS
 from slackwater.model.units import Micros

@@ -16,11 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from slackwater.kube.access import Access, Identity, find_access
-from slackwater.kube.answer import KubeError
+from slackwater.http.endpoint import Identity
+from slackwater.http.errors import RequestError
+from slackwater.http.tls import TlsContexts
+from slackwater.kube.access import Access
 from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import PODS, Resource
-from slackwater.kube.tls import Contexts
 from slackwater.model.gap import Gap
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.failure import ClusterError
@@ -62,7 +64,7 @@ def recording() -> Recording:
     try:
         with tempfile.TemporaryDirectory(prefix="slackwater-") as folder:
             made = _recorded(Path(folder), programs)
-    except (ClusterError, KubeError, OSError) as error:
+    except (ClusterError, RequestError, OSError) as error:
         raise CannotRecordError(str(error)) from error
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_bytes(msgspec.msgpack.encode(made))
@@ -125,7 +127,7 @@ def _of_server(access: Access) -> Recording:
 def _chunks(access: Access, target: str) -> Iterator[bytes]:
     """An answer as the server framed it; one without chunks is a single one."""
     server, identity = access.server, access.credentials.identity()
-    context: ssl.SSLContext = Contexts(access.trust).context(
+    context: ssl.SSLContext = TlsContexts(access.trust).context(
         Identity("", identity.certificate, identity.key)
     )
     connection = http.client.HTTPSConnection(server.host, server.port, context=context, timeout=30)

@@ -14,9 +14,10 @@ import yaml
 
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import manifests
-from slackwater.kube.access import Access, find_access
-from slackwater.kube.answer import HttpStatusError
+from slackwater.kube.access import Access
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import EVENTS, NODES, Resource, Selector
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.waiting import wait_for

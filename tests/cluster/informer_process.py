@@ -9,8 +9,8 @@ import threading
 
 import msgspec
 
-from slackwater.kube.access import find_access
 from slackwater.kube.client import Client
+from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.informer import Informer
 from slackwater.kube.resource import CONFIG_MAPS
 from slackwater.model.gap import Gap

@@ -4,8 +4,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from slackwater.kube.access import Access, find_access
+from slackwater.kube.access import Access
 from slackwater.kube.client import Client
+from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import CONFIG_MAPS
 from slackwater.model.gap import Gap
 from tests.unit.kube.informer_world import Watched

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.kube.client import Client
-from slackwater.kube.in_cluster import in_cluster
+from slackwater.kube.credentials.discovery import in_cluster
 from slackwater.kube.informer import Informer, Pace
 from slackwater.kube.resource import CONFIG_MAPS
 from slackwater.model.gap import Gap

@@ -10,9 +10,11 @@ import msgspec
 import pytest
 import yaml
 
-from slackwater.kube.access import Access, find_access
-from slackwater.kube.answer import CredentialsError, HttpStatusError, UnreachableError
+from slackwater.http.errors import CredentialsError, UnreachableError
+from slackwater.kube.access import Access
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.events import EventRecorder, EventType, KubeEvent, ObjectReference
 from slackwater.kube.lease import Election, Terms
 from slackwater.kube.resource import CONFIG_MAPS, PODS, Resource

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slackwater.kube.answer import KubeError
+from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client
 from slackwater.rebalancer.metrics_api import POD_METRICS, read_usage
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
@@ -122,7 +122,7 @@ def aggregated(control_plane: ControlPlane, namespace: str) -> Iterator[Aggregat
 def serves(client: Client) -> bool:
     try:
         return client.serves(POD_METRICS)
-    except KubeError:  # registered, but not looked at yet
+    except RequestError:  # registered, but not looked at yet
         return False
 
 

@@ -18,9 +18,10 @@ from slackwater.contract.crane_kinds import KindName
 from slackwater.contract.crane_metrics import METRICS
 from slackwater.contract.crane_status import Condition, EnsuranceStatus, Truth
 from slackwater.contract.definition import DEFINITIONS, Definition
-from slackwater.kube.access import Access, find_access
-from slackwater.kube.answer import HttpStatusError
+from slackwater.kube.access import Access
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import Resource
 from slackwater.model.problem import InvalidError
 from tests.unit.contract import crane_documents as whole

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.kube.access import Access, find_access
+from slackwater.kube.access import Access
 from slackwater.kube.client import Client
+from slackwater.kube.credentials.discovery import find_access
 from tests.cluster.managers import action, crew, install_kinds, policy, writes
 from tests.cluster.reporters import Reporter, run
 from tools.cluster.control_plane import ControlPlane

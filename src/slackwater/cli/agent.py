@@ -148,7 +148,7 @@ def _cluster(
     kubeconfig: str, context: str, node: str, namespace: str, volcano_namespace: str
 ) -> "ClusterJob":
     from slackwater.agent.cluster_side import ClusterJob, Whereabouts
-    from slackwater.kube.access import find_access
+    from slackwater.kube.credentials.discovery import find_access
 
     access = find_access(os.environ, kubeconfig, context)
     if isinstance(access, Gap):

@@ -102,7 +102,7 @@ def cluster_options(command: _Command) -> _Command:
 def access_of(kubeconfig: str, context: str) -> "Access":
     """How to reach the API server. One sentence where nothing says how: with exit code 2 where
     the caller named something that cannot be used, else with 1."""
-    from slackwater.kube.access import find_access
+    from slackwater.kube.credentials.discovery import find_access
 
     found = find_access(os.environ, kubeconfig, context)
     if isinstance(found, Gap):

@@ -31,7 +31,7 @@ def status(kubeconfig: str, context: str, namespace: str, output: Output, no_col
     usage.
     """
     from slackwater import __version__
-    from slackwater.kube.answer import KubeError
+    from slackwater.http.errors import RequestError
     from slackwater.kube.client import Client
     from slackwater.status.cluster_status import cluster_status
     from slackwater.status.fetch import ask_facts
@@ -40,7 +40,7 @@ def status(kubeconfig: str, context: str, namespace: str, output: Output, no_col
     try:
         client = Client(access, f"slackwater-status/{__version__}")
         facts = ask_facts(client, str(access.server), namespace, LEASE)
-    except KubeError as error:
+    except RequestError as error:
         raise NoAnswer(str(error)) from None
     now = dt.datetime.now(dt.UTC)
     shown = cluster_status(facts, now)

@@ -21,7 +21,8 @@ import msgspec
 
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch, status_patch_object
 from slackwater.contract.node_report import NodeReport
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import NODES, Resource
 from slackwater.kube.time_of_day import whole_seconds
@@ -251,7 +252,7 @@ class NodeWriter:
             self._client.apply(NODES, self._node, body, manager=FIELD_MANAGER, subresource="status")
         except HttpStatusError as error:
             return REFUSED, str(error), error.retry_after
-        except KubeError as error:
+        except RequestError as error:
             return UNREACHABLE, str(error), None
         return WRITTEN, "", None
 

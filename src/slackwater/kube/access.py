@@ -1,58 +1,19 @@
-"""How the API server is reached and who we are there: from a kubeconfig or from inside the cluster.
+"""How a cluster's API server is reached and who we are there, as values.
 
-Owns the order in which the places are looked at. Refuses to guess: a file that is named and
-cannot be used is a Gap with its reason, not a reason to look elsewhere.
+Where these come from (kubeconfig, service account) is kube.credentials'. A token file is read
+again when it changes: the kubelet replaces a pod's token long before it expires.
 """
 
 import os
-from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
-from slackwater.model.gap import Gap
+from slackwater.http.endpoint import Endpoint, Identity, Proxy, Server, Trust
+from slackwater.http.errors import CredentialsError
 
-
-class Server(msgspec.Struct, frozen=True):
-    """Where it listens. `prefix` is a path in front of every path, without a slash at its end."""
-
-    host: str
-    port: int
-    scheme: str = "https"
-    prefix: str = ""
-
-    @property
-    def bracketed(self) -> str:
-        """The host as a URL and a header have it."""
-        return f"[{self.host}]" if ":" in self.host else self.host
-
-    def __str__(self) -> str:
-        return f"{self.scheme}://{self.bracketed}:{self.port}{self.prefix}"
-
-
-class Proxy(msgspec.Struct, frozen=True):
-    """An HTTP proxy that is asked to CONNECT. `authorization` is a whole header's value."""
-
-    host: str
-    port: int
-    authorization: str = ""
-
-
-class Trust(msgspec.Struct, frozen=True):
-    """Whom we believe. No authority at all means the machine's own; `unchecked` means anybody."""
-
-    authority_file: str = ""
-    authority_data: bytes = b""
-    server_name: str = ""
-    unchecked: bool = False
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """What we show: an Authorization header, a client certificate with its key, or nothing."""
-
-    authorization: str = ""
-    certificate: bytes = b""
-    key: bytes = b""
+#: Longer than any token; a file that is not one is not read into memory.
+_LONGEST_TOKEN = 1 << 20
 
 
 class Credentials(Protocol):
@@ -79,32 +40,62 @@ class Access(msgspec.Struct, frozen=True):
     #: Sent with every request: as whom we act, where that is another (`as` in a kubeconfig).
     headers: tuple[tuple[str, str], ...] = ()
 
-
-def find_access(
-    environ: Mapping[str, str], kubeconfig: str = "", context: str = ""
-) -> Access | Gap:
-    """--kubeconfig and --context, then KUBECONFIG, then in-cluster, then ~/.kube/config.
-
-    A context is a word of kubeconfigs: where one is asked for, the pod's own account is not.
-    """
-    listed = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
-    if kubeconfig or listed:
-        return _from_files([kubeconfig] if kubeconfig else listed, context, environ)
-    from slackwater.kube.in_cluster import in_cluster, is_in_cluster
-
-    if not context and is_in_cluster(environ):
-        return in_cluster(environ)
-    usual = os.path.join(environ.get("HOME", "") or os.path.expanduser("~"), ".kube", "config")
-    if not os.path.exists(usual):
-        return Gap(
-            f"no cluster is known: {usual} is not there, KUBECONFIG is not set, and this is no "
-            "pod (KUBERNETES_SERVICE_HOST is not set); name a file with --kubeconfig"
-        )
-    return _from_files([usual], context, environ)
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.server, self.trust, self.proxy)
 
 
-def _from_files(paths: list[str], context: str, environ: Mapping[str, str]) -> Access | Gap:
-    """Imported here: the agent in its pod never reads YAML for this."""
-    from slackwater.kube.kubeconfig import from_files
+class FixedCredentials:
+    """They are what they are."""
 
-    return from_files(paths, context, environ)
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    def identity(self) -> Identity:
+        return self._identity
+
+    def renew(self, refused: Identity) -> bool:
+        return refused != self._identity
+
+
+class TokenFile:
+    """Guards what was last read. The file is looked at each time (one system call) and read when
+    it is another one; while it cannot be read, the last token goes on."""
+
+    def __init__(self, path: str, shown: Identity = Identity()) -> None:  # noqa: B008
+        self._path = path
+        self._shown = shown
+        self._read: tuple[tuple[int, int, int], Identity] | None = None
+
+    def identity(self) -> Identity:
+        last = self._read
+        try:
+            found = os.stat(self._path)
+            stamp = found.st_ino, found.st_mtime_ns, found.st_size
+            if last is None or last[0] != stamp:
+                last = self._read = (stamp, self._identity_in_file())
+        except OSError as error:
+            if last is None:
+                why = error.strerror or str(error)
+                raise CredentialsError(f"the token's file {self._path}: {why}") from None
+        return last[1]
+
+    def renew(self, refused: Identity) -> bool:
+        """Read again, whatever the file's dates say."""
+        self._read = None
+        return self.identity() != refused
+
+    def _identity_in_file(self) -> Identity:
+        with open(self._path, "rb") as file:
+            content = file.read(_LONGEST_TOKEN)
+        try:
+            token = content.decode("ascii").strip()
+        except UnicodeDecodeError:
+            token = ""
+        if not token or not token.isprintable() or " " in token:
+            raise CredentialsError(f"the token's file {self._path} holds no token")
+        return Identity(bearer(token), self._shown.certificate, self._shown.key)
+
+
+def bearer(token: str) -> str:
+    return f"Bearer {token}"

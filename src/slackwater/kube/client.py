@@ -11,9 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
+from slackwater.http.connection import HttpRequest
+from slackwater.http.errors import UnreachableError
 from slackwater.kube.access import Access
-from slackwater.kube.answer import HttpStatusError, UnreachableError
-from slackwater.kube.connection import Call
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.listing import Listing, all_pages
 from slackwater.kube.resource import PODS, Resource, Selector
 from slackwater.kube.stream import Stream, WatchEvent
@@ -48,7 +49,7 @@ class _Kinds(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """One API server. Every method raises KubeError and nothing else."""
+    """One API server. Every method raises RequestError and nothing else."""
 
     def __init__(self, access: Access, user_agent: str, timeout: float = 10.0) -> None:
         self._transport = Transport(access, user_agent, timeout)
@@ -56,11 +57,11 @@ class Client:
 
     def ask(self, path: str) -> bytes:
         """GET of any path, such as /version or /readyz, whatever the answer's type."""
-        return bytes(self._transport.raw(Call("GET", path))[0])
+        return bytes(self._transport.raw(HttpRequest("GET", path))[0])
 
     def serves(self, resource: Resource) -> bool:
         """Whether the server knows this kind: a CRD may not be installed."""
-        call = Call("GET", resource.root)
+        call = HttpRequest("GET", resource.root)
         try:
             body = self._transport.answer(call)
             found = msgspec.json.decode(body, type=_Kinds).resources or ()
@@ -73,7 +74,7 @@ class Client:
         return any(kind.name == resource.plural for kind in found)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        return bytes(self._transport.answer(Call("GET", resource.path(namespace, name))))
+        return bytes(self._transport.answer(HttpRequest("GET", resource.path(namespace, name))))
 
     def list(
         self,
@@ -89,7 +90,7 @@ class Client:
 
         def fetch(token: str) -> bytearray:
             query = {"limit": str(page), "continue": token, **_selected(selector)}
-            return self._transport.answer(Call("GET", _with(path, query)))
+            return self._transport.answer(HttpRequest("GET", _with(path, query)))
 
         return all_pages(fetch, read, f"GET {path}")
 
@@ -151,7 +152,7 @@ class Client:
         options = _delete_options(uid, grace_seconds)
         body = msgspec.json.encode(options) if options else b""
         kind = "application/json" if body else ""
-        self._transport.answer(Call("DELETE", resource.path(namespace, name), body, kind))
+        self._transport.answer(HttpRequest("DELETE", resource.path(namespace, name), body, kind))
 
     def evict(
         self,
@@ -175,7 +176,9 @@ class Client:
         }
         path = PODS.path(namespace, name, "eviction")
         sent = msgspec.json.encode(body)
-        self._transport.answer(Call("POST", path, sent, "application/json", _EVICTION_SECONDS))
+        self._transport.answer(
+            HttpRequest("POST", path, sent, "application/json", _EVICTION_SECONDS)
+        )
 
     def watch(
         self,
@@ -196,7 +199,7 @@ class Client:
             "timeoutSeconds": str(max(round(seconds), 1)),
             **_selected(selector),
         }
-        call = Call("GET", _with(resource.path(namespace), query))
+        call = HttpRequest("GET", _with(resource.path(namespace), query))
         return self._transport.stream(call, silence)
 
     def close(self) -> None:
@@ -207,7 +210,7 @@ class Client:
         self, method: str, target: str, body: object, content_type: str = "application/json"
     ) -> bytes:
         sent = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return bytes(self._transport.answer(Call(method, target, sent, content_type)))
+        return bytes(self._transport.answer(HttpRequest(method, target, sent, content_type)))
 
 
 def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, object]:

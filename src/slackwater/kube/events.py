@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import EVENTS
 from slackwater.kube.time_of_day import Wall, whole_seconds
@@ -237,7 +238,7 @@ class EventRecorder:
                 return 0.0
             self._queue.put_back(waiting)
             return refused.retry_after or _PAUSE
-        except KubeError as error:
+        except RequestError as error:
             self._problem = str(error)
             self._queue.put_back(waiting)
             return _PAUSE

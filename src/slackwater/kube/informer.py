@@ -13,8 +13,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
-from slackwater.kube.backoff import Backoff
+from slackwater.http.backoff import Backoff
+from slackwater.http.errors import RequestError, UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import EVERYTHING, Client
 from slackwater.kube.resource import Resource, Selector
 from slackwater.kube.store import Store, named
@@ -157,7 +158,7 @@ class Informer(Generic[T]):
             if refused.reason == "Expired":
                 return self._expired(refused)
             return self._failed(refused, refused.retry_after)
-        except KubeError as error:
+        except RequestError as error:
             return self._failed(error, None)
 
     def _list(self) -> None:
@@ -240,7 +241,7 @@ class Informer(Generic[T]):
             self._changed()
         return pause
 
-    def _failed(self, error: KubeError, asked: float | None) -> float:
+    def _failed(self, error: RequestError, asked: float | None) -> float:
         unknown = isinstance(error, HttpStatusError) and error.status == 404
         if unknown:
             self._version = ""

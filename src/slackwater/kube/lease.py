@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
+from slackwater.http.errors import RequestError, UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import LEASES
 from slackwater.kube.time_of_day import Wall, micro_time
@@ -120,7 +121,7 @@ class Election:
         except HttpStatusError as refused:
             # Somebody was faster: an ordinary end of an attempt.
             self._problem = "" if refused.reason in ("Conflict", "AlreadyExists") else str(refused)
-        except KubeError as error:
+        except RequestError as error:
             self._problem = str(error)
 
     def release(self) -> None:
@@ -131,7 +132,7 @@ class Election:
         try:
             nobody = {"holder_identity": "", "lease_duration_seconds": 1}
             self._write(msgspec.structs.replace(self._spec(), **nobody))
-        except KubeError as error:
+        except RequestError as error:
             self._problem = str(error)
 
     def _run(self) -> None:

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, UnreachableError
+from slackwater.http.errors import UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import UnreachableError
+from slackwater.http.errors import UnreachableError
 
 T = TypeVar("T")
 

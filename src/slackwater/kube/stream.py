@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from slackwater.kube.answer import Status, UnreachableError, excerpt, refusal_of
-from slackwater.kube.connection import Call, Connection
+from slackwater.http.connection import Connection, HttpRequest
+from slackwater.http.errors import UnreachableError
+from slackwater.kube.api_status import Status, excerpt, refusal_of
 
 if TYPE_CHECKING:
     import http.client
@@ -45,7 +46,7 @@ class Stream:
         self,
         connection: Connection,
         response: "http.client.HTTPResponse",
-        call: Call,
+        call: HttpRequest,
         silence: float,
         give_back: Callable[[Connection], None],
     ) -> None:

@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from slackwater.kube.access import Access, Identity
-from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError, excerpt, refusal
-from slackwater.kube.connection import Call, Connection, ConnectionDroppedError, read_whole
+from slackwater.http.connection import Connection, HttpRequest, read_whole
+from slackwater.http.endpoint import Identity
+from slackwater.http.errors import ConnectionDroppedError, RequestError, UnreachableError
+from slackwater.http.tls import TlsContexts
+from slackwater.kube.access import Access
+from slackwater.kube.api_status import HttpStatusError, excerpt, refusal
 from slackwater.kube.stream import Stream
-from slackwater.kube.tls import Contexts
 
 if TYPE_CHECKING:
     import http.client
@@ -49,10 +51,10 @@ class Transport:
         self._user_agent = user_agent
         self._timeout = timeout
         self._sleep = sleep
-        self._contexts = Contexts(access.trust)
+        self._contexts = TlsContexts(access.trust)
         self._slot = _Slot()
 
-    def answer(self, call: Call) -> bytearray:
+    def answer(self, call: HttpRequest) -> bytearray:
         """The body of a 2xx answer in JSON."""
         body, kind = self.raw(call)
         if body and "json" not in kind:
@@ -62,7 +64,7 @@ class Transport:
             )
         return body
 
-    def raw(self, call: Call) -> tuple[bytearray, str]:
+    def raw(self, call: HttpRequest) -> tuple[bytearray, str]:
         """The body of a 2xx answer and its type. Waits where a busy server says how long."""
         waited = 0.0
         while True:
@@ -76,7 +78,7 @@ class Transport:
                 self._sleep(pause)
                 waited += pause
 
-    def stream(self, call: Call, silence: float) -> Stream:
+    def stream(self, call: HttpRequest, silence: float) -> Stream:
         """A 2xx answer that does not end."""
         connection, response = self._accepted(call, silence)
         return Stream(connection, response, call, silence, self._keep)
@@ -87,13 +89,13 @@ class Transport:
         if kept is not None:
             kept.close()
 
-    def _whole(self, call: Call) -> tuple[bytearray, str]:
+    def _whole(self, call: HttpRequest) -> tuple[bytearray, str]:
         connection, response = self._accepted(call, self._timeout)
         body = self._read(connection, response, call, _LARGEST_ANSWER)
         return body, response.headers.get_content_type()
 
     def _accepted(
-        self, call: Call, timeout: float
+        self, call: HttpRequest, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
         """The connection and the head of a 2xx answer; credentials are fetched anew once."""
         identity = self._access.credentials.identity()
@@ -109,7 +111,7 @@ class Transport:
         return connection, response
 
     def _sent(
-        self, call: Call, identity: Identity, timeout: float
+        self, call: HttpRequest, identity: Identity, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
         connection = self._connection(identity)
         headers = self._headers(call, identity)
@@ -123,8 +125,8 @@ class Transport:
         return connection, connection.send(call, headers, timeout)
 
     def _refused(
-        self, connection: Connection, response: "http.client.HTTPResponse", call: Call
-    ) -> KubeError:
+        self, connection: Connection, response: "http.client.HTTPResponse", call: HttpRequest
+    ) -> RequestError:
         body = self._read(connection, response, call, _LARGEST_REFUSAL)
         asked = f"{call} at {self._access.server}"
         return refusal(asked, response.status, bytes(body), response.getheader("Retry-After", ""))
@@ -133,7 +135,7 @@ class Transport:
         self,
         connection: Connection,
         response: "http.client.HTTPResponse",
-        call: Call,
+        call: HttpRequest,
         largest: int,
     ) -> bytearray:
         import http.client
@@ -162,14 +164,14 @@ class Transport:
     def _opened(self, identity: Identity) -> Connection:
         secure = self._access.server.scheme == "https"
         context = self._contexts.context(identity) if secure else None
-        return Connection(self._access, identity, context, self._timeout)
+        return Connection(self._access.endpoint, identity, context, self._timeout)
 
     def _keep(self, connection: Connection) -> None:
         kept, self._slot.kept = self._slot.kept, connection
         if kept is not None:
             kept.close()
 
-    def _headers(self, call: Call, identity: Identity) -> list[tuple[str, str]]:
+    def _headers(self, call: HttpRequest, identity: Identity) -> list[tuple[str, str]]:
         server = self._access.server
         headers = [
             ("Host", f"{server.bracketed}:{server.port}"),

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from slackwater.contract.crane_status import EnsuranceStatus
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.model.plan import Result
@@ -22,7 +23,7 @@ _ECHO = Micros(30_000_000)
 _FIRST_WAIT, _LONGEST_WAIT = Micros(2_000_000), Micros(300_000_000)
 _NOT_FOUND = "NotFound"
 
-#: Applies one status; raises KubeError.
+#: Applies one status; raises RequestError.
 Apply = Callable[[PolicyObject, EnsuranceStatus], None]
 
 
@@ -93,7 +94,7 @@ class StatusWriter:
     ) -> Attempt:
         try:
             self._apply(policy, wanted)
-        except KubeError as error:
+        except RequestError as error:
             gone = isinstance(error, HttpStatusError) and error.reason == _NOT_FOUND
             wait = min(_FIRST_WAIT << min(failures, 20), _LONGEST_WAIT)
             asked = error.retry_after if isinstance(error, HttpStatusError) else None

@@ -27,7 +27,8 @@ from slackwater.contract.owned_pod import (
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
 from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import (
     DEPLOYMENTS,
@@ -237,7 +238,7 @@ class _Namespace:
         empty. Who may not ask does not know."""
         try:
             self._client.get(NAMESPACES, self._name)
-        except KubeError as error:
+        except RequestError as error:
             return isinstance(error, HttpStatusError) and error.status == 404
         return False
 
@@ -269,7 +270,7 @@ class _Namespace:
     def _listed(self, resource: Resource, kind: type[Decoded]) -> list[Decoded] | Problem:
         try:
             return self._client.list(resource, _reading(resource, kind), namespace=self._name).items
-        except KubeError as error:
+        except RequestError as error:
             return Problem(Reason.KUBERNETES_ERROR, _told(error, resource, self._name))
         except InvalidError as error:
             return Problem(Reason.KUBERNETES_ERROR, str(error))
@@ -369,7 +370,7 @@ def _budgets(place: _Namespace, owned: list[OwnedPod]) -> tuple[Budget, ...] | G
     return Gap(found.because) if isinstance(found, Problem) else budgets_of(found, owned)
 
 
-def _told(error: KubeError, resource: Resource, namespace: str) -> str:
+def _told(error: RequestError, resource: Resource, namespace: str) -> str:
     """A right that is missing is named as a Role would grant it."""
     if isinstance(error, HttpStatusError) and error.status == 403:
         group = f" of {resource.group}" if resource.group else ""

@@ -6,7 +6,8 @@ averages are over the source's own window (15 s to a minute), whatever ours is: 
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
@@ -39,7 +40,7 @@ _DECODER = msgspec.json.Decoder(_PodMetrics)
 def read_usage(client: Client, namespace: str) -> NamespaceUsage | Problem:
     try:
         found = client.list(POD_METRICS, _DECODER.decode, namespace=namespace).items
-    except KubeError as error:
+    except RequestError as error:
         return _problem(error, namespace)
     except (msgspec.DecodeError, UnicodeError) as error:
         told = f"metrics.k8s.io: an object of its list is no PodMetrics: {error}"
@@ -79,7 +80,7 @@ def _notes(found: list[_PodMetrics]) -> tuple[str, ...]:
     )
 
 
-def _problem(error: KubeError, namespace: str) -> Problem:
+def _problem(error: RequestError, namespace: str) -> Problem:
     if isinstance(error, HttpStatusError) and error.status == 404:
         return Problem(
             Reason.NO_USAGE_DATA,

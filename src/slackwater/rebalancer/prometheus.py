@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slackwater import __version__
-from slackwater.kube.access import Proxy, Trust
-from slackwater.kube.answer import KubeError
-from slackwater.kube.backoff import Backoff
-from slackwater.kube.proxy import proxy_for
-from slackwater.kube.tls import Contexts
+from slackwater.http.backoff import Backoff
+from slackwater.http.endpoint import Proxy, Trust, proxy_for
+from slackwater.http.errors import RequestError
+from slackwater.http.tls import TlsContexts
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.prometheus_answer import (
     Answer,
@@ -59,7 +58,7 @@ class Prometheus:
         self._settings = settings
         self._sleep = sleep
         self._jitter = jitter or random.Random()  # noqa: S311 - it only spreads pauses
-        self._contexts = Contexts(Trust(authority_file=settings.ca_file))
+        self._contexts = TlsContexts(Trust(authority_file=settings.ca_file))
         self._timeout = settings.timeout / 1_000_000
 
     def query(self, text: str, at: float | None = None) -> tuple[Series, ...]:
@@ -102,7 +101,7 @@ class Prometheus:
     def _context(self) -> "ssl.SSLContext":
         try:
             return self._contexts.context(certificate_of(self._settings))
-        except KubeError as error:  # its sentences are about files and certificates
+        except RequestError as error:  # its sentences are about files and certificates
             raise PrometheusError(str(error)) from None
 
     def _named(self, error: PrometheusError, again: int) -> PrometheusError:

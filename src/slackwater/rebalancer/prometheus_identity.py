@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from slackwater.bounded_read import read_start
-from slackwater.kube.access import Identity, Server
+from slackwater.http.endpoint import Identity, Server
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.rebalancer.prometheus_answer import PrometheusError

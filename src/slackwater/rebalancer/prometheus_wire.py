@@ -29,7 +29,7 @@ from urllib3.exceptions import (
 )
 from urllib3.exceptions import TimeoutError as LateError
 
-from slackwater.kube.access import Proxy
+from slackwater.http.endpoint import Proxy
 from slackwater.rebalancer.prometheus_answer import (
     DeadlineExceededError,
     PrometheusError,

@@ -43,7 +43,7 @@ def push(url: str, content_type: str, body: bytes, instance: str = "") -> str:
 def _sent(target: str, content_type: str, body: bytes) -> str:
     import urllib3
 
-    from slackwater.kube.connection import reason
+    from slackwater.http.connection import reason
     from slackwater.rebalancer.prometheus_wire import cause_of
 
     parsed = urllib3.util.parse_url(target)

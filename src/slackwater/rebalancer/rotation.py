@@ -11,7 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import PatchKind
 from slackwater.kube.resource import PODS, Resource
 from slackwater.model.gap import Gap
@@ -112,7 +113,7 @@ class PodWriter:
             return Attempt(pod, self._remove(namespace, pod))
         except HttpStatusError as refused:
             return Attempt(pod, _fate(refused), _describe_refusal(refused))
-        except KubeError as error:
+        except RequestError as error:
             # It may be gone all the same: the question was on its way.
             return Attempt(pod, Fate.FAILED, str(error))
 
@@ -150,7 +151,7 @@ class PodWriter:
         except HttpStatusError as refused:
             ended = Noted.OUTRUN if refused.status == _CONFLICT else Noted.FAILED
             return NoteAttempt(ended, f"the rotation cannot be noted on {workload}: {refused}")
-        except KubeError as error:
+        except RequestError as error:
             return NoteAttempt(Noted.FAILED, f"the rotation cannot be noted on {workload}: {error}")
         return NoteAttempt(Noted.WRITTEN)
 

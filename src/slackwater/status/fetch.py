@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import ENSURANCE_KINDS, LEASES, NODES, PODS, Resource, Selector
 from slackwater.model.gap import Gap
@@ -33,7 +34,7 @@ _Item = TypeVar("_Item")
 
 
 def ask_facts(client: Client, server: str, namespace: str, lease: str) -> Facts:
-    """Raises KubeError where the nodes cannot be listed."""
+    """Raises RequestError where the nodes cannot be listed."""
     unseen: dict[str, str] = {}
     nodes = _readable(client, NODES, read_node, unseen)
     policies: list[JudgedPolicy] = []
@@ -42,7 +43,7 @@ def ask_facts(client: Client, server: str, namespace: str, lease: str) -> Facts:
         read = partial(read_judged_policy, kind=resource.kind)
         try:
             policies += _readable(client, resource, read, unseen)
-        except KubeError as error:
+        except RequestError as error:
             if _is_not_found(error):
                 missing.append(resource.kind)
             else:
@@ -82,18 +83,18 @@ def _readable(
 def _agent_pods(client: Client, unseen: dict[str, str]) -> list[AgentPod] | Gap:
     try:
         return _readable(client, PODS, read_agent_pod, unseen, AGENT_PODS)
-    except KubeError as error:
+    except RequestError as error:
         return Gap(str(error))
 
 
 def _lease(client: Client, namespace: str, name: str) -> SeenLease | Gap | None:
     try:
         return read_lease(client.get(LEASES, name, namespace))
-    except KubeError as error:
+    except RequestError as error:
         return None if _is_not_found(error) else Gap(str(error))
     except msgspec.DecodeError as error:
         return Gap(f"the lease {name} cannot be read: {error}")
 
 
-def _is_not_found(error: KubeError) -> bool:
+def _is_not_found(error: RequestError) -> bool:
     return isinstance(error, HttpStatusError) and error.reason == _NOT_FOUND

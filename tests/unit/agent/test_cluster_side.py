@@ -12,8 +12,8 @@ from slackwater.agent.shared_state import RoundState, SharedState
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
 from slackwater.execution.node_patch import SETTLING, NodeWriter
-from slackwater.kube.access import Access, Identity, Server, Trust
-from slackwater.kube.credentials import FixedCredentials
+from slackwater.http.endpoint import Identity, Server, Trust
+from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap

@@ -16,7 +16,8 @@ from slackwater.execution.node_patch import (
     NodeWriter,
     WriteAttempts,
 )
-from slackwater.kube.answer import CredentialsError, HttpStatusError, KubeError, UnreachableError
+from slackwater.http.errors import CredentialsError, RequestError, UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import KubeEvent, ObjectReference
 from slackwater.kube.resource import NODES, Resource
 from slackwater.model.units import Micros
@@ -30,7 +31,7 @@ class Desk:
         self.now = Micros(0)
         self.applied: list[tuple[str, Any, str, str]] = []
         self.sent: list[KubeEvent] = []
-        self.error: KubeError | None = None
+        self.error: RequestError | None = None
         self.gate = threading.Event()
         self.gate.set()
         chance = random.Random(1)  # noqa: S311
@@ -162,7 +163,7 @@ def test_a_condition_that_stays_keeps_its_time(desk: Desk, status: str, kept: bo
     ],
 )
 def test_what_fails_is_counted_told_and_tried_again(
-    desk: Desk, error: KubeError, result: str
+    desk: Desk, error: RequestError, result: str
 ) -> None:
     desk.error = error
     offer(desk, 1)

@@ -1,8 +1,8 @@
 """Ways to a server on loopback, for tests."""
 
-from slackwater.kube.access import Access, Credentials, Identity, Server, Trust
+from slackwater.http.endpoint import Identity, Server, Trust
+from slackwater.kube.access import Access, Credentials, FixedCredentials
 from slackwater.kube.client import Client
-from slackwater.kube.credentials import FixedCredentials
 
 AGENT = "slackwater-test/1.0"
 

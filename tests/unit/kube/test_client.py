@@ -6,7 +6,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
+from slackwater.http.errors import RequestError, UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import CONFIG_MAPS, NODE_QOS, NODES, PODS, Selector
 from tests.unit.kube.accesses import AGENT, plain_client
@@ -315,14 +316,14 @@ def _refuse(_raw: msgspec.Raw) -> str:
 def test_threads_share_a_client() -> None:
     """Each has its own connection, kept from one question to the next."""
     gate = threading.Barrier(4)
-    problems: list[KubeError] = []
+    problems: list[RequestError] = []
 
     def ask() -> None:
         try:
             for _ in range(5):
                 gate.wait(60)
                 client.get(PODS, "web", "shop")
-        except KubeError as error:
+        except RequestError as error:
             problems.append(error)
         finally:
             client.close()

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
+from slackwater.http.errors import RequestError, UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.events import (
     EventQueue,
@@ -38,7 +39,7 @@ class EventServer:
     def __init__(self) -> None:
         self.events: dict[str, dict[str, object]] = {}
         self.writes: list[str] = []
-        self.down: KubeError | None = None
+        self.down: RequestError | None = None
 
     def create(self, _resource: object, body: object, namespace: str = "") -> bytes:
         self._check()
@@ -235,7 +236,7 @@ def test_what_is_remembered_is_bounded() -> None:
     ids=["unreachable", "busy", "broken"],
 )
 def test_what_cannot_be_sent_now_is_sent_later(
-    error: KubeError, pause: float, bench: Bench
+    error: RequestError, pause: float, bench: Bench
 ) -> None:
     bench.server.down = error
     bench.sender.send(throttled("first"))

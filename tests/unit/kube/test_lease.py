@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import HttpStatusError, UnreachableError, refusal
+from slackwater.http.errors import UnreachableError
+from slackwater.kube.api_status import HttpStatusError, refusal
 from slackwater.kube.client import Client
 from slackwater.kube.lease import Election, Terms
 from slackwater.kube.time_of_day import micro_time, whole_seconds

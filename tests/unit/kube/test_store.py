@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import UnreachableError
+from slackwater.http.errors import UnreachableError
 from slackwater.kube.store import Store, named
 
 

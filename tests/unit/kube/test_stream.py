@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.http.errors import UnreachableError
 from slackwater.kube import stream as stream_module
-from slackwater.kube.answer import HttpStatusError, UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.resource import PODS, Selector
 from slackwater.kube.stream import WatchEvent
 from tests.unit.kube.accesses import plain_client

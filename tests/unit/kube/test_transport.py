@@ -6,22 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
+from slackwater.http.connection import HttpRequest
+from slackwater.http.endpoint import Identity
+from slackwater.http.errors import ConnectionDroppedError, CredentialsError, UnreachableError
 from slackwater.kube import transport as asking_module
-from slackwater.kube.access import Credentials, Identity
-from slackwater.kube.answer import CredentialsError, HttpStatusError, UnreachableError
-from slackwater.kube.connection import Call, ConnectionDroppedError
-from slackwater.kube.credentials import FixedCredentials
+from slackwater.kube.access import Credentials, FixedCredentials
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.transport import Transport
 from tests.unit.kube.accesses import AGENT, plain_access
 from tests.unit.kube.byte_server import Answer, ByteServer, HangUp, Request, Wire, serving
 from tests.unit.kube.fake_api import status
 
-GET = Call("GET", "/api/v1/pods?limit=1")
-POST = Call("POST", "/api/v1/pods", b"{}", "application/json")
-PUT = Call("PUT", "/api/v1/pods/x", b"{}", "application/json")
-DELETE = Call("DELETE", "/api/v1/pods/x")
-APPLY = Call("PATCH", "/api/v1/pods/x", b"{}", "application/apply-patch+yaml")
-MERGE = Call("PATCH", "/api/v1/pods/x", b"{}", "application/merge-patch+json")
+GET = HttpRequest("GET", "/api/v1/pods?limit=1")
+POST = HttpRequest("POST", "/api/v1/pods", b"{}", "application/json")
+PUT = HttpRequest("PUT", "/api/v1/pods/x", b"{}", "application/json")
+DELETE = HttpRequest("DELETE", "/api/v1/pods/x")
+APPLY = HttpRequest("PATCH", "/api/v1/pods/x", b"{}", "application/apply-patch+yaml")
+MERGE = HttpRequest("PATCH", "/api/v1/pods/x", b"{}", "application/merge-patch+json")
 
 
 NOBODY = FixedCredentials(Identity())
@@ -113,7 +114,7 @@ def dies_on_the_second() -> Answer:
     [(GET, True), (PUT, True), (APPLY, True), (POST, False), (DELETE, False), (MERGE, False)],
     ids=["GET", "PUT", "apply", "POST", "DELETE", "merge"],
 )
-def test_only_what_does_no_harm_is_asked_twice(call: Call, twice: bool) -> None:
+def test_only_what_does_no_harm_is_asked_twice(call: HttpRequest, twice: bool) -> None:
     with serving(dies_on_the_second()) as server:
         one = transport(server)
         one.answer(GET)
@@ -145,7 +146,7 @@ def checks_token(*good: str) -> Answer:
 
 
 @pytest.mark.parametrize("call", [GET, POST], ids=["GET", "POST"])
-def test_an_expired_token_is_fetched_anew(call: Call) -> None:
+def test_an_expired_token_is_fetched_anew(call: HttpRequest) -> None:
     """Also for what must not be sent twice: a 401 was not carried out."""
     credentials = Rotating("old", "new")
     with serving(checks_token("new")) as server:
@@ -236,7 +237,9 @@ def test_a_busy_server_is_waited_for(code: int) -> None:
     ],
     ids=["too often", "too long", "not said", "not a GET"],
 )
-def test_not_every_busy_server_is_waited_for(call: Call, times: int, wait: str, asked: int) -> None:
+def test_not_every_busy_server_is_waited_for(
+    call: HttpRequest, times: int, wait: str, asked: int
+) -> None:
     with serving(busy(times, wait)) as server:
         slept: list[float] = []
         one = transport(server, sleep=slept.append)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane_status import EnsuranceStatus
-from slackwater.kube.answer import KubeError
+from slackwater.http.errors import RequestError
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.informer import View
 from slackwater.kube.resource import ENSURANCE_KINDS, Resource
@@ -48,7 +48,7 @@ class Managed:
         self.lease_problem = ""
         self.views: dict[Resource, dict[str, Any]] = {}
         self.echoes = True
-        self.fails_with: KubeError | None = None
+        self.fails_with: RequestError | None = None
         self.writes: list[tuple[str, EnsuranceStatus]] = []
         self.messenger = Messenger()
         self.events = self.messenger.sent

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import HttpStatusError, UnreachableError
+from slackwater.http.errors import UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import EventType
 from slackwater.kube.resource import AVOIDANCE_ACTIONS, NODE_QOS, POD_QOS
 from slackwater.manager.policy_object import PolicyObject

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from slackwater.contract.crane_status import EnsuranceStatus
-from slackwater.kube.answer import HttpStatusError, KubeError, UnreachableError
+from slackwater.http.errors import RequestError, UnreachableError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.manager.policy_status import wanted_status
@@ -30,7 +31,7 @@ class Server:
 
     def __init__(self) -> None:
         self.taken: list[EnsuranceStatus] = []
-        self.fails_with: KubeError | None = None
+        self.fails_with: RequestError | None = None
 
     def apply(self, _policy: PolicyObject, wanted: EnsuranceStatus) -> None:
         if self.fails_with is not None:
@@ -114,10 +115,10 @@ def test_a_server_that_says_when_is_believed() -> None:
         (refusal("Conflict"), Result.REFUSED, True),
         (refusal("Invalid"), Result.REFUSED, True),
         (UnreachableError("nobody answers"), Result.REFUSED, False),
-        (KubeError("no credentials"), Result.REFUSED, False),
+        (RequestError("no credentials"), Result.REFUSED, False),
     ],
 )
-def test_errors_are_outcomes(error: KubeError, result: Result, answered: bool) -> None:
+def test_errors_are_outcomes(error: RequestError, result: Result, answered: bool) -> None:
     server = Server()
     server.fails_with = error
     attempt = StatusWriter(server.apply).write(GOOD, WANTED, seconds(0))

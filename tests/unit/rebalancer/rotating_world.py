@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from slackwater.kube.answer import HttpStatusError, KubeError
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import PatchKind
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import Resource
@@ -70,8 +71,8 @@ class World:
         self.uid = "uid-web"
         #: How many more may be evicted; None: any number.
         self.budget: int | None = None
-        self.refusals: dict[str, KubeError] = {}
-        self.patch_refusals: list[KubeError] = []
+        self.refusals: dict[str, RequestError] = {}
+        self.patch_refusals: list[RequestError] = []
         self.problem: Problem | None = None
         self.usage_problem: Problem | None = None
         self.halt = ""

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.access import Access, Identity, Server, Trust
+from slackwater.http.endpoint import Identity, Server, Trust
+from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.client import Client
-from slackwater.kube.credentials import FixedCredentials
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.metrics_api import _Container, _cores, read_usage
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.kube.access import Identity, Server
+from slackwater.http.endpoint import Identity, Server
 from slackwater.rebalancer.prometheus_answer import PrometheusError
 from slackwater.rebalancer.prometheus_identity import (
     Shown,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import UnreachableError
+from slackwater.http.errors import UnreachableError
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import text_of
 from slackwater.rebalancer.observed import LastRotation, Problem

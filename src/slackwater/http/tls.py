@@ -7,8 +7,8 @@ cluster's authorities are rotated while programs run. Keys never touch a disk.
 import os
 from typing import TYPE_CHECKING
 
-from slackwater.kube.access import Identity, Trust
-from slackwater.kube.answer import CredentialsError, UnreachableError
+from slackwater.http.endpoint import Identity, Trust
+from slackwater.http.errors import CredentialsError, UnreachableError
 
 if TYPE_CHECKING:
     import ssl
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _Stamp = tuple[int, int, int]
 
 
-class Contexts:
+class TlsContexts:
     """Guards the last context. Two threads that make one at the same time only work twice."""
 
     def __init__(self, trust: Trust) -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.answer import KubeError, Status, refusal, refusal_of
+from slackwater.http.errors import RequestError
+from slackwater.kube.api_status import Status, refusal, refusal_of
 
 
 def body(**fields: object) -> bytes:
@@ -74,6 +75,6 @@ def test_a_page_as_long_as_a_book_is_cut() -> None:
 @given(content=st.binary(max_size=200), status=st.integers(300, 599), header=st.text(max_size=20))
 def test_whatever_comes_becomes_one_line(content: bytes, status: int, header: str) -> None:
     told = refusal("GET /api", status, content, header)
-    assert isinstance(told, KubeError)
+    assert isinstance(told, RequestError)
     assert told.status == status
     assert told.retry_after is None or told.retry_after >= 0

@@ -8,17 +8,16 @@ import os
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
-from slackwater.kube.access import Access, Credentials, Identity, Proxy, Server, Trust
-from slackwater.kube.credentials import FixedCredentials, TokenFile, bearer
-from slackwater.kube.exec_plugin import MODES, VERSIONS, ExecCredentials, ExecPlugin
-from slackwater.kube.kubeconfig_document import (
+from slackwater.http.endpoint import Identity, Proxy, Server, Trust, parse_proxy, proxy_for
+from slackwater.kube.access import Access, Credentials, FixedCredentials, TokenFile, bearer
+from slackwater.kube.credentials.exec_plugin import MODES, VERSIONS, ExecCredentials, ExecPlugin
+from slackwater.kube.credentials.kubeconfig_document import (
     Entry,
     KubeconfigError,
     find_row,
     names,
     read_file,
 )
-from slackwater.kube.proxy import parse_proxy, proxy_for
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.access import Proxy, Server
-from slackwater.kube.proxy import parse_proxy, proxy_for
+from slackwater.http.endpoint import Proxy, Server, parse_proxy, proxy_for
 from slackwater.model.gap import Gap
 
 P = Proxy("p", 3128)

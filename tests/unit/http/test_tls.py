@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.kube.access import Access, Identity, Proxy, Server, Trust
-from slackwater.kube.answer import CredentialsError, KubeError, UnreachableError
+from slackwater.http.endpoint import Identity, Proxy, Server, Trust
+from slackwater.http.errors import CredentialsError, RequestError, UnreachableError
+from slackwater.http.tls import TlsContexts
+from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.client import Client
-from slackwater.kube.credentials import FixedCredentials
-from slackwater.kube.tls import Contexts
 from tests.unit.kube.accesses import AGENT
 from tests.unit.kube.byte_server import ByteServer, Request, Wire, serving
 from tests.unit.kube.certificates import Papers
@@ -121,7 +121,7 @@ def test_no_key_stays_in_a_file(papers: Papers) -> None:
     """Neither on a disk nor as an open descriptor."""
     before = set(os.listdir("/proc/self/fd"))
     shown = Identity("", papers.client_certificate, papers.client_key)
-    Contexts(Trust(authority_data=papers.authority_data)).context(shown)
+    TlsContexts(Trust(authority_data=papers.authority_data)).context(shown)
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
@@ -135,29 +135,31 @@ DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEDjHQ7kYDOB5oxIhNGS7jRQEgZCK
 @pytest.mark.parametrize("key", [b"", b"nonsense", LOCKED], ids=["none", "nonsense", "locked"])
 def test_a_certificate_that_cannot_be_used_is_told(key: bytes, papers: Papers) -> None:
     """And nobody is asked for a passphrase on the terminal."""
-    contexts = Contexts(Trust(authority_data=papers.authority_data))
+    contexts = TlsContexts(Trust(authority_data=papers.authority_data))
     with pytest.raises(CredentialsError, match="the client certificate cannot be used: "):
         contexts.context(Identity("", papers.client_certificate, key))
 
 
 @pytest.mark.parametrize("data", [b"nonsense", b"\xff", b"-----BEGIN CERTIFICATE-----\nx\n"])
 def test_an_authority_that_is_none_is_told(data: bytes, tmp_path: Path) -> None:
-    with pytest.raises(KubeError, match="certificate-authority-data holds no certificate in PEM"):
-        Contexts(Trust(authority_data=data)).context(Identity())
+    with pytest.raises(
+        RequestError, match="certificate-authority-data holds no certificate in PEM"
+    ):
+        TlsContexts(Trust(authority_data=data)).context(Identity())
     (tmp_path / "ca.crt").write_bytes(data)
-    with pytest.raises(KubeError, match=r"ca\.crt holds no certificate in PEM"):
-        Contexts(Trust(authority_file=str(tmp_path / "ca.crt"))).context(Identity())
+    with pytest.raises(RequestError, match=r"ca\.crt holds no certificate in PEM"):
+        TlsContexts(Trust(authority_file=str(tmp_path / "ca.crt"))).context(Identity())
 
 
 def test_a_missing_authority_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"none cannot be read: No such file or directory"):
-        Contexts(Trust(authority_file=str(tmp_path / "none"))).context(Identity())
+        TlsContexts(Trust(authority_file=str(tmp_path / "none"))).context(Identity())
 
 
 def test_a_context_is_kept_until_something_changes(papers: Papers, tmp_path: Path) -> None:
     path = tmp_path / "ca.crt"
     path.write_bytes(papers.authority_data)
-    contexts = Contexts(Trust(authority_file=str(path)))
+    contexts = TlsContexts(Trust(authority_file=str(path)))
     shown = Identity("Bearer one", papers.client_certificate, papers.client_key)
     first = contexts.context(shown)
     other_token = Identity("Bearer two", papers.client_certificate, papers.client_key)

@@ -1,15 +1,45 @@
-"""Access from inside a pod: the service account that the kubelet mounts, and two variables."""
+"""Finds the cluster to use: kubeconfig files, or the service account of the pod we run in.
+
+A file that is named and cannot be used is a Gap with its reason, never a reason to look elsewhere.
+"""
 
 import os
 from collections.abc import Mapping
 
-from slackwater.kube.access import Access, Server, Trust
-from slackwater.kube.credentials import TokenFile
-from slackwater.kube.proxy import proxy_for
+from slackwater.http.endpoint import Server, Trust, proxy_for
+from slackwater.kube.access import Access, TokenFile
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def find_access(
+    environ: Mapping[str, str], kubeconfig: str = "", context: str = ""
+) -> Access | Gap:
+    """--kubeconfig and --context, then KUBECONFIG, then in-cluster, then ~/.kube/config.
+
+    A context is a word of kubeconfigs: where one is asked for, the pod's own account is not.
+    """
+    listed = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    if kubeconfig or listed:
+        return _from_files([kubeconfig] if kubeconfig else listed, context, environ)
+    if not context and is_in_cluster(environ):
+        return in_cluster(environ)
+    usual = os.path.join(environ.get("HOME", "") or os.path.expanduser("~"), ".kube", "config")
+    if not os.path.exists(usual):
+        return Gap(
+            f"no cluster is known: {usual} is not there, KUBECONFIG is not set, and this is no "
+            "pod (KUBERNETES_SERVICE_HOST is not set); name a file with --kubeconfig"
+        )
+    return _from_files([usual], context, environ)
+
+
+def _from_files(paths: list[str], context: str, environ: Mapping[str, str]) -> Access | Gap:
+    """Imported here: the agent in its pod never reads YAML for this."""
+    from slackwater.kube.credentials.kubeconfig import from_files
+
+    return from_files(paths, context, environ)
 
 
 def is_in_cluster(environ: Mapping[str, str]) -> bool:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.kube import exec_plugin as exec_module
-from slackwater.kube.access import Identity
-from slackwater.kube.answer import CredentialsError
-from slackwater.kube.exec_plugin import ExecCredentials, ExecPlugin
+from slackwater.http.endpoint import Identity
+from slackwater.http.errors import CredentialsError
+from slackwater.kube.credentials import exec_plugin as exec_module
+from slackwater.kube.credentials.exec_plugin import ExecCredentials, ExecPlugin
 
 V1 = "client.authentication.k8s.io/v1"
 Make = Callable[..., ExecCredentials]

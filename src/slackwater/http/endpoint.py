@@ -1,7 +1,8 @@
-"""HTTP proxies: from a kubeconfig's proxy-url or from HTTPS_PROXY and NO_PROXY.
+"""How a server is reached: its address, whom to trust, what to present, and which proxy to use.
 
-Owns their rules, which are Go's (golang.org/x/net/http/httpproxy), so that we go where kubectl
-goes. Refuses SOCKS, and proxies that are themselves spoken to over TLS.
+The rules for proxies (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) are Go's
+(golang.org/x/net/http/httpproxy), so that we take the same way as kubectl. SOCKS proxies, and
+proxies that are themselves reached over TLS, are refused.
 """
 
 import base64
@@ -9,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from slackwater.kube.access import Proxy, Server
+import msgspec
+
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 
@@ -17,6 +19,56 @@ if TYPE_CHECKING:
     import ipaddress
 
 _WANTED = "an HTTP proxy such as http://proxy:3128"
+
+
+class Server(msgspec.Struct, frozen=True):
+    """`prefix` is put in front of every path; it has no slash at its end."""
+
+    host: str
+    port: int
+    scheme: str = "https"
+    prefix: str = ""
+
+    @property
+    def bracketed(self) -> str:
+        """The host as URLs and headers spell it: IPv6 addresses in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bracketed}:{self.port}{self.prefix}"
+
+
+class Proxy(msgspec.Struct, frozen=True):
+    """An HTTP proxy. `authorization` is the value of Proxy-Authorization."""
+
+    host: str
+    port: int
+    authorization: str = ""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Which certificates are trusted: without an authority the system's; `unchecked`: any."""
+
+    authority_file: str = ""
+    authority_data: bytes = b""
+    server_name: str = ""
+    unchecked: bool = False
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What we authenticate with: an Authorization header, a client certificate, or nothing."""
+
+    authorization: str = ""
+    certificate: bytes = b""
+    key: bytes = b""
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """One server with everything that is needed to connect to it."""
+
+    server: Server
+    trust: Trust = Trust()
+    proxy: Proxy | None = None
 
 
 def proxy_for(server: Server, environ: Mapping[str, str]) -> Proxy | Gap | None:

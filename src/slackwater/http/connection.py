@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from slackwater.kube.access import Access, Identity, Proxy
-from slackwater.kube.answer import UnreachableError
+from slackwater.http.endpoint import Endpoint, Identity, Proxy
+from slackwater.http.errors import ConnectionDroppedError, UnreachableError
 
 if TYPE_CHECKING:
     import http.client
@@ -31,7 +31,7 @@ _KEEP_ALIVE = (
 )
 
 
-class Call(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """What is asked. `target` is the path with its query, without the server's prefix;
     `patience`, in seconds, is for a server that is known to take its time."""
 
@@ -45,32 +45,28 @@ class Call(msgspec.Struct, frozen=True):
         return f"{self.method} {self.target.partition('?')[0]}"
 
 
-class ConnectionDroppedError(UnreachableError):
-    """The connection ended before a byte of the answer came."""
-
-
 class Connection:
     """Guards one socket. One thread uses it at a time; only `sever` is for the others."""
 
     def __init__(
         self,
-        access: Access,
+        endpoint: Endpoint,
         identity: Identity,
         context: "ssl.SSLContext | None",
         timeout: float,
     ) -> None:
         self.identity = identity
         self.used = False
-        self._access = access
+        self._endpoint = endpoint
         self._timeout = timeout
-        self._http = _opened(access, context, timeout)
+        self._http = _opened(endpoint, context, timeout)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError, OSError):
             self.close()
 
     def send(
-        self, call: Call, headers: Iterable[tuple[str, str]], timeout: float
+        self, call: HttpRequest, headers: Iterable[tuple[str, str]], timeout: float
     ) -> "http.client.HTTPResponse":
         """The answer's head; its body is still to be read. `timeout` is for what follows."""
         import http.client
@@ -97,9 +93,9 @@ class Connection:
         poll.register(self._http.sock, select.POLLIN)
         return not poll.poll(0)
 
-    def told(self, call: Call, error: BaseException) -> str:
+    def told(self, call: HttpRequest, error: BaseException) -> str:
         patience = max(self._timeout, call.patience)
-        return f"{call} at {self._access.server}: {reason(error, patience)}"
+        return f"{call} at {self._endpoint.server}: {reason(error, patience)}"
 
     def sever(self) -> None:
         """From any thread: whoever waits for this connection wakes up."""
@@ -112,9 +108,9 @@ class Connection:
     def close(self) -> None:
         self._http.close()
 
-    def _put(self, call: Call, headers: Iterable[tuple[str, str]]) -> None:
+    def _put(self, call: HttpRequest, headers: Iterable[tuple[str, str]]) -> None:
         """http.client's own `request` takes each header once; Impersonate-Group may be several."""
-        target = self._access.server.prefix + call.target
+        target = self._endpoint.server.prefix + call.target
         self._http.putrequest(call.method, target, skip_host=True, skip_accept_encoding=True)
         for name, value in headers:
             self._http.putheader(name, value)
@@ -163,11 +159,11 @@ def reason(error: BaseException, timeout: float) -> str:
 
 
 def _opened(
-    access: Access, context: "ssl.SSLContext | None", timeout: float
+    endpoint: Endpoint, context: "ssl.SSLContext | None", timeout: float
 ) -> "http.client.HTTPConnection":
     import http.client
 
-    server, proxy = access.server, access.proxy
+    server, proxy = endpoint.server, endpoint.proxy
     first = proxy or server
     connection = http.client.HTTPConnection(first.host, first.port, timeout=timeout)
     if proxy:
@@ -177,7 +173,7 @@ def _opened(
         for level, option, value in _KEEP_ALIVE:
             connection.sock.setsockopt(level, option, value)
         if context is not None:
-            name = access.trust.server_name or server.host
+            name = endpoint.trust.server_name or server.host
             connection.sock = context.wrap_socket(connection.sock, server_hostname=name)
     except (OSError, http.client.HTTPException, ValueError) as error:
         connection.close()

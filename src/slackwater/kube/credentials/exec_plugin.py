@@ -14,9 +14,9 @@ from typing import Annotated
 
 import msgspec
 
-from slackwater.kube.access import Identity
-from slackwater.kube.answer import CredentialsError
-from slackwater.kube.credentials import bearer
+from slackwater.http.endpoint import Identity
+from slackwater.http.errors import CredentialsError
+from slackwater.kube.access import bearer
 from slackwater.model.problem import quoted
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")

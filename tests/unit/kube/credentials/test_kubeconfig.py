@@ -11,10 +11,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.access import Access, Identity, Proxy, Server, Trust
-from slackwater.kube.exec_plugin import ExecCredentials
-from slackwater.kube.kubeconfig import from_files
-from slackwater.kube.kubeconfig_document import Entry, KubeconfigError
+from slackwater.http.endpoint import Identity, Proxy, Server, Trust
+from slackwater.kube.access import Access
+from slackwater.kube.credentials.exec_plugin import ExecCredentials
+from slackwater.kube.credentials.kubeconfig import from_files
+from slackwater.kube.credentials.kubeconfig_document import Entry, KubeconfigError
 from slackwater.model.gap import Gap
 
 Document = dict[str, Any]

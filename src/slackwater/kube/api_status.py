@@ -1,16 +1,8 @@
-"""What the API server answers when it does not answer as asked.
-
-    KubeError            one sentence: what was asked, of whom, what came
-        UnreachableError      no answer of an API server: refused, reset, too late, bad TLS, half an
-                         answer, or the page of something in between
-        CredentialsError    nothing to show who we are: no token file, a plugin that failed
-        HttpStatusError          an answer that is not 2xx, with Kubernetes' own word for the reason
-
-Owns this tree and the one way from an HTTP answer into it.
-"""
+"""What the API server says when it refuses: metav1.Status, raised as HttpStatusError."""
 
 import msgspec
 
+from slackwater.http.errors import RequestError
 from slackwater.model.problem import quoted
 
 #: Of a message; a server may put a whole page there.
@@ -35,19 +27,7 @@ _REASONS = {
 }
 
 
-class KubeError(Exception):
-    """str() is one sentence."""
-
-
-class UnreachableError(KubeError):
-    """Nobody answered, or not an API server."""
-
-
-class CredentialsError(KubeError):
-    """We cannot say who we are."""
-
-
-class HttpStatusError(KubeError):
+class HttpStatusError(RequestError):
     """An answer that is not 2xx. `retry_after` is in seconds."""
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Where access to a cluster comes from: the pod service account or kubeconfig files."""
