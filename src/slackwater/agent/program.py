@@ -13,13 +13,12 @@ from slackwater.agent.tick import TickMemory, needed, tick
 from slackwater.agent.voice import Tell, Voice
 from slackwater.agent.wishes import EVERY_FEATURE, Wishes, wishes_of
 from slackwater.contract.kubernetes import Node
-from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
-from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
 from slackwater.model.needs import EVERYTHING, Needs, merged
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.observation.survey import Known
@@ -71,9 +70,9 @@ class Hands(Protocol):
 
     def held(self) -> tuple[Held, ...]: ...
 
-    def off(self) -> frozenset[str]: ...
+    def off(self) -> frozenset[KnobKey]: ...
 
-    def settled(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue: ...
+    def precision(self) -> WritePrecision: ...
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -245,13 +244,14 @@ class Agent:
             pods=self._objects.pods,
             held=self._parts.hands.held(),
             off=off,
+            precision=self._parts.hands.precision(),
             needs=self._needs(at, off),
             early=early,
             written=self._written,
             sources=self._parts.board.link(at).sources,
         )
 
-    def _needs(self, at: Micros, off: frozenset[str]) -> Needs:
+    def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
         """What the policies need, and what somebody looks at."""
         needs = needed(POLICIES, self._policies(), off)
         requested = self._parts.board.is_detail_requested(at)
@@ -263,7 +263,7 @@ class Agent:
 
     def _act(self, snapshot: NodeSnapshot) -> TickRecord:
         hands, inputs = self._parts.hands, Inputs(self._memory, self._policies(), self.settings)
-        done = tick(snapshot, inputs.memory, POLICIES, inputs.policies, inputs.agent, hands.settled)
+        done = tick(snapshot, inputs.memory, POLICIES, inputs.policies, inputs.agent)
         self._memory = done.memory
         # What goes back makes room: a quota above others that widens, a burst that ends.
         gone = {(held.ref.id, held.knob) for held in done.planned.releases}

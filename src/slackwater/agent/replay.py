@@ -14,8 +14,8 @@ from slackwater.agent.replay_inputs import is_blank, memory_of, settings_of, swi
 from slackwater.agent.tick import Ticked, TickMemory, tick
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Grant
-from slackwater.model.knob import QUOTA, Knob, KnobValue
-from slackwater.model.knob_text import settled
+from slackwater.model.knob import KNOBS, QUOTA
+from slackwater.model.snapshot import WritePrecision
 from slackwater.model.story import Course, Told
 from slackwater.model.unit_property import settled_unit
 from slackwater.model.units import Micros
@@ -28,7 +28,7 @@ from slackwater.record.recording import (
     RecordingError,
     TickLine,
 )
-from slackwater.resolution.planning import Planned, Settle
+from slackwater.resolution.planning import Planned
 from slackwater.settings.document import Settings
 
 #: Recorded settings into those to replay with.
@@ -106,7 +106,7 @@ def _ticked(
     overlay: Overlay,
     tell: Callable[[str], None],
 ) -> Iterable[tuple[TickLine, Ticked]]:
-    settle = _settle_of(recording.ticks)
+    guessed = _guess_precision(recording.ticks)
     memory = memory_of(recording.ticks[0].line.memory, policies, tell)
     said: RecordedSettings | None = None
     settings = Settings()
@@ -119,8 +119,11 @@ def _ticked(
         if remembers and is_blank(line.memory):
             memory = TickMemory()  # the agent was started again, or everything was released
         on = switched_on(settings, policies)
+        snapshot = line.snapshot
+        if snapshot.precision is None:
+            snapshot = msgspec.structs.replace(snapshot, precision=guessed)
         try:
-            done = tick(line.snapshot, memory, policies, on, settings.agent, settle)
+            done = tick(snapshot, memory, policies, on, settings.agent)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise RecordingError(f"tick {line.snapshot.tick} cannot be run: {error}") from None
         memory = done.memory
@@ -128,20 +131,16 @@ def _ticked(
         yield line, done
 
 
-def _settle_of(ticks: Sequence[RecordedTick]) -> Settle:
-    """A recording does not say by which route values were written. Slices whose quotas were all
+def _guess_precision(ticks: Sequence[RecordedTick]) -> WritePrecision:
+    """Older recordings do not say by which route values were written. Slices whose quotas were all
     whole percents were systemd's."""
     lines = [recorded.line for recorded in ticks]
     written = [outcome.new for line in lines for outcome in line.outcomes]
     written += [held.ours for line in lines for held in line.snapshot.held]
     slices = all(line.snapshot.kubepods.path.endswith(".slice") for line in lines)
     if slices and written and all(settled_unit(QUOTA, value) == value for value in written):
-        return lambda _ref, knob, value: settled_unit(knob, value)
-    return _settled_in_file
-
-
-def _settled_in_file(_ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
-    return settled(knob, value)
+        return WritePrecision(unit_knobs=frozenset(knob.name for knob in KNOBS))
+    return WritePrecision()
 
 
 def _differences(then: TickLine, now: Ticked, at: Micros) -> Iterable[Difference]:

@@ -11,9 +11,9 @@ import msgspec
 
 from slackwater.agent.tick import PolicyState, TickMemory
 from slackwater.model.decision import Verb
-from slackwater.model.knob import QUOTA
+from slackwater.model.knob import QUOTA, KnobKey
 from slackwater.policies.policy import Policy
-from slackwater.record.recording import RecordedSettings
+from slackwater.record.recording import RecordedSettings, decode_key
 from slackwater.resolution.planning import Drift
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.document import DEFAULTS, Settings
@@ -26,7 +26,7 @@ class _Memory(msgspec.Struct, frozen=True):
     """The tick's memory, policy by policy: one that cannot be read costs no other."""
 
     policies: dict[str, msgspec.Raw] = {}
-    drift: dict[str, Drift] = {}
+    drift: dict[KnobKey, Drift] = {}
 
 
 def settings_of(recorded: RecordedSettings, policies: Sequence[Policy], tell: Tell) -> Settings:
@@ -104,6 +104,6 @@ def _with_whole_intents(state: Any) -> Any:  # noqa: ANN401 - JSON of any versio
 def _read(recorded: msgspec.Raw, kind: type[_Read]) -> _Read | str:
     """The value, or why there is none."""
     try:
-        return msgspec.json.decode(recorded, type=kind)
+        return msgspec.json.decode(recorded, type=kind, dec_hook=decode_key)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return str(error)

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from slackwater.model.decision import Act, Decision, Hold, Intent
+from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs, merged
 from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.story import Course, Story, Told
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
-from slackwater.resolution.planning import Drift, Planned, Settle, plan
+from slackwater.resolution.planning import Drift, Planned, plan
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent import AgentSettings
 
@@ -35,7 +36,7 @@ class PolicyState(msgspec.Struct, frozen=True):
 
 class TickMemory(msgspec.Struct, frozen=True):
     policies: dict[str, PolicyState] = {}
-    drift: dict[str, Drift] = {}
+    drift: dict[KnobKey, Drift] = {}
 
 
 class Ticked(msgspec.Struct, frozen=True):
@@ -50,7 +51,6 @@ def tick(
     policies: Sequence[Policy],
     settings: Mapping[str, Any],
     agent: AgentSettings,
-    settle: Settle,
 ) -> Ticked:
     """`settings` by policy name; a policy without any is off, and what it wanted is released."""
     states: dict[str, PolicyState] = {}
@@ -65,7 +65,7 @@ def tick(
         told.append(line)
     intents = [intent for state in states.values() for intent in state.intents or ()]
     grants = resolve(snapshot, intents)
-    planned = plan(snapshot, grants, memory.drift, agent, settle)
+    planned = plan(snapshot, grants, memory.drift, agent)
     if snapshot.early or any(state.intents is None for state in states.values()):
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.
@@ -74,7 +74,9 @@ def tick(
     return Ticked(planned, TickMemory(states, planned.drift), story)
 
 
-def needed(policies: Sequence[Policy], settings: Mapping[str, Any], off: frozenset[str]) -> Needs:
+def needed(
+    policies: Sequence[Policy], settings: Mapping[str, Any], off: frozenset[KnobKey]
+) -> Needs:
     """What the policies that are on have to see."""
     return merged(
         policy.needs(settings[policy.name], off)

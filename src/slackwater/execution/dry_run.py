@@ -5,12 +5,10 @@ Owns no ledger, so it runs beside a real agent; what that one holds is not told 
 
 from collections.abc import Collection, Iterable
 
-from slackwater.model.cgroup import CgroupRef
-from slackwater.model.knob import Knob, KnobValue
-from slackwater.model.knob_text import settled
+from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import Held
+from slackwater.model.snapshot import Held, WritePrecision
 
 
 class DryRun:
@@ -32,8 +30,8 @@ class DryRun:
     def held(self) -> tuple[Held, ...]:
         return ()
 
-    def off(self) -> frozenset[str]:
+    def off(self) -> frozenset[KnobKey]:
         return frozenset()
 
-    def settled(self, _ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
-        return settled(knob, value, self._page_size)
+    def precision(self) -> WritePrecision:
+        return WritePrecision(self._page_size)

@@ -22,12 +22,11 @@ from slackwater.execution.unit_writer import UnitWriter
 from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobValue
-from slackwater.model.knob_text import settled
+from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobKey
 from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Standing
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import Held
-from slackwater.model.unit_property import settled_unit, value_in
+from slackwater.model.snapshot import Held, WritePrecision
+from slackwater.model.unit_property import value_in
 from slackwater.model.units import Micros
 from slackwater.resolution.ordering import kernel_order
 
@@ -50,8 +49,9 @@ class Executor:
         self._clock = clock
         #: What systemd does not do on this node.
         self._off: set[_Place] = set()
-        #: Single knobs, as "id/knob", whose file cannot be written; asked again after a restart.
-        self._shut: set[str] = set()
+        #: Single knobs whose file cannot be written; asked again after a restart.
+        self._shut: set[KnobKey] = set()
+        self._precision = self._routes.precision()
         #: One clause for each place, however many cgroups it is about.
         self._said: set[tuple[_Place, str]] = set()
         self._holdings = Holdings(self._routes)
@@ -105,15 +105,13 @@ class Executor:
         """The knobs that are ours now; the same object again while the ledger did not change."""
         return self._holdings.of(self._ledger.entries)
 
-    def off(self) -> frozenset[str]:
-        """The knobs, as "id/knob", that cannot be written where they are."""
+    def off(self) -> frozenset[KnobKey]:
+        """The knobs that cannot be written where they are."""
         return frozenset(self._shut)
 
-    def settled(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
-        """What a value becomes by the route that it takes: whole percents, whole pages."""
-        if self.route(ref, knob) == FILE_ROUTE:
-            return settled(knob, value, self._routes.files.page_size)
-        return settled_unit(knob, value)
+    def precision(self) -> WritePrecision:
+        """How exactly values can be written, by the routes that they take."""
+        return self._precision
 
     def _release(self, entries: Iterable[LedgerEntry]) -> list[Outcome]:
         match self._astray():
@@ -157,7 +155,7 @@ class Executor:
         route = self.route(change.ref, change.knob)
         place = (change.knob.name, change.ref.level, route.partition(":")[0])
         if place in self._off:
-            self._shut.add(_knob_name(change))
+            self._shut.add(_knob_key(change))
             return Outcome(change, Result.UNSUPPORTED)  # without a detail: it was said before
         if change.knob == WEIGHT and self._routes.is_idle(change.ref):
             return self._locked_outcome(change)
@@ -176,7 +174,7 @@ class Executor:
         not told again. What systemd does not do is off for all."""
         if outcome.result is not Result.UNSUPPORTED:
             return outcome
-        self._shut.add(_knob_name(outcome.change))
+        self._shut.add(_knob_key(outcome.change))
         if place[2] != FILE_ROUTE:
             self._off.add(place)
         clause = outcome.detail.replace(outcome.change.ref.path, "")
@@ -287,8 +285,8 @@ class Executor:
         for entry in self._ledger.entries:
             if entry.ref.id == ref.id:
                 self._ledger.clear(entry)
-        self._shut = {name for name in self._shut if not name.startswith(f"{ref.id}/")}
+        self._shut = {key for key in self._shut if key.cgroup != ref.id}
 
 
-def _knob_name(change: Change) -> str:
-    return f"{change.ref.id}/{change.knob.name}"
+def _knob_key(change: Change) -> KnobKey:
+    return KnobKey(change.ref.id, change.knob.name)

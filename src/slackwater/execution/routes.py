@@ -11,6 +11,7 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, KNOB, Knob, KnobValue
 from slackwater.model.ledger import FILE_ROUTE, UNIT_ROUTE, LedgerEntry
+from slackwater.model.snapshot import WritePrecision
 from slackwater.model.unit_property import value_in
 
 
@@ -26,6 +27,10 @@ class Routes:
         if self._units is not None and self._units.owns(ref, knob):
             return f"{UNIT_ROUTE}{ref.name()}"
         return FILE_ROUTE
+
+    def precision(self) -> WritePrecision:
+        unit_knobs = self._units.knobs() if self._units else frozenset[str]()
+        return WritePrecision(self.files.page_size, unit_knobs)
 
     def writer(self, route: str) -> CgroupWriter | UnitWriter | Gap:
         if route == FILE_ROUTE:

@@ -22,7 +22,7 @@ from slackwater.execution.verdict import GONE, Note, Verdict, no_note, verdict_o
 from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.knob import CPUS, WEIGHT, Knob, KnobValue
+from slackwater.model.knob import CPUS, KNOBS, WEIGHT, Knob, KnobValue
 from slackwater.model.knob_text import KnobRangeError
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.unit_property import (
@@ -93,6 +93,10 @@ class UnitWriter:
     def owns(self, ref: CgroupRef, knob: Knob) -> bool:
         """Whether this knob of this cgroup is systemd's to write."""
         return _interface(ref) is not None and bool(self._names(knob))
+
+    def knobs(self) -> frozenset[str]:
+        """The knobs that systemd has properties for here."""
+        return frozenset(knob.name for knob in KNOBS if self._names(knob))
 
     def text(self, ref: CgroupRef, knob: Knob) -> str | Verdict:
         """The unit's own properties, in the ledger's spelling."""

@@ -60,6 +60,42 @@ class KnobFile(msgspec.Struct, frozen=True):
     unit_property: str | None = None
 
 
+class KnobKey:
+    """One knob of one cgroup, by the cgroup's id and the knob's name.
+
+    Not a Struct: recordings spell it as a text, "id/knob", also where it is the key of a mapping
+    (record.recording has the hooks).
+    """
+
+    __slots__ = ("cgroup", "knob")
+
+    def __init__(self, cgroup: int, knob: str) -> None:
+        self.cgroup = cgroup
+        self.knob = knob
+
+    @classmethod
+    def parse(cls, text: str) -> "KnobKey":
+        """Raises ValueError."""
+        cgroup, slash, knob = text.partition("/")
+        if not slash or not cgroup.isascii() or not cgroup.isdigit():
+            raise ValueError(f"{text[:80]!r} does not name a knob of a cgroup")
+        return cls(int(cgroup), knob)
+
+    def __str__(self) -> str:
+        return f"{self.cgroup}/{self.knob}"
+
+    def __repr__(self) -> str:
+        return f"KnobKey({self.cgroup}, {self.knob!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KnobKey):
+            return NotImplemented
+        return (self.cgroup, self.knob) == (other.cgroup, other.knob)
+
+    def __hash__(self) -> int:
+        return hash((self.cgroup, self.knob))
+
+
 class Knob(msgspec.Struct, frozen=True):
     """One setting of a cgroup."""
 

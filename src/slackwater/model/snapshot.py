@@ -4,7 +4,9 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, CpuPressure, Tier
 from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import KnobValue
+from slackwater.model.knob import Knob, KnobKey, KnobValue
+from slackwater.model.knob_text import COMMON_PAGE, settled
+from slackwater.model.unit_property import is_unit, settled_unit
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import Workload
@@ -28,6 +30,21 @@ class Held(msgspec.Struct, frozen=True):
     since: Micros
 
 
+class WritePrecision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How exactly values can be written here: memory in whole pages; through a systemd unit, where
+    one owns the cgroup and has a property for the knob (`unit_knobs`), a quota in whole percents
+    of a CPU."""
+
+    page_size: int = COMMON_PAGE
+    unit_knobs: frozenset[str] = frozenset()
+
+    def settle(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
+        """What a value becomes once it is written."""
+        if knob.name in self.unit_knobs and is_unit(ref):
+            return settled_unit(knob, value)
+        return settled(knob, value, self.page_size)
+
+
 class Freshness(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long ago the API server was last heard about one kind of object; `problem` is why it
     cannot be heard now. A stream that works is heard about once a minute."""
@@ -38,7 +55,7 @@ class Freshness(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     """`at` and `elapsed` are of a clock that only goes forward. `readings` and `rates` are keyed
-    by cgroup id; `off` names the knobs, as "id/knob", that cannot be written here. `early` is a
+    by cgroup id; `off` names the knobs that cannot be written here. `early` is a
     look before its time, woken by pressure: cuts are made, raises wait for the regular tick."""
 
     tick: int
@@ -53,9 +70,11 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     rates: dict[int, Rate] = {}
     pressure: CpuPressure | Gap = NOT_ASKED
     held: tuple[Held, ...] = ()
-    off: frozenset[str] = frozenset()
+    off: frozenset[KnobKey] = frozenset()
     early: bool = False
     version: CgroupVersion | None = None
+    #: None in recordings from before it was noted.
+    precision: WritePrecision | None = None
     #: How the kubelet, and the container runtime, turn shares into weights on cgroup v2.
     pod_formula: WeightFormula = WeightFormula.LINEAR
     container_formula: WeightFormula = WeightFormula.LINEAR
@@ -67,4 +86,4 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         return rate.usage if rate else Gap(f"the usage of {ref.path} is not known yet")
 
     def can_write(self, ref: CgroupRef, knob: str) -> bool:
-        return f"{ref.id}/{knob}" not in self.off
+        return KnobKey(ref.id, knob) not in self.off

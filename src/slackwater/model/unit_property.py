@@ -6,7 +6,7 @@ execution.unit_writer speaks it.
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupVersion
+from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, QUOTA, WEIGHT, Encoding, Knob, KnobValue
@@ -119,6 +119,11 @@ def _bandwidth(per_second: int, period: int) -> Bandwidth:
     stretched = max(wanted, SMALLEST_QUOTA, SMALLEST_QUOTA * _SECOND // max(per_second, 1))
     used = Micros(min(stretched, _SECOND))
     return Bandwidth(Micros(max(per_second * used // _SECOND, SMALLEST_QUOTA)), used)
+
+
+def is_unit(ref: CgroupRef) -> bool:
+    """Whether systemd has a unit for this cgroup: its name says so."""
+    return ref.path.endswith((".slice", ".scope"))
 
 
 def settled_unit(knob: Knob, value: KnobValue) -> KnobValue:

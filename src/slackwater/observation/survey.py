@@ -13,9 +13,9 @@ import msgspec
 from slackwater.contract.kubernetes_pod import Pod
 from slackwater.model.cgroup import CgroupReading, CgroupRef, Level
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
-from slackwater.model.knob import WEIGHT
+from slackwater.model.knob import WEIGHT, KnobKey
 from slackwater.model.needs import EACH_TICK, TIERS, Field, Needs
-from slackwater.model.snapshot import Freshness, Held, NodeSnapshot
+from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
 from slackwater.observation.cgroups.tree import CgroupTree, Depth, Scan
@@ -89,7 +89,8 @@ class Known(msgspec.Struct, frozen=True):
     allocatable: MilliCpu | Gap
     pods: Sequence[Pod] = ()
     held: tuple[Held, ...] = ()
-    off: frozenset[str] = frozenset()
+    off: frozenset[KnobKey] = frozenset()
+    precision: WritePrecision = WritePrecision()
     needs: Needs = TIERS
     early: bool = False
     #: Groups that we wrote since the last snapshot.
@@ -136,6 +137,7 @@ class Surveyor:
             rates=self._rates.of_groups(readings.values()),
             held=known.held,
             off=known.off,
+            precision=known.precision,
             early=known.early,
             version=self._tree.version,
             pod_formula=formulas[0],

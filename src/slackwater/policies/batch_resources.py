@@ -21,7 +21,7 @@ from slackwater.model.decision import (
     Verb,
 )
 from slackwater.model.gap import Gap
-from slackwater.model.knob import LARGEST_QUOTA, MEMORY_MAX, QUOTA, WEIGHT
+from slackwater.model.knob import LARGEST_QUOTA, MEMORY_MAX, QUOTA, WEIGHT, KnobKey
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import MilliCpu, left_over, smallest_milli
@@ -41,7 +41,7 @@ MOST = left_over(LARGEST_QUOTA * 1000, 1_000_000)
 _LEFT_ALONE = "batch resources of pods of level LC and HLS are left alone"
 
 
-def needs(_: BatchResourcesSettings, __: frozenset[str]) -> Needs:
+def needs(_: BatchResourcesSettings, __: frozenset[KnobKey]) -> Needs:
     """The tiers' quotas too: on cgroup v1 they bind what is below them."""
     return Needs({Level.TIER: _QUOTA, Level.POD: _FIELDS, Level.CONTAINER: _FIELDS})
 

@@ -14,7 +14,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.decision import Act, Because, Decision, Event, Hold, Intent, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import QUOTA
+from slackwater.model.knob import QUOTA, KnobKey
 from slackwater.model.needs import PODS, TIERS, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import (
@@ -44,7 +44,7 @@ class Memory(msgspec.Struct, frozen=True):
     tier: int = 0
 
 
-def needs(_: BestEffortShareSettings, off: frozenset[str]) -> Needs:
+def needs(_: BestEffortShareSettings, off: frozenset[KnobKey]) -> Needs:
     """Tiers; pods too where something cannot be written, as they may have to carry the quota."""
     return PODS if off else TIERS
 

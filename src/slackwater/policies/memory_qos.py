@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN, MEMORY_QOS_LEVEL
+from slackwater.model.knob import MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN, MEMORY_QOS_LEVEL, KnobKey
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bytes, Unlimited, percent
@@ -34,7 +34,7 @@ _PROTECTION_FIELDS = frozenset({Field.MEMORY_LOW, Field.MEMORY_MIN})
 _LEVEL_FIELDS = frozenset({Field.MEMORY_QOS_LEVEL})
 
 
-def needs(settings: MemoryQosSettings, _: frozenset[str]) -> Needs:
+def needs(settings: MemoryQosSettings, _: frozenset[KnobKey]) -> Needs:
     levels = _LEVEL_FIELDS if settings.levels else frozenset()
     if settings.formula is MemoryFormula.NONE:
         return Needs({Level.POD: levels, Level.CONTAINER: levels})

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from slackwater.model.decision import Decision
+from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs
 from slackwater.model.snapshot import NodeSnapshot
 
@@ -19,7 +20,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     name: str
     first_memory: Any
-    needs: Callable[[Any, frozenset[str]], Needs]
+    needs: Callable[[Any, frozenset[KnobKey]], Needs]
     decide: Callable[[NodeSnapshot, Any, Any], Decision]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import CPU_QOS_LEVEL, IDLE, WEIGHT
+from slackwater.model.knob import CPU_QOS_LEVEL, IDLE, WEIGHT, KnobKey
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.weight import SMALLEST_SHARES, SMALLEST_WEIGHT
@@ -24,7 +24,7 @@ _BEST_EFFORT = -1
 _FIELDS = frozenset({Field.CPU_QOS_LEVEL, Field.IDLE, Field.WEIGHT})
 
 
-def needs(_: QosLevelSettings, __: frozenset[str]) -> Needs:
+def needs(_: QosLevelSettings, __: frozenset[KnobKey]) -> Needs:
     return Needs({Level.POD: _FIELDS, Level.CONTAINER: _FIELDS})
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
-from slackwater.model.knob import BURST
+from slackwater.model.knob import BURST, KnobKey
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, Unlimited, percent
@@ -24,7 +24,7 @@ _ORDINARY = (NOT_ASKED, VANISHED)
 _WHOLE = 100
 
 
-def needs(_: QuotaBurstSettings, __: frozenset[str]) -> Needs:
+def needs(_: QuotaBurstSettings, __: frozenset[KnobKey]) -> Needs:
     return Needs({Level.POD: _FIELDS, Level.CONTAINER: _FIELDS})
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.knob import KnobValue
+from slackwater.model.knob import KnobKey, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.problem import Problem, quoted
 from slackwater.model.snapshot import NodeSnapshot
@@ -89,9 +89,23 @@ class Recording(msgspec.Struct, frozen=True):
     ticks: tuple[RecordedTick, ...]
 
 
+def encode_key(value: object) -> object:
+    """A KnobKey as a text."""
+    if isinstance(value, KnobKey):
+        return str(value)
+    raise NotImplementedError(f"a {type(value).__name__} cannot be recorded")
+
+
+def decode_key(kind: type, value: object) -> object:
+    """The KnobKey of a text."""
+    if kind is KnobKey and isinstance(value, str):
+        return KnobKey.parse(value)
+    raise NotImplementedError(f"a {kind.__name__} cannot be recorded")
+
+
 _HEADER = msgspec.json.Decoder(Header)
 _LINE: msgspec.json.Decoder[RecordedSettings | TickLine] = msgspec.json.Decoder(
-    RecordedSettings | TickLine
+    RecordedSettings | TickLine, dec_hook=decode_key
 )
 
 
@@ -102,7 +116,7 @@ def encode(records: Iterable[TickRecord]) -> bytes:
 def lines(records: Iterable[TickRecord]) -> Iterator[bytes]:
     """One by one, so that a long recording need not be in memory twice. Settings have a line of
     their own where they change: head, settings and any run of ticks are a recording again."""
-    encoder = msgspec.json.Encoder()
+    encoder = msgspec.json.Encoder(enc_hook=encode_key)
     yield encoder.encode(Header()) + b"\n"
     before: tuple[object, object] | None = None
     for record in records:

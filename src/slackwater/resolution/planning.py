@@ -5,23 +5,21 @@ we wrote is repaired each time, until somebody fights within seconds; then the k
 a while, and that is said.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupRef, CgroupVersion
+from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.decision import Grant
 from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, Knob, KnobValue
+from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, KnobKey, KnobValue
 from slackwater.model.plan import Change
-from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.story import Note, NoteKind, Yielded
 from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.resolution.quota import quota_amount, quota_value
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.bound import Permille
-
-Settle = Callable[[CgroupRef, Knob, KnobValue], KnobValue]
 
 
 class Drift(msgspec.Struct, frozen=True):
@@ -42,26 +40,25 @@ class Planned(msgspec.Struct, frozen=True):
     releases: tuple[Held, ...]
     notes: tuple[Note, ...]
     yielded: tuple[Yielded, ...]
-    drift: dict[str, Drift]
+    drift: dict[KnobKey, Drift]
 
 
 def plan(
     snapshot: NodeSnapshot,
     grants: Sequence[Grant],
-    drift: Mapping[str, Drift],
+    drift: Mapping[KnobKey, Drift],
     settings: AgentSettings,
-    settle: Settle,
 ) -> Planned:
-    """`settle` is what a value becomes where it is written: pages, whole percents of a unit."""
+    precision = snapshot.precision or WritePrecision()
     changes: list[Change] = []
     notes: list[Note] = []
     yielded: list[Yielded] = []
-    remembered: dict[str, Drift] = {}
+    remembered: dict[KnobKey, Drift] = {}
     staying: dict[str, Bandwidth] = {}
     ours = {(held.ref.id, held.knob): held for held in snapshot.held}
     for grant in grants:
-        change = _change(snapshot, grant, settle)
-        key = f"{grant.target.id}/{grant.knob}"
+        change = _change(snapshot, grant, precision)
+        key = KnobKey(grant.target.id, grant.knob)
         known = drift.get(key, _NO_DRIFT)
         if change is not None and _is_drift(change, ours.get((grant.target.id, grant.knob))):
             known, note = _repaired(change, known, snapshot.at, settings)
@@ -117,14 +114,14 @@ def _unwanted(held: Iterable[Held], grants: Sequence[Grant]) -> Iterator[Held]:
             yield each
 
 
-def _change(snapshot: NodeSnapshot, grant: Grant, settle: Settle) -> Change | None:
+def _change(snapshot: NodeSnapshot, grant: Grant, precision: WritePrecision) -> Change | None:
     """None where it stands already, or where what stands there is not known."""
     reading = snapshot.readings.get(grant.target.id)
     knob = KNOB[grant.knob]
     standing = reading.value(grant.knob) if reading else NOT_ASKED
     if isinstance(standing, Gap) or (reading and reading.hides(grant.knob)):
         return None
-    wanted = settle(grant.target, knob, _wanted(grant, standing))
+    wanted = precision.settle(grant.target, knob, _wanted(grant, standing))
     return None if wanted == standing else Change(grant.target, knob, standing, wanted)
 
 

@@ -64,6 +64,7 @@ class KernelSight:
             rates=self._rates.of_groups(readings.values()),
             held=known.held,
             off=known.off,
+            precision=known.precision,
             early=known.early,
             version=self._kernel.version(QUOTA),
         )

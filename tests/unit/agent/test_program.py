@@ -9,12 +9,12 @@ from slackwater.agent.program import RELEASED_BY_HAND, Agent, Orders, Parts
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano_document import read_config
-from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.cgroup import Level
 from slackwater.model.gap import Gap
-from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import Known
@@ -39,7 +39,7 @@ class Bench:
         self.view: NodeSnapshot | Gap = node(usage=200)
         self.result = Result.APPLIED
         self.kept: tuple[Held, ...] = ()
-        self.shut: frozenset[str] = frozenset()
+        self.shut: frozenset[KnobKey] = frozenset()
         self.known: list[Known] = []
         self.applied: list[Change] = []
         self.lines: list[Entry] = []
@@ -85,11 +85,11 @@ class Bench:
     def held(self) -> tuple[Held, ...]:
         return self.kept
 
-    def off(self) -> frozenset[str]:
+    def off(self) -> frozenset[KnobKey]:
         return self.shut
 
-    def settled(self, _ref: CgroupRef, _knob: Knob, value: KnobValue) -> KnobValue:
-        return value
+    def precision(self) -> WritePrecision:
+        return WritePrecision()
 
     def told(self, what: str) -> list[str]:
         return [line.because for line in self.lines if line.what == what]
@@ -222,13 +222,15 @@ def test_release_by_hand_lasts() -> None:
 @pytest.mark.parametrize(
     ("reading", "watched", "shut", "deepest"),
     [
-        ("needed", False, frozenset[str](), Level.TIER),
-        ("needed", True, frozenset[str](), Level.CONTAINER),
-        ("everything", False, frozenset[str](), Level.CONTAINER),
-        ("needed", False, frozenset({"2/quota"}), Level.POD),
+        ("needed", False, frozenset[KnobKey](), Level.TIER),
+        ("needed", True, frozenset[KnobKey](), Level.CONTAINER),
+        ("everything", False, frozenset[KnobKey](), Level.CONTAINER),
+        ("needed", False, frozenset({KnobKey(2, "quota")}), Level.POD),
     ],
 )
-def test_what_is_read(reading: str, watched: bool, shut: frozenset[str], deepest: Level) -> None:
+def test_what_is_read(
+    reading: str, watched: bool, shut: frozenset[KnobKey], deepest: Level
+) -> None:
     bench = Bench(orders=Orders(settings={"agent.reading": reading}))
     bench.shut = shut
     bench.agent.once(at(0))  # its settings are known from the first look on

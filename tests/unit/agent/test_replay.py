@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 from slackwater.agent.program import POLICIES as TODAY
 from slackwater.agent.replay import Aspect, Difference, Replayed, replay
 from slackwater.agent.tick import TickMemory
-from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import Knob, KnobValue
-from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.unit_property import settled_unit
+from slackwater.model.snapshot import NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies import best_effort_share
 from slackwater.policies.policy import Policy
@@ -252,19 +249,27 @@ def test_an_agent_that_was_started_again_remembers_nothing() -> None:
     assert (report.differences, report.ticks) == ((), 3)
 
 
-def percents(_ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
-    return settled_unit(knob, value)
+KUBEPODS_SLICE = msgspec.structs.replace(KUBEPODS, path="kubepods.slice")
+TIER_SLICE = msgspec.structs.replace(BESTEFFORT, path="kubepods.slice/kubepods-besteffort.slice")
+BY_UNIT = WritePrecision(unit_knobs=frozenset({"quota"}))
 
 
-def in_slices(record: TickRecord) -> TickRecord:
-    kubepods = msgspec.structs.replace(KUBEPODS, path="kubepods.slice")
-    snapshot = msgspec.structs.replace(record.snapshot, kubepods=kubepods)
-    return msgspec.structs.replace(record, snapshot=snapshot)
-
-
-def test_what_systemd_wrote_is_planned_in_whole_percents() -> None:
-    seen = [201, 303, 55, 404]
-    by_unit = [in_slices(record) for record in run(seen, settle=percents)]
-    assert replay(recording(by_unit), POLICIES).differences == ()
-    by_file = [in_slices(record) for record in run(seen)]
-    assert replay(recording(by_file), POLICIES).differences == ()
+@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("precision", [BY_UNIT, WritePrecision()])
+def test_what_systemd_wrote_is_planned_in_whole_percents(
+    precision: WritePrecision, noted: bool
+) -> None:
+    """Older recordings do not say how exactly values were written: it is inferred from them."""
+    records = run([201, 303, 55, 404], tier=TIER_SLICE, precision=precision)
+    made = [
+        msgspec.structs.replace(
+            record,
+            snapshot=msgspec.structs.replace(
+                record.snapshot,
+                kubepods=KUBEPODS_SLICE,
+                precision=record.snapshot.precision if noted else None,
+            ),
+        )
+        for record in records
+    ]
+    assert replay(recording(made), POLICIES).differences == ()

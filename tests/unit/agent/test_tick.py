@@ -9,7 +9,7 @@ from slackwater.agent.tick import Ticked, TickMemory, tick
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import Knob, KnobValue
+from slackwater.model.knob import Knob, KnobKey, KnobValue
 from slackwater.model.needs import Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
@@ -35,10 +35,10 @@ def run(
     settings: dict[str, Any] | None = None,
 ) -> Ticked:
     chosen = ON if settings is None else settings
-    return tick(snapshot, memory or TickMemory(), policies, chosen, AgentSettings(), exact)
+    return tick(snapshot, memory or TickMemory(), policies, chosen, AgentSettings())
 
 
-def needs_nothing(_settings: object, _off: frozenset[str]) -> Needs:
+def needs_nothing(_settings: object, _off: frozenset[KnobKey]) -> Needs:
     return Needs()
 
 

@@ -2,7 +2,7 @@
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, Level, Tier
 from slackwater.model.gap import Gap
-from slackwater.model.knob import KnobValue
+from slackwater.model.knob import KnobKey, KnobValue
 from slackwater.model.snapshot import Held, NodeSnapshot, Rate
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.model.workload import Workload
@@ -42,7 +42,7 @@ def node(
     workloads: tuple[Workload, ...] = (),
     usages: dict[int, int] | None = None,
     kept: tuple[Held, ...] = (),
-    off: frozenset[str] = frozenset(),
+    off: frozenset[KnobKey] = frozenset(),
 ) -> NodeSnapshot:
     """A node whose best-effort tier used `best_effort` m of `usage` m."""
     rates = {ref: rate(used) for ref, used in (usages or {}).items()}

@@ -13,7 +13,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.knob_text import encode
 from slackwater.model.needs import Field
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.snapshot import NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.model.weight import WeightFormula, shares_of, weight_for
 from slackwater.model.workload import Workload
@@ -46,9 +46,9 @@ def written(
         key: msgspec.structs.replace(each, others={**each.others, "memory-max": 2**62})
         for key, each in seen.readings.items()
     }
-    seen = msgspec.structs.replace(seen, readings=readings)
+    seen = msgspec.structs.replace(seen, readings=readings, precision=WritePrecision(1))
     grants = resolve(seen, decided(seen, settings).intents)
-    changes = plan(seen, grants, {}, AgentSettings(), lambda _, __, value: value).changes
+    changes = plan(seen, grants, {}, AgentSettings()).changes
     return {
         (each.ref.name(), each.knob.name): each.new.limit
         if isinstance(each.new, Bandwidth)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.decision import Act, Hold, Intent, Verb
 from slackwater.model.gap import Gap
+from slackwater.model.knob import KnobKey
 from slackwater.model.needs import PODS, TIERS
 from slackwater.model.snapshot import Held
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
@@ -114,7 +115,7 @@ def test_pods_carry_the_quota_where_the_tier_cannot() -> None:
     snapshot = node(
         workloads=workloads,
         usages={101: 300, 102: 100},
-        off=frozenset({f"{BESTEFFORT.id}/quota"}),
+        off=frozenset({KnobKey(BESTEFFORT.id, "quota")}),
     )
     found = decide(snapshot, Memory(), SEED)
     assert isinstance(found, Act)
@@ -231,7 +232,7 @@ def test_the_first_claim_is_made_even_before_its_time() -> None:
 
 def test_pods_are_needed_where_something_cannot_be_written() -> None:
     assert needs(SEED, frozenset()) == TIERS
-    assert needs(SEED, frozenset({"2/quota"})) == PODS
+    assert needs(SEED, frozenset({KnobKey(2, "quota")})) == PODS
 
 
 def test_an_event_for_every_new_claim_and_for_no_other() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupVersion, Level
 from slackwater.model.gap import Gap
+from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Field
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.policies.policy import STATELESS
@@ -86,14 +87,14 @@ def test_on_other_kernels_something_stands_in_for_best_effort(
     ("values", "off", "found"),
     [
         ({"idle": NO_FILE}, frozenset(), {("pod1", "weight"): 1}),  # before Linux 5.15
-        ({}, frozenset({"10/idle"}), {("pod1", "weight"): 1}),  # a read-only file
+        ({}, frozenset({KnobKey(10, "idle")}), {("pod1", "weight"): 1}),  # a read-only file
         ({"idle": NO_FILE, "weight": NO_FILE}, frozenset(), {}),
-        ({}, frozenset({"10/idle", "10/weight"}), {}),
-        ({**VENDOR}, frozenset({"10/cpu-qos-level"}), {("pod1", "idle"): True}),
+        ({}, frozenset({KnobKey(10, "idle"), KnobKey(10, "weight")}), {}),
+        ({**VENDOR}, frozenset({KnobKey(10, "cpu-qos-level")}), {("pod1", "idle"): True}),
     ],
 )
 def test_what_cannot_be_written_gives_way_to_the_next_and_then_to_a_sentence(
-    values: dict[str, Any], off: frozenset[str], found: dict[Any, Any]
+    values: dict[str, Any], off: frozenset[KnobKey], found: dict[Any, Any]
 ) -> None:
     refs = (pod_ref(), inner_ref(1, "c1"))
     seen = snapshot(

@@ -15,9 +15,9 @@ from slackwater.model.cgroup import (
 from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import Because, Contribution, Event, Grant, Verb
 from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import KNOBS
+from slackwater.model.knob import KNOBS, KnobKey
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate
+from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate, WritePrecision
 from slackwater.model.story import Course, Note, NoteKind, Story, Told, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
 from slackwater.model.weight import WeightFormula
@@ -86,8 +86,9 @@ snapshots = st.builds(
     rates=st.dictionaries(ids, st.builds(Rate, amounts, amounts), max_size=2),
     pressure=gaps | pressures,
     held=st.lists(st.builds(Held, refs, words, values, values, micros), max_size=1).map(tuple),
-    off=st.frozensets(words, max_size=3),
+    off=st.frozensets(st.builds(KnobKey, ids, words), max_size=3),
     early=st.booleans(),
+    precision=st.none() | st.builds(WritePrecision, amounts, st.frozensets(words)),
     version=st.none() | st.sampled_from(CgroupVersion),
     pod_formula=st.sampled_from(WeightFormula),
     container_formula=st.sampled_from(WeightFormula),

@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 
 from slackwater.agent.tick import TickMemory, tick
-from slackwater.model.cgroup import CgroupRef, CgroupVersion
+from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.gap import Gap
-from slackwater.model.knob import Knob, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
@@ -23,10 +22,6 @@ ON: dict[str, Any] = {"best_effort_share": BestEffortShareSettings(enabled=True)
 OFFSET = Micros(1_767_225_600_000_000)
 
 
-def exact(_: CgroupRef, __: Knob, value: KnobValue) -> KnobValue:
-    return value
-
-
 class Told:
     """Real ticks one after another, each carried out with the same result."""
 
@@ -38,7 +33,7 @@ class Told:
     def tick(self, snapshot: NodeSnapshot, settings: dict[str, Any] | None = None) -> "Told":
         policies = ON if settings is None else settings
         agent = AgentSettings()
-        done = tick(snapshot, self.memory, (best_effort_share.POLICY,), policies, agent, exact)
+        done = tick(snapshot, self.memory, (best_effort_share.POLICY,), policies, agent)
         outcomes = tuple(Outcome(c, self.result, self.detail) for c in done.planned.changes)
         inputs = Inputs(self.memory, policies, agent)
         entries = entries_of(snapshot, outcomes, done.story)

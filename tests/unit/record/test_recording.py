@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.cpus import CpuSet
-from slackwater.model.knob import KNOBS
+from slackwater.model.knob import KNOBS, KnobKey
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.story import Story
@@ -231,3 +231,15 @@ def test_damage_is_told_or_harmless(data: st.DataObject) -> None:
         assert str(error)
     else:
         assert len(found.ticks) == 1
+
+
+def test_knobs_that_cannot_be_written_are_texts_in_a_recording() -> None:
+    """As in every recording so far."""
+    off = frozenset({KnobKey(7, "quota")})
+    record = run([200])[0]
+    snapshot = msgspec.structs.replace(record.snapshot, off=off)
+    data = encode([msgspec.structs.replace(record, snapshot=snapshot)])
+    assert b'"off":["7/quota"]' in data
+    assert decode(data).ticks[0].line.snapshot.off == off
+    with pytest.raises(RecordingError, match=r"line 3: .*'quota' does not name a knob of a cgroup"):
+        decode(data.replace(b'["7/quota"]', b'["quota"]'))

@@ -6,26 +6,20 @@ from typing import Any
 import msgspec
 
 from slackwater.agent.tick import TickMemory, tick
-from slackwater.model.cgroup import CgroupRef
+from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.gap import Gap
-from slackwater.model.knob import Knob, KnobValue
 from slackwater.model.plan import Outcome, Result
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.snapshot import NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.policies import best_effort_share
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import Inputs, TickRecord, entries_of
-from slackwater.resolution.planning import Settle
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
+from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, reading
 
 POLICIES = (best_effort_share.POLICY,)
 ON = {best_effort_share.NAME: BestEffortShareSettings(enabled=True)}
-
-
-def exact(_: CgroupRef, __: Knob, value: KnobValue) -> KnobValue:
-    return value
 
 
 def one(
@@ -33,11 +27,10 @@ def one(
     memory: TickMemory,
     settings: dict[str, Any],
     policies: tuple[Policy, ...] = POLICIES,
-    settle: Settle = exact,
 ) -> tuple[TickRecord, TickMemory]:
     """One tick whose changes are all applied, and the memory after it."""
     agent = AgentSettings()
-    done = tick(snapshot, memory, policies, settings, agent, settle)
+    done = tick(snapshot, memory, policies, settings, agent)
     outcomes = tuple(Outcome(change, Result.APPLIED) for change in done.planned.changes)
     entries = entries_of(snapshot, outcomes, done.story)
     inputs = Inputs(memory, settings, agent)
@@ -49,15 +42,21 @@ def run(
     usages: Sequence[int | Gap],
     settings: dict[str, Any] | None = None,
     policies: tuple[Policy, ...] = POLICIES,
-    settle: Settle = exact,
+    tier: CgroupRef = BESTEFFORT,
+    precision: WritePrecision | None = None,
 ) -> list[TickRecord]:
     """A closed loop: the next snapshot shows what was written."""
     memory, quota, records = TickMemory(), FREE, []
     for number, usage in enumerate(usages, start=1):
-        kept = (held(BESTEFFORT, FREE, quota),) if quota != FREE else ()
-        snapshot = node(usage=usage, tick=number, quota=quota, kept=kept)
+        kept = (held(tier, FREE, quota),) if quota != FREE else ()
+        snapshot = msgspec.structs.replace(
+            node(usage=usage, tick=number, quota=quota, kept=kept),
+            tiers={Tier.BESTEFFORT: tier},
+            readings={tier.id: reading(tier, quota)},
+            precision=precision,
+        )
         record, memory = one(snapshot, memory, ON if settings is None else settings,
-                             policies, settle)  # fmt: skip
+                             policies)  # fmt: skip
         records.append(record)
         for outcome in record.outcomes:
             assert isinstance(outcome.change.new, Bandwidth)

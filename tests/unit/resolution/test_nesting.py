@@ -84,7 +84,7 @@ class Node:
         seen = self.snapshot()
         grants = resolve(seen, self.wishes(tier))
         agent = AgentSettings()
-        for change in plan(seen, grants, {}, agent, lambda _, __, value: value).changes:
+        for change in plan(seen, grants, {}, agent).changes:
             self.writes += 1
             if isinstance(change.new, Bandwidth):
                 self.stands[change.ref.id] = self.ours[change.ref.id] = change.new

@@ -16,9 +16,9 @@ from slackwater.model.knob import (
     QUOTA,
     WEIGHT,
     Knob,
-    KnobValue,
+    KnobKey,
 )
-from slackwater.model.snapshot import Held, NodeSnapshot
+from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.story import NoteKind
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.resolution.planning import Drift, Planned, plan
@@ -30,18 +30,14 @@ THEIRS = Bandwidth(Micros(33_000))
 SETTINGS = AgentSettings()
 
 
-def exact(_: CgroupRef, __: Knob, value: KnobValue) -> KnobValue:
-    return value
-
-
 def grant(milli: int) -> Grant:
     return Grant(BESTEFFORT, QUOTA.name, MilliCpu(milli), ())
 
 
 def planned(
-    snapshot: NodeSnapshot, *grants: Grant, drift: dict[str, Drift] | None = None
+    snapshot: NodeSnapshot, *grants: Grant, drift: dict[KnobKey, Drift] | None = None
 ) -> Planned:
-    return plan(snapshot, grants, drift or {}, SETTINGS, exact)
+    return plan(snapshot, grants, drift or {}, SETTINGS)
 
 
 def test_a_difference_is_a_change_in_the_groups_own_period() -> None:
@@ -60,12 +56,15 @@ def test_an_unread_quota_is_left_alone() -> None:
 
 def test_a_value_settles_before_it_is_compared() -> None:
     """systemd keeps whole percents: what is read back must not be written again."""
-
-    def percents(_: CgroupRef, __: Knob, value: KnobValue) -> KnobValue:
-        assert isinstance(value, Bandwidth)
-        return OURS
-
-    assert plan(node(quota=OURS), [grant(597)], {}, SETTINGS, percents).changes == ()
+    tier = msgspec.structs.replace(BESTEFFORT, path="kubepods.slice/kubepods-besteffort.slice")
+    wanted = [Grant(tier, QUOTA.name, MilliCpu(597), ())]
+    seen = node(quota=OURS)
+    [change] = plan(seen, wanted, {}, SETTINGS).changes
+    assert change.new == Bandwidth(Micros(59_700))
+    by_unit = WritePrecision(unit_knobs=frozenset({QUOTA.name}))
+    seen = msgspec.structs.replace(seen, precision=by_unit)
+    assert plan(seen, wanted, {}, SETTINGS).changes == ()
+    assert len(plan(seen, [grant(597)], {}, SETTINGS).changes) == 1  # not a unit's cgroup
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,9 @@ def test_our_own_value_is_no_drift() -> None:
 def test_a_baseline_put_back_is_drift_like_any_other_value(standing: Bandwidth) -> None:
     """The executor takes a drifted value for the new baseline: a fight must show all the same."""
     snapshot = node(quota=standing, kept=(held(BESTEFFORT, standing, OURS),))
-    assert planned(snapshot, grant(600)).drift == {f"{BESTEFFORT.id}/quota": Drift(1, snapshot.at)}
+    assert planned(snapshot, grant(600)).drift == {
+        KnobKey(BESTEFFORT.id, "quota"): Drift(1, snapshot.at)
+    }
 
 
 def test_drift_is_repaired_and_told() -> None:
@@ -116,12 +117,12 @@ def test_drift_is_repaired_and_told() -> None:
     assert [change.new for change in found.changes] == [OURS]
     [note] = found.notes
     assert note.text == "somebody else wrote it since we did; written again"
-    assert found.drift == {f"{BESTEFFORT.id}/quota": Drift(1, snapshot.at)}
+    assert found.drift == {KnobKey(BESTEFFORT.id, "quota"): Drift(1, snapshot.at)}
 
 
 def fight(ticks: int, every: int) -> list[Planned]:
     """Somebody writes THEIRS every so many seconds."""
-    drift: dict[str, Drift] = {}
+    drift: dict[KnobKey, Drift] = {}
     story = []
     for tick in range(1, ticks * every + 1, every):
         snapshot = node(tick=tick, quota=THEIRS, kept=(held(BESTEFFORT, FREE, OURS),))
@@ -144,7 +145,7 @@ def test_a_fight_is_yielded_once_and_said() -> None:
 
 
 def test_after_the_truce_it_tries_again() -> None:
-    drift = {f"{BESTEFFORT.id}/quota": Drift(yielded_until=Micros(10 * SECOND))}
+    drift = {KnobKey(BESTEFFORT.id, "quota"): Drift(yielded_until=Micros(10 * SECOND))}
     for tick, changes in ((9, 0), (11, 1)):
         snapshot = node(tick=tick, quota=THEIRS, kept=(held(BESTEFFORT, FREE, OURS),))
         assert len(planned(snapshot, grant(600), drift=drift).changes) == changes
@@ -187,7 +188,7 @@ def test_on_v1_a_quota_stays_below_one_that_stays(
 
 
 def test_a_quota_below_one_that_is_yielded() -> None:
-    drift = {f"{BESTEFFORT.id}/quota": Drift(yielded_until=Micros(10 * SECOND))}
+    drift = {KnobKey(BESTEFFORT.id, "quota"): Drift(yielded_until=Micros(10 * SECOND))}
     theirs = Bandwidth(Micros(50_000))
     found = planned(seen(quota=theirs), grant(3000), of_pod(QUOTA, 2500), drift=drift)
     assert [change.new for change in found.changes] == [Bandwidth(Micros(200_000))]
@@ -215,6 +216,7 @@ def test_a_weight_that_idle_hides_is_neither_written_nor_suspected_nor_let_go() 
 @pytest.mark.parametrize("value", [64, 4096 + 17])
 def test_any_other_knob_is_compared_as_it_is(value: int) -> None:
     snapshot = seen(others={"memory-max": 4096})
+    snapshot = msgspec.structs.replace(snapshot, precision=WritePrecision(page_size=1))
     found = planned(snapshot, of_pod(MEMORY_MAX, value))
     assert [(change.old, change.new) for change in found.changes] == [(4096, value)]
     assert planned(snapshot, of_pod(MEMORY_MAX, 4096)).changes == ()

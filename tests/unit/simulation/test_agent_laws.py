@@ -108,7 +108,6 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_plan(plot: Plot, ticks: i
                 POLICIES,
                 record.inputs.policies,
                 record.inputs.agent,
-                bed.alive().hands.settled,
             )
             assert again.planned.changes == ()
             assert again.planned.notes == ()

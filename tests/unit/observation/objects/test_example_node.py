@@ -66,7 +66,7 @@ def granted(snapshot: NodeSnapshot) -> dict[tuple[str, str], Any]:
     found = objects()
     wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes())
     memory, policies = TickMemory(), wishes.policies
-    done = tick(snapshot, memory, POLICIES, policies, wishes.agent, lambda _, __, value: value)
+    done = tick(snapshot, memory, POLICIES, policies, wishes.agent)
     assert [line.remarks for line in done.story.told] == [()] * len(done.story.told)
     return {(grant.target.name(), grant.knob): grant.value for grant in done.story.grants}
 
