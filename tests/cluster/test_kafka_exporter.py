@@ -7,10 +7,10 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.guards import lag_guard
-from slackwater.rebalancer.kafka_prometheus import read_lag
 from slackwater.rebalancer.observed import Lag
-from slackwater.rebalancer.prometheus import Prometheus
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.kafka_exporter import read_lag
+from slackwater.rebalancer.sources.prometheus_client import Prometheus
 from slackwater.settings.rotation import KafkaSettings, LagSum, PrometheusSettings
 from tests.cluster.prometheus_bed import Backfill, gauge, prometheus_with
 

@@ -10,9 +10,9 @@ import pytest
 
 from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client
-from slackwater.rebalancer.metrics_api import POD_METRICS, read_usage
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.metrics_api import POD_METRICS, read_usage
 from tests.cluster.kube_world import AGENT, access_of
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.certificates import Papers

@@ -9,10 +9,10 @@ import pytest
 
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Problem
-from slackwater.rebalancer.prometheus import Prometheus, PrometheusError
-from slackwater.rebalancer.prometheus_usage import read_usage
-from slackwater.rebalancer.queries import usage_query
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError
+from slackwater.rebalancer.sources.prometheus_usage import read_usage
+from slackwater.rebalancer.sources.promql import usage_query
 from slackwater.settings.rotation import MetricLabels, PrometheusSettings
 from tests.cluster.prometheus_bed import (
     PROGRAM,

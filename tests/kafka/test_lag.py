@@ -13,9 +13,9 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.guards import lag_guard
-from slackwater.rebalancer.kafka_broker import read_lag
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.kafka_brokers import read_lag
 from slackwater.settings.rotation import (
     KafkaAccess,
     KafkaProtocol,

@@ -44,7 +44,7 @@ def _sent(target: str, content_type: str, body: bytes) -> str:
     import urllib3
 
     from slackwater.http.connection import reason
-    from slackwater.rebalancer.prometheus_wire import cause_of
+    from slackwater.rebalancer.sources.prometheus_wire import cause_of
 
     parsed = urllib3.util.parse_url(target)
     shown = parsed._replace(auth=None).url  # a password in the URL is not for a log

@@ -60,9 +60,9 @@ def sources_of(
     client: Client, settings: RunSettings, halted: Callable[[], str], ask: Ask
 ) -> Sources:
     """For one round: what it learns of silent servers holds for that long."""
-    from slackwater.rebalancer import metrics_api, prometheus_usage
-    from slackwater.rebalancer.kafka_broker import Brokers
-    from slackwater.rebalancer.round_prometheus import RoundPrometheus
+    from slackwater.rebalancer.sources import metrics_api, prometheus_usage
+    from slackwater.rebalancer.sources.kafka_brokers import Brokers
+    from slackwater.rebalancer.sources.prometheus_client import RoundPrometheus
 
     prometheus, brokers = RoundPrometheus(settings.prometheus), Brokers()
     labels = settings.prometheus.labels
@@ -77,9 +77,9 @@ def sources_of(
         group = kafka.group or workload.name
         if kafka.bootstrap_servers:
             return brokers.read_lag(kafka, group, settings.prometheus.timeout / _MICROS)
-        from slackwater.rebalancer import kafka_prometheus
+        from slackwater.rebalancer.sources import kafka_exporter
 
-        return kafka_prometheus.read_lag(prometheus, kafka, group, labels.matchers)
+        return kafka_exporter.read_lag(prometheus, kafka, group, labels.matchers)
 
     return Sources(
         reader=lambda: _Reader(client, ask),

@@ -21,7 +21,7 @@ from slackwater.settings.rotation import (
 from tests.unit.kube.accesses import plain_access
 from tests.unit.kube.byte_server import Answer, ByteServer, Request, Wire, serving
 from tests.unit.rebalancer.fleets import NOON
-from tests.unit.rebalancer.prometheus_world import clear_proxies, status, well
+from tests.unit.rebalancer.sources.prometheus_world import clear_proxies, status, well
 
 WINDOW = Micros(300_000_000)
 LAGGING = WorkloadSettings("shop", "web", kafka=KafkaSettings(enabled=True))

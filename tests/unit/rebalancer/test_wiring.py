@@ -14,9 +14,9 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer import kafka_broker
 from slackwater.rebalancer.last_rotation import ANNOTATION
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources import kafka_brokers
 from slackwater.rebalancer.stopping import ENDING, Stop
 from slackwater.rebalancer.wiring import Job, loop, plan, run
 from slackwater.record.journal import Entry
@@ -270,7 +270,7 @@ def test_a_broker_is_asked_where_one_is_named(
         asked.append((settings, group, timeout))
         return Gap("it is down")
 
-    monkeypatch.setattr(kafka_broker.Brokers, "read_lag", read_lag)
+    monkeypatch.setattr(kafka_brokers.Brokers, "read_lag", read_lag)
     kafka = KafkaSettings(enabled=True, bootstrap_servers=("127.0.0.1:9092",))
     workload = WorkloadSettings("shop", "web", kafka=kafka)
     settings = msgspec.structs.replace(SETTINGS, workloads=(workload,))

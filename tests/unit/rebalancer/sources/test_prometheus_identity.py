@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.http.endpoint import Identity, Server
-from slackwater.rebalancer.prometheus_answer import PrometheusError
-from slackwater.rebalancer.prometheus_identity import (
+from slackwater.rebalancer.sources.prometheus_answer import PrometheusError
+from slackwater.rebalancer.sources.prometheus_identity import (
     Shown,
     certificate_of,
     headers_of,

@@ -12,9 +12,9 @@ from kafka.errors import (
 )
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer import kafka_broker, kafka_client
-from slackwater.rebalancer.kafka_broker import Brokers, read_lag
 from slackwater.rebalancer.observed import Lag
+from slackwater.rebalancer.sources import kafka_brokers, kafka_client
+from slackwater.rebalancer.sources.kafka_brokers import Brokers, read_lag
 from slackwater.settings.rotation import KafkaSettings, LagSum
 
 SERVER = "kafka.shop:9092"
@@ -273,4 +273,4 @@ class TestFailures:
 def test_the_kept_constant_is_kafka_s_own() -> None:
     from kafka.errors import UnknownTopicOrPartitionError
 
-    assert UnknownTopicOrPartitionError.errno == kafka_broker._UNKNOWN_TOPIC
+    assert UnknownTopicOrPartitionError.errno == kafka_brokers._UNKNOWN_TOPIC

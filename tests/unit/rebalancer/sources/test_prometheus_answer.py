@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.rebalancer.prometheus_answer import (
+from slackwater.rebalancer.sources.prometheus_answer import (
     Answer,
     PrometheusError,
     Reply,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.kafka_prometheus import group_query, offset_query, read_lag
 from slackwater.rebalancer.observed import Lag
-from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.kafka_exporter import group_query, offset_query, read_lag
+from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
 from slackwater.settings.rotation import KafkaSettings, LagSum
 
 Values = Mapping[tuple[str, str], float]

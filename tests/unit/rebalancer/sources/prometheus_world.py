@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
 from slackwater.settings.rotation import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire
 

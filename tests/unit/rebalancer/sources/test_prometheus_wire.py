@@ -8,11 +8,11 @@ import time
 import pytest
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer import prometheus_wire
-from slackwater.rebalancer.prometheus import Prometheus
+from slackwater.rebalancer.sources import prometheus_wire
+from slackwater.rebalancer.sources.prometheus_client import Prometheus
 from slackwater.settings.rotation import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, HangUp, Request, Wire, serving
-from tests.unit.rebalancer.prometheus_world import (
+from tests.unit.rebalancer.sources.prometheus_world import (
     GOOD,
     ONE,
     SECOND,

@@ -5,8 +5,8 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer import kafka_client
-from slackwater.rebalancer.kafka_broker import Brokers
+from slackwater.rebalancer.sources import kafka_client
+from slackwater.rebalancer.sources.kafka_brokers import Brokers
 from slackwater.settings.rotation import KafkaAccess, KafkaProtocol, KafkaSettings
 
 NOWHERE = KafkaSettings(bootstrap_servers=("127.0.0.1:1",))

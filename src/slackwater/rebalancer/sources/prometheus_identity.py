@@ -16,7 +16,7 @@ from slackwater.bounded_read import read_start
 from slackwater.http.endpoint import Identity, Server
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
-from slackwater.rebalancer.prometheus_answer import PrometheusError
+from slackwater.rebalancer.sources.prometheus_answer import PrometheusError
 from slackwater.settings.rotation import PrometheusSettings
 
 _QUERY_PATH = "/api/v1/query"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer.queries import (
+from slackwater.rebalancer.sources.promql import (
     duration,
     label_value,
     presence_query,

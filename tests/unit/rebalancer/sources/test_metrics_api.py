@@ -11,9 +11,9 @@ from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.metrics_api import _Container, _cores, read_usage
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.metrics_api import _Container, _cores, read_usage
 from tests.unit.kube.byte_server import ByteServer, Request, Wire, serving
 from tests.unit.kube.certificates import Papers
 

@@ -30,7 +30,7 @@ from urllib3.exceptions import (
 from urllib3.exceptions import TimeoutError as LateError
 
 from slackwater.http.endpoint import Proxy
-from slackwater.rebalancer.prometheus_answer import (
+from slackwater.rebalancer.sources.prometheus_answer import (
     DeadlineExceededError,
     PrometheusError,
     Reply,

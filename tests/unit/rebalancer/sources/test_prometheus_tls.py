@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.rebalancer.prometheus import Prometheus
+from slackwater.rebalancer.sources.prometheus_client import Prometheus
 from slackwater.settings.rotation import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire, serving
 from tests.unit.kube.certificates import Papers
-from tests.unit.rebalancer.prometheus_world import (
+from tests.unit.rebalancer.sources.prometheus_world import (
     ONE,
     clear_proxies,
     never,

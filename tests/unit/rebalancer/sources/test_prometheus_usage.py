@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
-from slackwater.rebalancer.prometheus import Prometheus
-from slackwater.rebalancer.prometheus_answer import Answer, Series
-from slackwater.rebalancer.prometheus_usage import read_usage
-from slackwater.rebalancer.queries import presence_query, request_query, usage_query
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.prometheus_answer import Answer, Series
+from slackwater.rebalancer.sources.prometheus_client import Prometheus
+from slackwater.rebalancer.sources.prometheus_usage import read_usage
+from slackwater.rebalancer.sources.promql import presence_query, request_query, usage_query
 from slackwater.settings.rotation import MetricLabels, PrometheusSettings
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 

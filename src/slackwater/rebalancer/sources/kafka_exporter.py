@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.lag import as_one, counted
 from slackwater.rebalancer.observed import Lag
-from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
-from slackwater.rebalancer.queries import braces, label_value
+from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.promql import braces, label_value
 from slackwater.settings.rotation import KafkaSettings
 
 _LAG = "kafka_consumergroup_lag"

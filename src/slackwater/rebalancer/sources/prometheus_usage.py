@@ -14,8 +14,14 @@ from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
-from slackwater.rebalancer.prometheus import Answer, Prometheus, PrometheusError, Series
-from slackwater.rebalancer.queries import (
+from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.prometheus_client import (
+    Answer,
+    Prometheus,
+    PrometheusError,
+    Series,
+)
+from slackwater.rebalancer.sources.promql import (
     REQUEST_METRIC,
     USAGE_METRIC,
     duration,
@@ -23,7 +29,6 @@ from slackwater.rebalancer.queries import (
     request_query,
     usage_query,
 )
-from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import MetricLabels
 
 #: Clocks that are farther apart than this, in seconds, are worth a word where nothing was found.

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trustme
 
-from slackwater.rebalancer.kafka_client import (
+from slackwater.rebalancer.sources.kafka_client import (
     NOT_INSTALLED,
     BrokerError,
     BrokerUnreachableError,

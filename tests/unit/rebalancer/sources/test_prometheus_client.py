@@ -10,10 +10,10 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from slackwater.rebalancer.prometheus import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
 from slackwater.settings.rotation import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire, serving
-from tests.unit.rebalancer.prometheus_world import (
+from tests.unit.rebalancer.sources.prometheus_world import (
     GOOD,
     ONE,
     first_then_well,
@@ -258,7 +258,7 @@ def test_bad_settings(settings: PrometheusSettings, expected: str) -> None:
 def test_urllib3_is_not_loaded_before_a_query() -> None:
     """A plan of the command line that fails early, or asks metrics.k8s.io, does not pay for it."""
     program = (
-        "import sys, slackwater.rebalancer.prometheus_usage as _; "
+        "import sys, slackwater.rebalancer.sources.prometheus_usage as _; "
         "sys.exit('urllib3' in sys.modules or 'ssl' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

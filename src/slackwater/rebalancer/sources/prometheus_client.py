@@ -10,13 +10,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from slackwater import __version__
 from slackwater.http.backoff import Backoff
 from slackwater.http.endpoint import Proxy, Trust, proxy_for
 from slackwater.http.errors import RequestError
 from slackwater.http.tls import TlsContexts
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.prometheus_answer import (
+from slackwater.model.units import Micros
+from slackwater.rebalancer.sources.prometheus_answer import (
     Answer,
     DeadlineExceededError,
     PrometheusError,
@@ -26,7 +29,11 @@ from slackwater.rebalancer.prometheus_answer import (
     TransientError,
     read_answer,
 )
-from slackwater.rebalancer.prometheus_identity import certificate_of, headers_of, read_address
+from slackwater.rebalancer.sources.prometheus_identity import (
+    certificate_of,
+    headers_of,
+    read_address,
+)
 from slackwater.settings.rotation import PrometheusSettings
 
 if TYPE_CHECKING:
@@ -84,7 +91,7 @@ class Prometheus:
             self._sleep(pause)
 
     def _once(self, body: bytes, deadline: float) -> Answer:
-        from slackwater.rebalancer.prometheus_wire import Question, send
+        from slackwater.rebalancer.sources.prometheus_wire import Question, send
 
         address = read_address(self._settings.endpoint)
         shown = headers_of(self._settings, _USER_AGENT)
@@ -136,3 +143,32 @@ def _form(text: str, at: float) -> bytes:
 
 def _secret_of(proxy: Proxy | None) -> tuple[str, ...]:
     return (proxy.authorization,) if proxy and proxy.authorization else ()
+
+
+_SHARE = 10
+
+
+class RoundPrometheus(Prometheus):
+    """Guards what the first silence said. A new one for each round."""
+
+    def __init__(self, settings: PrometheusSettings) -> None:
+        super().__init__(settings)
+        brief = Micros(max(1000, settings.timeout // _SHARE))
+        self._brief = Prometheus(msgspec.structs.replace(settings, timeout=brief))
+        self._late = ""
+        self._silence = ""
+
+    def ask(self, text: str, at: float | None = None) -> Answer:
+        """Raises the same again, once it is known that nobody answers."""
+        if self._silence:
+            raise PrometheusUnreachableError(self._silence)
+        try:
+            found = self._brief.ask(text, at) if self._late else super().ask(text, at)
+        except DeadlineExceededError as late:
+            self._silence, self._late = self._late, self._late or str(late)
+            raise DeadlineExceededError(self._late) from None
+        except PrometheusUnreachableError as silent:
+            self._silence = str(silent)
+            raise
+        self._late = ""
+        return found

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.kafka_client import (
+from slackwater.rebalancer.lag import as_one, counted, partition_lag
+from slackwater.rebalancer.observed import Lag
+from slackwater.rebalancer.sources.kafka_client import (
     BrokerClient,
     BrokerError,
     BrokerUnreachableError,
     connected,
 )
-from slackwater.rebalancer.lag import as_one, counted, partition_lag
-from slackwater.rebalancer.observed import Lag
 from slackwater.settings.rotation import KafkaAccess, KafkaSettings
 
 #: Kafka's error codes (kafka.apache.org/protocol: errors).

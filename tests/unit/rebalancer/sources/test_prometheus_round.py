@@ -4,16 +4,16 @@ import time
 
 import pytest
 
-from slackwater.rebalancer import round_prometheus
-from slackwater.rebalancer.prometheus import (
+from slackwater.rebalancer.sources import prometheus_client
+from slackwater.rebalancer.sources.prometheus_client import (
     DeadlineExceededError,
     Prometheus,
     PrometheusError,
     PrometheusUnreachableError,
+    RoundPrometheus,
 )
-from slackwater.rebalancer.round_prometheus import RoundPrometheus
 from tests.unit.kube.byte_server import Answer, Request, Wire, eventually, serving
-from tests.unit.rebalancer.prometheus_world import (
+from tests.unit.rebalancer.sources.prometheus_world import (
     ONE,
     clear_proxies,
     first_then_well,
@@ -108,7 +108,7 @@ def test_a_server_that_hangs_costs_its_time_once_and_a_tenth() -> None:
 @pytest.fixture
 def _half(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the time in place of a tenth, so that nobody has to wait long."""
-    monkeypatch.setattr(round_prometheus, "_SHARE", 2)
+    monkeypatch.setattr(prometheus_client, "_SHARE", 2)
 
 
 @pytest.mark.usefixtures("_half")
