@@ -15,9 +15,9 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import CPUS, Knob, KnobValue
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import Micros, MilliCpu, Ratio
+from slackwater.simulation.demand import Square, Steady
+from slackwater.simulation.fake_cgroup import Task
 from slackwater.simulation.fake_kernel import FakeKernel
-from slackwater.simulation.group import Task
-from slackwater.simulation.workloads import Square, Steady
 from tests.kernel.bed import Bed
 from tests.kernel.hand import PAGE, clock, ref_of, work, writer_of
 

@@ -26,11 +26,11 @@ from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import lines
-from slackwater.simulation.life import CannotSimulate, Life
-from slackwater.simulation.picture import picture
-from slackwater.simulation.report import Report, clock, report_of
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
+from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_report import Report, clock, report_of
+from slackwater.simulation.simulation_run import CannotSimulate, Life
 from slackwater.simulation.timeline import FEW, MANY, SCENARIO, Row
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a fresh folder is made in it

@@ -11,7 +11,7 @@ import msgspec
 from slackwater.demo.latency import Bin
 from slackwater.demo.measured import Sample
 from slackwater.demo.report import PhaseReport
-from slackwater.simulation.chart import Frame, area, line, steps, text
+from slackwater.simulation.svg import Frame, area, line, steps, text
 
 WIDTH = 1200
 LEFT, RIGHT, GAP = 64, 24, 20

@@ -18,7 +18,7 @@ from slackwater.demo.drawing import (
 from slackwater.demo.measured import Line
 from slackwater.demo.plan import ALONE
 from slackwater.demo.report import PhaseReport, Report, milliseconds
-from slackwater.simulation.chart import Frame, line, text
+from slackwater.simulation.svg import Frame, line, text
 
 _HEAD_TOP, _LATENCY_TOP, _LATENCY_HEIGHT = 148, 258, 150
 _CPU_TOP, _CPU_HEIGHT = 468, 170

@@ -18,9 +18,9 @@ from slackwater.record.journal import Entry, TickRecord
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import Percent
 from slackwater.settings.document import Settings
-from slackwater.simulation.life import Life
+from slackwater.simulation.demand import Spike, Steady
 from slackwater.simulation.scenario import Scenario, ScenarioPod
-from slackwater.simulation.workloads import Spike, Steady
+from slackwater.simulation.simulation_run import Life
 
 CPUS = 4
 _CALM, _BUSY, _REQUEST = MilliCpu(800), MilliCpu(3000), MilliCpu(3000)

@@ -14,7 +14,7 @@ from slackwater.contract.kubernetes import milli_cpu
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros, MilliCpu, Ratio
 from slackwater.settings.duration import WANTED, DurationError, format_duration, parse_duration
-from slackwater.simulation.workloads import (
+from slackwater.simulation.demand import (
     DAY,
     SECOND,
     Daily,

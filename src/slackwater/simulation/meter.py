@@ -14,7 +14,7 @@ from slackwater.model.knob import QUOTA
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.policies import best_effort_share
 from slackwater.record.journal import TickRecord
-from slackwater.simulation.node import SimulatedNode
+from slackwater.simulation.simulated_node import SimulatedNode
 
 #: Enough for one picture across a screen.
 STRETCHES = 450

@@ -14,6 +14,7 @@ from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.model.weight import LARGEST_SHARES
 from slackwater.settings.document import API_VERSION, KIND, Settings, read_settings
+from slackwater.simulation.demand import FOREVER
 from slackwater.simulation.demand_file import (
     Chance,
     duration,
@@ -24,7 +25,6 @@ from slackwater.simulation.demand_file import (
     word,
 )
 from slackwater.simulation.scenario import ScenarioPod
-from slackwater.simulation.workloads import FOREVER
 
 SHORTEST, LONGEST = Micros(1_000_000), Micros(168 * 3_600_000_000)
 ZERO, TICK = Micros(0), Micros(100_000)

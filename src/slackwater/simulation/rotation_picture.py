@@ -10,7 +10,7 @@ import msgspec
 
 from slackwater.rebalancer.whatif.simulate_day import Glance
 from slackwater.rebalancer.whatif.simulation_report import Line, Report, Side, counted, sentences
-from slackwater.simulation.chart import Frame, area, cpu_ticks, grid, line, steps, text, time_axis
+from slackwater.simulation.svg import Frame, area, cpu_ticks, grid, line, steps, text, time_axis
 
 _TITLE = "What rotating the pods of a skewed workload would bring"
 _WIDTH = 1200

@@ -9,7 +9,7 @@ from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
 from slackwater.observation.objects.object_set import Objects
 from slackwater.settings.document import Settings
-from slackwater.simulation.workloads import FOREVER, Demand
+from slackwater.simulation.demand import FOREVER, Demand
 
 
 class ScenarioPod(msgspec.Struct, frozen=True):

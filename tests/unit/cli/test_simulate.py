@@ -14,7 +14,14 @@ from click.testing import CliRunner, Result
 from slackwater.cli.simulate import _because, _when, print_simulation, sentences, simulate
 from slackwater.model.units import Micros
 from slackwater.record.recording import decode
-from slackwater.simulation.report import About, BestEffort, Online, Report, Rounds, TierReport
+from slackwater.simulation.scenario_report import (
+    About,
+    BestEffort,
+    Online,
+    Report,
+    Rounds,
+    TierReport,
+)
 from slackwater.simulation.timeline import SCENARIO, Row
 
 SMALL: dict[str, Any] = {

@@ -20,7 +20,7 @@ from slackwater.demo.drawing import (
     whole_ticks,
 )
 from slackwater.demo.report import PhaseReport
-from slackwater.simulation.chart import Frame
+from slackwater.simulation.svg import Frame
 from tests.unit.demo.examples import real_report, simulated_report
 
 REAL, LOST = real_report().phases, simulated_report().phases

@@ -39,11 +39,15 @@ from slackwater.record.journal import TickRecord
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
+from slackwater.simulation.demand import Demand, Steady
 from slackwater.simulation.fake_kernel import FakeKernel
-from slackwater.simulation.node import SimulatedNode
-from slackwater.simulation.process import Process, ScenarioSource, start_process
 from slackwater.simulation.scenario import ScenarioPod
-from slackwater.simulation.workloads import Demand, Steady
+from slackwater.simulation.simulated_node import (
+    Process,
+    ScenarioSource,
+    SimulatedNode,
+    start_process,
+)
 
 _Done = TypeVar("_Done")
 

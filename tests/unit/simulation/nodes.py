@@ -6,9 +6,9 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import CPUS, Knob, KnobValue
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
+from slackwater.simulation.demand import Demand, Steady
+from slackwater.simulation.fake_cgroup import Task
 from slackwater.simulation.fake_kernel import FakeKernel
-from slackwater.simulation.group import Task
-from slackwater.simulation.workloads import Demand, Steady
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 SECOND = Micros(1_000_000)

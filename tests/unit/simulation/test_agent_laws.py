@@ -30,7 +30,7 @@ from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.settings.bound import Percent, Permille
 from slackwater.settings.document import Settings
-from slackwater.simulation.workloads import SECOND, Steps
+from slackwater.simulation.demand import SECOND, Steps
 from tests.unit.simulation.mortal import MEMORY, Bed
 
 pytestmark = pytest.mark.long

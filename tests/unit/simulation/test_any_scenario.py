@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
-from slackwater.simulation.life import Life
-from slackwater.simulation.picture import picture
-from slackwater.simulation.report import report_of
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import scenario_in
+from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_report import report_of
+from slackwater.simulation.simulation_run import Life
 from slackwater.simulation.timeline import FEW
 from tests.unit.simulation.mortal import KNOBS, MEMORY
 

@@ -14,7 +14,7 @@ from slackwater.model.cgroup import CgroupVersion, Level, Tier
 from slackwater.model.knob import QUOTA
 from slackwater.model.story import Course
 from slackwater.model.units import UNLIMITED, Bandwidth, MilliCpu, Ratio, Unlimited
-from slackwater.simulation.workloads import SECOND, Square, Steps
+from slackwater.simulation.demand import SECOND, Square, Steps
 from tests.unit.simulation.mortal import MEMORY, OFF, ON, Bed, doomed_ledger
 
 pytestmark = pytest.mark.long

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from slackwater.model.units import Micros
-from slackwater.simulation.life import Life
-from slackwater.simulation.picture import picture
-from slackwater.simulation.report import Report, report_of
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
+from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_report import Report, report_of
+from slackwater.simulation.simulation_run import Life
 from slackwater.simulation.timeline import FEW
 from tests.unit.simulation.mortal import MEMORY
 

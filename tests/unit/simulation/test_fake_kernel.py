@@ -28,9 +28,9 @@ from slackwater.model.knob import (
 from slackwater.model.machine import UsageSource
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
+from slackwater.simulation.demand import Steady
+from slackwater.simulation.fake_cgroup import Task
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel, TreeError
-from slackwater.simulation.group import Task
-from slackwater.simulation.workloads import Steady
 from tests.unit.simulation.nodes import SECOND, V1, V2, burn, made, put, quota, write
 
 VERSIONS = pytest.mark.parametrize("version", [V1, V2])

@@ -11,8 +11,8 @@ from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobVa
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited, percent
 from slackwater.resolution.ordering import kernel_order
+from slackwater.simulation.demand import Demand, Square, Steady
 from slackwater.simulation.fake_kernel import FakeKernel
-from slackwater.simulation.workloads import Demand, Square, Steady
 from tests.unit.simulation.nodes import SECOND, V1, V2, burn, lost, made, put, quota, run, times
 
 pytestmark = pytest.mark.long

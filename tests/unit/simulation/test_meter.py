@@ -13,12 +13,12 @@ from slackwater.model.story import Course, Note, NoteKind, Story, Told
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import Inputs, TickRecord
 from slackwater.settings.agent import AgentSettings
+from slackwater.simulation.demand import SECOND, Steady, Steps
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.meter import STRETCHES, Meter
-from slackwater.simulation.node import SimulatedNode
-from slackwater.simulation.report import _online
 from slackwater.simulation.scenario import ScenarioPod
-from slackwater.simulation.workloads import SECOND, Steady, Steps
+from slackwater.simulation.scenario_report import _online
+from slackwater.simulation.simulated_node import SimulatedNode
 
 END = Micros(100 * SECOND)
 CPUS = 4

@@ -10,9 +10,7 @@ from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Ratio
 from slackwater.settings.document import DEFAULTS
 from slackwater.settings.duration import WANTED
-from slackwater.simulation.scenario import Blind, Kill, NewSettings, Pressure, RivalWrite, Scenario
-from slackwater.simulation.scenario_file import read_scenario, scenario_in
-from slackwater.simulation.workloads import (
+from slackwater.simulation.demand import (
     FOREVER,
     SECOND,
     Daily,
@@ -23,6 +21,8 @@ from slackwater.simulation.workloads import (
     Steps,
     Sum,
 )
+from slackwater.simulation.scenario import Blind, Kill, NewSettings, Pressure, RivalWrite, Scenario
+from slackwater.simulation.scenario_file import read_scenario, scenario_in
 
 MINUTE = 60 * SECOND
 POD = {"name": "web", "tier": "burstable", "demand": "1"}

@@ -8,8 +8,8 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, percent
+from slackwater.simulation.demand import Daily, Spike, Square, Steady
 from slackwater.simulation.fake_kernel import FakeKernel
-from slackwater.simulation.workloads import Daily, Spike, Square, Steady
 from tests.unit.simulation.nodes import (
     SECOND,
     V1,

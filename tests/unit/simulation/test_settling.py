@@ -15,7 +15,7 @@ from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.bound import Percent
 from slackwater.settings.document import Settings
-from slackwater.simulation.workloads import Spike
+from slackwater.simulation.demand import Spike
 from tests.unit.simulation.mortal import SECOND, Bed
 
 pytestmark = pytest.mark.long

@@ -17,7 +17,7 @@ from slackwater.model.knob import KNOBS, QUOTA, Knob
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.journal import TickRecord
 from slackwater.settings.document import DEFAULTS
-from slackwater.simulation.workloads import Steps
+from slackwater.simulation.demand import Steps
 from tests.unit.simulation.mortal import SECOND, Bed
 
 VERSIONS = [CgroupVersion.V1, CgroupVersion.V2]

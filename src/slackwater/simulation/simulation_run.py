@@ -17,8 +17,6 @@ from slackwater.record.journal import TickRecord, spelled
 from slackwater.resolution.quota import quota_value
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.meter import Meter
-from slackwater.simulation.node import SimulatedNode
-from slackwater.simulation.process import ScenarioSource, start_process
 from slackwater.simulation.scenario import (
     Blind,
     Event,
@@ -29,6 +27,7 @@ from slackwater.simulation.scenario import (
     Scenario,
     ScenarioPod,
 )
+from slackwater.simulation.simulated_node import ScenarioSource, SimulatedNode, start_process
 from slackwater.simulation.timeline import Timeline
 
 BOOT = "simulation"

@@ -11,12 +11,10 @@ from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import Known
+from slackwater.simulation.demand import SECOND, Steady
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
-from slackwater.simulation.node import SimulatedNode
-from slackwater.simulation.process import ScenarioSource
 from slackwater.simulation.scenario import ScenarioPod
-from slackwater.simulation.sight import KernelSight
-from slackwater.simulation.workloads import SECOND, Steady
+from slackwater.simulation.simulated_node import KernelSight, ScenarioSource, SimulatedNode
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 KNOWN = Known(MilliCpu(4000))

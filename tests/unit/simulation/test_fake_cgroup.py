@@ -17,9 +17,8 @@ from slackwater.model.knob import (
     KnobValue,
 )
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.simulation.group import Group, Task
-from slackwater.simulation.knob_rules import error_of, ways_to
-from slackwater.simulation.workloads import Steady
+from slackwater.simulation.demand import Steady
+from slackwater.simulation.fake_cgroup import Group, Task, error_of, ways_to
 from tests.unit.simulation.nodes import V1, V2, quota
 
 NO_QUOTA = Bandwidth(UNLIMITED)

@@ -12,10 +12,10 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
-from slackwater.simulation.life import CannotSimulate, Life
-from slackwater.simulation.picture import picture
-from slackwater.simulation.report import Report, clock, report_of
 from slackwater.simulation.scenario_file import scenario_in
+from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_report import Report, clock, report_of
+from slackwater.simulation.simulation_run import CannotSimulate, Life
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 ON = {"bestEffortShare": {"enabled": True}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.simulation.chart import (
+from slackwater.simulation.svg import (
     Frame,
     area,
     cpu_ticks,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.units import Micros, MilliCpu, Ratio, percent
-from slackwater.simulation.workloads import (
+from slackwater.simulation.demand import (
     DAY,
     FOREVER,
     SECOND,

@@ -8,7 +8,9 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from slackwater.simulation.chart import (
+from slackwater.simulation.meter import Meter, Stretch
+from slackwater.simulation.scenario_report import Report, clock
+from slackwater.simulation.svg import (
     Frame,
     area,
     badge,
@@ -20,8 +22,6 @@ from slackwater.simulation.chart import (
     text,
     time_axis,
 )
-from slackwater.simulation.meter import Meter, Stretch
-from slackwater.simulation.report import Report, clock
 from slackwater.simulation.timeline import SCENARIO, Row
 
 _WIDTH = 1200

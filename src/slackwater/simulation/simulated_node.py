@@ -1,0 +1,293 @@
+"""A simulated node: the kubelet's cgroups in a fake kernel, its pods, and an agent on it.
+
+SimulatedNode does what kubelet and container runtime do on a real node. The agent is the real one,
+with a real executor and ledger; only the reader of snapshots differs. It reads exactly the fields
+that were asked for, so a policy that forgot to ask for one fails here as on a real node.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from slackwater.agent.program import Agent, Orders, Parts
+from slackwater.agent.shared_state import SharedState
+from slackwater.agent.voice import Tell
+from slackwater.contract.kubernetes_pod import Phase, Pod
+from slackwater.contract.pod_resources import Container, Limits, PodResources, Requests
+from slackwater.execution.executor import Executor
+from slackwater.execution.ledger import Ledger
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Driver, Level, Tier
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.knob import BURST, CPUS, IDLE, KNOBS, QUOTA, WEIGHT, Knob, KnobValue
+from slackwater.model.machine import NodeUsage
+from slackwater.model.needs import Field
+from slackwater.model.plan import Change, Outcome
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Micros, MilliCpu, Unlimited, bandwidth
+from slackwater.model.weight import SMALLEST_SHARES, WeightFormula, shares_of, weight_of
+from slackwater.observation.cgroups.paths import KubepodsLayout, node_path, pod_path, tier_path
+from slackwater.observation.cgroups.tree import Depth
+from slackwater.observation.objects.object_set import Objects
+from slackwater.observation.objects.workload_matching import Matching
+from slackwater.observation.rates import Rates
+from slackwater.observation.survey import HELD, Known, depth_of
+from slackwater.record.journal import Journal
+from slackwater.record.metrics import Tally
+from slackwater.simulation.demand import Demand
+from slackwater.simulation.fake_cgroup import Task
+from slackwater.simulation.fake_kernel import FakeKernel
+from slackwater.simulation.scenario import ScenarioPod
+
+_LAYOUT = KubepodsLayout(Driver.CGROUPFS)
+_SYSTEM = "system.slice"
+_WORK = "work"
+#: Enough for any demand: what a pod wants beyond the machine's CPUs, it wants in vain.
+_THREADS = 1 << 20
+_BLIND = Gap("the scenario hides the node's usage")
+#: Knobs without a field of their own in a reading.
+_OTHERS = {
+    Field(knob.name): knob for knob in KNOBS if knob not in (QUOTA, BURST, WEIGHT, IDLE, CPUS)
+}
+_NOTHING: frozenset[Field] = frozenset()
+#: Ticks that a simulated agent keeps: nobody asks it for more than the last.
+_KEPT = 1
+
+
+class SimulatedNode:
+    """Guards the tree. A pod's work runs in the pod's own group, on any CPU."""
+
+    def __init__(self, kernel: FakeKernel, system: Demand | None = None) -> None:
+        """`kernel` has no groups yet."""
+        self.kernel = kernel
+        self.cpus = len(kernel.cpus())
+        self._version = kernel.version(WEIGHT)
+        self._pods: dict[str, tuple[ScenarioPod, CgroupRef]] = {}
+        self.kubepods = self._make(node_path(_LAYOUT), Level.NODE)
+        self.tiers = {
+            tier: self._make(tier_path(_LAYOUT, tier), Level.TIER, tier)
+            for tier in (Tier.BURSTABLE, Tier.BESTEFFORT)
+        }
+        self.put(self.tiers[Tier.BESTEFFORT], WEIGHT, self._weight(MilliCpu(0)))
+        if system is not None:
+            self.kernel.attach(self._make(_SYSTEM), Task(_WORK, system, _THREADS))
+
+    @property
+    def pods(self) -> tuple[ScenarioPod, ...]:
+        """Those that are there now."""
+        return tuple(pod for pod, _ in self._pods.values())
+
+    def group(self, name: str) -> CgroupRef | Gap:
+        """A tier by its name, or a pod by its."""
+        tier = next((ref for tier, ref in self.tiers.items() if tier.value == name), None)
+        if tier is not None:
+            return tier
+        found = self._pods.get(name)
+        return found[1] if found else Gap(f"there is no pod {name} now")
+
+    def add(self, pod: ScenarioPod) -> None:
+        ref = self._make(pod_path(_LAYOUT, pod.tier, pod.name), Level.POD, pod.tier, pod.name)
+        self._pods[pod.name] = (pod, ref)
+        weight = self._weight(pod.request) if pod.weight is None else pod.weight
+        self.put(ref, WEIGHT, weight)
+        if not isinstance(pod.limit, Unlimited):
+            self.put(ref, QUOTA, bandwidth(pod.limit))
+        self.kernel.attach(ref, Task(_WORK, pod.demand, _THREADS))
+        self._weigh_burstable()
+
+    def remove(self, name: str) -> None:
+        _, ref = self._pods.pop(name)
+        self.kernel.detach(ref, _WORK)
+        self.kernel.remove(ref)
+        self._weigh_burstable()
+
+    def put(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> Outcome:
+        """As anybody but the agent writes: nothing is noted."""
+        old = self.kernel.read(ref, knob)
+        return self.kernel.write(Change(ref, knob, value if isinstance(old, Gap) else old, value))
+
+    def _make(
+        self, path: str, level: Level = Level.POD, tier: Tier = Tier.GUARANTEED, owner: str = ""
+    ) -> CgroupRef:
+        ref = self.kernel.make(path, level, tier, owner)
+        if self._version is CgroupVersion.V1:  # a runtime fills it; v2 has the parent's
+            self.put(ref, CPUS, self.kernel.cpus())
+        return ref
+
+    def _weigh_burstable(self) -> None:
+        """setCPUCgroupConfig of the kubelet: the tier weighs what its pods request."""
+        requested = sum(pod.request for pod in self.pods if pod.tier is Tier.BURSTABLE)
+        self.put(self.tiers[Tier.BURSTABLE], WEIGHT, self._weight(MilliCpu(requested)))
+
+    def _weight(self, milli: MilliCpu) -> int:
+        """The kubelet's; nothing requested is the least there is."""
+        shares = shares_of(milli) if milli else SMALLEST_SHARES
+        if self._version is CgroupVersion.V1:
+            return shares
+        return weight_of(shares, WeightFormula.LINEAR)
+
+
+class KernelSight:
+    """Guards the readings before. One that was made anew has seen nothing yet."""
+
+    def __init__(self, kernel: FakeKernel, kubepods: CgroupRef) -> None:
+        self._kernel = kernel
+        self._kubepods = kubepods
+        self._rates = Rates()
+        self._before: Micros | None = None
+        self._listed: tuple[CgroupRef, ...] = ()
+        self._shown: dict[Depth, tuple[CgroupRef, ...]] = {}
+        self._matching = Matching()
+        #: Until then the node's usage cannot be read.
+        self.blind_until = Micros(0)
+
+    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
+        if not self._kernel.lives(self._kubepods):
+            return Gap("the kubelet's tree is gone")
+        refs = self._refs(depth_of(known))
+        held = {each.ref.id for each in known.held}
+        readings = {
+            ref.id: self._read(ref, wants, at)
+            for ref in refs
+            if (wants := known.needs.at(ref.level) | (HELD if ref.id in held else _NOTHING))
+        }
+        elapsed = Micros(0 if self._before is None else at - self._before)
+        self._before = at
+        return NodeSnapshot(
+            tick=tick,
+            at=at,
+            elapsed=elapsed,
+            allocatable=known.allocatable,
+            usage=self._rates.of_node(self._usage(at), at),
+            kubepods=self._kubepods,
+            tiers={ref.tier: ref for ref in refs if ref.level is Level.TIER},
+            workloads=self._matching.match(known.pods, refs),
+            readings=readings,
+            rates=self._rates.of_groups(readings.values()),
+            held=known.held,
+            off=known.off,
+            early=known.early,
+            precision=known.precision,
+            version=self._kernel.version(QUOTA),
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _usage(self, at: Micros) -> NodeUsage | Gap:
+        return _BLIND if at < self.blind_until else self._kernel.node_usage()
+
+    def _refs(self, depth: Depth) -> tuple[CgroupRef, ...]:
+        """The kubelet's tree as far down as that; kept while it does not change."""
+        listed = self._kernel.refs()
+        if listed is not self._listed:
+            self._listed, self._shown = listed, {}
+        if depth not in self._shown:
+            inside = f"{self._kubepods.path}/"
+            below = (ref for ref in listed if ref.path.startswith(inside) and depth.shows(ref))
+            self._shown[depth] = (self._kubepods, *below)
+        return self._shown[depth]
+
+    def _read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
+        full = self._kernel.reading(ref, at)
+        if isinstance(full, Gap):
+            return CgroupReading(ref, at, full, full, full, full, full, full, full)
+        return CgroupReading(
+            ref=ref,
+            at=at,
+            times=full.times if Field.TIMES in wants else NOT_ASKED,
+            quota=full.quota if Field.QUOTA in wants else NOT_ASKED,
+            burst=full.burst if Field.BURST in wants else NOT_ASKED,
+            weight=full.weight if Field.WEIGHT in wants else NOT_ASKED,
+            idle=full.idle if Field.IDLE in wants else NOT_ASKED,
+            cpus=full.cpus if Field.CPUS in wants else NOT_ASKED,
+            pressure=full.pressure if Field.PRESSURE in wants else NOT_ASKED,
+            others=self._others(ref, wants) if not wants.isdisjoint(_OTHERS) else {},
+        )
+
+    def _others(self, ref: CgroupRef, wants: frozenset[Field]) -> dict[str, int | Unlimited | Gap]:
+        values = {k.name: self._kernel.read(ref, k) for f, k in _OTHERS.items() if f in wants}
+        return {
+            name: value
+            if isinstance(value, int | Unlimited | Gap)
+            else Gap(f"{value} is no number")
+            for name, value in values.items()
+        }
+
+
+if TYPE_CHECKING:
+    from slackwater.execution.cgroup_writer import CgroupWriter
+
+
+class ScenarioSource:
+    """The objects of this moment; the same object again where nothing changed."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+
+    def read(self) -> Objects:
+        return self.objects
+
+    def set_pods(self, pods: tuple[ScenarioPod, ...]) -> None:
+        listed = tuple(_object(pod) for pod in pods)
+        self.objects = msgspec.structs.replace(self.objects, pods=listed)
+
+
+class Process(msgspec.Struct, frozen=True):
+    agent: Agent
+    sight: KernelSight
+    hands: Executor
+    ledger: Ledger
+
+    def end(self) -> None:
+        """As the kernel ends a process: its descriptors are closed, and with them its lock."""
+        self.ledger.close()
+
+
+def start_process(
+    node: SimulatedNode,
+    source: ScenarioSource,
+    ledger: Ledger,
+    tell: Tell,
+    orders: Orders = Orders(),  # noqa: B008 - frozen
+) -> Process:
+    """`agent.start` is still to come: it says what is wrong with the settings."""
+    kernel = node.kernel
+
+    def clock() -> Micros:
+        return kernel.now
+
+    sight = KernelSight(kernel, node.kubepods)
+    # The fake kernel has the writer's surface, not its type.
+    hands = Executor(ledger, cast("CgroupWriter", kernel), None, clock)
+    parts = Parts(
+        source=source,
+        sight=sight,
+        hands=hands,
+        board=SharedState(Journal(_KEPT), Tally(), _nobody_waits),
+        machine_cpu=MilliCpu(node.cpus * 1000),
+        clock=clock,
+    )
+    return Process(Agent(parts, tell, orders), sight, hands, ledger)
+
+
+def _nobody_waits() -> None:
+    """A simulation has one thread."""
+
+
+def _object(pod: ScenarioPod) -> Pod:
+    """The pod as an API server would show it."""
+    main = Container("main", requests=Requests(pod.request), limits=Limits(pod.limit))
+    return Pod(
+        uid=pod.name,
+        cgroup_uid=pod.name,
+        name=pod.name,
+        namespace="default",
+        labels={},
+        annotations={},
+        terminating=False,
+        node_name="",
+        priority=0,
+        phase=Phase.RUNNING,
+        tier=pod.tier,
+        resources=PodResources((main,)),
+    )
