@@ -12,17 +12,17 @@ from collections import Counter
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assessment import Assessment, assess, capped
+from slackwater.rebalancer.assessment import Assessment, apply_caps, assess
 from slackwater.rebalancer.observed import (
-    Aim,
-    AimKind,
     ContainerAmounts,
     Cores,
+    HpaTarget,
+    HpaTargetKind,
     LivePod,
     NamespaceUsage,
+    ObservedWorkload,
     Scaling,
     WorkloadName,
-    WorkloadSeen,
 )
 from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
 
@@ -44,7 +44,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 def workload(
     number: int, pods: int, chance: random.Random
-) -> tuple[WorkloadSeen, dict[str, float]]:
+) -> tuple[ObservedWorkload, dict[str, float]]:
     """Loads of a service whose partitions differ: a few pods far above, a few far below. Each pod
     has a sidecar, as a mesh gives it."""
     namespace, name = f"team-{number % _NAMESPACES}", f"service-{number}"
@@ -59,21 +59,21 @@ def workload(
         age = chance.choice((60.0, 7200.0, 90_000.0, 600_000.0))
         live.append(LivePod(pod, f"{number}-{index}", node, NOW - age, boxes))
         loads[pod] = 0.6 * chance.lognormvariate(0, 0.4)
-    return WorkloadSeen(
+    return ObservedWorkload(
         workload=WorkloadName(namespace, "Deployment", name),
         api_version="apps/v1",
         uid=f"uid-{number}",
         resource_version=str(number),
         pods=tuple(live),
-        aim=Aim(AimKind.UTILIZATION, 70, name),
+        hpa_target=HpaTarget(HpaTargetKind.UTILIZATION, 70, name),
         scaling=Scaling(pods, pods),
     ), loads
 
 
-def cluster(workloads: int, pods: int) -> tuple[list[WorkloadSeen], dict[str, NamespaceUsage]]:
+def cluster(workloads: int, pods: int) -> tuple[list[ObservedWorkload], dict[str, NamespaceUsage]]:
     """The same each time."""
     chance = random.Random(7)  # noqa: S311 - no secret
-    seen, usages = [], {f"team-{each}": NamespaceUsage({}, {}) for each in range(_NAMESPACES)}
+    observed, usages = [], {f"team-{each}": NamespaceUsage({}, {}) for each in range(_NAMESPACES)}
     for number in range(workloads):
         found, loads = workload(number, pods, chance)
         told = usages[found.workload.namespace]
@@ -82,11 +82,13 @@ def cluster(workloads: int, pods: int) -> tuple[list[WorkloadSeen], dict[str, Na
             told.usage[pod, "istio-proxy"] = Cores(load / 20)
             told.requests[pod, found.workload.name] = Cores(1.0)
             told.requests[pod, "istio-proxy"] = Cores(0.1)
-        seen.append(found)
-    return seen, usages
+        observed.append(found)
+    return observed, usages
 
 
-def decide(seen: list[WorkloadSeen], usages: dict[str, NamespaceUsage]) -> tuple[Assessment, ...]:
+def decide(
+    observed: list[ObservedWorkload], usages: dict[str, NamespaceUsage]
+) -> tuple[Assessment, ...]:
     found = [
         assess(
             each,
@@ -96,10 +98,10 @@ def decide(seen: list[WorkloadSeen], usages: dict[str, NamespaceUsage]) -> tuple
             RequestSource.AUTO,
             NOW,
         )
-        for each in seen
+        for each in observed
     ]
     moves = MoveSettings()
-    return capped(found, CapSettings(run=300, node=2, namespace=60), lambda _: moves)
+    return apply_caps(found, CapSettings(run=300, node=2, namespace=60), lambda _: moves)
 
 
 def peak() -> float:
@@ -110,9 +112,9 @@ def peak() -> float:
 
 
 def measure(workloads: int, pods: int) -> Decided:
-    seen, usages = cluster(workloads, pods)
+    observed, usages = cluster(workloads, pods)
     began, busy = time.perf_counter(), time.process_time()
-    found = decide(seen, usages)
+    found = decide(observed, usages)
     took, cpu = time.perf_counter() - began, time.process_time() - busy
     reasons = Counter(each.reason.value if each.reason else "rotate" for each in found)
     going = sum(len(batch) for each in found for batch in each.batches)

@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client
-from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.metrics_api import POD_METRICS, read_usage
 from tests.cluster.kube_world import AGENT, access_of
@@ -43,9 +43,9 @@ def client(control_plane: ControlPlane) -> Iterator[Client]:
     made.close()
 
 
-def problem(client: Client, namespace: str) -> Problem:
+def problem(client: Client, namespace: str) -> Unavailable:
     found = read_usage(client, namespace)
-    assert isinstance(found, Problem), found
+    assert isinstance(found, Unavailable), found
     assert "\n" not in found.because
     return found
 

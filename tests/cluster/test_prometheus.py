@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.observed import NamespaceUsage, Problem
+from slackwater.rebalancer.observed import NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
@@ -101,7 +101,7 @@ def shop(client: Prometheus, now: float) -> NamespaceUsage:
     return found(read_usage(client, "shop", WINDOW, MetricLabels(), now))
 
 
-def found(read: NamespaceUsage | Problem) -> NamespaceUsage:
+def found(read: NamespaceUsage | Unavailable) -> NamespaceUsage:
     assert isinstance(read, NamespaceUsage), read
     return read
 
@@ -187,7 +187,7 @@ def test_one_cluster_of_two(client: Prometheus, now: float, cluster: str, cores:
 def test_a_matcher_that_nothing_fits(client: Prometheus, now: float, value: str) -> None:
     labels = MetricLabels(matchers=(("cluster", value),))
     nothing = read_usage(client, "bank", WINDOW, labels, now)
-    assert isinstance(nothing, Problem)
+    assert isinstance(nothing, Unavailable)
     assert nothing.reason is Reason.NO_USAGE_DATA
     assert f"with namespace='bank' and what prometheus.matchers ask for (cluster={value!r}); " in (
         nothing.because
@@ -230,7 +230,7 @@ def test_nothing_found_says_why(
     client: Prometheus, namespace: str, labels: MetricLabels, expected: str, now: float
 ) -> None:
     read = read_usage(client, namespace, WINDOW, labels, now)
-    assert isinstance(read, Problem)
+    assert isinstance(read, Unavailable)
     assert read.reason is Reason.NO_USAGE_DATA
     assert expected in read.because
 
@@ -238,7 +238,7 @@ def test_nothing_found_says_why(
 def test_a_window_that_is_too_short(client: Prometheus, now: float) -> None:
     """For two samples, at one every 15 s."""
     read = read_usage(client, "shop", Micros(10 * SECOND), MetricLabels(), now)
-    assert isinstance(read, Problem)
+    assert isinstance(read, Unavailable)
     assert "fewer than two samples in 10s; the window must be at least twice" in read.because
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer.observed import Problem
+from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
@@ -47,7 +47,7 @@ def test_a_server_that_thinks_it_is_too_much(tmp_path: Path, now: float) -> None
     with prometheus_with(tmp_path, some, "--query.max-samples=5") as bed:
         client = Prometheus(PrometheusSettings(endpoint=bed.endpoint))
         read = read_usage(client, "shop", WINDOW, MetricLabels(), now)
-    assert isinstance(read, Problem)
+    assert isinstance(read, Unavailable)
     assert read.reason is Reason.PROMETHEUS_ERROR
     assert "it answered 422: execution: query processing would load too many samples" in (
         read.because

@@ -7,12 +7,12 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from slackwater.rebalancer.last_rotation import text_of
-from slackwater.rebalancer.metrics import METRICS, DecisionTally, exposed
+from slackwater.rebalancer.last_rotation import encode_last_rotation
+from slackwater.rebalancer.metrics import METRICS, RoundMetrics, expose
 from slackwater.rebalancer.push import push
 from slackwater.rebalancer.run import run_once
-from tests.unit.rebalancer.fleets import rotated
 from tests.unit.rebalancer.rotating_world import RUN, World
+from tests.unit.rebalancer.workloads import rotated
 from tools.cluster.ports import LOOPBACK, free_ports
 from tools.cluster.processes import Processes
 
@@ -46,14 +46,14 @@ def gateway(tmp_path: Path) -> Iterator[str]:
 
 
 def pushed(world: World) -> tuple[str, bytes]:
-    tally = DecisionTally()
+    tally = RoundMetrics()
     tally.add(run_once(world.parts(), RUN))
-    return exposed(tally)
+    return expose(tally)
 
 
 def test_every_metric_is_taken(gateway: str) -> None:
     world = World()
-    world.annotation = text_of(rotated())
+    world.annotation = encode_last_rotation(rotated())
     assert push(gateway, *pushed(world)) == ""
     kept = read(f"{gateway}/metrics")
     for metric in METRICS:

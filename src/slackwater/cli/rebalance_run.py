@@ -177,9 +177,9 @@ class Reread:
 def level_of(entry: "Entry") -> LogLevel:
     """How much an entry matters, by what became of it."""
     from slackwater.rebalancer.reason import PROBLEMS
-    from slackwater.rebalancer.rotation import Fate
+    from slackwater.rebalancer.rotation import RemovalOutcome
 
-    if entry.result in (Fate.FAILED.value, "refused", *(each.value for each in PROBLEMS)):
+    if entry.result in (RemovalOutcome.FAILED.value, "refused", *(each.value for each in PROBLEMS)):
         return LogLevel.ERROR
     return LogLevel.WARN if entry.result in _NOTABLE else LogLevel.INFO
 

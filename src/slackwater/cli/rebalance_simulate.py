@@ -25,9 +25,9 @@ from slackwater.cli.rebalance_simulate_settings import (
 from slackwater.settings import rotation_whatif as own
 
 if TYPE_CHECKING:
-    from slackwater.rebalancer.whatif.day import Day, Sample
-    from slackwater.rebalancer.whatif.simulate_day import Terms
-    from slackwater.rebalancer.whatif.simulation_report import Report
+    from slackwater.rebalancer.whatif.day import Day, UsageSample
+    from slackwater.rebalancer.whatif.simulate_day import SimulationTerms
+    from slackwater.rebalancer.whatif.simulation_report import SimulationReport
 
 
 @click.command()
@@ -74,15 +74,15 @@ def simulate(
     _print(report, output, wants_colour(no_color))
 
 
-def _generated(told: Told, terms: "Terms") -> "tuple[Day, int]":
+def _generated(told: Told, terms: "SimulationTerms") -> "tuple[Day, int]":
     import random
 
-    from slackwater.rebalancer.whatif.day import generated
+    from slackwater.rebalancer.whatif.day import generate_day
 
-    shape, seed = shape_of(told, terms.aim), told.whole_or_default(own.SEED)
+    shape, seed = shape_of(told, terms.hpa_target), told.whole_or_default(own.SEED)
     _refuse_many(round(shape.hours * 3600 / shape.step), shape.step, "a generated day")
     draw = random.Random(seed).random  # noqa: S311 - noise, not a secret
-    return generated(shape, draw), seed
+    return generate_day(shape, draw), seed
 
 
 def _refuse_many(steps: int, step: float, name: str) -> None:
@@ -96,7 +96,7 @@ def _refuse_many(steps: int, step: float, name: str) -> None:
 
 
 def _recorded(recording: str, told: Told) -> "Day":
-    from slackwater.rebalancer.whatif.day import day_of, step_for, steps_in
+    from slackwater.rebalancer.whatif.day import build_day, step_for, steps_in
 
     refuse(
         f"{word.where} is of a generated day, but there is a recording"
@@ -106,7 +106,7 @@ def _recorded(recording: str, told: Told) -> "Day":
     samples = _samples(recording, told)
     step = step_of(told) or step_for(samples)
     _refuse_many(steps_in(samples, step), step, _name(recording))
-    return day_of(samples, step)
+    return build_day(samples, step)
 
 
 def _name(recording: str) -> str:
@@ -115,7 +115,7 @@ def _name(recording: str) -> str:
     return "standard input" if recording == STDIN else recording
 
 
-def _samples(recording: str, told: Told) -> "tuple[Sample, ...]":
+def _samples(recording: str, told: Told) -> "tuple[UsageSample, ...]":
     from slackwater.cli.replay import contents
     from slackwater.model.problem import InvalidError, Problem
     from slackwater.rebalancer.observed import Cores
@@ -130,11 +130,13 @@ def _samples(recording: str, told: Told) -> "tuple[Sample, ...]":
     return read_recording(text, name, None if request is None else Cores(request))
 
 
-def _lived(day: "Day", terms: "Terms", recording: str | None, seed: int | None) -> "Report":
+def _lived(
+    day: "Day", terms: "SimulationTerms", recording: str | None, seed: int | None
+) -> "SimulationReport":
     """With a bar where somebody looks at it."""
     from slackwater.kube.time_of_day import whole_seconds
-    from slackwater.rebalancer.whatif.simulate_day import live_through
-    from slackwater.rebalancer.whatif.simulation_report import report_of
+    from slackwater.rebalancer.whatif.simulate_day import simulate_day
+    from slackwater.rebalancer.whatif.simulation_report import build_report
 
     with click.progressbar(
         length=len(day.moments),
@@ -143,11 +145,11 @@ def _lived(day: "Day", terms: "Terms", recording: str | None, seed: int | None) 
         file=sys.stderr,
         hidden=not sys.stderr.isatty(),
     ) as bar:
-        lived = live_through(day, terms, whole_seconds, lambda: bar.update(1))
-    return report_of(day, terms, lived, recording, seed)
+        result = simulate_day(day, terms, whole_seconds, lambda: bar.update(1))
+    return build_report(day, terms, result, recording, seed)
 
 
-def _draw(report: "Report", path: str) -> None:
+def _draw(report: "SimulationReport", path: str) -> None:
     from slackwater.simulation.rotation_picture import picture
 
     try:
@@ -158,7 +160,7 @@ def _draw(report: "Report", path: str) -> None:
     click.echo(f"slackwater: wrote {path}", err=True)
 
 
-def _print(report: "Report", output: Output, colour: bool) -> None:
+def _print(report: "SimulationReport", output: Output, colour: bool) -> None:
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
         return

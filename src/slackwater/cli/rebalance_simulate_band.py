@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 from rich.text import Text
 
-from slackwater.rebalancer.whatif.simulate_day import Glance
-from slackwater.rebalancer.whatif.simulation_report import Line, Report
+from slackwater.rebalancer.whatif.simulate_day import LoadSummary
+from slackwater.rebalancer.whatif.simulation_report import Line, SimulationReport
 
 #: For the numbers at the left.
 MARGIN = 7
@@ -27,7 +27,7 @@ LEGEND = (
 )
 _BETWEEN = "  "
 
-Chosen = Callable[[Line], Glance]
+Chosen = Callable[[Line], LoadSummary]
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -38,13 +38,13 @@ class Column(msgspec.Struct, frozen=True):
     threshold: float
 
 
-def scale_of(report: Report) -> float:
+def scale_of(report: SimulationReport) -> float:
     """One for both bands: what is highest in either."""
     return max(max(line.without.hottest, line.rotated.hottest, line.threshold)
                for line in report.steps)  # fmt: skip
 
 
-def places(report: Report, width: int) -> list[int]:
+def places(report: SimulationReport, width: int) -> list[int]:
     """Each step's column. A day shorter than the width gets as many columns as it has steps."""
     day = report.day
     count = round(day.seconds / day.step_seconds)
@@ -55,7 +55,7 @@ def places(report: Report, width: int) -> list[int]:
     ]
 
 
-def columns_of(report: Report, chosen: Chosen, width: int) -> list[Column | None]:
+def columns_of(report: SimulationReport, chosen: Chosen, width: int) -> list[Column | None]:
     """None: nothing was recorded there."""
     placed = places(report, width)
     found: list[list[Line]] = [[] for _ in range(max(placed) + 1)]
@@ -65,15 +65,15 @@ def columns_of(report: Report, chosen: Chosen, width: int) -> list[Column | None
 
 
 def _column(lines: Sequence[Line], chosen: Chosen) -> Column:
-    glances = [chosen(line) for line in lines]
+    summaries = [chosen(line) for line in lines]
     return Column(
-        max(each.hottest for each in glances),
-        math.fsum(each.mean for each in glances) / len(lines),
+        max(each.hottest for each in summaries),
+        math.fsum(each.mean for each in summaries) / len(lines),
         math.fsum(line.threshold for line in lines) / len(lines),
     )
 
 
-def band(report: Report, chosen: Chosen, width: int) -> list[Text]:
+def band(report: SimulationReport, chosen: Chosen, width: int) -> list[Text]:
     """From the top down, with the scale at the left."""
     most = scale_of(report) or 1.0
     columns = columns_of(report, chosen, width)
@@ -105,7 +105,7 @@ def _cell(column: Column | None, row: int, most: float) -> str:
     return _THRESHOLD if _is_in(column.threshold, row, most) else " "
 
 
-def ticks(report: Report, width: int) -> Text:
+def ticks(report: SimulationReport, width: int) -> Text:
     """Where it was rotated."""
     placed = dict(zip((line.at for line in report.steps), places(report, width), strict=True))
     rotated = {placed[rotation.at] for rotation in report.rotations}
@@ -113,7 +113,7 @@ def ticks(report: Report, width: int) -> Text:
     return _styled(" " * MARGIN, cells)
 
 
-def axis(report: Report, width: int) -> Text:
+def axis(report: SimulationReport, width: int) -> Text:
     """Begin and end, in hours and minutes."""
     columns = max(places(report, width)) + 1
     end = _clock(report.day.seconds)

@@ -21,9 +21,9 @@ from slackwater.settings.rotation_document import Worded
 from slackwater.settings.rotation_workload import MOVES
 
 if TYPE_CHECKING:
-    from slackwater.rebalancer.observed import Aim, Seconds
-    from slackwater.rebalancer.whatif.day import Shape
-    from slackwater.rebalancer.whatif.simulate_day import Terms
+    from slackwater.rebalancer.observed import HpaTarget, Seconds
+    from slackwater.rebalancer.whatif.day import DayShape
+    from slackwater.rebalancer.whatif.simulate_day import SimulationTerms
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _NAME = "simulated"
@@ -129,29 +129,33 @@ def _word(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
 
 
-def terms_of(told: Told) -> "Terms":
-    from slackwater.rebalancer.observed import Aim, AimKind
-    from slackwater.rebalancer.whatif.simulate_day import Terms
+def terms_of(told: Told) -> "SimulationTerms":
+    from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind
+    from slackwater.rebalancer.whatif.simulate_day import SimulationTerms
 
     percent, cores = told.real(own.HPA_TARGET), told.real(own.HPA_AVERAGE_VALUE)
     if percent is not None and cores is not None:
         one, other = own.flag_of(own.HPA_TARGET), own.flag_of(own.HPA_AVERAGE_VALUE)
         raise WrongSettings(f"{one} and {other} are both said, but an HPA has one target")
     if cores is not None:
-        aim = Aim(AimKind.AVERAGE_VALUE, cores, "")
+        hpa_target = HpaTarget(HpaTargetKind.AVERAGE_VALUE, cores, "")
     else:
-        aim = Aim(AimKind.UTILIZATION, told.real_or_default(own.HPA_TARGET), "")
-    return Terms(aim, told.moves, told.real_or_default(own.STICKINESS))
+        hpa_target = HpaTarget(HpaTargetKind.UTILIZATION, told.real_or_default(own.HPA_TARGET), "")
+    return SimulationTerms(hpa_target, told.moves, told.real_or_default(own.STICKINESS))
 
 
-def shape_of(told: Told, aim: "Aim") -> "Shape":
+def shape_of(told: Told, hpa_target: "HpaTarget") -> "DayShape":
     """Its busiest hour is what the HPA aims at."""
-    from slackwater.rebalancer.observed import AimKind, Cores, Seconds
-    from slackwater.rebalancer.whatif.day import Shape
+    from slackwater.rebalancer.observed import Cores, HpaTargetKind, Seconds
+    from slackwater.rebalancer.whatif.day import DayShape
 
     request = told.real_or_default(own.REQUEST)
-    busiest = aim.value / 100 * request if aim.kind is AimKind.UTILIZATION else aim.value
-    return Shape(
+    busiest = (
+        hpa_target.value / 100 * request
+        if hpa_target.kind is HpaTargetKind.UTILIZATION
+        else hpa_target.value
+    )
+    return DayShape(
         pods=told.whole_or_default(own.PODS),
         partitions=told.whole_or_default(own.PARTITIONS),
         skew=told.real_or_default(own.SKEW),

@@ -11,8 +11,13 @@ from slackwater.cli.rebalance_simulate_band import MARGIN, axis, band, legend, t
 from slackwater.cli.terminal import picture_width, print_blocks
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
-from slackwater.rebalancer.whatif.simulate_day import Rotation
-from slackwater.rebalancer.whatif.simulation_report import Report, Side, counted, sentences
+from slackwater.rebalancer.whatif.simulate_day import SimulatedRotation
+from slackwater.rebalancer.whatif.simulation_report import (
+    SideSummary,
+    SimulationReport,
+    conclusions,
+    counted,
+)
 from slackwater.settings.duration import format_duration
 
 #: Columns of the bands: more are no clearer.
@@ -30,13 +35,13 @@ class Detail(enum.Enum):
     WIDE = "wide"
 
 
-def print_simulation(report: Report, colour: bool, detail: Detail) -> None:
+def print_simulation(report: SimulationReport, colour: bool, detail: Detail) -> None:
     screen = picture_width()
     band_width = min(screen - MARGIN, _WIDEST)
     print_blocks(blocks(report, band_width, detail), colour, width=screen)
 
 
-def blocks(report: Report, width: int, detail: Detail) -> Iterator[RenderableType]:
+def blocks(report: SimulationReport, width: int, detail: Detail) -> Iterator[RenderableType]:
     yield Text(_headline(report), "bold")
     yield Text("\nwithout rotation, in cores")
     yield from band(report, lambda line: line.without, width)
@@ -54,10 +59,10 @@ def blocks(report: Report, width: int, detail: Detail) -> Iterator[RenderableTyp
     if report.skipped:
         told = ", ".join(f"{reason} {count}" for reason, count in report.skipped.items())
         yield Text(f"Steps without a rotation: {told}", "dim")
-    yield from (Text(sentence) for sentence in sentences(report))
+    yield from (Text(sentence) for sentence in conclusions(report))
 
 
-def _headline(report: Report) -> str:
+def _headline(report: SimulationReport) -> str:
     day, tried = report.day, report.settings
     origin = f"A generated day (seed {day.seed})" if day.recording is None else day.recording
     step = format_duration(Micros(round(day.step_seconds * 1_000_000)))
@@ -72,7 +77,7 @@ def _headline(report: Report) -> str:
     )
 
 
-def _sides(report: Report) -> Table:
+def _sides(report: SimulationReport) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("ROTATION", no_wrap=True)
     for head in ("SKEW", "WORST", "ABOVE", "CORE-HOURS", "MOST REPLICAS"):
@@ -82,7 +87,7 @@ def _sides(report: Report) -> Table:
     return table
 
 
-def _numbers(side: Side) -> list[str]:
+def _numbers(side: SideSummary) -> list[str]:
     return [
         "-" if side.skew is None else f"{side.skew:.2f}",
         "-" if side.worst_skew is None else f"{side.worst_skew:.2f}",
@@ -92,7 +97,7 @@ def _numbers(side: Side) -> list[str]:
     ]
 
 
-def _rotations(report: Report, detail: Detail) -> Iterator[RenderableType]:
+def _rotations(report: SimulationReport, detail: Detail) -> Iterator[RenderableType]:
     shown = report.rotations if detail is Detail.WIDE else report.rotations[:_FEW]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("TIME", no_wrap=True)
@@ -106,7 +111,7 @@ def _rotations(report: Report, detail: Detail) -> Iterator[RenderableType]:
         yield Text(f"and {len(report.rotations) - len(shown)} more: -o wide shows all", "dim")
 
 
-def _row(rotation: Rotation, start: float) -> list[str]:
+def _row(rotation: SimulatedRotation, start: float) -> list[str]:
     minutes = round((rotation.at - start) / 60)
     realised = rotation.realised
     return [

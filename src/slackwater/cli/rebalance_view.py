@@ -9,9 +9,9 @@ import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.observed import Aim, AimKind, Member
+from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, PodUsage
 from slackwater.rebalancer.reason import PROBLEMS
-from slackwater.rebalancer.selection import Group, Numbers
+from slackwater.rebalancer.selection import Numbers, PodGroup
 
 _API_VERSION = "slackwater.io/v1"
 #: 70 % of 1 core times 1.5 is 1.0499999999999998 otherwise.
@@ -119,19 +119,19 @@ def view_of(assessment: Assessment) -> PlanView:
 
 
 def _hpa(assessment: Assessment) -> HpaView | None:
-    aim = assessment.fleet.aim if assessment.fleet else None
-    if not isinstance(aim, Aim):
+    hpa_target = assessment.measured.hpa_target if assessment.measured else None
+    if not isinstance(hpa_target, HpaTarget):
         return None
-    unit = "percent" if aim.kind is AimKind.UTILIZATION else "cores"
-    return HpaView(aim.hpa, aim.value, unit)
+    unit = "percent" if hpa_target.kind is HpaTargetKind.UTILIZATION else "cores"
+    return HpaView(hpa_target.hpa, hpa_target.value, unit)
 
 
 def _pods(assessment: Assessment, numbers: Numbers | None) -> tuple[PodView, ...]:
-    fleet = assessment.fleet
+    measured = assessment.measured
     groups = assessment.proposal.groups if assessment.proposal else {}
     found = [
-        _pod(each, groups.get(each.name, Group.REST), numbers)
-        for each in (fleet.members if fleet else ())
+        _pod(each, groups.get(each.name, PodGroup.REST), numbers)
+        for each in (measured.pods if measured else ())
     ]
     return tuple(sorted(found, key=_order))
 
@@ -140,22 +140,22 @@ def _order(pod: PodView) -> tuple[float, str]:
     return -(_UNKNOWN_LAST if pod.usage is None else pod.usage), pod.name
 
 
-def _pod(member: Member, group: Group, numbers: Numbers | None) -> PodView:
-    usage, request = _known(member.usage), _known(member.request)
-    because = member.held_back
-    if not because and isinstance(member.usage, Gap):
-        because = member.usage.reason
+def _pod(pod: PodUsage, group: PodGroup, numbers: Numbers | None) -> PodView:
+    usage, request = _known(pod.usage), _known(pod.request)
+    because = pod.held_back
+    if not because and isinstance(pod.usage, Gap):
+        because = pod.usage.reason
     return PodView(
-        name=member.name,
+        name=pod.name,
         usage=_rounded(usage),
         request=_rounded(request),
-        limit=_rounded(_known(member.limit)),
+        limit=_rounded(_known(pod.limit)),
         percent_of_request=_share(usage, request),
         percent_of_target=_share(usage, numbers.target if numbers else None),
         group=group.value,
-        node=member.node,
-        age=int(member.age),
-        ready=member.ready and not member.terminating,
+        node=pod.node,
+        age=int(pod.age),
+        ready=pod.ready and not pod.terminating,
         because=because,
     )
 

@@ -15,33 +15,33 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer.guards import (
     LAG_GUARD,
     budget_guard,
-    by_number,
-    check,
+    check_guards,
+    count_guards,
     lag_guard,
     opted_out,
 )
-from slackwater.rebalancer.last_rotation import judged
-from slackwater.rebalancer.merge_usage import fleet_of
+from slackwater.rebalancer.last_rotation import judge_rotation
+from slackwater.rebalancer.merge_usage import merge_usage
 from slackwater.rebalancer.observed import (
-    Fleet,
     Lag,
     LastRotation,
     NamespaceUsage,
-    Problem,
+    ObservedWorkload,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
+    WorkloadUsage,
 )
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import (
     Candidate,
-    Group,
-    Guard,
+    GuardResult,
+    PodGroup,
     Proposal,
-    batches_of,
-    gain_of,
+    judge_gain,
+    predict_gain,
     propose,
-    still_hot,
-    verdict,
+    remark_still_hot,
+    split_into_batches,
     with_gain,
 )
 from slackwater.settings.rotation import (
@@ -62,9 +62,9 @@ class Assessment(msgspec.Struct, frozen=True):
     workload: WorkloadName
     reason: Reason | None
     because: str
-    fleet: Fleet | None = None
+    measured: WorkloadUsage | None = None
     proposal: Proposal | None = None
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[GuardResult, ...] = ()
     batches: tuple[tuple[Candidate, ...], ...] = ()
 
     @property
@@ -73,42 +73,48 @@ class Assessment(msgspec.Struct, frozen=True):
 
 
 def assess(
-    seen: WorkloadSeen | Problem,
-    usage: NamespaceUsage | Problem,
+    observed: ObservedWorkload | Unavailable,
+    usage: NamespaceUsage | Unavailable,
     name: WorkloadName,
     settings: WorkloadSettings,
     requests: RequestSource,
     now: float,
 ) -> Assessment:
     """`name` is used where the workload itself could not be read; `now` in seconds since 1970."""
-    if isinstance(seen, Problem):
-        return Assessment(name, seen.reason, seen.because)
-    unwanted = opted_out(seen)
-    if isinstance(usage, Problem):
+    if isinstance(observed, Unavailable):
+        return Assessment(name, observed.reason, observed.because)
+    unwanted = opted_out(observed)
+    if isinstance(usage, Unavailable):
         # Who wants no rotation need not hear what it would take.
         if unwanted.passed:
-            return Assessment(seen.workload, usage.reason, usage.because)
-        return gated(Assessment(seen.workload, None, ""), unwanted)
-    fleet = fleet_of(seen, usage, settings, requests, now)
-    proposal = _proposed(seen, fleet, settings.moves)
+            return Assessment(observed.workload, usage.reason, usage.because)
+        return with_guard(Assessment(observed.workload, None, ""), unwanted)
+    measured = merge_usage(observed, usage, settings, requests, now)
+    proposal = _proposed(observed, measured, settings.moves)
     decided = (proposal.reason, proposal.because) if unwanted.passed else (None, "")
-    found = Assessment(seen.workload, *decided, fleet, proposal)
-    for guard in check(proposal, fleet, seen, settings.moves, now):
-        found = gated(found, guard)
+    found = Assessment(observed.workload, *decided, measured, proposal)
+    for guard in check_guards(proposal, measured, observed, settings.moves, now):
+        found = with_guard(found, guard)
     if not found.rotates:
         return found
-    return msgspec.structs.replace(found, batches=batches_of(proposal, fleet, settings.moves))
+    return msgspec.structs.replace(
+        found, batches=split_into_batches(proposal, measured, settings.moves)
+    )
 
 
-def _proposed(seen: WorkloadSeen, fleet: Fleet, settings: MoveSettings) -> Proposal:
+def _proposed(
+    observed: ObservedWorkload, measured: WorkloadUsage, settings: MoveSettings
+) -> Proposal:
     """A fleet knows only that there is no target; the reader knew whether none or several."""
-    proposal = propose(fleet, settings)
-    if isinstance(seen.aim, Problem):
-        return msgspec.structs.replace(proposal, reason=seen.aim.reason, because=seen.aim.because)
+    proposal = propose(measured, settings)
+    if isinstance(observed.hpa_target, Unavailable):
+        return msgspec.structs.replace(
+            proposal, reason=observed.hpa_target.reason, because=observed.hpa_target.because
+        )
     return proposal
 
 
-def gated(assessment: Assessment, guard: Guard) -> Assessment:
+def with_guard(assessment: Assessment, guard: GuardResult) -> Assessment:
     """With the finding of one more guard. Only the first that forbids gives the reason."""
     guards = (*assessment.guards, guard)
     if guard.passed or not assessment.rotates:
@@ -126,7 +132,7 @@ _RUN, _NODE, _NAMESPACE = "run", "node", "namespace"
 _Used = Counter[tuple[str, str]]
 
 
-def capped(
+def apply_caps(
     assessments: Sequence[Assessment],
     caps: CapSettings,
     settings_of: Callable[[WorkloadName], MoveSettings],
@@ -137,9 +143,9 @@ def capped(
     used: _Used = Counter()
     found: list[Assessment] = []
     for each in assessments:
-        if each.proposal is not None and each.fleet is not None and each.rotates:
+        if each.proposal is not None and each.measured is not None and each.rotates:
             settings = settings_of(each.workload)
-            each = _cut(each, each.proposal, each.fleet, used, caps, settings)
+            each = _cut(each, each.proposal, each.measured, used, caps, settings)
         if each.proposal is not None and each.rotates:
             used += _needed(each.workload, each.proposal.rotate)
         found.append(each)
@@ -149,7 +155,7 @@ def capped(
 def _cut(
     assessment: Assessment,
     proposal: Proposal,
-    fleet: Fleet,
+    measured: WorkloadUsage,
     used: _Used,
     caps: CapSettings,
     settings: MoveSettings,
@@ -157,21 +163,21 @@ def _cut(
     kept = _kept(assessment.workload, proposal.rotate, used, caps)
     wanted, limits = len(proposal.rotate), _limits(caps)
     if len(kept) == wanted:
-        return gated(assessment, Guard(_CAPS, True, f"all {wanted} may go: {limits}"))
+        return with_guard(assessment, GuardResult(_CAPS, True, f"all {wanted} may go: {limits}"))
     smaller = _smaller(proposal, kept, settings)
     text = f"{len(kept)} of {wanted} pods may go: {limits}"
     if smaller.reason is not None:
         text += f"; {smaller.because}" if kept else _alone(assessment, proposal, used, caps)
-        return gated(assessment, Guard(_CAPS, False, text, Reason.CAPPED))
-    again = by_number(smaller, fleet, settings)
+        return with_guard(assessment, GuardResult(_CAPS, False, text, Reason.CAPPED))
+    again = count_guards(smaller, measured, settings)
     names = {each.guard for each in again}
     guards = (*(each for each in assessment.guards if each.guard not in names), *again)
     return msgspec.structs.replace(
         assessment,
         because=smaller.because,
         proposal=smaller,
-        guards=(*guards, Guard(_CAPS, True, text)),
-        batches=batches_of(smaller, fleet, settings),
+        guards=(*guards, GuardResult(_CAPS, True, text)),
+        batches=split_into_batches(smaller, measured, settings),
     )
 
 
@@ -179,8 +185,8 @@ def _kept(
     workload: WorkloadName, rotate: tuple[Candidate, ...], used: _Used, caps: CapSettings
 ) -> tuple[Candidate, ...]:
     """Whole pairs while they fit, then those that never had a partner. In the proposal's order."""
-    hot = [each for each in rotate if each.group is Group.TOP]
-    cold = [each for each in rotate if each.group is not Group.TOP]
+    hot = [each for each in rotate if each.group is PodGroup.TOP]
+    cold = [each for each in rotate if each.group is not PodGroup.TOP]
     used, kept = Counter(used), set[str]()
     whole = min(len(hot), len(cold))
     while hot and cold:
@@ -210,14 +216,14 @@ def _alone(assessment: Assessment, proposal: Proposal, used: _Used, caps: CapSet
 
 def _smaller(proposal: Proposal, kept: tuple[Candidate, ...], settings: MoveSettings) -> Proposal:
     """What is left, with what it would bring; a reason where that is no longer enough."""
-    hot = [each for each in kept if each.group is Group.TOP]
-    cold = [each for each in kept if each.group is not Group.TOP]
+    hot = [each for each in kept if each.group is PodGroup.TOP]
+    cold = [each for each in kept if each.group is not PodGroup.TOP]
     if not hot or proposal.numbers is None:
         return msgspec.structs.replace(proposal, rotate=(), reason=Reason.CAPPED)
-    gain = gain_of(hot, cold)
-    reason, because = verdict(gain, settings)
-    because += "" if reason else still_hot(gain, proposal.numbers)
-    left_out = {each.name: Group.REST for each in proposal.rotate if each not in kept}
+    gain = predict_gain(hot, cold)
+    reason, because = judge_gain(gain, settings)
+    because += "" if reason else remark_still_hot(gain, proposal.numbers)
+    left_out = {each.name: PodGroup.REST for each in proposal.rotate if each not in kept}
     numbers = with_gain(proposal.numbers, gain)
     return Proposal(kept, reason, because, proposal.groups | left_out, numbers)
 
@@ -251,7 +257,7 @@ _COMPONENTS = {Reason.PROMETHEUS_ERROR: PROMETHEUS, Reason.KUBERNETES_ERROR: KUB
 class Reader(Protocol):
     """A ClusterReader: it lists each namespace once, so each round has a new one."""
 
-    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem: ...
+    def read(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable: ...
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -259,25 +265,25 @@ class Sources(msgspec.Struct, frozen=True):
     1970. `halted` is why it is to stop, empty while it may go on."""
 
     reader: Callable[[], Reader]
-    usage: Callable[[str, Micros, float], NamespaceUsage | Problem]
+    usage: Callable[[str, Micros, float], NamespaceUsage | Unavailable]
     lag: Callable[[WorkloadSettings], Lag | Gap]
     halted: Callable[[], str]
 
 
-class Surveyed(msgspec.Struct, frozen=True):
+class AssessedWorkload(msgspec.Struct, frozen=True):
     """One workload. `judged`: what its last rotation brought, where that was not known before."""
 
     settings: WorkloadSettings
-    seen: WorkloadSeen | Problem
+    observed: ObservedWorkload | Unavailable
     assessment: Assessment
     judged: LastRotation | None = None
 
 
-class Survey(msgspec.Struct, frozen=True):
+class RoundAssessment(msgspec.Struct, frozen=True):
     """`errors`: how many questions failed, by whom they were asked of. `remarks`: what the sources
     said beside their numbers, each with whose it is."""
 
-    workloads: tuple[Surveyed, ...]
+    workloads: tuple[AssessedWorkload, ...]
     errors: Mapping[str, int]
     remarks: tuple[tuple[str, str], ...] = ()
 
@@ -285,20 +291,20 @@ class Survey(msgspec.Struct, frozen=True):
         return tuple(each.assessment for each in self.workloads)
 
 
-def survey(sources: Sources, settings: RunSettings, now: float) -> Survey:
+def assess_all(sources: Sources, settings: RunSettings, now: float) -> RoundAssessment:
     """`now` is the time of day, in seconds since 1970."""
-    ask = _Asking(sources, now)
-    found = [_surveyed(ask, each, settings, now) for each in settings.workloads]
-    bounded = _apply_caps(found, settings)
-    return Survey(tuple(bounded), dict(ask.errors), tuple(ask.remarks()))
+    ask = _RoundReader(sources, now)
+    found = [_assess_workload(ask, each, settings, now) for each in settings.workloads]
+    bounded = _cap_round(found, settings)
+    return RoundAssessment(tuple(bounded), dict(ask.errors), tuple(ask.remarks()))
 
 
-def name_of(settings: WorkloadSettings) -> WorkloadName:
+def configured_name(settings: WorkloadSettings) -> WorkloadName:
     """Of a workload that could not be read: of what kind it is, its HPA would have said."""
     return WorkloadName(settings.namespace, settings.kind or "workload", settings.name)
 
 
-class _Asking:
+class _RoundReader:
     """Guards the answers of one round, and counts those that failed."""
 
     def __init__(self, sources: Sources, now: float) -> None:
@@ -306,25 +312,25 @@ class _Asking:
         self._sources = sources
         self._now = now
         self._reader = sources.reader()
-        self._usage: dict[tuple[str, Micros], NamespaceUsage | Problem] = {}
+        self._usage: dict[tuple[str, Micros], NamespaceUsage | Unavailable] = {}
 
-    def seen(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
+    def observed(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
         if halted := self._sources.halted():
-            return Problem(Reason.STOPPED, halted)
+            return Unavailable(Reason.STOPPED, halted)
         return self._counted(self._reader.read(settings))
 
-    def usage(self, settings: WorkloadSettings) -> NamespaceUsage | Problem:
+    def usage(self, settings: WorkloadSettings) -> NamespaceUsage | Unavailable:
         if halted := self._sources.halted():
-            return Problem(Reason.STOPPED, halted)
+            return Unavailable(Reason.STOPPED, halted)
         key = settings.namespace, settings.moves.window
         if key not in self._usage:
             self._usage[key] = self._counted(self._sources.usage(*key, self._now))
         return self._usage[key]
 
-    def lag_guard(self, settings: WorkloadSettings, kind: str) -> Guard:
+    def lag_guard(self, settings: WorkloadSettings, kind: str) -> GuardResult:
         found = self._sources.lag(settings)
         if halted := self._sources.halted():
-            return Guard(LAG_GUARD, False, halted, Reason.STOPPED)
+            return GuardResult(LAG_GUARD, False, halted, Reason.STOPPED)
         if isinstance(found, Gap):
             self.errors[KAFKA] += 1
         group = settings.kafka.group or settings.name
@@ -332,54 +338,60 @@ class _Asking:
 
     def remarks(self) -> Iterator[tuple[str, str]]:
         for (namespace, _), found in self._usage.items():
-            for note in () if isinstance(found, Problem) else found.notes:
+            for note in () if isinstance(found, Unavailable) else found.notes:
                 yield f"usage in namespace {namespace}", note
 
-    def _counted(self, found: _Answer | Problem) -> _Answer | Problem:
-        if isinstance(found, Problem) and found.reason in _COMPONENTS:
+    def _counted(self, found: _Answer | Unavailable) -> _Answer | Unavailable:
+        if isinstance(found, Unavailable) and found.reason in _COMPONENTS:
             self.errors[_COMPONENTS[found.reason]] += 1
         return found
 
 
-def _surveyed(ask: _Asking, settings: WorkloadSettings, run: RunSettings, now: float) -> Surveyed:
-    seen = ask.seen(settings)
-    if isinstance(seen, Problem):
-        name = name_of(settings)
-        assessment = assess(seen, seen, name, settings, run.request_source, now)
-        return Surveyed(settings, seen, assessment)
+def _assess_workload(
+    ask: _RoundReader, settings: WorkloadSettings, run: RunSettings, now: float
+) -> AssessedWorkload:
+    observed = ask.observed(settings)
+    if isinstance(observed, Unavailable):
+        name = configured_name(settings)
+        assessment = assess(observed, observed, name, settings, run.request_source, now)
+        return AssessedWorkload(settings, observed, assessment)
     usage = ask.usage(settings)
-    news = _judge_last_rotation(seen, usage, settings, run, now)
+    news = _judge_last_rotation(observed, usage, settings, run, now)
     if news is not None:
         # The pause follows from what came out, so that comes first.
-        seen = msgspec.structs.replace(seen, last=news)
-    assessment = assess(seen, usage, seen.workload, settings, run.request_source, now)
+        observed = msgspec.structs.replace(observed, last=news)
+    assessment = assess(observed, usage, observed.workload, settings, run.request_source, now)
     if assessment.rotates and run.removal is Removal.EVICT:
-        assessment = gated(assessment, budget_guard(seen.budgets, assessment.batches))
+        assessment = with_guard(assessment, budget_guard(observed.budgets, assessment.batches))
     if assessment.rotates and settings.kafka.enabled:
-        assessment = gated(assessment, ask.lag_guard(settings, seen.workload.kind))
-    return Surveyed(settings, seen, assessment, news)
+        assessment = with_guard(assessment, ask.lag_guard(settings, observed.workload.kind))
+    return AssessedWorkload(settings, observed, assessment, news)
 
 
 def _judge_last_rotation(
-    seen: WorkloadSeen,
-    usage: NamespaceUsage | Problem,
+    observed: ObservedWorkload,
+    usage: NamespaceUsage | Unavailable,
     settings: WorkloadSettings,
     run: RunSettings,
     now: float,
 ) -> LastRotation | None:
-    if isinstance(usage, Problem) or not isinstance(seen.last, LastRotation) or seen.last.judged:
+    if (
+        isinstance(usage, Unavailable)
+        or not isinstance(observed.last, LastRotation)
+        or observed.last.judged
+    ):
         return None
-    fleet = fleet_of(seen, usage, settings, run.request_source, now)
-    return judged(seen.last, fleet, settings.moves, now)
+    measured = merge_usage(observed, usage, settings, run.request_source, now)
+    return judge_rotation(observed.last, measured, settings.moves, now)
 
 
-def _apply_caps(found: Sequence[Surveyed], settings: RunSettings) -> list[Surveyed]:
+def _cap_round(found: Sequence[AssessedWorkload], settings: RunSettings) -> list[AssessedWorkload]:
     moves = {each.assessment.workload: each.settings.moves for each in found}
 
     def settings_of(name: WorkloadName) -> MoveSettings:
         return moves[name]
 
-    bounded = capped([each.assessment for each in found], settings.caps, settings_of)
+    bounded = apply_caps([each.assessment for each in found], settings.caps, settings_of)
     return [
         msgspec.structs.replace(each, assessment=assessment)
         for each, assessment in zip(found, bounded, strict=True)

@@ -10,7 +10,7 @@ import msgspec
 from slackwater.contract.autoscaling import Autoscaler, ResourceMetric, ScaleTarget, TargetKind
 from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
-from slackwater.rebalancer.observed import Aim, AimKind, NoAutoscaler, Problem
+from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import WorkloadSettings
 
@@ -18,21 +18,23 @@ from slackwater.settings.rotation import WorkloadSettings
 _ALL = "*"
 
 
-class Choice(msgspec.Struct, frozen=True):
+class AutoscalerChoice(msgspec.Struct, frozen=True):
     """What the autoscalers of one workload say. `desired` and `current`: of the one that is
     scaling, if one is; equal where none is."""
 
     target: ScaleTarget
-    aim: Aim | Problem
+    hpa_target: HpaTarget | Unavailable
     desired: int
     current: int
 
 
-def choose(autoscalers: Sequence[Autoscaler], settings: WorkloadSettings) -> Choice | Problem:
+def choose(
+    autoscalers: Sequence[Autoscaler], settings: WorkloadSettings
+) -> AutoscalerChoice | Unavailable:
     """Those that scale a workload of this name; where none does, those that are called so."""
     found = _meant(autoscalers, settings)
     if not found:
-        names = " or ".join(names_of(settings))
+        names = " or ".join(possible_names(settings))
         return NoAutoscaler(
             Reason.HPA_TARGET_MISSING,
             f"no HorizontalPodAutoscaler of namespace {settings.namespace} scales "
@@ -41,17 +43,19 @@ def choose(autoscalers: Sequence[Autoscaler], settings: WorkloadSettings) -> Cho
     targets = {_workload(each): each.spec.scale_target_ref for each in found}
     if len(targets) > 1:
         told = ", ".join(f"{each.name} scales {_workload(each)}" for each in found)
-        return Problem(
+        return Unavailable(
             Reason.HPA_TARGET_AMBIGUOUS,
             f"several HorizontalPodAutoscalers are meant by {settings.name}: {told}; "
             "name the workload's kind, or its own name",
         )
     moving = next((each for each in found if _desired(each) != _current(each)), found[0])
     [target] = targets.values()
-    return Choice(target, _aim(found, settings), _desired(moving), _current(moving))
+    return AutoscalerChoice(
+        target, _chosen_target(found, settings), _desired(moving), _current(moving)
+    )
 
 
-def names_of(settings: WorkloadSettings) -> tuple[str, ...]:
+def possible_names(settings: WorkloadSettings) -> tuple[str, ...]:
     """What the autoscaler may be called: the prefix stands before the name, with a dash between
     them whether the prefix has it or not."""
     prefix = settings.hpa_prefix
@@ -67,7 +71,7 @@ def _meant(autoscalers: Sequence[Autoscaler], settings: WorkloadSettings) -> tup
         key=lambda each: each.name,
     )
     scaling = tuple(each for each in fitting if each.spec.scale_target_ref.name == settings.name)
-    names = names_of(settings)
+    names = possible_names(settings)
     return scaling or tuple(each for each in fitting if each.name in names)
 
 
@@ -85,37 +89,39 @@ def _desired(autoscaler: Autoscaler) -> int:
     return autoscaler.status.desired_replicas or autoscaler.status.current_replicas
 
 
-def _aim(found: Sequence[Autoscaler], settings: WorkloadSettings) -> Aim | Problem:
+def _chosen_target(
+    found: Sequence[Autoscaler], settings: WorkloadSettings
+) -> HpaTarget | Unavailable:
     """The one target of all of them. A metric of the container that was asked for goes first."""
-    read = [aim for each in found for aim in _aims(each, settings)]
-    aims = [each for each in read if isinstance(each, Aim)]
+    read = [hpa_target for each in found for hpa_target in _metric_targets(each, settings)]
+    aims = [each for each in read if isinstance(each, HpaTarget)]
     wanted = settings.container or settings.name
     aims = [each for each in aims if each.container == wanted] or aims
     if not aims:
         told = "; ".join(each for each in read if isinstance(each, str))
-        return Problem(Reason.HPA_TARGET_MISSING, told or _no_metric(found, settings))
+        return Unavailable(Reason.HPA_TARGET_MISSING, told or _no_metric(found, settings))
     if len({(each.kind, each.value, each.container) for each in aims}) > 1:
         told = ", ".join(_said(each) for each in aims)
-        return Problem(
+        return Unavailable(
             Reason.HPA_TARGET_AMBIGUOUS,
             f"the target for {settings.hpa_metric} of {settings.name} is not one: {told}",
         )
     return aims[0]
 
 
-def _aims(autoscaler: Autoscaler, settings: WorkloadSettings) -> list[Aim | str]:
+def _metric_targets(autoscaler: Autoscaler, settings: WorkloadSettings) -> list[HpaTarget | str]:
     """Of each metric with this name; a sentence where it is of no use."""
     measured = (each.measured() for each in autoscaler.spec.metrics)
     return [
-        _aim_of(autoscaler, each, settings)
+        _metric_target(autoscaler, each, settings)
         for each in measured
         if each is not None and each.name == settings.hpa_metric
     ]
 
 
-def _aim_of(
+def _metric_target(
     autoscaler: Autoscaler, metric: ResourceMetric, settings: WorkloadSettings
-) -> Aim | str:
+) -> HpaTarget | str:
     told = f"HorizontalPodAutoscaler {autoscaler.metadata.place}"
     if metric.container and settings.container not in ("", _ALL, metric.container):
         return (
@@ -124,10 +130,10 @@ def _aim_of(
         )
     target = metric.target
     if target.type == TargetKind.UTILIZATION.value:
-        kind, field = AimKind.UTILIZATION, "averageUtilization"
+        kind, field = HpaTargetKind.UTILIZATION, "averageUtilization"
         stated: int | str | None = target.average_utilization
     elif target.type == TargetKind.AVERAGE_VALUE.value:
-        kind, field = AimKind.AVERAGE_VALUE, "averageValue"
+        kind, field = HpaTargetKind.AVERAGE_VALUE, "averageValue"
         stated = target.average_value
     else:
         return (
@@ -136,9 +142,9 @@ def _aim_of(
         )
     value = _number(stated)
     if value <= 0:
-        seen = quoted(stated)
-        return f"{told}: {field} of {metric.name} is {seen}, but must be above zero"
-    return Aim(kind, value, autoscaler.name, metric.container)
+        value_text = quoted(stated)
+        return f"{told}: {field} of {metric.name} is {value_text}, but must be above zero"
+    return HpaTarget(kind, value, autoscaler.name, metric.container)
 
 
 def _number(stated: int | str | None) -> float:
@@ -158,7 +164,7 @@ def _no_metric(found: Sequence[Autoscaler], settings: WorkloadSettings) -> str:
     )
 
 
-def _said(aim: Aim) -> str:
-    unit = "%" if aim.kind is AimKind.UTILIZATION else "cores"
-    container = f" for container {aim.container}" if aim.container else ""
-    return f"{aim.hpa} wants {aim.value:g} {unit}{container}"
+def _said(hpa_target: HpaTarget) -> str:
+    unit = "%" if hpa_target.kind is HpaTargetKind.UTILIZATION else "cores"
+    container = f" for container {hpa_target.container}" if hpa_target.container else ""
+    return f"{hpa_target.hpa} wants {hpa_target.value:g} {unit}{container}"

@@ -43,17 +43,17 @@ from slackwater.kube.resource import (
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError, quoted
 from slackwater.rebalancer import last_rotation
-from slackwater.rebalancer.autoscalers import Choice, choose
+from slackwater.rebalancer.autoscalers import AutoscalerChoice, choose
 from slackwater.rebalancer.observed import (
     Budget,
     ContainerAmounts,
     Cores,
     LastRotation,
     LivePod,
-    Problem,
+    ObservedWorkload,
     Scaling,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
 )
 from slackwater.rebalancer.reason import Reason
 from slackwater.record.timestamps import moment
@@ -62,7 +62,7 @@ from slackwater.settings.rotation import WorkloadSettings
 Owned = TypeVar("Owned", OwnedPod, ScaledWorkload)
 
 
-def by_controller(objects: Iterable[Owned]) -> dict[str, list[Owned]]:
+def group_by_controller(objects: Iterable[Owned]) -> dict[str, list[Owned]]:
     """By the uid of who made them; those that nobody made are left out."""
     found: dict[str, list[Owned]] = {}
     for each in objects:
@@ -72,7 +72,7 @@ def by_controller(objects: Iterable[Owned]) -> dict[str, list[Owned]]:
     return found
 
 
-def owned_by(
+def pods_owned_by(
     uid: str,
     pods: Mapping[str, Sequence[OwnedPod]],
     sets: Mapping[str, Sequence[ScaledWorkload]],
@@ -83,12 +83,12 @@ def owned_by(
     return [pod for owner in owners for pod in pods.get(owner, ()) if not pod.is_finished()]
 
 
-def live_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[LivePod, ...]:
+def select_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[LivePod, ...]:
     """Those that the selector means; InvalidError where one cannot be understood."""
-    return tuple(live_pod(pod) for pod in pods if selector.selects(pod.metadata.labels))
+    return tuple(read_pod(pod) for pod in pods if selector.selects(pod.metadata.labels))
 
 
-def live_pod(pod: OwnedPod) -> LivePod:
+def read_pod(pod: OwnedPod) -> LivePod:
     return LivePod(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
@@ -184,22 +184,22 @@ class ClusterReader:
         self._client = client
         self._namespaces: dict[str, _Namespace] = {}
 
-    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
+    def read(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
         name = settings.namespace
         if name not in self._namespaces:
             self._namespaces[name] = _Namespace(self._client, name)
         try:
-            return _seen(self._namespaces[name], settings)
+            return _observe(self._namespaces[name], settings)
         except _Impossible as impossible:
             return impossible.problem
         except InvalidError as error:
-            return Problem(Reason.KUBERNETES_ERROR, str(error))
+            return Unavailable(Reason.KUBERNETES_ERROR, str(error))
 
 
 class _Impossible(Exception):  # noqa: N818 - it reads as what it is
     """Why this workload cannot be seen; inside of this module only."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Unavailable) -> None:
         super().__init__(problem.because)
         self.problem = problem
 
@@ -213,23 +213,23 @@ class _Namespace:
         self._name = name
 
     @cached_property
-    def autoscalers(self) -> list[Autoscaler] | Problem:
+    def autoscalers(self) -> list[Autoscaler] | Unavailable:
         return self._listed(HORIZONTAL_POD_AUTOSCALERS, Autoscaler)
 
     @cached_property
-    def pods(self) -> dict[str, list[OwnedPod]] | Problem:
+    def pods(self) -> dict[str, list[OwnedPod]] | Unavailable:
         """By their controllers."""
         found = self._listed(PODS, OwnedPod)
-        return found if isinstance(found, Problem) else by_controller(found)
+        return found if isinstance(found, Unavailable) else group_by_controller(found)
 
     @cached_property
-    def sets(self) -> dict[str, list[ScaledWorkload]] | Problem:
+    def sets(self) -> dict[str, list[ScaledWorkload]] | Unavailable:
         """ReplicaSets by their controllers."""
         found = self._replica_sets
-        return found if isinstance(found, Problem) else by_controller(found)
+        return found if isinstance(found, Unavailable) else group_by_controller(found)
 
     @cached_property
-    def budgets(self) -> list[DisruptionBudget] | Problem:
+    def budgets(self) -> list[DisruptionBudget] | Unavailable:
         return self._listed(POD_DISRUPTION_BUDGETS, DisruptionBudget)
 
     @cached_property
@@ -246,7 +246,7 @@ class _Namespace:
         every = _needed(self._workloads(kind))
         return next((each for each in every if each.metadata.name == name), None)
 
-    def _workloads(self, kind: str) -> list[ScaledWorkload] | Problem:
+    def _workloads(self, kind: str) -> list[ScaledWorkload] | Unavailable:
         match kind:
             case DEPLOYMENTS.kind:
                 return self._deployments
@@ -256,39 +256,39 @@ class _Namespace:
                 return self._replica_sets
 
     @cached_property
-    def _deployments(self) -> list[ScaledWorkload] | Problem:
+    def _deployments(self) -> list[ScaledWorkload] | Unavailable:
         return self._listed(DEPLOYMENTS, ScaledWorkload)
 
     @cached_property
-    def _stateful_sets(self) -> list[ScaledWorkload] | Problem:
+    def _stateful_sets(self) -> list[ScaledWorkload] | Unavailable:
         return self._listed(STATEFUL_SETS, ScaledWorkload)
 
     @cached_property
-    def _replica_sets(self) -> list[ScaledWorkload] | Problem:
+    def _replica_sets(self) -> list[ScaledWorkload] | Unavailable:
         return self._listed(REPLICA_SETS, ScaledWorkload)
 
-    def _listed(self, resource: Resource, kind: type[Decoded]) -> list[Decoded] | Problem:
+    def _listed(self, resource: Resource, kind: type[Decoded]) -> list[Decoded] | Unavailable:
         try:
             return self._client.list(resource, _reading(resource, kind), namespace=self._name).items
         except RequestError as error:
-            return Problem(Reason.KUBERNETES_ERROR, _told(error, resource, self._name))
+            return Unavailable(Reason.KUBERNETES_ERROR, _told(error, resource, self._name))
         except InvalidError as error:
-            return Problem(Reason.KUBERNETES_ERROR, str(error))
+            return Unavailable(Reason.KUBERNETES_ERROR, str(error))
 
 
 def _reading(resource: Resource, kind: type[Decoded]) -> Callable[[msgspec.Raw], Decoded]:
     return lambda raw: decode_typed(raw, kind, f"a {resource.kind} of the API server")
 
 
-def _needed(found: T | Problem) -> T:
-    if isinstance(found, Problem):
+def _needed(found: T | Unavailable) -> T:
+    if isinstance(found, Unavailable):
         raise _Impossible(found)
     return found
 
 
-def _seen(place: _Namespace, settings: WorkloadSettings) -> WorkloadSeen:
+def _observe(place: _Namespace, settings: WorkloadSettings) -> ObservedWorkload:
     choice = choose(_needed(place.autoscalers), settings)
-    if isinstance(choice, Choice):
+    if isinstance(choice, AutoscalerChoice):
         kind, workload = choice.target.kind, _scaled(place, settings, choice.target)
     elif choice.reason is Reason.HPA_TARGET_MISSING:
         kind, workload = _unscaled(place, settings, choice)
@@ -297,13 +297,13 @@ def _seen(place: _Namespace, settings: WorkloadSettings) -> WorkloadSeen:
     meta = workload.metadata
     name = WorkloadName(settings.namespace, kind, meta.name)
     owned = _owned(place, name, meta.uid)
-    return WorkloadSeen(
+    return ObservedWorkload(
         workload=name,
         api_version=_ROTATED[kind].api_version,
         uid=meta.uid,
         resource_version=meta.resource_version,
         pods=_selected(owned, settings, name),
-        aim=choice.aim if isinstance(choice, Choice) else choice,
+        hpa_target=choice.hpa_target if isinstance(choice, AutoscalerChoice) else choice,
         scaling=_scaling(kind, workload, choice, owned),
         opted_out=workload_opted_out(meta.annotations),
         last=_last(workload, name),
@@ -330,7 +330,7 @@ def _scaled(place: _Namespace, settings: WorkloadSettings, target: ScaleTarget) 
 
 
 def _unscaled(
-    place: _Namespace, settings: WorkloadSettings, problem: Problem
+    place: _Namespace, settings: WorkloadSettings, problem: Unavailable
 ) -> tuple[str, ScaledWorkload]:
     """A workload without an autoscaler, which can be shown but not judged."""
     kinds = ", ".join(_ROTATED)
@@ -349,14 +349,14 @@ def _unscaled(
 
 def _owned(place: _Namespace, name: WorkloadName, uid: str) -> list[OwnedPod]:
     sets = _needed(place.sets) if name.kind == DEPLOYMENTS.kind else {}
-    return owned_by(uid, _needed(place.pods), sets)
+    return pods_owned_by(uid, _needed(place.pods), sets)
 
 
 def _selected(
     owned: list[OwnedPod], settings: WorkloadSettings, name: WorkloadName
 ) -> tuple[LivePod, ...]:
     selector = parse_selector(settings.selector, f"the label selector of {name}")
-    found = live_pods(owned, selector)
+    found = select_pods(owned, selector)
     if owned and not found:
         raise _missing(
             f"none of the {len(owned)} pods of {name} has the labels {settings.selector}"
@@ -367,7 +367,7 @@ def _selected(
 def _budgets(place: _Namespace, owned: list[OwnedPod]) -> tuple[Budget, ...] | Gap:
     """A look ahead that needs a right of its own: without it the rotation goes on."""
     found = place.budgets
-    return Gap(found.because) if isinstance(found, Problem) else budgets_of(found, owned)
+    return Gap(found.because) if isinstance(found, Unavailable) else covering_budgets(found, owned)
 
 
 def _told(error: RequestError, resource: Resource, namespace: str) -> str:
@@ -384,11 +384,14 @@ def _told(error: RequestError, resource: Resource, namespace: str) -> str:
 
 
 def _missing(because: str) -> _Impossible:
-    return _Impossible(Problem(Reason.WORKLOAD_MISSING, because))
+    return _Impossible(Unavailable(Reason.WORKLOAD_MISSING, because))
 
 
 def _scaling(
-    kind: str, workload: ScaledWorkload, choice: Choice | Problem, owned: list[OwnedPod]
+    kind: str,
+    workload: ScaledWorkload,
+    choice: AutoscalerChoice | Unavailable,
+    owned: list[OwnedPod],
 ) -> Scaling:
     """By the autoscaler; where that is content, by the workload itself: somebody else may have
     scaled it. During a rollout its own numbers mean something else. Where the autoscaler has its
@@ -397,7 +400,7 @@ def _scaling(
     pending = _pending(wanted, owned)
     absent = f"{there} of {wanted} pods are there, the others are missing" if there < wanted else ""
     rollout = pending or rollout_of(kind, workload) or absent
-    if isinstance(choice, Choice):
+    if isinstance(choice, AutoscalerChoice):
         if (pending or absent) and choice.current <= choice.desired == wanted:
             return Scaling(wanted, wanted, rollout)
         if choice.desired != choice.current or rollout:
@@ -418,10 +421,12 @@ def _pending(wanted: int, owned: list[OwnedPod]) -> str:
 
 def _last(workload: ScaledWorkload, name: WorkloadName) -> LastRotation | Gap | None:
     text = workload.metadata.annotations.get(last_rotation.ANNOTATION)
-    return None if text is None else last_rotation.read_last(text, name)
+    return None if text is None else last_rotation.decode_last_rotation(text, name)
 
 
-def budgets_of(budgets: Iterable[DisruptionBudget], pods: Sequence[OwnedPod]) -> tuple[Budget, ...]:
+def covering_budgets(
+    budgets: Iterable[DisruptionBudget], pods: Sequence[OwnedPod]
+) -> tuple[Budget, ...]:
     """Those that cover at least one of the pods, by name."""
     found = []
     for each in budgets:

@@ -19,7 +19,7 @@ def partition_lag(committed: int | None, begin: int, end: int) -> int:
     return end - committed
 
 
-def as_one(partitions: Iterable[float], aggregate: LagSum) -> int:
+def aggregate_lag(partitions: Iterable[float], aggregate: LagSum) -> int:
     """Rounded up, so that 1000.5 is above 1000. There has to be at least one."""
     fold = max if aggregate is LagSum.MAX else math.fsum
     return math.ceil(fold(partitions))

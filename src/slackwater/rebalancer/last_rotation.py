@@ -11,19 +11,25 @@ import msgspec
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
-from slackwater.rebalancer.observed import Cores, Fleet, LastRotation, PercentOf, WorkloadName
-from slackwater.rebalancer.selection import Group, Proposal
+from slackwater.rebalancer.observed import (
+    Cores,
+    LastRotation,
+    PercentOf,
+    WorkloadName,
+    WorkloadUsage,
+)
+from slackwater.rebalancer.selection import PodGroup, Proposal
 from slackwater.record.timestamps import moment
 from slackwater.settings.rotation import MoveSettings
 
 ANNOTATION = "slackwater.io/last-rotation"
 
 
-def text_of(last: LastRotation) -> str:
+def encode_last_rotation(last: LastRotation) -> str:
     return msgspec.json.encode(last).decode()
 
 
-def read_last(text: str, workload: WorkloadName) -> LastRotation | Gap:
+def decode_last_rotation(text: str, workload: WorkloadName) -> LastRotation | Gap:
     """What `text_of` wrote, as a person may have changed it."""
     try:
         last = msgspec.json.decode(text, type=LastRotation)
@@ -41,7 +47,7 @@ def read_last(text: str, workload: WorkloadName) -> LastRotation | Gap:
     return last
 
 
-def removal_of(workload: WorkloadName) -> str:
+def removal_command(workload: WorkloadName) -> str:
     """The command that removes it."""
     target = f"{workload.kind.lower()}/{workload.name} -n {workload.namespace}"
     return f"kubectl annotate {target} {ANNOTATION}-"
@@ -50,7 +56,7 @@ def removal_of(workload: WorkloadName) -> str:
 def _unreadable(why: str, workload: WorkloadName) -> Gap:
     return Gap(
         f"annotation {ANNOTATION} of {workload} cannot be read ({why}), so nobody knows when it "
-        f"was rotated; remove it: {removal_of(workload)}"
+        f"was rotated; remove it: {removal_command(workload)}"
     )
 
 
@@ -62,8 +68,8 @@ _PATIENCE = 2
 _LARGEST_EXPONENT = 37
 
 
-def noted(
-    proposal: Proposal, fleet: Fleet, last: LastRotation | Gap | None, at: str
+def record_rotation(
+    proposal: Proposal, measured: WorkloadUsage, last: LastRotation | Gap | None, at: str
 ) -> LastRotation | None:
     """What the annotation is to keep of this proposal; `at` in RFC 3339. None where none is
     rotated. Misses are carried on until a rotation is judged."""
@@ -75,25 +81,25 @@ def noted(
     return LastRotation(
         at=at,
         top=numbers.average,
-        mean=_mean(_usages(fleet)),
+        mean=_mean(_usages(measured)),
         improvement=numbers.improvement,
         pods=len(proposal.rotate),
         misses=last.misses if isinstance(last, LastRotation) else 0,
-        hot=sum(each.group is Group.TOP for each in proposal.rotate),
+        hot=sum(each.group is PodGroup.TOP for each in proposal.rotate),
     )
 
 
-def judged(
-    last: LastRotation, fleet: Fleet, settings: MoveSettings, now: float
+def judge_rotation(
+    last: LastRotation, measured: WorkloadUsage, settings: MoveSettings, now: float
 ) -> LastRotation | None:
     """None: it is judged already, it is too early, or it cannot be said. Too early is also while
     a pod is younger than the window: its rate is of the time before it as well."""
     at = began(last)
     if last.judged or at is None or now - at < _seconds(settings.window):
         return None
-    if any(each.age < _seconds(settings.window) for each in fleet.members if not each.terminating):
+    if any(each.age < _seconds(settings.window) for each in measured.pods if not each.terminating):
         return None
-    realised = realised_by(last, fleet)
+    realised = realised_improvement(last, measured)
     if realised is None:
         return None
     missed = realised < last.improvement / 2
@@ -101,10 +107,10 @@ def judged(
     return msgspec.structs.replace(last, misses=misses, judged=True, realised=realised)
 
 
-def realised_by(last: LastRotation, fleet: Fleet) -> PercentOf | None:
+def realised_improvement(last: LastRotation, measured: WorkloadUsage) -> PercentOf | None:
     """100 x (1 - (top now / mean now) / (top then / mean then)): by how much the skew has become
     less; negative where it has grown. Against the mean, so that a busier day is no miss."""
-    usages = sorted(_usages(fleet), reverse=True)
+    usages = sorted(_usages(measured), reverse=True)
     if not usages or min(last.top, last.mean, last.hot) <= 0:
         return None
     mean = _mean(usages)
@@ -128,11 +134,11 @@ def began(last: LastRotation) -> float | None:
     return None if at is None else at.timestamp()
 
 
-def _usages(fleet: Fleet) -> list[float]:
+def _usages(measured: WorkloadUsage) -> list[float]:
     """Of all pods that carry load."""
     return [
         each.usage
-        for each in fleet.members
+        for each in measured.pods
         if each.running and each.ready and not each.terminating and not isinstance(each.usage, Gap)
     ]
 

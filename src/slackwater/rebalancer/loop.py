@@ -12,10 +12,10 @@ import msgspec
 
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import KUBERNETES
-from slackwater.rebalancer.metrics import DecisionTally
+from slackwater.rebalancer.metrics import RoundMetrics
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult
-from slackwater.rebalancer.run import Memory, Parts, Tell, run_once
+from slackwater.rebalancer.run import RoundDependencies, RoundMemory, Tell, run_once
 from slackwater.rebalancer.standing import Standing
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import RunSettings
@@ -55,10 +55,10 @@ class LoopParts(msgspec.Struct, frozen=True):
     """`parts_of` opens what a round works with, by that round's settings."""
 
     settings_of: Callable[[], RunSettings]
-    parts_of: Callable[[RunSettings], AbstractContextManager[Parts]]
+    parts_of: Callable[[RunSettings], AbstractContextManager[RoundDependencies]]
     seat: Seat
     standing: Standing
-    tally: DecisionTally
+    tally: RoundMetrics
     tell: Tell
     clock: Callable[[], float]
 
@@ -68,7 +68,7 @@ class Loop:
 
     def __init__(self, parts: LoopParts) -> None:
         self._parts = parts
-        self._memory = Memory()
+        self._memory = RoundMemory()
         self._due = 0.0
         self._leading = False
         self._told: dict[str, str] = {}

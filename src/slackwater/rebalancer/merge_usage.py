@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import (
     MOST_CORES,
-    Aim,
     ContainerAmounts,
     Cores,
-    Fleet,
+    HpaTarget,
     LivePod,
-    Member,
     NamespaceUsage,
+    ObservedWorkload,
+    PodUsage,
     Seconds,
-    WorkloadSeen,
+    WorkloadUsage,
 )
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
 
@@ -27,35 +27,39 @@ from slackwater.settings.rotation import RequestSource, WorkloadSettings
 WHOLE = "*"
 
 
-def fleet_of(
-    seen: WorkloadSeen,
+def merge_usage(
+    observed: ObservedWorkload,
     usage: NamespaceUsage,
     settings: WorkloadSettings,
     requests: RequestSource,
     now: float,
-) -> Fleet:
+) -> WorkloadUsage:
     """`now` in seconds since 1970. A series without a live pod is nobody's, and is left out."""
-    container = container_of(seen, settings)
-    members = tuple(_member(pod, container, usage, requests, now) for pod in seen.pods)
-    aim = seen.aim if isinstance(seen.aim, Aim) else Gap(seen.aim.because)
-    return Fleet(seen.workload, members, aim)
+    container = choose_container(observed, settings)
+    pods = tuple(_merge_pod(pod, container, usage, requests, now) for pod in observed.pods)
+    hpa_target = (
+        observed.hpa_target
+        if isinstance(observed.hpa_target, HpaTarget)
+        else Gap(observed.hpa_target.because)
+    )
+    return WorkloadUsage(observed.workload, pods, hpa_target)
 
 
-def container_of(seen: WorkloadSeen, settings: WorkloadSettings) -> str:
+def choose_container(observed: ObservedWorkload, settings: WorkloadSettings) -> str:
     """The named one, else the HPA's, else the one called like the workload, else the whole pod."""
     if settings.container:
         return settings.container
-    if isinstance(seen.aim, Aim) and seen.aim.container:
-        return seen.aim.container
-    there = {each.name for pod in seen.pods for each in pod.containers}
+    if isinstance(observed.hpa_target, HpaTarget) and observed.hpa_target.container:
+        return observed.hpa_target.container
+    there = {each.name for pod in observed.pods for each in pod.containers}
     # An HPA that was found by its own name may scale a workload that is called otherwise.
-    called = (name for name in (settings.name, seen.workload.name) if name in there)
+    called = (name for name in (settings.name, observed.workload.name) if name in there)
     return next(called, WHOLE)
 
 
-def _member(
+def _merge_pod(
     pod: LivePod, container: str, usage: NamespaceUsage, requests: RequestSource, now: float
-) -> Member:
+) -> PodUsage:
     boxes = [each for each in pod.containers if container in (WHOLE, each.name)]
     none = Gap("it has no containers" if container == WHOLE else f"it has no container {container}")
     used = _sum(_used(usage, pod.name, each.name) for each in boxes) if boxes else none
@@ -63,7 +67,7 @@ def _member(
     limit = _sum(_finite(each.limit, f"limit of {each.name}") for each in boxes) if boxes else none
     if container == WHOLE and pod.whole is not None:
         asked, limit = _of_whole(pod.whole, asked, limit, requests)
-    return Member(
+    return PodUsage(
         name=pod.name,
         uid=pod.uid,
         node=pod.node,

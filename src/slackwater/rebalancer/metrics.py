@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from slackwater import __version__
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import KAFKA, KUBERNETES, PROMETHEUS, Assessment
-from slackwater.rebalancer.observed import Fleet
+from slackwater.rebalancer.observed import WorkloadUsage
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
-from slackwater.rebalancer.selection import Group
+from slackwater.rebalancer.selection import PodGroup
 from slackwater.record.metric_table import BUILD, Kind, Metric
 from slackwater.record.metrics import Sample
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _GAUGE, _COUNTER = Kind.GAUGE, Kind.COUNTER
 _WORKLOAD = ("namespace", "workload")
 _SUCCESS, _ERROR = "success", "error"
-_TYPES = {Group.TOP: "most_busy", Group.BOTTOM: "least_busy"}
+_TYPES = {PodGroup.TOP: "most_busy", PodGroup.BOTTOM: "least_busy"}
 #: Upper ends of the buckets of a round's duration, in seconds: the original's, and then those of
 #: rounds that wait for new pods.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
@@ -122,7 +122,7 @@ METRICS: tuple[Metric, ...] = (
 )  # fmt: skip
 
 
-class DecisionTally:
+class RoundMetrics:
     """Guards the counts since the start and the last round. One thread adds, any may read."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class DecisionTally:
         self._latest: RoundResult | None = None
         self._decisions: Counter[Reason] = Counter()
         self._executions: Counter[str] = Counter()
-        self._deleted: Counter[Group] = Counter()
+        self._deleted: Counter[PodGroup] = Counter()
         self._errors: Counter[str] = Counter()
         self._durations = [0] * (len(BUCKETS) + 1)
         self._duration_sum = 0.0
@@ -145,7 +145,9 @@ class DecisionTally:
             self._duration_sum += result.took
             for each in result.results:
                 self._decisions[each.reason] += 1
-                self._analyzed += len(each.assessment.fleet.members) if each.assessment.fleet else 0
+                self._analyzed += (
+                    len(each.assessment.measured.pods) if each.assessment.measured else 0
+                )
                 self._deleted.update(pod.group for pod in each.pods if each.rotated is not None)
 
     def add_error(self, component: str) -> None:
@@ -171,7 +173,7 @@ class DecisionTally:
         if latest is not None:
             yield Sample(LAST_RUN, latest.ended)
             for each in latest.results:
-                yield from _of_workload(each)
+                yield from _workload_samples(each)
 
     def durations(self) -> tuple[list[tuple[str, float]], float]:
         """Counts up to each bound, and the sum."""
@@ -181,14 +183,14 @@ class DecisionTally:
             return list(zip(bounds, upto, strict=True)), self._duration_sum
 
 
-def exposed(tally: DecisionTally, accept: str = "") -> tuple[str, bytes]:
+def expose(tally: RoundMetrics, accept: str = "") -> tuple[str, bytes]:
     """The content's type and the content, as a scrape or a push wants it."""
     from slackwater.record.exposition import render_families
 
     return render_families(_families(tally), accept)
 
 
-def _families(tally: DecisionTally) -> "Iterator[Family]":
+def _families(tally: RoundMetrics) -> "Iterator[Family]":
     from prometheus_client.metrics_core import HistogramMetricFamily
 
     from slackwater.record.exposition import build_families
@@ -201,25 +203,25 @@ def _families(tally: DecisionTally) -> "Iterator[Family]":
     yield from build_families(METRICS[place + 1 :], found)
 
 
-def _of_workload(result: WorkloadResult) -> Iterator[Sample]:
+def _workload_samples(result: WorkloadResult) -> Iterator[Sample]:
     assessment = result.assessment
     labels = (assessment.workload.namespace, assessment.workload.name)
-    yield from _of_numbers(assessment, labels)
+    yield from _number_samples(assessment, labels)
     if result.last is not None:
         yield Sample(EXPECTED, result.last.improvement, labels)
         if result.last.realised is not None:
             yield Sample(REALISED, result.last.realised, labels)
-    if assessment.fleet is not None:
-        variance = variance_of(assessment.fleet)
+    if assessment.measured is not None:
+        variance = usage_variance(assessment.measured)
         if variance is not None:
             yield Sample(VARIANCE, variance, labels)
     if assessment.proposal is not None:
         groups = Counter(assessment.proposal.groups.values())
-        for group in Group:
+        for group in PodGroup:
             yield Sample(PODS, groups[group], (*labels, group.value))
 
 
-def _of_numbers(assessment: Assessment, labels: tuple[str, str]) -> Iterator[Sample]:
+def _number_samples(assessment: Assessment, labels: tuple[str, str]) -> Iterator[Sample]:
     numbers = assessment.proposal.numbers if assessment.proposal else None
     if numbers is None:
         return
@@ -234,9 +236,9 @@ def _of_numbers(assessment: Assessment, labels: tuple[str, str]) -> Iterator[Sam
             yield Sample(metric, value, labels)
 
 
-def variance_of(fleet: Fleet) -> float | None:
+def usage_variance(measured: WorkloadUsage) -> float | None:
     """Of the whole population, in square cores; None where no usage is known."""
-    usages = [each.usage for each in fleet.members if not isinstance(each.usage, Gap)]
+    usages = [each.usage for each in measured.pods if not isinstance(each.usage, Gap)]
     if not usages:
         return None
     mean = math.fsum(usages) / len(usages)

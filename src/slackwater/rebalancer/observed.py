@@ -21,17 +21,17 @@ Seconds = NewType("Seconds", float)
 MOST_CORES = 10_000.0
 
 
-class AimKind(enum.Enum):
+class HpaTargetKind(enum.Enum):
     """What an HPA's number means: percent of the request, or cores for each pod."""
 
     UTILIZATION = "Utilization"
     AVERAGE_VALUE = "AverageValue"
 
 
-class Aim(msgspec.Struct, frozen=True):
+class HpaTarget(msgspec.Struct, frozen=True):
     """What the HPA wants: 70 (percent) or 0.7 (cores). `container` is empty for a whole pod's."""
 
-    kind: AimKind
+    kind: HpaTargetKind
     value: float
     hpa: str
     container: str = ""
@@ -48,7 +48,7 @@ class WorkloadName(msgspec.Struct, frozen=True, order=True):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-class Member(msgspec.Struct, frozen=True):
+class PodUsage(msgspec.Struct, frozen=True):
     """One live pod. `usage`: over the window; a Gap where there is no number that means something
     (no series, NaN, infinite, negative). `request`, `limit`: of the same containers.
     `held_back`: why it must not be rotated (an annotation, a bare pod); empty where it may."""
@@ -66,12 +66,12 @@ class Member(msgspec.Struct, frozen=True):
     held_back: str = ""
 
 
-class Fleet(msgspec.Struct, frozen=True):
+class WorkloadUsage(msgspec.Struct, frozen=True):
     """All live pods of one workload. The order of `members` means nothing."""
 
     workload: WorkloadName
-    members: tuple[Member, ...]
-    aim: Aim | Gap
+    pods: tuple[PodUsage, ...]
+    hpa_target: HpaTarget | Gap
 
 
 class Scaling(msgspec.Struct, frozen=True):
@@ -100,14 +100,14 @@ class LastRotation(msgspec.Struct, frozen=True, rename="camel"):
     realised: PercentOf | None = None
 
 
-class Problem(msgspec.Struct, frozen=True):
+class Unavailable(msgspec.Struct, frozen=True):
     """Why a workload cannot be judged: the word, and the sentence for people."""
 
     reason: Reason
     because: str
 
 
-class NoAutoscaler(Problem, frozen=True):
+class NoAutoscaler(Unavailable, frozen=True):
     """No HPA scales it: neither a target nor a wanted number of pods is known."""
 
 
@@ -144,7 +144,7 @@ class Budget(msgspec.Struct, frozen=True):
     pods: frozenset[str]
 
 
-class WorkloadSeen(msgspec.Struct, frozen=True):
+class ObservedWorkload(msgspec.Struct, frozen=True):
     """One workload and its pods, by the owner chain. `opted_out`: which annotation of the workload
     says so, or what else makes a rotation useless; empty where it may be rotated. `last` is a Gap
     where the annotation cannot be read: it was rotated, nobody knows when, so it cools down.
@@ -155,7 +155,7 @@ class WorkloadSeen(msgspec.Struct, frozen=True):
     uid: str
     resource_version: str
     pods: tuple[LivePod, ...]
-    aim: Aim | Problem
+    hpa_target: HpaTarget | Unavailable
     scaling: Scaling
     opted_out: str = ""
     last: LastRotation | Gap | None = None

@@ -16,8 +16,8 @@ from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import PatchKind
 from slackwater.kube.resource import PODS, Resource
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.last_rotation import ANNOTATION, text_of
-from slackwater.rebalancer.observed import LastRotation, LivePod, Problem, WorkloadSeen
+from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
+from slackwater.rebalancer.observed import LastRotation, LivePod, ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import Candidate
 from slackwater.settings.rotation import Removal
@@ -29,7 +29,7 @@ _BUDGET = "disruption budget"
 _OTHER_UID = "UID in "
 
 
-class Fate(enum.Enum):
+class RemovalOutcome(enum.Enum):
     """What became of a pod that was to go."""
 
     EVICTED = "evicted"
@@ -40,19 +40,19 @@ class Fate(enum.Enum):
     FAILED = "failed"
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class RemovalAttempt(msgspec.Struct, frozen=True):
     """`because` is one sentence; empty where the pod went."""
 
     pod: Candidate
-    fate: Fate
+    fate: RemovalOutcome
     because: str = ""
 
     @property
     def went(self) -> bool:
-        return self.fate in (Fate.EVICTED, Fate.DELETED)
+        return self.fate in (RemovalOutcome.EVICTED, RemovalOutcome.DELETED)
 
 
-class Noted(enum.Enum):
+class AnnotationOutcome(enum.Enum):
     """OUTRUN: somebody changed the workload since it was read."""
 
     WRITTEN = "written"
@@ -60,8 +60,8 @@ class Noted(enum.Enum):
     FAILED = "failed"
 
 
-class NoteAttempt(msgspec.Struct, frozen=True):
-    ended: Noted
+class AnnotationResult(msgspec.Struct, frozen=True):
+    ended: AnnotationOutcome
     because: str = ""
 
 
@@ -108,78 +108,84 @@ class PodWriter:
         self._removal = removal
         self._grace = grace
 
-    def remove(self, namespace: str, pod: Candidate) -> Attempt:
+    def remove(self, namespace: str, pod: Candidate) -> RemovalAttempt:
         try:
-            return Attempt(pod, self._remove(namespace, pod))
+            return RemovalAttempt(pod, self._remove(namespace, pod))
         except HttpStatusError as refused:
-            return Attempt(pod, _fate(refused), _describe_refusal(refused))
+            return RemovalAttempt(pod, _fate(refused), _describe_refusal(refused))
         except RequestError as error:
             # It may be gone all the same: the question was on its way.
-            return Attempt(pod, Fate.FAILED, str(error))
+            return RemovalAttempt(pod, RemovalOutcome.FAILED, str(error))
 
-    def claim(self, seen: WorkloadSeen, last: LastRotation) -> NoteAttempt:
+    def claim(self, observed: ObservedWorkload, last: LastRotation) -> AnnotationResult:
         """Notes the rotation that is to begin, unless the workload was changed since it was read:
         of two rebalancers that read the same, one is refused."""
-        return self._annotate(seen, last, {"resourceVersion": seen.resource_version})
+        return self._annotate(observed, last, {"resourceVersion": observed.resource_version})
 
-    def note(self, seen: WorkloadSeen, last: LastRotation | None) -> NoteAttempt:
+    def note(self, observed: ObservedWorkload, last: LastRotation | None) -> AnnotationResult:
         """Says more about a rotation that was claimed; None takes the claim back."""
-        return self._annotate(seen, last, {})
+        return self._annotate(observed, last, {})
 
-    def _remove(self, namespace: str, pod: Candidate) -> Fate:
+    def _remove(self, namespace: str, pod: Candidate) -> RemovalOutcome:
         if self._removal is Removal.DELETE:
             self._client.delete(PODS, pod.name, namespace, uid=pod.uid, grace_seconds=self._grace)
-            return Fate.DELETED
+            return RemovalOutcome.DELETED
         self._client.evict(namespace, pod.name, uid=pod.uid, grace_seconds=self._grace)
-        return Fate.EVICTED
+        return RemovalOutcome.EVICTED
 
     def _annotate(
-        self, seen: WorkloadSeen, last: LastRotation | None, only_if: dict[str, str]
-    ) -> NoteAttempt:
-        text = None if last is None else text_of(last)
+        self, observed: ObservedWorkload, last: LastRotation | None, only_if: dict[str, str]
+    ) -> AnnotationResult:
+        text = None if last is None else encode_last_rotation(last)
         # With the uid a workload of the same name that came since is not taken for this one.
-        meta = {"uid": seen.uid, "annotations": {ANNOTATION: text}, **only_if}
-        workload = seen.workload
+        meta = {"uid": observed.uid, "annotations": {ANNOTATION: text}, **only_if}
+        workload = observed.workload
         try:
             self._client.patch(
-                resource_of(seen),
+                resource_of(observed),
                 workload.name,
                 {"metadata": meta},
                 kind=PatchKind.MERGE,
                 namespace=workload.namespace,
             )
         except HttpStatusError as refused:
-            ended = Noted.OUTRUN if refused.status == _CONFLICT else Noted.FAILED
-            return NoteAttempt(ended, f"the rotation cannot be noted on {workload}: {refused}")
+            ended = (
+                AnnotationOutcome.OUTRUN
+                if refused.status == _CONFLICT
+                else AnnotationOutcome.FAILED
+            )
+            return AnnotationResult(ended, f"the rotation cannot be noted on {workload}: {refused}")
         except RequestError as error:
-            return NoteAttempt(Noted.FAILED, f"the rotation cannot be noted on {workload}: {error}")
-        return NoteAttempt(Noted.WRITTEN)
+            return AnnotationResult(
+                AnnotationOutcome.FAILED, f"the rotation cannot be noted on {workload}: {error}"
+            )
+        return AnnotationResult(AnnotationOutcome.WRITTEN)
 
 
-def resource_of(seen: WorkloadSeen) -> Resource:
+def resource_of(observed: ObservedWorkload) -> Resource:
     """The kinds that are rotated are all of apps, with a regular plural."""
-    group, _, version = seen.api_version.rpartition("/")
-    kind = seen.workload.kind
+    group, _, version = observed.api_version.rpartition("/")
+    kind = observed.workload.kind
     return Resource(group, version, f"{kind.lower()}s", kind)
 
 
-def _fate(refused: HttpStatusError) -> Fate:
+def _fate(refused: HttpStatusError) -> RemovalOutcome:
     match refused.status:
         case 404:
-            return Fate.VANISHED
+            return RemovalOutcome.VANISHED
         case 409 if _OTHER_UID in refused.message:
-            return Fate.VANISHED
+            return RemovalOutcome.VANISHED
         case 429 if _BUDGET in refused.message.lower():
-            return Fate.PDB_BLOCKED
+            return RemovalOutcome.PDB_BLOCKED
         case _:
-            return Fate.FAILED
+            return RemovalOutcome.FAILED
 
 
 def _describe_refusal(refused: HttpStatusError) -> str:
     match _fate(refused):
-        case Fate.VANISHED:
+        case RemovalOutcome.VANISHED:
             return "it was gone already"
-        case Fate.PDB_BLOCKED:
+        case RemovalOutcome.PDB_BLOCKED:
             return f"a disruption budget holds it: {' '.join(refused.message.split())}"
         case _:
             return str(refused)
@@ -191,43 +197,43 @@ LOOK_EVERY = 2.0
 _MOST_CLAIMS = 5
 
 #: The workload as it is now.
-Look = Callable[[], WorkloadSeen | Problem]
+Look = Callable[[], ObservedWorkload | Unavailable]
 
 
-class Writer(Protocol):
+class RotationWriter(Protocol):
     """A PodWriter."""
 
-    def remove(self, namespace: str, pod: Candidate) -> Attempt: ...
+    def remove(self, namespace: str, pod: Candidate) -> RemovalAttempt: ...
 
-    def claim(self, seen: WorkloadSeen, last: LastRotation) -> NoteAttempt: ...
+    def claim(self, observed: ObservedWorkload, last: LastRotation) -> AnnotationResult: ...
 
-    def note(self, seen: WorkloadSeen, last: LastRotation | None) -> NoteAttempt: ...
+    def note(self, observed: ObservedWorkload, last: LastRotation | None) -> AnnotationResult: ...
 
 
-class Hands(msgspec.Struct, frozen=True):
+class RotationContext(msgspec.Struct, frozen=True):
     """What a rotation works with. `clock` only goes forward, in seconds; `wait` may return early
     where we are to end; `halted` is why we are to stop, empty while we may go on; `told` hears of
     each pod at once."""
 
     look: Look
-    writer: Writer
+    writer: RotationWriter
     clock: Callable[[], float]
     wait: Callable[[float], object]
     halted: Callable[[], str]
-    told: Callable[[Attempt], None]
+    told: Callable[[RemovalAttempt], None]
 
 
-class Task(msgspec.Struct, frozen=True):
+class RotationTask(msgspec.Struct, frozen=True):
     """`seen`: what the decision was made on; `claim`: what is noted on the workload. `patience`:
     how long new pods may take to be Ready, in seconds."""
 
-    seen: WorkloadSeen
+    observed: ObservedWorkload
     batches: tuple[tuple[Candidate, ...], ...]
     claim: LastRotation
     patience: float
 
 
-class Halt(msgspec.Struct, frozen=True):
+class RotationStop(msgspec.Struct, frozen=True):
     """Why a rotation stopped. `failed`: somebody has to look at it."""
 
     reason: Reason
@@ -240,13 +246,13 @@ class Halt(msgspec.Struct, frozen=True):
         return self.failed and self.reason is Reason.ROTATED
 
 
-class Rotated(msgspec.Struct, frozen=True):
+class RotationResult(msgspec.Struct, frozen=True):
     """What was tried, and who was left where it is because it stopped: `halt` says why, None where
     it came to its end. `remarks`: what went wrong beside the pods."""
 
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[RemovalAttempt, ...] = ()
     left: tuple[Candidate, ...] = ()
-    halt: Halt | None = None
+    stop: RotationStop | None = None
     remarks: tuple[str, ...] = ()
 
     @property
@@ -254,48 +260,48 @@ class Rotated(msgspec.Struct, frozen=True):
         return tuple(each.pod for each in self.attempts if each.went)
 
 
-def rotate(task: Task, hands: Hands) -> Rotated:
+def rotate(task: RotationTask, context: RotationContext) -> RotationResult:
     """Claims, removes, waits; and in the end says on the workload what came of the claim."""
     pods = [pod for batch in task.batches for pod in batch]
-    found = _claimed(task, hands)
-    if isinstance(found, Halt):
-        return Rotated((), tuple(pods), found)
-    attempts: list[Attempt] = []
-    halt = _all_batches(task, hands, found, attempts)
+    found = _claimed(task, context)
+    if isinstance(found, RotationStop):
+        return RotationResult((), tuple(pods), found)
+    attempts: list[RemovalAttempt] = []
+    stop = _all_batches(task, context, found, attempts)
     left = pods[len(attempts) :]
-    if halt is not None and halt.reason is Reason.PDB_BLOCKED:
+    if stop is not None and stop.reason is Reason.PDB_BLOCKED:
         blocked = attempts[-1].pod.name
         for pod in left:
             said = f"not tried, since a disruption budget holds {blocked}"
-            attempts.append(_tell(Attempt(pod, Fate.PDB_BLOCKED, said), hands))
+            attempts.append(_tell(RemovalAttempt(pod, RemovalOutcome.PDB_BLOCKED, said), context))
         left = []
-    done = Rotated(tuple(attempts), tuple(left), halt)
-    return msgspec.structs.replace(done, remarks=_corrected(task, found, done, hands))
+    done = RotationResult(tuple(attempts), tuple(left), stop)
+    return msgspec.structs.replace(done, remarks=_corrected(task, found, done, context))
 
 
-def ready_pods(seen: WorkloadSeen) -> tuple[LivePod, ...]:
+def ready_pods(observed: ObservedWorkload) -> tuple[LivePod, ...]:
     """Those that carry load, and will go on to."""
-    return tuple(pod for pod in seen.pods if pod.ready and not pod.terminating)
+    return tuple(pod for pod in observed.pods if pod.ready and not pod.terminating)
 
 
-def _claimed(task: Task, hands: Hands) -> WorkloadSeen | Halt:
+def _claimed(task: RotationTask, context: RotationContext) -> ObservedWorkload | RotationStop:
     """The workload as it was when it was claimed."""
     outrun = ""
     for _ in range(_MOST_CLAIMS):
-        if halted := hands.halted():
-            return Halt(Reason.STOPPED, halted)
-        found = hands.look()
-        if isinstance(found, Problem):
-            return Halt(found.reason, found.because, failed=True)
-        if halt := _forbidden(task, found, _rotated_at(task.seen)) or _unsettled(found):
-            return halt
-        noted = hands.writer.claim(found, _in_flight(task.claim))
-        if noted.ended is Noted.WRITTEN:
+        if halted := context.halted():
+            return RotationStop(Reason.STOPPED, halted)
+        found = context.look()
+        if isinstance(found, Unavailable):
+            return RotationStop(found.reason, found.because, failed=True)
+        if stop := _forbidden(task, found, _rotated_at(task.observed)) or _unsettled(found):
+            return stop
+        noted = context.writer.claim(found, _in_flight(task.claim))
+        if noted.ended is AnnotationOutcome.WRITTEN:
             return found
-        if noted.ended is Noted.FAILED:
-            return Halt(Reason.KUBERNETES_ERROR, noted.because, failed=True)
+        if noted.ended is AnnotationOutcome.FAILED:
+            return RotationStop(Reason.KUBERNETES_ERROR, noted.because, failed=True)
         outrun = noted.because
-    return Halt(Reason.COOLDOWN, f"somebody keeps changing it, so it waits: {outrun}")
+    return RotationStop(Reason.COOLDOWN, f"somebody keeps changing it, so it waits: {outrun}")
 
 
 def _in_flight(claim: LastRotation) -> LastRotation:
@@ -303,31 +309,33 @@ def _in_flight(claim: LastRotation) -> LastRotation:
     return msgspec.structs.replace(claim, judged=True)
 
 
-def _forbidden(task: Task, found: WorkloadSeen, rotated_at: str) -> Halt | None:
+def _forbidden(task: RotationTask, found: ObservedWorkload, rotated_at: str) -> RotationStop | None:
     """What may have changed since the decision, or since the last batch. `rotated_at`: the last
     rotation that we know of."""
-    name = task.seen.workload
-    if found.uid != task.seen.uid:
-        return Halt(Reason.WORKLOAD_MISSING, f"{name} was deleted, and another has its name")
+    name = task.observed.workload
+    if found.uid != task.observed.uid:
+        return RotationStop(
+            Reason.WORKLOAD_MISSING, f"{name} was deleted, and another has its name"
+        )
     if _rotated_at(found) != rotated_at:
-        return Halt(Reason.COOLDOWN, f"another rebalancer began to rotate {name} meanwhile")
+        return RotationStop(Reason.COOLDOWN, f"another rebalancer began to rotate {name} meanwhile")
     if found.opted_out:
-        return Halt(Reason.OPTED_OUT, found.opted_out)
+        return RotationStop(Reason.OPTED_OUT, found.opted_out)
     scaling = found.scaling
     if scaling.desired < scaling.current:
         said = f"the HPA now wants {scaling.desired} pods instead of {scaling.current}"
-        return Halt(Reason.HPA_SCALING, said)
+        return RotationStop(Reason.HPA_SCALING, said)
     return None
 
 
-def _unsettled(found: WorkloadSeen) -> Halt | None:
+def _unsettled(found: ObservedWorkload) -> RotationStop | None:
     """A rollout that began meanwhile; later our own pods' replacement looks like one."""
     rollout = found.scaling.rollout
-    return Halt(Reason.ROLLOUT_IN_PROGRESS, rollout) if rollout else None
+    return RotationStop(Reason.ROLLOUT_IN_PROGRESS, rollout) if rollout else None
 
 
-def _rotated_at(seen: WorkloadSeen) -> str:
-    match seen.last:
+def _rotated_at(observed: ObservedWorkload) -> str:
+    match observed.last:
         case None:
             return ""
         case Gap(reason):
@@ -337,72 +345,80 @@ def _rotated_at(seen: WorkloadSeen) -> str:
 
 
 def _all_batches(
-    task: Task, hands: Hands, found: WorkloadSeen, attempts: list[Attempt]
-) -> Halt | None:
+    task: RotationTask,
+    context: RotationContext,
+    found: ObservedWorkload,
+    attempts: list[RemovalAttempt],
+) -> RotationStop | None:
     wanted = len(ready_pods(found))
     for batch in task.batches:
         before = len(attempts)
-        halt = _one_batch(batch, found, hands, attempts)
+        stop = _one_batch(batch, found, context, attempts)
         went = any(each.went for each in attempts[before:])
-        if halt is not None:
-            return halt
+        if stop is not None:
+            return stop
         if went:
-            settled = _settled(task, hands, wanted, _uids(attempts))
-            if isinstance(settled, Halt):
+            settled = _settled(task, context, wanted, _uids(attempts))
+            if isinstance(settled, RotationStop):
                 return settled
             found = settled
     return None
 
 
 def _one_batch(
-    batch: tuple[Candidate, ...], found: WorkloadSeen, hands: Hands, attempts: list[Attempt]
-) -> Halt | None:
+    batch: tuple[Candidate, ...],
+    found: ObservedWorkload,
+    context: RotationContext,
+    attempts: list[RemovalAttempt],
+) -> RotationStop | None:
     for pod in batch:
-        if halted := hands.halted():
-            return Halt(Reason.STOPPED, halted)
-        attempt = _spared(pod, found) or hands.writer.remove(found.workload.namespace, pod)
-        attempts.append(_tell(attempt, hands))
-        if attempt.fate is Fate.PDB_BLOCKED:
-            return Halt(Reason.PDB_BLOCKED, attempt.because)
-        if attempt.fate is Fate.FAILED:
-            return Halt(Reason.KUBERNETES_ERROR, attempt.because, failed=True)
+        if halted := context.halted():
+            return RotationStop(Reason.STOPPED, halted)
+        attempt = _spared(pod, found) or context.writer.remove(found.workload.namespace, pod)
+        attempts.append(_tell(attempt, context))
+        if attempt.fate is RemovalOutcome.PDB_BLOCKED:
+            return RotationStop(Reason.PDB_BLOCKED, attempt.because)
+        if attempt.fate is RemovalOutcome.FAILED:
+            return RotationStop(Reason.KUBERNETES_ERROR, attempt.because, failed=True)
     return None
 
 
-def _tell(attempt: Attempt, hands: Hands) -> Attempt:
-    hands.told(attempt)
+def _tell(attempt: RemovalAttempt, context: RotationContext) -> RemovalAttempt:
+    context.told(attempt)
     return attempt
 
 
-def _spared(pod: Candidate, found: WorkloadSeen) -> Attempt | None:
+def _spared(pod: Candidate, found: ObservedWorkload) -> RemovalAttempt | None:
     """What the last look says against this pod; None where it may go."""
     now = next((each for each in found.pods if each.uid == pod.uid), None)
     if now is None or now.terminating:
-        return Attempt(pod, Fate.VANISHED, "it was gone already")
-    return Attempt(pod, Fate.HELD_BACK, now.held_back) if now.held_back else None
+        return RemovalAttempt(pod, RemovalOutcome.VANISHED, "it was gone already")
+    return RemovalAttempt(pod, RemovalOutcome.HELD_BACK, now.held_back) if now.held_back else None
 
 
-def _settled(task: Task, hands: Hands, wanted: int, gone: frozenset[str]) -> WorkloadSeen | Halt:
+def _settled(
+    task: RotationTask, context: RotationContext, wanted: int, gone: frozenset[str]
+) -> ObservedWorkload | RotationStop:
     """The workload once as many pods are Ready as before, without those that we sent away. By
     uid: a StatefulSet's new pods have the old names."""
-    until = hands.clock() + task.patience
+    until = context.clock() + task.patience
     while True:
-        if halted := hands.halted():
-            return Halt(Reason.STOPPED, halted)
-        found = hands.look()
-        missing = found.because if isinstance(found, Problem) else _missing(found, wanted, gone)
-        if isinstance(found, WorkloadSeen):
-            if halt := _forbidden(task, found, task.claim.at):
-                return halt
+        if halted := context.halted():
+            return RotationStop(Reason.STOPPED, halted)
+        found = context.look()
+        missing = found.because if isinstance(found, Unavailable) else _missing(found, wanted, gone)
+        if isinstance(found, ObservedWorkload):
+            if stop := _forbidden(task, found, task.claim.at):
+                return stop
             if not missing:
                 return found
-        if hands.clock() >= until:
+        if context.clock() >= until:
             said = f"{missing}, {task.patience:g} s after the last pod went"
-            return Halt(Reason.ROTATED, said, failed=True)
-        hands.wait(LOOK_EVERY)
+            return RotationStop(Reason.ROTATED, said, failed=True)
+        context.wait(LOOK_EVERY)
 
 
-def _missing(found: WorkloadSeen, wanted: int, gone: frozenset[str]) -> str:
+def _missing(found: ObservedWorkload, wanted: int, gone: frozenset[str]) -> str:
     """Why the next batch has to wait; empty where it need not."""
     ready = sum(pod.uid not in gone for pod in ready_pods(found))
     if ready < wanted:
@@ -410,18 +426,20 @@ def _missing(found: WorkloadSeen, wanted: int, gone: frozenset[str]) -> str:
     return found.scaling.rollout
 
 
-def _uids(attempts: Iterable[Attempt]) -> frozenset[str]:
+def _uids(attempts: Iterable[RemovalAttempt]) -> frozenset[str]:
     return frozenset(each.pod.uid for each in attempts if each.went)
 
 
-def _corrected(task: Task, found: WorkloadSeen, done: Rotated, hands: Hands) -> tuple[str, ...]:
+def _corrected(
+    task: RotationTask, found: ObservedWorkload, done: RotationResult, context: RotationContext
+) -> tuple[str, ...]:
     """Where nobody went the claim is taken back: there is nothing to cool down from. Where all
     went, the outcome is to be judged; where some stayed, it is not held against the prediction."""
     if not done.went:
-        before = None if isinstance(task.seen.last, Gap) else task.seen.last
-        noted = hands.writer.note(found, before)
+        before = None if isinstance(task.observed.last, Gap) else task.observed.last
+        noted = context.writer.note(found, before)
     elif len(done.went) == sum(map(len, task.batches)):
-        noted = hands.writer.note(found, task.claim)
+        noted = context.writer.note(found, task.claim)
     else:
         return ()
-    return () if noted.ended is Noted.WRITTEN else (noted.because,)
+    return () if noted.ended is AnnotationOutcome.WRITTEN else (noted.because,)

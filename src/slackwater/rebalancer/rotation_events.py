@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.observed import LastRotation, WorkloadName, WorkloadSeen
+from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, WorkloadName
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.rotation import Attempt, Fate
+from slackwater.rebalancer.rotation import RemovalAttempt, RemovalOutcome
 from slackwater.rebalancer.round_result import WorkloadResult
-from slackwater.rebalancer.selection import Candidate, Group
+from slackwater.rebalancer.selection import Candidate, PodGroup
 from slackwater.record.journal import Entry
 
 ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (
@@ -20,10 +20,10 @@ ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (
 )  # fmt: skip
 #: The result of a line about what the last rotation brought.
 JUDGED = "judged"
-_SIDES = {Group.TOP: "most busy", Group.BOTTOM: "least busy"}
+_SIDES = {PodGroup.TOP: "most busy", PodGroup.BOTTOM: "least busy"}
 
 
-def of_attempt(workload: WorkloadName, attempt: Attempt, tick: int, at: Micros) -> Entry:
+def attempt_entry(workload: WorkloadName, attempt: RemovalAttempt, tick: int, at: Micros) -> Entry:
     pod = attempt.pod
     return Entry(
         tick,
@@ -35,7 +35,7 @@ def of_attempt(workload: WorkloadName, attempt: Attempt, tick: int, at: Micros) 
     )
 
 
-def of_result(result: WorkloadResult, tick: int, at: Micros) -> Entry:
+def result_entry(result: WorkloadResult, tick: int, at: Micros) -> Entry:
     """Its result is a reason, but for a rotation that broke off: pods went, and all is not well."""
     broke_off = result.failed and result.reason is Reason.ROTATED
     pods = ", ".join(pod.name for pod in result.pods)
@@ -45,31 +45,31 @@ def of_result(result: WorkloadResult, tick: int, at: Micros) -> Entry:
         str(result.assessment.workload),
         after=pods,
         because=result.because,
-        result=(Fate.FAILED if broke_off else result.reason).value,
+        result=(RemovalOutcome.FAILED if broke_off else result.reason).value,
     )
 
 
-def of_remark(about: object, sentence: str, result: str, tick: int, at: Micros) -> Entry:
+def remark_entry(about: object, sentence: str, result: str, tick: int, at: Micros) -> Entry:
     return Entry(tick, at, str(about), because=sentence, result=result)
 
 
-def brought(judged: LastRotation) -> str:
+def describe_realised(judged: LastRotation) -> str:
     realised = round(judged.realised or 0.0, 1) or 0.0  # -0.0 is no number for people
     return f"the last rotation brought {realised:.1f} %; {judged.improvement:.1f} % were predicted"
 
 
-def events_of(result: WorkloadResult, seen: WorkloadSeen) -> Iterator[KubeEvent]:
+def build_events(result: WorkloadResult, observed: ObservedWorkload) -> Iterator[KubeEvent]:
     """One on each pod that went, and one on the workload where there is something to say."""
     assessment = result.assessment
     for attempt in result.rotated.attempts if result.rotated else ():
         if attempt.went:
             yield _pod_event(assessment, attempt)
     about = ObjectReference(
-        seen.api_version,
-        seen.workload.kind,
-        seen.workload.name,
-        seen.workload.namespace,
-        seen.uid,
+        observed.api_version,
+        observed.workload.kind,
+        observed.workload.name,
+        observed.workload.namespace,
+        observed.uid,
     )
     if result.failed:
         yield KubeEvent(about, FAILED, result.because, EventType.WARNING)
@@ -81,9 +81,9 @@ def events_of(result: WorkloadResult, seen: WorkloadSeen) -> Iterator[KubeEvent]
         yield KubeEvent(about, IMPOSSIBLE, said, EventType.WARNING)
 
 
-def _pod_event(assessment: Assessment, attempt: Attempt) -> KubeEvent:
+def _pod_event(assessment: Assessment, attempt: RemovalAttempt) -> KubeEvent:
     pod, workload = attempt.pod, assessment.workload
-    how = "deleted" if attempt.fate is Fate.DELETED else "evicted"
+    how = "deleted" if attempt.fate is RemovalOutcome.DELETED else "evicted"
     about = ObjectReference("v1", "Pod", pod.name, workload.namespace, pod.uid)
     message = f"{how} as one of the {_side(pod)} pods of {workload}: {_numbers(assessment, pod)}"
     return KubeEvent(about, ROTATED, message)

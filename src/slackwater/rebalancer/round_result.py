@@ -10,7 +10,7 @@ import msgspec
 from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.observed import LastRotation
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.rotation import Fate, Rotated
+from slackwater.rebalancer.rotation import RemovalOutcome, RotationResult
 from slackwater.rebalancer.selection import Candidate
 
 
@@ -22,7 +22,7 @@ class WorkloadResult(msgspec.Struct, frozen=True):
     assessment: Assessment
     reason: Reason
     because: str
-    rotated: Rotated | None = None
+    rotated: RotationResult | None = None
     failed: bool = False
     last: LastRotation | None = None
 
@@ -61,32 +61,32 @@ def not_rotated(assessment: Assessment, last: LastRotation | None) -> WorkloadRe
 
 
 def after_rotation(
-    assessment: Assessment, rotated: Rotated, last: LastRotation | None
+    assessment: Assessment, rotated: RotationResult, last: LastRotation | None
 ) -> WorkloadResult:
     reason, because = _end(assessment, rotated)
-    failed = rotated.halt is not None and rotated.halt.failed
+    failed = rotated.stop is not None and rotated.stop.failed
     return WorkloadResult(assessment, reason, because, rotated, failed, last)
 
 
-def _end(assessment: Assessment, rotated: Rotated) -> tuple[Reason, str]:
+def _end(assessment: Assessment, rotated: RotationResult) -> tuple[Reason, str]:
     wanted = sum(map(len, assessment.batches))
     went = len(rotated.went)
-    if went == wanted and rotated.halt is None:
+    if went == wanted and rotated.stop is None:
         return Reason.ROTATED, assessment.because
     because = f"{went} of {wanted} pods went"
-    if rotated.halt is not None:
-        because = f"{because}: {rotated.halt.because}"
+    if rotated.stop is not None:
+        because = f"{because}: {rotated.stop.because}"
     elif went < wanted:
         because = f"{because}: {_spared(rotated)}"
     if went:
         return Reason.ROTATED, because
-    if rotated.halt is not None:
-        return rotated.halt.reason, because
-    held = any(each.fate is Fate.HELD_BACK for each in rotated.attempts)
+    if rotated.stop is not None:
+        return rotated.stop.reason, because
+    held = any(each.fate is RemovalOutcome.HELD_BACK for each in rotated.attempts)
     return (Reason.OPTED_OUT if held else Reason.NO_PODS_ABOVE_TOLERANCE), because
 
 
-def _spared(rotated: Rotated) -> str:
+def _spared(rotated: RotationResult) -> str:
     return "; ".join(
         f"{each.pod.name}: {each.because}" for each in rotated.attempts if each.because
     )

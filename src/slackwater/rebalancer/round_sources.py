@@ -12,13 +12,13 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.cluster_reader import ClusterReader
-from slackwater.rebalancer.observed import Lag, NamespaceUsage, Problem, WorkloadSeen
+from slackwater.rebalancer.observed import Lag, NamespaceUsage, ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.stopping import ENDING, Interrupted, Stop
 from slackwater.settings.rotation import RunSettings, UsageSource, WorkloadSettings
 
 _MICROS = 1_000_000
-_ENDED = Problem(Reason.STOPPED, ENDING)
+_ENDED = Unavailable(Reason.STOPPED, ENDING)
 _Answer = TypeVar("_Answer")
 _End = TypeVar("_End")
 
@@ -52,11 +52,11 @@ class _Reader:
         self._reader = ClusterReader(client)
         self._ask = ask
 
-    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
+    def read(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
         return self._ask(lambda: self._reader.read(settings), _ENDED)
 
 
-def sources_of(
+def open_sources(
     client: Client, settings: RunSettings, halted: Callable[[], str], ask: Ask
 ) -> Sources:
     """For one round: what it learns of silent servers holds for that long."""
@@ -67,7 +67,7 @@ def sources_of(
     prometheus, brokers = RoundPrometheus(settings.prometheus), Brokers()
     labels = settings.prometheus.labels
 
-    def usage(namespace: str, window: Micros, at: float) -> NamespaceUsage | Problem:
+    def usage(namespace: str, window: Micros, at: float) -> NamespaceUsage | Unavailable:
         if settings.usage_source is UsageSource.METRICS_API:
             return metrics_api.read_usage(client, namespace)
         return prometheus_usage.read_usage(prometheus, namespace, window, labels, at)

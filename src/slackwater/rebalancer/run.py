@@ -12,29 +12,29 @@ import msgspec
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
-from slackwater.rebalancer.assessment import KUBERNETES, Sources, Surveyed, survey
-from slackwater.rebalancer.last_rotation import noted
-from slackwater.rebalancer.observed import LastRotation, Problem, WorkloadSeen
+from slackwater.rebalancer.assessment import KUBERNETES, AssessedWorkload, Sources, assess_all
+from slackwater.rebalancer.last_rotation import record_rotation
+from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.rotation import (
-    Attempt,
-    Fate,
-    Halt,
-    Hands,
-    NoteAttempt,
-    Noted,
-    Rotated,
-    Task,
-    Writer,
+    AnnotationOutcome,
+    AnnotationResult,
+    RemovalAttempt,
+    RemovalOutcome,
+    RotationContext,
+    RotationResult,
+    RotationStop,
+    RotationTask,
+    RotationWriter,
     rotate,
 )
 from slackwater.rebalancer.rotation_events import (
     JUDGED,
-    brought,
-    events_of,
-    of_attempt,
-    of_remark,
-    of_result,
+    attempt_entry,
+    build_events,
+    describe_realised,
+    remark_entry,
+    result_entry,
 )
 from slackwater.rebalancer.round_result import (
     RoundResult,
@@ -49,14 +49,14 @@ Tell = Callable[[Entry], None]
 _MICROS = 1_000_000
 
 
-class Parts(msgspec.Struct, frozen=True):
+class RoundDependencies(msgspec.Struct, frozen=True):
     """What a round works with. `clock` only goes forward, `wall` is the time of day, both in
     seconds. `writer` is None where nothing may be changed: then nothing is, no event either.
     `look` reads one workload anew."""
 
     sources: Sources
-    writer: Writer | None
-    look: Callable[[WorkloadSettings], WorkloadSeen | Problem]
+    writer: RotationWriter | None
+    look: Callable[[WorkloadSettings], ObservedWorkload | Unavailable]
     clock: Callable[[], float]
     wall: Callable[[], float]
     wait: Callable[[float], object]
@@ -64,7 +64,7 @@ class Parts(msgspec.Struct, frozen=True):
     send: Callable[[KubeEvent], None]
 
 
-class Memory:
+class RoundMemory:
     """Guards the number of the round and what was last said of each workload, so that a loop says
     what changed, not every five minutes that all is well."""
 
@@ -84,12 +84,14 @@ class Memory:
         return before != said
 
 
-def run_once(parts: Parts, settings: RunSettings, memory: Memory | None = None) -> RoundResult:
+def run_once(
+    parts: RoundDependencies, settings: RunSettings, memory: RoundMemory | None = None
+) -> RoundResult:
     """The decisions are all made before the first pod goes."""
     began, now = parts.clock(), parts.wall()
-    memory = memory or Memory()
+    memory = memory or RoundMemory()
     memory.rounds += 1
-    found = survey(parts.sources, settings, now)
+    found = assess_all(parts.sources, settings, now)
     one = _Round(parts, settings, memory, began)
     for about, sentence in found.remarks:
         one.remark(about, sentence, "")
@@ -104,7 +106,9 @@ class _Round:
     """Guards the second half of one round: what is done and told. `began`: when the numbers were
     read."""
 
-    def __init__(self, parts: Parts, settings: RunSettings, memory: Memory, began: float) -> None:
+    def __init__(
+        self, parts: RoundDependencies, settings: RunSettings, memory: RoundMemory, began: float
+    ) -> None:
         self._parts = parts
         self._settings = settings
         self._memory = memory
@@ -112,62 +116,68 @@ class _Round:
         self._stuck = ""
         self.errors = 0
 
-    def finish(self, found: Surveyed) -> WorkloadResult:
+    def finish(self, found: AssessedWorkload) -> WorkloadResult:
         writer = self._parts.writer
         if writer is not None and found.judged is not None:
             self._judge(writer, found, found.judged)
         result = self._result(writer, found)
-        entry = of_result(result, self._memory.rounds, self._at())
+        entry = result_entry(result, self._memory.rounds, self._at())
         if self._memory.is_news(entry):
             self._parts.tell(entry)
-        if writer is not None and isinstance(found.seen, WorkloadSeen):
-            for event in events_of(result, found.seen):
+        if writer is not None and isinstance(found.observed, ObservedWorkload):
+            for event in build_events(result, found.observed):
                 self._parts.send(event)
         return result
 
-    def _result(self, writer: Writer | None, found: Surveyed) -> WorkloadResult:
-        seen = found.seen
+    def _result(self, writer: RotationWriter | None, found: AssessedWorkload) -> WorkloadResult:
+        observed = found.observed
         last = None
-        if isinstance(seen, WorkloadSeen) and isinstance(seen.last, LastRotation):
-            last = seen.last
-        if writer is None or not found.assessment.rotates or not isinstance(seen, WorkloadSeen):
+        if isinstance(observed, ObservedWorkload) and isinstance(observed.last, LastRotation):
+            last = observed.last
+        if (
+            writer is None
+            or not found.assessment.rotates
+            or not isinstance(observed, ObservedWorkload)
+        ):
             return not_rotated(found.assessment, last)
         if because := self._stuck or self._too_late(found):
-            left = Rotated(halt=Halt(Reason.STOPPED, because))
+            left = RotationResult(stop=RotationStop(Reason.STOPPED, because))
             return after_rotation(found.assessment, left, last)
-        rotated = self._rotate(writer, found, seen)
+        rotated = self._rotate(writer, found, observed)
         self._learn(found, rotated)
         return after_rotation(found.assessment, rotated, last)
 
-    def _too_late(self, found: Surveyed) -> str:
+    def _too_late(self, found: AssessedWorkload) -> str:
         age = self._parts.clock() - self._began
         if age <= found.settings.moves.window / _MICROS:
             return ""
         return f"its numbers are {age:.0f} s old by now; the next round looks again"
 
-    def _learn(self, found: Surveyed, rotated: Rotated) -> None:
+    def _learn(self, found: AssessedWorkload, rotated: RotationResult) -> None:
         """A cluster that has no room for one workload's pods has none for another's."""
         name = found.assessment.workload
-        if rotated.halt is not None and rotated.halt.reason is Reason.KUBERNETES_ERROR:
+        if rotated.stop is not None and rotated.stop.reason is Reason.KUBERNETES_ERROR:
             self.errors += 1
-        if rotated.halt is not None and rotated.halt.is_stuck:
-            self._stuck = f"the new pods of {name} do not come ({rotated.halt.because})"
+        if rotated.stop is not None and rotated.stop.is_stuck:
+            self._stuck = f"the new pods of {name} do not come ({rotated.stop.because})"
         for remark in rotated.remarks:
-            self.remark(name, remark, Fate.FAILED.value)
+            self.remark(name, remark, RemovalOutcome.FAILED.value)
 
-    def _rotate(self, writer: Writer, found: Surveyed, seen: WorkloadSeen) -> Rotated:
+    def _rotate(
+        self, writer: RotationWriter, found: AssessedWorkload, observed: ObservedWorkload
+    ) -> RotationResult:
         parts, assessment = self._parts, found.assessment
         claim = None
-        if assessment.proposal is not None and assessment.fleet is not None:
+        if assessment.proposal is not None and assessment.measured is not None:
             stamp = whole_seconds(parts.wall())
-            claim = noted(assessment.proposal, assessment.fleet, seen.last, stamp)
+            claim = record_rotation(assessment.proposal, assessment.measured, observed.last, stamp)
         if claim is None:
             raise AssertionError(f"{assessment.workload} is to be rotated without a proposal")
 
-        def told(attempt: Attempt) -> None:
-            parts.tell(of_attempt(assessment.workload, attempt, self._memory.rounds, self._at()))
+        def told(attempt: RemovalAttempt) -> None:
+            parts.tell(attempt_entry(assessment.workload, attempt, self._memory.rounds, self._at()))
 
-        hands = Hands(
+        context = RotationContext(
             look=lambda: parts.look(found.settings),
             writer=writer,
             clock=parts.clock,
@@ -176,27 +186,27 @@ class _Round:
             told=told,
         )
         patience = self._settings.ready_timeout / _MICROS
-        return rotate(Task(seen, assessment.batches, claim, patience), hands)
+        return rotate(RotationTask(observed, assessment.batches, claim, patience), context)
 
-    def _judge(self, writer: Writer, found: Surveyed, judged: LastRotation) -> None:
+    def _judge(self, writer: RotationWriter, found: AssessedWorkload, judged: LastRotation) -> None:
         """What the last rotation brought. Not written, it is judged again in the next round."""
-        if not isinstance(found.seen, WorkloadSeen):
+        if not isinstance(found.observed, ObservedWorkload):
             return
         name = found.assessment.workload
         # The claim of a rotation that follows carries it on. A write of its own raises a
         # Deployment's generation, and the look before the first batch would see a rollout.
-        ended = NoteAttempt(Noted.WRITTEN)
+        ended = AnnotationResult(AnnotationOutcome.WRITTEN)
         if not found.assessment.rotates:
-            ended = writer.claim(found.seen, judged)
-        if ended.ended is Noted.WRITTEN:
-            self.remark(name, brought(judged), JUDGED)
-        elif ended.ended is Noted.FAILED:
+            ended = writer.claim(found.observed, judged)
+        if ended.ended is AnnotationOutcome.WRITTEN:
+            self.remark(name, describe_realised(judged), JUDGED)
+        elif ended.ended is AnnotationOutcome.FAILED:
             self.errors += 1
-            self.remark(name, ended.because, Fate.FAILED.value)
+            self.remark(name, ended.because, RemovalOutcome.FAILED.value)
 
     def remark(self, about: object, sentence: str, result: str) -> None:
         """Said once, until something else is to be said about it."""
-        entry = of_remark(about, sentence, result, self._memory.rounds, self._at())
+        entry = remark_entry(about, sentence, result, self._memory.rounds, self._at())
         if self._memory.is_new_remark(entry):
             self._parts.tell(entry)
 

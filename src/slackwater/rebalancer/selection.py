@@ -14,13 +14,20 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Aim, AimKind, Cores, Fleet, Member, PercentOf
+from slackwater.rebalancer.observed import (
+    Cores,
+    HpaTarget,
+    HpaTargetKind,
+    PercentOf,
+    PodUsage,
+    WorkloadUsage,
+)
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.duration import format_duration
 from slackwater.settings.rotation import MoveSettings
 
 
-class Group(enum.Enum):
+class PodGroup(enum.Enum):
     """Where a pod stands in the decision. YOUNG, UNREADY, HELD_BACK, UNKNOWN are no candidates."""
 
     TOP = "top"
@@ -39,10 +46,10 @@ class Candidate(msgspec.Struct, frozen=True):
     uid: str
     node: str
     usage: Cores
-    group: Group
+    group: PodGroup
 
 
-class Guard(msgspec.Struct, frozen=True):
+class GuardResult(msgspec.Struct, frozen=True):
     """One check that may forbid a rotation. `because` is one sentence with the numbers. `passed` is
     None where it cannot be said, which happens only where something else forbids it already."""
 
@@ -73,7 +80,7 @@ class Proposal(msgspec.Struct, frozen=True):
     rotate: tuple[Candidate, ...]
     reason: Reason | None
     because: str
-    groups: dict[str, Group]
+    groups: dict[str, PodGroup]
     numbers: Numbers | None = None
 
 
@@ -91,41 +98,41 @@ class Gain(msgspec.Struct, frozen=True):
     improvement: PercentOf
 
 
-def propose(fleet: Fleet, settings: MoveSettings) -> Proposal:
-    groups = {each.name: standing(each, settings) for each in fleet.members}
-    if isinstance(fleet.aim, Gap):
-        return Proposal((), Reason.HPA_TARGET_MISSING, fleet.aim.reason, groups)
-    candidates = [each for each in fleet.members if groups[each.name] is Group.REST]
+def propose(measured: WorkloadUsage, settings: MoveSettings) -> Proposal:
+    groups = {each.name: initial_group(each, settings) for each in measured.pods}
+    if isinstance(measured.hpa_target, Gap):
+        return Proposal((), Reason.HPA_TARGET_MISSING, measured.hpa_target.reason, groups)
+    candidates = [each for each in measured.pods if groups[each.name] is PodGroup.REST]
     if not candidates:
-        return _nobody(fleet, groups, settings)
+        return _nobody(measured, groups, settings)
     request, remark = _request(candidates)
-    if isinstance(request, Gap) and fleet.aim.kind is AimKind.UTILIZATION:
+    if isinstance(request, Gap) and measured.hpa_target.kind is HpaTargetKind.UTILIZATION:
         return Proposal((), Reason.REQUEST_MISSING, request.reason, groups)
-    numbers = _numbers(fleet.aim, None if isinstance(request, Gap) else request, settings)
-    said = remark if fleet.aim.kind is AimKind.UTILIZATION else ""
-    unknown = Counter(groups.values())[Group.UNKNOWN]
+    numbers = _numbers(measured.hpa_target, None if isinstance(request, Gap) else request, settings)
+    said = remark if measured.hpa_target.kind is HpaTargetKind.UTILIZATION else ""
+    unknown = Counter(groups.values())[PodGroup.UNKNOWN]
     said += _lacking(unknown, unknown + len(candidates), "usage")
     return _chosen(candidates, numbers, groups, settings, said)
 
 
-def standing(member: Member, settings: MoveSettings) -> Group:
+def initial_group(pod: PodUsage, settings: MoveSettings) -> PodGroup:
     """Why a pod is no candidate, or REST where it is one. A pod that has just come has no usage
     yet, and that is no fault: young goes before unknown."""
-    if not member.running or member.terminating:
-        return Group.UNREADY
-    if member.held_back:
-        return Group.HELD_BACK
-    if member.age * _MICROS < settings.youngest:
-        return Group.YOUNG
-    return Group.UNKNOWN if isinstance(member.usage, Gap) else Group.REST
+    if not pod.running or pod.terminating:
+        return PodGroup.UNREADY
+    if pod.held_back:
+        return PodGroup.HELD_BACK
+    if pod.age * _MICROS < settings.youngest:
+        return PodGroup.YOUNG
+    return PodGroup.UNKNOWN if isinstance(pod.usage, Gap) else PodGroup.REST
 
 
-def above(value: float, bound: float) -> bool:
+def is_above(value: float, bound: float) -> bool:
     """Strictly; what differs only by the arithmetic is equal."""
     return value > bound and not math.isclose(value, bound, rel_tol=_SLACK, abs_tol=_SLACK)
 
 
-def gain_of(hot: Sequence[Candidate], cold: Sequence[Candidate]) -> Gain:
+def predict_gain(hot: Sequence[Candidate], cold: Sequence[Candidate]) -> Gain:
     """At least one is hot, and uses something."""
     average = _mean([each.usage for each in hot])
     # Rounding must not predict that pods become hotter by being mixed with colder ones.
@@ -133,18 +140,18 @@ def gain_of(hot: Sequence[Candidate], cold: Sequence[Candidate]) -> Gain:
     return Gain(average, predicted, PercentOf((average - predicted) / average * 100))
 
 
-def verdict(gain: Gain, settings: MoveSettings) -> tuple[Reason | None, str]:
+def judge_gain(gain: Gain, settings: MoveSettings) -> tuple[Reason | None, str]:
     """Whether it is enough, in the original's words. Just as much is not enough."""
     least = settings.minimum_improvement
-    enough = above(gain.improvement, least)
+    enough = is_above(gain.improvement, least)
     word = "exceeds" if enough else "below"
     text = f"Improvement {gain.improvement:.1f}% {word} minimum {least:.1f}%"
     return (None if enough else Reason.INSUFFICIENT_IMPROVEMENT), text
 
 
-def still_hot(gain: Gain, numbers: Numbers) -> str:
+def remark_still_hot(gain: Gain, numbers: Numbers) -> str:
     """A remark where a rotation evens out, but cools nobody down; empty where it does."""
-    if not above(gain.predicted, numbers.threshold):
+    if not is_above(gain.predicted, numbers.threshold):
         return ""
     return (
         f"; {gain.predicted:.2f} cores on average are still above the threshold "
@@ -162,41 +169,41 @@ def with_gain(numbers: Numbers, gain: Gain) -> Numbers:
 
 
 def _chosen(
-    candidates: list[Member],
+    candidates: list[PodUsage],
     numbers: Numbers,
-    groups: dict[str, Group],
+    groups: dict[str, PodGroup],
     settings: MoveSettings,
     remark: str,
 ) -> Proposal:
     ranked = sorted(candidates, key=lambda each: (-_used(each), each.name))
-    hot = [each for each in ranked[: settings.top_k] if above(_used(each), numbers.threshold)]
+    hot = [each for each in ranked[: settings.top_k] if is_above(_used(each), numbers.threshold)]
     # Who is not Ready may be hot, but takes no load off others: never a cold one.
     rest = sorted(ranked[len(hot) :], key=lambda each: (_used(each), each.name))
     cold = [each for each in rest if each.ready][: settings.top_k] if hot else []
-    groups |= {each.name: Group.UNREADY for each in rest if not each.ready}
-    groups |= {each.name: Group.TOP for each in hot}
-    groups |= {each.name: Group.BOTTOM for each in cold}
+    groups |= {each.name: PodGroup.UNREADY for each in rest if not each.ready}
+    groups |= {each.name: PodGroup.TOP for each in hot}
+    groups |= {each.name: PodGroup.BOTTOM for each in cold}
     if not hot:
         text = f"No pods exceed tolerance threshold ({settings.tolerance:.1f}x of HPA target)"
         reason = Reason.NO_PODS_ABOVE_TOLERANCE
         return Proposal((), reason, text + remark, groups, numbers)
     rotate = tuple(_candidate(each, groups[each.name]) for each in (*hot, *cold))
-    gain = gain_of(rotate[: len(hot)], rotate[len(hot) :])
-    insufficient, text = verdict(gain, settings)
+    gain = predict_gain(rotate[: len(hot)], rotate[len(hot) :])
+    insufficient, text = judge_gain(gain, settings)
     going = () if insufficient else rotate
-    text += "" if insufficient else still_hot(gain, numbers)
+    text += "" if insufficient else remark_still_hot(gain, numbers)
     return Proposal(going, insufficient, text + remark, groups, with_gain(numbers, gain))
 
 
-def _numbers(aim: Aim, request: Cores | None, settings: MoveSettings) -> Numbers:
+def _numbers(hpa_target: HpaTarget, request: Cores | None, settings: MoveSettings) -> Numbers:
     """Percent of the average request, or the cores themselves; threshold = target x tolerance."""
-    target = aim.value
-    if aim.kind is AimKind.UTILIZATION and request is not None:
-        target = aim.value / 100 * request
+    target = hpa_target.value
+    if hpa_target.kind is HpaTargetKind.UTILIZATION and request is not None:
+        target = hpa_target.value / 100 * request
     return Numbers(Cores(target), Cores(target * settings.tolerance), request)
 
 
-def _request(candidates: list[Member]) -> tuple[Cores | Gap, str]:
+def _request(candidates: list[PodUsage]) -> tuple[Cores | Gap, str]:
     """The average of those that have one, and a remark where some lack it."""
     asked = [each.request for each in candidates if not isinstance(each.request, Gap)]
     if not asked:
@@ -219,27 +226,29 @@ def _why(reasons: Iterable[str]) -> str:
     return several[0] if len(several) == 1 else f"for example, {several[0]}"
 
 
-def _nobody(fleet: Fleet, groups: dict[str, Group], settings: MoveSettings) -> Proposal:
+def _nobody(
+    measured: WorkloadUsage, groups: dict[str, PodGroup], settings: MoveSettings
+) -> Proposal:
     """Why there is no candidate at all. Only missing numbers are a fault."""
     counts = Counter(groups.values())
-    if counts[Group.UNKNOWN]:
-        unknown = (each.usage for each in fleet.members if groups[each.name] is Group.UNKNOWN)
+    if counts[PodGroup.UNKNOWN]:
+        unknown = (each.usage for each in measured.pods if groups[each.name] is PodGroup.UNKNOWN)
         why = _why(usage.reason for usage in unknown if isinstance(usage, Gap))
-        text = f"no usage of any pod is known, {counts[Group.UNKNOWN]} asked for: {why}"
+        text = f"no usage of any pod is known, {counts[PodGroup.UNKNOWN]} asked for: {why}"
         return Proposal((), Reason.NO_USAGE_DATA, text, groups)
-    if counts[Group.HELD_BACK]:
-        why = _why(each.held_back for each in fleet.members if each.held_back)
+    if counts[PodGroup.HELD_BACK]:
+        why = _why(each.held_back for each in measured.pods if each.held_back)
         text = f"all pods that could go are held back: {why}"
         return Proposal((), Reason.OPTED_OUT, text, groups)
-    if counts[Group.YOUNG]:
+    if counts[PodGroup.YOUNG]:
         return Proposal((), Reason.PODS_TOO_YOUNG, _too_young(counts, settings), groups)
-    none = "none of its pods runs" if fleet.members else "it has no pods"
+    none = "none of its pods runs" if measured.pods else "it has no pods"
     text = f"No pods exceed tolerance threshold ({settings.tolerance:.1f}x of HPA target); {none}"
     return Proposal((), Reason.NO_PODS_ABOVE_TOLERANCE, text, groups)
 
 
-def _too_young(counts: Counter[Group], settings: MoveSettings) -> str:
-    young, others = counts[Group.YOUNG], counts[Group.UNREADY]
+def _too_young(counts: Counter[PodGroup], settings: MoveSettings) -> str:
+    young, others = counts[PodGroup.YOUNG], counts[PodGroup.UNREADY]
     age = f"younger than {format_duration(settings.youngest)} (minimumPodAge)"
     if others:
         whole = young + others
@@ -251,14 +260,14 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _candidate(member: Member, group: Group) -> Candidate:
-    return Candidate(member.name, member.uid, member.node, Cores(_used(member)), group)
+def _candidate(pod: PodUsage, group: PodGroup) -> Candidate:
+    return Candidate(pod.name, pod.uid, pod.node, Cores(_used(pod)), group)
 
 
-def _used(member: Member) -> float:
-    if isinstance(member.usage, Gap):
-        raise ValueError(f"{member.name} has no usage, so it is no candidate")
-    return member.usage
+def _used(pod: PodUsage) -> float:
+    if isinstance(pod.usage, Gap):
+        raise ValueError(f"{pod.name} has no usage, so it is no candidate")
+    return pod.usage
 
 
 def _mean(amounts: Sequence[float]) -> Cores:
@@ -268,7 +277,7 @@ def _mean(amounts: Sequence[float]) -> Cores:
 _PAIR = 2
 
 
-class Room(msgspec.Struct, frozen=True):
+class Capacity(msgspec.Struct, frozen=True):
     """`load`: what the carriers use together, and the pods to go. `carriers`: pods that can take
     load over. `most`: what one of them can carry, `because` of what; `bound`: what it should
     carry."""
@@ -292,13 +301,15 @@ class Room(msgspec.Struct, frozen=True):
         return max(next(fits, 0), next(tight, 0))
 
     def _within(self, away: int, bound: Cores) -> bool:
-        return not above(self.each(away), bound)
+        return not is_above(self.each(away), bound)
 
 
-def room_of(proposal: Proposal, fleet: Fleet, settings: MoveSettings) -> Room:
+def measure_capacity(
+    proposal: Proposal, measured: WorkloadUsage, settings: MoveSettings
+) -> Capacity:
     """A carrier is Ready, stays for now, and its usage is known over the whole window: of another
     nobody knows what it could take over, so neither its load nor its room is counted."""
-    carriers = [each for each in fleet.members if _carries(each, settings)]
+    carriers = [each for each in measured.pods if _carries(each, settings)]
     used = [each.usage for each in carriers if not isinstance(each.usage, Gap)]
     ready = {each.name for each in carriers}
     going = [each.usage for each in proposal.rotate if each.name not in ready]
@@ -310,27 +321,27 @@ def room_of(proposal: Proposal, fleet: Fleet, settings: MoveSettings) -> Room:
     if limits and len(limits) == len(carriers):
         most, because = min(limits), "their smallest CPU limit"
     load = Cores(math.fsum([*used, *going]))
-    return Room(load, len(used), most, min(threshold, most), because)
+    return Capacity(load, len(used), most, min(threshold, most), because)
 
 
-def _carries(member: Member, settings: MoveSettings) -> bool:
+def _carries(pod: PodUsage, settings: MoveSettings) -> bool:
     """Who is held back carries load like any other."""
-    free = msgspec.structs.replace(member, held_back="") if member.held_back else member
-    return member.ready and standing(free, settings) is Group.REST
+    free = msgspec.structs.replace(pod, held_back="") if pod.held_back else pod
+    return pod.ready and initial_group(free, settings) is PodGroup.REST
 
 
-def batches_of(
-    proposal: Proposal, fleet: Fleet, settings: MoveSettings
+def split_into_batches(
+    proposal: Proposal, measured: WorkloadUsage, settings: MoveSettings
 ) -> tuple[tuple[Candidate, ...], ...]:
     """All to rotate, each once, in order; empty where nobody can go."""
-    size = at_once(room_of(proposal, fleet, settings), proposal, settings)
+    size = batch_size(measure_capacity(proposal, measured, settings), proposal, settings)
     if size == 0:
         return ()
-    order = mixed(proposal.rotate)
+    order = interleave(proposal.rotate)
     return tuple(order[start : start + size] for start in range(0, len(order), size))
 
 
-def at_once(room: Room, proposal: Proposal, settings: MoveSettings) -> int:
+def batch_size(room: Capacity, proposal: Proposal, settings: MoveSettings) -> int:
     """How many of a batch are away together. Pairs are not torn apart where more than one goes."""
     size = room.size() if settings.batch == 0 else min(room.size(), settings.batch)
     if size >= len(proposal.rotate):
@@ -338,9 +349,9 @@ def at_once(room: Room, proposal: Proposal, settings: MoveSettings) -> int:
     return size - size % _PAIR if size > _PAIR else size
 
 
-def mixed(rotate: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+def interleave(rotate: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
     """The hottest, the coldest, the next hottest ..."""
-    hot = [each for each in rotate if each.group is Group.TOP]
-    cold = [each for each in rotate if each.group is not Group.TOP]
+    hot = [each for each in rotate if each.group is PodGroup.TOP]
+    cold = [each for each in rotate if each.group is not PodGroup.TOP]
     pairs = itertools.zip_longest(hot, cold)
     return tuple(each for pair in pairs for each in pair if each is not None)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from slackwater.rebalancer.metrics import DecisionTally, exposed
+from slackwater.rebalancer.metrics import RoundMetrics, expose
 from slackwater.runtime.http_exchange import Request, Response, dispatch, json_response
 
 #: The loop shows signs of life between any two questions. One question may take minutes: a
@@ -67,12 +67,12 @@ class Standing:
             return self._health or Health(True)
 
 
-def respond(standing: Standing, tally: DecisionTally, request: Request) -> Response:
+def respond(standing: Standing, tally: RoundMetrics, request: Request) -> Response:
     """/healthz, /readyz and /metrics."""
     routes: Mapping[str, Callable[[], Response]] = {
         "/healthz": lambda: _told(standing.alive()),
         "/readyz": lambda: _told(standing.ready()),
-        "/metrics": lambda: Response(HTTPStatus.OK, *exposed(tally, request.accept)),
+        "/metrics": lambda: Response(HTTPStatus.OK, *expose(tally, request.accept)),
     }
     return dispatch(request.method, request.target.partition("?")[0], routes)
 

@@ -17,14 +17,14 @@ from slackwater.kube.client import Client
 from slackwater.kube.events import EventRateLimit, EventRecorder, KubeEvent
 from slackwater.kube.lease import Election
 from slackwater.model.units import Micros
-from slackwater.rebalancer.assessment import Survey, survey
+from slackwater.rebalancer.assessment import RoundAssessment, assess_all
 from slackwater.rebalancer.loop import Alone, Loop, LoopParts, Seat, go_round
-from slackwater.rebalancer.metrics import DecisionTally, exposed
+from slackwater.rebalancer.metrics import RoundMetrics, expose
 from slackwater.rebalancer.push import push
 from slackwater.rebalancer.rotation import PodWriter
 from slackwater.rebalancer.round_result import RoundResult
-from slackwater.rebalancer.round_sources import plainly, sources_of, until_asked_to_end
-from slackwater.rebalancer.run import Parts, Tell, run_once
+from slackwater.rebalancer.round_sources import open_sources, plainly, until_asked_to_end
+from slackwater.rebalancer.run import RoundDependencies, Tell, run_once
 from slackwater.rebalancer.standing import Standing, respond
 from slackwater.rebalancer.stopping import ENDING, Stop
 from slackwater.record.journal import Entry
@@ -57,11 +57,11 @@ def now() -> Micros:
     return Micros(time.monotonic_ns() // 1000)
 
 
-def plan(access: Access, settings: RunSettings) -> Survey:
+def plan(access: Access, settings: RunSettings) -> RoundAssessment:
     """What `run` would decide now. Changes nothing."""
     client = _client(access)
     try:
-        return survey(sources_of(client, settings, _never, plainly), settings, time.time())
+        return assess_all(open_sources(client, settings, _never, plainly), settings, time.time())
     finally:
         client.close()
 
@@ -69,7 +69,7 @@ def plan(access: Access, settings: RunSettings) -> Survey:
 def run(access: Access, settings: RunSettings, stop: Stop, tell: Tell, warn: Warn) -> RoundResult:
     """One round. Its metrics are pushed where the settings say so."""
     client = _client(access)
-    tally = DecisionTally()
+    tally = RoundMetrics()
     try:
         with _telling(client, settings, warn) as send:
             halted = _halted_by(stop)
@@ -77,7 +77,7 @@ def run(access: Access, settings: RunSettings, stop: Stop, tell: Tell, warn: War
     finally:
         client.close()
     tally.add(result)
-    if settings.push and (problem := push(settings.push, *exposed(tally))):
+    if settings.push and (problem := push(settings.push, *expose(tally))):
         warn(problem)
     return result
 
@@ -91,7 +91,7 @@ def loop(
     tell: Tell,
 ) -> None:
     """Until `stop` is asked for. Raises CannotListenError."""
-    client, tally = _client(access), DecisionTally()
+    client, tally = _client(access), RoundMetrics()
     standing = Standing(time.monotonic)
 
     def warn(sentence: str) -> None:
@@ -106,7 +106,7 @@ def loop(
         halted = _halted_by(stop, seat, standing)
 
         @contextlib.contextmanager
-        def parts_of(settings: RunSettings) -> Iterator[Parts]:
+        def parts_of(settings: RunSettings) -> Iterator[RoundDependencies]:
             yield _parts(client, settings, halted, stop, tell, send)
 
         parts = LoopParts(settings_of, parts_of, seat, standing, tally, tell, time.monotonic)
@@ -116,7 +116,7 @@ def loop(
 def listening(
     address: ListenAddress | None,
     standing: Standing,
-    tally: DecisionTally,
+    tally: RoundMetrics,
     tell: Tell,
     ending: contextlib.ExitStack,
 ) -> None:
@@ -197,10 +197,10 @@ def _parts(
     stop: Stop,
     tell: Tell,
     send: Callable[[KubeEvent], None],
-) -> Parts:
+) -> RoundDependencies:
     writer = None if settings.dry_run else PodWriter(client, settings.removal, settings.grace)
-    sources = sources_of(client, settings, halted, until_asked_to_end(stop))
-    return Parts(
+    sources = open_sources(client, settings, halted, until_asked_to_end(stop))
+    return RoundDependencies(
         sources=sources,
         writer=writer,
         look=lambda each: sources.reader().read(each),

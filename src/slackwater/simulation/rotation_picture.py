@@ -8,8 +8,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.rebalancer.whatif.simulate_day import Glance
-from slackwater.rebalancer.whatif.simulation_report import Line, Report, Side, counted, sentences
+from slackwater.rebalancer.whatif.simulate_day import LoadSummary
+from slackwater.rebalancer.whatif.simulation_report import (
+    Line,
+    SideSummary,
+    SimulationReport,
+    conclusions,
+    counted,
+)
 from slackwater.simulation.svg import Frame, area, cpu_ticks, grid, line, steps, text, time_axis
 
 _TITLE = "What rotating the pods of a skewed workload would bring"
@@ -44,7 +50,7 @@ text { font-family: "DejaVu Sans", "Liberation Sans", "Noto Sans", Arial, sans-s
 }
 """
 
-Chosen = Callable[[Line], Glance]
+Chosen = Callable[[Line], LoadSummary]
 
 
 class _Grid(msgspec.Struct, frozen=True):
@@ -54,7 +60,7 @@ class _Grid(msgspec.Struct, frozen=True):
     edges: tuple[float, ...]
 
 
-def picture(report: Report) -> str:
+def picture(report: SimulationReport) -> str:
     """The whole SVG document."""
     width, laid = _WIDTH - _LEFT - _RIGHT, _laid(report)
     seconds = laid.edges[-1]
@@ -91,7 +97,7 @@ def _opening(height: int) -> str:
     )
 
 
-def _laid(report: Report) -> _Grid:
+def _laid(report: SimulationReport) -> _Grid:
     day = report.day
     count = round(day.seconds / day.step_seconds)
     lines: list[Line | None] = [None] * count
@@ -100,12 +106,12 @@ def _laid(report: Report) -> _Grid:
     return _Grid(tuple(lines), tuple(day.step_seconds * n for n in range(count + 1)))
 
 
-def _most_replicas(report: Report) -> float:
+def _most_replicas(report: SimulationReport) -> float:
     return float(max(report.without.most_replicas, report.rotated.most_replicas))
 
 
-def _head(report: Report) -> list[str]:
-    told = sentences(report)
+def _head(report: SimulationReport) -> list[str]:
+    told = conclusions(report)
     return [
         text(_LEFT, 42, _TITLE, "title"),
         *(text(_LEFT, 70 + 21 * number, sentence) for number, sentence in enumerate(told)),
@@ -135,7 +141,7 @@ def _fleet(frame: Frame, laid: _Grid, chosen: Chosen, title: str) -> list[str]:
     ]
 
 
-def _rotations(frame: Frame, report: Report) -> list[str]:
+def _rotations(frame: Frame, report: SimulationReport) -> list[str]:
     """Arrows from above; a line through the panel shows what followed."""
     bottom = frame.top + frame.height
     parts = []
@@ -148,7 +154,7 @@ def _rotations(frame: Frame, report: Report) -> list[str]:
     return parts
 
 
-def _beside(frame: Frame, side: Side) -> list[str]:
+def _beside(frame: Frame, side: SideSummary) -> list[str]:
     left, top = frame.left + frame.width + 20, frame.top + 24
     kind = "good" if side.above <= _GOOD else "bad"
     skew = "-" if side.skew is None else f"{side.skew:.2f} ×"
@@ -180,7 +186,7 @@ def _arrow_legend(frame: Frame) -> list[str]:
     return [arrow, text(left + 26, y, "rotation", "faint")]
 
 
-def _replicas(frame: Frame, laid: _Grid, report: Report) -> list[str]:
+def _replicas(frame: Frame, laid: _Grid, report: SimulationReport) -> list[str]:
     without = [None if each is None else float(each.without.replicas) for each in laid.lines]
     rotated = [None if each is None else float(each.rotated.replicas) for each in laid.lines]
     low, high = [each or 0.0 for each in rotated], [each or 0.0 for each in without]
@@ -203,7 +209,7 @@ def _replicas(frame: Frame, laid: _Grid, report: Report) -> list[str]:
     ]
 
 
-def _footer(report: Report) -> str:
+def _footer(report: SimulationReport) -> str:
     day, tried = report.day, report.settings
     origin = (
         f"generated, seed {day.seed}" if day.recording is None else f"recorded: {day.recording}"

@@ -11,8 +11,8 @@ from slackwater.cli.rebalance_settings import resolve
 from slackwater.cli.rebalance_view import GuardView, HpaView, PlanView, PodView
 from slackwater.contract.rebalancer import VARIABLES, WORKLOAD
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.rotation import Fate
-from slackwater.rebalancer.selection import Group
+from slackwater.rebalancer.rotation import RemovalOutcome
+from slackwater.rebalancer.selection import PodGroup
 from slackwater.settings.rotation_document import ENTRIES
 
 ROOT = Path(__file__).parents[3]
@@ -57,7 +57,7 @@ def test_every_field_of_the_data_is_told(struct: type[msgspec.Struct]) -> None:
 
 
 def test_every_group_and_fate_is_told() -> None:
-    for word in (*Group, *Fate):
+    for word in (*PodGroup, *RemovalOutcome):
         assert f"`{word.value}`" in HEAD
 
 

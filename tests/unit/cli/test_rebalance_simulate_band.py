@@ -14,8 +14,8 @@ from slackwater.cli.rebalance_simulate_band import (
     scale_of,
     ticks,
 )
-from slackwater.rebalancer.whatif.simulate_day import Glance
-from slackwater.rebalancer.whatif.simulation_report import Line, Report
+from slackwater.rebalancer.whatif.simulate_day import LoadSummary
+from slackwater.rebalancer.whatif.simulation_report import Line, SimulationReport
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
 
 EVEN = dict.fromkeys("abcd", 0.5)
@@ -23,19 +23,19 @@ ROWS = 8
 GENERATED = reported(generated_day())
 
 
-def without(line: Line) -> Glance:
+def without(line: Line) -> LoadSummary:
     return line.without
 
 
-def rotated(line: Line) -> Glance:
+def rotated(line: Line) -> LoadSummary:
     return line.rotated
 
 
-def drawn(report: Report, width: int = 40) -> list[str]:
+def drawn(report: SimulationReport, width: int = 40) -> list[str]:
     return [row.plain[MARGIN:] for row in band(report, without, width)]
 
 
-def margins(report: Report) -> list[str]:
+def margins(report: SimulationReport) -> list[str]:
     return [row.plain[:MARGIN].strip() for row in band(report, without, 40)]
 
 

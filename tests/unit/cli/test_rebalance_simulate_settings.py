@@ -14,9 +14,9 @@ from slackwater.cli.rebalance_simulate_settings import (
     terms_of,
     told_by,
 )
-from slackwater.rebalancer.observed import Aim, AimKind
-from slackwater.rebalancer.whatif.day import Shape
-from slackwater.rebalancer.whatif.simulate_day import Terms
+from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind
+from slackwater.rebalancer.whatif.day import DayShape
+from slackwater.rebalancer.whatif.simulate_day import SimulationTerms
 from slackwater.settings import rotation_whatif as own
 from slackwater.settings.rotation import MoveSettings
 from slackwater.settings.rotation_workload import MOVES
@@ -24,30 +24,32 @@ from slackwater.settings.rotation_workload import MOVES
 NONE: Mapping[str, str] = {}
 
 
-def terms(environment: Mapping[str, str] = NONE, /, **flags: str) -> Terms:
+def terms(environment: Mapping[str, str] = NONE, /, **flags: str) -> SimulationTerms:
     return terms_of(told_by(flags, environment))
 
 
-def shape(**flags: str) -> Shape:
+def shape(**flags: str) -> DayShape:
     told = told_by(flags, NONE)
-    return shape_of(told, terms_of(told).aim)
+    return shape_of(told, terms_of(told).hpa_target)
 
 
 def test_nothing_said_is_the_defaults() -> None:
-    assert terms() == Terms(Aim(AimKind.UTILIZATION, 70.0, ""), MoveSettings(), 0.0)
-    assert shape() == Shape(), "the Struct's defaults are the settings'"
+    assert terms() == SimulationTerms(
+        HpaTarget(HpaTargetKind.UTILIZATION, 70.0, ""), MoveSettings(), 0.0
+    )
+    assert shape() == DayShape(), "the Struct's defaults are the settings'"
     assert step_of(told_by({}, NONE)) is None
 
 
 @pytest.mark.parametrize(
-    ("flags", "aim"),
+    ("flags", "hpa_target"),
     [
-        ({"hpa_target": "55.5"}, Aim(AimKind.UTILIZATION, 55.5, "")),
-        ({"hpa_average_value": "0.25"}, Aim(AimKind.AVERAGE_VALUE, 0.25, "")),
+        ({"hpa_target": "55.5"}, HpaTarget(HpaTargetKind.UTILIZATION, 55.5, "")),
+        ({"hpa_average_value": "0.25"}, HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.25, "")),
     ],
 )
-def test_the_hpas_target(flags: dict[str, str], aim: Aim) -> None:
-    assert terms(NONE, **flags).aim == aim
+def test_the_hpas_target(flags: dict[str, str], hpa_target: HpaTarget) -> None:
+    assert terms(NONE, **flags).hpa_target == hpa_target
 
 
 def test_an_hpa_has_one_target() -> None:

@@ -6,14 +6,14 @@ from rich.console import Console
 
 from slackwater.cli.rebalance_simulate_band import LEGEND, MARGIN
 from slackwater.cli.rebalance_simulate_text import Detail, blocks
-from slackwater.rebalancer.whatif.simulation_report import Report, sentences
+from slackwater.rebalancer.whatif.simulation_report import SimulationReport, conclusions
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
 
 EVEN = dict.fromkeys("abcd", 0.5)
 STICKY = reported(generated_day(skew=1.0), stickiness=0.9)
 
 
-def text_of(report: Report, width: int = 110, detail: Detail = Detail.USUAL) -> str:
+def text_of(report: SimulationReport, width: int = 110, detail: Detail = Detail.USUAL) -> str:
     console = Console(width=width, color_system=None, force_terminal=False)
     with console.capture() as capture:
         for block in blocks(report, width - MARGIN, detail):
@@ -21,11 +21,11 @@ def text_of(report: Report, width: int = 110, detail: Detail = Detail.USUAL) -> 
     return capture.get()
 
 
-def lines_of(report: Report) -> list[str]:
+def lines_of(report: SimulationReport) -> list[str]:
     return [line.rstrip() for line in text_of(report).splitlines()]
 
 
-def words_of(report: Report) -> str:
+def words_of(report: SimulationReport) -> str:
     return " ".join(text_of(report).split())
 
 
@@ -53,7 +53,7 @@ def words_of(report: Report) -> str:
     ],
     ids=["generated", "with holes", "with a date"],
 )
-def test_the_headline(report: Report, headline: str) -> None:
+def test_the_headline(report: SimulationReport, headline: str) -> None:
     assert words_of(report).startswith(headline)
 
 
@@ -61,7 +61,7 @@ def test_two_bands_a_legend_two_tables_and_sentences_in_this_order() -> None:
     report = reported(day_with([SIX] * 3))
     text = words_of(report)
     parts = ["without rotation, in cores", "with rotation", "0:00", *LEGEND, "ROTATION SKEW",
-             "TIME HOT", "Steps without a rotation:", sentences(report)[0]]  # fmt: skip
+             "TIME HOT", "Steps without a rotation:", conclusions(report)[0]]  # fmt: skip
     found = [text.index(" ".join(part.split())) for part in parts]
     assert found == sorted(found)
 

@@ -10,16 +10,16 @@ import pytest
 from slackwater.cli.rebalance_view import PlanView, as_data, view_of
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
-from slackwater.rebalancer.observed import Aim, AimKind, Problem
+from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, Unavailable
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
-from tests.unit.rebalancer.fleets import F6, NAME, NOON, live, seen, usage
+from tests.unit.rebalancer.workloads import F6, NAME, NOON, live, observed, usage
 
 SETTINGS = WorkloadSettings("shop", "web")
 
 
 def assessed(given: Mapping[str, float | Gap] = F6, **workload: Any) -> Assessment:
-    world = seen(*(live(name) for name in given), **workload)
+    world = observed(*(live(name) for name in given), **workload)
     return assess(world, usage(given), NAME, SETTINGS, RequestSource.AUTO, NOON)
 
 
@@ -108,15 +108,15 @@ def test_what_could_not_be_read(reason: Reason) -> None:
 
 
 def test_a_missing_target_leaves_the_pods() -> None:
-    problem = Problem(Reason.HPA_TARGET_MISSING, "there is no HPA")
-    view = view_of(assessed(aim=problem))
+    problem = Unavailable(Reason.HPA_TARGET_MISSING, "there is no HPA")
+    view = view_of(assessed(hpa_target=problem))
     assert (view.hpa, view.reason, view.problem) == (None, "hpa_target_missing", True)
     assert [pod.usage for pod in view.pods] == sorted(F6.values(), reverse=True)
     assert all(pod.percent_of_target is None for pod in view.pods)
 
 
 def test_an_average_value_is_in_cores() -> None:
-    view = view_of(assessed(aim=Aim(AimKind.AVERAGE_VALUE, 0.7, "web")))
+    view = view_of(assessed(hpa_target=HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.7, "web")))
     assert view.hpa is not None
     assert (view.hpa.target, view.hpa.unit, view.target) == (0.7, "cores", 0.7)
     assert view.evict == ("A", "B", "F", "E")

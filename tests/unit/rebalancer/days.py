@@ -4,14 +4,18 @@ import random
 from collections.abc import Mapping, Sequence
 
 from slackwater.kube.time_of_day import whole_seconds
-from slackwater.rebalancer.observed import Aim, AimKind, Cores, Seconds
-from slackwater.rebalancer.whatif.day import Day, Load, Moment, Shape, generated
-from slackwater.rebalancer.whatif.simulate_day import Lived, Terms, live_through
-from slackwater.rebalancer.whatif.simulation_report import Report, report_of
+from slackwater.rebalancer.observed import Cores, HpaTarget, HpaTargetKind, Seconds
+from slackwater.rebalancer.whatif.day import Day, DayShape, Moment, PodLoad, generate_day
+from slackwater.rebalancer.whatif.simulate_day import (
+    SimulationResult,
+    SimulationTerms,
+    simulate_day,
+)
+from slackwater.rebalancer.whatif.simulation_report import SimulationReport, build_report
 from slackwater.settings.rotation import MoveSettings
 
 STEP = Seconds(300.0)
-SEVENTY = Aim(AimKind.UTILIZATION, 70.0, "")
+SEVENTY = HpaTarget(HpaTargetKind.UTILIZATION, 70.0, "")
 #: The seed's example: threshold 1.05.
 SIX: Mapping[str, float] = {"a": 1.2, "b": 1.1, "c": 0.8, "d": 0.6, "e": 0.4, "f": 0.3}
 
@@ -21,7 +25,7 @@ def day_with(steps: Sequence[Mapping[str, float]], request: float = 1.0, start: 
     moments = tuple(
         Moment(
             start + n * STEP,
-            {pod: Load(Cores(cores), Cores(request)) for pod, cores in loads.items()},
+            {pod: PodLoad(Cores(cores), Cores(request)) for pod, cores in loads.items()},
         )
         for n, loads in enumerate(steps)
         if loads
@@ -31,15 +35,15 @@ def day_with(steps: Sequence[Mapping[str, float]], request: float = 1.0, start: 
 
 def generated_day(seed: int = 0, **shape: float) -> Day:
     draw = random.Random(seed).random  # noqa: S311 - noise, not a secret
-    return generated(Shape(**shape), draw)  # type: ignore[arg-type]
+    return generate_day(DayShape(**shape), draw)  # type: ignore[arg-type]
 
 
-def lived(day: Day, stickiness: float = 0.0, **moves: object) -> Lived:
+def result(day: Day, stickiness: float = 0.0, **moves: object) -> SimulationResult:
     settings = MoveSettings(**moves)  # type: ignore[arg-type]
-    return live_through(day, Terms(SEVENTY, settings, stickiness), whole_seconds)
+    return simulate_day(day, SimulationTerms(SEVENTY, settings, stickiness), whole_seconds)
 
 
-def reported(day: Day, stickiness: float = 0.0, recording: str | None = None) -> Report:
-    terms = Terms(SEVENTY, MoveSettings(), stickiness)
+def reported(day: Day, stickiness: float = 0.0, recording: str | None = None) -> SimulationReport:
+    terms = SimulationTerms(SEVENTY, MoveSettings(), stickiness)
     seed = 0 if recording is None else None
-    return report_of(day, terms, live_through(day, terms, whole_seconds), recording, seed)
+    return build_report(day, terms, simulate_day(day, terms, whole_seconds), recording, seed)

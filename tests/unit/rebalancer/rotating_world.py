@@ -17,23 +17,23 @@ from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources
-from slackwater.rebalancer.last_rotation import ANNOTATION, read_last
+from slackwater.rebalancer.last_rotation import ANNOTATION, decode_last_rotation
 from slackwater.rebalancer.observed import (
     Lag,
     LastRotation,
     LivePod,
     NamespaceUsage,
-    Problem,
+    ObservedWorkload,
     Scaling,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
 )
-from slackwater.rebalancer.rotation import Attempt, Hands, PodWriter
-from slackwater.rebalancer.run import Parts
-from slackwater.rebalancer.selection import Candidate, Group
+from slackwater.rebalancer.rotation import PodWriter, RemovalAttempt, RotationContext
+from slackwater.rebalancer.run import RoundDependencies
+from slackwater.rebalancer.selection import Candidate, PodGroup
 from slackwater.record.journal import Entry
 from slackwater.settings.rotation import Removal, RunSettings, WorkloadSettings
-from tests.unit.rebalancer.fleets import F6, HPA70, NAME, NOON, cores, live
+from tests.unit.rebalancer.workloads import F6, HPA70, NAME, NOON, cores, live
 
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 SETTINGS = WorkloadSettings("shop", "web")
@@ -44,7 +44,7 @@ def refused(status: int, reason: str, message: str) -> HttpStatusError:
     return HttpStatusError("POST /x", status, reason, message)
 
 
-def pod(name: str, group: Group = Group.TOP, usage: float = 1.2) -> Candidate:
+def pod(name: str, group: PodGroup = PodGroup.TOP, usage: float = 1.2) -> Candidate:
     return Candidate(name, f"uid-{name}", f"node-{name}", cores(usage), group)  # type: ignore[arg-type]
 
 
@@ -73,8 +73,8 @@ class World:
         self.budget: int | None = None
         self.refusals: dict[str, RequestError] = {}
         self.patch_refusals: list[RequestError] = []
-        self.problem: Problem | None = None
-        self.usage_problem: Problem | None = None
+        self.problem: Unavailable | None = None
+        self.usage_problem: Unavailable | None = None
         self.halt = ""
         self.lag: Lag | Gap = Lag(0, "a test")
         #: Happens when it is looked at for the n-th time.
@@ -83,13 +83,13 @@ class World:
         #: The fewest that were ever Ready.
         self.least_ready = len(usages)
         self.calls: list[str] = []
-        self.attempts: list[Attempt] = []
+        self.attempts: list[RemovalAttempt] = []
         self.told: list[Entry] = []
         self.sent: list[KubeEvent] = []
 
     # What it is
 
-    def read(self, settings: WorkloadSettings = SETTINGS) -> WorkloadSeen | Problem:
+    def read(self, settings: WorkloadSettings = SETTINGS) -> ObservedWorkload | Unavailable:
         self.looks += 1
         self.on_look.get(self.looks, lambda: None)()
         self._settle()
@@ -97,27 +97,31 @@ class World:
             return self.problem
         pods = tuple(self.pods.values())
         wanted = len(self.usages) if self.desired is None else self.desired
-        return WorkloadSeen(
+        return ObservedWorkload(
             workload=self.workload,
             api_version="apps/v1",
             uid=self.uid,
             resource_version=str(self.version),
             pods=pods,
-            aim=HPA70,
+            hpa_target=HPA70,
             scaling=Scaling(wanted, len(self.usages), self.rollout),
             opted_out=self.opted_out,
             last=self.last(),
         )
 
-    def seen(self) -> WorkloadSeen:
+    def observed(self) -> ObservedWorkload:
         found = self.read()
-        assert isinstance(found, WorkloadSeen)
+        assert isinstance(found, ObservedWorkload)
         return found
 
     def last(self) -> LastRotation | Gap | None:
-        return None if self.annotation is None else read_last(self.annotation, self.workload)
+        return (
+            None
+            if self.annotation is None
+            else decode_last_rotation(self.annotation, self.workload)
+        )
 
-    def usage(self, _namespace: str, _window: Micros, _at: float) -> NamespaceUsage | Problem:
+    def usage(self, _namespace: str, _window: Micros, _at: float) -> NamespaceUsage | Unavailable:
         if self.usage_problem is not None:
             return self.usage_problem
         used = {(name, "web"): cores(self.usages.get(name, 0.7)) for name in self._names()}
@@ -208,8 +212,8 @@ class World:
 
     # What a round works with
 
-    def hands(self, removal: Removal = Removal.EVICT) -> Hands:
-        return Hands(
+    def context(self, removal: Removal = Removal.EVICT) -> RotationContext:
+        return RotationContext(
             look=self.read,
             writer=PodWriter(self, removal, None),
             clock=lambda: self.second,
@@ -221,8 +225,8 @@ class World:
     def sources(self) -> Sources:
         return Sources(lambda: self, self.usage, lambda _: self.lag, lambda: self.halt)
 
-    def parts(self, removal: Removal = Removal.EVICT) -> Parts:
-        return Parts(
+    def parts(self, removal: Removal = Removal.EVICT) -> RoundDependencies:
+        return RoundDependencies(
             sources=self.sources(),
             writer=PodWriter(self, removal, None),
             look=self.read,

@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assessment import Assessment, assess, gated
+from slackwater.rebalancer.assessment import Assessment, assess, with_guard
 from slackwater.rebalancer.observed import (
-    Aim,
-    AimKind,
+    HpaTarget,
+    HpaTargetKind,
     NamespaceUsage,
-    Problem,
+    ObservedWorkload,
     Scaling,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Group, Guard
+from slackwater.rebalancer.selection import GuardResult, PodGroup
 from slackwater.settings.rotation import MoveSettings, RequestSource, WorkloadSettings
-from tests.unit.rebalancer.fleets import (
+from tests.unit.rebalancer.workloads import (
     F6,
     NAME,
     NAN,
@@ -26,33 +26,33 @@ from tests.unit.rebalancer.fleets import (
     box,
     live,
     numbered,
+    observed,
     rotated,
-    seen,
     usage,
 )
 
 WEB = WorkloadSettings("shop", "web")
 ASKED = WorkloadName("shop", "", "web")
-DOWN = Problem(Reason.PROMETHEUS_ERROR, "Prometheus does not answer")
-NO_HPA = Problem(Reason.HPA_TARGET_MISSING, "no HPA scales web")
-TWO_HPAS = Problem(Reason.HPA_TARGET_AMBIGUOUS, "web wants 70 %, keda-hpa-web wants 80 %")
+DOWN = Unavailable(Reason.PROMETHEUS_ERROR, "Prometheus does not answer")
+NO_HPA = Unavailable(Reason.HPA_TARGET_MISSING, "no HPA scales web")
+TWO_HPAS = Unavailable(Reason.HPA_TARGET_AMBIGUOUS, "web wants 70 %, keda-hpa-web wants 80 %")
 OUT = 'the annotation slackwater.io/rotate is "false"'
-HPA50 = Aim(AimKind.UTILIZATION, 50, "web")
+HPA50 = HpaTarget(HpaTargetKind.UTILIZATION, 50, "web")
 SEED = MoveSettings()
 ROW7 = MoveSettings(top_k=3, tolerance=2.0, minimum_improvement=20.0)
 
 
 def assessed(
-    workload: WorkloadSeen | Problem,
-    used: NamespaceUsage | Problem,
+    workload: ObservedWorkload | Unavailable,
+    used: NamespaceUsage | Unavailable,
     moves: MoveSettings = SEED,
 ) -> Assessment:
     settings = WorkloadSettings("shop", "web", moves=moves)
     return assess(workload, used, ASKED, settings, RequestSource.AUTO, NOON)
 
 
-def of(usages: dict[str, Any], **other: Any) -> tuple[WorkloadSeen, NamespaceUsage]:
-    return seen(*(live(name) for name in usages), **other), usage(usages)
+def of(usages: dict[str, Any], **other: Any) -> tuple[ObservedWorkload, NamespaceUsage]:
+    return observed(*(live(name) for name in usages), **other), usage(usages)
 
 
 def going(found: Assessment) -> str:
@@ -60,7 +60,7 @@ def going(found: Assessment) -> str:
 
 
 @pytest.mark.parametrize(
-    ("usages", "aim", "moves", "rotate", "improvement", "batches"),
+    ("usages", "hpa_target", "moves", "rotate", "improvement", "batches"),
     [
         pytest.param(F6, None, SEED, "A B F E", 34.78, ["A F", "B E"], id="row 1"),
         pytest.param({**F6, "B": 1.0}, None, SEED, "A F E", 47.22, ["A F", "E"], id="row 3"),
@@ -95,13 +95,13 @@ def going(found: Assessment) -> str:
 )
 def test_section_6_what_is_rotated(
     usages: dict[str, Any],
-    aim: Aim | None,
+    hpa_target: HpaTarget | None,
     moves: MoveSettings,
     rotate: str,
     improvement: float,
     batches: list[str],
 ) -> None:
-    found = assessed(*of(usages, **({"aim": aim} if aim else {})), moves)
+    found = assessed(*of(usages, **({"hpa_target": hpa_target} if hpa_target else {})), moves)
     assert (found.workload, found.reason, found.rotates) == (NAME, None, True)
     assert going(found) == rotate
     assert [" ".join(each.name for each in batch) for batch in found.batches] == batches
@@ -119,7 +119,7 @@ def test_section_6_what_is_rotated(
     [
         pytest.param(
             numbered(0.9, 0.85, 0.8, 0.75),
-            {"aim": HPA50},
+            {"hpa_target": HPA50},
             Reason.INSUFFICIENT_IMPROVEMENT,
             "Improvement 5.7% below minimum 10.0%",
             id="row 5",
@@ -131,8 +131,10 @@ def test_section_6_what_is_rotated(
             "deletion would leave 0 pods, minimum required is 2",
             id="row 9",
         ),
-        pytest.param(F6, {"aim": NO_HPA}, NO_HPA.reason, NO_HPA.because, id="row 13, none"),
-        pytest.param(F6, {"aim": TWO_HPAS}, TWO_HPAS.reason, TWO_HPAS.because, id="row 13, two"),
+        pytest.param(F6, {"hpa_target": NO_HPA}, NO_HPA.reason, NO_HPA.because, id="row 13, none"),
+        pytest.param(
+            F6, {"hpa_target": TWO_HPAS}, TWO_HPAS.reason, TWO_HPAS.because, id="row 13, two"
+        ),
         pytest.param(
             numbered(*[1.3] * 6),
             {},
@@ -162,7 +164,7 @@ def test_section_6_what_is_not(
     found = assessed(*of(usages, **other))
     assert (found.reason, found.because, found.rotates) == (reason, because, False)
     assert found.batches == ()
-    assert found.fleet is not None
+    assert found.measured is not None
     assert found.proposal is not None
     assert set(found.proposal.groups) == set(usages)
 
@@ -170,61 +172,61 @@ def test_section_6_what_is_not(
 def test_section_6_row_17() -> None:
     held = live("A", held_back='the annotation slackwater.io/rotate is "false"')
     rest = [live(name) for name in F6 if name != "A"]
-    found = assessed(seen(held, *rest), usage())
+    found = assessed(observed(held, *rest), usage())
     assert going(found) == "B F E"
     assert found.because == "Improvement 45.5% exceeds minimum 10.0%"
     assert found.proposal is not None
-    assert found.proposal.groups["A"] is Group.HELD_BACK
+    assert found.proposal.groups["A"] is PodGroup.HELD_BACK
 
 
 @pytest.mark.parametrize(
     ("workload", "used", "reason"),
     [
         # What could not be read goes before all.
-        (Problem(Reason.KUBERNETES_ERROR, "403"), usage(), Reason.KUBERNETES_ERROR),
-        (Problem(Reason.WORKLOAD_MISSING, "none"), DOWN, Reason.WORKLOAD_MISSING),
-        (seen(), DOWN, Reason.PROMETHEUS_ERROR),
-        (seen(aim=NO_HPA), DOWN, Reason.PROMETHEUS_ERROR),
+        (Unavailable(Reason.KUBERNETES_ERROR, "403"), usage(), Reason.KUBERNETES_ERROR),
+        (Unavailable(Reason.WORKLOAD_MISSING, "none"), DOWN, Reason.WORKLOAD_MISSING),
+        (observed(), DOWN, Reason.PROMETHEUS_ERROR),
+        (observed(hpa_target=NO_HPA), DOWN, Reason.PROMETHEUS_ERROR),
         # Who wants no rotation hears no other reason.
-        (seen(opted_out=OUT), usage(), Reason.OPTED_OUT),
-        (seen(opted_out=OUT), DOWN, Reason.OPTED_OUT),
-        (seen(opted_out=OUT, aim=NO_HPA), usage(), Reason.OPTED_OUT),
-        (seen(opted_out=OUT), usage(dict.fromkeys(F6, 0.1)), Reason.OPTED_OUT),
-        (seen(opted_out=OUT, scaling=Scaling(8, 6)), usage(), Reason.OPTED_OUT),
+        (observed(opted_out=OUT), usage(), Reason.OPTED_OUT),
+        (observed(opted_out=OUT), DOWN, Reason.OPTED_OUT),
+        (observed(opted_out=OUT, hpa_target=NO_HPA), usage(), Reason.OPTED_OUT),
+        (observed(opted_out=OUT), usage(dict.fromkeys(F6, 0.1)), Reason.OPTED_OUT),
+        (observed(opted_out=OUT, scaling=Scaling(8, 6)), usage(), Reason.OPTED_OUT),
         # Nothing to do goes before what would forbid it.
         (
-            seen(scaling=Scaling(8, 6), last=rotated("2026-11-17T11:59:00Z")),
+            observed(scaling=Scaling(8, 6), last=rotated("2026-11-17T11:59:00Z")),
             usage(dict.fromkeys(F6, 0.1)),
             Reason.NO_PODS_ABOVE_TOLERANCE,
         ),
         # The first guard gives the reason.
         (
-            seen(scaling=Scaling(8, 6, "a rollout"), last=Gap("no JSON")),
+            observed(scaling=Scaling(8, 6, "a rollout"), last=Gap("no JSON")),
             usage(),
             Reason.HPA_SCALING,
         ),
         (
-            seen(scaling=Scaling(6, 6, "a rollout"), last=Gap("no JSON")),
+            observed(scaling=Scaling(6, 6, "a rollout"), last=Gap("no JSON")),
             usage(),
             Reason.ROLLOUT_IN_PROGRESS,
         ),
-        (seen(last=Gap("no JSON")), usage(), Reason.COOLDOWN),
+        (observed(last=Gap("no JSON")), usage(), Reason.COOLDOWN),
         (
-            seen(*(live(name, box(limit=0.8)) for name in F6)),
+            observed(*(live(name, box(limit=0.8)) for name in F6)),
             usage(),
             Reason.CAPACITY_GUARD,
         ),
         # Prometheus is up and knows nothing.
-        (seen(), usage({}), Reason.NO_USAGE_DATA),
+        (observed(), usage({}), Reason.NO_USAGE_DATA),
         (
-            seen(*(live(name, box(request=Gap("none"))) for name in F6)),
+            observed(*(live(name, box(request=Gap("none"))) for name in F6)),
             usage(),
             Reason.REQUEST_MISSING,
         ),
     ],
 )
 def test_which_reason_wins(
-    workload: WorkloadSeen | Problem, used: NamespaceUsage | Problem, reason: Reason
+    workload: ObservedWorkload | Unavailable, used: NamespaceUsage | Unavailable, reason: Reason
 ) -> None:
     found = assessed(workload, used)
     assert found.reason is reason
@@ -233,12 +235,12 @@ def test_which_reason_wins(
 
 
 def test_a_workload_that_could_not_be_read_keeps_the_asked_name() -> None:
-    assert assessed(Problem(Reason.WORKLOAD_MISSING, "none"), usage()).workload == ASKED
-    assert assessed(seen(), DOWN).workload == NAME
+    assert assessed(Unavailable(Reason.WORKLOAD_MISSING, "none"), usage()).workload == ASKED
+    assert assessed(observed(), DOWN).workload == NAME
 
 
 def test_guards_are_told_also_where_nothing_is_to_do() -> None:
-    found = assessed(seen(scaling=Scaling(8, 6)), usage(dict.fromkeys(F6, 0.1)))
+    found = assessed(observed(scaling=Scaling(8, 6)), usage(dict.fromkeys(F6, 0.1)))
     assert {guard.guard: guard.passed for guard in found.guards} == {
         "opted_out": True,
         "hpa_scaling": False,
@@ -250,44 +252,44 @@ def test_guards_are_told_also_where_nothing_is_to_do() -> None:
 
 
 def test_the_opt_out_is_a_guard_without_usage_too() -> None:
-    (guard,) = assessed(seen(opted_out=OUT), DOWN).guards
+    (guard,) = assessed(observed(opted_out=OUT), DOWN).guards
     assert (guard.guard, guard.passed, guard.because) == ("opted_out", False, OUT)
 
 
-LAG = Guard("kafka_lag", False, "the lag is 1200, above 1000", Reason.KAFKA_LAG_HIGH)
+LAG = GuardResult("kafka_lag", False, "the lag is 1200, above 1000", Reason.KAFKA_LAG_HIGH)
 
 
 def test_another_guard_forbids_it() -> None:
-    before = assessed(seen(), usage())
-    found = gated(before, LAG)
+    before = assessed(observed(), usage())
+    found = with_guard(before, LAG)
     assert (found.reason, found.because, found.batches) == (LAG.reason, LAG.because, ())
     assert found.guards == (*before.guards, LAG)
-    assert (found.proposal, found.fleet) == (before.proposal, before.fleet)
+    assert (found.proposal, found.measured) == (before.proposal, before.measured)
 
 
 def test_another_guard_lets_it_pass() -> None:
-    before = assessed(seen(), usage())
-    low = Guard("kafka_lag", True, "the lag is 3")
-    found = gated(before, low)
+    before = assessed(observed(), usage())
+    low = GuardResult("kafka_lag", True, "the lag is 3")
+    found = with_guard(before, low)
     assert found.rotates
     assert (found.batches, found.because) == (before.batches, before.because)
     assert found.guards[-1] == low
 
 
 def test_a_later_guard_does_not_replace_the_reason() -> None:
-    found = gated(assessed(seen(scaling=Scaling(8, 6)), usage()), LAG)
+    found = with_guard(assessed(observed(scaling=Scaling(8, 6)), usage()), LAG)
     assert found.reason is Reason.HPA_SCALING
     assert found.guards[-1] == LAG
 
 
 def test_a_guard_forbids_with_a_reason_or_it_is_broken() -> None:
     with pytest.raises(ValueError, match="the guard odd forbids without a reason"):
-        gated(assessed(seen(), usage()), Guard("odd", False, "because"))
+        with_guard(assessed(observed(), usage()), GuardResult("odd", False, "because"))
 
 
 def test_the_aim_in_cores() -> None:
     """An AverageValue is not a percent of anything."""
-    aim = Aim(AimKind.AVERAGE_VALUE, 0.7, "web")
+    hpa_target = HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.7, "web")
     pods = [live(name, box(request=Gap("none"))) for name in F6]
-    found = assessed(seen(*pods, aim=aim), usage())
+    found = assessed(observed(*pods, hpa_target=hpa_target), usage())
     assert going(found) == "A B F E"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.typed_document import decode_typed
-from slackwater.rebalancer.autoscalers import Choice, choose, names_of
-from slackwater.rebalancer.observed import Aim, AimKind, NoAutoscaler, Problem
+from slackwater.rebalancer.autoscalers import AutoscalerChoice, choose, possible_names
+from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, cpu_metric
@@ -18,7 +18,7 @@ from tests.unit.contract.served import Object, autoscaler, cpu_metric
 WEB = WorkloadSettings("shop", "web")
 
 
-def chosen(*documents: Object, settings: WorkloadSettings = WEB) -> Choice | Problem:
+def chosen(*documents: Object, settings: WorkloadSettings = WEB) -> AutoscalerChoice | Unavailable:
     every = [decode_typed(msgspec.json.encode(each), Autoscaler, "hpa") for each in documents]
     return choose(every, settings)
 
@@ -27,13 +27,13 @@ def with_(**fields: Any) -> WorkloadSettings:
     return msgspec.structs.replace(WEB, **fields)
 
 
-def aim(*documents: Object, settings: WorkloadSettings = WEB) -> Aim | Problem:
+def hpa_target(*documents: Object, settings: WorkloadSettings = WEB) -> HpaTarget | Unavailable:
     found = chosen(*documents, settings=settings)
-    return found if isinstance(found, Problem) else found.aim
+    return found if isinstance(found, Unavailable) else found.hpa_target
 
 
-def seventy(hpa: str = "web", container: str = "") -> Aim:
-    return Aim(AimKind.UTILIZATION, 70.0, hpa, container)
+def seventy(hpa: str = "web", container: str = "") -> HpaTarget:
+    return HpaTarget(HpaTargetKind.UTILIZATION, 70.0, hpa, container)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def seventy(hpa: str = "web", container: str = "") -> Aim:
     ],
 )
 def test_names(prefix: str, names: tuple[str, ...]) -> None:
-    assert names_of(with_(hpa_prefix=prefix)) == names
+    assert possible_names(with_(hpa_prefix=prefix)) == names
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,19 @@ def test_names(prefix: str, names: tuple[str, ...]) -> None:
 )
 def test_by_what_it_scales_or_by_its_name(name: str, scales: str, found: bool) -> None:
     choice = chosen(autoscaler(name, scales))
-    assert isinstance(choice, Choice) is found
-    if isinstance(choice, Choice):
+    assert isinstance(choice, AutoscalerChoice) is found
+    if isinstance(choice, AutoscalerChoice):
         kind, _, target = scales.partition("/")
         assert choice.target == ScaleTarget(kind, target, "apps/v1")
-        assert choice.aim == seventy(name)
+        assert choice.hpa_target == seventy(name)
 
 
 def test_both_parts_of_the_name_are_literal() -> None:
     dotted = msgspec.structs.replace(WEB, name="w.b", hpa_prefix="k.*")
-    assert isinstance(chosen(autoscaler("keda-w-b", "Deployment/x"), settings=dotted), Problem)
-    assert isinstance(chosen(autoscaler("k.*-w.b", "Deployment/x"), settings=dotted), Choice)
+    assert isinstance(chosen(autoscaler("keda-w-b", "Deployment/x"), settings=dotted), Unavailable)
+    assert isinstance(
+        chosen(autoscaler("k.*-w.b", "Deployment/x"), settings=dotted), AutoscalerChoice
+    )
 
 
 def test_none_is_missing() -> None:
@@ -84,24 +86,24 @@ def test_none_is_missing() -> None:
         "web or keda-hpa-web",
     )
     found = chosen(autoscaler(), settings=with_(kind="StatefulSet"))
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert "scales StatefulSet web or is called" in found.because
 
 
 def test_one_that_scales_it_beats_one_that_is_only_called_so() -> None:
     found = chosen(autoscaler("web", "Deployment/other"), autoscaler("x", "Deployment/web"))
-    assert isinstance(found, Choice)
-    assert (found.target.name, found.aim) == ("web", seventy("x"))
+    assert isinstance(found, AutoscalerChoice)
+    assert (found.target.name, found.hpa_target) == ("web", seventy("x"))
 
 
 def test_two_workloads_are_ambiguous_and_a_kind_decides() -> None:
     both = (autoscaler("a", "Deployment/web"), autoscaler("b", "StatefulSet/web"))
-    assert chosen(*both) == Problem(
+    assert chosen(*both) == Unavailable(
         Reason.HPA_TARGET_AMBIGUOUS,
         "several HorizontalPodAutoscalers are meant by web: a scales Deployment web, b scales "
         "StatefulSet web; name the workload's kind, or its own name",
     )
-    assert aim(*both, settings=with_(kind="StatefulSet")) == seventy("b")
+    assert hpa_target(*both, settings=with_(kind="StatefulSet")) == seventy("b")
 
 
 @pytest.mark.parametrize(
@@ -117,15 +119,15 @@ def test_two_workloads_are_ambiguous_and_a_kind_decides() -> None:
 def test_two_autoscalers_of_one_workload(
     first: int | str, second: int | str, expected: str
 ) -> None:
-    found = aim(
+    found = hpa_target(
         autoscaler("b", "Deployment/web", cpu_metric(second)),
         autoscaler("a", "Deployment/web", cpu_metric(first)),
     )
     if expected == "one":
-        assert isinstance(found, Aim)
+        assert isinstance(found, HpaTarget)
         assert found.hpa == "a"
     else:
-        assert found == Problem(
+        assert found == Unavailable(
             Reason.HPA_TARGET_AMBIGUOUS, f"the target for cpu of web is not one: {expected}"
         )
 
@@ -133,19 +135,19 @@ def test_two_autoscalers_of_one_workload(
 @pytest.mark.parametrize(
     ("metric", "kind", "value", "container"),
     [
-        (cpu_metric(70), AimKind.UTILIZATION, 70.0, ""),
+        (cpu_metric(70), HpaTargetKind.UTILIZATION, 70.0, ""),
         # More than its request is what a burstable pod may be meant to use.
-        (cpu_metric(150), AimKind.UTILIZATION, 150.0, ""),
-        (cpu_metric("700m"), AimKind.AVERAGE_VALUE, 0.7, ""),
-        (cpu_metric("2"), AimKind.AVERAGE_VALUE, 2.0, ""),
-        (cpu_metric(60, "app"), AimKind.UTILIZATION, 60.0, "app"),
+        (cpu_metric(150), HpaTargetKind.UTILIZATION, 150.0, ""),
+        (cpu_metric("700m"), HpaTargetKind.AVERAGE_VALUE, 0.7, ""),
+        (cpu_metric("2"), HpaTargetKind.AVERAGE_VALUE, 2.0, ""),
+        (cpu_metric(60, "app"), HpaTargetKind.UTILIZATION, 60.0, "app"),
     ],
 )
-def test_targets(metric: Object, kind: AimKind, value: float, container: str) -> None:
+def test_targets(metric: Object, kind: HpaTargetKind, value: float, container: str) -> None:
     external = {"type": "External", "external": {"metric": {"name": "cpu"}, "target": {}}}
     memory = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Value"}}}
     made = autoscaler("web", "Deployment/web", external, memory, metric)
-    assert aim(made) == Aim(kind, value, "web", container)
+    assert hpa_target(made) == HpaTarget(kind, value, "web", container)
 
 
 NO_METRIC = (
@@ -176,8 +178,8 @@ ZERO = "HorizontalPodAutoscaler shop/web: {} of cpu is {}, but must be above zer
     ],
 )
 def test_targets_that_say_nothing(metric: Object, told: str) -> None:
-    found = aim(autoscaler("web", "Deployment/web", metric))
-    assert found == Problem(Reason.HPA_TARGET_MISSING, told)
+    found = hpa_target(autoscaler("web", "Deployment/web", metric))
+    assert found == Unavailable(Reason.HPA_TARGET_MISSING, told)
 
 
 def test_another_metric_by_name() -> None:
@@ -186,8 +188,8 @@ def test_another_metric_by_name() -> None:
         "resource": {"name": "gpu", "target": {"type": "AverageValue", "averageValue": "1"}},
     }
     made = autoscaler("web", "Deployment/web", cpu_metric(), metric)
-    found = aim(made, settings=with_(hpa_metric="gpu"))
-    assert found == Aim(AimKind.AVERAGE_VALUE, 1.0, "web")
+    found = hpa_target(made, settings=with_(hpa_metric="gpu"))
+    assert found == HpaTarget(HpaTargetKind.AVERAGE_VALUE, 1.0, "web")
 
 
 @pytest.mark.parametrize(
@@ -196,22 +198,22 @@ def test_another_metric_by_name() -> None:
         # Nothing is asked for: the container called like the workload.
         ("", seventy(container="web")),
         ("web", seventy(container="web")),
-        ("log", Aim(AimKind.UTILIZATION, 40.0, "web", "log")),
+        ("log", HpaTarget(HpaTargetKind.UTILIZATION, 40.0, "web", "log")),
     ],
 )
-def test_of_several_containers_the_wanted_one(container: str, expected: Aim) -> None:
+def test_of_several_containers_the_wanted_one(container: str, expected: HpaTarget) -> None:
     made = autoscaler("web", "Deployment/web", cpu_metric(70, "web"), cpu_metric(40, "log"))
-    assert aim(made, settings=with_(container=container)) == expected
+    assert hpa_target(made, settings=with_(container=container)) == expected
 
 
 def test_of_several_containers_none_of_which_is_wanted() -> None:
     made = autoscaler("web", "Deployment/web", cpu_metric(70, "app"), cpu_metric(40, "log"))
-    assert aim(made) == Problem(
+    assert hpa_target(made) == Unavailable(
         Reason.HPA_TARGET_AMBIGUOUS,
         "the target for cpu of web is not one: web wants 70 % for container app, web wants 40 % "
         "for container log",
     )
-    assert aim(made, settings=with_(container="db")) == Problem(
+    assert hpa_target(made, settings=with_(container="db")) == Unavailable(
         Reason.HPA_TARGET_MISSING,
         "HorizontalPodAutoscaler shop/web has a target for cpu of container app, not of db; "
         "HorizontalPodAutoscaler shop/web has a target for cpu of container log, not of db",
@@ -219,8 +221,8 @@ def test_of_several_containers_none_of_which_is_wanted() -> None:
 
 
 def test_the_whole_pods_target_serves_any_container() -> None:
-    assert aim(autoscaler(), settings=with_(container="app")) == seventy()
-    assert aim(
+    assert hpa_target(autoscaler(), settings=with_(container="app")) == seventy()
+    assert hpa_target(
         autoscaler("web", "Deployment/web", cpu_metric(70, "app")),
         settings=with_(container="*"),
     ) == seventy(container="app")
@@ -239,13 +241,13 @@ def test_the_whole_pods_target_serves_any_container() -> None:
 )
 def test_scaling(desired: int, current: int, expected: tuple[int, int]) -> None:
     found = chosen(autoscaler(desired=desired, current=current))
-    assert isinstance(found, Choice)
+    assert isinstance(found, AutoscalerChoice)
     assert (found.desired, found.current) == expected
 
 
 def test_of_two_the_one_that_scales_counts() -> None:
     found = chosen(autoscaler("a"), autoscaler("b", desired=8))
-    assert isinstance(found, Choice)
+    assert isinstance(found, AutoscalerChoice)
     assert (found.desired, found.current) == (8, 6)
 
 

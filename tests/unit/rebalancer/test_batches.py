@@ -6,28 +6,28 @@ from typing import Any
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Cores, Fleet
+from slackwater.rebalancer.observed import Cores, WorkloadUsage
 from slackwater.rebalancer.selection import (
     Candidate,
-    Group,
+    Capacity,
+    PodGroup,
     Proposal,
-    Room,
-    at_once,
-    batches_of,
-    mixed,
+    batch_size,
+    interleave,
+    measure_capacity,
     propose,
-    room_of,
+    split_into_batches,
 )
 from slackwater.settings.rotation import MoveSettings
-from tests.unit.rebalancer.fleets import F6, NAN, all_with, fleet, numbered
+from tests.unit.rebalancer.workloads import F6, NAN, all_with, measured, numbered
 
 SEED = MoveSettings()
 ROW7 = MoveSettings(top_k=3, tolerance=2.0, minimum_improvement=20.0)
 HALF = numbered(1.2, 1.1, *[0.2] * 20)
 
 
-def grouped(found: Fleet, settings: MoveSettings = SEED) -> list[str]:
-    batches = batches_of(propose(found, settings), found, settings)
+def grouped(found: WorkloadUsage, settings: MoveSettings = SEED) -> list[str]:
+    batches = split_into_batches(propose(found, settings), found, settings)
     return [" ".join(each.name for each in batch) for batch in batches]
 
 
@@ -61,12 +61,12 @@ def grouped(found: Fleet, settings: MoveSettings = SEED) -> list[str]:
     ],
 )
 def test_batches(usages: dict[str, float], settings: MoveSettings, batches: list[str]) -> None:
-    assert grouped(fleet(usages), settings) == batches
+    assert grouped(measured(usages), settings) == batches
 
 
 @pytest.mark.parametrize("most", [0, 3, 4])
 def test_an_odd_number_goes_at_once_where_it_fits(most: int) -> None:
-    found = fleet(numbered(1.2, *[0.2] * 20))
+    found = measured(numbered(1.2, *[0.2] * 20))
     assert grouped(found, MoveSettings(batch=most)) == ["p1 p10 p11"]
 
 
@@ -92,12 +92,12 @@ def test_an_odd_number_goes_at_once_where_it_fits(most: int) -> None:
     ],
 )
 def test_what_the_others_can_carry(different: dict[str, Any], batches: list[str]) -> None:
-    assert grouped(fleet(**different)) == batches
+    assert grouped(measured(**different)) == batches
 
 
 def test_unknown_use_is_not_taken_for_idle() -> None:
     """Section 6, row 15: 4.1 cores on three are too much; C to F do not hide it."""
-    assert grouped(fleet({**F6, "F": NAN})) == ["A", "E", "B", "D"]
+    assert grouped(measured({**F6, "F": NAN})) == ["A", "E", "B", "D"]
 
 
 @pytest.mark.parametrize(
@@ -112,15 +112,15 @@ def test_unknown_use_is_not_taken_for_idle() -> None:
     ],
 )
 def test_who_carries(different: dict[str, object], carriers: int, load: float) -> None:
-    found = fleet(C=different)
-    room = room_of(propose(found, SEED), found, SEED)
+    found = measured(C=different)
+    room = measure_capacity(propose(found, SEED), found, SEED)
     assert room.carriers == carriers
     assert room.load == pytest.approx(load)
 
 
 def test_a_held_back_pod_of_unknown_use_is_no_carrier() -> None:
-    found = fleet({**F6, "C": NAN}, C={"held_back": "an annotation"})
-    assert room_of(propose(found, SEED), found, SEED).carriers == 5
+    found = measured({**F6, "C": NAN}, C={"held_back": "an annotation"})
+    assert measure_capacity(propose(found, SEED), found, SEED).carriers == 5
 
 
 @pytest.mark.parametrize(
@@ -139,34 +139,34 @@ def test_a_held_back_pod_of_unknown_use_is_no_carrier() -> None:
     ],
 )
 def test_the_size(load: float, carriers: int, most: float, bound: float, size: int) -> None:
-    assert Room(Cores(load), carriers, Cores(most), Cores(bound), "").size() == size
+    assert Capacity(Cores(load), carriers, Cores(most), Cores(bound), "").size() == size
 
 
 def test_nobody_left_carries_nothing() -> None:
-    room = Room(Cores(1.0), 2, Cores(9.0), Cores(9.0), "")
+    room = Capacity(Cores(1.0), 2, Cores(9.0), Cores(9.0), "")
     assert (room.each(1), room.each(2), room.each(3)) == (1.0, math.inf, math.inf)
 
 
 def test_a_limit_below_the_threshold_bounds_all_sizes() -> None:
-    found = fleet(HALF, **all_with(HALF, limit=0.35))
-    room = room_of(propose(found, SEED), found, SEED)
+    found = measured(HALF, **all_with(HALF, limit=0.35))
+    room = measure_capacity(propose(found, SEED), found, SEED)
     assert (room.most, room.bound) == (0.35, 0.35)
     assert room.load == pytest.approx(6.3)
     assert room.size() == 4
 
 
 def test_hot_ones_and_cold_ones_alternate() -> None:
-    def of(group: Group, names: str) -> list[Candidate]:
+    def of(group: PodGroup, names: str) -> list[Candidate]:
         return [Candidate(name, "", "", Cores(1.0), group) for name in names]
 
-    rotate = (*of(Group.TOP, "abc"), *of(Group.BOTTOM, "xy"))
-    assert "".join(each.name for each in mixed(rotate)) == "axbyc"
+    rotate = (*of(PodGroup.TOP, "abc"), *of(PodGroup.BOTTOM, "xy"))
+    assert "".join(each.name for each in interleave(rotate)) == "axbyc"
 
 
 def test_without_numbers_nobody_goes() -> None:
     nothing = Proposal((), None, "", {})
-    found = fleet(dict.fromkeys(F6, Gap("none")))
-    room = room_of(nothing, found, SEED)
+    found = measured(dict.fromkeys(F6, Gap("none")))
+    room = measure_capacity(nothing, found, SEED)
     assert (room.load, room.carriers) == (0.0, 0)
-    assert at_once(room, nothing, SEED) == 0
-    assert batches_of(nothing, found, SEED) == ()
+    assert batch_size(room, nothing, SEED) == 0
+    assert split_into_batches(nothing, found, SEED) == ()

@@ -9,14 +9,14 @@ from slackwater.contract.disruption_budget import DisruptionBudget
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.cluster_reader import budgets_of
+from slackwater.rebalancer.cluster_reader import covering_budgets
 from slackwater.rebalancer.guards import budget_guard
 from slackwater.rebalancer.observed import Budget, Cores
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Candidate, Group, Guard
+from slackwater.rebalancer.selection import Candidate, GuardResult, PodGroup
 from tests.unit.contract.served import Object, budget, owned_pod
 
-GOING = [Candidate(name, f"uid-{name}", "n1", Cores(1.0), Group.TOP) for name in "ABEF"]
+GOING = [Candidate(name, f"uid-{name}", "n1", Cores(1.0), PodGroup.TOP) for name in "ABEF"]
 BATCHES = [GOING[:2], GOING[2:]]
 SHORT = "; a batch has more of its pods, so the rest waits for another run"
 ALL = frozenset("ABCDEF")
@@ -33,7 +33,7 @@ def read(*documents: Object) -> list[DisruptionBudget]:
 
 
 def test_those_that_cover_some_of_the_pods() -> None:
-    found = budgets_of(
+    found = covering_budgets(
         read(
             budget("z", {"matchLabels": {"app": "web"}}, 2),
             budget("other", {"matchLabels": {"app": "other"}}, 0),
@@ -85,7 +85,7 @@ def test_those_that_cover_some_of_the_pods() -> None:
 def test_what_is_said_to_those_who_are_to_go(
     budgets: tuple[Budget, ...], passed: bool, because: str, reason: Reason | None
 ) -> None:
-    expected = Guard("disruption_budget", passed, because, reason)
+    expected = GuardResult("disruption_budget", passed, because, reason)
     assert budget_guard(budgets, BATCHES) == expected
 
 

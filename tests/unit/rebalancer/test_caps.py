@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from slackwater.rebalancer.assessment import Assessment, assess, capped
+from slackwater.rebalancer.assessment import Assessment, apply_caps, assess
 from slackwater.rebalancer.observed import Scaling, WorkloadName
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Group
+from slackwater.rebalancer.selection import PodGroup
 from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
-from tests.unit.rebalancer.fleets import F6, NOON, live, numbered, seen, usage
+from tests.unit.rebalancer.workloads import F6, NOON, live, numbered, observed, usage
 
 SEED = MoveSettings()
 
@@ -25,14 +25,14 @@ def assessed(
     pods = [live(pod, node=(nodes or {}).get(pod, f"node-{pod}")) for pod in usages]
     name = WorkloadName(namespace, "Deployment", workload)
     settings = WorkloadSettings(namespace, workload, container="web", moves=moves)
-    there = seen(*pods, workload=name, **other)
+    there = observed(*pods, workload=name, **other)
     return assess(there, usage(usages), name, settings, RequestSource.AUTO, NOON)
 
 
 def cut(
     caps: CapSettings, *assessments: Assessment, moves: MoveSettings = SEED
 ) -> tuple[Assessment, ...]:
-    return capped(assessments, caps, lambda _: moves)
+    return apply_caps(assessments, caps, lambda _: moves)
 
 
 def going(found: Assessment) -> str:
@@ -90,7 +90,7 @@ def test_what_is_left_has_its_own_numbers() -> None:
     told = (numbers.average, numbers.predicted, numbers.improvement)
     assert told == pytest.approx((1.2, 0.75, 37.5))
     assert numbers.threshold == pytest.approx(1.05)
-    assert {name for name, group in found.proposal.groups.items() if group is Group.REST} == set(
+    assert {name for name, group in found.proposal.groups.items() if group is PodGroup.REST} == set(
         "BCDE"
     )
     because = {guard.guard: guard.because for guard in found.guards}
@@ -210,6 +210,6 @@ def test_each_workload_s_own_settings_are_asked_for() -> None:
         asked.append(name)
         return MoveSettings(batch=1)
 
-    (found,) = capped([assessed()], CapSettings(run=2), settings_of)
+    (found,) = apply_caps([assessed()], CapSettings(run=2), settings_of)
     assert [each.name for each in asked] == ["web"]
     assert [len(batch) for batch in found.batches] == [1, 1]

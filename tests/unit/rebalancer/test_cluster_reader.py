@@ -7,18 +7,18 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
-from slackwater.rebalancer.last_rotation import ANNOTATION, text_of
+from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import (
-    Aim,
-    AimKind,
     Budget,
     Cores,
+    HpaTarget,
+    HpaTargetKind,
     LastRotation,
+    ObservedWorkload,
     PercentOf,
-    Problem,
     Scaling,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
 )
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import WorkloadSettings
@@ -39,14 +39,14 @@ WEB = WorkloadSettings("shop", "web")
 LAST = LastRotation("2026-11-17T10:00:00Z", Cores(1.15), Cores(0.73), PercentOf(34.8), 4)
 
 
-def read(*objects: Object, settings: WorkloadSettings = WEB) -> WorkloadSeen | Problem:
+def read(*objects: Object, settings: WorkloadSettings = WEB) -> ObservedWorkload | Unavailable:
     with serving(*objects) as api:
         return ClusterReader(api.client).read(settings)
 
 
-def seen(*objects: Object, settings: WorkloadSettings = WEB) -> WorkloadSeen:
+def observed(*objects: Object, settings: WorkloadSettings = WEB) -> ObservedWorkload:
     found = read(*objects, settings=settings)
-    assert isinstance(found, WorkloadSeen), found
+    assert isinstance(found, ObservedWorkload), found
     return found
 
 
@@ -55,11 +55,11 @@ def with_(**fields: Any) -> WorkloadSettings:
 
 
 def test_a_whole_workload() -> None:
-    found = seen(*fleet(), autoscaler("keda-hpa-web"), owned_pod("stranger"))
+    found = observed(*fleet(), autoscaler("keda-hpa-web"), owned_pod("stranger"))
     assert found.workload == WorkloadName("shop", "Deployment", "web")
     assert (found.api_version, found.uid, found.resource_version) == ("apps/v1", "uid-web", "77")
     assert [pod.name for pod in found.pods] == [f"web-1-{n}" for n in range(6)]
-    assert found.aim == Aim(AimKind.UTILIZATION, 70.0, "keda-hpa-web")
+    assert found.hpa_target == HpaTarget(HpaTargetKind.UTILIZATION, 70.0, "keda-hpa-web")
     assert found.scaling == Scaling(6, 6)
     assert (found.opted_out, found.last) == ("", None)
 
@@ -67,7 +67,7 @@ def test_a_whole_workload() -> None:
 def test_a_stateful_set() -> None:
     top = stateful_set("db")
     pods = [owned_pod(f"db-{n}", top) for n in range(3)]
-    found = seen(
+    found = observed(
         top,
         *pods,
         autoscaler("db", "StatefulSet/db", cpu_metric("500m"), desired=3, current=3),
@@ -75,12 +75,12 @@ def test_a_stateful_set() -> None:
     )
     assert found.workload == WorkloadName("shop", "StatefulSet", "db")
     assert [pod.name for pod in found.pods] == ["db-0", "db-1", "db-2"]
-    assert found.aim == Aim(AimKind.AVERAGE_VALUE, 0.5, "db")
+    assert found.hpa_target == HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.5, "db")
 
 
 def test_a_replica_set_of_its_own() -> None:
     top = replica_set("web", replicas=2)
-    found = seen(
+    found = observed(
         top, owned_pod("a", top), autoscaler("web", "ReplicaSet/web", desired=2, current=2)
     )
     assert found.workload.kind == "ReplicaSet"
@@ -110,33 +110,33 @@ def test_each_kind_of_a_namespace_is_asked_for_once() -> None:
 
 def test_budgets_that_cover_its_pods() -> None:
     web, other = {"matchLabels": {"app": "web"}}, {"matchLabels": {"app": "other"}}
-    found = seen(*fleet(2), autoscaler(), budget("web", web, 1), budget("other", other, 0))
+    found = observed(*fleet(2), autoscaler(), budget("web", web, 1), budget("other", other, 0))
     assert found.budgets == (Budget("web", 1, frozenset(("web-1-0", "web-1-1"))),)
 
 
 def test_a_new_reader_sees_what_is_new() -> None:
     with serving(*fleet(), autoscaler()) as api:
         old = ClusterReader(api.client)
-        assert isinstance(old.read(WEB), WorkloadSeen)
+        assert isinstance(old.read(WEB), ObservedWorkload)
         api.objects.clear()
-        assert isinstance(old.read(WEB), WorkloadSeen)
-        assert isinstance(ClusterReader(api.client).read(WEB), Problem)
+        assert isinstance(old.read(WEB), ObservedWorkload)
+        assert isinstance(ClusterReader(api.client).read(WEB), Unavailable)
 
 
 def test_without_an_autoscaler_it_can_be_shown_but_not_judged() -> None:
-    found = seen(*fleet())
-    assert isinstance(found.aim, Problem)
-    assert found.aim.reason is Reason.HPA_TARGET_MISSING
+    found = observed(*fleet())
+    assert isinstance(found.hpa_target, Unavailable)
+    assert found.hpa_target.reason is Reason.HPA_TARGET_MISSING
     assert (len(found.pods), found.scaling) == (6, Scaling(6, 6))
 
 
 def test_an_autoscaler_without_a_target_is_a_problem_of_the_aim_alone() -> None:
-    found = seen(*fleet(), autoscaler("web", "Deployment/web", cpu_metric("1", kind="Value")))
-    assert isinstance(found.aim, Problem)
-    assert found.aim.reason is Reason.HPA_TARGET_MISSING
-    two = seen(*fleet(), autoscaler("a"), autoscaler("b", "Deployment/web", cpu_metric(80)))
-    assert isinstance(two.aim, Problem)
-    assert two.aim.reason is Reason.HPA_TARGET_AMBIGUOUS
+    found = observed(*fleet(), autoscaler("web", "Deployment/web", cpu_metric("1", kind="Value")))
+    assert isinstance(found.hpa_target, Unavailable)
+    assert found.hpa_target.reason is Reason.HPA_TARGET_MISSING
+    two = observed(*fleet(), autoscaler("a"), autoscaler("b", "Deployment/web", cpu_metric(80)))
+    assert isinstance(two.hpa_target, Unavailable)
+    assert two.hpa_target.reason is Reason.HPA_TARGET_AMBIGUOUS
     assert len(two.pods) == 6
 
 
@@ -195,29 +195,29 @@ UNROTATED = (
 def test_what_is_not_there(
     objects: list[Object], settings: WorkloadSettings, reason: Reason, told: str
 ) -> None:
-    assert read(*objects, settings=settings) == Problem(reason, told)
+    assert read(*objects, settings=settings) == Unavailable(reason, told)
 
 
 def test_two_workloads_of_one_name_are_ambiguous() -> None:
     found = read(*fleet(), autoscaler("a"), autoscaler("b", "StatefulSet/web"))
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert found.reason is Reason.HPA_TARGET_AMBIGUOUS
 
 
 def test_a_selector_narrows_the_pods() -> None:
     objects = fleet()
     objects[2]["metadata"]["labels"] = {"app": "canary"}
-    assert len(seen(*objects, autoscaler(), settings=with_(selector="app=web")).pods) == 5
+    assert len(observed(*objects, autoscaler(), settings=with_(selector="app=web")).pods) == 5
 
 
 def test_a_bad_selector_is_one_sentence() -> None:
     found = read(*fleet(), autoscaler(), settings=with_(selector="app=web,,"))
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert found.because.startswith("the label selector of Deployment shop/web is 'app=web,,', but")
 
 
 def test_scaled_to_zero_it_has_no_pods_and_that_is_no_problem() -> None:
-    found = seen(*fleet(0, replicas=0), autoscaler(desired=0, current=0))
+    found = observed(*fleet(0, replicas=0), autoscaler(desired=0, current=0))
     assert (found.pods, found.scaling) == ((), Scaling(0, 0))
 
 
@@ -251,7 +251,7 @@ FOUR_OF_SIX = "4 of 6 pods are there, the others are missing"
 )
 def test_in_motion(status: dict[str, Any], hpa: tuple[int, int], scaling: Scaling) -> None:
     objects = fleet(status=status)
-    assert seen(*objects, autoscaler(desired=hpa[0], current=hpa[1])).scaling == scaling
+    assert observed(*objects, autoscaler(desired=hpa[0], current=hpa[1])).scaling == scaling
 
 
 @pytest.mark.parametrize("current", [5, 6])
@@ -269,24 +269,24 @@ def test_pods_without_a_node(current: int, count: int, told: str) -> None:
         pod["spec"].pop("nodeName")
         pod["status"] = {"phase": "Pending"}
     objects[-1]["metadata"]["deletionTimestamp"] = "2026-11-17T10:00:00Z"
-    found = seen(*objects, autoscaler(desired=6, current=current))
+    found = observed(*objects, autoscaler(desired=6, current=current))
     assert found.scaling == Scaling(6, 6, told)
 
 
 def test_a_rollout_without_an_autoscaler() -> None:
-    found = seen(*fleet(status={"replicas": 7, "updatedReplicas": 1}))
+    found = observed(*fleet(status={"replicas": 7, "updatedReplicas": 1}))
     assert found.scaling == Scaling(7, 7, "1 of 6 pods are of the newest template")
 
 
 def test_annotations_of_the_workload() -> None:
-    kept = {ANNOTATION: text_of(LAST), "slackwater.io/rotate": "false"}
-    found = seen(*fleet(annotations=kept), autoscaler())
+    kept = {ANNOTATION: encode_last_rotation(LAST), "slackwater.io/rotate": "false"}
+    found = observed(*fleet(annotations=kept), autoscaler())
     assert found.last == LAST
     assert found.opted_out == "its annotation slackwater.io/rotate is 'false'"
 
 
 def test_an_unreadable_last_rotation_is_a_gap() -> None:
-    found = seen(*fleet(annotations={ANNOTATION: "yesterday"}), autoscaler())
+    found = observed(*fleet(annotations={ANNOTATION: "yesterday"}), autoscaler())
     assert isinstance(found.last, Gap)
     assert "kubectl annotate deployment/web -n shop slackwater.io/last-rotation-" in (
         found.last.reason

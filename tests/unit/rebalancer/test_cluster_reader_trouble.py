@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
-from slackwater.rebalancer.observed import Problem, WorkloadSeen
+from slackwater.rebalancer.observed import ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, fleet, owned_pod, stateful_set
@@ -23,7 +23,7 @@ BAD_TIME = (
 )
 
 
-def read(*objects: Object, settings: WorkloadSettings = WEB) -> WorkloadSeen | Problem:
+def read(*objects: Object, settings: WorkloadSettings = WEB) -> ObservedWorkload | Unavailable:
     with serving(*objects) as api:
         return ClusterReader(api.client).read(settings)
 
@@ -43,7 +43,7 @@ def test_a_right_that_is_missing_is_named(plural: str, group: str) -> None:
         reader = ClusterReader(api.client)
         found, again = reader.read(WEB), reader.read(WEB)
         asked = api.asked()
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert found.reason is Reason.KUBERNETES_ERROR
     assert found.because.startswith(
         f"the verb list on {plural}{group} is not granted in namespace shop: GET "
@@ -58,7 +58,7 @@ def test_budgets_that_may_not_be_seen_are_a_gap() -> None:
     with serving(*fleet(), autoscaler()) as api:
         api.refusals["poddisruptionbudgets"] = 403
         found = ClusterReader(api.client).read(WEB)
-    assert isinstance(found, WorkloadSeen)
+    assert isinstance(found, ObservedWorkload)
     assert isinstance(found.budgets, Gap)
     assert found.budgets.reason.startswith(
         "the verb list on poddisruptionbudgets of policy is not granted in namespace shop: "
@@ -69,7 +69,7 @@ def test_a_server_without_the_kind() -> None:
     with serving() as api:
         api.refusals["horizontalpodautoscalers"] = 404
         found = ClusterReader(api.client).read(WEB)
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert found.reason is Reason.KUBERNETES_ERROR
     assert found.because.startswith(
         "the API server does not serve horizontalpodautoscalers of autoscaling/v2: "
@@ -90,7 +90,7 @@ def test_a_namespace_that_is_not_there(namespace: str, code: int, told: str) -> 
     with serving() as api:
         api.refusals[namespace] = code
         found = ClusterReader(api.client).read(WorkloadSettings(namespace, "web"))
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert found.reason is Reason.WORKLOAD_MISSING
     assert found.because.endswith(told)
 
@@ -99,7 +99,7 @@ def test_a_server_in_trouble() -> None:
     with serving() as api:
         api.refusals["horizontalpodautoscalers"] = 500
         found = ClusterReader(api.client).read(WEB)
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert found.reason is Reason.KUBERNETES_ERROR
     assert "refused with 500" in found.because
 
@@ -108,7 +108,7 @@ def test_nobody_there() -> None:
     with serving() as api:
         port = api.server.port
     found = ClusterReader(plain_client(port, timeout=1.0)).read(WEB)
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert found.reason is Reason.KUBERNETES_ERROR
     assert "\n" not in found.because
 
@@ -147,7 +147,7 @@ def _no_name(objects: list[Object]) -> None:
 def test_objects_that_cannot_be_understood(spoil: Any, told: str) -> None:
     objects = fleet()
     spoil(objects)
-    assert read(*objects, autoscaler()) == Problem(Reason.KUBERNETES_ERROR, told)
+    assert read(*objects, autoscaler()) == Unavailable(Reason.KUBERNETES_ERROR, told)
 
 
 def test_one_bad_pod_does_not_spoil_another_workload() -> None:
@@ -161,4 +161,4 @@ def test_one_bad_pod_does_not_spoil_another_workload() -> None:
         autoscaler("db", "StatefulSet/db", desired=3, current=3),
         settings=WorkloadSettings("shop", "db"),
     )
-    assert isinstance(found, WorkloadSeen)
+    assert isinstance(found, ObservedWorkload)

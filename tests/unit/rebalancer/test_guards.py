@@ -6,12 +6,20 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.guards import capacity, check, cooldown, hpa_scaling, minimum_pods
-from slackwater.rebalancer.observed import Cores, LastRotation, NoAutoscaler, Problem, Scaling
+from slackwater.rebalancer.guards import capacity, check_guards, cooldown, hpa_scaling, minimum_pods
+from slackwater.rebalancer.observed import Cores, LastRotation, NoAutoscaler, Scaling, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Candidate, Group, Numbers, Proposal, propose
+from slackwater.rebalancer.selection import Candidate, Numbers, PodGroup, Proposal, propose
 from slackwater.settings.rotation import MoveSettings
-from tests.unit.rebalancer.fleets import F6, NOON, all_with, fleet, numbered, rotated, seen
+from tests.unit.rebalancer.workloads import (
+    F6,
+    NOON,
+    all_with,
+    measured,
+    numbered,
+    observed,
+    rotated,
+)
 
 SEED = MoveSettings()
 HOTTEST = "(what the hottest carries today)"
@@ -27,14 +35,14 @@ FREE = [
 
 def checked(**other: Any) -> list[tuple[str, str, Reason | None]]:
     """Those that forbid it."""
-    guards = check(propose(fleet(), SEED), fleet(), seen(**other), SEED, NOON)
+    guards = check_guards(propose(measured(), SEED), measured(), observed(**other), SEED, NOON)
     assert [each.guard for each in guards] == [name for name, _ in FREE]
     assert all(each.passed is (each.reason is None) for each in guards)
     return [(each.guard, each.because, each.reason) for each in guards if not each.passed]
 
 
 def test_nothing_forbids_the_seed_s_example() -> None:
-    guards = check(propose(fleet(), SEED), fleet(), seen(), SEED, NOON)
+    guards = check_guards(propose(measured(), SEED), measured(), observed(), SEED, NOON)
     assert [(each.guard, each.because) for each in guards] == FREE
     assert all(each.passed and each.reason is None for each in guards)
 
@@ -80,11 +88,11 @@ def test_what_forbids_it(other: dict[str, Any], guard: str, because: str, reason
 
 
 def test_without_an_hpa_nobody_knows_how_many_pods_it_wants() -> None:
-    none = seen(aim=NoAutoscaler(Reason.HPA_TARGET_MISSING, "no HPA scales web"))
+    none = observed(hpa_target=NoAutoscaler(Reason.HPA_TARGET_MISSING, "no HPA scales web"))
     guard = hpa_scaling(none)
     assert (guard.passed, guard.because, guard.reason) == (None, "not known: no HPA", None)
     # One that has no target for CPU scales all the same.
-    other = seen(aim=Problem(Reason.HPA_TARGET_MISSING, "no metric cpu"))
+    other = observed(hpa_target=Unavailable(Reason.HPA_TARGET_MISSING, "no metric cpu"))
     assert hpa_scaling(other).because == "the HPA wants 6 pods, and there are 6"
 
 
@@ -97,7 +105,7 @@ def test_without_an_hpa_nobody_knows_how_many_pods_it_wants() -> None:
     ],
 )
 def test_one_pod_is_not_pods(scaling: Scaling, because: str) -> None:
-    assert hpa_scaling(seen(scaling=scaling)).because == because
+    assert hpa_scaling(observed(scaling=scaling)).because == because
 
 
 REMOVE_IT = (
@@ -105,7 +113,7 @@ REMOVE_IT = (
     "slackwater.io/last-rotation-"
 )
 IN_VAIN = "after 2 rotations in a row that brought too little"
-EVEN = fleet(dict.fromkeys(F6, 0.7))
+EVEN = measured(dict.fromkeys(F6, 0.7))
 
 
 @pytest.mark.parametrize(
@@ -189,12 +197,12 @@ def test_cooling_down(
 
 def test_a_second_miss_counts_as_soon_as_it_can_be_seen() -> None:
     last = rotated("2026-11-17T11:45:00Z", misses=1)
-    assert not cooldown(last, fleet(), SEED, NOON).passed
+    assert not cooldown(last, measured(), SEED, NOON).passed
     assert cooldown(last, EVEN, SEED, NOON).passed
 
 
 def going(count: int) -> Proposal:
-    rotate = [Candidate(f"p{n}", "", "", Cores(1.2), Group.TOP) for n in range(1, count + 1)]
+    rotate = [Candidate(f"p{n}", "", "", Cores(1.2), PodGroup.TOP) for n in range(1, count + 1)]
     numbers = Numbers(Cores(0.7), Cores(1.05), Cores(1.0))
     return Proposal(tuple(rotate), None, "", {}, numbers)
 
@@ -220,7 +228,7 @@ def test_the_minimum(
     usages = numbered(*[1.0] * (running + terminating))
     going_already = {name: {"terminating": True} for name in list(usages)[running:]}
     settings = MoveSettings(minimum_pods=minimum)
-    found = minimum_pods(going(count), fleet(usages, **going_already), settings)
+    found = minimum_pods(going(count), measured(usages, **going_already), settings)
     assert found.because == because
     assert found.passed is not because.startswith("deletion")
     assert found.reason is (None if found.passed else Reason.MIN_PODS)
@@ -228,12 +236,12 @@ def test_the_minimum(
 
 @pytest.mark.parametrize("different", [{"ready": False}, {"running": False}, {"terminating": True}])
 def test_who_does_not_serve_is_not_counted(different: dict[str, Any]) -> None:
-    found = minimum_pods(going(2), fleet(numbered(1, 1, 1, 1, 1), p5=different), SEED)
+    found = minimum_pods(going(2), measured(numbered(1, 1, 1, 1, 1), p5=different), SEED)
     assert found.because == "2 of 4 Ready pods stay, minimum required is 2"
 
 
 def test_section_6_row_9_is_refused_by_the_minimum() -> None:
-    three = fleet(numbered(1.5, 1.2, 0.2))
+    three = measured(numbered(1.5, 1.2, 0.2))
     refused = minimum_pods(propose(three, SEED), three, SEED)
     assert (refused.passed, refused.reason) == (False, Reason.MIN_PODS)
     assert refused.because == "deletion would leave 0 pods, minimum required is 2"
@@ -273,7 +281,7 @@ BY_LIMIT = " (their smallest CPU limit)"
     ],
 )
 def test_capacity(limit: float, settings: MoveSettings, passed: bool, because: str) -> None:
-    found = fleet(**all_with(limit=limit))
+    found = measured(**all_with(limit=limit))
     guard = capacity(propose(found, settings), found, settings)
     assert (guard.passed, guard.because) == (passed, because)
     assert guard.reason is (None if passed else Reason.CAPACITY_GUARD)
@@ -281,22 +289,22 @@ def test_capacity(limit: float, settings: MoveSettings, passed: bool, because: s
 
 def test_capacity_by_the_threshold() -> None:
     """The one that is hot is not Ready, so what it carries is no example to others."""
-    found = fleet(numbered(1.2, 0.5, 0.4, 0.4, 0.4), p1={"ready": False})
+    found = measured(numbered(1.2, 0.5, 0.4, 0.4, 0.4), p1={"ready": False})
     said = capacity(propose(found, SEED), found, SEED).because
     assert said.endswith("at most 1.05 (the threshold)")
 
 
 def test_one_pod_that_stays_is_one() -> None:
-    two = fleet(numbered(1.2, 1.2), **all_with(numbered(1, 1), limit=1.5))
+    two = measured(numbered(1.2, 1.2), **all_with(numbered(1, 1), limit=1.5))
     said = capacity(going(1), two, SEED).because
     assert said.startswith("2.40 cores on the 1 pod that stays are more than the 1.50")
 
 
 def test_nobody_can_stand_in_for_the_only_pod() -> None:
-    alone = capacity(going(1), fleet(numbered(1.2)), SEED)
+    alone = capacity(going(1), measured(numbered(1.2)), SEED)
     assert alone.reason is Reason.CAPACITY_GUARD
     assert alone.because.startswith("1.20 cores on the 0 pods that stay")
 
 
 def test_where_nobody_goes_there_is_room() -> None:
-    assert capacity(going(0), fleet(), SEED).because == "no pod is to go"
+    assert capacity(going(0), measured(), SEED).because == "no pod is to go"

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.guards import lag_guard
-from slackwater.rebalancer.lag import as_one, counted, partition_lag
+from slackwater.rebalancer.lag import aggregate_lag, counted, partition_lag
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.selection import Guard
+from slackwater.rebalancer.selection import GuardResult
 from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum
 
 OFFSETS = st.integers(0, 1 << 62)
@@ -65,14 +65,16 @@ def test_who_commits_more_is_not_further_behind(one: int, other: int, third: int
 def test_partitions_as_one_number(
     partitions: list[float], aggregate: LagSum, expected: int
 ) -> None:
-    assert as_one(partitions, aggregate) == expected
+    assert aggregate_lag(partitions, aggregate) == expected
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=1), st.sampled_from(LagSum))
 def test_the_order_of_partitions_means_nothing(partitions: list[float], aggregate: LagSum) -> None:
-    assert as_one(sorted(partitions), aggregate) == as_one(sorted(partitions)[::-1], aggregate)
-    assert as_one(partitions, LagSum.MAX) <= as_one(partitions, LagSum.SUM)
-    assert as_one(partitions, LagSum.MAX) == math.ceil(max(partitions))
+    assert aggregate_lag(sorted(partitions), aggregate) == aggregate_lag(
+        sorted(partitions)[::-1], aggregate
+    )
+    assert aggregate_lag(partitions, LagSum.MAX) <= aggregate_lag(partitions, LagSum.SUM)
+    assert aggregate_lag(partitions, LagSum.MAX) == math.ceil(max(partitions))
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
@@ -100,7 +102,7 @@ def test_the_threshold_itself_is_not_above(
 ) -> None:
     settings = KafkaSettings(enabled=True, mode=mode)
     guard = lag_guard(Lag(messages, "broker a:9092"), settings, "orders")
-    assert guard == Guard(
+    assert guard == GuardResult(
         "kafka_lag",
         reason is None,
         f"consumer group orders is {messages} messages behind, {relation} 1000 (broker a:9092)",
@@ -138,7 +140,7 @@ def test_the_sentence_has_whose_how_much_the_threshold_and_the_source(
 def test_what_is_not_known_forbids_in_either_mode(mode: LagMode) -> None:
     settings = KafkaSettings(mode=mode, topic="events")
     guard = lag_guard(Gap("Prometheus is away"), settings, "orders")
-    assert guard == Guard(
+    assert guard == GuardResult(
         "kafka_lag",
         False,
         "the lag of consumer group orders on topic events is not known: Prometheus is away",
@@ -152,7 +154,7 @@ def test_a_group_that_hands_out_its_partitions_is_left_alone(mode: LagMode, mess
     """Whatever the number says. Nobody has to mend that: it passes."""
     lag = Lag(messages, "broker a:9092", "its state is PreparingRebalance")
     guard = lag_guard(lag, KafkaSettings(mode=mode), "orders")
-    assert guard == Guard(
+    assert guard == GuardResult(
         "kafka_lag",
         False,
         "consumer group orders is not settled: its state is PreparingRebalance (broker a:9092)",

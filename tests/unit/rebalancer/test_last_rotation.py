@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.last_rotation import read_last, text_of
+from slackwater.rebalancer.last_rotation import decode_last_rotation, encode_last_rotation
 from slackwater.rebalancer.observed import Cores, LastRotation, PercentOf, WorkloadName
 
 WEB = WorkloadName("shop", "Deployment", "web")
@@ -19,8 +19,8 @@ def with_(**fields: object) -> str:
 
 
 def test_what_is_written_is_read() -> None:
-    assert text_of(LAST).startswith('{"at":"2026-11-17T10:00:00Z","top":1.15,')
-    assert read_last(text_of(LAST), WEB) == LAST
+    assert encode_last_rotation(LAST).startswith('{"at":"2026-11-17T10:00:00Z","top":1.15,')
+    assert decode_last_rotation(encode_last_rotation(LAST), WEB) == LAST
 
 
 @given(AMOUNT, AMOUNT, AMOUNT, st.integers(0, 99), st.integers(0, 99), st.booleans())
@@ -30,11 +30,11 @@ def test_any_rotation_is_read_as_it_was_written(
     last = LastRotation(
         LAST.at, Cores(top), Cores(mean), PercentOf(improvement), pods, misses, judged
     )
-    assert read_last(text_of(last), WEB) == last
+    assert decode_last_rotation(encode_last_rotation(last), WEB) == last
 
 
 def test_unknown_fields_of_a_newer_version_are_left() -> None:
-    assert read_last(with_(colour="blue"), WEB) == LAST
+    assert decode_last_rotation(with_(colour="blue"), WEB) == LAST
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_unknown_fields_of_a_newer_version_are_left() -> None:
     ],
 )
 def test_what_cannot_be_read_says_how_to_get_rid_of_it(text: str, why: str) -> None:
-    assert read_last(text, WEB) == Gap(
+    assert decode_last_rotation(text, WEB) == Gap(
         f"annotation slackwater.io/last-rotation of Deployment shop/web cannot be read ({why}), so "
         "nobody knows when it was rotated; remove it: kubectl annotate deployment/web -n shop "
         "slackwater.io/last-rotation-"
@@ -64,10 +64,10 @@ def test_what_cannot_be_read_says_how_to_get_rid_of_it(text: str, why: str) -> N
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_rotation_or_a_gap(text: str) -> None:
-    read = read_last(text, WEB)
+    read = decode_last_rotation(text, WEB)
     assert isinstance(read, Gap)
     assert "slackwater.io/last-rotation-" in read.reason
 
 
 def test_a_tower_of_brackets_is_a_gap() -> None:
-    assert isinstance(read_last("[" * 100_000, WEB), Gap)
+    assert isinstance(decode_last_rotation("[" * 100_000, WEB), Gap)

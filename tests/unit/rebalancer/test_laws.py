@@ -9,21 +9,27 @@ from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.assessment import Assessment, assess, capped
-from slackwater.rebalancer.guards import by_number
-from slackwater.rebalancer.last_rotation import judged, noted, pause_after
+from slackwater.rebalancer.assessment import Assessment, apply_caps, assess
+from slackwater.rebalancer.guards import count_guards
+from slackwater.rebalancer.last_rotation import judge_rotation, pause_after, record_rotation
 from slackwater.rebalancer.observed import (
-    Aim,
-    AimKind,
-    Fleet,
+    HpaTarget,
+    HpaTargetKind,
     LivePod,
     NamespaceUsage,
     Scaling,
     WorkloadName,
+    WorkloadUsage,
 )
-from slackwater.rebalancer.selection import Group, above, batches_of, propose, room_of
+from slackwater.rebalancer.selection import (
+    PodGroup,
+    is_above,
+    measure_capacity,
+    propose,
+    split_into_batches,
+)
 from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
-from tests.unit.rebalancer.fleets import NAME, NOON, box, live, member, rotated, seen
+from tests.unit.rebalancer.workloads import NAME, NOON, box, live, observed, pod_usage, rotated
 
 NO_NUMBER = Gap("no number")
 #: Few draws for each pod: most of the time is Hypothesis' own.
@@ -31,9 +37,9 @@ USAGES = st.sampled_from([0.0, 0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.05, 1.05, 1.3, 1.
 ANY_USAGES = st.one_of(USAGES, st.floats(0, 4), st.floats(0, 1e12), st.just(NO_NUMBER))
 AMOUNTS = st.one_of(st.floats(0.01, 1e6), st.just(NO_NUMBER))
 AIMS = st.one_of(
-    st.just(Aim(AimKind.UTILIZATION, 70, "web")),
-    st.builds(Aim, st.just(AimKind.UTILIZATION), st.floats(1, 200), st.just("web")),
-    st.builds(Aim, st.just(AimKind.AVERAGE_VALUE), st.floats(0.01, 4), st.just("web")),
+    st.just(HpaTarget(HpaTargetKind.UTILIZATION, 70, "web")),
+    st.builds(HpaTarget, st.just(HpaTargetKind.UTILIZATION), st.floats(1, 200), st.just("web")),
+    st.builds(HpaTarget, st.just(HpaTargetKind.AVERAGE_VALUE), st.floats(0.01, 4), st.just("web")),
     st.just(NO_NUMBER),
 )
 SETTINGS = st.builds(
@@ -62,7 +68,7 @@ ODDITIES: st.SearchStrategy[dict[str, object]] = st.sampled_from(
 
 
 @st.composite
-def fleets(draw: st.DrawFn, least: int = 0) -> Fleet:
+def workloads_measured(draw: st.DrawFn, least: int = 0) -> WorkloadUsage:
     """Mostly ordinary, so that most have something to rotate; a few pods are odd."""
     usages = draw(
         st.lists(USAGES, min_size=least, max_size=14)
@@ -74,26 +80,28 @@ def fleets(draw: st.DrawFn, least: int = 0) -> Fleet:
     for number, usage in enumerate(usages):
         given_: dict[str, object] = {"usage": usage, "request": request, "limit": limit}
         given_ |= {"node": f"n{number % 4}", **odd.get(number, {})}
-        pods.append(member(f"p{number}", **given_))  # type: ignore[arg-type]
-    return Fleet(NAME, tuple(pods), draw(AIMS))
+        pods.append(pod_usage(f"p{number}", **given_))  # type: ignore[arg-type]
+    return WorkloadUsage(NAME, tuple(pods), draw(AIMS))
 
 
-@given(fleets(), SETTINGS)
-def test_nobody_twice_and_nobody_from_outside(fleet: Fleet, settings: MoveSettings) -> None:
-    found = propose(fleet, settings)
+@given(workloads_measured(), SETTINGS)
+def test_nobody_twice_and_nobody_from_outside(
+    measured: WorkloadUsage, settings: MoveSettings
+) -> None:
+    found = propose(measured, settings)
     chosen = [each.name for each in found.rotate]
     assert len(chosen) == len(set(chosen))
-    by_name = {each.name: each for each in fleet.members}
+    by_name = {each.name: each for each in measured.pods}
     for each in found.rotate:
         pod = by_name[each.name]
         assert (each.uid, each.node, each.usage) == (pod.uid, pod.node, pod.usage)
     assert set(found.groups) == set(by_name)
 
 
-@given(fleets(), SETTINGS)
-def test_only_candidates_are_chosen(fleet: Fleet, settings: MoveSettings) -> None:
-    found = propose(fleet, settings)
-    by_name = {each.name: each for each in fleet.members}
+@given(workloads_measured(), SETTINGS)
+def test_only_candidates_are_chosen(measured: WorkloadUsage, settings: MoveSettings) -> None:
+    found = propose(measured, settings)
+    by_name = {each.name: each for each in measured.pods}
     for each in found.rotate:
         pod = by_name[each.name]
         assert not isinstance(pod.usage, Gap)
@@ -102,23 +110,23 @@ def test_only_candidates_are_chosen(fleet: Fleet, settings: MoveSettings) -> Non
         assert not pod.terminating
         assert not pod.held_back
         assert pod.age * 1e6 >= settings.youngest
-        assert each.group in (Group.TOP, Group.BOTTOM)
+        assert each.group in (PodGroup.TOP, PodGroup.BOTTOM)
         assert each.group is found.groups[each.name]
-        assert pod.ready or each.group is Group.TOP
+        assert pod.ready or each.group is PodGroup.TOP
 
 
-@given(fleets(), SETTINGS)
-def test_a_reason_or_a_rotation(fleet: Fleet, settings: MoveSettings) -> None:
-    found = propose(fleet, settings)
+@given(workloads_measured(), SETTINGS)
+def test_a_reason_or_a_rotation(measured: WorkloadUsage, settings: MoveSettings) -> None:
+    found = propose(measured, settings)
     assert bool(found.rotate) is (found.reason is None)
     assert found.because
-    hot = [each for each in found.rotate if each.group is Group.TOP]
-    cold = [each for each in found.rotate if each.group is Group.BOTTOM]
+    hot = [each for each in found.rotate if each.group is PodGroup.TOP]
+    cold = [each for each in found.rotate if each.group is PodGroup.BOTTOM]
     assert len(hot) <= settings.top_k
     assert len(cold) <= settings.top_k
     if found.rotate:
         assert found.numbers is not None
-        assert all(above(each.usage, found.numbers.threshold) for each in hot)
+        assert all(is_above(each.usage, found.numbers.threshold) for each in hot)
         assert hot
         assert cold
         # Hottest first, then coldest first.
@@ -127,21 +135,25 @@ def test_a_reason_or_a_rotation(fleet: Fleet, settings: MoveSettings) -> None:
         assert cold == sorted(cold, key=lambda each: (each.usage, each.name))
 
 
-@given(st.data(), fleets(), SETTINGS)
+@given(st.data(), workloads_measured(), SETTINGS)
 def test_the_order_of_the_pods_does_not_matter(
-    data: st.DataObject, fleet: Fleet, settings: MoveSettings
+    data: st.DataObject, measured: WorkloadUsage, settings: MoveSettings
 ) -> None:
-    shuffled = Fleet(NAME, tuple(data.draw(st.permutations(fleet.members))), fleet.aim)
-    found = propose(fleet, settings)
+    shuffled = WorkloadUsage(
+        NAME, tuple(data.draw(st.permutations(measured.pods))), measured.hpa_target
+    )
+    found = propose(measured, settings)
     assert propose(shuffled, settings) == found
-    assert batches_of(found, shuffled, settings) == batches_of(found, fleet, settings)
-    assert by_number(found, shuffled, settings) == by_number(found, fleet, settings)
+    assert split_into_batches(found, shuffled, settings) == split_into_batches(
+        found, measured, settings
+    )
+    assert count_guards(found, shuffled, settings) == count_guards(found, measured, settings)
 
 
-@given(fleets(), SETTINGS)
-def test_skew_is_never_predicted_to_grow(fleet: Fleet, settings: MoveSettings) -> None:
+@given(workloads_measured(), SETTINGS)
+def test_skew_is_never_predicted_to_grow(measured: WorkloadUsage, settings: MoveSettings) -> None:
     """Evening the chosen ones out leaves no pod hotter, none colder, and none further apart."""
-    found = propose(fleet, settings)
+    found = propose(measured, settings)
     if found.numbers is None or found.numbers.improvement is None:
         return
     assert found.numbers.average is not None
@@ -150,9 +162,9 @@ def test_skew_is_never_predicted_to_grow(fleet: Fleet, settings: MoveSettings) -
     assert 0 <= found.numbers.improvement <= 100
     if not found.rotate:
         return
-    assert above(found.numbers.improvement, settings.minimum_improvement)
+    assert is_above(found.numbers.improvement, settings.minimum_improvement)
     chosen = {each.name for each in found.rotate}
-    before = {each.name: each.usage for each in fleet.members if not isinstance(each.usage, Gap)}
+    before = {each.name: each.usage for each in measured.pods if not isinstance(each.usage, Gap)}
     after = [found.numbers.predicted if name in chosen else u for name, u in before.items()]
     slack = 1e-9 * max(before.values())
     assert max(after) - min(after) <= max(before.values()) - min(before.values()) + slack
@@ -163,10 +175,10 @@ def test_skew_is_never_predicted_to_grow(fleet: Fleet, settings: MoveSettings) -
     assert math.fsum(after) == pytest.approx(math.fsum(before.values()))
 
 
-@given(fleets(), SETTINGS)
-def test_batches_are_all_of_them_once(fleet: Fleet, settings: MoveSettings) -> None:
-    found = propose(fleet, settings)
-    batches = batches_of(found, fleet, settings)
+@given(workloads_measured(), SETTINGS)
+def test_batches_are_all_of_them_once(measured: WorkloadUsage, settings: MoveSettings) -> None:
+    found = propose(measured, settings)
+    batches = split_into_batches(found, measured, settings)
     flat = [each for batch in batches for each in batch]
     if flat:
         assert sorted(flat, key=lambda each: each.name) == sorted(
@@ -175,21 +187,23 @@ def test_batches_are_all_of_them_once(fleet: Fleet, settings: MoveSettings) -> N
     assert all(batches)
     if settings.batch:
         assert all(len(batch) <= settings.batch for batch in batches)
-    passed = all(guard.passed for guard in by_number(found, fleet, settings))
+    passed = all(guard.passed for guard in count_guards(found, measured, settings))
     assert batches or not passed or not found.rotate
 
 
-@given(fleets(), SETTINGS)
-def test_each_batch_leaves_enough_to_carry_the_load(fleet: Fleet, settings: MoveSettings) -> None:
-    found = propose(fleet, settings)
-    room = room_of(found, fleet, settings)
+@given(workloads_measured(), SETTINGS)
+def test_each_batch_leaves_enough_to_carry_the_load(
+    measured: WorkloadUsage, settings: MoveSettings
+) -> None:
+    found = propose(measured, settings)
+    room = measure_capacity(found, measured, settings)
     carriers = [
         each
-        for each in fleet.members
+        for each in measured.pods
         if each.ready and each.running and not each.terminating and not isinstance(each.usage, Gap)
     ]
     assert room.carriers <= len(carriers)
-    for batch in batches_of(found, fleet, settings):
+    for batch in split_into_batches(found, measured, settings):
         left = room.carriers - len(batch)
         assert left > 0
         assert room.load / left <= room.most * (1 + 1e-8) + 1e-8
@@ -198,7 +212,7 @@ def test_each_batch_leaves_enough_to_carry_the_load(fleet: Fleet, settings: Move
             assert room.load / left <= room.bound * (1 + 1e-8) + 1e-8
 
 
-def live_pods(fleet: Fleet) -> tuple[tuple[LivePod, ...], NamespaceUsage]:
+def live_pods(measured: WorkloadUsage) -> tuple[tuple[LivePod, ...], NamespaceUsage]:
     """The same as the servers would tell it; some use is NaN instead of missing."""
     pods = tuple(
         live(
@@ -211,36 +225,42 @@ def live_pods(fleet: Fleet) -> tuple[tuple[LivePod, ...], NamespaceUsage]:
             terminating=each.terminating,
             held_back=each.held_back,
         )
-        for each in fleet.members
+        for each in measured.pods
     )
     usages: dict[tuple[str, str], Any] = {
         (each.name, "web"): math.nan if isinstance(each.usage, Gap) else each.usage
-        for each in fleet.members
+        for each in measured.pods
     }
     usages[("stranger", "web")] = 99.0
     return pods, NamespaceUsage(usages, {})
 
 
-def assessed(fleet: Fleet, settings: MoveSettings, name: WorkloadName = NAME) -> Assessment:
-    pods, usage = live_pods(fleet)
-    aim = fleet.aim if isinstance(fleet.aim, Aim) else Aim(AimKind.UTILIZATION, 70, "web")
-    there = seen(*pods, aim=aim, workload=name, scaling=Scaling(1, 1))
+def assessed(
+    measured: WorkloadUsage, settings: MoveSettings, name: WorkloadName = NAME
+) -> Assessment:
+    pods, usage = live_pods(measured)
+    hpa_target = (
+        measured.hpa_target
+        if isinstance(measured.hpa_target, HpaTarget)
+        else HpaTarget(HpaTargetKind.UTILIZATION, 70, "web")
+    )
+    there = observed(*pods, hpa_target=hpa_target, workload=name, scaling=Scaling(1, 1))
     whole = WorkloadSettings(name.namespace, name.name, container="web", moves=settings)
     return assess(there, usage, name, whole, RequestSource.AUTO, NOON)
 
 
-def serving(fleet: Fleet) -> int:
-    return sum(each.ready and each.running and not each.terminating for each in fleet.members)
+def serving(measured: WorkloadUsage) -> int:
+    return sum(each.ready and each.running and not each.terminating for each in measured.pods)
 
 
-@given(fleets(1), SETTINGS)
-def test_never_below_the_minimum(fleet: Fleet, settings: MoveSettings) -> None:
-    found = assessed(fleet, settings)
+@given(workloads_measured(1), SETTINGS)
+def test_never_below_the_minimum(measured: WorkloadUsage, settings: MoveSettings) -> None:
+    found = assessed(measured, settings)
     assert found.rotates is bool(found.batches)
     gone = {each.name for batch in found.batches for each in batch}
     if gone:
-        assert serving(fleet) - len(gone) >= settings.minimum_pods
-        assert gone <= {each.name for each in fleet.members}
+        assert serving(measured) - len(gone) >= settings.minimum_pods
+        assert gone <= {each.name for each in measured.pods}
         assert "stranger" not in gone
         assert all(guard.passed for guard in found.guards)
     else:
@@ -253,18 +273,19 @@ CAPS = st.builds(
 
 
 @given(
-    st.lists(st.tuples(fleets(1), SETTINGS), max_size=4),
+    st.lists(st.tuples(workloads_measured(1), SETTINGS), max_size=4),
     CAPS,
 )
 def test_caps_hold_over_all_workloads(
-    parts: list[tuple[Fleet, MoveSettings]], caps: CapSettings
+    parts: list[tuple[WorkloadUsage, MoveSettings]], caps: CapSettings
 ) -> None:
     names = [WorkloadName(f"ns{i % 2}", "Deployment", f"w{i}") for i in range(len(parts))]
     settings = {name: moves for name, (_, moves) in zip(names, parts, strict=True)}
     before = [
-        assessed(fleet, moves, name) for name, (fleet, moves) in zip(names, parts, strict=True)
+        assessed(measured, moves, name)
+        for name, (measured, moves) in zip(names, parts, strict=True)
     ]
-    after = capped(before, caps, settings.__getitem__)
+    after = apply_caps(before, caps, settings.__getitem__)
     gone = [(each.workload, pod) for each in after for batch in each.batches for pod in batch]
     assert len(gone) <= (caps.run or math.inf)
     for node in {pod.node for _, pod in gone}:
@@ -291,34 +312,38 @@ def check_cut(was: Assessment, now: Assessment, settings: MoveSettings) -> None:
         pod.name for pod in now.proposal.rotate
     )
     assert now.proposal.numbers.improvement is not None
-    assert above(now.proposal.numbers.improvement, settings.minimum_improvement)
+    assert is_above(now.proposal.numbers.improvement, settings.minimum_improvement)
     assert all(guard.passed for guard in now.guards)
 
 
-@given(fleets(), SETTINGS, st.integers(0, 10**6))
-def test_a_rotation_is_judged_at_most_once(fleet: Fleet, settings: MoveSettings, age: int) -> None:
-    found = judged(rotated(), fleet, settings, NOON + age)
+@given(workloads_measured(), SETTINGS, st.integers(0, 10**6))
+def test_a_rotation_is_judged_at_most_once(
+    measured: WorkloadUsage, settings: MoveSettings, age: int
+) -> None:
+    found = judge_rotation(rotated(), measured, settings, NOON + age)
     if found is None:
         return
-    assert judged(found, fleet, settings, NOON + age + 10**6) is None
+    assert judge_rotation(found, measured, settings, NOON + age + 10**6) is None
     assert found.realised is not None
     assert found.realised <= 100
     assert found.misses in (0, 1)
     assert settings.pause <= pause_after(found, settings)
 
 
-@given(fleets(), SETTINGS)
-def test_what_did_not_change_anything_is_a_miss(fleet: Fleet, settings: MoveSettings) -> None:
+@given(workloads_measured(), SETTINGS)
+def test_what_did_not_change_anything_is_a_miss(
+    measured: WorkloadUsage, settings: MoveSettings
+) -> None:
     """The same pods with the same use again: a skew of the same size."""
-    proposal = propose(fleet, settings)
-    note = noted(proposal, fleet, None, "2026-11-17T11:00:00Z")
+    proposal = propose(measured, settings)
+    note = record_rotation(proposal, measured, None, "2026-11-17T11:00:00Z")
     assert (note is None) is (not proposal.rotate)
-    ordinary = [e for e in fleet.members if e.ready and e.running and not e.terminating]
-    if note is None or len(ordinary) < len(fleet.members):
+    ordinary = [e for e in measured.pods if e.ready and e.running and not e.terminating]
+    if note is None or len(ordinary) < len(measured.pods):
         return
-    if any(each.held_back or isinstance(each.usage, Gap) for each in fleet.members):
+    if any(each.held_back or isinstance(each.usage, Gap) for each in measured.pods):
         return
-    found = judged(note, fleet, settings, NOON)
+    found = judge_rotation(note, measured, settings, NOON)
     if found is not None:
         assert found.misses == 1
         assert found.realised == pytest.approx(0, abs=1e-6)

@@ -14,7 +14,12 @@ from slackwater.contract.selector_text import parse_selector
 from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
-from slackwater.rebalancer.cluster_reader import by_controller, live_pod, live_pods, owned_by
+from slackwater.rebalancer.cluster_reader import (
+    group_by_controller,
+    pods_owned_by,
+    read_pod,
+    select_pods,
+)
 from slackwater.rebalancer.observed import ContainerAmounts, Cores, LivePod
 from tests.unit.contract.served import (
     Object,
@@ -37,11 +42,11 @@ def pods(*documents: Object) -> list[OwnedPod]:
 
 def sets() -> dict[str, list[ScaledWorkload]]:
     every = [decode_typed(msgspec.json.encode(each), ScaledWorkload, "set") for each in SETS]
-    return by_controller(every)
+    return group_by_controller(every)
 
 
 def owned(uid: str, *documents: Object) -> list[str]:
-    found = owned_by(uid, by_controller(pods(*documents)), sets())
+    found = pods_owned_by(uid, group_by_controller(pods(*documents)), sets())
     return [each.metadata.name for each in found]
 
 
@@ -90,7 +95,7 @@ def test_what_is_kept_of_a_pod() -> None:
         "containers": [cpu("web", "1", "2"), cpu("log")],
     }
     [pod] = pods(owned_pod("web-1-a", SETS[0], spec=spec))
-    assert live_pod(pod) == LivePod(
+    assert read_pod(pod) == LivePod(
         name="web-1-a",
         uid="uid-web-1-a",
         node="n7",
@@ -124,7 +129,7 @@ def test_what_is_kept_of_a_pod() -> None:
 )
 def test_states_of_a_pod(more: dict[str, Any], field: str, value: object) -> None:
     [pod] = pods(owned_pod("a", SETS[0], **more))
-    assert getattr(live_pod(pod), field) == value
+    assert getattr(read_pod(pod), field) == value
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,7 @@ def test_states_of_a_pod(more: dict[str, Any], field: str, value: object) -> Non
 def test_a_time_that_is_none_is_one_sentence(started: str, told: str) -> None:
     [pod] = pods(owned_pod("a", status={"startTime": started}))
     with pytest.raises(InvalidError) as caught:
-        live_pod(pod)
+        read_pod(pod)
     assert str(caught.value).startswith(told)
 
 
@@ -145,7 +150,7 @@ def test_a_pod_without_any_time_is_one_sentence() -> None:
     made = owned_pod("a", status={"startTime": None})
     del made["metadata"]["creationTimestamp"]
     with pytest.raises(InvalidError, match=r"metadata\.creationTimestamp is missing, but"):
-        live_pod(pods(made)[0])
+        read_pod(pods(made)[0])
 
 
 @pytest.mark.parametrize(
@@ -163,13 +168,13 @@ def test_what_a_pod_states_for_itself(
     resources: dict[str, Any], whole: ContainerAmounts | None
 ) -> None:
     [pod] = pods(owned_pod("a", spec={"resources": resources}))
-    assert live_pod(pod).whole == whole
+    assert read_pod(pod).whole == whole
 
 
 def test_the_selector_narrows() -> None:
     found = pods(owned_pod("a", labels={"app": "web"}), owned_pod("b", labels={"app": "x"}))
-    assert len(live_pods(found, LabelSelector())) == 2
-    [only] = live_pods(found, parse_selector("app=web", "s"))
+    assert len(select_pods(found, LabelSelector())) == 2
+    [only] = select_pods(found, parse_selector("app=web", "s"))
     assert only.name == "a"
 
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from slackwater.rebalancer.loop import Alone, Loop, LoopParts, Seat, go_round
-from slackwater.rebalancer.metrics import DecisionTally
-from slackwater.rebalancer.observed import Problem
+from slackwater.rebalancer.metrics import RoundMetrics
+from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.run import Parts
+from slackwater.rebalancer.run import RoundDependencies
 from slackwater.rebalancer.standing import Standing
 from slackwater.settings.rotation import RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, World
@@ -47,7 +47,7 @@ class Resident:
         self.settings = RUN
         self.opened: list[RunSettings] = []
         self.pauses: list[float] = []
-        self.tally = DecisionTally()
+        self.tally = RoundMetrics()
         self.standing = Standing(lambda: self.world.second)
         parts = LoopParts(
             lambda: self.settings, self._parts_of, seat or self.chair, self.standing, self.tally,
@@ -56,7 +56,7 @@ class Resident:
         self.loop = Loop(parts)
 
     @contextmanager
-    def _parts_of(self, settings: RunSettings) -> Iterator[Parts]:
+    def _parts_of(self, settings: RunSettings) -> Iterator[RoundDependencies]:
         self.opened.append(settings)
         parts = self.world.parts()
         yield msgspec.structs.replace(parts, writer=None) if settings.dry_run else parts
@@ -148,7 +148,7 @@ def test_settings_are_asked_for_anew() -> None:
 
 def test_an_api_server_that_is_away_does_not_end_it() -> None:
     resident = Resident()
-    resident.world.problem = Problem(Reason.KUBERNETES_ERROR, "nobody answers")
+    resident.world.problem = Unavailable(Reason.KUBERNETES_ERROR, "nobody answers")
     resident.chair.why = "nobody answers"
     resident.go(2 * INTERVAL)
     resident.world.problem, resident.chair.why = None, ""

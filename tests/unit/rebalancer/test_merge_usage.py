@@ -7,20 +7,30 @@ import msgspec
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.merge_usage import container_of, fleet_of
+from slackwater.rebalancer.merge_usage import choose_container, merge_usage
 from slackwater.rebalancer.observed import (
-    Aim,
-    AimKind,
     ContainerAmounts,
     Cores,
+    HpaTarget,
+    HpaTargetKind,
     NamespaceUsage,
-    Problem,
+    ObservedWorkload,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
 )
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rotation import RequestSource, WorkloadSettings
-from tests.unit.rebalancer.fleets import F6, HOUR, HPA70, NO_LIMIT, NOON, box, live, seen, usage
+from tests.unit.rebalancer.workloads import (
+    F6,
+    HOUR,
+    HPA70,
+    NO_LIMIT,
+    NOON,
+    box,
+    live,
+    observed,
+    usage,
+)
 
 WEB = WorkloadSettings("shop", "web")
 AUTO, SERIES, SPEC = RequestSource.AUTO, RequestSource.PROMETHEUS, RequestSource.SPEC
@@ -29,12 +39,12 @@ SIDECAR = box("proxy", 0.2, 0.5)
 
 
 def joined(
-    workload: WorkloadSeen,
+    workload: ObservedWorkload,
     told: NamespaceUsage,
     settings: WorkloadSettings = WEB,
     source: RequestSource = AUTO,
 ) -> Any:
-    (found,) = fleet_of(workload, told, settings, source, NOON).members
+    (found,) = merge_usage(workload, told, settings, source, NOON).pods
     return found
 
 
@@ -52,36 +62,38 @@ def told(*usages: float | Gap, requests: tuple[float | None, ...] = ()) -> Names
 
 
 def test_the_seed_s_fleet() -> None:
-    found = fleet_of(seen(), usage(), WEB, AUTO, NOON)
+    found = merge_usage(observed(), usage(), WEB, AUTO, NOON)
     assert found.workload == WorkloadName("shop", "Deployment", "web")
-    assert found.aim == HPA70
-    assert {each.name: each.usage for each in found.members} == F6
-    assert {each.request for each in found.members} == {1.0}
-    assert {each.limit for each in found.members} == {NO_LIMIT}
-    assert {each.age for each in found.members} == {HOUR}
+    assert found.hpa_target == HPA70
+    assert {each.name: each.usage for each in found.pods} == F6
+    assert {each.request for each in found.pods} == {1.0}
+    assert {each.limit for each in found.pods} == {NO_LIMIT}
+    assert {each.age for each in found.pods} == {HOUR}
 
 
 def test_what_the_api_server_says_of_a_pod_is_kept() -> None:
     pod = live(
         "a", node="n7", running=False, ready=False, terminating=True, held_back="a static pod"
     )
-    found = joined(seen(pod), told(1.0))
+    found = joined(observed(pod), told(1.0))
     assert (found.uid, found.node, found.held_back) == ("uid-a", "n7", "a static pod")
     assert (found.running, found.ready, found.terminating) == (False, False, True)
 
 
 def test_a_clock_that_is_behind_makes_a_pod_young_not_negative() -> None:
-    assert joined(seen(live("a", started=NOON + 5)), told(1.0)).age == 0.0
+    assert joined(observed(live("a", started=NOON + 5)), told(1.0)).age == 0.0
 
 
 def test_series_of_pods_that_are_gone_are_nobody_s() -> None:
-    found = fleet_of(seen(live("A")), usage({"A": 1.2, "gone": 0.52}), WEB, AUTO, NOON)
-    assert [each.name for each in found.members] == ["A"]
+    found = merge_usage(observed(live("A")), usage({"A": 1.2, "gone": 0.52}), WEB, AUTO, NOON)
+    assert [each.name for each in found.pods] == ["A"]
 
 
 def test_a_missing_target_is_a_gap_with_its_sentence() -> None:
-    problem = Problem(Reason.HPA_TARGET_AMBIGUOUS, "two HPAs scale web")
-    assert fleet_of(seen(aim=problem), usage(), WEB, AUTO, NOON).aim == Gap("two HPAs scale web")
+    problem = Unavailable(Reason.HPA_TARGET_AMBIGUOUS, "two HPAs scale web")
+    assert merge_usage(observed(hpa_target=problem), usage(), WEB, AUTO, NOON).hpa_target == Gap(
+        "two HPAs scale web"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,20 +110,22 @@ def test_a_missing_target_is_a_gap_with_its_sentence() -> None:
     ],
 )
 def test_which_container(named: str, hpa: str, boxes: tuple[str, ...], found: str) -> None:
-    aim = Aim(AimKind.UTILIZATION, 70, "web", container=hpa)
-    workload = seen(live("a", *(box(name) for name in boxes)), aim=aim)
-    assert container_of(workload, WorkloadSettings("shop", "web", container=named)) == found
+    hpa_target = HpaTarget(HpaTargetKind.UTILIZATION, 70, "web", container=hpa)
+    workload = observed(live("a", *(box(name) for name in boxes)), hpa_target=hpa_target)
+    assert choose_container(workload, WorkloadSettings("shop", "web", container=named)) == found
 
 
 def test_the_container_may_be_called_like_the_workload_that_the_hpa_scales() -> None:
     """Found by the HPA's name, which is not the Deployment's."""
-    workload = seen(live("a", box("web"), SIDECAR))
-    assert container_of(workload, WorkloadSettings("shop", "web-scaler")) == "web"
+    workload = observed(live("a", box("web"), SIDECAR))
+    assert choose_container(workload, WorkloadSettings("shop", "web-scaler")) == "web"
 
 
 def test_no_target_needs_no_container() -> None:
-    workload = seen(live("a", box("main")), aim=Problem(Reason.HPA_TARGET_MISSING, "none"))
-    assert container_of(workload, WEB) == "*"
+    workload = observed(
+        live("a", box("main")), hpa_target=Unavailable(Reason.HPA_TARGET_MISSING, "none")
+    )
+    assert choose_container(workload, WEB) == "*"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +177,7 @@ def test_amounts_are_of_the_same_containers(
     limit: Any,
 ) -> None:
     settings = WorkloadSettings("shop", "web", container=container)
-    found = joined(seen(live("a", *boxes)), series, settings)
+    found = joined(observed(live("a", *boxes)), series, settings)
     for amount, wanted in ((found.usage, used), (found.request, asked), (found.limit, limit)):
         assert amount == (wanted if isinstance(wanted, Gap) else pytest.approx(wanted))
 
@@ -182,11 +196,11 @@ def test_amounts_are_of_the_same_containers(
     ],
 )
 def test_what_is_no_number_is_a_gap(usages: tuple[float, ...], reason: str) -> None:
-    assert joined(seen(live("a")), told(*usages)).usage == Gap(reason)
+    assert joined(observed(live("a")), told(*usages)).usage == Gap(reason)
 
 
 def test_no_use_is_a_number() -> None:
-    assert joined(seen(live("a")), told(0.0)).usage == 0.0
+    assert joined(observed(live("a")), told(0.0)).usage == 0.0
 
 
 @pytest.mark.parametrize(
@@ -206,20 +220,20 @@ def test_where_the_request_is_from(
     source: RequestSource, series: float | None, found: float | Gap
 ) -> None:
     series_of = told(1.0, requests=(series,))
-    assert joined(seen(live("a")), series_of, source=source).request == found
+    assert joined(observed(live("a")), series_of, source=source).request == found
 
 
 def test_each_container_s_request_is_from_where_it_is_known() -> None:
     pod = live("a", box("web", 1.0), box("proxy", 0.2))
     whole = WorkloadSettings("shop", "web", container="*")
-    found = joined(seen(pod), told(1.0, 0.1, requests=(0.6, None)), whole)
+    found = joined(observed(pod), told(1.0, 0.1, requests=(0.6, None)), whole)
     assert found.request == pytest.approx(0.8)
 
 
 def test_a_pod_without_containers() -> None:
     pod = live("a")
     empty = type(pod)("a", "uid-a", "n1", 0.0, ())
-    assert joined(seen(empty), told(1.0)).usage == Gap("it has no containers")
+    assert joined(observed(empty), told(1.0)).usage == Gap("it has no containers")
 
 
 @pytest.mark.parametrize(
@@ -239,5 +253,5 @@ def test_what_a_pod_states_for_itself_goes_before_its_containers(
     whole = ContainerAmounts("", Cores(3.0), Cores(4.0))
     pod = msgspec.structs.replace(live("a", box("web", 1.0, 2.0), SIDECAR), whole=whole)
     settings = msgspec.structs.replace(WEB, container=named)
-    found = joined(seen(pod), told(1.0, 0.1, requests=(1.0, 0.25)), settings, source)
+    found = joined(observed(pod), told(1.0, 0.1, requests=(1.0, 0.25)), settings, source)
     assert (found.request, found.limit) == (request_, limit)

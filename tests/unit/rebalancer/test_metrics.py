@@ -9,36 +9,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.last_rotation import text_of
+from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.metrics import (
     BUCKETS,
     METRICS,
-    DecisionTally,
-    exposed,
-    variance_of,
+    RoundMetrics,
+    expose,
+    usage_variance,
 )
-from slackwater.rebalancer.observed import Problem
+from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
 from slackwater.rebalancer.run import run_once
 from slackwater.settings.rotation import RunSettings
-from tests.unit.rebalancer.fleets import NAME, NAN, NOON, fleet, rotated
 from tests.unit.rebalancer.rotating_world import RUN, World, refused
+from tests.unit.rebalancer.workloads import NAME, NAN, NOON, measured, rotated
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "rebalancer-metrics.md"
 WEB = 'namespace="shop",workload="web"'
 
 
-def shown(tally: DecisionTally) -> dict[str, float]:
+def shown(tally: RoundMetrics) -> dict[str, float]:
     """What a scrape reads, by series."""
-    content_type, body = exposed(tally)
+    content_type, body = expose(tally)
     assert content_type.startswith("text/plain; version=0.0.4")
     lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
 def after(world: World, settings: RunSettings = RUN) -> dict[str, float]:
-    tally = DecisionTally()
+    tally = RoundMetrics()
     tally.add(run_once(world.parts(), settings))
     return shown(tally)
 
@@ -75,7 +75,7 @@ def test_acceptance_row_19() -> None:
 
 
 def test_a_dry_run_deletes_nothing() -> None:
-    tally = DecisionTally()
+    tally = RoundMetrics()
     tally.add(run_once(msgspec.structs.replace(World().parts(), writer=None), RUN))
     found = shown(tally)
     assert found['rebalancer_rotation_decisions_total{reason="dry_run"}'] == 1
@@ -98,7 +98,7 @@ def test_pods_by_where_they_stand() -> None:
 
 
 def test_every_reason_is_there_from_the_start() -> None:
-    found = shown(DecisionTally())
+    found = shown(RoundMetrics())
     reasons = {name for name in found if name.startswith("rebalancer_rotation_decisions_total")}
     assert reasons == {
         f'rebalancer_rotation_decisions_total{{reason="{each.value}"}}' for each in Reason
@@ -108,7 +108,7 @@ def test_every_reason_is_there_from_the_start() -> None:
 
 def test_what_is_not_known_is_absent() -> None:
     world = World()
-    world.usage_problem = Problem(Reason.PROMETHEUS_ERROR, "it is down")
+    world.usage_problem = Unavailable(Reason.PROMETHEUS_ERROR, "it is down")
     found = after(world)
     assert not [name for name in found if WEB in name]
     assert found['rebalancer_api_errors_total{component="prometheus"}'] == 1
@@ -131,7 +131,7 @@ def test_an_eviction_that_fails_is_an_error_of_kubernetes() -> None:
 
 def test_realised_beside_expected() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = text_of(rotated())
+    world.annotation = encode_last_rotation(rotated())
     found = after(world)
     assert found[f"rebalancer_improvement_realised{{{WEB}}}"] == pytest.approx(26.09, abs=0.01)
     assert found[f"rebalancer_improvement_expected{{{WEB}}}"] == 34.8
@@ -139,14 +139,14 @@ def test_realised_beside_expected() -> None:
 
 def test_realised_is_absent_before_it_is_judged() -> None:
     world = World()
-    world.annotation = text_of(rotated("2026-11-17T11:58:00Z"))
+    world.annotation = encode_last_rotation(rotated("2026-11-17T11:58:00Z"))
     found = after(world)
     assert f"rebalancer_improvement_realised{{{WEB}}}" not in found
     assert f"rebalancer_improvement_expected{{{WEB}}}" in found
 
 
 def test_counters_go_on_and_gauges_are_the_last_rounds() -> None:
-    tally, world = DecisionTally(), World()
+    tally, world = RoundMetrics(), World()
     for _ in range(3):
         tally.add(run_once(world.parts(), RUN))
     assert shown(tally)["rebalancer_pods_analyzed_total"] == 18
@@ -167,12 +167,12 @@ def test_counters_go_on_and_gauges_are_the_last_rounds() -> None:
     ],
 )
 def test_variance(usages: dict[str, float], variance: float | None) -> None:
-    assert variance_of(fleet(usages)) == variance
+    assert usage_variance(measured(usages)) == variance
 
 
 @given(st.lists(st.floats(0, 1000), max_size=40))
 def test_durations_add_up(durations: list[float]) -> None:
-    tally = DecisionTally()
+    tally = RoundMetrics()
     for took in durations:
         tally.add(RoundResult((), {}, took, NOON))
     buckets, total = tally.durations()
@@ -187,7 +187,7 @@ def test_durations_add_up(durations: list[float]) -> None:
 @given(st.lists(st.sampled_from(list(Reason)), max_size=30))
 def test_every_workload_is_one_decision(reasons: list[Reason]) -> None:
     results = tuple(WorkloadResult(Assessment(NAME, each, ""), each, "") for each in reasons)
-    tally = DecisionTally()
+    tally = RoundMetrics()
     tally.add(RoundResult(results, {}, 0.1, NOON))
     found = shown(tally)
     for reason in Reason:
@@ -196,7 +196,7 @@ def test_every_workload_is_one_decision(reasons: list[Reason]) -> None:
 
 
 def test_openmetrics_is_spoken_too() -> None:
-    content_type, body = exposed(DecisionTally(), "application/openmetrics-text")
+    content_type, body = expose(RoundMetrics(), "application/openmetrics-text")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
 

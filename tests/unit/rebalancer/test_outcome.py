@@ -5,11 +5,17 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.last_rotation import began, judged, noted, pause_after, realised_by
+from slackwater.rebalancer.last_rotation import (
+    began,
+    judge_rotation,
+    pause_after,
+    realised_improvement,
+    record_rotation,
+)
 from slackwater.rebalancer.observed import Cores, LastRotation, PercentOf
 from slackwater.rebalancer.selection import propose
 from slackwater.settings.rotation import MoveSettings
-from tests.unit.rebalancer.fleets import F6, NOON, fleet, numbered, rotated
+from tests.unit.rebalancer.workloads import F6, NOON, measured, numbered, rotated
 
 SEED = MoveSettings()
 MINUTE = 60_000_000
@@ -19,7 +25,7 @@ AT = "2026-11-17T12:00:00Z"
 
 
 def test_what_is_noted_of_the_seed_s_example() -> None:
-    found = noted(propose(fleet(), SEED), fleet(), None, AT)
+    found = record_rotation(propose(measured(), SEED), measured(), None, AT)
     assert found is not None
     assert (found.at, found.pods, found.hot, found.misses) == (AT, 4, 2, 0)
     assert (found.judged, found.realised) == (False, None)
@@ -28,27 +34,27 @@ def test_what_is_noted_of_the_seed_s_example() -> None:
 
 
 def test_hot_ones_are_counted_apart() -> None:
-    one = fleet({**F6, "B": 1.0})
-    found = noted(propose(one, SEED), one, None, AT)
+    one = measured({**F6, "B": 1.0})
+    found = record_rotation(propose(one, SEED), one, None, AT)
     assert found is not None
     assert (found.pods, found.hot) == (3, 1)
 
 
 def test_misses_are_carried_on() -> None:
-    proposal = propose(fleet(), SEED)
+    proposal = propose(measured(), SEED)
     for last, misses in ((rotated(misses=3), 3), (Gap("not JSON"), 0), (None, 0)):
-        found = noted(proposal, fleet(), last, AT)
+        found = record_rotation(proposal, measured(), last, AT)
         assert found is not None
         assert found.misses == misses
 
 
 @pytest.mark.parametrize("usages", [numbered(0.9, 0.8), numbered(1.3, 1.3, 1.3), {}])
 def test_nothing_is_noted_where_nobody_goes(usages: dict[str, float]) -> None:
-    assert noted(propose(fleet(usages), SEED), fleet(usages), None, AT) is None
+    assert record_rotation(propose(measured(usages), SEED), measured(usages), None, AT) is None
 
 
 def test_the_note_survives_the_annotation() -> None:
-    found = noted(propose(fleet(), SEED), fleet(), rotated(misses=1), AT)
+    found = record_rotation(propose(measured(), SEED), measured(), rotated(misses=1), AT)
     text = msgspec.json.encode(found)
     assert msgspec.json.decode(text, type=LastRotation) == found
     # Of a version that did not count the hot ones.
@@ -76,19 +82,19 @@ def test_the_note_survives_the_annotation() -> None:
     ],
 )
 def test_realised(usages: dict[str, float], realised: float | None) -> None:
-    found = realised_by(rotated(), fleet(usages))
+    found = realised_improvement(rotated(), measured(usages))
     assert found == (None if realised is None else pytest.approx(realised, abs=1e-9))
 
 
 @pytest.mark.parametrize("broken", [{"top": 0.0}, {"mean": 0.0}, {"mean": -1.0}, {"hot": 0}])
 def test_a_note_that_means_nothing_is_not_divided_by(broken: dict[str, float]) -> None:
-    assert realised_by(msgspec.structs.replace(rotated(), **broken), fleet()) is None
+    assert realised_improvement(msgspec.structs.replace(rotated(), **broken), measured()) is None
 
 
 def test_pods_that_carry_nothing_are_not_in_it() -> None:
     flat = {**EVEN, "gone": 9.0, "starting": 9.0}
-    found = fleet(flat, gone={"terminating": True}, starting={"ready": False})
-    assert realised_by(rotated(), found) == realised_by(rotated(), fleet(EVEN))
+    found = measured(flat, gone={"terminating": True}, starting={"ready": False})
+    assert realised_improvement(rotated(), found) == realised_improvement(rotated(), measured(EVEN))
 
 
 @pytest.mark.parametrize(
@@ -105,14 +111,14 @@ def test_pods_that_carry_nothing_are_not_in_it() -> None:
 )
 def test_judging(usages: dict[str, float], before: int, misses: int) -> None:
     last = rotated(misses=before)
-    found = judged(last, fleet(usages), SEED, NOON)
+    found = judge_rotation(last, measured(usages), SEED, NOON)
     assert found is not None
     assert (found.judged, found.misses) == (True, misses)
-    assert found.realised == realised_by(last, fleet(usages))
+    assert found.realised == realised_improvement(last, measured(usages))
     assert (found.realised < last.improvement / 2) is (misses > 0)  # type: ignore[operator]
     # The rest of the note stays, and nobody is judged twice.
     assert msgspec.structs.replace(found, judged=False, misses=before, realised=None) == last
-    assert judged(found, fleet(usages), SEED, NOON + 900) is None
+    assert judge_rotation(found, measured(usages), SEED, NOON + 900) is None
 
 
 @pytest.mark.parametrize(("predicted", "misses"), [(50.0, 0), (50.1, 1), (25.0, 0), (0.0, 0)])
@@ -121,7 +127,7 @@ def test_half_of_what_was_predicted_is_no_miss(predicted: float, misses: int) ->
     last = LastRotation(
         "2026-11-17T11:00:00Z", Cores(2.0), Cores(1.0), PercentOf(predicted), pods=2
     )
-    found = judged(last, fleet(numbered(1.5, 0.5)), SEED, NOON)
+    found = judge_rotation(last, measured(numbered(1.5, 0.5)), SEED, NOON)
     assert found is not None
     assert (found.realised, found.misses) == (25.0, misses)
 
@@ -140,13 +146,13 @@ def test_half_of_what_was_predicted_is_no_miss(predicted: float, misses: int) ->
     ],
 )
 def test_when_it_is_judged(at: str, age: float, too_early: bool) -> None:
-    found = judged(rotated(at), fleet(EVEN, p1={"age": age}), SEED, NOON)
+    found = judge_rotation(rotated(at), measured(EVEN, p1={"age": age}), SEED, NOON)
     assert (found is None) is too_early
 
 
 def test_who_is_going_does_not_keep_it_from_being_judged() -> None:
-    going = fleet(EVEN, p1={"age": 1.0, "terminating": True})
-    assert judged(rotated(), going, SEED, NOON) is not None
+    going = measured(EVEN, p1={"age": 1.0, "terminating": True})
+    assert judge_rotation(rotated(), going, SEED, NOON) is not None
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,21 @@ import msgspec
 import pytest
 
 from slackwater.rebalancer.last_rotation import ANNOTATION
-from slackwater.rebalancer.rotation import Fate, NoteAttempt, Noted, PodWriter, resource_of
+from slackwater.rebalancer.rotation import (
+    AnnotationOutcome,
+    AnnotationResult,
+    PodWriter,
+    resource_of,
+)
+from slackwater.rebalancer.rotation import (
+    RemovalOutcome as Outcome,
+)
 from slackwater.settings.rotation import Removal
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.fake_api import status
-from tests.unit.rebalancer.fleets import NAME, rotated, seen
 from tests.unit.rebalancer.rotating_world import BUDGET, pod
+from tests.unit.rebalancer.workloads import NAME, observed, rotated
 
 Answer = tuple[int, dict[str, object]]
 DONE: Answer = (201, {"kind": "Status", "status": "Success"})
@@ -62,7 +70,7 @@ def test_a_pod_is_evicted_by_its_uid(
     server: Server, grace: int | None, options: dict[str, object]
 ) -> None:
     attempt = server.writer(grace=grace).remove("shop", pod("A"))
-    assert (attempt.fate, attempt.went, attempt.because) == (Fate.EVICTED, True, "")
+    assert (attempt.fate, attempt.went, attempt.because) == (Outcome.EVICTED, True, "")
     asked, body = server.sent()
     assert asked == "POST /api/v1/namespaces/shop/pods/A/eviction"
     assert body["deleteOptions"] == options
@@ -70,7 +78,7 @@ def test_a_pod_is_evicted_by_its_uid(
 
 def test_a_pod_is_deleted_by_its_uid(server: Server) -> None:
     attempt = server.writer(Removal.DELETE, grace=30).remove("shop", pod("A"))
-    assert (attempt.fate, attempt.went) == (Fate.DELETED, True)
+    assert (attempt.fate, attempt.went) == (Outcome.DELETED, True)
     assert server.sent() == (
         "DELETE /api/v1/namespaces/shop/pods/A",
         {"preconditions": {"uid": "uid-A"}, "gracePeriodSeconds": 30},
@@ -83,6 +91,8 @@ UID_IN_RECORD = (
     "the UID in the precondition (uid-A) does not match the UID in record (uid-B). The object "
     "might have been deleted and then recreated"
 )
+HELD = "a disruption budget holds it: Cannot"
+FLOW_CONTROL = "too many requests, try later"
 TWO_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
     "support."
@@ -92,16 +102,16 @@ TWO_BUDGETS = (
 @pytest.mark.parametrize(
     ("code", "reason", "message", "fate", "because"),
     [
-        (429, "TooManyRequests", BUDGET, Fate.PDB_BLOCKED, "a disruption budget holds it: Cannot"),
-        (429, "TooManyRequests", "too many requests, try later", Fate.FAILED, "refused with 429"),
-        (404, "NotFound", 'pods "A" not found', Fate.VANISHED, "it was gone already"),
-        (409, "Conflict", OTHER_UID, Fate.VANISHED, "it was gone already"),
-        (409, "Conflict", UID_IN_RECORD, Fate.VANISHED, "it was gone already"),
-        (409, "Conflict", "liquid-1 was modified", Fate.FAILED, "refused with 409"),
-        (409, "Conflict", "the object has been modified", Fate.FAILED, "refused with 409"),
-        (500, "InternalError", TWO_BUDGETS, Fate.FAILED, "more than one PodDisruptionBudget"),
-        (403, "Forbidden", "cannot create resource", Fate.FAILED, "refused with 403 Forbidden"),
-        (503, "ServiceUnavailable", "", Fate.FAILED, "refused with 503"),
+        (429, "TooManyRequests", BUDGET, Outcome.PDB_BLOCKED, HELD),
+        (429, "TooManyRequests", FLOW_CONTROL, Outcome.FAILED, "refused with 429"),
+        (404, "NotFound", 'pods "A" not found', Outcome.VANISHED, "it was gone already"),
+        (409, "Conflict", OTHER_UID, Outcome.VANISHED, "it was gone already"),
+        (409, "Conflict", UID_IN_RECORD, Outcome.VANISHED, "it was gone already"),
+        (409, "Conflict", "liquid-1 was modified", Outcome.FAILED, "refused with 409"),
+        (409, "Conflict", "the object has been modified", Outcome.FAILED, "refused with 409"),
+        (500, "InternalError", TWO_BUDGETS, Outcome.FAILED, "more than one PodDisruptionBudget"),
+        (403, "Forbidden", "cannot create resource", Outcome.FAILED, "refused with 403 Forbidden"),
+        (503, "ServiceUnavailable", "", Outcome.FAILED, "refused with 503"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("removal", Removal)
@@ -111,7 +121,7 @@ def test_refusals(
     code: int,
     reason: str,
     message: str,
-    fate: Fate,
+    fate: Outcome,
     because: str,
 ) -> None:
     server.refuses(code, reason, message)
@@ -124,14 +134,14 @@ def test_refusals(
 def test_nobody_answers(server: Server) -> None:
     server.server.close()
     attempt = server.writer().remove("shop", pod("A"))
-    assert attempt.fate is Fate.FAILED
+    assert attempt.fate is Outcome.FAILED
     assert "Connection refused" in attempt.because
 
 
 def test_a_claim_is_bound_to_what_was_read(server: Server) -> None:
     """With both: somebody else's change, and another workload of that name, are refused."""
     last = rotated()
-    assert server.writer().claim(seen(), last) == NoteAttempt(Noted.WRITTEN)
+    assert server.writer().claim(observed(), last) == AnnotationResult(AnnotationOutcome.WRITTEN)
     asked, body = server.sent()
     assert asked == "PATCH /apis/apps/v1/namespaces/shop/deployments/web"
     [request] = server.server.requests
@@ -144,7 +154,7 @@ def test_a_claim_is_bound_to_what_was_read(server: Server) -> None:
 
 
 def test_a_later_note_is_bound_to_the_workload_only(server: Server) -> None:
-    server.writer().note(seen(), None)
+    server.writer().note(observed(), None)
     _, body = server.sent()
     assert body == {"metadata": {"uid": "uid-web", "annotations": {ANNOTATION: None}}}
 
@@ -152,23 +162,25 @@ def test_a_later_note_is_bound_to_the_workload_only(server: Server) -> None:
 @pytest.mark.parametrize(
     ("code", "reason", "ended"),
     [
-        (409, "Conflict", Noted.OUTRUN),
-        (404, "NotFound", Noted.FAILED),
-        (403, "Forbidden", Noted.FAILED),
-        (422, "Invalid", Noted.FAILED),
-        (500, "InternalError", Noted.FAILED),
+        (409, "Conflict", AnnotationOutcome.OUTRUN),
+        (404, "NotFound", AnnotationOutcome.FAILED),
+        (403, "Forbidden", AnnotationOutcome.FAILED),
+        (422, "Invalid", AnnotationOutcome.FAILED),
+        (500, "InternalError", AnnotationOutcome.FAILED),
     ],
 )
-def test_a_note_that_is_refused(server: Server, code: int, reason: str, ended: Noted) -> None:
+def test_a_note_that_is_refused(
+    server: Server, code: int, reason: str, ended: AnnotationOutcome
+) -> None:
     server.refuses(code, reason, "no")
-    noted = server.writer().claim(seen(), rotated())
+    noted = server.writer().claim(observed(), rotated())
     assert noted.ended is ended
     assert noted.because.startswith(f"the rotation cannot be noted on {NAME}: PATCH")
 
 
 def test_a_note_that_nobody_takes(server: Server) -> None:
     server.server.close()
-    assert server.writer().note(seen(), rotated()).ended is Noted.FAILED
+    assert server.writer().note(observed(), rotated()).ended is AnnotationOutcome.FAILED
 
 
 @pytest.mark.parametrize(
@@ -181,4 +193,4 @@ def test_a_note_that_nobody_takes(server: Server) -> None:
 )
 def test_where_each_kind_is(kind: str, path: str) -> None:
     workload = msgspec.structs.replace(NAME, kind=kind)
-    assert resource_of(seen(workload=workload)).path("shop", "web") == path
+    assert resource_of(observed(workload=workload)).path("shop", "web") == path

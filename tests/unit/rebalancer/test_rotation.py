@@ -9,17 +9,24 @@ from hypothesis import strategies as st
 
 from slackwater.http.errors import UnreachableError
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.last_rotation import text_of
-from slackwater.rebalancer.observed import LastRotation, Problem
+from slackwater.rebalancer.last_rotation import encode_last_rotation
+from slackwater.rebalancer.observed import LastRotation, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.rotation import LOOK_EVERY, Fate, Rotated, Task, ready_pods, rotate
-from slackwater.rebalancer.selection import Candidate, Group
+from slackwater.rebalancer.rotation import (
+    LOOK_EVERY,
+    RemovalOutcome,
+    RotationResult,
+    RotationTask,
+    ready_pods,
+    rotate,
+)
+from slackwater.rebalancer.selection import Candidate, PodGroup
 from slackwater.settings.rotation import Removal
-from tests.unit.rebalancer.fleets import rotated
 from tests.unit.rebalancer.rotating_world import World, pod, refused
+from tests.unit.rebalancer.workloads import rotated
 
 A, B = pod("A"), pod("B", usage=1.1)
-E, F = pod("E", Group.BOTTOM, 0.4), pod("F", Group.BOTTOM, 0.3)
+E, F = pod("E", PodGroup.BOTTOM, 0.4), pod("F", PodGroup.BOTTOM, 0.3)
 PAIRS = ((A, F), (B, E))
 CLAIM = rotated("2026-11-17T12:00:00Z")
 GONE = refused(404, "NotFound", "gone")
@@ -32,15 +39,15 @@ def go(
     batches: tuple[tuple[Candidate, ...], ...] = PAIRS,
     patience: float = 300.0,
     removal: Removal = Removal.EVICT,
-) -> Rotated:
-    return rotate(Task(world.seen(), batches, CLAIM, patience), world.hands(removal))
+) -> RotationResult:
+    return rotate(RotationTask(world.observed(), batches, CLAIM, patience), world.context(removal))
 
 
-def left(done: Rotated) -> str:
+def left(done: RotationResult) -> str:
     return " ".join(each.name for each in done.left)
 
 
-def fates(done: Rotated) -> dict[str, Fate]:
+def fates(done: RotationResult) -> dict[str, RemovalOutcome]:
     return {each.pod.name: each.fate for each in done.attempts}
 
 
@@ -48,7 +55,7 @@ def test_batch_after_batch() -> None:
     world = World()
     done = go(world)
     assert world.calls == ["claim", "evict A", "evict F", "evict B", "evict E", "note"]
-    assert done == Rotated(tuple(world.attempts))
+    assert done == RotationResult(tuple(world.attempts))
     assert [each.name for each in done.went] == ["A", "F", "B", "E"]
     assert world.last() == CLAIM
 
@@ -58,14 +65,14 @@ def test_the_next_batch_waits_until_as_many_are_ready_as_before() -> None:
     go(world)
     # Four looks of two seconds until 7 s have passed, for each of both batches.
     assert world.second == 4 * LOOK_EVERY * 2
-    assert len(ready_pods(world.seen())) == 6
+    assert len(ready_pods(world.observed())) == 6
 
 
 def test_by_deletion() -> None:
     world = World()
     world.budget = 0
     done = go(world, removal=Removal.DELETE)
-    assert set(fates(done).values()) == {Fate.DELETED}
+    assert set(fates(done).values()) == {RemovalOutcome.DELETED}
     assert world.removed() == "A F B E"
 
 
@@ -74,8 +81,8 @@ def test_the_claim_comes_first() -> None:
     world.patch_refusals = [BROKEN]
     done = go(world)
     assert world.calls == ["claim"]
-    assert done.halt is not None
-    assert (done.halt.reason, done.halt.failed) == (Reason.KUBERNETES_ERROR, True)
+    assert done.stop is not None
+    assert (done.stop.reason, done.stop.failed) == (Reason.KUBERNETES_ERROR, True)
     assert left(done) == "A F B E"
 
 
@@ -83,7 +90,7 @@ def test_a_claim_that_another_change_outran_is_made_again() -> None:
     """A Deployment's status changes all the time."""
     world = World()
     world.patch_refusals = [CONFLICT, CONFLICT]
-    assert go(world).halt is None
+    assert go(world).stop is None
     assert world.calls[:4] == ["claim", "claim", "claim", "evict A"]
 
 
@@ -92,16 +99,16 @@ def test_of_two_rebalancers_one_goes() -> None:
     world = World()
 
     def claimed_by_another() -> None:
-        world.annotation = text_of(CLAIM)
+        world.annotation = encode_last_rotation(CLAIM)
         world.version += 1
 
     world.patch_refusals = [CONFLICT]
     world.on_look[3] = claimed_by_another
     done = go(world)
     assert world.removed() == ""
-    assert done.halt is not None
-    assert done.halt.reason is Reason.COOLDOWN
-    assert "another rebalancer began to rotate Deployment shop/web" in done.halt.because
+    assert done.stop is not None
+    assert done.stop.reason is Reason.COOLDOWN
+    assert "another rebalancer began to rotate Deployment shop/web" in done.stop.because
     assert world.last() == CLAIM, "it is theirs, and stays"
 
 
@@ -109,8 +116,8 @@ def test_a_workload_that_never_stands_still_is_left() -> None:
     world = World()
     world.patch_refusals = [CONFLICT] * 9
     done = go(world)
-    assert done.halt is not None
-    assert (done.halt.reason, done.halt.failed) == (Reason.COOLDOWN, False)
+    assert done.stop is not None
+    assert (done.stop.reason, done.stop.failed) == (Reason.COOLDOWN, False)
     assert world.calls == ["claim"] * 5
 
 
@@ -138,7 +145,9 @@ CHANGES: dict[str, tuple[Change, Reason, str]] = {
         "Deployment shop/web was deleted, and another has its name",
     ),
     "rotated by another": (
-        lambda world: setattr(world, "annotation", text_of(rotated("2026-11-17T11:59:59Z"))),
+        lambda world: setattr(
+            world, "annotation", encode_last_rotation(rotated("2026-11-17T11:59:59Z"))
+        ),
         Reason.COOLDOWN,
         "another rebalancer began to rotate Deployment shop/web meanwhile",
     ),
@@ -164,12 +173,12 @@ CHANGES: dict[str, tuple[Change, Reason, str]] = {
 def test_what_changed_since_the_decision_forbids_it(what: str) -> None:
     change, reason, because = CHANGES[what]
     world = World()
-    task = Task(world.seen(), PAIRS, CLAIM, 300.0)
+    task = RotationTask(world.observed(), PAIRS, CLAIM, 300.0)
     change(world)
-    done = rotate(task, world.hands())
-    assert done.halt is not None
-    assert done.halt.reason is reason
-    assert because in done.halt.because
+    done = rotate(task, world.context())
+    assert done.stop is not None
+    assert done.stop.reason is reason
+    assert because in done.stop.because
     assert (world.calls, left(done), done.went) == ([], "A F B E", ())
 
 
@@ -180,25 +189,25 @@ def test_what_changes_between_batches_stops_it(what: str) -> None:
     world = World()
     world.on_look[4] = lambda: change(world)
     done = go(world)
-    assert done.halt is not None
-    assert done.halt.reason is reason
-    assert because in done.halt.because
+    assert done.stop is not None
+    assert done.stop.reason is reason
+    assert because in done.stop.because
     assert (world.removed(), left(done)) == ("A F", "B E")
-    assert not done.halt.failed
+    assert not done.stop.failed
 
 
 def test_more_pods_are_no_obstacle() -> None:
     world = World()
     world.desired = 8
-    assert go(world).halt is None
+    assert go(world).stop is None
 
 
 def test_new_pods_that_do_not_come_stop_it() -> None:
     world = World(ready_after=1e9)
     done = go(world, patience=60.0)
-    assert done.halt is not None
-    assert done.halt.failed
-    assert done.halt.because == "4 of 6 pods are Ready, 60 s after the last pod went"
+    assert done.stop is not None
+    assert done.stop.failed
+    assert done.stop.because == "4 of 6 pods are Ready, 60 s after the last pod went"
     assert (world.removed(), left(done), world.second) == ("A F", "B E", 60.0)
 
 
@@ -206,67 +215,67 @@ def test_a_rollout_that_does_not_end_stops_it() -> None:
     world = World()
     world.on_look[3] = lambda: setattr(world, "rollout", "3 of 6 pods are updated")
     done = go(world, patience=30.0)
-    assert done.halt is not None
-    assert done.halt.because == "3 of 6 pods are updated, 30 s after the last pod went"
+    assert done.stop is not None
+    assert done.stop.because == "3 of 6 pods are updated, 30 s after the last pod went"
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
     world = World()
-    away = Problem(Reason.KUBERNETES_ERROR, "nobody answers")
+    away = Unavailable(Reason.KUBERNETES_ERROR, "nobody answers")
     world.on_look = {
         4: lambda: setattr(world, "problem", away),
         9: lambda: setattr(world, "problem", None),
     }
-    assert go(world).halt is None
+    assert go(world).stop is None
     assert world.removed() == "A F B E"
 
 
 def test_a_server_that_stays_away_stops_it() -> None:
     world = World()
-    away = Problem(Reason.KUBERNETES_ERROR, "nobody answers")
+    away = Unavailable(Reason.KUBERNETES_ERROR, "nobody answers")
     world.on_look[4] = lambda: setattr(world, "problem", away)
     done = go(world, patience=20.0)
-    assert done.halt is not None
-    assert done.halt.because == "nobody answers, 20 s after the last pod went"
+    assert done.stop is not None
+    assert done.stop.because == "nobody answers, 20 s after the last pod went"
     assert left(done) == "B E"
 
 
 def test_a_server_that_is_away_from_the_start() -> None:
     world = World()
-    task = Task(world.seen(), PAIRS, CLAIM, 300.0)
-    world.problem = Problem(Reason.KUBERNETES_ERROR, "nobody answers")
-    done = rotate(task, world.hands())
-    assert done.halt is not None
-    assert (done.halt.reason, done.halt.failed) == (Reason.KUBERNETES_ERROR, True)
+    task = RotationTask(world.observed(), PAIRS, CLAIM, 300.0)
+    world.problem = Unavailable(Reason.KUBERNETES_ERROR, "nobody answers")
+    done = rotate(task, world.context())
+    assert done.stop is not None
+    assert (done.stop.reason, done.stop.failed) == (Reason.KUBERNETES_ERROR, True)
 
 
 def test_a_pod_that_vanished_is_skipped() -> None:
     world = World()
-    task = Task(world.seen(), PAIRS, CLAIM, 300.0)
+    task = RotationTask(world.observed(), PAIRS, CLAIM, 300.0)
     del world.pods["uid-A"]
     world.change("E", terminating=True)
     world.refusals["F"] = GONE
-    done = rotate(task, world.hands())
-    vanished = Fate.VANISHED
-    assert fates(done) == {"A": vanished, "F": vanished, "B": Fate.EVICTED, "E": vanished}
+    done = rotate(task, world.context())
+    vanished = RemovalOutcome.VANISHED
+    assert fates(done) == {"A": vanished, "F": vanished, "B": RemovalOutcome.EVICTED, "E": vanished}
     assert world.removed() == "F B", "who is known to be gone is not asked for"
-    assert done.halt is None
+    assert done.stop is None
 
 
 def test_a_pod_of_that_name_that_came_since_stays() -> None:
     """A StatefulSet's."""
     world = World()
-    task = Task(world.seen(), ((A,),), CLAIM, 300.0)
+    task = RotationTask(world.observed(), ((A,),), CLAIM, 300.0)
     world.pods["uid-A"] = msgspec.structs.replace(world.pods["uid-A"], uid="uid-new")
-    done = rotate(task, world.hands())
-    assert fates(done) == {"A": Fate.VANISHED}
+    done = rotate(task, world.context())
+    assert fates(done) == {"A": RemovalOutcome.VANISHED}
 
 
 def test_a_pod_that_opts_out_meanwhile_stays() -> None:
     world = World()
     world.on_look[4] = lambda: world.change("B", held_back="annotation says so")
     done = go(world)
-    [kept] = [each for each in done.attempts if each.fate is Fate.HELD_BACK]
+    [kept] = [each for each in done.attempts if each.fate is RemovalOutcome.HELD_BACK]
     assert (kept.pod.name, kept.because) == ("B", "annotation says so")
     assert world.removed() == "A F E"
 
@@ -277,14 +286,14 @@ def test_a_budget_ends_it_without_asking_for_the_others() -> None:
     world = World()
     world.budget = 1
     done = go(world)
-    blocked = Fate.PDB_BLOCKED
-    assert fates(done) == {"A": Fate.EVICTED, "F": blocked, "B": blocked, "E": blocked}
+    blocked = RemovalOutcome.PDB_BLOCKED
+    assert fates(done) == {"A": RemovalOutcome.EVICTED, "F": blocked, "B": blocked, "E": blocked}
     assert done.attempts[-1].because == "not tried, since a disruption budget holds F"
     assert (world.calls, left(done)) == (["claim", "evict A"], "")
     assert done.attempts == tuple(world.attempts)
-    assert done.halt is not None
-    assert (done.halt.reason, done.halt.failed) == (Reason.PDB_BLOCKED, False)
-    assert "disruption budget" in done.halt.because
+    assert done.stop is not None
+    assert (done.stop.reason, done.stop.failed) == (Reason.PDB_BLOCKED, False)
+    assert "disruption budget" in done.stop.because
 
 
 @pytest.mark.parametrize("error", [BROKEN, UnreachableError("nobody answers")])
@@ -292,32 +301,33 @@ def test_an_eviction_that_fails_ends_it(error: Exception) -> None:
     world = World()
     world.refusals["F"] = error  # type: ignore[assignment]
     done = go(world)
-    assert done.halt is not None
-    assert (done.halt.reason, done.halt.failed) == (Reason.KUBERNETES_ERROR, True)
+    assert done.stop is not None
+    assert (done.stop.reason, done.stop.failed) == (Reason.KUBERNETES_ERROR, True)
     assert (world.removed(), left(done)) == ("A F", "B E")
 
 
 def test_the_end_is_heard_between_two_evictions() -> None:
     world = World()
-    hands = world.hands()
+    context = world.context()
 
     def told(_: object) -> None:
         world.halt = "asked to end"
 
     done = rotate(
-        Task(world.seen(), PAIRS, CLAIM, 300.0), msgspec.structs.replace(hands, told=told)
+        RotationTask(world.observed(), PAIRS, CLAIM, 300.0),
+        msgspec.structs.replace(context, told=told),
     )
     assert world.removed() == "A"
-    assert done.halt is not None
-    assert (done.halt.reason, done.halt.failed, left(done)) == (Reason.STOPPED, False, "F B E")
+    assert done.stop is not None
+    assert (done.stop.reason, done.stop.failed, left(done)) == (Reason.STOPPED, False, "F B E")
 
 
 def test_the_end_is_heard_while_it_waits() -> None:
     world = World(ready_after=1e9)
     world.on_look[5] = lambda: setattr(world, "halt", "asked to end")
     done = go(world)
-    assert done.halt is not None
-    assert done.halt.reason is Reason.STOPPED
+    assert done.stop is not None
+    assert done.stop.reason is Reason.STOPPED
     assert world.second <= 3 * LOOK_EVERY
 
 
@@ -327,7 +337,7 @@ def test_the_end_is_heard_while_it_waits() -> None:
 @pytest.mark.parametrize("before", [None, rotated(judged=True)], ids=["first", "again"])
 def test_where_nobody_went_the_claim_is_taken_back(before: LastRotation | None) -> None:
     world = World()
-    world.annotation = None if before is None else text_of(before)
+    world.annotation = None if before is None else encode_last_rotation(before)
     world.budget = 0
     done = go(world)
     assert done.went == ()
@@ -348,10 +358,10 @@ def test_who_is_killed_in_the_middle_leaves_a_rotation_that_is_not_judged() -> N
     """By kill -9 nothing can be written any more: half a rotation would count as a miss."""
     world = World()
     notes = []
-    hands = world.hands()
+    context = world.context()
     rotate(
-        Task(world.seen(), PAIRS, CLAIM, 300.0),
-        msgspec.structs.replace(hands, told=lambda _: notes.append(world.last())),
+        RotationTask(world.observed(), PAIRS, CLAIM, 300.0),
+        msgspec.structs.replace(context, told=lambda _: notes.append(world.last())),
     )
     assert notes == [msgspec.structs.replace(CLAIM, judged=True)] * 4
     assert world.last() == CLAIM, "at its end it is to be judged"
@@ -361,13 +371,14 @@ def test_a_correction_that_fails_is_told() -> None:
     world = World()
     world.budget = 0
     world.on_look[2] = lambda: None
-    hands = world.hands()
+    context = world.context()
 
     def told(_: object) -> None:
         world.patch_refusals = [BROKEN]
 
     done = rotate(
-        Task(world.seen(), PAIRS, CLAIM, 300.0), msgspec.structs.replace(hands, told=told)
+        RotationTask(world.observed(), PAIRS, CLAIM, 300.0),
+        msgspec.structs.replace(context, told=told),
     )
     assert len(done.remarks) == 1
     assert "cannot be noted" in done.remarks[0]
@@ -376,10 +387,10 @@ def test_a_correction_that_fails_is_told() -> None:
 def test_an_unreadable_note_is_not_written_back() -> None:
     world = World()
     world.annotation = "{"
-    task = Task(world.seen(), PAIRS, CLAIM, 300.0)
-    assert isinstance(task.seen.last, Gap)
+    task = RotationTask(world.observed(), PAIRS, CLAIM, 300.0)
+    assert isinstance(task.observed.last, Gap)
     world.budget = 0
-    rotate(task, world.hands())
+    rotate(task, world.context())
     assert world.annotation is None
 
 
@@ -407,15 +418,15 @@ def test_everybody_is_accounted_for(
     world.refusals = dict.fromkeys(broken, BROKEN)
     if ends_at is not None:
         world.on_look[ends_at] = lambda: setattr(world, "halt", "asked to end")
-    task = Task(world.seen(), tuple(filter(None, batches)), CLAIM, 60.0)
-    done = rotate(task, world.hands())
+    task = RotationTask(world.observed(), tuple(filter(None, batches)), CLAIM, 60.0)
+    done = rotate(task, world.context())
     tried = [each.pod.name for each in done.attempts]
     wanted = [each.name for batch in task.batches for each in batch]
     assert sorted(tried + [each.name for each in done.left]) == sorted(wanted)
     assert tried == wanted[: len(tried)]
     assert len(world.pods) == 6
-    away = 6 - len(ready_pods(world.seen()))
+    away = 6 - len(ready_pods(world.observed()))
     assert away <= max(map(len, task.batches), default=0)
-    if done.halt is None:
+    if done.stop is None:
         assert not done.left
     assert world.second <= 60.0 * len(task.batches) + LOOK_EVERY

@@ -8,9 +8,9 @@ from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources
-from slackwater.rebalancer.observed import Lag, NamespaceUsage, Problem
+from slackwater.rebalancer.observed import Lag, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.round_sources import plainly, sources_of
+from slackwater.rebalancer.round_sources import open_sources, plainly
 from slackwater.settings.rotation import (
     KafkaSettings,
     MetricLabels,
@@ -20,8 +20,8 @@ from slackwater.settings.rotation import (
 )
 from tests.unit.kube.accesses import plain_access
 from tests.unit.kube.byte_server import Answer, ByteServer, Request, Wire, serving
-from tests.unit.rebalancer.fleets import NOON
 from tests.unit.rebalancer.sources.prometheus_world import clear_proxies, status, well
+from tests.unit.rebalancer.workloads import NOON
 
 WINDOW = Micros(300_000_000)
 LAGGING = WorkloadSettings("shop", "web", kafka=KafkaSettings(enabled=True))
@@ -45,7 +45,7 @@ def sources(client: Client, server: ByteServer, *matchers: tuple[str, str]) -> S
     prometheus = PrometheusSettings(
         f"http://127.0.0.1:{server.port}", retries=0, labels=MetricLabels(matchers=matchers)
     )
-    return sources_of(client, RunSettings(prometheus=prometheus), lambda: "", plainly)
+    return open_sources(client, RunSettings(prometheus=prometheus), lambda: "", plainly)
 
 
 def gone(_request: Request, wire: Wire) -> None:
@@ -60,7 +60,7 @@ def test_a_prometheus_that_is_away_is_asked_once(client: Client, answer: Answer)
         lag = of_round.lag(LAGGING)
         assert len(server.requests) == 1
     [problem] = set(found)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, Unavailable)
     assert problem.reason is Reason.PROMETHEUS_ERROR
     assert lag == Gap(problem.because)
 
@@ -69,7 +69,7 @@ def test_a_query_that_is_refused_is_asked_for_each(client: Client) -> None:
     with serving(status(422)) as server:
         of_round = sources(client, server)
         for each in NAMESPACES:
-            assert isinstance(of_round.usage(each, WINDOW, NOON), Problem)
+            assert isinstance(of_round.usage(each, WINDOW, NOON), Unavailable)
         assert len(server.requests) == len(NAMESPACES)
 
 

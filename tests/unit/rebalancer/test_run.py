@@ -8,20 +8,26 @@ from hypothesis import strategies as st
 from slackwater.kube.events import EventType
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.last_rotation import text_of
-from slackwater.rebalancer.observed import Lag, LastRotation, Problem
+from slackwater.rebalancer.last_rotation import encode_last_rotation
+from slackwater.rebalancer.observed import Lag, LastRotation, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.rotation_events import FAILED, IMPOSSIBLE, REBALANCED, ROTATED, brought
+from slackwater.rebalancer.rotation_events import (
+    FAILED,
+    IMPOSSIBLE,
+    REBALANCED,
+    ROTATED,
+    describe_realised,
+)
 from slackwater.rebalancer.round_result import RoundResult
-from slackwater.rebalancer.run import Memory, run_once
+from slackwater.rebalancer.run import RoundMemory, run_once
 from slackwater.settings.rotation import KafkaSettings, MoveSettings, Removal, RunSettings
-from tests.unit.rebalancer.fleets import rotated
 from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World, refused
+from tests.unit.rebalancer.workloads import rotated
 
 TWO_BUDGETS = refused(500, "InternalError", "This pod has more than one PodDisruptionBudget")
 
 
-def go(world: World, settings: RunSettings = RUN, memory: Memory | None = None) -> RoundResult:
+def go(world: World, settings: RunSettings = RUN, memory: RoundMemory | None = None) -> RoundResult:
     return run_once(world.parts(settings.removal), settings, memory)
 
 
@@ -107,7 +113,9 @@ def test_by_deletion() -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     world = World()
-    world.annotation = text_of(rotated())  # there is something to judge and to write, too
+    world.annotation = encode_last_rotation(
+        rotated()
+    )  # there is something to judge and to write, too
     parts = msgspec.structs.replace(world.parts(), writer=None)
     result = run_once(parts, RUN)
     reason, because = only(result)
@@ -245,7 +253,7 @@ def test_it_is_asked_to_end_before_it_begins() -> None:
 )
 def test_a_problem_is_a_warning_on_the_workload(reason: Reason, warned: bool) -> None:
     world = World()
-    world.usage_problem = Problem(reason, "it is down")
+    world.usage_problem = Unavailable(reason, "it is down")
     result = go(world)
     assert only(result) == (reason, "it is down")
     assert result.exit_code == (1 if warned else 0)
@@ -257,7 +265,7 @@ def test_a_problem_is_a_warning_on_the_workload(reason: Reason, warned: bool) ->
 def test_a_workload_that_cannot_be_read_has_no_event() -> None:
     """There is no object that it could be about."""
     world = World()
-    world.problem = Problem(Reason.WORKLOAD_MISSING, "not there")
+    world.problem = Unavailable(Reason.WORKLOAD_MISSING, "not there")
     result = go(world)
     assert (only(result)[0], result.exit_code) == (Reason.WORKLOAD_MISSING, 1)
     assert world.sent == []
@@ -301,7 +309,7 @@ def test_no_workload_is_rightly_nothing_to_do() -> None:
 
 def test_what_the_last_rotation_brought_is_noted_and_told() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = text_of(rotated())
+    world.annotation = encode_last_rotation(rotated())
     result = go(world)
     assert world.calls == ["claim"]
     last = world.last()
@@ -318,13 +326,13 @@ def test_what_the_last_rotation_brought_is_noted_and_told() -> None:
     ("realised", "told"), [(-0.04, "0.0 %"), (-0.06, "-0.1 %"), (0.04, "0.0 %"), (26.14, "26.1 %")]
 )
 def test_nothing_is_not_a_negative_nothing(realised: float, told: str) -> None:
-    sentence = brought(rotated(realised=realised))
+    sentence = describe_realised(rotated(realised=realised))
     assert sentence == f"the last rotation brought {told}; 34.8 % were predicted"
 
 
 def test_it_is_judged_again_where_the_note_was_outrun() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = text_of(rotated())
+    world.annotation = encode_last_rotation(rotated())
     world.patch_refusals = [refused(409, "Conflict", "modified")]
     go(world)
     assert [each.what for each in world.told] == ["Deployment shop/web"]
@@ -336,7 +344,7 @@ def test_it_is_judged_again_where_the_note_was_outrun() -> None:
 
 def test_a_note_that_fails_is_told_and_counted() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = text_of(rotated())
+    world.annotation = encode_last_rotation(rotated())
     world.patch_refusals = [refused(403, "Forbidden", "cannot patch resource")]
     result = go(world)
     assert "cannot patch resource" in world.told[0].because
@@ -346,7 +354,7 @@ def test_a_note_that_fails_is_told_and_counted() -> None:
 
 def test_a_judged_rotation_and_a_new_one_in_one_round() -> None:
     world = World()
-    world.annotation = text_of(rotated())
+    world.annotation = encode_last_rotation(rotated())
     assert only(go(world))[0] is Reason.ROTATED
     last = world.last()
     assert isinstance(last, LastRotation)
@@ -359,8 +367,8 @@ def test_a_judged_rotation_and_a_new_one_in_one_round() -> None:
 
 
 def test_a_loop_tells_what_changed() -> None:
-    world, memory = World(), Memory()
-    world.usage_problem = Problem(Reason.PROMETHEUS_ERROR, "it is down")
+    world, memory = World(), RoundMemory()
+    world.usage_problem = Unavailable(Reason.PROMETHEUS_ERROR, "it is down")
     for _ in range(3):
         go(world, memory=memory)
     assert [(each.tick, each.result) for each in world.told] == [(1, "prometheus_error")]

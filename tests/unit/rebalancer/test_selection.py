@@ -7,11 +7,18 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.observed import Aim, AimKind, Cores
+from slackwater.rebalancer.observed import Cores, HpaTarget, HpaTargetKind
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Candidate, Group, above, gain_of, propose, verdict
+from slackwater.rebalancer.selection import (
+    Candidate,
+    PodGroup,
+    is_above,
+    judge_gain,
+    predict_gain,
+    propose,
+)
 from slackwater.settings.rotation import MoveSettings
-from tests.unit.rebalancer.fleets import F6, HPA70, NAN, all_with, fleet, names, numbered
+from tests.unit.rebalancer.workloads import F6, HPA70, NAN, all_with, measured, names, numbered
 
 SEED = MoveSettings()
 STILL_HOT = (
@@ -27,11 +34,11 @@ def approximately(value: float | None) -> Any:
 
 
 def test_the_seed_s_example() -> None:
-    found = propose(fleet(), SEED)
+    found = propose(measured(), SEED)
     assert found.reason is None
     assert found.because == "Improvement 34.8% exceeds minimum 10.0%"
     assert names(found) == "A B F E"
-    assert [each.group for each in found.rotate] == [Group.TOP] * 2 + [Group.BOTTOM] * 2
+    assert [each.group for each in found.rotate] == [PodGroup.TOP] * 2 + [PodGroup.BOTTOM] * 2
     assert found.numbers is not None
     assert msgspec.structs.astuple(found.numbers) == pytest.approx(
         (0.7, 1.05, 1.0, 1.15, 0.75, 0.4 / 1.15 * 100)
@@ -126,7 +133,9 @@ def test_hot_and_cold(
     improvement: float,
     because: str,
 ) -> None:
-    found = propose(fleet(usages, Aim(AimKind.UTILIZATION, percent, "web")), settings)
+    found = propose(
+        measured(usages, HpaTarget(HpaTargetKind.UTILIZATION, percent, "web")), settings
+    )
     assert names(found) == rotate
     assert found.reason is (None if rotate else Reason.INSUFFICIENT_IMPROVEMENT)
     assert because in found.because
@@ -149,10 +158,10 @@ def test_hot_and_cold(
     ],
 )
 def test_nobody_above_the_threshold(usages: dict[str, float], tolerance: float, text: str) -> None:
-    found = propose(fleet(usages), MoveSettings(tolerance=tolerance))
+    found = propose(measured(usages), MoveSettings(tolerance=tolerance))
     assert (found.reason, found.because) == (Reason.NO_PODS_ABOVE_TOLERANCE, text)
     assert found.rotate == ()
-    assert set(found.groups.values()) == {Group.REST}
+    assert set(found.groups.values()) == {PodGroup.REST}
     assert found.numbers is not None
     assert found.numbers.threshold == pytest.approx(0.7 * tolerance)
     assert (found.numbers.average, found.numbers.predicted, found.numbers.improvement) == (
@@ -162,49 +171,49 @@ def test_nobody_above_the_threshold(usages: dict[str, float], tolerance: float, 
 
 def test_what_is_nominally_the_minimum_is_not_enough_in_any_order() -> None:
     usages = numbered(1.0, 1.0, 0.8, 0.8)
-    low = Aim(AimKind.UTILIZATION, 50, "web")
+    low = HpaTarget(HpaTargetKind.UTILIZATION, 50, "web")
     for order in (usages, dict(reversed(usages.items()))):
-        found = propose(fleet(order, low), SEED)
+        found = propose(measured(order, low), SEED)
         assert found.reason is Reason.INSUFFICIENT_IMPROVEMENT
         assert found.because == "Improvement 10.0% below minimum 10.0%"
 
 
 def test_equal_pods_are_taken_by_name() -> None:
     usages = dict(zip("hgfedcba", [1.3] * 4 + [0.2] * 4, strict=True))
-    assert names(propose(fleet(usages), SEED)) == "e f a b"
+    assert names(propose(measured(usages), SEED)) == "e f a b"
 
 
 @pytest.mark.parametrize(
     ("different", "rotate", "group"),
     [
         # Section 6, row 17: who is held back is no candidate at all.
-        ({"A": {"held_back": "slackwater.io/rotate"}}, "B F E", Group.HELD_BACK),
+        ({"A": {"held_back": "slackwater.io/rotate"}}, "B F E", PodGroup.HELD_BACK),
         # A young pod's rate is of the time before it as well.
-        ({"F": {"age": 299.9}}, "A B E D", Group.YOUNG),
-        ({"F": {"age": 300.0}}, "A B F E", Group.BOTTOM),
-        ({"A": {"age": 10.0}}, "B F E", Group.YOUNG),
+        ({"F": {"age": 299.9}}, "A B E D", PodGroup.YOUNG),
+        ({"F": {"age": 300.0}}, "A B F E", PodGroup.BOTTOM),
+        ({"A": {"age": 10.0}}, "B F E", PodGroup.YOUNG),
         # Who is not Ready may be hot, and is never cold.
-        ({"F": {"ready": False}}, "A B E D", Group.UNREADY),
-        ({"A": {"ready": False}}, "A B F E", Group.TOP),
-        ({"D": {"ready": False}}, "A B F E", Group.UNREADY),
+        ({"F": {"ready": False}}, "A B E D", PodGroup.UNREADY),
+        ({"A": {"ready": False}}, "A B F E", PodGroup.TOP),
+        ({"D": {"ready": False}}, "A B F E", PodGroup.UNREADY),
         # Who goes already, or does not run, is left alone.
-        ({"A": {"terminating": True}}, "B F E", Group.UNREADY),
-        ({"A": {"running": False, "ready": False}}, "B F E", Group.UNREADY),
+        ({"A": {"terminating": True}}, "B F E", PodGroup.UNREADY),
+        ({"A": {"running": False, "ready": False}}, "B F E", PodGroup.UNREADY),
         # A pod that has just come has no usage, and that is no fault.
-        ({"F": {"age": 1.0, "usage": Gap("none yet")}}, "A B E D", Group.YOUNG),
-        ({"F": {"usage": NAN}}, "A B E D", Group.UNKNOWN),
+        ({"F": {"age": 1.0, "usage": Gap("none yet")}}, "A B E D", PodGroup.YOUNG),
+        ({"F": {"usage": NAN}}, "A B E D", PodGroup.UNKNOWN),
     ],
 )
-def test_who_is_a_candidate(different: dict[str, Any], rotate: str, group: Group) -> None:
+def test_who_is_a_candidate(different: dict[str, Any], rotate: str, group: PodGroup) -> None:
     ((name, other),) = different.items()
     usages = {**F6, name: other.pop("usage", F6[name])}
-    found = propose(fleet(usages, **{name: other}), SEED)
+    found = propose(measured(usages, **{name: other}), SEED)
     assert names(found) == rotate
     assert found.groups[name] is group
 
 
 def test_row_17_s_numbers() -> None:
-    found = propose(fleet(A={"held_back": "slackwater.io/rotate"}), SEED)
+    found = propose(measured(A={"held_back": "slackwater.io/rotate"}), SEED)
     assert found.numbers is not None
     assert found.numbers.average == pytest.approx(1.1)
     assert found.numbers.predicted == pytest.approx(0.6)
@@ -212,7 +221,7 @@ def test_row_17_s_numbers() -> None:
 
 
 def test_the_minimum_age_is_a_setting() -> None:
-    fresh = fleet(F={"age": 20.0})
+    fresh = measured(F={"age": 20.0})
     assert names(propose(fresh, MoveSettings(minimum_pod_age=Micros(0)))) == "A B F E"
     assert names(propose(fresh, MoveSettings(minimum_pod_age=Micros(20_000_000)))) == "A B F E"
     assert names(propose(fresh, MoveSettings(minimum_pod_age=Micros(20_000_001)))) == "A B E D"
@@ -220,7 +229,7 @@ def test_the_minimum_age_is_a_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aim", "requests", "target", "average", "remark"),
+    ("hpa_target", "requests", "target", "average", "remark"),
     [
         (HPA70, {}, 0.7, 1.0, ""),
         # In the middle of a rollout: the average of what there is.
@@ -233,16 +242,34 @@ def test_the_minimum_age_is_a_setting() -> None:
             "; 2 of 6 pods have no CPU request",
         ),
         # Cores are cores: a request is not needed, and not multiplied with.
-        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), {}, 0.5, 1.0, ""),
-        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), dict.fromkeys(F6, 0.25), 0.5, 0.25, ""),
-        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), dict.fromkeys(F6, Gap("none")), 0.5, None, ""),
-        (Aim(AimKind.AVERAGE_VALUE, 0.5, "web"), {"A": Gap("none")}, 0.5, 1.0, ""),
+        (HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.5, "web"), {}, 0.5, 1.0, ""),
+        (
+            HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.5, "web"),
+            dict.fromkeys(F6, 0.25),
+            0.5,
+            0.25,
+            "",
+        ),
+        (
+            HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.5, "web"),
+            dict.fromkeys(F6, Gap("none")),
+            0.5,
+            None,
+            "",
+        ),
+        (HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.5, "web"), {"A": Gap("none")}, 0.5, 1.0, ""),
     ],
 )
 def test_the_target(
-    aim: Aim, requests: dict[str, Any], target: float, average: float | None, remark: str
+    hpa_target: HpaTarget,
+    requests: dict[str, Any],
+    target: float,
+    average: float | None,
+    remark: str,
 ) -> None:
-    found = propose(fleet(F6, aim, **{k: {"request": v} for k, v in requests.items()}), SEED)
+    found = propose(
+        measured(F6, hpa_target, **{k: {"request": v} for k, v in requests.items()}), SEED
+    )
     assert found.numbers is not None
     assert found.numbers.target == pytest.approx(target)
     assert found.numbers.threshold == pytest.approx(target * 1.5)
@@ -253,7 +280,7 @@ def test_the_target(
 def test_requests_of_pods_that_are_no_candidates_do_not_count() -> None:
     """The original's average is over pods of every phase."""
     gone = {"request": 9.0, "running": False, "ready": False}
-    found = propose(fleet({**F6, "G": 0.0}, G=gone), SEED)
+    found = propose(measured({**F6, "G": 0.0}, G=gone), SEED)
     assert found.numbers is not None
     assert found.numbers.request == 1.0
 
@@ -281,7 +308,7 @@ def test_requests_of_pods_that_are_no_candidates_do_not_count() -> None:
 def test_why_it_cannot_be_said(
     usages: dict[str, Any], different: dict[str, Any], reason: Reason, because: str
 ) -> None:
-    found = propose(fleet(usages, **all_with(usages, **different)), SEED)
+    found = propose(measured(usages, **all_with(usages, **different)), SEED)
     assert (found.rotate, found.reason, found.because) == ((), reason, because)
     assert found.numbers is None
     assert set(found.groups) == set(usages)
@@ -290,7 +317,7 @@ def test_why_it_cannot_be_said(
 @pytest.mark.parametrize(("young", "are"), [("A", "1 of 6 pods is"), ("ABCD", "4 of 6 pods are")])
 def test_young_ones_and_others_that_do_not_run(young: str, are: str) -> None:
     different = {name: {"age": 12.0} if name in young else {"running": False} for name in F6}
-    found = propose(fleet(**different), SEED)
+    found = propose(measured(**different), SEED)
     assert found.reason is Reason.PODS_TOO_YOUNG
     assert found.because == (f"{are} younger than 5m (minimumPodAge), and the others do not run")
 
@@ -305,11 +332,11 @@ def test_young_ones_and_others_that_do_not_run(young: str, are: str) -> None:
 )
 def test_usage_that_is_partly_unknown_is_told(unknown: str, because: str) -> None:
     usages = {name: NAN if name in unknown else used for name, used in F6.items()}
-    assert propose(fleet(usages), SEED).because == because
+    assert propose(measured(usages), SEED).because == because
 
 
 def test_who_is_no_candidate_anyway_does_not_lack_usage() -> None:
-    found = propose(fleet({**F6, "F": NAN}, F={"running": False}), SEED)
+    found = propose(measured({**F6, "F": NAN}, F={"running": False}), SEED)
     assert found.because == "Improvement 28.3% exceeds minimum 10.0%"
 
 
@@ -322,24 +349,26 @@ def test_who_is_no_candidate_anyway_does_not_lack_usage() -> None:
     ],
 )
 def test_who_stays_hot_needs_the_hpa(usages: dict[str, float], remark: str) -> None:
-    found = propose(fleet(usages), SEED)
+    found = propose(measured(usages), SEED)
     assert found.reason is None
     assert found.because.partition("minimum 10.0%")[2] == remark
 
 
 def test_of_several_sentences_always_the_same_is_told() -> None:
     gaps = {"A": Gap("b: no series"), "B": Gap("a: NaN"), "C": Gap("c: infinite")}
-    assert propose(fleet(gaps), SEED).because.endswith("3 asked for: for example, a: NaN")
+    assert propose(measured(gaps), SEED).because.endswith("3 asked for: for example, a: NaN")
     lacking = {name: {"request": gap} for name, gap in gaps.items()}
     three = numbered(1.0, 1.0, 1.0)
     by_pod = dict(zip(three, lacking.values(), strict=True))
-    assert propose(fleet(three, **by_pod), SEED).because.endswith("percent of: for example, a: NaN")
+    assert propose(measured(three, **by_pod), SEED).because.endswith(
+        "percent of: for example, a: NaN"
+    )
     held = {"p1": {"held_back": "y"}, "p2": {"held_back": "x"}, "p3": {"held_back": "z"}}
-    assert propose(fleet(three, **held), SEED).because.endswith("held back: for example, x")
+    assert propose(measured(three, **held), SEED).because.endswith("held back: for example, x")
 
 
 def test_without_a_target_nothing_is_said() -> None:
-    found = propose(fleet(F6, Gap("no HPA scales web")), SEED)
+    found = propose(measured(F6, Gap("no HPA scales web")), SEED)
     assert (found.rotate, found.reason) == ((), Reason.HPA_TARGET_MISSING)
     assert found.because == "no HPA scales web"
 
@@ -350,20 +379,20 @@ def test_without_a_target_nothing_is_said() -> None:
      (1e-12, 0.0, False), (1e-6, 0.0, True), (0.1 + 0.2, 0.3, False)],
 )  # fmt: skip
 def test_above(value: float, bound: float, found: bool) -> None:
-    assert above(value, bound) is found
+    assert is_above(value, bound) is found
 
 
 def test_the_gain_in_closed_form() -> None:
     """Facts 1.3: nb / (nt + nb) x (1 - average of the cold / average of the hot) x 100."""
 
-    def of(group: Group, *usages: float) -> list[Candidate]:
+    def of(group: PodGroup, *usages: float) -> list[Candidate]:
         return [Candidate(f"{u}", "", "", Cores(u), group) for u in usages]
 
-    gain = gain_of(of(Group.TOP, 3.0), of(Group.BOTTOM, 0.0, 0.0))
+    gain = predict_gain(of(PodGroup.TOP, 3.0), of(PodGroup.BOTTOM, 0.0, 0.0))
     assert gain.improvement == pytest.approx(200 / 3)
-    assert verdict(gain, MoveSettings(minimum_improvement=66.0))[0] is None
-    too_much = verdict(gain, MoveSettings(minimum_improvement=67.0))
+    assert judge_gain(gain, MoveSettings(minimum_improvement=66.0))[0] is None
+    too_much = judge_gain(gain, MoveSettings(minimum_improvement=67.0))
     assert too_much == (Reason.INSUFFICIENT_IMPROVEMENT, "Improvement 66.7% below minimum 67.0%")
-    assert gain_of(of(Group.TOP, 2.0, 1.0), of(Group.BOTTOM, 0.0)).improvement == pytest.approx(
-        1 / 3 * 100
-    )
+    assert predict_gain(
+        of(PodGroup.TOP, 2.0, 1.0), of(PodGroup.BOTTOM, 0.0)
+    ).improvement == pytest.approx(1 / 3 * 100)

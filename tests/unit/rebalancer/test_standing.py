@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from slackwater.rebalancer.metrics import DecisionTally
+from slackwater.rebalancer.metrics import RoundMetrics
 from slackwater.rebalancer.standing import STALLED_AFTER, Health, Standing, respond
 from slackwater.runtime.http_exchange import Request
 
@@ -16,7 +16,7 @@ class Asked:
         self.standing = Standing(lambda: self.second)
 
     def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
-        answer = respond(self.standing, DecisionTally(), Request(method, path))
+        answer = respond(self.standing, RoundMetrics(), Request(method, path))
         return answer.status, answer.body
 
     def health(self, path: str) -> tuple[int, Health]:

@@ -7,15 +7,15 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.assessment import Sources, survey
-from slackwater.rebalancer.last_rotation import text_of
+from slackwater.rebalancer.assessment import Sources, assess_all
+from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.observed import (
     Lag,
     LastRotation,
     NamespaceUsage,
-    Problem,
+    ObservedWorkload,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
 )
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.settings.rotation import (
@@ -25,8 +25,8 @@ from slackwater.settings.rotation import (
     RunSettings,
     WorkloadSettings,
 )
-from tests.unit.rebalancer.fleets import F6, NOON, live, rotated, seen, usage
 from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World
+from tests.unit.rebalancer.workloads import F6, NOON, live, observed, rotated, usage
 
 MINUTE = 60_000_000
 
@@ -36,8 +36,8 @@ class Many:
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
-        self.problems: dict[str, Problem] = {}
-        self.usage_problems: dict[str, Problem] = {}
+        self.problems: dict[str, Unavailable] = {}
+        self.usage_problems: dict[str, Unavailable] = {}
         self.lags: dict[str, Lag | Gap] = {}
         self.notes: tuple[str, ...] = ()
         self.halted_after = 10**9
@@ -49,14 +49,14 @@ class Many:
         self.asked["reader"] += 1
         return self
 
-    def read(self, settings: WorkloadSettings) -> WorkloadSeen | Problem:
+    def read(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
         self.asked[f"read {settings.name}"] += 1
         if settings.name in self.problems:
             return self.problems[settings.name]
         name = WorkloadName(settings.namespace, "Deployment", settings.name)
-        return seen(*(live(pod) for pod in F6), workload=name)
+        return observed(*(live(pod) for pod in F6), workload=name)
 
-    def _usage(self, namespace: str, window: Micros, at: float) -> NamespaceUsage | Problem:
+    def _usage(self, namespace: str, window: Micros, at: float) -> NamespaceUsage | Unavailable:
         assert at == NOON
         self.asked[f"usage {namespace} {window // MINUTE}m"] += 1
         if namespace in self.usage_problems:
@@ -77,12 +77,12 @@ def workload(name: str, namespace: str = "shop", **other: object) -> WorkloadSet
 
 def of(many: Many, *workloads: WorkloadSettings, **other: object) -> dict[str, Reason | None]:
     settings = RunSettings(workloads=workloads, **other)  # type: ignore[arg-type]
-    found = survey(many.sources(), settings, NOON)
+    found = assess_all(many.sources(), settings, NOON)
     return {each.settings.name: each.assessment.reason for each in found.workloads}
 
 
 def test_the_seeds_example() -> None:
-    [found] = survey(World().sources(), RUN, NOON).workloads
+    [found] = assess_all(World().sources(), RUN, NOON).workloads
     assert found.assessment.rotates
     assert found.assessment.because == "Improvement 34.8% exceeds minimum 10.0%"
     batches = [" ".join(pod.name for pod in batch) for batch in found.assessment.batches]
@@ -101,7 +101,7 @@ def test_usage_is_asked_once_for_each_namespace_and_window() -> None:
 
 def test_a_namespace_without_any_workload_is_not_asked_for() -> None:
     many = Many()
-    many.problems["a"] = Problem(Reason.WORKLOAD_MISSING, "not there")
+    many.problems["a"] = Unavailable(Reason.WORKLOAD_MISSING, "not there")
     assert of(many, workload("a")) == {"a": Reason.WORKLOAD_MISSING}
     assert "usage shop 5m" not in many.asked
 
@@ -109,7 +109,7 @@ def test_a_namespace_without_any_workload_is_not_asked_for() -> None:
 @pytest.mark.parametrize("reason", [each for each in Reason if each in PROBLEMS])
 def test_one_workloads_trouble_is_its_own(reason: Reason) -> None:
     many = Many()
-    many.problems["b"] = Problem(reason, "because")
+    many.problems["b"] = Unavailable(reason, "because")
     assert of(many, workload("a"), workload("b"), workload("c")) == {
         "a": None, "b": reason, "c": None,
     }  # fmt: skip
@@ -117,7 +117,7 @@ def test_one_workloads_trouble_is_its_own(reason: Reason) -> None:
 
 def test_one_namespaces_trouble_is_its_own() -> None:
     many = Many()
-    many.usage_problems["bank"] = Problem(Reason.PROMETHEUS_ERROR, "it is down")
+    many.usage_problems["bank"] = Unavailable(Reason.PROMETHEUS_ERROR, "it is down")
     found = of(many, workload("a"), workload("b", "bank"), workload("c", "bank"))
     assert found == {"a": None, "b": Reason.PROMETHEUS_ERROR, "c": Reason.PROMETHEUS_ERROR}
 
@@ -125,10 +125,10 @@ def test_one_namespaces_trouble_is_its_own() -> None:
 def test_errors_are_counted_by_question() -> None:
     """A server that is down is one failed question, however many workloads wanted to know."""
     many = Many()
-    many.usage_problems["bank"] = Problem(Reason.PROMETHEUS_ERROR, "it is down")
-    many.usage_problems["till"] = Problem(Reason.NO_USAGE_DATA, "nothing there")
-    many.problems["d"] = Problem(Reason.KUBERNETES_ERROR, "refused")
-    many.problems["e"] = Problem(Reason.WORKLOAD_MISSING, "not there")
+    many.usage_problems["bank"] = Unavailable(Reason.PROMETHEUS_ERROR, "it is down")
+    many.usage_problems["till"] = Unavailable(Reason.NO_USAGE_DATA, "nothing there")
+    many.problems["d"] = Unavailable(Reason.KUBERNETES_ERROR, "refused")
+    many.problems["e"] = Unavailable(Reason.WORKLOAD_MISSING, "not there")
     many.lags["f"] = Gap("no such group")
     lagging = workload("f", kafka=KafkaSettings(enabled=True))
     settings = RunSettings(
@@ -137,15 +137,15 @@ def test_errors_are_counted_by_question() -> None:
             workload("e"), lagging,
         )
     )  # fmt: skip
-    found = survey(many.sources(), settings, NOON)
+    found = assess_all(many.sources(), settings, NOON)
     assert found.errors == {"prometheus": 1, "kubernetes": 1, "kafka": 1}
 
 
 def test_a_workload_that_was_not_read_keeps_its_name() -> None:
     many = Many()
-    many.problems = dict.fromkeys("ab", Problem(Reason.WORKLOAD_MISSING, "not there"))
+    many.problems = dict.fromkeys("ab", Unavailable(Reason.WORKLOAD_MISSING, "not there"))
     settings = RunSettings(workloads=(workload("a"), workload("b", kind="StatefulSet")))
-    found = survey(many.sources(), settings, NOON)
+    found = assess_all(many.sources(), settings, NOON)
     told = [str(each.workload) for each in found.assessments()]
     assert told == ["workload shop/a", "StatefulSet shop/b"]
 
@@ -182,7 +182,7 @@ def test_the_group_is_the_workloads_name_unless_it_is_said() -> None:
     many = Many()
     said = KafkaSettings(enabled=True, group="readers")
     settings = RunSettings(workloads=(workload("a", kafka=LAG), workload("b", kafka=said)))
-    found = survey(many.sources(), settings, NOON)
+    found = assess_all(many.sources(), settings, NOON)
     told = [each.guards[-1].because for each in found.assessments()]
     assert "consumer group a" in told[0]
     assert "consumer group readers" in told[1]
@@ -214,7 +214,7 @@ def test_what_a_source_adds_is_passed_on() -> None:
     many = Many()
     many.notes = ("half of it is missing",)
     settings = RunSettings(workloads=(workload("a"), workload("b")))
-    found = survey(many.sources(), settings, NOON)
+    found = assess_all(many.sources(), settings, NOON)
     assert found.remarks == (("usage in namespace shop", "half of it is missing"),)
 
 
@@ -223,8 +223,8 @@ def test_what_a_source_adds_is_passed_on() -> None:
 
 def judging(last: LastRotation) -> tuple[LastRotation | None, Reason | None]:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = text_of(last)
-    [found] = survey(world.sources(), RUN, NOON).workloads
+    world.annotation = encode_last_rotation(last)
+    [found] = assess_all(world.sources(), RUN, NOON).workloads
     return found.judged, found.assessment.reason
 
 
@@ -248,9 +248,9 @@ def test_it_is_judged_once(last: LastRotation) -> None:
 
 def test_without_usage_it_is_not_judged() -> None:
     world = World()
-    world.annotation = text_of(rotated())
-    world.usage_problem = Problem(Reason.PROMETHEUS_ERROR, "it is down")
-    [found] = survey(world.sources(), RUN, NOON).workloads
+    world.annotation = encode_last_rotation(rotated())
+    world.usage_problem = Unavailable(Reason.PROMETHEUS_ERROR, "it is down")
+    [found] = assess_all(world.sources(), RUN, NOON).workloads
     assert found.judged is None
     assert found.settings == SETTINGS
 
@@ -258,8 +258,8 @@ def test_without_usage_it_is_not_judged() -> None:
 def test_two_misses_in_a_row_make_the_pause_longer() -> None:
     """The second miss is found in this very round, and counts in it."""
     world = World()
-    world.annotation = text_of(rotated("2026-11-17T11:45:00Z", misses=1))
-    [found] = survey(world.sources(), RUN, NOON).workloads
+    world.annotation = encode_last_rotation(rotated("2026-11-17T11:45:00Z", misses=1))
+    [found] = assess_all(world.sources(), RUN, NOON).workloads
     assert found.judged is not None
     assert found.judged.misses == 2
     assert found.assessment.reason is Reason.COOLDOWN

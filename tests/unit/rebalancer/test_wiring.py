@@ -32,7 +32,7 @@ from tests.unit.contract.served import Object, autoscaler, deployment, owned_pod
 from tests.unit.kube.accesses import plain_access
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.fake_api import status
-from tests.unit.rebalancer.fleets import F6
+from tests.unit.rebalancer.workloads import F6
 
 METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods"
 SETTINGS = RunSettings(

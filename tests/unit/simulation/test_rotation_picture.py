@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.demo.raster import rendered
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.whatif.simulation_report import Report, sentences
+from slackwater.rebalancer.whatif.simulation_report import SimulationReport, conclusions
 from slackwater.simulation.rotation_picture import picture
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
 
@@ -27,20 +27,20 @@ DAYS = {
 every_day = pytest.mark.parametrize("report", DAYS.values(), ids=DAYS)
 
 
-def root(report: Report) -> ET.Element:
+def root(report: SimulationReport) -> ET.Element:
     return ET.fromstring(picture(report))  # noqa: S314 - our own text
 
 
-def words(report: Report) -> list[str]:
+def words(report: SimulationReport) -> list[str]:
     return [node.text or "" for node in root(report).iter(f"{SVG}text")]
 
 
-def of_class(report: Report, kind: str) -> list[ET.Element]:
+def of_class(report: SimulationReport, kind: str) -> list[ET.Element]:
     return [node for node in root(report).iter() if node.attrib.get("class") == kind]
 
 
 @every_day
-def test_everything_is_on_the_page(report: Report) -> None:
+def test_everything_is_on_the_page(report: SimulationReport) -> None:
     drawn = root(report)
     width, height = float(drawn.attrib["width"]), float(drawn.attrib["height"])
     assert drawn.attrib["role"] == "img"
@@ -56,9 +56,9 @@ def test_everything_is_on_the_page(report: Report) -> None:
 
 
 @every_day
-def test_it_says_what_it_comes_to(report: Report) -> None:
+def test_it_says_what_it_comes_to(report: SimulationReport) -> None:
     said = words(report)
-    for sentence in sentences(report):
+    for sentence in conclusions(report):
         assert sentence in said
     for title in ("Without rotation", "With rotation"):
         assert title in said
@@ -67,7 +67,7 @@ def test_it_says_what_it_comes_to(report: Report) -> None:
 
 
 @every_day
-def test_an_arrow_for_each_rotation_and_one_in_the_legend(report: Report) -> None:
+def test_an_arrow_for_each_rotation_and_one_in_the_legend(report: SimulationReport) -> None:
     assert len(of_class(report, "arrow")) == len(report.rotations) + 1
     assert len(of_class(report, "tick")) == len(report.rotations)
 

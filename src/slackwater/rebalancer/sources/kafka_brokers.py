@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.lag import as_one, counted, partition_lag
+from slackwater.rebalancer.lag import aggregate_lag, counted, partition_lag
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.sources.kafka_client import (
     BrokerClient,
@@ -78,7 +78,7 @@ def _lag(client: BrokerClient, settings: KafkaSettings, group: str) -> Lag | Gap
     lags = [partition_lag(seen.committed.get(each), *span) for each, span in spans.items()]
     unsettled = f"its state is {seen.state}" if seen.state in _REBALANCING else ""
     source = f"broker {where}, {counted(len(lags), 'partition')}"
-    return Lag(as_one(lags, settings.aggregate), source, unsettled, seen.static_members)
+    return Lag(aggregate_lag(lags, settings.aggregate), source, unsettled, seen.static_members)
 
 
 def read_group(client: BrokerClient, group: str) -> ConsumerGroup | Gap:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.lag import as_one, counted
+from slackwater.rebalancer.lag import aggregate_lag, counted
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
 from slackwater.rebalancer.sources.promql import braces, label_value
@@ -64,7 +64,7 @@ def _by_own_query(prometheus: Prometheus, settings: KafkaSettings) -> Lag | Gap:
         if not _is_amount(series.value):
             told = f"{series.value:g} for {_labels(series)}"
             return Gap(f"the lag query {settings.query} gives {told}, which is no lag")
-    lag = as_one((series.value for series in found), settings.aggregate)
+    lag = aggregate_lag((series.value for series in found), settings.aggregate)
     return Lag(lag, f"own query in Prometheus, {len(found)} series")
 
 
@@ -91,7 +91,7 @@ def _by_exporter(
                 return Gap(_unknown(each, told.get(each)))
             lags[each] = whole
     source = f"kafka-exporter in Prometheus, {counted(len(lags), 'partition')}"
-    return Lag(as_one(lags.values(), settings.aggregate), source)
+    return Lag(aggregate_lag(lags.values(), settings.aggregate), source)
 
 
 def _caught_up(

@@ -13,7 +13,7 @@ from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
-from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
@@ -37,21 +37,21 @@ class _PodMetrics(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(_PodMetrics)
 
 
-def read_usage(client: Client, namespace: str) -> NamespaceUsage | Problem:
+def read_usage(client: Client, namespace: str) -> NamespaceUsage | Unavailable:
     try:
         found = client.list(POD_METRICS, _DECODER.decode, namespace=namespace).items
     except RequestError as error:
         return _problem(error, namespace)
     except (msgspec.DecodeError, UnicodeError) as error:
         told = f"metrics.k8s.io: an object of its list is no PodMetrics: {error}"
-        return Problem(Reason.KUBERNETES_ERROR, told)
+        return Unavailable(Reason.KUBERNETES_ERROR, told)
     usage = {
         (pod.metadata.name, each.name): _cores(each)
         for pod in found
         for each in pod.containers or ()
     }
     if not usage:
-        return Problem(
+        return Unavailable(
             Reason.NO_USAGE_DATA,
             f"metrics.k8s.io has no usage of any container in the namespace {quoted(namespace)}; "
             "new pods take a minute, and the kubelets must be reachable by metrics-server",
@@ -80,21 +80,21 @@ def _notes(found: list[_PodMetrics]) -> tuple[str, ...]:
     )
 
 
-def _problem(error: RequestError, namespace: str) -> Problem:
+def _problem(error: RequestError, namespace: str) -> Unavailable:
     if isinstance(error, HttpStatusError) and error.status == 404:
-        return Problem(
+        return Unavailable(
             Reason.NO_USAGE_DATA,
             "metrics.k8s.io is not there: metrics-server, or another source of it, is not "
             "installed; install one, or take the usage from Prometheus",
         )
     if isinstance(error, HttpStatusError) and error.status == 403:
-        return Problem(
+        return Unavailable(
             Reason.KUBERNETES_ERROR,
             f"{error}; list on pods of metrics.k8s.io in {quoted(namespace)} has to be granted",
         )
     if isinstance(error, HttpStatusError) and error.status == 503:
-        return Problem(
+        return Unavailable(
             Reason.KUBERNETES_ERROR,
             f"{error}; metrics-server is installed, but does not answer the API server",
         )
-    return Problem(Reason.KUBERNETES_ERROR, str(error))
+    return Unavailable(Reason.KUBERNETES_ERROR, str(error))

@@ -3,7 +3,7 @@
 Owns the way from series to NamespaceUsage: one query for the usage of all workloads and one for
 their requests, at the same instant. A number that means nothing is a Gap; a request that means
 nothing is left out, since the pod's spec has it too. Refuses to guess: no series, or series
-without the labels that tell pods apart, is a Problem.
+without the labels that tell pods apart, is a Unavailable.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
-from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.prometheus_client import (
     Answer,
@@ -41,7 +41,7 @@ def read_usage(
     window: Micros,
     labels: MetricLabels,
     at: float | None = None,
-) -> NamespaceUsage | Problem:
+) -> NamespaceUsage | Unavailable:
     """`at`: the instant of all of it, in seconds since 1970; None: now. A round that reads several
     namespaces gives one."""
     instant = time.time() if at is None else at
@@ -51,10 +51,10 @@ def read_usage(
             return _nothing(prometheus, namespace, window, labels, instant)
         asked = prometheus.ask(request_query(namespace, labels), instant)
     except PrometheusError as error:
-        return Problem(Reason.PROMETHEUS_ERROR, str(error))
+        return Unavailable(Reason.PROMETHEUS_ERROR, str(error))
     named = [each for each in used.series if each.labels.get(labels.pod)]
     if not named:
-        return Problem(Reason.NO_USAGE_DATA, _nameless(namespace, labels))
+        return Unavailable(Reason.NO_USAGE_DATA, _nameless(namespace, labels))
     usage = {_key(each, labels): _cores(each.value) for each in named}
     requests = _requests(asked.series, labels)
     lost = len(used.series) - len(named)
@@ -106,7 +106,7 @@ def _nameless(namespace: str, labels: MetricLabels) -> str:
 
 def _nothing(
     prometheus: Prometheus, namespace: str, window: Micros, labels: MetricLabels, at: float
-) -> Problem:
+) -> Unavailable:
     """Says why as far as one more query tells. Raises PrometheusError."""
     found = prometheus.ask(presence_query(namespace, labels), at)
     told = f"Prometheus has no usage of any container in the namespace {quoted(namespace)}: "
@@ -125,7 +125,7 @@ def _nothing(
         )
     if found.clock is not None and abs(found.clock - at) > _CLOCKS_APART:
         told += f"; its clock and ours are {abs(found.clock - at):.0f} s apart"
-    return Problem(Reason.NO_USAGE_DATA, told)
+    return Unavailable(Reason.NO_USAGE_DATA, told)
 
 
 def _narrowed(labels: MetricLabels) -> str:

@@ -20,7 +20,7 @@ USUAL_STEP = Seconds(300.0)
 MOST_STEPS = 20_000
 
 
-class Sample(msgspec.Struct, frozen=True, gc=False):
+class UsageSample(msgspec.Struct, frozen=True, gc=False):
     """One pod at one time (seconds since 1970, or since any other moment)."""
 
     at: float
@@ -29,7 +29,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     request: Cores
 
 
-class Load(msgspec.Struct, frozen=True, gc=False):
+class PodLoad(msgspec.Struct, frozen=True, gc=False):
     """What a pod uses and asks for in one step."""
 
     cores: Cores
@@ -40,7 +40,7 @@ class Moment(msgspec.Struct, frozen=True):
     """One step, by pod; `at` is its beginning."""
 
     at: float
-    loads: dict[str, Load]
+    loads: dict[str, PodLoad]
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Day(msgspec.Struct, frozen=True):
         return tuple(sorted({pod for moment in self.moments for pod in moment.loads}))
 
 
-def spacing_of(samples: Sequence[Sample]) -> Seconds:
+def spacing_of(samples: Sequence[UsageSample]) -> Seconds:
     """How far apart a pod's samples usually are; zero where no pod has two."""
     by_pod: dict[str, list[float]] = {}
     for sample in samples:
@@ -69,23 +69,23 @@ def spacing_of(samples: Sequence[Sample]) -> Seconds:
     return Seconds(statistics.median(apart) if apart else 0.0)
 
 
-def step_for(samples: Sequence[Sample]) -> Seconds:
+def step_for(samples: Sequence[UsageSample]) -> Seconds:
     """Five minutes, or the samples' own spacing where that is longer."""
     return Seconds(max(USUAL_STEP, math.ceil(spacing_of(samples))))
 
 
-def steps_in(samples: Sequence[Sample], step: Seconds) -> int:
+def steps_in(samples: Sequence[UsageSample], step: Seconds) -> int:
     """From the first sample to the last."""
     times = [sample.at for sample in samples]
     return int((max(times) - min(times)) // step) + 1 if times else 0
 
 
-def day_of(samples: Sequence[Sample], step: Seconds) -> Day:
+def build_day(samples: Sequence[UsageSample], step: Seconds) -> Day:
     """Each pod's mean in each step; its request is the last one said."""
     if not samples:
         return Day(step, ())
     start = min(sample.at for sample in samples)
-    places: list[dict[str, list[Sample]]] = [{} for _ in range(steps_in(samples, step))]
+    places: list[dict[str, list[UsageSample]]] = [{} for _ in range(steps_in(samples, step))]
     for sample in sorted(samples, key=lambda each: (each.at, each.pod)):
         here = places[int((sample.at - start) // step)]
         here.setdefault(sample.pod, []).append(sample)
@@ -95,12 +95,12 @@ def day_of(samples: Sequence[Sample], step: Seconds) -> Day:
     return Day(step, tuple(moments), len(filled) - len(moments))
 
 
-def _load(samples: Sequence[Sample]) -> Load:
+def _load(samples: Sequence[UsageSample]) -> PodLoad:
     mean = math.fsum(sample.cores for sample in samples) / len(samples)
-    return Load(Cores(mean), samples[-1].request)
+    return PodLoad(Cores(mean), samples[-1].request)
 
 
-def _filled(steps: Sequence[Mapping[str, Load]]) -> list[dict[str, Load]]:
+def _filled(steps: Sequence[Mapping[str, PodLoad]]) -> list[dict[str, PodLoad]]:
     """A pod that is missing once, with samples before and after, is as it was before."""
     filled = [dict(loads) for loads in steps]
     for n in range(1, len(steps) - 1):
@@ -123,7 +123,7 @@ _RHYTHM, _NOISE = 0.5, 0.25
 _MEMORY = 0.97
 
 
-class Shape(msgspec.Struct, frozen=True):
+class DayShape(msgspec.Struct, frozen=True):
     """`skew`: Zipf's exponent; 0: all partitions weigh the same. `busiest`: what a pod uses on
     average at the busiest hour."""
 
@@ -144,7 +144,7 @@ class _Partition(msgspec.Struct, frozen=True):
     late: float
 
 
-def generated(shape: Shape, draw: Draw) -> Day:
+def generate_day(shape: DayShape, draw: Draw) -> Day:
     partitions = _partitions(shape, draw)
     noise = [0.0] * len(partitions)
     moments = []
@@ -157,12 +157,12 @@ def generated(shape: Shape, draw: Draw) -> Day:
         cores: dict[str, float] = {_name(number): 0.0 for number in range(shape.pods)}
         for partition, weight in zip(partitions, weights, strict=True):
             cores[partition.pod] += weight * each
-        loads = {pod: Load(Cores(used), shape.request) for pod, used in cores.items()}
+        loads = {pod: PodLoad(Cores(used), shape.request) for pod, used in cores.items()}
         moments.append(Moment(at, loads))
     return Day(shape.step, tuple(moments))
 
 
-def _partitions(shape: Shape, draw: Draw) -> list[_Partition]:
+def _partitions(shape: DayShape, draw: Draw) -> list[_Partition]:
     """In the order of a shuffle, one pod after the other."""
     weights = [rank**-shape.skew for rank in range(1, shape.partitions + 1)]
     order = sorted(range(len(weights)), key=lambda _: draw())

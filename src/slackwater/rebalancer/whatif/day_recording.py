@@ -16,7 +16,7 @@ import msgspec
 from slackwater.contract.document import Field, elements, member, parse_json
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.rebalancer.observed import MOST_CORES, Cores
-from slackwater.rebalancer.whatif.day import Sample
+from slackwater.rebalancer.whatif.day import UsageSample
 from slackwater.record.timestamps import moment
 
 #: A month of 100 pods by five minutes; it takes ten seconds and 400 MiB.
@@ -54,7 +54,7 @@ class _Row(msgspec.Struct, frozen=True, gc=False):
     request: Cores | None
 
 
-def read_recording(text: str, source: str, request: Cores | None) -> tuple[Sample, ...]:
+def read_recording(text: str, source: str, request: Cores | None) -> tuple[UsageSample, ...]:
     """`request`: of pods of which the recording does not say it. Raises InvalidError, whose str()
     is the sentence."""
     is_json = text.lstrip().startswith("{")
@@ -67,7 +67,7 @@ def read_recording(text: str, source: str, request: Cores | None) -> tuple[Sampl
         raise InvalidError(Problem(source, "without a sample", "a recording with one or more"))
     _refuse_twice(rows)
     return tuple(
-        Sample(row.at, row.pod, row.cores, _request(row, request))
+        UsageSample(row.at, row.pod, row.cores, _request(row, request))
         for row in sorted(rows, key=lambda each: (each.at, each.pod))
     )
 

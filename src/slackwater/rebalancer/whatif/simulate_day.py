@@ -14,23 +14,23 @@ from msgspec.structs import replace
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment, assess
-from slackwater.rebalancer.last_rotation import judged, noted
-from slackwater.rebalancer.merge_usage import WHOLE, fleet_of
+from slackwater.rebalancer.last_rotation import judge_rotation, record_rotation
+from slackwater.rebalancer.merge_usage import WHOLE, merge_usage
 from slackwater.rebalancer.observed import (
-    Aim,
     ContainerAmounts,
     Cores,
+    HpaTarget,
     LastRotation,
     LivePod,
     NamespaceUsage,
+    ObservedWorkload,
     PercentOf,
     Scaling,
     Seconds,
     WorkloadName,
-    WorkloadSeen,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Numbers, above, propose
+from slackwater.rebalancer.selection import Numbers, is_above, propose
 from slackwater.rebalancer.whatif.day import Day, Moment
 from slackwater.settings.rotation import MoveSettings, RequestSource, WorkloadSettings
 
@@ -39,7 +39,7 @@ _HOUR = 3600.0
 _SLACK = 1e-9
 
 
-class Saved(msgspec.Struct, frozen=True, rename="camel"):
+class Savings(msgspec.Struct, frozen=True, rename="camel"):
     """By an HPA that scales on the flatter fleet: replicas x time, the same in requested CPU, and
     as a part of what it would need without rotation."""
 
@@ -48,7 +48,7 @@ class Saved(msgspec.Struct, frozen=True, rename="camel"):
     percent: PercentOf
 
 
-def replicas(usages: Sequence[float], target: Cores, threshold: Cores) -> int:
+def needed_replicas(usages: Sequence[float], target: Cores, threshold: Cores) -> int:
     """max(total / target, total x (hottest / mean) / threshold), rounded up; at least one.
     total x hottest / mean is hottest x pods. All in cores."""
     total, hottest = math.fsum(usages), max(usages)
@@ -56,23 +56,23 @@ def replicas(usages: Sequence[float], target: Cores, threshold: Cores) -> int:
     return max(math.ceil(needed * (1 - _SLACK)), 1)
 
 
-def saved(
+def compare_replicas(
     without: Sequence[int], rotated: Sequence[int], requests: Sequence[Cores], step: Seconds
-) -> Saved:
+) -> Savings:
     """Step by step: replicas needed without and with rotation, and one pod's request."""
     fewer = [one - other for one, other in zip(without, rotated, strict=True)]
     cores = math.fsum(f * request for f, request in zip(fewer, requests, strict=True))
     all_cores = math.fsum(n * request for n, request in zip(without, requests, strict=True))
     hours = step / _HOUR
     percent = PercentOf(round(100 * cores / all_cores if all_cores else 0.0, 2))
-    return Saved(round(sum(fewer) * hours, 2), round(cores * hours, 2), percent)
+    return Savings(round(sum(fewer) * hours, 2), round(cores * hours, 2), percent)
 
 
 #: By carrier, then by recorded pod. Who is not in it carries itself.
-Parts = Mapping[str, Mapping[str, float]]
+LoadShares = Mapping[str, Mapping[str, float]]
 
 
-def carried(parts: Parts, loads: Mapping[str, float]) -> dict[str, float]:
+def carried_load(parts: LoadShares, loads: Mapping[str, float]) -> dict[str, float]:
     """What each pod carries, in the unit of `loads` (cores), which are the recorded ones."""
     return {
         pod: math.fsum(part * loads[other] for other, part in parts[pod].items())
@@ -82,7 +82,7 @@ def carried(parts: Parts, loads: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def dealt(parts: Parts, group: Collection[str], stickiness: float) -> Parts:
+def redistribute(parts: LoadShares, group: Collection[str], stickiness: float) -> LoadShares:
     """After the group was rotated: each successor carries an equal part of what all carried, but
     for `stickiness` (0 to 1) of its predecessor's own."""
     rows = {pod: parts.get(pod, {pod: 1.0}) for pod in group}
@@ -100,7 +100,7 @@ def dealt(parts: Parts, group: Collection[str], stickiness: float) -> Parts:
     return {**parts, **anew}
 
 
-def left(parts: Parts, gone: str) -> Parts:
+def remove_pod(parts: LoadShares, gone: str) -> LoadShares:
     """After a pod left the recording. What it would have carried goes to those who carry parts of
     it, so that all sums stay 1: a Markov chain watched only while it is elsewhere."""
     if gone not in parts:
@@ -128,15 +128,15 @@ _NO_LIMIT = Gap("a recording has no limits")
 _MICROS = 1_000_000
 
 
-class Terms(msgspec.Struct, frozen=True):
+class SimulationTerms(msgspec.Struct, frozen=True):
     """`stickiness`: the part of a pod's load that goes to its own successor, 0 to 1."""
 
-    aim: Aim
+    hpa_target: HpaTarget
     moves: MoveSettings = MoveSettings()
     stickiness: float = 0.0
 
 
-class Glance(msgspec.Struct, frozen=True):
+class LoadSummary(msgspec.Struct, frozen=True):
     """The fleet in one step: `above` counts pods above the threshold, `replicas` is what an HPA
     would need for it."""
 
@@ -146,7 +146,7 @@ class Glance(msgspec.Struct, frozen=True):
     replicas: int
 
 
-class Step(msgspec.Struct, frozen=True):
+class SimulatedStep(msgspec.Struct, frozen=True):
     """`reason` is ROTATED, or why not. `request` is the mean of the pods'."""
 
     at: float
@@ -154,12 +154,12 @@ class Step(msgspec.Struct, frozen=True):
     target: Cores
     threshold: Cores
     request: Cores
-    without: Glance
-    rotated: Glance
+    without: LoadSummary
+    rotated: LoadSummary
     reason: Reason
 
 
-class Rotation(msgspec.Struct, frozen=True, rename="camel"):
+class SimulatedRotation(msgspec.Struct, frozen=True, rename="camel"):
     """`improvement`: predicted, in percent of `average`, which is the hot pods'. `realised`: found
     once the window had passed; None where the day was over, or it could not be said."""
 
@@ -171,63 +171,65 @@ class Rotation(msgspec.Struct, frozen=True, rename="camel"):
     realised: PercentOf | None = None
 
 
-class Lived(msgspec.Struct, frozen=True):
+class SimulationResult(msgspec.Struct, frozen=True):
     """The whole day."""
 
-    steps: tuple[Step, ...]
-    rotations: tuple[Rotation, ...]
+    steps: tuple[SimulatedStep, ...]
+    rotations: tuple[SimulatedRotation, ...]
 
 
-class _State(msgspec.Struct, frozen=True):
+class _SimulationState(msgspec.Struct, frozen=True):
     """Between two steps. `started`: of each pod that is there."""
 
-    parts: Parts = {}
+    parts: LoadShares = {}
     started: Mapping[str, float] = {}
     last: LastRotation | None = None
-    rotations: tuple[Rotation, ...] = ()
+    rotations: tuple[SimulatedRotation, ...] = ()
 
 
-def live_through(
-    day: Day, terms: Terms, stamp: Stamp, passed: Callable[[], object] = lambda: None
-) -> Lived:
+def simulate_day(
+    day: Day, terms: SimulationTerms, stamp: Stamp, passed: Callable[[], object] = lambda: None
+) -> SimulationResult:
     """`passed` is called after each step, for whoever waits."""
-    steps: list[Step] = []
-    state = _State(started=_long_ago(day, terms))
+    steps: list[SimulatedStep] = []
+    state = _SimulationState(started=_initial_start_times(day, terms))
     for moment in day.moments:
-        step, state = _lived(moment, _present(state, moment), terms, stamp)
+        step, state = _simulate_step(moment, _update_pods(state, moment), terms, stamp)
         steps.append(step)
         passed()
-    return Lived(tuple(steps), state.rotations)
+    return SimulationResult(tuple(steps), state.rotations)
 
 
-def _lived(moment: Moment, state: _State, terms: Terms, stamp: Stamp) -> tuple[Step, _State]:
+def _simulate_step(
+    moment: Moment, state: _SimulationState, terms: SimulationTerms, stamp: Stamp
+) -> tuple[SimulatedStep, _SimulationState]:
     recorded: dict[str, float] = {pod: load.cores for pod, load in moment.loads.items()}
-    usages = carried(state.parts, recorded)
-    assessment = _assessed(moment, usages, state, terms)
+    usages = carried_load(state.parts, recorded)
+    assessment = _assess(moment, usages, state, terms)
     step = _step(moment, recorded, usages, assessment.reason or Reason.ROTATED, terms)
-    state = _judged(state, assessment, terms, moment.at)
+    state = _judge_last(state, assessment, terms, moment.at)
     if assessment.rotates:
-        state = _turned(state, assessment, terms, moment.at, stamp)
+        state = _apply_rotation(state, assessment, terms, moment.at, stamp)
     return step, state
 
 
-def _long_ago(day: Day, terms: Terms) -> dict[str, float]:
+def _initial_start_times(day: Day, terms: SimulationTerms) -> dict[str, float]:
     """Who is there at the beginning has been there: nobody knows for how long."""
     first = day.moments[0] if day.moments else Moment(0.0, {})
     started = first.at - terms.moves.youngest / _MICROS - day.step
     return dict.fromkeys(first.loads, started)
 
 
-def _present(state: _State, moment: Moment) -> _State:
+def _update_pods(state: _SimulationState, moment: Moment) -> _SimulationState:
     """Who left took its parts; who came is as old as this step."""
     parts = state.parts
     for gone in sorted(state.started.keys() - moment.loads.keys()):
-        parts = left(parts, gone)
+        parts = remove_pod(parts, gone)
     started = {pod: state.started.get(pod, moment.at) for pod in moment.loads}
     return replace(state, parts=parts, started=started)
 
 
-def _seen(moment: Moment, state: _State, aim: Aim) -> WorkloadSeen:
+def _observe(moment: Moment, state: _SimulationState, hpa_target: HpaTarget) -> ObservedWorkload:
     pods = tuple(
         LivePod(
             name=pod,
@@ -239,7 +241,7 @@ def _seen(moment: Moment, state: _State, aim: Aim) -> WorkloadSeen:
         for pod, load in moment.loads.items()
     )
     scaling = Scaling(len(pods), len(pods))
-    return WorkloadSeen(_NAME, "apps/v1", "", "", pods, aim, scaling, last=state.last)
+    return ObservedWorkload(_NAME, "apps/v1", "", "", pods, hpa_target, scaling, last=state.last)
 
 
 def _usage(usages: Mapping[str, float]) -> NamespaceUsage:
@@ -250,12 +252,12 @@ def _settings(moves: MoveSettings) -> WorkloadSettings:
     return WorkloadSettings(_NAME.namespace, _NAME.name, container=WHOLE, moves=moves)
 
 
-def _assessed(
-    moment: Moment, usages: Mapping[str, float], state: _State, terms: Terms
+def _assess(
+    moment: Moment, usages: Mapping[str, float], state: _SimulationState, terms: SimulationTerms
 ) -> Assessment:
-    seen = _seen(moment, state, terms.aim)
+    observed = _observe(moment, state, terms.hpa_target)
     settings = _settings(terms.moves)
-    return assess(seen, _usage(usages), _NAME, settings, RequestSource.SPEC, moment.at)
+    return assess(observed, _usage(usages), _NAME, settings, RequestSource.SPEC, moment.at)
 
 
 def _step(
@@ -263,59 +265,68 @@ def _step(
     recorded: Mapping[str, float],
     usages: Mapping[str, float],
     reason: Reason,
-    terms: Terms,
-) -> Step:
+    terms: SimulationTerms,
+) -> SimulatedStep:
     """Measured on all pods, however young: the same threshold counts for both sides."""
-    state = _State(started=dict.fromkeys(moment.loads, moment.at))
+    state = _SimulationState(started=dict.fromkeys(moment.loads, moment.at))
     moves = replace(terms.moves, minimum_pod_age=Micros(0))
-    seen, usage = _seen(moment, state, terms.aim), _usage(recorded)
-    fleet = fleet_of(seen, usage, _settings(moves), RequestSource.SPEC, moment.at)
-    numbers = propose(fleet, moves).numbers
+    observed, usage = _observe(moment, state, terms.hpa_target), _usage(recorded)
+    measured = merge_usage(observed, usage, _settings(moves), RequestSource.SPEC, moment.at)
+    numbers = propose(measured, moves).numbers
     if numbers is None:
         raise ValueError("a day's pods have usage and request, so there is a threshold")
     request = math.fsum(load.request for load in moment.loads.values()) / len(moment.loads)
-    return Step(
+    return SimulatedStep(
         moment.at, len(moment.loads), numbers.target, numbers.threshold, Cores(request),
-        _glance(recorded, numbers), _glance(usages, numbers), reason,
+        _summarize(recorded, numbers), _summarize(usages, numbers), reason,
     )  # fmt: skip
 
 
-def _glance(usages: Mapping[str, float], numbers: Numbers) -> Glance:
+def _summarize(usages: Mapping[str, float], numbers: Numbers) -> LoadSummary:
     found = list(usages.values())
-    return Glance(
+    return LoadSummary(
         Cores(max(found)),
         Cores(math.fsum(found) / len(found)),
-        sum(above(used, numbers.threshold) for used in found),
-        replicas(found, numbers.target, numbers.threshold),
+        sum(is_above(used, numbers.threshold) for used in found),
+        needed_replicas(found, numbers.target, numbers.threshold),
     )
 
 
-def _judged(state: _State, assessment: Assessment, terms: Terms, now: float) -> _State:
+def _judge_last(
+    state: _SimulationState, assessment: Assessment, terms: SimulationTerms, now: float
+) -> _SimulationState:
     """What the last rotation brought, once that can be said."""
-    if state.last is None or assessment.fleet is None:
+    if state.last is None or assessment.measured is None:
         return state
-    found = judged(state.last, assessment.fleet, terms.moves, now)
+    found = judge_rotation(state.last, assessment.measured, terms.moves, now)
     if found is None:
         return state
     told = replace(state.rotations[-1], realised=found.realised)
     return replace(state, last=found, rotations=(*state.rotations[:-1], told))
 
 
-def _turned(
-    state: _State, assessment: Assessment, terms: Terms, now: float, stamp: Stamp
-) -> _State:
+def _apply_rotation(
+    state: _SimulationState,
+    assessment: Assessment,
+    terms: SimulationTerms,
+    now: float,
+    stamp: Stamp,
+) -> _SimulationState:
     """All batches of one rotation are one dealing: they follow each other within minutes."""
-    fleet, proposal = assessment.fleet, assessment.proposal
+    measured, proposal = assessment.measured, assessment.proposal
     note = None
-    if fleet is not None and proposal is not None:
-        note = noted(proposal, fleet, state.last, stamp(now))
+    if measured is not None and proposal is not None:
+        note = record_rotation(proposal, measured, state.last, stamp(now))
     if note is None or proposal is None or proposal.numbers is None:
         raise ValueError("who rotates has a fleet, and a proposal with its numbers")
     pods = tuple(each.name for batch in assessment.batches for each in batch)
     predicted = proposal.numbers.predicted or note.top
-    return _State(
-        parts=dealt(state.parts, pods, terms.stickiness),
+    return _SimulationState(
+        parts=redistribute(state.parts, pods, terms.stickiness),
         started={**state.started, **dict.fromkeys(pods, now)},
         last=note,
-        rotations=(*state.rotations, Rotation(now, pods, note.top, predicted, note.improvement)),
+        rotations=(
+            *state.rotations,
+            SimulatedRotation(now, pods, note.top, predicted, note.improvement),
+        ),
     )

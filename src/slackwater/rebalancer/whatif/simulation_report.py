@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from slackwater.rebalancer.observed import AimKind, Cores, PercentOf
+from slackwater.rebalancer.observed import Cores, HpaTargetKind, PercentOf
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.whatif.day import Day
 from slackwater.rebalancer.whatif.simulate_day import (
-    Glance,
-    Lived,
-    Rotation,
-    Saved,
-    Step,
-    Terms,
-    saved,
+    LoadSummary,
+    Savings,
+    SimulatedRotation,
+    SimulatedStep,
+    SimulationResult,
+    SimulationTerms,
+    compare_replicas,
 )
 from slackwater.settings.document import API_VERSION
 from slackwater.settings.duration import format_duration
@@ -30,7 +30,7 @@ KIND = "RebalanceSimulation"
 _HOUR = 3600.0
 
 
-class About(msgspec.Struct, frozen=True, rename="camel"):
+class DaySummary(msgspec.Struct, frozen=True, rename="camel"):
     """`recording` is the file's name, `seed` a generated day's; the other is null. `missing`: steps
     without a sample."""
 
@@ -44,14 +44,14 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
     pods: int
 
 
-class Hpa(msgspec.Struct, frozen=True):
+class HpaSummary(msgspec.Struct, frozen=True):
     """As in `rebalance plan`."""
 
     target: float
     unit: str
 
 
-class Tried(msgspec.Struct, frozen=True, rename="camel"):
+class TriedSettings(msgspec.Struct, frozen=True, rename="camel"):
     """What was tried. Durations are texts."""
 
     top_k: int
@@ -65,7 +65,7 @@ class Tried(msgspec.Struct, frozen=True, rename="camel"):
     stickiness: float
 
 
-class Side(msgspec.Struct, frozen=True, rename="camel"):
+class SideSummary(msgspec.Struct, frozen=True, rename="camel"):
     """One of the two runs. `skew`: hottest / mean, on average and at worst, null where nobody used
     anything. `above`: percent of all pods' time above the threshold. `replica_hours`: as an HPA
     would need them."""
@@ -85,38 +85,42 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     pods: int
     target: Cores
     threshold: Cores
-    without: Glance
-    rotated: Glance = msgspec.field(name="with")
+    without: LoadSummary
+    rotated: LoadSummary = msgspec.field(name="with")
     reason: Reason
 
 
-class Report(msgspec.Struct, frozen=True, rename="camel"):
+class SimulationReport(msgspec.Struct, frozen=True, rename="camel"):
     """`skipped`: steps by reason."""
 
-    day: About
-    hpa: Hpa
-    settings: Tried
+    day: DaySummary
+    hpa: HpaSummary
+    settings: TriedSettings
     rotated_pods: int
     skipped: dict[str, int]
-    without: Side
-    rotated: Side = msgspec.field(name="with")
-    saved: Saved
-    rotations: tuple[Rotation, ...]
+    without: SideSummary
+    rotated: SideSummary = msgspec.field(name="with")
+    saved: Savings
+    rotations: tuple[SimulatedRotation, ...]
     steps: tuple[Line, ...]
     api_version: str = API_VERSION
     kind: str = KIND
 
 
-def report_of(
-    day: Day, terms: Terms, lived: Lived, recording: str | None, seed: int | None
-) -> Report:
-    steps = lived.steps
+def build_report(
+    day: Day,
+    terms: SimulationTerms,
+    result: SimulationResult,
+    recording: str | None,
+    seed: int | None,
+) -> SimulationReport:
+    steps = result.steps
     reasons = Counter(step.reason for step in steps)
-    return Report(
+    return SimulationReport(
         day=_about(day, recording, seed),
         hpa=_hpa(terms),
         settings=_tried(terms),
-        rotated_pods=sum(len(rotation.pods) for rotation in lived.rotations),
+        rotated_pods=sum(len(rotation.pods) for rotation in result.rotations),
         skipped={
             reason.value: count
             for reason, count in reasons.most_common()
@@ -124,56 +128,58 @@ def report_of(
         },
         without=_side(steps, lambda step: step.without, day),
         rotated=_side(steps, lambda step: step.rotated, day),
-        saved=saved(
+        saved=compare_replicas(
             [step.without.replicas for step in steps],
             [step.rotated.replicas for step in steps],
             [step.request for step in steps],
             day.step,
         ),
-        rotations=tuple(_told(rotation) for rotation in lived.rotations),
+        rotations=tuple(_told(rotation) for rotation in result.rotations),
         steps=tuple(_line(step) for step in steps),
     )
 
 
-def _about(day: Day, recording: str | None, seed: int | None) -> About:
+def _about(day: Day, recording: str | None, seed: int | None) -> DaySummary:
     first, last = day.moments[0].at, day.moments[-1].at
     length = last - first + day.step
-    return About(
+    return DaySummary(
         recording, seed, first, length, day.step, len(day.moments), day.missing, len(day.pods)
     )
 
 
-def _hpa(terms: Terms) -> Hpa:
-    unit = "percent" if terms.aim.kind is AimKind.UTILIZATION else "cores"
-    return Hpa(terms.aim.value, unit)
+def _hpa(terms: SimulationTerms) -> HpaSummary:
+    unit = "percent" if terms.hpa_target.kind is HpaTargetKind.UTILIZATION else "cores"
+    return HpaSummary(terms.hpa_target.value, unit)
 
 
-def _tried(terms: Terms) -> Tried:
+def _tried(terms: SimulationTerms) -> TriedSettings:
     moves = terms.moves
-    return Tried(
+    return TriedSettings(
         moves.top_k, moves.tolerance, moves.minimum_improvement, moves.minimum_pods,
         format_duration(moves.window), format_duration(moves.youngest),
         format_duration(moves.pause), moves.batch, terms.stickiness,
     )  # fmt: skip
 
 
-def _side(steps: Sequence[Step], chosen: Callable[[Step], Glance], day: Day) -> Side:
-    glances = [chosen(step) for step in steps]
-    skews = [each.hottest / each.mean for each in glances if each.mean > 0]
+def _side(
+    steps: Sequence[SimulatedStep], chosen: Callable[[SimulatedStep], LoadSummary], day: Day
+) -> SideSummary:
+    summaries = [chosen(step) for step in steps]
+    skews = [each.hottest / each.mean for each in summaries if each.mean > 0]
     cores = math.fsum(chosen(step).replicas * step.request for step in steps)
-    above = sum(each.above for each in glances) / sum(step.pods for step in steps)
+    above = sum(each.above for each in summaries) / sum(step.pods for step in steps)
     hours = day.step / _HOUR
-    return Side(
+    return SideSummary(
         skew=round(math.fsum(skews) / len(skews), 4) if skews else None,
         worst_skew=round(max(skews), 4) if skews else None,
         above=PercentOf(round(100 * above, 2)),
-        replica_hours=round(sum(each.replicas for each in glances) * hours, 2),
+        replica_hours=round(sum(each.replicas for each in summaries) * hours, 2),
         core_hours=round(cores * hours, 2),
-        most_replicas=max(each.replicas for each in glances),
+        most_replicas=max(each.replicas for each in summaries),
     )
 
 
-def _line(step: Step) -> Line:
+def _line(step: SimulatedStep) -> Line:
     return Line(
         at=step.at,
         pods=step.pods,
@@ -185,8 +191,8 @@ def _line(step: Step) -> Line:
     )
 
 
-def _rounded(glance: Glance) -> Glance:
-    return replace(glance, hottest=_cores(glance.hottest), mean=_cores(glance.mean))
+def _rounded(summary: LoadSummary) -> LoadSummary:
+    return replace(summary, hottest=_cores(summary.hottest), mean=_cores(summary.mean))
 
 
 def _cores(amount: float) -> Cores:
@@ -194,7 +200,7 @@ def _cores(amount: float) -> Cores:
     return Cores(round(amount, 4))
 
 
-def _told(rotation: Rotation) -> Rotation:
+def _told(rotation: SimulatedRotation) -> SimulatedRotation:
     realised = rotation.realised
     return replace(
         rotation,
@@ -205,7 +211,7 @@ def _told(rotation: Rotation) -> Rotation:
     )
 
 
-def sentences(report: Report) -> list[str]:
+def conclusions(report: SimulationReport) -> list[str]:
     """What it comes to, for people."""
     if not report.rotations:
         most = next(iter(report.skipped)).replace("_", " ")
@@ -228,7 +234,7 @@ def sentences(report: Report) -> list[str]:
     return [often, skew, *_above(report), cpu]
 
 
-def _above(report: Report) -> list[str]:
+def _above(report: SimulationReport) -> list[str]:
     """A hot load is shared, so that the hottest pod is cooler: but sharers may all be hot."""
     if report.rotated.above <= report.without.above:
         return []

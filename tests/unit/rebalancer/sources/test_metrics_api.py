@@ -11,7 +11,7 @@ from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.metrics_api import _Container, _cores, read_usage
 from tests.unit.kube.byte_server import ByteServer, Request, Wire, serving
@@ -61,12 +61,12 @@ class World:
     def _answer(self, _request: Request, wire: Wire) -> None:
         wire.answer(self.body, self.status, self.kind)
 
-    def read(self) -> NamespaceUsage | Problem:
+    def read(self) -> NamespaceUsage | Unavailable:
         return read_usage(self.client, "shop")
 
-    def problem(self) -> Problem:
+    def problem(self) -> Unavailable:
         found = self.read()
-        assert isinstance(found, Problem)
+        assert isinstance(found, Unavailable)
         assert "\n" not in found.because
         return found
 
@@ -145,7 +145,7 @@ def _lists_a_pod_without_containers(world: World) -> None:
 @pytest.mark.parametrize("change", [_lists_nobody, _lists_null, _lists_a_pod_without_containers])
 def test_nothing_is_no_usage(world: World, change: Callable[[World], None]) -> None:
     change(world)
-    assert world.problem() == Problem(
+    assert world.problem() == Unavailable(
         Reason.NO_USAGE_DATA,
         "metrics.k8s.io has no usage of any container in the namespace 'shop'; new pods take a "
         "minute, and the kubelets must be reachable by metrics-server",
@@ -154,7 +154,7 @@ def test_nothing_is_no_usage(world: World, change: Callable[[World], None]) -> N
 
 def test_no_metrics_server(world: World) -> None:
     world.status, world.body, world.kind = 404, NOT_FOUND, "text/plain; charset=utf-8"
-    assert world.problem() == Problem(
+    assert world.problem() == Unavailable(
         Reason.NO_USAGE_DATA,
         "metrics.k8s.io is not there: metrics-server, or another source of it, is not installed; "
         "install one, or take the usage from Prometheus",
@@ -219,5 +219,5 @@ def test_a_strangers_certificate() -> None:
             FixedCredentials(Identity()),
         )
         found = read_usage(Client(access, "slackwater-test/1", 5.0), "shop")
-    assert isinstance(found, Problem)
+    assert isinstance(found, Unavailable)
     assert "its certificate is not believed" in found.because

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.observed import Cores, NamespaceUsage, Problem
+from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.prometheus_answer import Answer, Series
 from slackwater.rebalancer.sources.prometheus_client import Prometheus
@@ -56,12 +56,12 @@ class World:
         }
         wire.json(told, 200, ("Date", email.utils.formatdate(self.clock, usegmt=True)))
 
-    def read(self, labels: MetricLabels = LABELS) -> NamespaceUsage | Problem:
+    def read(self, labels: MetricLabels = LABELS) -> NamespaceUsage | Unavailable:
         return read_usage(self.client, "shop", WINDOW, labels, NOW)
 
-    def problem(self, labels: MetricLabels = LABELS) -> Problem:
+    def problem(self, labels: MetricLabels = LABELS) -> Unavailable:
         found = self.read(labels)
-        assert isinstance(found, Problem)
+        assert isinstance(found, Unavailable)
         return found
 
     def asked(self) -> list[dict[str, str]]:
@@ -177,7 +177,7 @@ def test_series_without_a_pod_are_left_out(world: World) -> None:
 def test_no_series_with_a_pod_at_all(world: World) -> None:
     """What `sum by` makes of a label that is not there: one series for everything."""
     world.answers[USAGE] = [({"container": "app"}, "7"), ({"container": "proxy"}, "1")]
-    assert world.problem() == Problem(
+    assert world.problem() == Unavailable(
         Reason.NO_USAGE_DATA,
         "the series of container_cpu_usage_seconds_total in the namespace 'shop' have no label "
         "pod, so that pods cannot be told apart; where the scrape configuration renames labels "
@@ -194,7 +194,7 @@ def test_warnings_are_notes_once(world: World) -> None:
 
 
 def test_a_namespace_that_prometheus_does_not_know(world: World) -> None:
-    assert world.problem() == Problem(
+    assert world.problem() == Unavailable(
         Reason.NO_USAGE_DATA,
         "Prometheus has no usage of any container in the namespace 'shop': it has no series of "
         "container_cpu_usage_seconds_total with namespace='shop'; check that the kubelets' "
@@ -206,7 +206,7 @@ def test_a_namespace_that_prometheus_does_not_know(world: World) -> None:
 
 def test_series_without_containers_or_without_samples(world: World) -> None:
     world.answers[PRESENCE] = [({}, "12")]
-    assert world.problem() == Problem(
+    assert world.problem() == Unavailable(
         Reason.NO_USAGE_DATA,
         "Prometheus has no usage of any container in the namespace 'shop': its 12 series of "
         "container_cpu_usage_seconds_total there have no label container, or fewer than two "
@@ -236,7 +236,7 @@ def test_a_query_that_fails(world: World, query: str, status: int) -> None:
 def test_prometheus_is_down(world: World) -> None:
     world.server.close()
     found = world.problem()
-    assert found == Problem(
+    assert found == Unavailable(
         Reason.PROMETHEUS_ERROR,
         f"Prometheus at http://127.0.0.1:{world.server.port}: Connection refused (3 tries)",
     )

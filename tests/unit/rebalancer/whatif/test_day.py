@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from slackwater.rebalancer.observed import Cores, Seconds
 from slackwater.rebalancer.whatif.day import (
     Day,
-    Load,
     Moment,
-    Sample,
-    day_of,
+    PodLoad,
+    UsageSample,
+    build_day,
     spacing_of,
     step_for,
     steps_in,
@@ -21,8 +21,8 @@ from slackwater.rebalancer.whatif.day import (
 FIVE = Seconds(300.0)
 
 
-def sample(at: float, pod: str, cores: float = 1.0, request: float = 1.0) -> Sample:
-    return Sample(at, pod, Cores(cores), Cores(request))
+def sample(at: float, pod: str, cores: float = 1.0, request: float = 1.0) -> UsageSample:
+    return UsageSample(at, pod, Cores(cores), Cores(request))
 
 
 def cores_in(day: Day) -> list[dict[str, float]]:
@@ -30,12 +30,14 @@ def cores_in(day: Day) -> list[dict[str, float]]:
 
 
 def test_one_sample_for_each_step() -> None:
-    day = day_of([sample(1000, "a", 1.0), sample(1300, "a", 2.0), sample(1000, "b", 0.5)], FIVE)
+    day = build_day([sample(1000, "a", 1.0), sample(1300, "a", 2.0), sample(1000, "b", 0.5)], FIVE)
     assert day == Day(
         FIVE,
         (
-            Moment(1000.0, {"a": Load(Cores(1.0), Cores(1.0)), "b": Load(Cores(0.5), Cores(1.0))}),
-            Moment(1300.0, {"a": Load(Cores(2.0), Cores(1.0))}),
+            Moment(
+                1000.0, {"a": PodLoad(Cores(1.0), Cores(1.0)), "b": PodLoad(Cores(0.5), Cores(1.0))}
+            ),
+            Moment(1300.0, {"a": PodLoad(Cores(2.0), Cores(1.0))}),
         ),
     )
     assert day.pods == ("a", "b")
@@ -43,29 +45,29 @@ def test_one_sample_for_each_step() -> None:
 
 def test_finer_samples_are_averaged_and_the_last_request_counts() -> None:
     samples = [sample(n * 60, "a", n, request=1 + n) for n in range(5)]
-    (moment,) = day_of(samples, FIVE).moments
-    assert moment.loads["a"] == Load(Cores(2.0), Cores(5.0))
+    (moment,) = build_day(samples, FIVE).moments
+    assert moment.loads["a"] == PodLoad(Cores(2.0), Cores(5.0))
 
 
 def test_a_scrape_that_came_late_is_no_pod_that_left() -> None:
     samples = [sample(n * 300, "b") for n in range(4)]
     samples += [sample(0, "a", 0.4), sample(601, "a", 0.6)]
-    assert [step.get("a") for step in cores_in(day_of(samples, FIVE))] == [0.4, 0.4, 0.6, None]
+    assert [step.get("a") for step in cores_in(build_day(samples, FIVE))] == [0.4, 0.4, 0.6, None]
 
 
 def test_a_pod_that_is_missing_twice_was_gone() -> None:
     samples = [sample(n * 300, "b") for n in range(4)] + [sample(0, "a"), sample(900, "a")]
-    assert [step.get("a") for step in cores_in(day_of(samples, FIVE))] == [1.0, None, None, 1.0]
+    assert [step.get("a") for step in cores_in(build_day(samples, FIVE))] == [1.0, None, None, 1.0]
 
 
 def test_steps_in_which_nothing_was_recorded_are_counted() -> None:
-    day = day_of([sample(0, "a"), sample(1500, "a")], FIVE)
+    day = build_day([sample(0, "a"), sample(1500, "a")], FIVE)
     assert [moment.at for moment in day.moments] == [0.0, 1500.0]
     assert day.missing == 4
 
 
 def test_no_samples_are_an_empty_day() -> None:
-    assert day_of([], FIVE) == Day(FIVE, ())
+    assert build_day([], FIVE) == Day(FIVE, ())
     assert steps_in([], FIVE) == 0
 
 
@@ -102,7 +104,7 @@ def test_any_samples_become_steps_in_order(
     found: dict[tuple[float, str], float], step: float
 ) -> None:
     samples = [sample(at, pod, cores) for (at, pod), cores in found.items()]
-    day = day_of(samples, Seconds(step))
+    day = build_day(samples, Seconds(step))
     starts = [moment.at for moment in day.moments]
     assert starts == sorted(set(starts))
     assert len(starts) + day.missing == steps_in(samples, Seconds(step))
@@ -118,6 +120,6 @@ def test_any_samples_become_steps_in_order(
 
 
 @given(st.permutations([sample(n * 100.0, pod, n) for n in range(9) for pod in "ab"]))
-def test_the_order_of_samples_does_not_matter(samples: list[Sample]) -> None:
+def test_the_order_of_samples_does_not_matter(samples: list[UsageSample]) -> None:
     ordered = sorted(samples, key=lambda each: (each.at, each.pod))
-    assert day_of(samples, FIVE) == day_of(ordered, FIVE)
+    assert build_day(samples, FIVE) == build_day(ordered, FIVE)

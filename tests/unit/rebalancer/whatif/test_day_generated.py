@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.rebalancer.observed import Cores, Seconds
-from slackwater.rebalancer.whatif.day import Day, Shape, generated
+from slackwater.rebalancer.whatif.day import Day, DayShape, generate_day
 from tests.unit.rebalancer.days import generated_day
 
 
@@ -76,8 +76,8 @@ def test_pods_without_partitions_are_idle() -> None:
 def test_any_shape_is_a_day(
     pods: int, partitions: int, skew: float, busiest: float, seed: int
 ) -> None:
-    shape = Shape(pods, partitions, skew, 1.0, Cores(1.0), Cores(busiest), Seconds(600.0))
-    day = generated(shape, random.Random(seed).random)  # noqa: S311 - noise, not a secret
+    shape = DayShape(pods, partitions, skew, 1.0, Cores(1.0), Cores(busiest), Seconds(600.0))
+    day = generate_day(shape, random.Random(seed).random)  # noqa: S311 - noise, not a secret
     assert len(day.moments) == 6
     for moment, total in zip(day.moments, totals(day), strict=True):
         assert len(moment.loads) == pods

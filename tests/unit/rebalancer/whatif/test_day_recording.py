@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from slackwater.model.problem import InvalidError
 from slackwater.rebalancer.observed import Cores
 from slackwater.rebalancer.whatif import day_recording
-from slackwater.rebalancer.whatif.day import Sample
+from slackwater.rebalancer.whatif.day import UsageSample
 from slackwater.rebalancer.whatif.day_recording import read_recording
 
 HEAD = "time,pod,cores,request\n"
 
 
-def read(text: str, request: float | None = None) -> tuple[Sample, ...]:
+def read(text: str, request: float | None = None) -> tuple[UsageSample, ...]:
     return read_recording(text, "day.csv", None if request is None else Cores(request))
 
 
@@ -28,8 +28,8 @@ def sentence(text: str, request: float | None = None) -> str:
     return told
 
 
-def sample(at: float, pod: str, cores: float, request: float = 1.0) -> Sample:
-    return Sample(at, pod, Cores(cores), Cores(request))
+def sample(at: float, pod: str, cores: float, request: float = 1.0) -> UsageSample:
+    return UsageSample(at, pod, Cores(cores), Cores(request))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def sample(at: float, pod: str, cores: float, request: float = 1.0) -> Sample:
     ids=["seconds", "RFC 3339", "with a zone", "a blank for T", "blanks", "a byte order mark",
          "columns as they come", "empty lines", "rows as they come", "empty and NaN are none"],
 )  # fmt: skip
-def test_csv(text: str, samples: list[Sample]) -> None:
+def test_csv(text: str, samples: list[UsageSample]) -> None:
     assert read(text) == tuple(samples)
 
 

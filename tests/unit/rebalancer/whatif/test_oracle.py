@@ -10,7 +10,7 @@ from statistics import mean
 
 import pytest
 
-from tests.unit.rebalancer.days import day_with, generated_day, lived
+from tests.unit.rebalancer.days import day_with, generated_day, result
 
 K, TOLERANCE, MINIMUM, LEAST, WINDOW = 2, 1.5, 10.0, 2, 300.0
 TARGET = 0.7
@@ -101,7 +101,7 @@ def test_generated_days(seed: int, skew: float, stickiness: float) -> None:
         recorded: dict[str, float] = {pod: load.cores for pod, load in moment.loads.items()}
         if rotated := oracle.step(moment.at, recorded):
             expected.append((moment.at, rotated))
-    found = [(each.at, set(each.pods)) for each in lived(day, stickiness).rotations]
+    found = [(each.at, set(each.pods)) for each in result(day, stickiness).rotations]
     assert found == expected
 
 
@@ -125,7 +125,7 @@ def test_wild_days(seed: int) -> None:
         hottest.append(max(oracle.usage(recorded).values()))
         if rotated := oracle.step(moment.at, recorded):
             expected.append((moment.at, rotated))
-    found = lived(day, stickiness)
+    found = result(day, stickiness)
     assert [(each.at, set(each.pods)) for each in found.rotations] == expected
     assert [step.rotated.hottest for step in found.steps] == pytest.approx(hottest)
 
@@ -135,7 +135,7 @@ def test_wild_days_are_wild_enough() -> None:
     reasons: Counter[str] = Counter()
     for seed in range(30):
         told, stickiness = wild(seed)
-        reasons.update(step.reason.value for step in lived(day_with(told), stickiness).steps)
+        reasons.update(step.reason.value for step in result(day_with(told), stickiness).steps)
     assert reasons["rotated"] > 100
     assert reasons["cooldown"] > 100
     assert reasons["no_pods_above_tolerance"] > 100

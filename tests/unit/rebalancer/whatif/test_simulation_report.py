@@ -6,16 +6,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.rebalancer.observed import Aim, AimKind
-from slackwater.rebalancer.whatif.simulate_day import Lived, Terms
-from slackwater.rebalancer.whatif.simulation_report import Report, report_of, sentences
+from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind
+from slackwater.rebalancer.whatif.simulate_day import SimulationResult, SimulationTerms
+from slackwater.rebalancer.whatif.simulation_report import (
+    SimulationReport,
+    build_report,
+    conclusions,
+)
 from slackwater.settings.rotation import MoveSettings
-from tests.unit.rebalancer.days import SIX, day_with, generated_day, lived, reported
+from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported, result
 
 EVEN = dict.fromkeys("abcd", 0.5)
 
 
-def plain(report: Report) -> dict[str, Any]:
+def plain(report: SimulationReport) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(msgspec.json.encode(report))
     return found
 
@@ -81,9 +85,9 @@ def test_the_sums_agree(seed: int) -> None:
 
 def test_what_was_tried_is_told() -> None:
     moves = MoveSettings(top_k=3, tolerance=1.2, batch=1)
-    terms = Terms(Aim(AimKind.AVERAGE_VALUE, 0.5, ""), moves, 0.25)
+    terms = SimulationTerms(HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.5, ""), moves, 0.25)
     day = day_with([EVEN])
-    found = plain(report_of(day, terms, lived(day), "day.csv", None))
+    found = plain(build_report(day, terms, result(day), "day.csv", None))
     assert found["hpa"] == {"target": 0.5, "unit": "cores"}
     assert found["settings"] == {
         "topK": 3, "tolerance": 1.2, "minimumImprovement": 10.0, "minimumPods": 2, "window": "5m",
@@ -113,7 +117,7 @@ def test_the_commonest_reason_comes_first() -> None:
 
 
 def test_sentences_of_a_day_with_rotations() -> None:
-    often, skew, cpu = sentences(reported(generated_day()))
+    often, skew, cpu = conclusions(reported(generated_day()))
     assert often == "It would have rotated 2 times in 24 h, 6 pods in all."
     assert skew == (
         "The hottest pod had 2.30 × the mean's load, with rotation 1.54 ×; pods were above the "
@@ -132,7 +136,7 @@ def test_a_sentence_where_more_pods_are_above_the_threshold_than_without() -> No
     assert report.rotated.skew is not None
     assert report.without.skew is not None
     assert report.rotated.skew < report.without.skew
-    _, skew, above, _ = sentences(report)
+    _, skew, above, _ = conclusions(report)
     assert skew.endswith("20.0 % of their time, with rotation 46.7 %.")
     assert above == (
         "That is more than without: the load of the hottest pods is now shared by pods that are "
@@ -141,16 +145,16 @@ def test_a_sentence_where_more_pods_are_above_the_threshold_than_without() -> No
 
 
 def test_sentences_of_a_short_day() -> None:
-    often, *_ = sentences(reported(day_with([SIX] * 3)))
+    often, *_ = conclusions(reported(day_with([SIX] * 3)))
     assert often == "It would have rotated once in 15 min, 4 pods in all."
 
 
 def test_a_sentence_where_it_never_rotated() -> None:
-    (told,) = sentences(reported(day_with([EVEN] * 3)))
+    (told,) = conclusions(reported(day_with([EVEN] * 3)))
     assert told == "It would never have rotated; the usual reason: no pods above tolerance."
 
 
 def test_no_steps_are_a_mistake_of_the_caller() -> None:
-    terms = Terms(Aim(AimKind.UTILIZATION, 70.0, ""))
+    terms = SimulationTerms(HpaTarget(HpaTargetKind.UTILIZATION, 70.0, ""))
     with pytest.raises(IndexError):
-        report_of(day_with([]), terms, Lived((), ()), None, 0)
+        build_report(day_with([]), terms, SimulationResult((), ()), None, 0)

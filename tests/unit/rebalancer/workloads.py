@@ -4,27 +4,27 @@ from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import (
-    Aim,
-    AimKind,
     ContainerAmounts,
     Cores,
-    Fleet,
+    HpaTarget,
+    HpaTargetKind,
     LastRotation,
     LivePod,
-    Member,
     NamespaceUsage,
+    ObservedWorkload,
     PercentOf,
-    Problem,
+    PodUsage,
     Scaling,
     Seconds,
+    Unavailable,
     WorkloadName,
-    WorkloadSeen,
+    WorkloadUsage,
 )
 from slackwater.rebalancer.selection import Proposal
 
 NAME = WorkloadName("shop", "Deployment", "web")
 F6 = {"A": 1.2, "B": 1.1, "C": 0.8, "D": 0.6, "E": 0.4, "F": 0.3}
-HPA70 = Aim(AimKind.UTILIZATION, 70, "web")
+HPA70 = HpaTarget(HpaTargetKind.UTILIZATION, 70, "web")
 NO_LIMIT = Gap("no limit")
 NAN = Gap("the usage of container web is nan")
 #: 2026-11-17T12:00:00Z.
@@ -36,7 +36,9 @@ def cores(amount: float | Gap) -> Cores | Gap:
     return amount if isinstance(amount, Gap) else Cores(amount)
 
 
-def member(name: str, usage: float | Gap, request: float | Gap = 1.0, **other: object) -> Member:
+def pod_usage(
+    name: str, usage: float | Gap, request: float | Gap = 1.0, **other: object
+) -> PodUsage:
     given: dict[str, object] = {
         "uid": f"uid-{name}",
         "node": f"node-{name}",
@@ -44,18 +46,18 @@ def member(name: str, usage: float | Gap, request: float | Gap = 1.0, **other: o
         "age": Seconds(HOUR),
         **other,
     }
-    return Member(name=name, usage=cores(usage), request=cores(request), **given)  # type: ignore[arg-type]
+    return PodUsage(name=name, usage=cores(usage), request=cores(request), **given)  # type: ignore[arg-type]
 
 
-def fleet(
+def measured(
     usages: Mapping[str, float | Gap] = F6,
-    aim: Aim | Gap = HPA70,
+    hpa_target: HpaTarget | Gap = HPA70,
     /,
     **others: Mapping[str, object],
-) -> Fleet:
+) -> WorkloadUsage:
     """All alike but for `others`: by pod, what is different about it."""
-    members = [member(name, usage, **others.get(name, {})) for name, usage in usages.items()]  # type: ignore[arg-type]
-    return Fleet(NAME, tuple(members), aim)
+    pods = [pod_usage(name, usage, **others.get(name, {})) for name, usage in usages.items()]  # type: ignore[arg-type]
+    return WorkloadUsage(NAME, tuple(pods), hpa_target)
 
 
 def all_with(usages: Iterable[str] = F6, **other: object) -> dict[str, dict[str, object]]:
@@ -82,22 +84,22 @@ def live(name: str, *boxes: ContainerAmounts, **other: object) -> LivePod:
     return LivePod(name, f"uid-{name}", containers=boxes or (box(),), **given)  # type: ignore[arg-type]
 
 
-def seen(
+def observed(
     *pods: LivePod,
-    aim: Aim | Problem = HPA70,
+    hpa_target: HpaTarget | Unavailable = HPA70,
     scaling: Scaling | None = None,
     workload: WorkloadName = NAME,
     opted_out: str = "",
     last: LastRotation | Gap | None = None,
-) -> WorkloadSeen:
+) -> ObservedWorkload:
     pods = pods or tuple(live(name) for name in F6)
-    return WorkloadSeen(
+    return ObservedWorkload(
         workload=workload,
         api_version="apps/v1",
         uid="uid-web",
         resource_version="7",
         pods=pods,
-        aim=aim,
+        hpa_target=hpa_target,
         scaling=scaling or Scaling(len(pods), len(pods)),
         opted_out=opted_out,
         last=last,
