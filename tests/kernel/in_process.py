@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from slackwater.agent.program import Agent, Parts
+from slackwater.agent.program import Agent, AgentDependencies
 from slackwater.agent.shared_state import SharedState
 from slackwater.execution.executor import Executor
 from slackwater.execution.unit_writer import UnitWriter
@@ -81,7 +81,7 @@ class InProcess:
         self.board = SharedState(Journal(60), Tally(), lambda: None, version)
         self.lines: list[Entry] = []
         source = Folder(str(self._node), NODE)
-        parts = Parts(source, self.sight, self.hands, self.board, MilliCpu(2000), clock)
+        parts = AgentDependencies(source, self.sight, self.hands, self.board, MilliCpu(2000), clock)
         self.agent = Agent(parts, self.lines.append)
         self._round = 0
 

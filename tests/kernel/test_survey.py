@@ -13,12 +13,12 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.observation.cgroups.tree import CgroupTree
 from slackwater.observation.host import NodeUsageMeter, Roots
-from slackwater.observation.survey import TURN, Known, Surveyor
+from slackwater.observation.survey import TURN, SnapshotInputs, Surveyor
 from tests.kernel.bed import Bed
 from tests.kernel.hand import despite_neighbours
 
 WINDOW = 3.0
-KNOWN = Known(allocatable=MilliCpu(2000))
+KNOWN = SnapshotInputs(allocatable=MilliCpu(2000))
 
 
 def now() -> Micros:

@@ -21,7 +21,7 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects, own_node
-from slackwater.observation.survey import Known
+from slackwater.observation.survey import SnapshotInputs, SnapshotReader
 from slackwater.policies import (
     batch_resources,
     best_effort_share,
@@ -43,22 +43,14 @@ POLICIES: tuple[Policy, ...] = (
 RELEASED_BY_HAND = "released by hand; restart the agent to go on"
 
 
-class Source(Protocol):
+class ObjectSource(Protocol):
     """Where objects come from: a folder, a cluster, a scenario."""
 
     def read(self) -> Objects | Gap: ...
 
 
-class Sight(Protocol):
-    """Who closes snapshots: the surveyor, or a simulation."""
-
-    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap: ...
-
-    def close(self) -> None: ...
-
-
-class Hands(Protocol):
-    """Who carries out: the executor, or a dry run."""
+class Actuator(Protocol):
+    """Carries out changes: the executor, or a dry run."""
 
     def apply(self, changes: Iterable[Change]) -> list[Outcome]: ...
 
@@ -75,12 +67,12 @@ class Hands(Protocol):
     def precision(self) -> WritePrecision: ...
 
 
-class Parts(msgspec.Struct, frozen=True):
+class AgentDependencies(msgspec.Struct, frozen=True):
     """What the wiring builds: the edges, and the machine's own size where no Node tells it."""
 
-    source: Source
-    sight: Sight
-    hands: Hands
+    source: ObjectSource
+    sight: SnapshotReader
+    hands: Actuator
     board: SharedState
     machine_cpu: MilliCpu | Gap
     clock: Callable[[], Micros]
@@ -88,7 +80,7 @@ class Parts(msgspec.Struct, frozen=True):
     origin: str = "folder"
 
 
-class Orders(msgspec.Struct, frozen=True):
+class CommandLineOverrides(msgspec.Struct, frozen=True):
     """What the command line says over the settings. `node` is whose Node object counts; `host`
     is this machine's name, which counts where no node was asked for."""
 
@@ -98,10 +90,18 @@ class Orders(msgspec.Struct, frozen=True):
     features: tuple[str, ...] = EVERY_FEATURE
 
 
+NO_OVERRIDES = CommandLineOverrides()
+
+
 class Agent:
     """One node's agent between rounds."""
 
-    def __init__(self, parts: Parts, tell: Tell, orders: Orders = Orders()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        parts: AgentDependencies,
+        tell: Tell,
+        orders: CommandLineOverrides = NO_OVERRIDES,
+    ) -> None:
         self._parts = parts
         self._orders = orders
         self._voice = Voice(tell)
@@ -235,11 +235,11 @@ class Agent:
     def _node(self, objects: Objects) -> Node | None:
         return own_node(objects.nodes, self._orders.node, self._orders.host)
 
-    def _known(self, at: Micros, *, early: bool) -> Known:
+    def _known(self, at: Micros, *, early: bool) -> SnapshotInputs:
         node = self._node(self._objects)
         stated = node.allocatable_cpu if node else self._parts.machine_cpu
         off = self._parts.hands.off()
-        return Known(
+        return SnapshotInputs(
             allocatable=self._parts.machine_cpu if isinstance(stated, Gap) else stated,
             pods=self._objects.pods,
             held=self._parts.hands.held(),

@@ -16,7 +16,7 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Grant
 from slackwater.model.knob import KNOBS, QUOTA
 from slackwater.model.snapshot import WritePrecision
-from slackwater.model.story import Course, Told
+from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.unit_property import settled_unit
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
@@ -208,7 +208,7 @@ def _why(grant: Grant | None) -> str:
 
 
 def _courses(
-    then: Iterable[Told], now: Iterable[Told], concerned: set[str]
+    then: Iterable[PolicyReport], now: Iterable[PolicyReport], concerned: set[str]
 ) -> Iterable[tuple[str, str, str, str]]:
     """Policies that took another course, or the same one for another reason. One that acted both
     times is told by its grants where those differ."""
@@ -221,11 +221,11 @@ def _courses(
             yield policy, *words, new.reason if new else "it is off, or there is no such policy"
         elif old is None or new is None or old.reason == new.reason:
             continue
-        elif new.course is not Course.ACTED or policy not in concerned:
+        elif new.course is not PolicyAction.ACTED or policy not in concerned:
             yield policy, old.reason, new.reason, f"it {words[1]} both times"
 
 
-def _course(told: Told | None) -> str:
+def _course(told: PolicyReport | None) -> str:
     return told.course.value if told else OFF
 
 

@@ -15,7 +15,7 @@ from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs, merged
 from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Course, Story, Told
+from slackwater.model.tick_report import PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
 from slackwater.resolution.planning import Drift, Planned, plan
@@ -42,7 +42,7 @@ class TickMemory(msgspec.Struct, frozen=True):
 class Ticked(msgspec.Struct, frozen=True):
     planned: Planned
     memory: TickMemory
-    story: Story
+    story: TickReport
 
 
 def tick(
@@ -54,7 +54,7 @@ def tick(
 ) -> Ticked:
     """`settings` by policy name; a policy without any is off, and what it wanted is released."""
     states: dict[str, PolicyState] = {}
-    told: list[Told] = []
+    told: list[PolicyReport] = []
     for policy in policies:
         if settings.get(policy.name) is None:
             continue  # its memory goes with it: switched on again, it starts anew
@@ -70,7 +70,7 @@ def tick(
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.
         planned = msgspec.structs.replace(planned, releases=())
-    story = Story(tuple(told), grants, planned.notes, planned.yielded)
+    story = TickReport(tuple(told), grants, planned.notes, planned.yielded)
     return Ticked(planned, TickMemory(states, planned.drift), story)
 
 
@@ -96,21 +96,29 @@ def _decide(
 
 def _after(
     name: str, before: PolicyState, decision: Decision, at: Micros, hold_for: Micros
-) -> tuple[PolicyState, Told]:
+) -> tuple[PolicyState, PolicyReport]:
     if isinstance(decision, Act):
         state = PolicyState(decision.memory, shared(before.intents or (), decision.intents))
         reason = _reasons(decision.intents)
-        told = Told(
-            name, Course.ACTED, reason, decision.numbers, None, decision.events, decision.remarks
+        told = PolicyReport(
+            name,
+            PolicyAction.ACTED,
+            reason,
+            decision.numbers,
+            None,
+            decision.events,
+            decision.remarks,
         )
         return state, told
     since = at if before.held_since is None else before.held_since
     if at - since < hold_for:
         state = PolicyState(decision.memory, before.intents, since)
-        return state, Told(name, Course.HELD, decision.reason, decision.numbers, since)
+        return state, PolicyReport(
+            name, PolicyAction.HELD, decision.reason, decision.numbers, since
+        )
     reason = f"{decision.reason}; held for {hold_for // 1_000_000} s, so let go"
     state = PolicyState(decision.memory, (), since)
-    return state, Told(name, Course.RELEASED, reason, decision.numbers, since)
+    return state, PolicyReport(name, PolicyAction.RELEASED, reason, decision.numbers, since)
 
 
 def _reasons(intents: tuple[Intent, ...]) -> str:

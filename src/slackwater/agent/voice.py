@@ -6,7 +6,7 @@ Owns the memory of what was said: an effect is told each time, a state when it c
 from collections.abc import Callable, Iterable
 
 from slackwater.model.plan import Result
-from slackwater.model.story import Course, Story
+from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
 
@@ -22,12 +22,16 @@ class Voice:
         self._tick = 0
         self._remarked: set[str] = set()
 
-    def tick(self, at: Micros, entries: Iterable[Entry], story: Story) -> None:
+    def tick(self, at: Micros, entries: Iterable[Entry], story: TickReport) -> None:
         for entry in entries:
             self._tick = entry.tick
             self.effect(entry)
         for line in story.told:
-            why = f"{line.course.value}: {line.reason}" if line.course is not Course.ACTED else ""
+            why = (
+                f"{line.course.value}: {line.reason}"
+                if line.course is not PolicyAction.ACTED
+                else ""
+            )
             self.state(line.policy, why, at)
         self._remarks(
             {

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from slackwater.agent.program import Agent, Orders, Parts, Source
+from slackwater.agent.program import (
+    NO_OVERRIDES,
+    Agent,
+    AgentDependencies,
+    CommandLineOverrides,
+    ObjectSource,
+)
 from slackwater.agent.shared_state import SharedState, no_link
 from slackwater.agent.voice import Tell
 from slackwater.agent.waiting import Waiter
@@ -63,7 +69,7 @@ class Job(msgspec.Struct, frozen=True):
     whether it may write."""
 
     folder: str
-    orders: Orders = Orders()
+    orders: CommandLineOverrides = NO_OVERRIDES
     dry_run: bool = False
     cluster: "ClusterJob | None" = None
 
@@ -112,8 +118,10 @@ def build_agent(place: Place, job: Job, environ: Mapping[str, str], tell: Tell) 
     link = cluster.link if cluster else no_link
     board = SharedState(journal, Tally(), waiter.wake, version, link)
     orders = job.orders
-    source: Source = cluster.objects if cluster else Folder(job.folder, orders.node, orders.host)
-    parts = Parts(
+    source: ObjectSource = (
+        cluster.objects if cluster else Folder(job.folder, orders.node, orders.host)
+    )
+    parts = AgentDependencies(
         source=source,
         sight=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
         hands=DryRun(_PAGE) if job.dry_run else build_executor(place, mounts, tree.driver, tell),

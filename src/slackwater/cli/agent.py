@@ -127,7 +127,7 @@ def agent(
     Exit codes: 0 ended as asked; 1 it cannot work here, with --once also a value that could
     not be set; 2 wrong usage or settings.
     """
-    from slackwater.agent.program import Orders
+    from slackwater.agent.program import CommandLineOverrides
     from slackwater.agent.wiring import Job, Place
 
     host, cluster = os.uname().nodename, None
@@ -135,7 +135,7 @@ def agent(
         # The kubelet registers its host by the name in lower case.
         node = node or host.lower()
         cluster = _cluster(kubeconfig, context, node, namespace, volcano_namespace or namespace)
-    orders = Orders(node, host, texts_of(settings), _features(supported_features))
+    orders = CommandLineOverrides(node, host, texts_of(settings), _features(supported_features))
     roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
     place = Place(roots, kubepods, state)
     # A dry run may run beside an agent, which listens there.

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.agent.program import Orders
+from slackwater.agent.program import CommandLineOverrides
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -80,7 +80,7 @@ def simulate(
     """
     read = _read(scenario)
     kept: list[TickRecord] = []
-    with _lived(read, Orders(settings=texts_of(settings))) as life:
+    with _lived(read, CommandLineOverrides(settings=texts_of(settings))) as life:
         _run(life, kept if record else None)
         every = life.timeline.rows(MANY)
         shown = life.timeline.rows(FEW)
@@ -111,7 +111,7 @@ def _read(path: str) -> Scenario:
 
 
 @contextlib.contextmanager
-def _lived(scenario: Scenario, orders: Orders) -> Iterator[Life]:
+def _lived(scenario: Scenario, orders: CommandLineOverrides) -> Iterator[Life]:
     """A life whose ledger is in memory where there is such a folder, and goes with it."""
     folder = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="slackwater-", dir=folder) as state:

@@ -82,7 +82,7 @@ _DEFAULT = WeightFormula.LINEAR
 _SLOW_LEVELS = frozenset({Level.POD, Level.CONTAINER})
 
 
-class Known(msgspec.Struct, frozen=True):
+class SnapshotInputs(msgspec.Struct, frozen=True):
     """What a snapshot takes from elsewhere: the node's size, its pods, and what is ours; and
     what it is wanted for. `early` is a look before its time, woken by pressure."""
 
@@ -112,7 +112,7 @@ class Surveyor:
         self._rates = Rates()
         self._before: Micros | None = None
 
-    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
+    def close_snapshot(self, tick: int, at: Micros, known: SnapshotInputs) -> NodeSnapshot | Gap:
         """A Gap where the tree itself is gone."""
         self._tree.look_to(depth_of(known))
         usage = self._meter.read()
@@ -146,7 +146,7 @@ class Surveyor:
         )
 
     def _formulas_of(
-        self, at: Micros, known: Known, scan: Scan
+        self, at: Micros, known: SnapshotInputs, scan: Scan
     ) -> tuple[WeightFormula, WeightFormula]:
         """Of pods and of containers, where somebody needs weights; the kubelet's own formula
         until there is evidence."""
@@ -158,7 +158,7 @@ class Surveyor:
         return pods, _DEFAULT if isinstance(found.containers, Gap) else found.containers
 
     def _readings(
-        self, tick: int, at: Micros, known: Known, scan: Scan
+        self, tick: int, at: Micros, known: SnapshotInputs, scan: Scan
     ) -> dict[int, CgroupReading]:
         """Tiers whole at each tick; below them the knobs in turn."""
         if scan is not self._scan:
@@ -185,7 +185,7 @@ class Surveyor:
         self._meter.close()
 
 
-def depth_of(known: Known) -> Depth:
+def depth_of(known: SnapshotInputs) -> Depth:
     """As far down as somebody needs, and as something of ours is."""
     levels = {each.ref.level for each in known.held} | known.needs.fields.keys()
     if Level.CONTAINER in levels:
@@ -193,10 +193,12 @@ def depth_of(known: Known) -> Depth:
     return Depth.PODS if Level.POD in levels else Depth.TIERS
 
 
-class Sight(Protocol):
-    """Whom the guard lets look."""
+class SnapshotReader(Protocol):
+    """Closes snapshots: the surveyor, a guard around it, or a simulation."""
 
-    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap: ...
+    def close_snapshot(
+        self, tick: int, at: Micros, known: SnapshotInputs
+    ) -> NodeSnapshot | Gap: ...
 
     def close(self) -> None: ...
 
@@ -205,13 +207,13 @@ class TreeGuard:
     """Stands before a sight. Sees nothing while another tree has this node's pods and the one that
     was taken has none; once it had one it is right for good: uids are nobody else's."""
 
-    def __init__(self, sight: Sight, top: str, taken: str) -> None:
+    def __init__(self, sight: SnapshotReader, top: str, taken: str) -> None:
         self._sight = sight
         self._top = top
         self._taken = taken
         self._sure = False
 
-    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
+    def close_snapshot(self, tick: int, at: Micros, known: SnapshotInputs) -> NodeSnapshot | Gap:
         doubt = None if self._sure else self._doubt(known.pods)
         return doubt or self._sight.close_snapshot(tick, at, known)
 

@@ -15,7 +15,7 @@ from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
-from slackwater.model.story import Course, Told
+from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.units import Bandwidth
 from slackwater.record.asking import asked_by
 from slackwater.record.journal import TickRecord, amount, spelled
@@ -149,7 +149,7 @@ def explain_knob(view: View, record: TickRecord, subject: Subject) -> Explanatio
         contributions=tuple(_part(subject.knob, step) for step in grant.contributions)
         if grant
         else (),
-        holds=tuple(silence(view, each) for each in told if each.course is not Course.ACTED),
+        holds=tuple(silence(view, each) for each in told if each.course is not PolicyAction.ACTED),
         path=ref.path,
         namespace=pod.namespace if pod else None,
         pod=pod.name if pod else None,
@@ -163,7 +163,7 @@ def explain_knob(view: View, record: TickRecord, subject: Subject) -> Explanatio
     )
 
 
-def _concerned(record: TickRecord, grant: Grant | None) -> list[Told]:
+def _concerned(record: TickRecord, grant: Grant | None) -> list[PolicyReport]:
     """The policies with a part in a value; of a value without a grant any may have one soon."""
     if grant is None:
         return list(record.story.told)
@@ -171,11 +171,11 @@ def _concerned(record: TickRecord, grant: Grant | None) -> list[Told]:
     return [each for each in record.story.told if each.policy in speakers]
 
 
-def silence(view: View, told: Told) -> Silence:
+def silence(view: View, told: PolicyReport) -> Silence:
     """Of a policy without a part in any grant, or one that holds."""
     since = None if told.since is None else view.stamp(told.since)
     reason = told.reason
-    if told.course is Course.ACTED and reason != NOTHING_TO_DO:
+    if told.course is PolicyAction.ACTED and reason != NOTHING_TO_DO:
         reason = f"what it asks for was not granted, as no value was read there ({reason})"
     return Silence(told.policy, reason, since, told.course.value)
 
@@ -362,8 +362,8 @@ def _silences(view: View, record: TickRecord, scope: Scope) -> Iterator[Silence]
         yield Silence(policy, reason, course="off")
     speaking = {step.by for grant in record.story.grants for step in grant.contributions}
     for told in record.story.told:
-        idle = told.course is Course.ACTED and told.reason == NOTHING_TO_DO
+        idle = told.course is PolicyAction.ACTED and told.reason == NOTHING_TO_DO
         if idle and any(scope.concerns(each.about, record.snapshot) for each in told.remarks):
             continue
-        if told.course is not Course.ACTED or told.policy not in speaking:
+        if told.course is not PolicyAction.ACTED or told.policy not in speaking:
             yield silence(view, told)

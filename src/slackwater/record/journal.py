@@ -17,7 +17,7 @@ from slackwater.model.knob import QUOTA, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Story
+from slackwater.model.tick_report import TickReport
 from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
 from slackwater.settings.agent import AgentSettings
 
@@ -57,7 +57,7 @@ class TickRecord(msgspec.Struct, frozen=True):
 
     snapshot: NodeSnapshot
     inputs: Inputs
-    story: Story
+    story: TickReport
     outcomes: tuple[Outcome, ...]
     entries: tuple[Entry, ...]
     took: Micros
@@ -123,7 +123,7 @@ def _parts(record: TickRecord, before: tuple[Grant, ...]) -> int:
 
 
 def entries_of(
-    snapshot: NodeSnapshot, outcomes: Iterable[Outcome], story: Story
+    snapshot: NodeSnapshot, outcomes: Iterable[Outcome], story: TickReport
 ) -> tuple[Entry, ...]:
     """A tick's entries: events, effects, and what happened to knobs besides."""
     tick, at = snapshot.tick, snapshot.at

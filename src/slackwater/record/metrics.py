@@ -16,7 +16,7 @@ from slackwater.model.cgroup import CpuPressure
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Outcome
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Course, NoteKind
+from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.policies.best_effort_share import EVENT
 from slackwater.record import metric_table as table
@@ -178,14 +178,14 @@ def _of_policies(facts: Facts) -> Iterator[Sample]:
         for policy in facts.policies:
             yield Sample(table.POLICY_ENABLED, policy in on, (policy,))
     for line in told:
-        for course in Course:
+        for course in PolicyAction:
             yield Sample(table.POLICY_COURSE, line.course is course, (line.policy, course.value))
         for name, number in line.numbers.items():
             yield Sample(table.POLICY_NUMBER, number, (line.policy, name))
     for key, count in facts.counts.courses.items():
         yield Sample(table.POLICY_TICKS, count, key)
     yield Sample(table.THROTTLE_EVENTS, facts.counts.events.get((EVENT, "cpu"), 0), ("cpu",))
-    standing = {line.policy for line in told if line.course is not Course.RELEASED}
+    standing = {line.policy for line in told if line.course is not PolicyAction.RELEASED}
     for (policy, event, resource), milli in facts.counts.asked.items():
         if event == EVENT and policy in standing:
             yield Sample(table.THROTTLE_ASKED, _cores(milli), (resource,))

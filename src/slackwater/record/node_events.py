@@ -15,7 +15,7 @@ from slackwater.contract.node_condition import BLIND, RELEASED
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
 from slackwater.model.knob import QUOTA
-from slackwater.model.story import NoteKind
+from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.policies.best_effort_share import EVENT, NAME
 from slackwater.record.cluster_link import A_WHILE

@@ -13,7 +13,7 @@ from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Result
-from slackwater.model.story import Course
+from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited, left_over
 from slackwater.record.clipping import clipped
 from slackwater.record.journal import TickRecord
@@ -47,7 +47,7 @@ def is_settling(view: View) -> bool:
         return False
     young = _FIRST_LOOKS * record.inputs.agent.period
     return any(
-        each.course is Course.HELD
+        each.course is PolicyAction.HELD
         and each.since is not None
         and record.snapshot.at - each.since < young
         for each in record.story.told
@@ -113,7 +113,7 @@ def _acting(view: View, report: NodeReport) -> AgentCondition:
     status = "True" if report.holding else "False"
     if not record.inputs.policies:
         return _told(status, "Off", _why_off(view))
-    held = [each for each in record.story.told if each.course is not Course.ACTED]
+    held = [each for each in record.story.told if each.course is not PolicyAction.ACTED]
     if held:
         # Without the numbers of this moment: a reason can have some.
         names = ", ".join(sorted(each.policy for each in held))

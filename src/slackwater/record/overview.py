@@ -12,7 +12,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupRef, CpuPressure, Level, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Course
+from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Unlimited
 from slackwater.model.workload import Container, Workload
 from slackwater.record.view import API_VERSION, View
@@ -132,7 +132,7 @@ def _state(view: View) -> tuple[str, str]:
         return "starting", "the agent has not looked yet"
     if not record.story.told:
         return "off", "; ".join(f"{name}: {why}" for name, why in view.off.items())
-    silent = [each for each in record.story.told if each.course is not Course.ACTED]
+    silent = [each for each in record.story.told if each.course is not PolicyAction.ACTED]
     if silent:
         return "holding", "; ".join(f"{each.policy}: {each.reason}" for each in silent)
     return "acting", ""

@@ -17,7 +17,7 @@ from slackwater.model.knob import KnobKey, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.problem import Problem, quoted
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Story
+from slackwater.model.tick_report import TickReport
 from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
 
@@ -70,7 +70,7 @@ class TickLine(msgspec.Struct, frozen=True, tag_field="line", tag="tick"):
 
     snapshot: NodeSnapshot
     memory: msgspec.Raw
-    story: Story
+    story: TickReport
     outcomes: tuple[RecordedOutcome, ...]
     took: Micros
 

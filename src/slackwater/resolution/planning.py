@@ -15,7 +15,7 @@ from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, KnobKey, KnobValue
 from slackwater.model.plan import Change
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
-from slackwater.model.story import Note, NoteKind, Yielded
+from slackwater.model.tick_report import Note, NoteKind, Yielded
 from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.resolution.quota import quota_amount, quota_value
 from slackwater.settings.agent import AgentSettings

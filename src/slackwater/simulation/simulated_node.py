@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from slackwater.agent.program import Agent, Orders, Parts
+from slackwater.agent.program import NO_OVERRIDES, Agent, AgentDependencies, CommandLineOverrides
 from slackwater.agent.shared_state import SharedState
 from slackwater.agent.voice import Tell
 from slackwater.contract.kubernetes_pod import Phase, Pod
@@ -30,7 +30,7 @@ from slackwater.observation.cgroups.tree import Depth
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.rates import Rates
-from slackwater.observation.survey import HELD, Known, depth_of
+from slackwater.observation.survey import HELD, SnapshotInputs, depth_of
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from slackwater.simulation.demand import Demand
@@ -140,7 +140,7 @@ class KernelSight:
         #: Until then the node's usage cannot be read.
         self.blind_until = Micros(0)
 
-    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
+    def close_snapshot(self, tick: int, at: Micros, known: SnapshotInputs) -> NodeSnapshot | Gap:
         if not self._kernel.lives(self._kubepods):
             return Gap("the kubelet's tree is gone")
         refs = self._refs(depth_of(known))
@@ -248,7 +248,7 @@ def start_process(
     source: ScenarioSource,
     ledger: Ledger,
     tell: Tell,
-    orders: Orders = Orders(),  # noqa: B008 - frozen
+    orders: CommandLineOverrides = NO_OVERRIDES,
 ) -> Process:
     """`agent.start` is still to come: it says what is wrong with the settings."""
     kernel = node.kernel
@@ -259,7 +259,7 @@ def start_process(
     sight = KernelSight(kernel, node.kubepods)
     # The fake kernel has the writer's surface, not its type.
     hands = Executor(ledger, cast("CgroupWriter", kernel), None, clock)
-    parts = Parts(
+    parts = AgentDependencies(
         source=source,
         sight=sight,
         hands=hands,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.agent.program import Agent, Orders
+from slackwater.agent.program import NO_OVERRIDES, Agent, CommandLineOverrides
 from slackwater.execution.ledger import Ledger
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
@@ -43,7 +43,9 @@ class CannotSimulate(Exception):  # noqa: N818  it reads as a sentence where it 
 class Life:
     """Guards one run: the node, its agent, the ledger's folder, and what was seen of them."""
 
-    def __init__(self, scenario: Scenario, folder: str, orders: Orders = Orders()) -> None:  # noqa: B008
+    def __init__(
+        self, scenario: Scenario, folder: str, orders: CommandLineOverrides = NO_OVERRIDES
+    ) -> None:
         self.scenario = scenario
         self.kernel = FakeKernel(scenario.version, scenario.cpus)
         self.node = SimulatedNode(self.kernel, scenario.system)

@@ -17,7 +17,7 @@ from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
-from slackwater.model.story import Course
+from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Micros
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
@@ -111,7 +111,7 @@ def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
     """It was read only once so far: what it decides a moment later is told."""
     made = Side()
     made.side.speak()
-    first = msgspec.structs.replace(told(Course.HELD), since=Micros(1_000_000))
+    first = msgspec.structs.replace(told(PolicyAction.HELD), since=Micros(1_000_000))
     made.board.add_tick(record(node(), lines=(first,)))
     made.side.report(made.board, made.now)
     made.round()

@@ -5,7 +5,12 @@ from collections.abc import Collection, Iterable
 import msgspec
 import pytest
 
-from slackwater.agent.program import RELEASED_BY_HAND, Agent, Orders, Parts
+from slackwater.agent.program import (
+    RELEASED_BY_HAND,
+    Agent,
+    AgentDependencies,
+    CommandLineOverrides,
+)
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano_document import read_config
@@ -17,7 +22,7 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
-from slackwater.observation.survey import Known
+from slackwater.observation.survey import SnapshotInputs
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.metrics import Tally
 from slackwater.settings.agent import AgentSettings
@@ -34,20 +39,22 @@ BURST_ON = "cpuBurstConfig is enabled, but the node"
 class Bench:
     """An agent and everything around it, by hand: the parts' own Protocols."""
 
-    def __init__(self, objects: Objects | Gap = ON, orders: Orders | None = None) -> None:
+    def __init__(
+        self, objects: Objects | Gap = ON, orders: CommandLineOverrides | None = None
+    ) -> None:
         self.objects = objects
         self.view: NodeSnapshot | Gap = node(usage=200)
         self.result = Result.APPLIED
         self.kept: tuple[Held, ...] = ()
         self.shut: frozenset[KnobKey] = frozenset()
-        self.known: list[Known] = []
+        self.known: list[SnapshotInputs] = []
         self.applied: list[Change] = []
         self.lines: list[Entry] = []
         self.released = 0
         self.calls = 0
         self.board = SharedState(Journal(60), Tally(), self._called)
-        parts = Parts(self, self, self, self.board, MilliCpu(2000), lambda: Micros(77))
-        self.agent = Agent(parts, self.lines.append, orders or Orders())
+        parts = AgentDependencies(self, self, self, self.board, MilliCpu(2000), lambda: Micros(77))
+        self.agent = Agent(parts, self.lines.append, orders or CommandLineOverrides())
 
     def _called(self) -> None:
         self.calls += 1
@@ -55,7 +62,7 @@ class Bench:
     def read(self) -> Objects | Gap:
         return self.objects
 
-    def close_snapshot(self, tick: int, at: Micros, known: Known) -> NodeSnapshot | Gap:
+    def close_snapshot(self, tick: int, at: Micros, known: SnapshotInputs) -> NodeSnapshot | Gap:
         self.known.append(known)
         if isinstance(self.view, Gap):
             return self.view
@@ -179,14 +186,14 @@ def test_a_start_needs_something_good(objects: Objects | Gap) -> None:
 
 def test_the_command_line_wins_over_the_folder() -> None:
     said = {"agent.period": "2s", "bestEffortShare.threshold": "50"}
-    bench = Bench(orders=Orders(settings=said))
+    bench = Bench(orders=CommandLineOverrides(settings=said))
     bench.agent.once(at(1))
     assert bench.agent.settings.period == 2 * SECOND
     assert [change.new for change in bench.applied] == [Bandwidth(Micros(30_000))]
 
 
 def test_a_wrong_flag_ends_a_start() -> None:
-    bench = Bench(orders=Orders(settings={"agent.period": "5ms"}))
+    bench = Bench(orders=CommandLineOverrides(settings={"agent.period": "5ms"}))
     [problem] = bench.agent.start(at(0))
     assert problem == (
         "agent.period (--period or SLACKWATER_PERIOD) is '5ms', but must be a duration such as "
@@ -231,7 +238,7 @@ def test_release_by_hand_lasts() -> None:
 def test_what_is_read(
     reading: str, watched: bool, shut: frozenset[KnobKey], deepest: Level
 ) -> None:
-    bench = Bench(orders=Orders(settings={"agent.reading": reading}))
+    bench = Bench(orders=CommandLineOverrides(settings={"agent.reading": reading}))
     bench.shut = shut
     bench.agent.once(at(0))  # its settings are known from the first look on
     if watched:
@@ -340,7 +347,9 @@ def test_what_a_colocation_config_wants_on_is_told_at_once(
 ) -> None:
     here = Node("here", labels, {}, MilliCpu(1500), UNSTATED, UNSTATED, UNSTATED)
     wanted = read_config({"globalConfig": {"cpuBurstConfig": {"enable": True}}}, "a map")
-    bench = Bench(Objects(colocation=wanted, nodes=(here,)), Orders(features=features))
+    bench = Bench(
+        Objects(colocation=wanted, nodes=(here,)), CommandLineOverrides(features=features)
+    )
     for second in (1, 2):
         bench.agent.once(at(second))
     assert bench.told("quota_burst") == [f"off: {why}"]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from slackwater.agent.program import Orders
+from slackwater.agent.program import CommandLineOverrides
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano_document import read_config
 from slackwater.model.gap import Gap
@@ -32,7 +32,9 @@ def throttling(threshold: int) -> Objects:
 class ClusterBench(Bench):
     """With something that an earlier run set."""
 
-    def __init__(self, objects: Objects | Gap = WAITING, orders: Orders | None = None) -> None:
+    def __init__(
+        self, objects: Objects | Gap = WAITING, orders: CommandLineOverrides | None = None
+    ) -> None:
         super().__init__(objects, orders)
         self.kept = (held(BESTEFFORT, FREE, OURS),)
         self.sources: dict[str, Freshness] = {}
@@ -110,7 +112,7 @@ def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
 
 
 def test_a_wrong_flag_ends_a_start_whatever_the_cluster_says() -> None:
-    bench = ClusterBench(orders=Orders(settings={"agent.period": "5ms"}))
+    bench = ClusterBench(orders=CommandLineOverrides(settings={"agent.period": "5ms"}))
     [problem] = bench.agent.start_waiting(at(0))
     assert "agent.period (--period or SLACKWATER_PERIOD) is '5ms'" in problem
     assert bench.told("quota of kubepods/besteffort") == []

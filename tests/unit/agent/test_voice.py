@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.agent.voice import Voice
 from slackwater.model.decision import Remark
-from slackwater.model.story import Course, Story, Told
+from slackwater.model.tick_report import PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
 
@@ -17,11 +17,13 @@ class Listener:
         self.voice = Voice(self.lines.append)
 
     def remark(self, *remarks: Remark, policy: str = "quota_burst") -> None:
-        story = Story((Told(policy, Course.ACTED, "nothing to do", {}, remarks=remarks),))
+        story = TickReport(
+            (PolicyReport(policy, PolicyAction.ACTED, "nothing to do", {}, remarks=remarks),)
+        )
         self.voice.tick(AT, (), story)
 
-    def course(self, course: Course, reason: str) -> None:
-        self.voice.tick(AT, (), Story((Told("share", course, reason, {}),)))
+    def course(self, course: PolicyAction, reason: str) -> None:
+        self.voice.tick(AT, (), TickReport((PolicyReport("share", course, reason, {}),)))
 
     def effect(self, result: str, after: str = "500m") -> None:
         self.voice.effect(Entry(3, AT, "quota of pod1", "", after, "", result))
@@ -76,17 +78,19 @@ def test_remarks_are_told_when_they_begin_change_and_end(listener: Listener) -> 
 
 def test_remarks_of_two_policies_on_one_pod_are_two(listener: Listener) -> None:
     remark = Remark("default/a", "bad")
-    told = [Told(name, Course.ACTED, "", {}, remarks=(remark,)) for name in ("one", "two")]
-    listener.voice.tick(AT, (), Story(tuple(told)))
+    told = [
+        PolicyReport(name, PolicyAction.ACTED, "", {}, remarks=(remark,)) for name in ("one", "two")
+    ]
+    listener.voice.tick(AT, (), TickReport(tuple(told)))
     assert [what for what, _ in listener.said()] == ["default/a: one", "default/a: two"]
 
 
 def test_the_course_of_a_policy(listener: Listener) -> None:
-    listener.course(Course.ACTED, "as usual")
-    listener.course(Course.HELD, "no samples")
-    listener.course(Course.HELD, "no samples")
-    listener.course(Course.RELEASED, "no samples; let go")
-    listener.course(Course.ACTED, "as usual")
+    listener.course(PolicyAction.ACTED, "as usual")
+    listener.course(PolicyAction.HELD, "no samples")
+    listener.course(PolicyAction.HELD, "no samples")
+    listener.course(PolicyAction.RELEASED, "no samples; let go")
+    listener.course(PolicyAction.ACTED, "as usual")
     assert listener.said() == [
         ("share", "held: no samples"),
         ("share", "released: no samples; let go"),

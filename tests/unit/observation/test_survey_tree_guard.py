@@ -6,7 +6,7 @@ from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
-from slackwater.observation.survey import Known, TreeGuard
+from slackwater.observation.survey import SnapshotInputs, TreeGuard
 
 SEEN = Gap("the sight was asked")
 HERE, THERE, NOWHERE = "aaaa-1", "bbbb-2", "cccc-3"
@@ -18,7 +18,7 @@ class Sight:
     def __init__(self) -> None:
         self.closed = False
 
-    def close_snapshot(self, _tick: int, _at: Micros, _known: Known) -> NodeSnapshot | Gap:
+    def close_snapshot(self, _tick: int, _at: Micros, _known: SnapshotInputs) -> NodeSnapshot | Gap:
         return SEEN
 
     def close(self) -> None:
@@ -33,7 +33,7 @@ def pod(uid: str) -> Pod:
 
 def look(guard: TreeGuard, *uids: str) -> NodeSnapshot | Gap:
     pods = tuple(pod(uid) for uid in uids)
-    return guard.close_snapshot(1, Micros(0), Known(Gap("unknown"), pods=pods))
+    return guard.close_snapshot(1, Micros(0), SnapshotInputs(Gap("unknown"), pods=pods))
 
 
 def guard_in(top: Path, *paths: str) -> TreeGuard:

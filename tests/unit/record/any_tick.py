@@ -18,7 +18,14 @@ from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobKey
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate, WritePrecision
-from slackwater.model.story import Course, Note, NoteKind, Story, Told, Yielded
+from slackwater.model.tick_report import (
+    Note,
+    NoteKind,
+    PolicyAction,
+    PolicyReport,
+    TickReport,
+    Yielded,
+)
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
 from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
@@ -98,12 +105,12 @@ becauses = st.builds(Because, words, words, words)
 shares = granted | st.builds(Ratio, amounts, st.integers(1, 500))
 steps = st.builds(Contribution, words, st.sampled_from(Verb), shares, granted, becauses)
 stories = st.builds(
-    Story,
+    TickReport,
     st.lists(
         st.builds(
-            Told,
+            PolicyReport,
             words,
-            st.sampled_from(Course),
+            st.sampled_from(PolicyAction),
             words,
             st.dictionaries(words, amounts, max_size=3),
             st.none() | micros,

@@ -7,7 +7,7 @@ import msgspec
 from slackwater.model.cgroup import CpuPressure, Pressure, Tier
 from slackwater.model.plan import Result
 from slackwater.model.snapshot import Freshness, Rate
-from slackwater.model.story import NoteKind, Yielded
+from slackwater.model.tick_report import NoteKind, Yielded
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.journal import TickRecord

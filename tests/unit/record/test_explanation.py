@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.model import story as model_story
+from slackwater.model import tick_report
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.story import Course, Note, NoteKind, Yielded
+from slackwater.model.tick_report import Note, NoteKind, PolicyAction, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
 from slackwater.record.explanation import Explanation, explain
@@ -220,9 +220,9 @@ def test_what_a_pod_says_wrongly_is_in_the_answer(target: str, said: bool) -> No
     two = (pod(1, Tier.BESTEFFORT), pod(2, Tier.BESTEFFORT))
     view = Told().tick(node(usage=200, workloads=two)).view()
     record = view.ticks[-1]
-    line = model_story.Told(
+    line = tick_report.PolicyReport(
         "quota_burst",
-        Course.ACTED,
+        PolicyAction.ACTED,
         "nothing to do",
         {},
         None,
@@ -318,7 +318,9 @@ def test_a_pod_is_told_why_what_it_asks_for_is_off(wishes: Any, missed: set[str]
 def test_who_says_why_is_not_said_to_have_nothing_to_do() -> None:
     told = Told().tick(node(usage=200, workloads=(WEB,)))
     remark = Remark("default/pod-2", "only cgroup v2 has memory.high")
-    line = model_story.Told("memory_qos", Course.ACTED, "nothing to do", {}, remarks=(remark,))
+    line = tick_report.PolicyReport(
+        "memory_qos", PolicyAction.ACTED, "nothing to do", {}, remarks=(remark,)
+    )
     record = told.journal.ticks[0]
     story = msgspec.structs.replace(record.story, told=(*record.story.told, line))
     view = told.view(ticks=(msgspec.structs.replace(record, story=story),))

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model import story as model_story
+from slackwater.model import tick_report
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.decision import Grant, Remark
 from slackwater.model.gap import Gap
-from slackwater.model.story import Course, Story
+from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
 from slackwater.record.explanation import explain
@@ -97,8 +97,8 @@ def test_a_tier_is_itself_and_its_pods_on_request() -> None:
     ]
     grants = tuple(Grant(ref, "quota", 5, steps) for ref in mine)
     remark = Remark("default/pod-1", "odd")
-    line = model_story.Told("quota_burst", Course.ACTED, "x", {}, remarks=(remark,))
-    story = Story((*record.story.told, line), (*record.story.grants, *grants))
+    line = tick_report.PolicyReport("quota_burst", PolicyAction.ACTED, "x", {}, remarks=(remark,))
+    story = TickReport((*record.story.told, line), (*record.story.grants, *grants))
     view = told.view(ticks=(msgspec.structs.replace(record, story=story),))
     tier, hint = rows(view, "besteffort")
     assert (tier.target, tier.knob) == ("besteffort", "quota")

@@ -10,7 +10,7 @@ from slackwater.model.decision import Because, Contribution, Grant, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, QUOTA, WEIGHT, Knob
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.story import Story
+from slackwater.model.tick_report import TickReport
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import (
     Inputs,
@@ -48,9 +48,9 @@ def test_each_knob_of_a_group_has_its_own_reason() -> None:
     step = Contribution("batch_resources", Verb.SET, 20, 20, because)
     outcomes = [Outcome(weight, Result.APPLIED)]
     grants = (GRANT, Grant(BESTEFFORT, "weight", 20, (step,)))
-    [entry] = entries_of(node(), outcomes, Story(grants=grants))
+    [entry] = entries_of(node(), outcomes, TickReport(grants=grants))
     assert entry.because == "batch_resources: batch-cpu requested 500m, weight 20"
-    [released] = entries_of(node(), outcomes, Story(grants=(GRANT,)))
+    [released] = entries_of(node(), outcomes, TickReport(grants=(GRANT,)))
     assert released.because == "nobody wants it any more"
 
 
@@ -79,7 +79,7 @@ def followers(number: int, knob: Knob, result: Result = Result.APPLIED) -> tuple
 )
 def test_a_crowd_that_follows_is_told_as_one(number: int, result: Result, lines: int) -> None:
     outcomes, grants = followers(number, QUOTA, result)
-    told = entries_of(node(), outcomes, Story(grants=tuple(grants)))
+    told = entries_of(node(), outcomes, TickReport(grants=tuple(grants)))
     assert len(told) == lines
 
 
@@ -89,7 +89,7 @@ def test_a_crowds_entry_says_who_and_how_far() -> None:
     quotas[0] = Outcome(other, Result.APPLIED)
     bursts, more = followers(12, BURST)
     tier = Outcome(CHANGE, Result.APPLIED)
-    story = Story(grants=(GRANT, *granted, *more))
+    story = TickReport(grants=(GRANT, *granted, *more))
     told = entries_of(node(), [tier, *quotas, *bursts], story)
     assert {each.result for each in told} == {"applied"}
     assert [(each.what, each.before, each.after) for each in told] == [
@@ -146,7 +146,7 @@ def record(number: int, readings: int = 1) -> TickRecord:
     )
     outcomes = (Outcome(CHANGE, Result.APPLIED),) if number == 3 else ()
     inputs = Inputs(None, {}, AgentSettings())
-    return TickRecord(snapshot, inputs, Story(), outcomes, (), Micros(0))
+    return TickRecord(snapshot, inputs, TickReport(), outcomes, (), Micros(0))
 
 
 @pytest.mark.parametrize(("readings", "kept"), [(1, [2, 3, 4]), (5, [3, 4]), (8, [4]), (100, [4])])
@@ -164,7 +164,7 @@ def crowd(number: int, moved: int = 0) -> TickRecord:
         Grant(CgroupRef(f"kubepods/{each}", each, Level.POD), "weight", number * (each < moved), ())
         for each in range(10)
     )
-    story = Story(grants=grants)
+    story = TickReport(grants=grants)
     return msgspec.structs.replace(record(number + 100), story=story)
 
 

@@ -13,7 +13,7 @@ from slackwater.model.cgroup import CpuPressure, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Course, NoteKind
+from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.record.metric_table import METRICS
 from slackwater.record.metrics import BUCKETS, Facts, Tally, durations, samples
@@ -170,15 +170,18 @@ def test_pods_of_one_name_are_one_sample() -> None:
 
 
 @pytest.mark.parametrize(
-    ("course", "claim"), [(Course.ACTED, 0.6), (Course.HELD, 0.6), (Course.RELEASED, None)]
+    ("course", "claim"),
+    [(PolicyAction.ACTED, 0.6), (PolicyAction.HELD, 0.6), (PolicyAction.RELEASED, None)],
 )
-def test_what_was_asked_stands_until_it_is_released(course: Course, claim: float | None) -> None:
+def test_what_was_asked_stands_until_it_is_released(
+    course: PolicyAction, claim: float | None
+) -> None:
     tally = Tally()
     tally.add(record(lines=(told(claim=600),)))
     seen = shown(facts(record(lines=(told(course),)), tally))
     assert seen.get("slackwater_node_cpu_throttle_asked_cores/cpu") == claim
-    assert [seen[f"slackwater_policy_course/{SHARE}/{each.value}"] for each in Course] == [
-        each is course for each in Course
+    assert [seen[f"slackwater_policy_course/{SHARE}/{each.value}"] for each in PolicyAction] == [
+        each is course for each in PolicyAction
     ]
 
 
@@ -292,7 +295,7 @@ def test_repairs_and_yields() -> None:
 
 def test_courses_and_events() -> None:
     tally = Tally()
-    for line in (told(claim=600), told(), told(claim=500), told(Course.HELD)):
+    for line in (told(claim=600), told(), told(claim=500), told(PolicyAction.HELD)):
         tally.add(record(lines=(line,)))
     counts = tally.counts()
     assert counts.courses == {(SHARE, "acted"): 3, (SHARE, "held"): 1}

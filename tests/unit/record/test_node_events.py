@@ -8,7 +8,7 @@ import pytest
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
-from slackwater.model.story import NoteKind
+from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.policies.best_effort_share import NAME
 from slackwater.record.cluster_link import A_WHILE

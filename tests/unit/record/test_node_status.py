@@ -12,7 +12,7 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Because, Contribution, Grant, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
-from slackwater.model.story import Course
+from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import (
@@ -78,13 +78,13 @@ ACTED = granted(STANDING)
         (view(record()), "False", "Off", "no policy is on"),
         (view(record(node(kept=HELD))), "True", "Off", "no policy is on"),
         (
-            view(record(node(kept=HELD), lines=(told(Course.HELD),))),
+            view(record(node(kept=HELD), lines=(told(PolicyAction.HELD),))),
             "True",
             "Holding",
             "best_effort_share cannot see what it needs; see slackwater explain",
         ),
         (
-            view(record(lines=(told(Course.RELEASED),))),
+            view(record(lines=(told(PolicyAction.RELEASED),))),
             "False",
             "Holding",
             "best_effort_share cannot see what it needs; see slackwater explain",
@@ -118,17 +118,17 @@ def test_only_those_are_named_that_hold_something() -> None:
 @pytest.mark.parametrize(
     ("course", "since", "blind", "settling"),
     [
-        (Course.HELD, 10, "", True),
-        (Course.HELD, 9, "", True),
-        (Course.HELD, 8, "", False),
-        (Course.HELD, None, "", False),
-        (Course.HELD, 10, "the tree is gone", False),
-        (Course.ACTED, 10, "", False),
-        (Course.RELEASED, 10, "", False),
+        (PolicyAction.HELD, 10, "", True),
+        (PolicyAction.HELD, 9, "", True),
+        (PolicyAction.HELD, 8, "", False),
+        (PolicyAction.HELD, None, "", False),
+        (PolicyAction.HELD, 10, "the tree is gone", False),
+        (PolicyAction.ACTED, 10, "", False),
+        (PolicyAction.RELEASED, 10, "", False),
     ],
 )
 def test_a_hold_that_just_began_may_be_a_first_look(
-    course: Course, since: int | None, blind: str, settling: bool
+    course: PolicyAction, since: int | None, blind: str, settling: bool
 ) -> None:
     at = None if since is None else Micros(since * SECOND)
     line = msgspec.structs.replace(told(course), since=at)

@@ -16,7 +16,7 @@ from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import KNOBS, KnobKey
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Story
+from slackwater.model.tick_report import TickReport
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import RecordingError, TickLine, decode, encode, lines, recorded
@@ -46,7 +46,7 @@ def test_any_snapshot_is_decoded_again(snapshot: NodeSnapshot) -> None:
 
 @SLOW_TO_MAKE
 @given(stories, st.lists(outcomes, max_size=2))
-def test_any_story_is_decoded_again(story: Story, made: list[Outcome]) -> None:
+def test_any_story_is_decoded_again(story: TickReport, made: list[Outcome]) -> None:
     record = msgspec.structs.replace(run([200])[0], story=story, outcomes=tuple(made))
     line = after(record)
     assert (line.story, line.took) == (story, record.took)

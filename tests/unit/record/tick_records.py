@@ -7,7 +7,14 @@ from slackwater.model.decision import Event
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Course, Note, NoteKind, Story, Told, Yielded
+from slackwater.model.tick_report import (
+    Note,
+    NoteKind,
+    PolicyAction,
+    PolicyReport,
+    TickReport,
+    Yielded,
+)
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import Inputs, TickRecord
 from slackwater.settings.agent import AgentSettings
@@ -18,10 +25,12 @@ SHARE = "best_effort_share"
 OURS = Bandwidth(Micros(60_000))
 
 
-def told(course: Course = Course.ACTED, claim: int | None = None, policy: str = SHARE) -> Told:
+def told(
+    course: PolicyAction = PolicyAction.ACTED, claim: int | None = None, policy: str = SHARE
+) -> PolicyReport:
     """A policy's line; with a claim, it also tells the seed's event."""
     events = () if claim is None else (Event("NodeCPUThrottleEvent", "cpu", MilliCpu(claim)),)
-    return Told(policy, course, "a reason", {"budget": 600, "threshold": 80}, None, events)
+    return PolicyReport(policy, course, "a reason", {"budget": 600, "threshold": 80}, None, events)
 
 
 def outcome(result: Result = Result.APPLIED, ref: CgroupRef = BESTEFFORT) -> Outcome:
@@ -35,7 +44,7 @@ def note(kind: NoteKind) -> Note:
 def record(
     snapshot: NodeSnapshot | None = None,
     *,
-    lines: Iterable[Told] = (),
+    lines: Iterable[PolicyReport] = (),
     outcomes: Iterable[Outcome] = (),
     notes: Iterable[Note] = (),
     yielded: Iterable[Yielded] = (),
@@ -46,5 +55,5 @@ def record(
     spoken = tuple(lines)
     on = {line.policy: BestEffortShareSettings(enabled=True) for line in spoken}
     inputs = Inputs(None, on, agent or AgentSettings())
-    story = Story(spoken, (), tuple(notes), tuple(yielded))
+    story = TickReport(spoken, (), tuple(notes), tuple(yielded))
     return TickRecord(snapshot or node(), inputs, story, tuple(outcomes), (), Micros(took))

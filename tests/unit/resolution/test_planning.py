@@ -19,7 +19,7 @@ from slackwater.model.knob import (
     KnobKey,
 )
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
-from slackwater.model.story import NoteKind
+from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.resolution.planning import Drift, Planned, plan
 from slackwater.settings.agent import AgentSettings

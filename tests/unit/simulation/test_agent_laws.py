@@ -23,7 +23,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobValue
 from slackwater.model.plan import Change, Result
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Course
+from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent import AgentSettings
@@ -173,7 +173,7 @@ def test_nor_does_one_release_what_was_held_for_too_long(plot: Plot, regular: bo
         bed.once()
         record = bed.once(early=not regular, after=Micros(40 * SECOND))
         (told,) = record.story.told
-        assert told.course is Course.RELEASED
+        assert told.course is PolicyAction.RELEASED
         assert bed.quota() == (UNLIMITED if regular else before)
         bed.once()
         assert bed.quota() is UNLIMITED

@@ -12,7 +12,7 @@ import pytest
 
 from slackwater.model.cgroup import CgroupVersion, Level, Tier
 from slackwater.model.knob import QUOTA
-from slackwater.model.story import Course
+from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, MilliCpu, Ratio, Unlimited
 from slackwater.simulation.demand import SECOND, Square, Steps
 from tests.unit.simulation.mortal import MEMORY, OFF, ON, Bed, doomed_ledger
@@ -72,7 +72,7 @@ def test_ten_thousand_ticks_with_a_kill_at_every_write_point(
         bed.survive(lambda: records.append(bed.once()))  # noqa: B023 - called at once
         for record in records:
             (told,) = record.story.told
-            if told.course is Course.ACTED:
+            if told.course is PolicyAction.ACTED:
                 decided += 1
                 check_quota(bed, told.numbers["budget"])
     assert set(bed.fate.deaths) >= DEATHS

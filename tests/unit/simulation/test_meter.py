@@ -9,7 +9,7 @@ from slackwater.model.decision import Grant
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.story import Course, Note, NoteKind, Story, Told
+from slackwater.model.tick_report import Note, NoteKind, PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import Inputs, TickRecord
 from slackwater.settings.agent import AgentSettings
@@ -33,18 +33,18 @@ def node_with(*pods: tuple[Tier, int]) -> SimulatedNode:
 
 
 def record(
-    node: SimulatedNode, numbers: dict[str, int] | None, course: Course = Course.ACTED
+    node: SimulatedNode, numbers: dict[str, int] | None, course: PolicyAction = PolicyAction.ACTED
 ) -> TickRecord:
     """What a tick tells; None: the policy is off."""
     snapshot = NodeSnapshot(
         1, node.kernel.now, Micros(0), MilliCpu(4000), MilliCpu(0), node.kubepods, {}
     )
-    told = () if numbers is None else (Told("best_effort_share", course, "why", numbers),)
+    told = () if numbers is None else (PolicyReport("best_effort_share", course, "why", numbers),)
     tier = node.tiers[Tier.BESTEFFORT]
     notes = (Note(tier, QUOTA.name, NoteKind.REPAIR, "again"),)
     grants: tuple[Grant, ...] = ()
     inputs = Inputs(None, {}, AgentSettings())
-    return TickRecord(snapshot, inputs, Story(told, grants, notes), (), (), Micros(0))
+    return TickRecord(snapshot, inputs, TickReport(told, grants, notes), (), (), Micros(0))
 
 
 PODS = st.lists(st.tuples(st.sampled_from(Tier), st.integers(0, 6000)), max_size=5)
@@ -156,7 +156,7 @@ def test_what_is_allowed_is_what_was_said_last() -> None:
     meter = Meter(node, END)
     said: list[TickRecord | Gap] = [
         record(node, {"allowed": 3000}),
-        record(node, {}, Course.HELD),  # it could not see: what it said before stands
+        record(node, {}, PolicyAction.HELD),  # it could not see: what it said before stands
         Gap("the tree is gone"),
         record(node, None),  # it is off
     ]

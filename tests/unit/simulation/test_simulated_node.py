@@ -10,14 +10,14 @@ from slackwater.model.needs import EVERYTHING, PODS, TIERS, Field, Needs
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
-from slackwater.observation.survey import Known
+from slackwater.observation.survey import SnapshotInputs
 from slackwater.simulation.demand import SECOND, Steady
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
 from slackwater.simulation.scenario import ScenarioPod
 from slackwater.simulation.simulated_node import KernelSight, ScenarioSource, SimulatedNode
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
-KNOWN = Known(MilliCpu(4000))
+KNOWN = SnapshotInputs(MilliCpu(4000))
 
 
 def pod(name: str, tier: Tier, demand: int, request: int = 0, limit: int = 0) -> ScenarioPod:
@@ -101,7 +101,7 @@ def test_pods_come_and_go() -> None:
     assert isinstance(node.group("web"), CgroupRef)
 
 
-def looks(node: SimulatedNode, known: Known, count: int = 2) -> NodeSnapshot:
+def looks(node: SimulatedNode, known: SnapshotInputs, count: int = 2) -> NodeSnapshot:
     sight = KernelSight(node.kernel, node.kubepods)
     snapshot: NodeSnapshot | Gap = Gap("")
     for number in range(count):
@@ -140,12 +140,12 @@ def test_one_look_is_no_rate() -> None:
     ("known", "seen"),
     [
         (KNOWN, set()),
-        (Known(MilliCpu(4000), needs=TIERS), set()),
-        (Known(MilliCpu(4000), needs=PODS), {"web", "batch", "db"}),
-        (Known(MilliCpu(4000), needs=EVERYTHING), {"web", "batch", "db"}),
+        (SnapshotInputs(MilliCpu(4000), needs=TIERS), set()),
+        (SnapshotInputs(MilliCpu(4000), needs=PODS), {"web", "batch", "db"}),
+        (SnapshotInputs(MilliCpu(4000), needs=EVERYTHING), {"web", "batch", "db"}),
     ],
 )
-def test_pods_are_read_where_somebody_needs_them(known: Known, seen: set[str]) -> None:
+def test_pods_are_read_where_somebody_needs_them(known: SnapshotInputs, seen: set[str]) -> None:
     node = node_of(V2, WEB, DATABASE, BATCH)
     snapshot = looks(node, known)
     assert {r.ref.owner for r in snapshot.readings.values() if r.ref.owner} == seen
@@ -157,7 +157,7 @@ def test_what_is_ours_is_read_whoever_needs_it() -> None:
     node = node_of(V2, WEB)
     ref, none = _group(node, "web"), Bandwidth(Micros(50_000))
     held = (Held(ref, "quota", none, none, Micros(0)),)
-    reading = looks(node, Known(MilliCpu(4000), held=held)).readings[ref.id]
+    reading = looks(node, SnapshotInputs(MilliCpu(4000), held=held)).readings[ref.id]
     assert isinstance(reading, CgroupReading)
     assert isinstance(reading.quota, Bandwidth)
 
@@ -166,7 +166,7 @@ def test_memory_is_read_where_somebody_needs_it() -> None:
     node = node_of(V2, WEB)
     wants = frozenset({Field.MEMORY_HIGH, Field.MEMORY_MIN, Field.CPU_QOS_LEVEL})
     needs = Needs({**TIERS.fields, Level.POD: wants})
-    snapshot = looks(node, Known(MilliCpu(4000), needs=needs))
+    snapshot = looks(node, SnapshotInputs(MilliCpu(4000), needs=needs))
     reading = snapshot.readings[_group(node, "web").id]
     assert reading.others == {
         "memory-high": UNLIMITED,
@@ -180,7 +180,7 @@ def test_memory_is_read_where_somebody_needs_it() -> None:
 def test_pods_are_matched_with_their_objects_once() -> None:
     node, source = node_of(V2, WEB, BATCH), ScenarioSource(Objects())
     source.set_pods(node.pods)
-    known = Known(MilliCpu(4000), pods=source.read().pods, needs=PODS)
+    known = SnapshotInputs(MilliCpu(4000), pods=source.read().pods, needs=PODS)
     sight = KernelSight(node.kernel, node.kubepods)
     first, second = (sight.close_snapshot(n, Micros(n + 1), known) for n in range(2))
     assert isinstance(first, NodeSnapshot)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.agent.program import Orders
+from slackwater.agent.program import NO_OVERRIDES, CommandLineOverrides
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
@@ -27,7 +27,9 @@ SECOND = 1_000_000
 class Lived:
     """A life to its end, with all its ticks and its report."""
 
-    def __init__(self, folder: Path, orders: Orders = Orders(), **spec: Any) -> None:  # noqa: B008
+    def __init__(
+        self, folder: Path, orders: CommandLineOverrides = NO_OVERRIDES, **spec: Any
+    ) -> None:
         base = {"cpus": 4, "duration": "60s", "settings": ON, "pods": [WEB, BATCH]}
         document = {
             "apiVersion": "slackwater.io/v1",
@@ -92,13 +94,13 @@ def test_online_work_that_lacks_cpu_is_counted(tmp_path: Path) -> None:
 
 
 def test_flags_win_over_the_scenario(tmp_path: Path) -> None:
-    lived = Lived(tmp_path, Orders(settings={"bestEffortShare.threshold": "50"}))
+    lived = Lived(tmp_path, CommandLineOverrides(settings={"bestEffortShare.threshold": "50"}))
     assert lived.ticks[-1].story.told[0].numbers["allowed"] == 2000
 
 
 def test_bad_flags_end_it(tmp_path: Path) -> None:
     with pytest.raises(CannotSimulate, match=r"threshold \(.*\) is 0, but must be"):
-        Lived(tmp_path, Orders(settings={"bestEffortShare.threshold": "0"}))
+        Lived(tmp_path, CommandLineOverrides(settings={"bestEffortShare.threshold": "0"}))
 
 
 def test_pods_come_and_go(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import Shares, WeightFormula, weight_of
 from slackwater.observation.cgroups.tree import CgroupTree, Scan
 from slackwater.observation.cgroups.weight_formula import FormulasInForce, FormulaWatch
-from slackwater.observation.survey import Known, Surveyor
+from slackwater.observation.survey import SnapshotInputs, Surveyor
 from tests.unit.observation.plain_tree import CONTAINER, UID, PlainTree, by_path
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_a_snapshot_says_it_where_weights_are_needed(
     tree.weigh(QUADRATIC, QUADRATIC)
     surveyor = Surveyor(tree.tree, cast("NodeUsageMeter", NoUsage()))
     fields = {**needs.fields, Level.CONTAINER: needs.at(Level.POD)}
-    seen = surveyor.close_snapshot(1, START, Known(TWO_CPUS, needs=Needs(fields)))
+    seen = surveyor.close_snapshot(1, START, SnapshotInputs(TWO_CPUS, needs=Needs(fields)))
     assert isinstance(seen, NodeSnapshot)
     assert (seen.pod_formula, seen.container_formula) == found
 
@@ -159,7 +159,7 @@ def test_a_snapshot_says_it_where_weights_are_needed(
 def test_without_evidence_it_is_the_kubelets_own(tree: Tree) -> None:
     tree.put("kubepods", 1)
     surveyor = Surveyor(tree.tree, cast("NodeUsageMeter", NoUsage()))
-    seen = surveyor.close_snapshot(1, START, Known(TWO_CPUS, needs=WEIGHTS))
+    seen = surveyor.close_snapshot(1, START, SnapshotInputs(TWO_CPUS, needs=WEIGHTS))
     assert isinstance(seen, NodeSnapshot)
     assert (seen.pod_formula, seen.container_formula) == (LINEAR, LINEAR)
 
@@ -170,6 +170,6 @@ def test_a_weight_that_is_ours_is_left_out_of_a_snapshots_evidence(tree: Tree) -
     needs = Needs({Level.CONTAINER: frozenset({Field.WEIGHT})})
     for held, found in (((), QUADRATIC), ((Held(inner, "weight", 1, 59, START),), LINEAR)):
         surveyor = Surveyor(tree.tree, cast("NodeUsageMeter", NoUsage()))
-        seen = surveyor.close_snapshot(1, START, Known(TWO_CPUS, needs=needs, held=held))
+        seen = surveyor.close_snapshot(1, START, SnapshotInputs(TWO_CPUS, needs=needs, held=held))
         assert isinstance(seen, NodeSnapshot)
         assert seen.container_formula is found

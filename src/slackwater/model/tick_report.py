@@ -10,7 +10,7 @@ from slackwater.model.decision import Event, Grant, Remark
 from slackwater.model.units import Micros
 
 
-class Course(enum.Enum):
+class PolicyAction(enum.Enum):
     """What a policy did in one tick."""
 
     ACTED = "acted"
@@ -18,11 +18,11 @@ class Course(enum.Enum):
     RELEASED = "released"  # it held for too long: nothing that it asked for stands
 
 
-class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class PolicyReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """One policy in one tick, with every number that it looked at. `since` is when a hold began."""
 
     policy: str
-    course: Course
+    course: PolicyAction
     reason: str
     numbers: Mapping[str, int]
     since: Micros | None = None
@@ -52,8 +52,8 @@ class Yielded(msgspec.Struct, frozen=True):
     until: Micros
 
 
-class Story(msgspec.Struct, frozen=True, omit_defaults=True):
-    told: tuple[Told, ...] = ()
+class TickReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    told: tuple[PolicyReport, ...] = ()
     grants: tuple[Grant, ...] = ()
     notes: tuple[Note, ...] = ()
     yielded: tuple[Yielded, ...] = ()
