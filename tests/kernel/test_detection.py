@@ -35,14 +35,14 @@ ID = "0123456789abcdef" * 4
 CLUES = Clues(Driver.SYSTEMD, "kubelet")
 
 
-def verdict_of(roots: Roots) -> VersionVerdict:
+def failed_attempt(roots: Roots) -> VersionVerdict:
     found = detect_version(roots, {})
     assert isinstance(found, VersionVerdict), found
     return found
 
 
 def mounts_of(roots: Roots) -> CgroupMounts:
-    found = find_mounts(roots, verdict_of(roots))
+    found = find_mounts(roots, failed_attempt(roots))
     assert isinstance(found, CgroupMounts), found
     return found
 
@@ -53,13 +53,13 @@ def below(bed: Bed) -> CgroupMounts:
 
 
 def test_the_version_under_test_is_found_by_its_magic_number(version: CgroupVersion) -> None:
-    verdict = verdict_of(Roots())
-    assert (verdict.version, verdict.source) == (version, "file system magic")
-    assert verdict.label in (("v2",) if version is CgroupVersion.V2 else ("v1", "hybrid"))
+    attempt = failed_attempt(Roots())
+    assert (attempt.version, attempt.source) == (version, "file system magic")
+    assert attempt.label in (("v2",) if version is CgroupVersion.V2 else ("v1", "hybrid"))
 
 
 def test_the_mount_table_says_the_same(version: CgroupVersion) -> None:
-    said = {finding.source: finding.found for finding in verdict_of(Roots()).findings}
+    said = {finding.source: finding.found for finding in failed_attempt(Roots()).findings}
     assert said["mountinfo"] == said["file system magic"]
 
 
@@ -92,7 +92,7 @@ def test_a_container_sees_the_hosts_cgroups_elsewhere(
 ) -> None:
     (tmp_path / "cgroup").symlink_to("/sys/fs/cgroup")
     elsewhere = Roots(cgroup=f"{tmp_path}/cgroup")
-    here, there = verdict_of(Roots()), verdict_of(elsewhere)
+    here, there = failed_attempt(Roots()), failed_attempt(elsewhere)
     assert (there.label, there.version, there.source) == (here.label, here.version, here.source)
     found = mounts_of(elsewhere).by_controller
     for controller, mount in mounts_of(Roots()).by_controller.items():
@@ -112,9 +112,9 @@ def test_a_plain_folder_has_no_version(version: CgroupVersion, tmp_path: Path) -
 
 def test_the_override_beats_the_kernel(version: CgroupVersion) -> None:
     [other] = set(CgroupVersion) - {version}
-    verdict = detect_version(Roots(), {"SLACKWATER_CGROUP_VERSION": other.value})
-    assert isinstance(verdict, VersionVerdict)
-    assert verdict.version is other
+    attempt = detect_version(Roots(), {"SLACKWATER_CGROUP_VERSION": other.value})
+    assert isinstance(attempt, VersionVerdict)
+    assert attempt.version is other
 
 
 @pytest.mark.parametrize("absolute", ["", "/"])
@@ -153,16 +153,16 @@ def test_paths_of_both_drivers_are_real_cgroups(bed: Bed, driver: Driver) -> Non
 )
 def test_a_tree_on_the_disk_decides_the_driver(bed: Bed, path: str, driver: str) -> None:
     bed.make(f"{bed.top}/{path}")
-    verdict = detect_driver(Roots(), {}, below(bed))
-    assert (verdict.driver.value, verdict.source) == (driver, "cgroup tree")
+    attempt = detect_driver(Roots(), {}, below(bed))
+    assert (attempt.driver.value, attempt.source) == (driver, "cgroup tree")
 
 
 def test_the_environment_against_a_real_tree_is_a_conflict(bed: Bed) -> None:
     bed.make(bed.kubepods)
-    verdict = detect_driver(Roots(), {"CGROUP_DRIVER": "systemd"}, below(bed))
-    assert (verdict.driver, verdict.source) == (Driver.SYSTEMD, "CGROUP_DRIVER")
-    assert verdict.conflict is not None
-    assert bed.kubepods in verdict.conflict
+    attempt = detect_driver(Roots(), {"CGROUP_DRIVER": "systemd"}, below(bed))
+    assert (attempt.driver, attempt.source) == (Driver.SYSTEMD, "CGROUP_DRIVER")
+    assert attempt.conflict is not None
+    assert bed.kubepods in attempt.conflict
 
 
 @pytest.mark.systemd

@@ -10,7 +10,7 @@ from slackwater.execution.executor import Executor
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Controller, Mount
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import BURST, CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
-from slackwater.model.ledger import Standing
+from slackwater.model.ledger import Ownership
 from slackwater.model.plan import Change, Result
 from tests.kernel.bed import Bed
 from tests.kernel.hand import (
@@ -105,7 +105,7 @@ def test_killed_between_any_two_writes_then_adopted_and_finished(
         ledger = opened(folder)
         executor = executor_of(bed.mounts, ledger)
         for adopted in executor.adopt().live:
-            assert adopted.standing in (Standing.OURS, Standing.BASELINE), adopted
+            assert adopted.ownership in (Ownership.OURS, Ownership.BASELINE), adopted
         assert {o.result for o in executor.apply(plan(bed, tree))} <= DONE
         assert {o.result for o in executor.release()} <= DONE
         assert everything(bed, tree) == before, f"killed before write {write}"
@@ -174,7 +174,7 @@ def test_a_strangers_value_is_drift_and_release_leaves_it(
     executor.apply(plan(bed, tree))
     memory = writer_of(bed.mounts)
     memory.write(change_of(memory, tree[4], MEMORY_MAX, 2**28))  # by somebody else
-    (drifted,) = (a for a in executor.adopt().live if a.standing is Standing.DRIFT)
+    (drifted,) = (a for a in executor.adopt().live if a.ownership is Ownership.DRIFT)
     assert (drifted.entry.ref, drifted.entry.knob) == (tree[4], "memory-max")
     (left,) = (o for o in executor.release() if o.detail.startswith("left"))
     assert left.change.new == 2**28
@@ -226,7 +226,7 @@ def test_another_mount_of_the_same_hierarchy_is_the_same_and_another_root_is_not
 
     for astray in (f"{here}/{bed.top}", str(tmp_path), f"{tmp_path}/none"):
         executor = below(astray)
-        assert {a.standing for a in executor.adopt().live} == {Standing.UNREAD}
+        assert {a.ownership for a in executor.adopt().live} == {Ownership.UNREAD}
         assert {o.result for o in executor.release()} == {Result.REFUSED}
     subprocess.run(["mount", "--bind", here, str(tmp_path)], check=True)
     try:

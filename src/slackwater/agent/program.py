@@ -142,7 +142,7 @@ class Agent:
     def _adopt(self, at: Micros) -> None:
         for adopted in self._parts.hands.adopt().live:
             what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
-            because = f"adopted: {adopted.standing.value}"
+            because = f"adopted: {adopted.ownership.value}"
             self._voice.effect(Entry(0, at, what, because=because))
 
     def pause(self, at: Micros) -> float:

@@ -1,24 +1,117 @@
 """The only way to a cgroup's file.
 
-Owns the way from a change to the kernel: is it the cgroup that was meant, does the value already
-stand there, and what the kernel said; knob_file is its hand. Refuses to retry, to order and to
-remember; that is the executor's.
+Owns the way from a change to the kernel: whether it is the cgroup that was meant, whether the
+value is already set, the bytes on their way there and back, the two writes of a v1 bandwidth, and
+what the kernel said. Does not retry, order or remember; that is the executor's.
 """
 
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from slackwater.execution.knob_file import check_writable, get, put, put_two, texts
-from slackwater.execution.verdict import GONE, Note, StoppedError, Verdict, no_note, verdict_of
+from slackwater.execution.knob_writer import (
+    GONE,
+    Attempt,
+    Note,
+    StoppedError,
+    failed_attempt,
+    no_note,
+)
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller
 from slackwater.model.cpus import CpuListError, CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobFile, KnobValue
 from slackwater.model.knob_text import KnobRangeError, decode, encode, settled
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.units import Bandwidth, Micros
+from slackwater.model.units import Bandwidth, Micros, Unlimited
+
+_READ_SIZE = 65_536
+
+
+def texts(group: int, file: KnobFile) -> str:
+    """A v1 bandwidth is one text, "quota period"."""
+    if file.period is None:
+        return get(group, file.name)
+    return f"{get(group, file.name)} {get(group, file.period)}"
+
+
+def get(group: int, name: str) -> str:
+    descriptor = os.open(name, os.O_RDONLY, dir_fd=group)
+    try:
+        return (
+            b"".join(iter(lambda: os.read(descriptor, _READ_SIZE), b""))
+            .decode("ascii", "replace")
+            .strip()
+        )
+    finally:
+        os.close(descriptor)
+
+
+def check_writable(group: int, file: KnobFile) -> None:
+    """Raises where a right is missing or the mount is read-only, without any effect."""
+    for name in (file.name, file.period):
+        if name is not None:
+            os.close(os.open(name, os.O_WRONLY, dir_fd=group))
+
+
+def put(group: int, name: str, text: str) -> None:
+    """One write call, whose error is the kernel's answer. The newline makes an empty text one."""
+    descriptor = os.open(name, os.O_WRONLY, dir_fd=group)
+    try:
+        os.write(descriptor, f"{text}\n".encode("ascii"))
+    except OSError as error:
+        # EACCES from write is a rule (a v1 cpuset outside its parent's: validate_change), not a
+        # missing right: those show at open.
+        result = Result.REFUSED if error.errno == errno.EACCES else failed_attempt(error).result
+        if error.errno == errno.ENODEV:
+            raise
+        detail = f"the kernel refused {text!r} in {name}: {error.strerror}"
+        raise StoppedError(Attempt(result, detail), error.errno or 0) from None
+    finally:
+        os.close(descriptor)
+
+
+def put_two(group: int, file: KnobFile, old: Bandwidth, new: Bandwidth, text: str) -> None:
+    """A v1 bandwidth, quota / period. Between the two writes a mixture stands.
+
+    The lower mixture is tried first, so that nobody gets more than both old and new give. A
+    group above others with quotas of their own may not go so low; then the higher one. The
+    kernel may refuse either; then nothing changes.
+    """
+    quota, period = text.split()
+    steps = [(file.name, quota)] if old.limit != new.limit else []
+    if old.period != new.period:
+        at = 0 if _period_first(old, new) else len(steps)
+        steps.insert(at, (file.period or "", period))
+    try:
+        _put_in_turn(group, steps)
+    except StoppedError:
+        if len(steps) == 1:
+            raise
+        _put_in_turn(group, steps[::-1])
+
+
+def _put_in_turn(group: int, steps: list[tuple[str, str]]) -> None:
+    before = get(group, steps[0][0])
+    put(group, *steps[0])
+    try:
+        for step in steps[1:]:
+            put(group, *step)
+    except StoppedError:
+        with suppress(StoppedError):  # it was let go from there, so it is let back, mostly
+            put(group, steps[0][0], before)
+        raise
+
+
+def _period_first(old: Bandwidth, new: Bandwidth) -> bool:
+    """Whether old limit / new period is less than new limit / old period."""
+    if isinstance(new.limit, Unlimited):
+        return True
+    if isinstance(old.limit, Unlimited):
+        return False
+    return old.limit * old.period < new.limit * new.period
+
 
 _GROUP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -59,24 +152,24 @@ class CgroupWriter:
         except OSError as error:
             return error.errno not in (errno.ENOENT, errno.ENOTDIR)
         except StoppedError as stopped:
-            return stopped.verdict.result is not Result.VANISHED
+            return stopped.attempt.result is not Result.VANISHED
         return True
 
     def read(self, ref: CgroupRef, knob: Knob) -> KnobValue | Gap:
         match self.text(ref, knob):
-            case Verdict() as verdict:
-                return verdict.gap()
+            case Attempt() as attempt:
+                return attempt.gap()
             case text:
                 return self.value(knob, text)
 
-    def text(self, ref: CgroupRef, knob: Knob) -> str | Verdict:
+    def text(self, ref: CgroupRef, knob: Knob) -> str | Attempt:
         """What the kernel shows, without the newline; a v1 bandwidth is "quota period"."""
         try:
             _, file = self._face(knob)
             with self._group(ref, knob.controller) as group:
                 return texts(group, file)
         except StoppedError as stopped:
-            return stopped.verdict
+            return stopped.attempt
         except OSError as error:
             return self._explain(ref, error)
 
@@ -109,36 +202,35 @@ class CgroupWriter:
         (tg_set_cfs_bandwidth) and its budget for the period would start anew.
         """
         started = self._clock()
-        verdict = self._attempt(change, note)
+        attempt = self._attempt(change, note)
         took = Micros(self._clock() - started)
-        return Outcome(change, verdict.result, verdict.detail, took)
+        return Outcome(change, attempt.result, attempt.detail, took)
 
-    def restore(self, change: Change, text: str) -> Outcome:
+    def restore(self, change: Change, _text: str) -> Outcome:
         """Back to a text that the kernel once showed; `change.new` is its value."""
-        del text
         return self.write(change)
 
-    def _attempt(self, change: Change, note: Note) -> Verdict:
+    def _attempt(self, change: Change, note: Note) -> Attempt:
         try:
             version, file = self._face(change.knob)
             with self._group(change.ref, change.knob.controller) as group:
                 return self._write(group, file, version, change, note)
         except StoppedError as stopped:
-            return stopped.verdict
+            return stopped.attempt
         except KnobRangeError as error:
-            return Verdict(Result.REFUSED, str(error))
+            return Attempt(Result.REFUSED, str(error))
         except OSError as error:
             return self._explain(change.ref, error)
 
     def _write(
         self, group: int, file: KnobFile, version: CgroupVersion, change: Change, note: Note
-    ) -> Verdict:
+    ) -> Attempt:
         knob, current = change.knob, texts(group, file)
         if self.shows(knob, current, change.new):
-            return Verdict(Result.UNCHANGED)
+            return Attempt(Result.UNCHANGED)
         standing = decode(knob, version, current)
         if isinstance(standing, Gap):
-            return Verdict(Result.REFUSED, standing.reason)
+            return Attempt(Result.REFUSED, standing.reason)
         text = encode(knob, version, change.new)
         check_writable(group, file)  # ahead of the note: what cannot be written needs none
         refusal = note(current, text)
@@ -150,7 +242,7 @@ class CgroupWriter:
             self._put_no_cpuset(group, file.name)
         else:
             put(group, file.name, text)
-        return Verdict(Result.APPLIED)
+        return Attempt(Result.APPLIED)
 
     def _put_no_cpuset(self, group: int, name: str) -> None:
         try:
@@ -179,7 +271,7 @@ class CgroupWriter:
         face = version if isinstance(version, Gap) else knob.file(version)
         if isinstance(version, Gap) or isinstance(face, Gap):
             reason = face.reason if isinstance(face, Gap) else ""
-            raise StoppedError(Verdict(Result.UNSUPPORTED, reason))
+            raise StoppedError(Attempt(Result.UNSUPPORTED, reason))
         return version, face
 
     @contextmanager
@@ -199,7 +291,7 @@ class CgroupWriter:
         if os.fstat(group).st_ino != ref.id:
             os.close(group)
             raise StoppedError(
-                Verdict(Result.VANISHED, f"another cgroup stands at {ref.path} by now")
+                Attempt(Result.VANISHED, f"another cgroup stands at {ref.path} by now")
             )
         return group
 
@@ -210,22 +302,22 @@ class CgroupWriter:
             return os.open(self._directory(ref, controller), _GROUP)
         except FileNotFoundError:
             absent = f"the group is not in the {controller.value} hierarchy"
-            verdict = Verdict(Result.REFUSED, absent) if self.lives(ref) else GONE
-            raise StoppedError(verdict) from None
+            attempt = Attempt(Result.REFUSED, absent) if self.lives(ref) else GONE
+            raise StoppedError(attempt) from None
 
     def _directory(self, ref: CgroupRef, controller: Controller) -> str:
         match self._mounts.directory(controller, ref.path):
             case Gap(reason):
-                raise StoppedError(Verdict(Result.UNSUPPORTED, reason))
+                raise StoppedError(Attempt(Result.UNSUPPORTED, reason))
             case directory:
                 return directory
 
-    def _explain(self, ref: CgroupRef, error: OSError) -> Verdict:
+    def _explain(self, ref: CgroupRef, error: OSError) -> Attempt:
         """ENOENT comes from opening, ENODEV from a file that was open when its group went."""
         if error.errno not in (errno.ENOENT, errno.ENODEV):
-            return verdict_of(error)
+            return failed_attempt(error)
         if not self.lives(ref):
             return GONE
         if error.errno == errno.ENOENT:
-            return Verdict(Result.UNSUPPORTED, f"this cgroup has no {error.filename}")
-        return verdict_of(error)
+            return Attempt(Result.UNSUPPORTED, f"this cgroup has no {error.filename}")
+        return failed_attempt(error)

@@ -1,34 +1,173 @@
-"""Carries out changes: order, note, write.
+"""Carries out changes: order, note, write; and puts everything back from the ledger alone.
 
 Owns what no single writer knows: that the ledger is told first, what a write disturbs, what has
-been said to be off here, and what need not be noted any more. Refuses to choose values.
+been found not to work here, which knobs are ours, and what need not be noted any more. Does not
+choose values.
 
-The baseline is what would stand there without us. It is noted before the first write; a knob that
-has drifted (standing) is noted anew, with the drifted reading as its baseline. The kubelet's
-periodic resets write the same baseline again, which changes nothing.
+The baseline is what would be set without us. It is noted before the first write; a knob that has
+drifted (ownership) is noted anew, with the drifted reading as its baseline. The kubelet's periodic
+resets write the same baseline again, which changes nothing. A release does not overwrite somebody
+else's value: a knob that shows drift is theirs by now, is left as it is, and its entry goes.
 """
 
 from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
-from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.execution.holdings import Holdings
+from slackwater.execution.knob_writer import Attempt, KnobFiles
 from slackwater.execution.ledger import Ledger
-from slackwater.execution.release import DONE, Release
-from slackwater.execution.routes import Routes
-from slackwater.execution.standing import note_hidden, standing_of, was_reset
+from slackwater.execution.ownership import Routes, note_hidden, ownership_of, was_reset
 from slackwater.execution.unit_writer import UnitWriter
-from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobKey
-from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Standing
+from slackwater.model.ledger import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Ownership
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, WritePrecision
 from slackwater.model.unit_property import value_in
 from slackwater.model.units import Micros
 from slackwater.resolution.ordering import kernel_order
+
+DONE = (Result.APPLIED, Result.UNCHANGED, Result.VANISHED)
+
+
+class Release:
+    """One go over the ledger. An entry is cleared once its knob is back, somebody else's, or its
+    cgroup gone; the others stay, for the next try."""
+
+    def __init__(self, ledger: Ledger, routes: Routes) -> None:
+        self._ledger = ledger
+        self._routes = routes
+        self._outcomes: list[Outcome] = []
+        self._done: list[LedgerEntry] = []
+
+    def run(self, chosen: Iterable[LedgerEntry]) -> list[Outcome]:
+        entries: dict[tuple[int, str], list[LedgerEntry]] = {}
+        # The unit first: systemd rewrites the file when it applies a property.
+        for entry in sorted(chosen, key=lambda e: e.route == FILE_ROUTE):
+            if not self._is_left(entry):
+                entries.setdefault((entry.ref.id, entry.knob), []).append(entry)
+        ways = [self._way_back(group[-1]) for group in entries.values()]
+        self._outcomes += [way for way in ways if isinstance(way, Outcome)]
+        for change in kernel_order(way for way in ways if isinstance(way, Change)):
+            self._put_back(change, entries[change.ref.id, change.knob.name])
+        self._clear()
+        return self._outcomes
+
+    def _is_left(self, entry: LedgerEntry) -> bool:
+        """Judged before the first write: from then on readings follow from each other."""
+        text = self._routes.text(entry)
+        if isinstance(text, Gap):
+            return False  # the restoring writer finds out why, and says it
+        if ownership_of(entry, text, self._ledger, self._routes) is not Ownership.DRIFT:
+            return False
+        reading = self._routes.value(entry, text)
+        shown = False if isinstance(reading, Gap) else reading
+        change = Change(entry.ref, KNOB[entry.knob], shown, shown)
+        detail = f"left: somebody else wrote {text!r}"
+        self._outcomes.append(Outcome(change, Result.UNCHANGED, detail))
+        self._done.append(entry)
+        return True
+
+    def _way_back(self, entry: LedgerEntry) -> Change | Outcome:
+        """From what the kernel shows to the baseline; or why there is no way."""
+        knob, baseline = KNOB[entry.knob], self._routes.value(entry, entry.baseline)
+        reading = self._routes.files.read(entry.ref, knob)
+        match reading, baseline:
+            case _, Gap(reason):
+                shown = False if isinstance(reading, Gap) else reading
+                return Outcome(Change(entry.ref, knob, shown, shown), Result.REFUSED, reason)
+            case Gap(), known:
+                return Change(entry.ref, knob, known, known)
+            case shown, known:
+                return Change(entry.ref, knob, shown, known)
+
+    def _put_back(self, change: Change, entries: list[LedgerEntry]) -> None:
+        """All entries of one knob; the step to a union on a cpuset's way is written by the last."""
+        last = entries[-1]
+        if self._routes.value(last, last.baseline) != change.new:
+            writer = self._routes.writer(last.route)
+            if not isinstance(writer, Gap):
+                self._outcomes.append(writer.write(change))
+            return
+        for entry in entries:
+            outcome = self._restored(change, entry)
+            self._outcomes.append(outcome)
+            if outcome.result in DONE:
+                self._done.append(entry)
+
+    def _restored(self, change: Change, entry: LedgerEntry) -> Outcome:
+        writer = self._routes.writer(entry.route)
+        if isinstance(writer, Gap):
+            return Outcome(change, Result.REFUSED, writer.reason)
+        if entry.knob == WEIGHT.name and self._routes.is_idle(entry.ref):
+            return self._hidden(change, entry)
+        return writer.restore(change, entry.baseline)
+
+    def _hidden(self, change: Change, entry: LedgerEntry) -> Outcome:
+        """Idle goes back ahead of the weights: a group that is idle still was so before us, or
+        somebody else made it so, or does not let go of it."""
+        noted = (e for e in self._ledger.entries if e.ref.id == entry.ref.id)
+        idles = (e for e in noted if e.knob == IDLE.name)
+        if any(self._routes.value(idle, idle.baseline) is True for idle in idles):
+            return Outcome(change, Result.UNCHANGED, "idle, as it was")
+        note_hidden(entry, self._ledger, self._routes)
+        return Outcome(change, Result.REFUSED, "an idle group takes no weight: it waits for that")
+
+    def _clear(self) -> None:
+        """Idle last, and not without its weight: a weight at the kernel's default is known for
+        ours by it (ownership.was_reset)."""
+        for entry in sorted(self._done, key=lambda e: e.knob == IDLE.name):
+            if entry.knob != IDLE.name or not self._has_weight(entry):
+                self._ledger.clear(entry)
+
+    def _has_weight(self, idle: LedgerEntry) -> bool:
+        entries = self._ledger.entries
+        return any(e.ref.id == idle.ref.id and e.knob == WEIGHT.name for e in entries)
+
+
+class HeldKnobs:
+    """The knobs that are ours, as the ledger's entries say. Keeps what each entry said: a full node
+    has a thousand of them, of which a tick changes a few, and reading all their texts again would
+    cost more than the policies do."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        self._entries: tuple[LedgerEntry, ...] = ()
+        self._said: tuple[Held | None, ...] = ()
+        self._held: tuple[Held, ...] = ()
+
+    def of(self, entries: tuple[LedgerEntry, ...]) -> tuple[Held, ...]:
+        """The same object again while the entries are the same."""
+        if entries != self._entries:
+            # By identity: the entries of before live on in this object.
+            known = {id(e): said for e, said in zip(self._entries, self._said, strict=True)}
+            self._said = tuple(
+                known[id(each)] if id(each) in known else self._read(each) for each in entries
+            )
+            self._entries = entries
+            self._held = self._folded()
+        return self._held
+
+    def _read(self, entry: LedgerEntry) -> Held | None:
+        """None where its texts cannot be read."""
+        routes = self._routes
+        baseline, ours = routes.value(entry, entry.baseline), routes.value(entry, entry.ours)
+        if isinstance(baseline, Gap) or isinstance(ours, Gap):
+            return None
+        return Held(entry.ref, entry.knob, baseline, ours, entry.since)
+
+    def _folded(self) -> tuple[Held, ...]:
+        """One that a unit and its file both carry is the unit's."""
+        found: dict[tuple[int, str], Held] = {}
+        pairs = list(zip(self._entries, self._said, strict=True))
+        files = [said for entry, said in pairs if entry.route == FILE_ROUTE]
+        units = [said for entry, said in pairs if entry.route != FILE_ROUTE]
+        for said in (*files, *units):
+            if said is not None:
+                found[said.ref.id, said.knob] = said
+        return tuple(found.values())
+
 
 _Place = tuple[str, Level, str]
 
@@ -40,12 +179,12 @@ class Executor:
     def __init__(
         self,
         ledger: Ledger,
-        cgroup_writer: CgroupWriter,
-        unit_writer: UnitWriter | None,
+        files: KnobFiles,
+        units: UnitWriter | None,
         clock: Callable[[], Micros],
     ) -> None:
         self._ledger = ledger
-        self._routes = Routes(cgroup_writer, unit_writer)
+        self._routes = Routes(files, units)
         self._clock = clock
         #: What systemd does not do on this node.
         self._off: set[_Place] = set()
@@ -54,7 +193,7 @@ class Executor:
         self._precision = self._routes.precision()
         #: One clause for each place, however many cgroups it is about.
         self._said: set[tuple[_Place, str]] = set()
-        self._holdings = Holdings(self._routes)
+        self._held_knobs = HeldKnobs(self._routes)
 
     def route(self, ref: CgroupRef, knob: Knob) -> str:
         return self._routes.route(ref, knob)
@@ -103,7 +242,7 @@ class Executor:
 
     def held(self) -> tuple[Held, ...]:
         """The knobs that are ours now; the same object again while the ledger did not change."""
-        return self._holdings.of(self._ledger.entries)
+        return self._held_knobs.of(self._ledger.entries)
 
     def off(self) -> frozenset[KnobKey]:
         """The knobs that cannot be written where they are."""
@@ -193,7 +332,7 @@ class Executor:
             return Outcome(change, Result.UNCHANGED, "in force again when idle ends")
         return Outcome(change, Result.REFUSED, "an idle group takes no weight")
 
-    def _note(self, change: Change, route: str, now: str, ours: str) -> Verdict | None:
+    def _note(self, change: Change, route: str, now: str, ours: str) -> Attempt | None:
         """What stands there now, before it is changed; first of all what the write disturbs."""
         if change.knob == IDLE and change.new:
             refusal = self._note_weight(change.ref)
@@ -205,26 +344,26 @@ class Executor:
                 return refusal
         return self._keep(change.ref, change.knob, route, now, ours)
 
-    def _note_stray_file(self, change: Change, properties: str) -> Verdict | None:
+    def _note_stray_file(self, change: Change, properties: str) -> Attempt | None:
         """A file that does not show its unit's properties was written by somebody past systemd,
         and would be lost with them: it has a baseline of its own."""
         ref, knob, files = change.ref, change.knob, self._routes.files
         text, shown = files.text(ref, knob), value_in(knob, properties)
-        if isinstance(text, Verdict) or isinstance(shown, Gap):
+        if isinstance(text, Attempt) or isinstance(shown, Gap):
             return None
         if files.shows(knob, text, shown):
             return None
         return self._keep(ref, knob, FILE_ROUTE, text, text)
 
-    def _note_weight(self, ref: CgroupRef) -> Verdict | None:
+    def _note_weight(self, ref: CgroupRef) -> Attempt | None:
         """The weight that stands there when idle begins is the one to have again at its end."""
         route = self.route(ref, WEIGHT)
         match self._routes.writer(route):
             case Gap(reason):
-                return Verdict(Result.REFUSED, reason)
+                return Attempt(Result.REFUSED, reason)
             case writer:
                 now = writer.text(ref, WEIGHT)
-        if isinstance(now, Verdict):
+        if isinstance(now, Attempt):
             return now
         known = self._ledger.find(ref.id, WEIGHT.name, route)
         if known is not None and (
@@ -234,30 +373,30 @@ class Executor:
             return None
         return self._keep(ref, WEIGHT, route, now, now)
 
-    def _keep(self, ref: CgroupRef, knob: Knob, route: str, now: str, ours: str) -> Verdict | None:
+    def _keep(self, ref: CgroupRef, knob: Knob, route: str, now: str, ours: str) -> Attempt | None:
         """A knob that cannot be noted is not touched, unless its baseline is noted already."""
         known = self._ledger.find(ref.id, knob.name, route)
-        if known is not None and self._standing(known, now) is Standing.DRIFT:
+        if known is not None and self._ownership(known, now) is Ownership.DRIFT:
             known = None
         baseline = known.baseline if known else now
         since = known.since if known else self._clock()
         failed = self._ledger.note(LedgerEntry(ref, knob.name, route, baseline, now, ours, since))
         if failed is None or known is not None:
             return None
-        return Verdict(Result.REFUSED, failed.reason)
+        return Attempt(Result.REFUSED, failed.reason)
 
     def _entry(self, ref: CgroupRef, knob: Knob) -> LedgerEntry | None:
         return self._ledger.find(ref.id, knob.name, self.route(ref, knob))
 
-    def _standing(self, entry: LedgerEntry, text: str) -> Standing:
-        return standing_of(entry, text, self._ledger, self._routes)
+    def _ownership(self, entry: LedgerEntry, text: str) -> Ownership:
+        return ownership_of(entry, text, self._ledger, self._routes)
 
     def _adopted(self, entry: LedgerEntry) -> Adopted:
         text = self._astray() or self._routes.text(entry)
         reading = text if isinstance(text, Gap) else self._routes.value(entry, text)
         if isinstance(text, Gap) or isinstance(reading, Gap):
-            return Adopted(entry, Standing.UNREAD, reading)
-        return Adopted(entry, self._standing(entry, text), reading)
+            return Adopted(entry, Ownership.UNREAD, reading)
+        return Adopted(entry, self._ownership(entry, text), reading)
 
     def _let_go_of_idle(self, outcomes: list[Outcome]) -> None:
         """A group that left idle as it was before us is not ours any more, nor is a weight that
@@ -290,3 +429,32 @@ class Executor:
 
 def _knob_key(change: Change) -> KnobKey:
     return KnobKey(change.ref.id, change.knob.name)
+
+
+class DryRun:
+    """The executor's stand-in in a dry run: says what would be written, and writes nothing. It has
+    no ledger, so it can run beside a real agent; what that one holds is not told apart here."""
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+
+    def apply(self, changes: Iterable[Change]) -> list[Outcome]:
+        return [Outcome(change, Result.PLANNED) for change in changes]
+
+    def adopt(self) -> Adoption:
+        return Adoption((), ())
+
+    def release(self) -> list[Outcome]:
+        return []
+
+    def let_go(self, _knobs: Collection[tuple[int, str]]) -> list[Outcome]:
+        return []
+
+    def held(self) -> tuple[Held, ...]:
+        return ()
+
+    def off(self) -> frozenset[KnobKey]:
+        return frozenset()
+
+    def precision(self) -> WritePrecision:
+        return WritePrecision(self._page_size)

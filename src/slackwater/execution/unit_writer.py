@@ -10,7 +10,7 @@ of any name that it is asked to set.
 from collections.abc import Callable
 from typing import TypeVar
 
-from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.knob_writer import GONE, Attempt, KnobFiles, Note, failed_attempt, no_note
 from slackwater.execution.systemd_wire import (
     PRIVATE_SOCKET,
     TIMEOUT_SECONDS,
@@ -18,7 +18,6 @@ from slackwater.execution.systemd_wire import (
     SystemdWire,
     Variant,
 )
-from slackwater.execution.verdict import GONE, Note, Verdict, no_note, verdict_of
 from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
@@ -61,7 +60,7 @@ class UnitWriter:
     """Sets knobs through the units that own their cgroups."""
 
     def __init__(
-        self, files: CgroupWriter, clock: Callable[[], Micros], socket_path: str, timeout: float
+        self, files: KnobFiles, clock: Callable[[], Micros], socket_path: str, timeout: float
     ) -> None:
         self._files = files
         self._clock = clock
@@ -73,7 +72,7 @@ class UnitWriter:
     @classmethod
     def open(
         cls,
-        files: CgroupWriter,
+        files: KnobFiles,
         clock: Callable[[], Micros],
         socket_path: str = PRIVATE_SOCKET,
         timeout: float = TIMEOUT_SECONDS,
@@ -98,7 +97,7 @@ class UnitWriter:
         """The knobs that systemd has properties for here."""
         return frozenset(knob.name for knob in KNOBS if self._names(knob))
 
-    def text(self, ref: CgroupRef, knob: Knob) -> str | Verdict:
+    def text(self, ref: CgroupRef, knob: Knob) -> str | Attempt:
         """The unit's own properties, in the ledger's spelling."""
         if not self._files.lives(ref):
             return GONE
@@ -110,73 +109,73 @@ class UnitWriter:
     def read(self, ref: CgroupRef, knob: Knob) -> KnobValue | Gap:
         """What the unit says; what is in force is the file's to say."""
         match self.text(ref, knob):
-            case Verdict() as verdict:
-                return verdict.gap()
+            case Attempt() as attempt:
+                return attempt.gap()
             case text:
                 return value_in(knob, text)
 
     def write(self, change: Change, note: Note = no_note) -> Outcome:
         """Sets the property unless both it and the kernel's file already show the value."""
 
-        def attempt() -> Verdict:
+        def converse() -> Attempt:
             wanted = properties_for(change.knob, self._version(change.knob), change.new)
             return self._converse(lambda wire: self._write(wire, change, wanted, note))
 
-        return self._outcome(change, attempt)
+        return self._outcome(change, converse)
 
     def restore(self, change: Change, text: str) -> Outcome:
         """Back to the very properties that stood there, "not set" included."""
 
-        def attempt() -> Verdict:
+        def converse() -> Attempt:
             wanted = parse_properties(text)
             if isinstance(wanted, Gap):
-                return Verdict(Result.REFUSED, wanted.reason)
+                return Attempt(Result.REFUSED, wanted.reason)
             return self._converse(lambda wire: self._restore(wire, change, wanted))
 
-        return self._outcome(change, attempt)
+        return self._outcome(change, converse)
 
-    def _outcome(self, change: Change, attempt: Callable[[], Verdict]) -> Outcome:
+    def _outcome(self, change: Change, converse: Callable[[], Attempt]) -> Outcome:
         started = self._clock()
         try:
-            verdict = attempt() if self._files.lives(change.ref) else GONE
+            attempt = converse() if self._files.lives(change.ref) else GONE
         except KnobRangeError as error:
-            verdict = Verdict(Result.REFUSED, str(error))
+            attempt = Attempt(Result.REFUSED, str(error))
         except (OSError, SystemdError) as error:
-            verdict = self._explain(change.ref, error)
+            attempt = self._explain(change.ref, error)
         took = Micros(self._clock() - started)
-        return Outcome(change, verdict.result, verdict.detail, took)
+        return Outcome(change, attempt.result, attempt.detail, took)
 
-    def _write(self, wire: SystemdWire, change: Change, wanted: Properties, note: Note) -> Verdict:
+    def _write(self, wire: SystemdWire, change: Change, wanted: Properties, note: Note) -> Attempt:
         current = self._get(wire, change.ref, change.knob)
         same = value_of(change.knob, current) == value_of(change.knob, wanted)
         if same and self._differs(change, wanted) is None:
-            return Verdict(Result.UNCHANGED)
+            return Attempt(Result.UNCHANGED)
         if change.knob == WEIGHT and current[0].value == IDLE_WEIGHT:
-            return Verdict(Result.REFUSED, f"{change.ref.name()} is idle, which has no weight")
+            return Attempt(Result.REFUSED, f"{change.ref.name()} is idle, which has no weight")
         refusal = note(format_properties(current), format_properties(wanted))
         if refusal is not None:
             return refusal
-        verdict = self._set(wire, change, wanted)
-        if verdict.result is Result.REFUSED:
+        attempt = self._set(wire, change, wanted)
+        if attempt.result is Result.REFUSED:
             # What the kernel refused must not take effect with the next daemon-reload.
             self._set(wire, change, current)
-        return verdict
+        return attempt
 
-    def _restore(self, wire: SystemdWire, change: Change, wanted: Properties) -> Verdict:
+    def _restore(self, wire: SystemdWire, change: Change, wanted: Properties) -> Attempt:
         current = self._get(wire, change.ref, change.knob)
         if current == wanted and self._differs(change, wanted) is None:
-            return Verdict(Result.UNCHANGED)
+            return Attempt(Result.UNCHANGED)
         return self._set(wire, change, wanted)
 
-    def _set(self, wire: SystemdWire, change: Change, wanted: Properties) -> Verdict:
+    def _set(self, wire: SystemdWire, change: Change, wanted: Properties) -> Attempt:
         """systemd applies a property in its next loop, after its answer to the call: a second
         round trip comes back when the kernel's files are written."""
         pairs = [(each.name, _variant(each)) for each in wanted]
         wire.manager("SetUnitProperties", "sba(sv)", change.ref.name(), True, pairs)
         self._get(wire, change.ref, change.knob)
-        return self._cleared(change, wanted) or Verdict(Result.APPLIED)
+        return self._cleared(change, wanted) or Attempt(Result.APPLIED)
 
-    def _cleared(self, change: Change, wanted: Properties) -> Verdict | None:
+    def _cleared(self, change: Change, wanted: Properties) -> Attempt | None:
         """An unset AllowedCPUs leaves the file of a group with processes as it was: the kernel
         does not let it be emptied. Nothing of systemd's holds it any more, so we open it up."""
         differs = self._differs(change, wanted)
@@ -185,20 +184,20 @@ class UnitWriter:
         self._files.write(Change(change.ref, CPUS, change.old, CpuSet()))
         return self._differs(change, wanted)
 
-    def _differs(self, change: Change, wanted: Properties) -> Verdict | None:
+    def _differs(self, change: Change, wanted: Properties) -> Attempt | None:
         """None where the kernel shows what the properties say. systemd enables a controller
         with the first property for it and ends it with the last: a file may be missing then."""
         knob, expected = change.knob, value_of(change.knob, wanted)
         standing = self._files.text(change.ref, knob)
-        if isinstance(standing, Verdict):
+        if isinstance(standing, Attempt):
             if standing.result is not Result.UNSUPPORTED:
                 return standing
             # A missing file is about this cgroup now, not about systemd.
-            return None if _is_unset(wanted) else Verdict(Result.REFUSED, standing.detail)
+            return None if _is_unset(wanted) else Attempt(Result.REFUSED, standing.detail)
         if self._files.shows(knob, standing, expected):
             return None
         detail = f"systemd took {format_properties(wanted)}, but the kernel shows {standing!r}"
-        return Verdict(Result.REFUSED, detail)
+        return Attempt(Result.REFUSED, detail)
 
     def _get(self, wire: SystemdWire, ref: CgroupRef, knob: Knob) -> Properties:
         (path,) = wire.manager("GetUnit", "s", ref.name())
@@ -242,14 +241,14 @@ class UnitWriter:
         with SystemdWire.connect(self._socket_path, self._timeout) as wire:
             return talk(wire)
 
-    def _explain(self, ref: CgroupRef, error: OSError | SystemdError) -> Verdict:
+    def _explain(self, ref: CgroupRef, error: OSError | SystemdError) -> Attempt:
         if not self._files.lives(ref):
             return GONE
         if isinstance(error, OSError):
-            verdict = verdict_of(error)
-            return Verdict(verdict.result, f"systemd: {_reason(error)}")
+            attempt = failed_attempt(error)
+            return Attempt(attempt.result, f"systemd: {_reason(error)}")
         result = Result.UNSUPPORTED if error.name in _NOT_HERE else Result.REFUSED
-        return Verdict(result, f"systemd: {error}")
+        return Attempt(result, f"systemd: {error}")
 
 
 def _interface(ref: CgroupRef) -> str | None:

@@ -35,7 +35,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
         return self.ref.id, self.knob, self.route
 
 
-class Standing(enum.Enum):
+class Ownership(enum.Enum):
     """What a noted knob reads now."""
 
     OURS = "ours"  # what we noted last, what it was to replace, or something on the way
@@ -48,7 +48,7 @@ class Adopted(msgspec.Struct, frozen=True):
     """A noted knob whose cgroup still lives."""
 
     entry: LedgerEntry
-    standing: Standing
+    ownership: Ownership
     reading: KnobValue | Gap
 
 

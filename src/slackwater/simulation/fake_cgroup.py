@@ -283,7 +283,7 @@ def ways_to(group: Group, value: KnobValue) -> tuple[tuple[KnobValue, ...], ...]
     """The values that stand there one after the other until `value` does; a second way follows
     where there is one, for when the first is refused.
 
-    A v1 bandwidth is two files: execution.knob_file goes by the lower of the two mixtures, or
+    A v1 bandwidth is two files: execution.cgroup_writer goes by the lower of the two mixtures, or
     else by the higher.
     """
     old = group.quota

@@ -1,6 +1,6 @@
 """A kernel in memory: a tree of cgroups that accepts, rejects and enforces values as Linux does.
 
-It has the methods of execution.cgroup_writer (read, text, write, restore) with the same outcomes,
+It has the methods of execution.knob_writer.KnobFiles with the outcomes of the real writer,
 plus what a real node gets from elsewhere: cgroups made and removed, tasks started and ended, time
 passing. It reads no clock: virtual time passes when `advance` is called. The scheduler divides CPU
 time in steps that end where a quota's period ends or a demand changes; where nothing changes from
@@ -14,7 +14,7 @@ import errno
 import math
 import os
 
-from slackwater.execution.verdict import GONE, Note, Verdict, no_note
+from slackwater.execution.knob_writer import GONE, Attempt, Note, no_note
 from slackwater.model.cgroup import (
     CgroupReading,
     CgroupRef,
@@ -142,7 +142,7 @@ class Scheduler:
 
 
 NO_PRESSURE = Gap("the fake kernel has no PSI; it counts lost CPU time")
-_APPLIED = Verdict(Result.APPLIED)
+_APPLIED = Attempt(Result.APPLIED)
 #: kernfs numbers the root 1.
 _ROOT_ID = 1
 
@@ -202,33 +202,33 @@ class FakeKernel:
         self._scheduler.forget_layout()
         return ref
 
-    def remove(self, ref: CgroupRef) -> Verdict:
+    def remove(self, ref: CgroupRef) -> Attempt:
         """Its CPU time stays counted in the groups above."""
         group = self._find(ref)
         if group is None:
             return GONE
         if group.parent is None or group.children or group.tasks:
-            return Verdict(Result.REFUSED, os.strerror(errno.EBUSY))
+            return Attempt(Result.REFUSED, os.strerror(errno.EBUSY))
         del group.parent.children[ref.name()], self._groups[ref.path]
         self._carried += group.used if group.parent is self._root else 0
         self._listed = None
         self._scheduler.forget_layout()
         return _APPLIED
 
-    def attach(self, ref: CgroupRef, task: Task) -> Verdict:
+    def attach(self, ref: CgroupRef, task: Task) -> Attempt:
         """Starts work in a group, in place of work of the same name."""
         group = self._find(ref)
         if group is None:
             return GONE
         if self._version is CgroupVersion.V1 and not group.cpus:
-            return Verdict(Result.REFUSED, os.strerror(errno.ENOSPC))  # cpuset_can_attach
+            return Attempt(Result.REFUSED, os.strerror(errno.ENOSPC))  # cpuset_can_attach
         if self._version is CgroupVersion.V2 and group.children and group.parent:
-            return Verdict(Result.REFUSED, os.strerror(errno.EBUSY))  # no internal processes
+            return Attempt(Result.REFUSED, os.strerror(errno.EBUSY))  # no internal processes
         group.tasks[task.name] = task
         self._scheduler.forget_layout()
         return _APPLIED
 
-    def detach(self, ref: CgroupRef, name: str) -> Verdict:
+    def detach(self, ref: CgroupRef, name: str) -> Attempt:
         """Ends work."""
         group = self._find(ref)
         if group is None or group.tasks.pop(name, None) is None:
@@ -240,9 +240,8 @@ class FakeKernel:
         """Lets so much time pass."""
         self._scheduler.advance(micros)
 
-    def version(self, knob: Knob) -> CgroupVersion:
+    def version(self, _knob: Knob) -> CgroupVersion:
         """The same for every knob: no hybrid hosts here."""
-        del knob
         return self._version
 
     def hierarchy(self) -> str:
@@ -254,17 +253,17 @@ class FakeKernel:
 
     def read(self, ref: CgroupRef, knob: Knob) -> KnobValue | Gap:
         match self._open(ref, knob):
-            case Verdict(result=Result.VANISHED):
+            case Attempt(result=Result.VANISHED):
                 return VANISHED
-            case Verdict(detail=detail):
+            case Attempt(detail=detail):
                 return Gap(detail)
             case group, _:
                 return group.value(knob)
 
-    def text(self, ref: CgroupRef, knob: Knob) -> str | Verdict:
+    def text(self, ref: CgroupRef, knob: Knob) -> str | Attempt:
         match self._open(ref, knob):
-            case Verdict() as verdict:
-                return verdict
+            case Attempt() as attempt:
+                return attempt
             case group, _:
                 return encode(knob, self._version, group.value(knob))
 
@@ -279,12 +278,11 @@ class FakeKernel:
     def write(self, change: Change, note: Note = no_note) -> Outcome:
         """One change, unless its value already stands there."""
         opened = self._open(change.ref, change.knob)
-        verdict = opened if isinstance(opened, Verdict) else self._write(*opened, change, note)
-        return Outcome(change, verdict.result, verdict.detail)
+        attempt = opened if isinstance(opened, Attempt) else self._write(*opened, change, note)
+        return Outcome(change, attempt.result, attempt.detail)
 
-    def restore(self, change: Change, text: str) -> Outcome:
+    def restore(self, change: Change, _text: str) -> Outcome:
         """Back to a text that the kernel once showed; `change.new` is its value."""
-        del text
         return self.write(change)
 
     def times(self, ref: CgroupRef) -> CpuTimes | Gap:
@@ -323,29 +321,29 @@ class FakeKernel:
         group = self._groups.get(ref.path)
         return group if group is not None and group.ref.id == ref.id else None
 
-    def _open(self, ref: CgroupRef, knob: Knob) -> tuple[Group, KnobFile] | Verdict:
+    def _open(self, ref: CgroupRef, knob: Knob) -> tuple[Group, KnobFile] | Attempt:
         """The group and the file, or what the real edge says without them."""
         file = knob.file(self._version)
         if isinstance(file, Gap):
-            return Verdict(Result.UNSUPPORTED, file.reason)
+            return Attempt(Result.UNSUPPORTED, file.reason)
         group = self._find(ref)
         if group is None:
             if ref.path in self._groups:
-                return Verdict(Result.VANISHED, f"another cgroup stands at {ref.path} by now")
+                return Attempt(Result.VANISHED, f"another cgroup stands at {ref.path} by now")
             return GONE
         on_root = group.parent is None and self._version is CgroupVersion.V2
         if knob.vendor or on_root:  # CFTYPE_NOT_ON_ROOT
-            return Verdict(Result.UNSUPPORTED, f"this cgroup has no {file.name}")
+            return Attempt(Result.UNSUPPORTED, f"this cgroup has no {file.name}")
         return group, file
 
-    def _write(self, group: Group, file: KnobFile, change: Change, note: Note) -> Verdict:
+    def _write(self, group: Group, file: KnobFile, change: Change, note: Note) -> Attempt:
         knob, new = change.knob, change.new
         if self._is_shown(knob, group.value(knob), new):
-            return Verdict(Result.UNCHANGED)
+            return Attempt(Result.UNCHANGED)
         try:
             text = encode(knob, self._version, new)
         except KnobRangeError as out_of_range:
-            return Verdict(Result.REFUSED, str(out_of_range))
+            return Attempt(Result.REFUSED, str(out_of_range))
         refusal = note(encode(knob, self._version, group.value(knob)), text)
         if refusal is not None:
             return refusal
@@ -355,7 +353,7 @@ class FakeKernel:
         if not error:
             return _APPLIED
         detail = f"the kernel refused {text!r} in {file.name}: {os.strerror(error)}"
-        return Verdict(Result.REFUSED, detail)
+        return Attempt(Result.REFUSED, detail)
 
     def _put(self, group: Group, knob: Knob, new: KnobValue) -> int:
         """The way to a value, or the other one; the error if both are closed."""

@@ -5,8 +5,6 @@ with a real executor and ledger; only the reader of snapshots differs. It reads 
 that were asked for, so a policy that forgot to ask for one fails here as on a real node.
 """
 
-from typing import TYPE_CHECKING, cast
-
 import msgspec
 
 from slackwater.agent.program import NO_OVERRIDES, Agent, AgentDependencies, CommandLineOverrides
@@ -214,10 +212,6 @@ class KernelSight:
         }
 
 
-if TYPE_CHECKING:
-    from slackwater.execution.cgroup_writer import CgroupWriter
-
-
 class ScenarioSource:
     """The objects of this moment; the same object again where nothing changed."""
 
@@ -257,8 +251,7 @@ def start_process(
         return kernel.now
 
     sight = KernelSight(kernel, node.kubepods)
-    # The fake kernel has the writer's surface, not its type.
-    hands = Executor(ledger, cast("CgroupWriter", kernel), None, clock)
+    hands = Executor(ledger, kernel, None, clock)
     parts = AgentDependencies(
         source=source,
         sight=sight,

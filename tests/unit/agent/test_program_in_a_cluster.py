@@ -7,7 +7,7 @@ from slackwater.agent.program import CommandLineOverrides
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano_document import read_config
 from slackwater.model.gap import Gap
-from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Standing
+from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Ownership
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
 from slackwater.observation.objects.object_set import Objects
@@ -42,7 +42,7 @@ class ClusterBench(Bench):
 
     def adopt(self) -> Adoption:
         entry = LedgerEntry(BESTEFFORT, "quota", "file", "-1", "-1", "60000", Micros(0))
-        return Adoption((Adopted(entry, Standing.OURS, OURS),), ())
+        return Adoption((Adopted(entry, Ownership.OURS, OURS),), ())
 
 
 def test_a_start_without_objects_adopts_and_is_no_error() -> None:

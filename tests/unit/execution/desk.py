@@ -14,7 +14,7 @@ from slackwater.model.knob import (
     Knob,
     KnobValue,
 )
-from slackwater.model.ledger import FILE_ROUTE, LedgerEntry, Standing
+from slackwater.model.ledger import FILE_ROUTE, LedgerEntry, Ownership
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from tests.unit.execution.fake_systemd import FakeSystemd
@@ -64,8 +64,8 @@ def one(executor: Executor, ref: CgroupRef, knob: Knob, new: KnobValue) -> Outco
     return outcome
 
 
-def adopted(executor: Executor) -> dict[str, Standing]:
-    return {a.entry.knob: a.standing for a in executor.adopt().live}
+def adopted(executor: Executor) -> dict[str, Ownership]:
+    return {a.entry.knob: a.ownership for a in executor.adopt().live}
 
 
 class Killed(BaseException):

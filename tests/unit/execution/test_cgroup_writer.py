@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from slackwater.execution.verdict import Verdict
+from slackwater.execution.knob_writer import Attempt
 from slackwater.model.cgroup import CgroupRef, Controller, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED
@@ -240,7 +240,7 @@ def test_a_mixture_that_is_refused_gives_way_to_the_other(
 def test_the_note_sees_what_stands_and_what_comes(kernel: PlainKernel) -> None:
     ref, seen = kernel.make(POD), list[tuple[str, str, int]]()
 
-    def note(current: str, ours: str) -> Verdict | None:
+    def note(current: str, ours: str) -> Attempt | None:
         seen.append((current, ours, len(kernel.log)))
         return None
 
@@ -251,14 +251,14 @@ def test_the_note_sees_what_stands_and_what_comes(kernel: PlainKernel) -> None:
 def test_a_note_that_fails_forbids_the_write(kernel: PlainKernel) -> None:
     ref = kernel.make(POD)
     outcome = kernel.writer().write(
-        Change(ref, WEIGHT, 100, 5), lambda _, __: Verdict(Result.REFUSED, "the disk is full")
+        Change(ref, WEIGHT, 100, 5), lambda _, __: Attempt(Result.REFUSED, "the disk is full")
     )
     assert (outcome.result, outcome.detail) == (Result.REFUSED, "the disk is full")
     assert kernel.log == []
 
 
 def test_an_equal_value_is_not_noted(kernel: PlainKernel) -> None:
-    def note(current: str, ours: str) -> Verdict | None:
+    def note(current: str, ours: str) -> Attempt | None:
         raise AssertionError(current, ours)
 
     outcome = kernel.writer().write(Change(kernel.make(POD), WEIGHT, 5, 100), note)

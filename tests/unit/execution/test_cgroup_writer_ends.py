@@ -6,7 +6,7 @@ import os
 import pytest
 
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.execution.verdict import Verdict, verdict_of
+from slackwater.execution.knob_writer import Attempt, failed_attempt
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import (
@@ -125,4 +125,4 @@ def test_a_reading_that_is_garbage_is_not_overwritten(kernel: PlainKernel, text:
 
 
 def test_an_error_without_a_number_is_still_one_clause() -> None:
-    assert verdict_of(OSError("odd")) == Verdict(Result.REFUSED, "odd")
+    assert failed_attempt(OSError("odd")) == Attempt(Result.REFUSED, "odd")

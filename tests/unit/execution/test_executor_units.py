@@ -14,7 +14,7 @@ from slackwater.model.knob import (
     WEIGHT,
     Knob,
 )
-from slackwater.model.ledger import Standing
+from slackwater.model.ledger import Ownership
 from slackwater.model.plan import Change, Result
 from slackwater.model.unit_property import INFINITY
 from tests.unit.execution.desk import POD, SLICE, UNIT, adopted, one, quota, results
@@ -46,7 +46,7 @@ def test_a_units_baseline_is_its_properties(
         "weight": (UNIT, "CPUWeight=79"),
         "idle": (UNIT, "CPUWeight=79"),
     }
-    assert adopted(with_units) == dict.fromkeys(noted, Standing.OURS)
+    assert adopted(with_units) == dict.fromkeys(noted, Ownership.OURS)
     with_units.release()
     assert systemd.units[slice_.name()]["CPUWeight"] == ("t", 79)
     assert systemd.units[slice_.name()]["CPUQuotaPerSecUSec"] == ("t", INFINITY)
@@ -85,7 +85,7 @@ def test_a_units_entry_waits_for_systemd(
     one(with_units, slice_, WEIGHT, 5)
     lonely = Executor(ledger, kernel.writer(), None, Clock())
     (found,) = lonely.adopt().live
-    assert found.standing is Standing.UNREAD
+    assert found.ownership is Ownership.UNREAD
     (outcome,) = lonely.release()
     assert outcome.result is Result.REFUSED
     assert "kubepods-pod1.slice" in outcome.detail

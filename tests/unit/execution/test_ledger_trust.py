@@ -10,7 +10,7 @@ from slackwater.execution.ledger import FILE, Ledger
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Mount
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
-from slackwater.model.ledger import Standing
+from slackwater.model.ledger import Ownership
 from slackwater.model.plan import Result
 from tests.unit.execution.desk import (
     POD,
@@ -45,7 +45,7 @@ def test_another_hierarchy_touches_nothing(
     later = opened(folder)
     astray = Executor(later, lost, None, Clock())
     (found,) = astray.adopt().live
-    assert (found.standing, astray.sweep()) == (Standing.UNREAD, ())
+    assert (found.ownership, astray.sweep()) == (Ownership.UNREAD, ())
     assert isinstance(found.reading, Gap)
     for outcome in (*astray.release(), one(astray, pod, QUOTA, quota(6_000))):
         assert outcome.result is Result.REFUSED
@@ -121,7 +121,7 @@ def test_values_that_were_not_noted_are_still_ours(
     later = opened(folder)
     assert later.entries[0].ours == "5000 100000"
     next_run = Executor(later, kernel.writer(), None, Clock())
-    assert adopted(next_run) == {"quota": Standing.OURS}
+    assert adopted(next_run) == {"quota": Ownership.OURS}
     next_run.release()
     assert kernel.text(POD, "cpu.max") == "max 100000"
     later.close()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from slackwater.execution.knob_writer import Attempt
 from slackwater.execution.unit_writer import UnitWriter, _leading_number
-from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import (
@@ -146,13 +146,13 @@ def test_the_note_sees_properties_and_comes_first(
 ) -> None:
     seen: list[tuple[str, str, int]] = []
 
-    def note(current: str, ours: str) -> Verdict | None:
+    def note(current: str, ours: str) -> Attempt | None:
         seen.append((current, ours, len(systemd.sets)))
         return None
 
     writer.write(Change(pod, WEIGHT, 79, 5), note)
     assert seen == [("CPUWeight=79", "CPUWeight=5", 0)]
-    refusal = Verdict(Result.REFUSED, "full")
+    refusal = Attempt(Result.REFUSED, "full")
     assert writer.write(Change(pod, WEIGHT, 5, 6), lambda *_: refusal).detail == "full"
     assert len(systemd.sets) == 1
 

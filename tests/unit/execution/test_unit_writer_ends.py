@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.execution.knob_writer import Attempt
 from slackwater.execution.systemd_wire import SystemdError, SystemdWire
 from slackwater.execution.unit_writer import PAUSE, UnitWriter
-from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.knob import (
@@ -169,7 +169,7 @@ def test_a_property_that_this_systemd_does_not_have(
     writer: UnitWriter, systemd: FakeSystemd, pod: CgroupRef
 ) -> None:
     assert writer.write(Change(pod, MEMORY_LOW, 0, 4096)).result is Result.UNSUPPORTED
-    assert isinstance(writer.text(pod, MEMORY_LOW), Verdict)
+    assert isinstance(writer.text(pod, MEMORY_LOW), Attempt)
 
 
 def test_a_value_out_of_range_is_not_sent(

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from slackwater.execution import ledger as ledger_module
+from slackwater.execution.knob_writer import Attempt, Note, no_note
 from slackwater.execution.ledger import Ledger
-from slackwater.execution.verdict import Note, Verdict, no_note
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Tier
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
@@ -94,11 +94,11 @@ class MortalKernel(FakeKernel):
         if not self.by_agent:
             return super().write(change, note)
 
-        def noted(now: str, ours: str) -> Verdict | None:
+        def noted(now: str, ours: str) -> Attempt | None:
             self._fate.meet("before the note")
-            verdict = note(now, ours)
+            attempt = note(now, ours)
             self._fate.meet("between note and write")
-            return verdict
+            return attempt
 
         outcome = super().write(change, noted)
         if outcome.result is Result.APPLIED:
@@ -213,7 +213,7 @@ class Bed:
         assert isinstance(found, Bandwidth)
         return found.milli()
 
-    def text(self, knob: Knob) -> str | Verdict:
+    def text(self, knob: Knob) -> str | Attempt:
         return self.kernel.text(self.node.tiers[Tier.BESTEFFORT], knob)
 
 

@@ -1,14 +1,12 @@
 """The fake kernel's tree and its face: identity, outcomes, and the executor on top of it."""
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 
-from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.executor import Executor
+from slackwater.execution.knob_writer import Attempt
 from slackwater.execution.ledger import Ledger
-from slackwater.execution.verdict import Verdict
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, CpuTimes, Level, Tier
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
@@ -141,7 +139,7 @@ def test_everything_about_a_gone_group_is_vanished() -> None:
     assert kernel.attach(pod, idler()).result is Result.VANISHED
     assert kernel.detach(pod, "idler").result is Result.VANISHED
     text = kernel.text(pod, QUOTA)
-    assert isinstance(text, Verdict)
+    assert isinstance(text, Attempt)
     assert text.result is Result.VANISHED
 
 
@@ -248,9 +246,9 @@ def test_a_note_comes_before_the_write_and_may_forbid_it() -> None:
     (pod,) = made(kernel, "pod")
     heard: list[tuple[str, str]] = []
 
-    def forbid(now: str, ours: str) -> Verdict | None:
+    def forbid(now: str, ours: str) -> Attempt | None:
         heard.append((now, ours))
-        return Verdict(Result.REFUSED, "no room in the ledger")
+        return Attempt(Result.REFUSED, "no room in the ledger")
 
     outcome = kernel.write(Change(pod, QUOTA, Bandwidth(UNLIMITED), quota(7_000)), forbid)
     assert (outcome.result, outcome.detail) == (Result.REFUSED, "no room in the ledger")
@@ -303,7 +301,7 @@ def test_the_executor_works_on_it(version: CgroupVersion, tmp_path: Path) -> Non
     ledger = Ledger.open(str(tmp_path), "boot")
     assert isinstance(ledger, Ledger)
     # It has the writer's surface; the executor's annotation names the class.
-    executor = Executor(ledger, cast("CgroupWriter", kernel), None, lambda: kernel.now)
+    executor = Executor(ledger, kernel, None, lambda: kernel.now)
     refs, knobs = (tier, pod), [knob for knob, _ in VALUES]
     before = [kernel.read(ref, knob) for ref in refs for knob in knobs]
     changes = [Change(ref, knob, value, value) for ref in refs for knob, value in VALUES]

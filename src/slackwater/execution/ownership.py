@@ -1,6 +1,7 @@
-"""Whose value a noted knob shows: ours, the baseline, or somebody else's.
+"""Whose value a noted knob shows (ours, the baseline, or somebody else's), by the route it takes.
 
-Owns the list of readings that follow from our own writes although nobody noted them so:
+A knob has two routes: its file, or the systemd unit that owns the cgroup. Owns which one a knob
+takes, and the list of readings that follow from our own writes although nobody noted them so:
 
 - half of a v1 quota: a limit and a period of two values that we noted (kill -9 in between);
 - the union of two cpusets that we noted: a step of a release;
@@ -14,35 +15,94 @@ Every other reading is drift: somebody else wrote, and would want to find it the
 
 import msgspec
 
+from slackwater.execution.knob_writer import Attempt, KnobFiles, KnobWriter
 from slackwater.execution.ledger import Ledger
-from slackwater.execution.routes import Routes
-from slackwater.model.cgroup import CgroupVersion
+from slackwater.execution.unit_writer import UnitWriter
+from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, QUOTA, WEIGHT, KnobValue
-from slackwater.model.ledger import FILE_ROUTE, LedgerEntry, Standing
-from slackwater.model.unit_property import DEFAULT_WEIGHT
+from slackwater.model.knob import IDLE, KNOB, QUOTA, WEIGHT, Knob, KnobValue
+from slackwater.model.ledger import FILE_ROUTE, UNIT_ROUTE, LedgerEntry, Ownership
+from slackwater.model.snapshot import WritePrecision
+from slackwater.model.unit_property import DEFAULT_WEIGHT, value_in
 from slackwater.model.units import Bandwidth
 
 
-def standing_of(entry: LedgerEntry, text: str, ledger: Ledger, routes: Routes) -> Standing:
+class Routes:
+    """Both writers; `units` is None where no systemd answers."""
+
+    def __init__(self, files: KnobFiles, units: UnitWriter | None) -> None:
+        self.files = files
+        self._units = units
+
+    def route(self, ref: CgroupRef, knob: Knob) -> str:
+        """Through its unit where systemd owns the cgroup and has a property; else the file."""
+        if self._units is not None and self._units.owns(ref, knob):
+            return f"{UNIT_ROUTE}{ref.name()}"
+        return FILE_ROUTE
+
+    def precision(self) -> WritePrecision:
+        unit_knobs = self._units.knobs() if self._units else frozenset[str]()
+        return WritePrecision(self.files.page_size, unit_knobs)
+
+    def writer(self, route: str) -> KnobWriter | Gap:
+        if route == FILE_ROUTE:
+            return self.files
+        return self._units or Gap(f"systemd cannot be asked for {route.removeprefix(UNIT_ROUTE)}")
+
+    def text(self, entry: LedgerEntry) -> str | Gap:
+        """What stands there now, as the entry's route spells it."""
+        writer = self.writer(entry.route)
+        if isinstance(writer, Gap):
+            return writer
+        match writer.text(entry.ref, KNOB[entry.knob]):
+            case Attempt() as attempt:
+                return attempt.gap()
+            case text:
+                return text
+
+    def value(self, entry: LedgerEntry, text: str) -> KnobValue | Gap:
+        knob = KNOB[entry.knob]
+        if entry.route == FILE_ROUTE:
+            return self.files.value(knob, text)
+        return value_in(knob, text)
+
+    def shows(self, entry: LedgerEntry, text: str, value: KnobValue | Gap) -> bool:
+        """Whether this text is how the entry's route shows that value once it was set."""
+        if isinstance(value, Gap):
+            return False
+        if entry.route == FILE_ROUTE:
+            return self.files.shows(KNOB[entry.knob], text, value)
+        return self.value(entry, text) == value
+
+    def shown(self, ref: CgroupRef, knob: Knob, otherwise: KnobValue) -> KnobValue:
+        """What the kernel's file shows now, whatever the route."""
+        found = self.files.read(ref, knob)
+        return otherwise if isinstance(found, Gap) else found
+
+    def is_idle(self, ref: CgroupRef) -> bool:
+        """As the kernel shows it. A weight reads 0, 1 or 3 then: no baseline, and no write."""
+        return self.files.read(ref, IDLE) is True
+
+
+def ownership_of(entry: LedgerEntry, text: str, ledger: Ledger, routes: Routes) -> Ownership:
     """Of a knob that reads `text` now, in its route's spelling."""
     if entry.knob == WEIGHT.name and routes.is_idle(entry.ref):
-        return Standing.OURS
+        return Ownership.OURS
     values = {each: routes.value(entry, each) for each in (entry.ours, entry.baseline)}
     if routes.shows(entry, text, values[entry.ours]):
-        return Standing.OURS
+        return Ownership.OURS
     if routes.shows(entry, text, values[entry.baseline]):
-        return Standing.BASELINE
+        return Ownership.BASELINE
     noted = _noted(entry, ledger, routes)
     if any(routes.shows(entry, text, value) for value in noted):
-        return Standing.OURS
+        return Ownership.OURS
     reading = routes.value(entry, text)
     if _is_half_a_quota(reading, noted, routes) or _is_a_union(reading, noted):
-        return Standing.OURS
+        return Ownership.OURS
     if ledger.is_old or was_reset(entry, text, ledger, routes):
-        return Standing.OURS
-    return Standing.DRIFT
+        return Ownership.OURS
+    return Ownership.DRIFT
 
 
 def was_reset(entry: LedgerEntry, text: str, ledger: Ledger, routes: Routes) -> bool:

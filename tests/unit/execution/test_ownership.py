@@ -9,7 +9,7 @@ from slackwater.execution.ledger import Ledger
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
-from slackwater.model.ledger import Standing
+from slackwater.model.ledger import Ownership
 from slackwater.model.plan import Result
 from tests.unit.execution.desk import (
     POD,
@@ -32,7 +32,7 @@ def test_a_release_leaves_what_somebody_else_wrote(
     """An in-place resize by the kubelet, say."""
     one(executor, pod, QUOTA, quota(5_000))
     (kernel.folder(POD) / "cpu.max").write_text("45000 100000\n")
-    assert adopted(executor) == {"quota": Standing.DRIFT}
+    assert adopted(executor) == {"quota": Ownership.DRIFT}
     (outcome,) = executor.release()
     assert outcome.result is Result.UNCHANGED
     assert outcome.detail == "left: somebody else wrote '45000 100000'"
@@ -74,7 +74,7 @@ def test_killed_before_the_first_write_then_somebody_else_writes(
     executor: Executor, kernel: PlainKernel, pod: CgroupRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed_before(1, monkeypatch, lambda: one(executor, pod, QUOTA, quota(5_000)))
-    assert adopted(executor) == {"quota": Standing.BASELINE}
+    assert adopted(executor) == {"quota": Ownership.BASELINE}
     (kernel.folder(POD) / "cpu.max").write_text("40000 100000\n")
     executor.release()
     assert kernel.text(POD, "cpu.max") == "40000 100000"
@@ -99,7 +99,7 @@ def test_half_a_quota_of_v1_is_ours(
     (v1.folder(POD) / "cpu.cfs_quota_us").write_text(f"{start}\n")
     assert isinstance(new, type(quota(1)))
     killed_before(2, monkeypatch, lambda: one(executor, ref, QUOTA, new))
-    assert adopted(executor) == {"quota": Standing.OURS}
+    assert adopted(executor) == {"quota": Ownership.OURS}
     executor.release()
     assert v1.text(POD, "cpu.cfs_quota_us") == start
     assert v1.text(POD, "cpu.cfs_period_us") == "100000"
@@ -112,7 +112,7 @@ def test_a_cpuset_on_its_way_back_is_ours(
     one(executor, pod, CPUS, CpuSet.of([2]))
     killed_before(2, monkeypatch, executor.release)
     assert kernel.text(POD, "cpuset.cpus") == "0,2"
-    assert adopted(executor) == {"cpus": Standing.OURS}
+    assert adopted(executor) == {"cpus": Ownership.OURS}
     executor.release()
     assert kernel.text(POD, "cpuset.cpus") == "0"
 

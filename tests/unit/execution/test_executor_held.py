@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.execution.holdings import Holdings
-from slackwater.execution.routes import Routes
+from slackwater.execution.executor import HeldKnobs
+from slackwater.execution.ownership import Routes
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Level, Mount
 from slackwater.model.ledger import FILE_ROUTE, LedgerEntry
 from slackwater.model.units import Micros
@@ -34,7 +34,7 @@ def entry(number: int, ours: str = "20", route: str = FILE_ROUTE) -> LedgerEntry
 
 def test_only_what_is_new_is_read() -> None:
     routes = Counting()
-    holdings = Holdings(routes)
+    holdings = HeldKnobs(routes)
     first = tuple(entry(number) for number in range(10))
     assert [each.ours for each in holdings.of(first)] == [20] * 10
     assert routes.read == 20
@@ -44,7 +44,7 @@ def test_only_what_is_new_is_read() -> None:
 
 
 def test_the_same_entries_are_the_same_object() -> None:
-    holdings = Holdings(Counting())
+    holdings = HeldKnobs(Counting())
     entries = tuple(entry(number) for number in range(3))
     assert holdings.of(entries) is holdings.of(tuple(entries))
     assert holdings.of(()) == ()
@@ -52,7 +52,7 @@ def test_the_same_entries_are_the_same_object() -> None:
 
 @pytest.mark.parametrize("ours", ["garbage", ""])
 def test_a_text_that_cannot_be_read_is_no_holding(ours: str) -> None:
-    found = Holdings(Counting()).of((entry(1), entry(2, ours)))
+    found = HeldKnobs(Counting()).of((entry(1), entry(2, ours)))
     assert [each.ref.id for each in found] == [1]
 
 
@@ -60,5 +60,5 @@ def test_what_a_unit_and_its_file_carry_is_the_units() -> None:
     unit = msgspec.structs.replace(
         entry(1, "CPUWeight=30", "unit:pod1.slice"), baseline="CPUWeight=10"
     )
-    held = Holdings(Counting()).of((unit, entry(1), entry(2)))
+    held = HeldKnobs(Counting()).of((unit, entry(1), entry(2)))
     assert [(each.ref.id, each.baseline, each.ours) for each in held] == [(1, 10, 30), (2, 1, 20)]

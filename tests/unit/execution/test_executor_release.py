@@ -19,7 +19,7 @@ from slackwater.model.knob import (
     QUOTA,
     WEIGHT,
 )
-from slackwater.model.ledger import Standing
+from slackwater.model.ledger import Ownership
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED
 from tests.unit.execution.desk import (
@@ -46,10 +46,10 @@ def test_what_a_restart_finds(
     (kernel.folder(POD) / "memory.max").write_text("8192\n")  # as the kernel rounds it
     next_run = Executor(opened(folder), kernel.writer(), None, Clock())
     assert adopted(next_run) == {
-        "quota": Standing.OURS,
-        "burst": Standing.BASELINE,
-        "weight": Standing.DRIFT,
-        "memory-max": Standing.OURS,
+        "quota": Ownership.OURS,
+        "burst": Ownership.BASELINE,
+        "weight": Ownership.DRIFT,
+        "memory-max": Ownership.OURS,
     }
 
 
@@ -59,12 +59,12 @@ def test_a_value_that_was_noted_but_never_written_is_no_drift(
     one(executor, pod, QUOTA, quota(5_000))
     kernel.errors["cpu.max"] = errno.EINVAL
     one(executor, pod, QUOTA, quota(6_000))
-    assert adopted(executor) == {"quota": Standing.OURS}
+    assert adopted(executor) == {"quota": Ownership.OURS}
 
 
 def test_a_weight_that_idle_hides_is_no_drift(executor: Executor, pod: CgroupRef) -> None:
     one(executor, pod, IDLE, True)
-    assert adopted(executor) == {"weight": Standing.OURS, "idle": Standing.OURS}
+    assert adopted(executor) == {"weight": Ownership.OURS, "idle": Ownership.OURS}
 
 
 def test_what_cannot_be_read_is_said_and_kept(
@@ -73,7 +73,7 @@ def test_what_cannot_be_read_is_said_and_kept(
     one(executor, pod, WEIGHT, 5)
     (kernel.folder(POD) / "cpu.weight").unlink()
     (found,) = executor.adopt().live
-    assert found.standing is Standing.UNREAD
+    assert found.ownership is Ownership.UNREAD
     assert isinstance(found.reading, Gap)
 
 

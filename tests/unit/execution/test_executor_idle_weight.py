@@ -9,7 +9,7 @@ from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.knob import IDLE, WEIGHT
-from slackwater.model.ledger import FILE_ROUTE, Standing
+from slackwater.model.ledger import FILE_ROUTE, Ownership
 from slackwater.model.plan import Change, Outcome, Result
 from tests.unit.execution.desk import (
     POD,
@@ -41,7 +41,7 @@ def test_killed_between_the_end_of_idle_and_the_weight(
         one(executor, pod, IDLE, True)
         killed_before(2, monkeypatch, act)
         assert kernel.text(POD, "cpu.weight") == "100"
-        assert adopted(executor)["weight"] is Standing.OURS
+        assert adopted(executor)["weight"] is Ownership.OURS
         assert results(executor.apply(off))[-1] == ("weight", Result.APPLIED), "it is finished"
         assert kernel.text(POD, "cpu.weight") == "300"
         assert ledger.entries == ()
