@@ -10,6 +10,7 @@ from rich.text import Text
 from slackwater.cli.rebalance_simulate_band import MARGIN, axis, band, legend, ticks
 from slackwater.cli.terminal import picture_width, print_blocks
 from slackwater.kube.time_of_day import whole_seconds
+from slackwater.model.duration import format_duration
 from slackwater.model.units import Micros
 from slackwater.rebalancer.whatif.simulate_day import SimulatedRotation
 from slackwater.rebalancer.whatif.simulation_report import (
@@ -18,7 +19,6 @@ from slackwater.rebalancer.whatif.simulation_report import (
     conclusions,
     counted,
 )
-from slackwater.settings.duration import format_duration
 
 #: Columns of the bands: more are no clearer.
 _WIDEST = 96

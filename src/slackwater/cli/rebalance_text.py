@@ -8,8 +8,8 @@ from rich.text import Text
 
 from slackwater.cli.rebalance_view import PlanView, PodView
 from slackwater.cli.terminal import Column, lined_up
+from slackwater.model.duration import format_duration
 from slackwater.model.units import Micros
-from slackwater.settings.duration import format_duration
 
 UNKNOWN = "-"
 _FULL, _TARGET, _THRESHOLD = "█", "┊", "┃"

@@ -27,8 +27,8 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.terminal import print_blocks, text_width
 from slackwater.cli.top_view import Lost, Screen, plain_blocks, sorted_pods
+from slackwater.model.duration import DurationError, parse_duration
 from slackwater.record.overview import Overview
-from slackwater.settings.duration import DurationError, parse_duration
 
 #: The agent reads single pods only while somebody looks, and a rate needs two readings.
 _LOOKS = 2

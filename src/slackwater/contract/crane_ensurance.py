@@ -22,7 +22,7 @@ from slackwater.contract.crane_values import (
     PositiveQuantity,
     Seconds,
 )
-from slackwater.contract.typed_document import WANTED
+from slackwater.contract.schema import BOUND
 from slackwater.model.units import parse_quantity
 
 _METRIC_WANTED = "a metric's name such as cpu_total_usage"
@@ -112,7 +112,7 @@ class MetricRule(msgspec.Struct, frozen=True):
         Meta(
             min_length=1,
             max_length=128,
-            extra={WANTED: _METRIC_WANTED},
+            extra={BOUND: _METRIC_WANTED},
             description="The metric, such as cpu_total_usage (milliCPU) or "
             "memory_total_utilization (percent).",
         ),

@@ -28,9 +28,9 @@ from slackwater.contract.crane_prediction import (
 )
 from slackwater.contract.crane_selector import Selector
 from slackwater.contract.crane_values import NAME_WANTED, QUANTITY_WANTED
+from slackwater.contract.decoding import read_struct
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import read_head
-from slackwater.contract.typed_document import read_typed
 from slackwater.model.problem import InvalidError, Problem, quoted
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -63,7 +63,7 @@ def read_pod_qos(document: object, source: str) -> PodQos:
 
 def read_time_series_prediction(document: object, source: str) -> TimeSeriesPrediction:
     _, field = read_head(document, source)
-    prediction = read_typed(field, TimeSeriesPrediction)
+    prediction = read_struct(field, TimeSeriesPrediction)
     _raise(field, _flaws_of_metrics(prediction.spec.prediction_metrics, "spec."))
     return prediction
 
@@ -71,7 +71,7 @@ def read_time_series_prediction(document: object, source: str) -> TimeSeriesPred
 def read_prediction_template(document: object, source: str) -> PredictionTemplate:
     """What stands under `spec` in the ConfigMap noderesource-tsp-template."""
     field = Field(source, "", document)
-    template = read_typed(field, PredictionTemplate)
+    template = read_struct(field, PredictionTemplate)
     _raise(field, _flaws_of_metrics(template.prediction_metrics, ""))
     return template
 
@@ -81,7 +81,7 @@ def _read(
 ) -> T:
     """An ensurance object: typed, its name a DNS label, and without flaws."""
     head, field = read_head(document, source)
-    value = read_typed(field, kind)
+    value = read_struct(field, kind)
     named = () if _LABEL.fullmatch(head.name) else (_bad_name(head.name),)
     _raise(field, (*named, *flaws(value)))
     return value

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, field
 
 from slackwater.contract.crane_values import Count, Seconds, Text
-from slackwater.contract.typed_document import WANTED
+from slackwater.contract.schema import BOUND
 
 _PORT_NAME = Annotated[
     str, Meta(min_length=1, max_length=15, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
@@ -33,7 +33,7 @@ class HttpGet(msgspec.Struct, frozen=True, rename="camel"):
         Annotated[int, Meta(ge=1, le=65535)] | _PORT_NAME,
         Meta(
             description="The port's number, or its name.",
-            extra={WANTED: "a port from 1 to 65535, or a port's name"},
+            extra={BOUND: "a port from 1 to 65535, or a port's name"},
         ),
     ]
     host: Annotated[Text, Meta(description="The host to ask.")] = ""

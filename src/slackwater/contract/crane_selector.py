@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.contract.label_selector import LabelSelector, Operator, Requirement, flaw
-from slackwater.contract.typed_document import WANTED
+from slackwater.contract.schema import BOUND
 from slackwater.model.problem import Problem, below
 
 _WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -19,7 +19,7 @@ LabelValue = Annotated[
     Meta(
         max_length=63,
         pattern=rf"^({_WORD})?\Z",
-        extra={WANTED: "a label's value: at most 63 letters, digits, '-', '_' and '.'"},
+        extra={BOUND: "a label's value: at most 63 letters, digits, '-', '_' and '.'"},
     ),
 ]
 LabelKey = Annotated[
@@ -28,7 +28,7 @@ LabelKey = Annotated[
         min_length=1,
         max_length=317,
         pattern=rf"^([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_WORD}\Z",
-        extra={WANTED: "a label's key such as team or example.com/team"},
+        extra={BOUND: "a label's key such as team or example.com/team"},
     ),
 ]
 

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta, field
 
 from slackwater.contract.crane_values import LongNumber, Metadata, Number, Quantity, Text
+from slackwater.contract.decoding import read_struct
 from slackwater.contract.kubernetes import read_head
-from slackwater.contract.typed_document import read_typed
 
 _ATTRIBUTES = Annotated[dict[str, Text], Meta(max_length=256)]
 _AMOUNTS = Annotated[dict[str, Quantity], Meta(max_length=256)]
@@ -81,4 +81,4 @@ class CraneTopology(msgspec.Struct, frozen=True, rename="camel"):
 
 def read_crane_topology(document: object, source: str) -> CraneTopology:
     _, named = read_head(document, source)
-    return read_typed(named, CraneTopology)
+    return read_struct(named, CraneTopology)

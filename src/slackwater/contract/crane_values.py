@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from slackwater.contract.typed_document import WANTED
+from slackwater.contract.schema import BOUND
 
 _INT32 = 2**31 - 1
 _INT64 = 2**63 - 1
@@ -34,20 +34,20 @@ Name = Annotated[
         min_length=1,
         max_length=63,
         pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z",
-        extra={WANTED: NAME_WANTED},
+        extra={BOUND: NAME_WANTED},
     ),
 ]
 _UNSIGNED = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?\Z"
 #: A Kubernetes quantity; a bare number may stand without quotes.
 Quantity = Annotated[
     LongNumber | Annotated[str, Meta(max_length=64, pattern=rf"^[+-]?{_UNSIGNED}")],
-    Meta(extra={WANTED: "a quantity such as 4000, 1500m or 4k"}),
+    Meta(extra={BOUND: "a quantity such as 4000, 1500m or 4k"}),
 ]
 #: The same, above 0. That a text is not 0 is for crane_objects to say.
 PositiveQuantity = Annotated[
     Annotated[int, Meta(ge=1, le=_INT64)]
     | Annotated[str, Meta(max_length=64, pattern=rf"^\+?{_UNSIGNED}")],
-    Meta(extra={WANTED: QUANTITY_WANTED}),
+    Meta(extra={BOUND: QUANTITY_WANTED}),
 ]
 #: A decimal number as a text, as Go's ParseFloat takes it.
 Decimal = Annotated[
@@ -55,7 +55,7 @@ Decimal = Annotated[
     Meta(
         max_length=64,
         pattern=r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\Z",
-        extra={WANTED: "a number in quotes such as '0.05'"},
+        extra={BOUND: "a number in quotes such as '0.05'"},
     ),
 ]
 #: Days, or a duration of Go.
@@ -65,7 +65,7 @@ Duration = Annotated[
         min_length=1,
         max_length=64,
         pattern=r"^([0-9]+d)?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*\Z",
-        extra={WANTED: "a duration such as 3d, 60s or 1h30m"},
+        extra={BOUND: "a duration such as 3d, 60s or 1h30m"},
     ),
 ]
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import inspect
 
 from slackwater.contract.definition_rules import RULES, CelRule, saying
-from slackwater.contract.typed_document import WANTED
+from slackwater.contract.schema import BOUND
 
 Schema = dict[str, Any]
 
@@ -67,7 +67,7 @@ def _field(info: inspect.Field) -> Schema:
 def _schema(kind: inspect.Type) -> Schema:
     match kind:
         case inspect.Metadata(type=inner, extra_json_schema=stated, extra=extra):
-            return _annotated(_schema(inner), stated or {}, (extra or {}).get(WANTED, ""))
+            return _annotated(_schema(inner), stated or {}, (extra or {}).get(BOUND, ""))
         case inspect.UnionType():
             return _union(kind)
         case inspect.StructType():

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from slackwater.contract.decoding import parse_bool
 from slackwater.contract.document import Field, elements, member, text, texts
 from slackwater.model.gap import Gap
 from slackwater.model.problem import DocumentName, quoted
 from slackwater.model.units import Bytes, MilliCpu, QuantityError, parse_bytes, parse_milli_cpu
 
-_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 _QUANTITY = "a quantity such as 250m, 0.5 or 2Gi"
 _LARGEST_AMOUNT = 2**63 - 1
 
@@ -51,17 +50,6 @@ class ConfigMap(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     data: dict[str, str]
-
-
-#: What a sentence about it says.
-BOOL_WANTED = "true or false (1, t, T, TRUE and True are true, their opposites false)"
-
-
-def parse_bool(value: str) -> bool | None:
-    """Go's strconv.ParseBool: 1 t T TRUE true True and their opposites; None for anything else."""
-    if value in _TRUE:
-        return True
-    return False if value in _FALSE else None
 
 
 def objects_in(document: object, source: str) -> tuple[object, ...]:
@@ -166,5 +154,5 @@ def optional_texts(field: Field | None) -> dict[str, str]:
 
 
 def is_true(labels: Mapping[str, str], key: str) -> bool:
-    """Whether a label says true, in any of Go's spellings; what is no bool says nothing."""
+    """Whether a label says true, in any of Go's spellings; anything else says nothing."""
     return parse_bool(labels.get(key, "")) is True

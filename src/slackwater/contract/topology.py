@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.contract.crane_values import LongNumber, Metadata, Quantity
+from slackwater.contract.decoding import read_struct
 from slackwater.contract.kubernetes import read_head
-from slackwater.contract.typed_document import read_typed
 
 _TEXT = Annotated[str, Meta(max_length=4096)]
 
@@ -83,4 +83,4 @@ class NodeTopology(msgspec.Struct, frozen=True, rename="camel"):
 def read_node_topology(document: object, source: str) -> NodeTopology:
     """An object of either version."""
     _, field = read_head(document, source)
-    return read_typed(field, NodeTopology)
+    return read_struct(field, NodeTopology)

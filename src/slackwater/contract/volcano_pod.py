@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from slackwater.contract.decoding import BOOL_WANTED, parse_bool
 from slackwater.contract.document import Field, Spelling, parse_json
-from slackwater.contract.kubernetes import BOOL_WANTED, parse_bool
 from slackwater.contract.volcano_memory_ratios import MemoryRatios, read_ratios
 from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA

@@ -12,11 +12,10 @@ from slackwater.demo.plan import CALM, THRESHOLD, Hold, Phase
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
-from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
+from slackwater.model.units import Bandwidth, Micros, MilliCpu, Percent, Unlimited
 from slackwater.observation.objects.object_set import Objects
 from slackwater.record.journal import Entry, TickRecord
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import Percent
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import Spike, Steady
 from slackwater.simulation.scenario import Scenario, ScenarioPod

@@ -58,7 +58,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        place = ": ".join(str(each) for each in (self.document, self.path) if each)
+        place = ": ".join(filter(None, (str(self.document or ""), self.path)))
         return f"a key of {place}" if self.code is ProblemCode.UNKNOWN_KEY else place
 
     def sentence(self) -> str:

@@ -16,6 +16,8 @@ import msgspec
 MilliCpu = NewType("MilliCpu", int)
 Micros = NewType("Micros", int)
 Bytes = NewType("Bytes", int)
+Percent = NewType("Percent", int)
+Permille = NewType("Permille", int)
 
 
 class Unlimited(enum.Enum):

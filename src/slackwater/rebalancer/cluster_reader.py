@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
+from slackwater.contract.decoding import BOOL_WANTED, decode_struct, parse_bool
 from slackwater.contract.disruption_budget import DisruptionBudget
-from slackwater.contract.kubernetes import BOOL_WANTED, parse_bool
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.owned_pod import (
     Amount,
@@ -26,7 +26,6 @@ from slackwater.contract.owned_pod import (
 )
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
 from slackwater.contract.selector_text import parse_selector
-from slackwater.contract.typed_document import decode_typed
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
@@ -277,7 +276,7 @@ class _Namespace:
 
 
 def _reading(resource: Resource, kind: type[Decoded]) -> Callable[[msgspec.Raw], Decoded]:
-    return lambda raw: decode_typed(raw, kind, f"a {resource.kind} of the API server")
+    return lambda raw: decode_struct(raw, kind, f"a {resource.kind} of the API server")
 
 
 def _needed(found: T | Unavailable) -> T:

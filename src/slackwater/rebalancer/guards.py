@@ -6,6 +6,7 @@ to say at each eviction; Kafka's lag is a guard of its own module.
 
 from collections.abc import Sequence
 
+from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.lag import counted
@@ -27,7 +28,6 @@ from slackwater.rebalancer.selection import (
     batch_size,
     measure_capacity,
 )
-from slackwater.settings.duration import format_duration
 from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum, MoveSettings
 
 LAG_GUARD = "kafka_lag"

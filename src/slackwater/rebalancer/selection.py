@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import (
     Cores,
@@ -23,7 +24,6 @@ from slackwater.rebalancer.observed import (
     WorkloadUsage,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.duration import format_duration
 from slackwater.settings.rotation import MoveSettings
 
 

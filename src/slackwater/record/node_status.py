@@ -10,6 +10,7 @@ from slackwater import __version__
 from slackwater.contract.node_condition import BLIND, RELEASED, AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
 from slackwater.model.cgroup import CgroupRef, Tier
+from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Result
@@ -18,7 +19,6 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited
 from slackwater.record.clipping import clipped
 from slackwater.record.journal import TickRecord
 from slackwater.record.view import View
-from slackwater.settings.duration import format_duration
 
 #: Usage is told in steps of this part of the machine.
 STEP = Ratio(1, 20)

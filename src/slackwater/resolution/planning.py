@@ -16,10 +16,9 @@ from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, KnobKey, KnobValue
 from slackwater.model.plan import Change
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.tick_report import Note, NoteKind, Yielded
-from slackwater.model.units import Bandwidth, Micros, Unlimited
+from slackwater.model.units import Bandwidth, Micros, Permille, Unlimited
 from slackwater.resolution.quota import quota_amount, quota_value
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.bound import Permille
 
 
 class Drift(msgspec.Struct, frozen=True):

@@ -4,8 +4,8 @@ import enum
 
 import msgspec
 
-from slackwater.model.units import Micros
-from slackwater.settings.bound import Bound, Permille, Unit
+from slackwater.model.units import Micros, Permille
+from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.choice import Choice
 from slackwater.settings.section import Section, read_over, rendered
 

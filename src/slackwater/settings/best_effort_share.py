@@ -7,7 +7,8 @@ import enum
 
 import msgspec
 
-from slackwater.settings.bound import Bound, Percent, Unit
+from slackwater.model.units import Percent
+from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.choice import Choice, Flag
 from slackwater.settings.section import Section, read_over, rendered
 

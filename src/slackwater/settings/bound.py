@@ -6,16 +6,12 @@ and "80" in a file is a text; only a flag or a variable, which is always a text,
 
 import enum
 import re
-from typing import NewType
 
 import msgspec
 
+from slackwater.model.duration import EXAMPLES, DurationError, format_duration, parse_duration
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros
-from slackwater.settings.duration import WANTED, DurationError, format_duration, parse_duration
-
-Percent = NewType("Percent", int)
-Permille = NewType("Permille", int)
 
 #: An open bound ends where 64 bits end.
 LARGEST = 2**63 - 1
@@ -77,7 +73,7 @@ class Bound(msgspec.Struct, frozen=True):
 
     def refusal(self, value: object, where: str) -> InvalidError:
         if self.unit is Unit.DURATION:
-            return InvalidError(Problem(where, quoted(value), f"{WANTED}, {self.span()}"))
+            return InvalidError(Problem(where, quoted(value), f"{EXAMPLES}, {self.span()}"))
         bound = self._closed() if _is_beyond(value) else self
         return InvalidError(Problem(where, quoted(value), f"a whole number, {bound.span()}"))
 

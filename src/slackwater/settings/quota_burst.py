@@ -2,7 +2,8 @@
 
 import msgspec
 
-from slackwater.settings.bound import Bound, Percent, Unit
+from slackwater.model.units import Percent
+from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.choice import Flag
 from slackwater.settings.section import Section, read_over, rendered
 

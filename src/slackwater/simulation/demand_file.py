@@ -11,9 +11,9 @@ import msgspec
 
 from slackwater.contract.document import Field, elements, members, text, whole
 from slackwater.contract.kubernetes import milli_cpu
+from slackwater.model.duration import EXAMPLES, DurationError, format_duration, parse_duration
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros, MilliCpu, Ratio
-from slackwater.settings.duration import WANTED, DurationError, format_duration, parse_duration
 from slackwater.simulation.demand import (
     DAY,
     SECOND,
@@ -68,7 +68,7 @@ def needed(field: Field, said: dict[str, Field], key: str, wanted: str) -> Field
 
 
 def duration(field: Field, low: Micros, high: Micros) -> Micros:
-    wanted = f"{WANTED}, {format_duration(low)} to {format_duration(high)}"
+    wanted = f"{EXAMPLES}, {format_duration(low)} to {format_duration(high)}"
     if not isinstance(field.value, str):
         raise field.refused(wanted)
     try:
@@ -116,8 +116,8 @@ def _daily(field: Field, _: Chance) -> Demand:
 
 def _spike(field: Field, _: Chance) -> Demand:
     said = known(field, "at", "height", "for", "base")
-    at = needed(field, said, "at", WANTED)
-    length = needed(field, said, "for", WANTED)
+    at = needed(field, said, "at", EXAMPLES)
+    length = needed(field, said, "for", EXAMPLES)
     return Spike(
         duration(at, Micros(0), LONGEST),
         milli_cpu(needed(field, said, "height", "a quantity such as 2 or 500m")),
@@ -128,7 +128,7 @@ def _spike(field: Field, _: Chance) -> Demand:
 
 def _square(field: Field, _: Chance) -> Demand:
     said = known(field, "period", "duty", "high", "low")
-    period = needed(field, said, "period", WANTED)
+    period = needed(field, said, "period", EXAMPLES)
     percent = number(said["duty"], 1, 99) if "duty" in said else 50
     return Square(
         duration(period, SHORTEST_STEP, LONGEST),

@@ -9,13 +9,12 @@ from slackwater.contract.volcano_document import read_config
 from slackwater.model.gap import Gap
 from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Ownership
 from slackwater.model.snapshot import Freshness
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, Percent
 from slackwater.observation.objects.object_set import Objects
 from slackwater.record.cluster_link import A_WHILE, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import node_report
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import Percent
 from slackwater.settings.document import Settings
 from tests.unit.agent.test_program import ON, OURS, Bench, at
 from tests.unit.contract.volcano_config import throttle

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 
 from slackwater.contract.autoscaling import Autoscaler, ResourceMetric
-from slackwater.contract.typed_document import decode_typed
+from slackwater.contract.decoding import decode_struct
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING
 from tests.unit.contract.served import autoscaler, cpu_metric
 
 
 def read(document: object) -> Autoscaler:
-    return decode_typed(msgspec.json.encode(document), Autoscaler, "hpa")
+    return decode_struct(msgspec.json.encode(document), Autoscaler, "hpa")
 
 
 def test_a_whole_one() -> None:
@@ -94,7 +94,7 @@ def test_what_cannot_be_read_is_one_sentence(part: str, value: object, sentence:
 
 def test_what_is_no_json_is_one_sentence() -> None:
     with pytest.raises(InvalidError, match=r"^hpa is '\{', but must be JSON \(.*\)$"):
-        decode_typed(b"{", Autoscaler, "hpa")
+        decode_struct(b"{", Autoscaler, "hpa")
 
 
 @given(ANYTHING)
@@ -110,4 +110,4 @@ def test_anything_is_an_autoscaler_or_a_sentence(value: object) -> None:
 
 
 def read_bytes(document: bytes) -> Autoscaler:
-    return decode_typed(document, Autoscaler, "hpa")
+    return decode_struct(document, Autoscaler, "hpa")

@@ -26,11 +26,11 @@ RULE = ("spec", "rules", 0)
     [
         (
             Wrong(kinds.AVOIDANCE_ACTION, ("spec", "coolDownSeconds"), 0),
-            "spec.coolDownSeconds is 0, but must be a whole number from 1 to 2147483647",
+            "spec.coolDownSeconds is 0, but must be a whole number, 1 to 2147483647",
         ),
         (
             Wrong(kinds.AVOIDANCE_ACTION, ("spec", "coolDownSeconds"), "5m"),
-            "spec.coolDownSeconds is '5m', but must be a whole number from 1 to 2147483647",
+            "spec.coolDownSeconds is '5m', but must be a whole number, 1 to 2147483647",
         ),
         (
             Wrong(kinds.AVOIDANCE_ACTION, ("spec", "description"), "x" * 1025),

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.contract.decoding import decode_struct
 from slackwater.contract.disruption_budget import DisruptionBudget
-from slackwater.contract.typed_document import decode_typed
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.served import budget
 
@@ -14,7 +14,7 @@ WEB = {"app": "web", "tier": "a"}
 
 
 def read(document: dict[str, Any]) -> DisruptionBudget:
-    return decode_typed(msgspec.json.encode(document), DisruptionBudget, "pdb")
+    return decode_struct(msgspec.json.encode(document), DisruptionBudget, "pdb")
 
 
 def expression(key: str, operator: str, *values: str) -> dict[str, Any]:

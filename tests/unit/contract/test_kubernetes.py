@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 
+from slackwater.contract.decoding import parse_bool
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import (
     is_true,
     kind_of,
     milli_cpu,
     objects_in,
-    parse_bool,
     read_config_map,
     read_head,
     read_node,

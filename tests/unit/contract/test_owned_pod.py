@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.contract.decoding import decode_struct
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.owned_pod import Amount, OwnedPod, began, cores_of, pod_cores_of
-from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.served import BEGAN, cpu, owned_pod, replica_set
 
 
 def read(document: dict[str, Any]) -> OwnedPod:
-    return decode_typed(msgspec.json.encode(document), OwnedPod, "pod")
+    return decode_struct(msgspec.json.encode(document), OwnedPod, "pod")
 
 
 def amounts(container: dict[str, Any]) -> tuple[float | Gap, float | Gap]:

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.contract.decoding import decode_struct
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
-from slackwater.contract.typed_document import decode_typed
 from tests.unit.contract.served import deployment, replica_set, stateful_set
 
 
 def rollout(document: dict[str, Any]) -> str:
-    read = decode_typed(msgspec.json.encode(document), ScaledWorkload, "workload")
+    read = decode_struct(msgspec.json.encode(document), ScaledWorkload, "workload")
     return rollout_of(document["kind"], read)
 
 

@@ -11,12 +11,11 @@ from slackwater.model.decision import Because
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.needs import Field
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
+from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Percent, Unlimited
 from slackwater.model.workload import BurstWish
 from slackwater.policies.policy import STATELESS
 from slackwater.policies.quota_burst import POLICY
 from slackwater.resolution.resolver import resolve
-from slackwater.settings.bound import Percent
 from slackwater.settings.quota_burst import QuotaBurstSettings
 from tests.unit.policies.pods import (
     CPU,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
-from slackwater.contract.typed_document import decode_typed
+from slackwater.contract.decoding import decode_struct
 from slackwater.rebalancer.autoscalers import AutoscalerChoice, choose, possible_names
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable
 from slackwater.rebalancer.reason import Reason
@@ -19,7 +19,7 @@ WEB = WorkloadSettings("shop", "web")
 
 
 def chosen(*documents: Object, settings: WorkloadSettings = WEB) -> AutoscalerChoice | Unavailable:
-    every = [decode_typed(msgspec.json.encode(each), Autoscaler, "hpa") for each in documents]
+    every = [decode_struct(msgspec.json.encode(each), Autoscaler, "hpa") for each in documents]
     return choose(every, settings)
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.contract.decoding import decode_struct
 from slackwater.contract.disruption_budget import DisruptionBudget
 from slackwater.contract.owned_pod import OwnedPod
-from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import covering_budgets
 from slackwater.rebalancer.guards import budget_guard
@@ -25,11 +25,11 @@ ALL = frozenset("ABCDEF")
 def pods(**labels: str) -> list[OwnedPod]:
     """By name, each with its label `app`."""
     made = [owned_pod(name, labels={"app": app}) for name, app in labels.items()]
-    return [decode_typed(msgspec.json.encode(each), OwnedPod, "pod") for each in made]
+    return [decode_struct(msgspec.json.encode(each), OwnedPod, "pod") for each in made]
 
 
 def read(*documents: Object) -> list[DisruptionBudget]:
-    return [decode_typed(msgspec.json.encode(each), DisruptionBudget, "pdb") for each in documents]
+    return [decode_struct(msgspec.json.encode(each), DisruptionBudget, "pdb") for each in documents]
 
 
 def test_those_that_cover_some_of_the_pods() -> None:

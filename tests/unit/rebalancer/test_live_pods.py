@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.contract.decoding import decode_struct
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.scaled_workload import ScaledWorkload
 from slackwater.contract.selector_text import parse_selector
-from slackwater.contract.typed_document import decode_typed
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.rebalancer.cluster_reader import (
@@ -37,11 +37,11 @@ TEN = 1794909600.0
 
 
 def pods(*documents: Object) -> list[OwnedPod]:
-    return [decode_typed(msgspec.json.encode(each), OwnedPod, "pod") for each in documents]
+    return [decode_struct(msgspec.json.encode(each), OwnedPod, "pod") for each in documents]
 
 
 def sets() -> dict[str, list[ScaledWorkload]]:
-    every = [decode_typed(msgspec.json.encode(each), ScaledWorkload, "set") for each in SETS]
+    every = [decode_struct(msgspec.json.encode(each), ScaledWorkload, "set") for each in SETS]
     return group_by_controller(every)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.kubernetes import parse_bool
+from slackwater.contract.decoding import parse_bool
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.rebalancer.cluster_reader import (

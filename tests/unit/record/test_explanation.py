@@ -12,12 +12,11 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.tick_report import Note, NoteKind, PolicyAction, Yielded
-from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Ratio
+from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Percent, Ratio
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
 from slackwater.record.explanation import Explanation, explain
 from slackwater.record.view import View
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import Percent
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, pod
 from tests.unit.record.stories import Told, only, rows
 

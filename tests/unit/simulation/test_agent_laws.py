@@ -24,11 +24,18 @@ from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobVa
 from slackwater.model.plan import Change, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import PolicyAction
-from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
+from slackwater.model.units import (
+    UNLIMITED,
+    Bandwidth,
+    Micros,
+    MilliCpu,
+    Percent,
+    Permille,
+    Unlimited,
+)
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
-from slackwater.settings.bound import Percent, Permille
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import SECOND, Steps
 from tests.unit.simulation.mortal import MEMORY, Bed

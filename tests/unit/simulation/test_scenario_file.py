@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.duration import EXAMPLES
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Ratio
 from slackwater.settings.document import DEFAULTS
-from slackwater.settings.duration import WANTED
 from slackwater.simulation.demand import (
     FOREVER,
     SECOND,
@@ -213,10 +213,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cpus": None}, "s.yaml: spec.cpus is missing, but must be how many CPUs"),
     ({"duration": None}, "s.yaml: spec.duration is missing, but must be how long, such as 2h"),
     ({"duration": "8d"}, "s.yaml: spec.duration is '8d', but must be a duration such as"),
-    ({"duration": "169h"}, f"spec.duration is '169h', but must be {WANTED}, 1s to 168h"),
+    ({"duration": "169h"}, f"spec.duration is '169h', but must be {EXAMPLES}, 1s to 168h"),
     ({"duration": 10}, "s.yaml: spec.duration is 10, but must be a duration"),
     ({"cgroup": "v3"}, "s.yaml: spec.cgroup is 'v3', but must be one of v1, v2"),
-    ({"period": "1ms"}, f"s.yaml: spec.period is '1ms', but must be {WANTED}, 100ms to 1m"),
+    ({"period": "1ms"}, f"s.yaml: spec.period is '1ms', but must be {EXAMPLES}, 100ms to 1m"),
     ({"seed": -1}, "s.yaml: spec.seed is -1, but must be a whole number, 0 to"),
     ({"podz": []}, "a key of s.yaml: spec is 'podz', but must be one of cgroup, cpus,"),
     ({"settings": {"bestEffortShare": {"threshold": 0}}},

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion, CpuTimes, Tier
-from slackwater.model.units import Micros, MilliCpu, Unlimited
+from slackwater.model.units import Micros, MilliCpu, Percent, Unlimited
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import Percent
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import Spike
 from tests.unit.simulation.mortal import SECOND, Bed

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from slackwater.model.duration import format_duration
 from slackwater.rebalancer.observed import Cores, HpaTargetKind, PercentOf
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.whatif.day import Day
@@ -24,7 +25,6 @@ from slackwater.rebalancer.whatif.simulate_day import (
     compare_replicas,
 )
 from slackwater.settings.document import API_VERSION
-from slackwater.settings.duration import format_duration
 
 KIND = "RebalanceSimulation"
 _HOUR = 3600.0

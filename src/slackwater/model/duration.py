@@ -1,6 +1,6 @@
 """Durations as people write them: "1s", "500ms", "1m30s". Text to microseconds and back.
 
-Owns the spelling. Refuses a number without a unit, because nobody knows which one was meant.
+A number without a unit is refused, because nobody knows which one was meant.
 """
 
 import re
@@ -14,11 +14,11 @@ _READ = {**_UNITS, "ns": 1, "\u00b5s": 1_000, "\u03bcs": 1_000}
 _PART = r"([0-9]{1,12})?(?:\.([0-9]{0,9}))?(h|ms|m|s|us|ns|\u00b5s|\u03bcs)"
 _DURATION = re.compile(rf"(?:(?=\.?[0-9]){_PART})+", re.ASCII)
 _LONGEST = 40
-WANTED = "a duration such as 500ms, 1s or 1m30s"
+EXAMPLES = "a duration such as 500ms, 1s or 1m30s"
 
 
 class DurationError(ValueError):
-    """A text that is no duration; str() is one sentence with the text in it."""
+    """A text that is not a duration; str() is one sentence with the text in it."""
 
 
 def parse_duration(text: str, where: str) -> Micros:
@@ -30,7 +30,7 @@ def parse_duration(text: str, where: str) -> Micros:
             total += digits * _READ[unit]
         if total % scale == 0:
             return Micros(total // scale)
-    raise DurationError(Problem(where, quoted(text), WANTED).sentence())
+    raise DurationError(Problem(where, quoted(text), EXAMPLES).sentence())
 
 
 def format_duration(duration: Micros) -> str:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, field
 
+from slackwater.contract.decoding import read_struct
 from slackwater.contract.document import Field
-from slackwater.contract.typed_document import WANTED, read_typed
+from slackwater.contract.schema import BOUND
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING
 
@@ -30,7 +31,7 @@ class Thing(msgspec.Struct, frozen=True):
     colour: Colour | None = None
     on: bool = False
     size: int | Annotated[str, Meta(pattern=r"^[0-9]+k\Z")] = 0
-    code: Annotated[str, Meta(pattern=r"^x\Z", extra={WANTED: "an x"})] = "x"
+    code: Annotated[str, Meta(pattern=r"^x\Z", extra={BOUND: "an x"})] = "x"
     sizes: dict[Annotated[str, Meta(max_length=3)], Annotated[int, Meta(ge=0)]] = {}
     inner: Part | None = field(default=None, name="innerPart")
     least: Annotated[int, Meta(ge=5)] = 5
@@ -43,7 +44,7 @@ _FIELDS = msgspec.structs.fields(Thing)
 
 
 def read(document: object) -> Thing:
-    return read_typed(Field("file", "at", document), Thing)
+    return read_struct(Field("file", "at", document), Thing)
 
 
 @pytest.mark.parametrize(
@@ -82,17 +83,17 @@ def test_what_is_taken(document: object, thing: Thing) -> None:
         ),
         (
             {"innerPart": {"partName": "a", "count": 0}},
-            "file: at.innerPart.count is 0, but must be a whole number from 1 to 9",
+            "file: at.innerPart.count is 0, but must be a whole number, 1 to 9",
         ),
         (
             {"innerPart": {"partName": "a", "count": True}},
-            "file: at.innerPart.count is true, but must be a whole number from 1 to 9",
+            "file: at.innerPart.count is true, but must be a whole number, 1 to 9",
         ),
         (
             {"innerPart": {"partName": "a", "count": 2**70}},
             (
-                "file: at.innerPart.count is 1180591620717411303424, but must be a whole number "
-                "from 1 to 9"
+                "file: at.innerPart.count is 1180591620717411303424, but must be a whole number, "
+                "1 to 9"
             ),
         ),
         ({"colour": "red"}, "file: at.colour is 'red', but must be one of Red, Blue"),
@@ -102,7 +103,7 @@ def test_what_is_taken(document: object, thing: Thing) -> None:
         ({"size": 4.0}, "file: at.size is 4.0, but must be a whole number or a text"),
         ({"code": "x\n"}, "file: at.code is 'x\\n', but must be an x"),
         ({"code": 1}, "file: at.code is 1, but must be an x"),
-        ({"sizes": {"a": -1}}, "file: at.sizes.a is -1, but must be a whole number of at least 0"),
+        ({"sizes": {"a": -1}}, "file: at.sizes.a is -1, but must be a whole number, at least 0"),
         (
             {"sizes": {"a b": 1, "long": 1}},
             "a key of file: at.sizes is 'long', but must be a text of at most 3 characters",
@@ -111,8 +112,8 @@ def test_what_is_taken(document: object, thing: Thing) -> None:
             {"sizes": {1: 1}},
             "a key of file: at.sizes is 1, but must be a text of at most 3 character",
         ),
-        ({"least": 4}, "file: at.least is 4, but must be a whole number of at least 5"),
-        ({"most": 6}, "file: at.most is 6, but must be a whole number of at most 5"),
+        ({"least": 4}, "file: at.least is 4, but must be a whole number, at least 5"),
+        ({"most": 6}, "file: at.most is 6, but must be a whole number, at most 5"),
         ({"some": []}, "file: at.some is a list of 0, but must be a list of at least 1 elements"),
         (
             {"few": {"a": "", "b": ""}},
@@ -127,14 +128,14 @@ def test_what_is_said(document: object, told: str) -> None:
     assert str(caught.value).startswith(told)
 
 
-def test_a_type_without_words() -> None:
-    """No kind of ours has one; whoever adds one gives it words."""
+def test_a_type_without_a_description() -> None:
+    """None of ours is one; whoever adds one describes it."""
 
     class Odd(msgspec.Struct):
-        when: float
+        when: bytes
 
-    with pytest.raises(TypeError, match="no words for"):
-        read_typed(Field("file", "", {"when": "x"}), Odd)
+    with pytest.raises(TypeError, match="no description of"):
+        read_struct(Field("file", "", {"when": "x"}), Odd)
 
 
 @given(st.dictionaries(st.sampled_from([each.encode_name for each in _FIELDS]), ANYTHING))
