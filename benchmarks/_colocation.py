@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from slackwater.demo.latency import percentiles
-from slackwater.demo.measured import Measured
+from slackwater.demo.demo_report import NOISY
+from slackwater.demo.measurements import Measured, percentiles
 from slackwater.demo.plan import ALONE, CALM, KUBELET, SLACKWATER
-from slackwater.demo.report import NOISY
 
 #: The goals of the project.
 P90_RATIO, UTILISATION, IDLE_USED = 1.15, 0.85, 0.90

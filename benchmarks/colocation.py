@@ -18,13 +18,12 @@ import msgspec
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from benchmarks._colocation import Goal, Round, Spread, goals, of, quiet, round_of
-from slackwater.demo.gauges import CannotMeasure
-from slackwater.demo.interruption import endings_raised
-from slackwater.demo.measured import unwatched
+from slackwater.demo.demo_report import NOISY, About
+from slackwater.demo.interrupts import endings_raised
+from slackwater.demo.measurements import CannotMeasure, unwatched
 from slackwater.demo.plan import BENCHMARK, BUSY, CALM, THRESHOLD, Phase
 from slackwater.demo.program import about_machine, find_real, opened_stage
-from slackwater.demo.report import NOISY, About
-from slackwater.demo.stage import Stage
+from slackwater.demo.testbed import Stage
 from slackwater.demo.tree import CannotBuildTree
 from slackwater.observation.host import Roots
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from slackwater.doctor.checkup import check_up, check_up_with_probe
-from slackwater.doctor.report import Report
+from slackwater.doctor.doctor_report import Report
 from slackwater.model.cgroup import CgroupVersion, Controller
 from slackwater.observation.host import Roots
 from tests.kernel.bed import Bed

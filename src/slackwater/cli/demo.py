@@ -22,10 +22,10 @@ from slackwater.cli.output import (
     wants_colour,
 )
 from slackwater.cli.terminal import NARROWEST, print_blocks, text_width
-from slackwater.demo.report import WHY_A_QUOTA, PhaseReport, Report, milliseconds
+from slackwater.demo.demo_report import WHY_A_QUOTA, PhaseReport, Report, milliseconds
 
 if TYPE_CHECKING:
-    from slackwater.demo.measured import Glimpse, Watch
+    from slackwater.demo.measurements import Glimpse, Watch
 
 NAME = "slackwater-demo"
 _INTERRUPTED = 130
@@ -95,7 +95,7 @@ def demo(
     Exit codes: 0 done, 1 it did not work, 2 wrong usage or environment, 130 interrupted.
     """
     try:
-        from slackwater.demo.interruption import endings_raised
+        from slackwater.demo.interrupts import endings_raised
 
         if not no_picture:
             _check_pictures(out)
@@ -129,7 +129,7 @@ def _paths(out: str) -> tuple[str, str]:
 
 
 def _run(seconds: float, simulated: bool, no_color: bool) -> Report:
-    from slackwater.demo.gauges import CannotMeasure
+    from slackwater.demo.measurements import CannotMeasure
     from slackwater.demo.program import ASKED, run_demo, simulate_demo
     from slackwater.demo.tree import CannotBuildTree
     from slackwater.observation.detection import EnvironmentValueError
@@ -158,7 +158,7 @@ def _watched(no_color: bool) -> Iterator["Watch"]:
         return
     from rich.console import Console
 
-    from slackwater.demo.view import LiveView
+    from slackwater.demo.live_view import LiveView
 
     colour = not no_color and not os.environ.get("NO_COLOR")
     console = Console(stderr=True, highlight=False, color_system="auto" if colour else None)
@@ -181,12 +181,12 @@ class _Lines:
 
 def _write_pictures(report: Report, out: str) -> tuple[tuple[str, ...], str]:
     """The files that were written, and why others were not: the numbers are shown all the same."""
-    from slackwater.demo.picture import picture
-    from slackwater.demo.raster import rendered
+    from slackwater.demo.demo_picture import picture
     from slackwater.model.gap import Gap
+    from slackwater.simulation.svg import render_png
 
     svg = picture(report)
-    contents: list[bytes | Gap] = [svg.encode(), rendered(svg)]
+    contents: list[bytes | Gap] = [svg.encode(), render_png(svg)]
     files: list[str] = []
     for path, content in zip(_paths(out), contents, strict=True):
         if isinstance(content, Gap):

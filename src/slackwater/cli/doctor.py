@@ -21,8 +21,7 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.terminal import print_blocks
 from slackwater.doctor.checkup import check_up, check_up_with_probe
-from slackwater.doctor.knob_rows import NOWHERE
-from slackwater.doctor.report import (
+from slackwater.doctor.doctor_report import (
     CgroupSection,
     KnobRow,
     MachineSection,
@@ -30,6 +29,7 @@ from slackwater.doctor.report import (
     Report,
     WeightSection,
 )
+from slackwater.doctor.knobs import NOWHERE
 from slackwater.observation.detection import EnvironmentValueError
 
 _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}

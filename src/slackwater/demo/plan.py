@@ -1,11 +1,52 @@
-"""What is shown: phases, the service's load, and what the agent is told.
+"""What the demo shows: its phases, the service's load, the objects and settings of the agent.
 
-Owns every choice of the demo and of benchmarks/colocation.py, as values. Refuses to run anything.
+Every parameter of the demo and of benchmarks/colocation.py, as values. The load is open loop: send
+times are Poisson arrivals fixed in advance, so a slow answer delays no later request.
 """
 
 import enum
+import random
+from collections.abc import Sequence
 
 import msgspec
+
+#: CPU time of one request's own work, in seconds.
+WORK = 0.0025
+#: The pod's request, in milliCPU: it gives the burstable tier its weight.
+SERVICE_REQUEST = 1000
+STATIC_PERCENT = 50
+#: What all work together may use, in percent of the node. The agent's default keeps 20 % free for
+#: peaks; on two CPUs, where weights already protect, 5 % is enough.
+THRESHOLD = 95
+SERVICE_UID = "5e41ce00-0000-4000-8000-000000000001"
+HOG_UID = "ba7c4000-0000-4000-8000-000000000002"
+SERVICE_CONTAINER = "5e" * 32
+HOG_CONTAINER = "ba" * 32
+#: What the agent is told: the one place to switch a policy on for demo and benchmark.
+AGENT_SETTINGS = f"""\
+apiVersion: slackwater.io/v1
+kind: AgentSettings
+spec:
+  bestEffortShare: {{enabled: true, threshold: {THRESHOLD}}}
+"""
+_POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  namespace: demo
+  uid: {uid}
+  annotations: {{volcano.sh/qos-level: "{level}"}}
+spec:
+  containers:
+  - name: main
+    resources: {resources}
+status:
+  phase: Running
+  qosClass: {qos}
+  containerStatuses:
+  - {{name: main, containerID: "containerd://{container}"}}
+"""
 
 
 class Hold(enum.Enum):
@@ -60,47 +101,6 @@ BUSY = Part("busy", 0.6, 0.55)
 #: The same in each phase, so that latencies compare; about 0.4 of one CPU on average.
 LOAD = (CALM, BUSY)
 
-#: CPU time of one request's own work, in seconds.
-WORK = 0.0025
-#: The pod's request, in milliCPU: it gives the burstable tier its weight.
-SERVICE_REQUEST = 1000
-STATIC_PERCENT = 50
-#: What all work together may use, in percent of the node. The agent's default keeps 20 % free for
-#: peaks; on two CPUs, where weights already protect, 5 % is enough.
-THRESHOLD = 95
-
-SERVICE_UID = "5e41ce00-0000-4000-8000-000000000001"
-HOG_UID = "ba7c4000-0000-4000-8000-000000000002"
-SERVICE_CONTAINER = "5e" * 32
-HOG_CONTAINER = "ba" * 32
-
-#: What the agent is told: the one place to switch a policy on for demo and benchmark.
-AGENT_SETTINGS = f"""\
-apiVersion: slackwater.io/v1
-kind: AgentSettings
-spec:
-  bestEffortShare: {{enabled: true, threshold: {THRESHOLD}}}
-"""
-
-_POD = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-  namespace: demo
-  uid: {uid}
-  annotations: {{volcano.sh/qos-level: "{level}"}}
-spec:
-  containers:
-  - name: main
-    resources: {resources}
-status:
-  phase: Running
-  qosClass: {qos}
-  containerStatuses:
-  - {{name: main, containerID: "containerd://{container}"}}
-"""
-
 
 def node_folder(cpus: int) -> dict[str, str]:
     """What the agent's folder holds: text by file name."""
@@ -122,3 +122,27 @@ def node_folder(cpus: int) -> dict[str, str]:
         "service.yaml": service,
         "hog.yaml": hog,
     }
+
+
+def intended_times(parts: Sequence[Part], seconds: float, cost: float, seed: int) -> list[float]:
+    """Seconds after the start, ascending. `cost` is the CPU time of one request in seconds, so a
+    part's load in CPUs asks for load / cost requests a second."""
+    chance = random.Random(seed)  # noqa: S311 - arrivals, not secrets
+    times: list[float] = []
+    start = 0.0
+    for part in parts:
+        end = start + part.share * seconds
+        at = start
+        while (at := at + chance.expovariate(part.load / cost)) < end:
+            times.append(at)
+        start = end
+    return times
+
+
+def parts_of(parts: Sequence[Part], seconds: float) -> list[tuple[Part, float, float]]:
+    """Each part with its first and its last second."""
+    found, start = [], 0.0
+    for part in parts:
+        found.append((part, start, start + part.share * seconds))
+        start += part.share * seconds
+    return found

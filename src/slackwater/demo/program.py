@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from slackwater.demo.gauges import CannotMeasure
-from slackwater.demo.interruption import undisturbed
-from slackwater.demo.measured import Watch
+from slackwater.demo.demo_report import About, Report, report_of
+from slackwater.demo.interrupts import undisturbed
+from slackwater.demo.measurements import CannotMeasure, Watch
 from slackwater.demo.plan import DEMO
-from slackwater.demo.report import About, Report, report_of
 from slackwater.demo.simulated import CPUS, run_simulated
-from slackwater.demo.stage import Stage
+from slackwater.demo.testbed import Stage
 from slackwater.demo.tree import CannotBuildTree
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap

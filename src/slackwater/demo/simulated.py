@@ -6,8 +6,7 @@ shows instead of latency is CPU time that the service wanted and did not get; th
 
 from pathlib import Path
 
-from slackwater.demo.gauges import CpuUse
-from slackwater.demo.measured import Glimpse, Line, Measured, Sample, Watch
+from slackwater.demo.measurements import CpuUse, Glimpse, Line, Measured, Sample, Watch
 from slackwater.demo.plan import CALM, THRESHOLD, Hold, Phase
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes, Tier
 from slackwater.model.gap import Gap

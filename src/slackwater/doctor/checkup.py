@@ -7,12 +7,7 @@ from typing import Any
 
 import msgspec
 
-from slackwater.doctor.examination import Examination, examine
-from slackwater.doctor.features import judge
-from slackwater.doctor.knob_rows import see_knobs, unseen_knobs
-from slackwater.doctor.probe import try_knobs
-from slackwater.doctor.problems import find_notes, find_problems
-from slackwater.doctor.report import (
+from slackwater.doctor.doctor_report import (
     CgroupSection,
     Finding,
     KnobRow,
@@ -22,6 +17,9 @@ from slackwater.doctor.report import (
     TopologyRow,
     WeightSection,
 )
+from slackwater.doctor.examination import Examination, examine, find_notes, find_problems
+from slackwater.doctor.features import judge
+from slackwater.doctor.knobs import see_knobs, try_knobs, unseen_knobs
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from slackwater.doctor.report import FeatureRow, KnobRow
+from slackwater.doctor.doctor_report import FeatureRow, KnobRow
 from slackwater.model.cgroup import Level
 from slackwater.model.knob import KNOBS
 

@@ -24,11 +24,10 @@ from benchmarks.colocation import (
     run,
     table,
 )
-from slackwater.demo.gauges import CpuUse, Noise
-from slackwater.demo.measured import Measured, Sample
+from slackwater.demo.demo_report import NOISY
+from slackwater.demo.measurements import CpuUse, Measured, Noise, Sample
 from slackwater.demo.plan import ALONE, BENCHMARK, CALM, KUBELET, SLACKWATER, Hold, Phase
-from slackwater.demo.report import NOISY
-from slackwater.demo.stage import Stage
+from slackwater.demo.testbed import Stage
 from slackwater.demo.tree import CannotBuildTree
 from slackwater.model.cgroup import CgroupMounts
 from tests.unit.demo.examples import MACHINE, answers, measured

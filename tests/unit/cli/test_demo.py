@@ -17,14 +17,14 @@ from rich.console import Console
 
 from slackwater.cli import demo as command
 from slackwater.cli.demo import Detail, demo, demo_blocks
-from slackwater.demo import program, raster
-from slackwater.demo.gauges import CannotMeasure, Noise
-from slackwater.demo.measured import Glimpse
+from slackwater.demo import program
+from slackwater.demo.demo_report import Report
+from slackwater.demo.measurements import CannotMeasure, Glimpse, Noise
 from slackwater.demo.plan import DEMO
-from slackwater.demo.report import Report
 from slackwater.demo.tree import CannotBuildTree
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import EnvironmentValueError
+from slackwater.simulation import svg as drawing
 from tests.unit.demo.examples import real_report, simulated_report
 
 UNWRITABLE = "cannot be written: Is a directory; choose another folder with --out, or --no-picture"
@@ -201,7 +201,7 @@ def test_wide_has_every_detail(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_renderer_the_svg_alone_is_written_and_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(raster, "rendered", lambda _: Gap("there is no renderer"))
+    monkeypatch.setattr(drawing, "render_png", lambda _: Gap("there is no renderer"))
     done = run("--simulated", "--out", str(tmp_path), "-o", "json")
     assert done.exit_code == 0
     assert "slackwater: only the SVG was written: there is no renderer" in done.stderr

@@ -1,10 +1,8 @@
 """Measured phases and reports for the tests, as small as they can be."""
 
-from slackwater.demo.gauges import Counters, CpuUse, Noise
-from slackwater.demo.latency import Answer
-from slackwater.demo.measured import Line, Measured, Sample
+from slackwater.demo.demo_report import About, Report, report_of
+from slackwater.demo.measurements import Answer, Counters, CpuUse, Line, Measured, Noise, Sample
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, Phase
-from slackwater.demo.report import About, Report, report_of
 
 QUIET = Noise(0.0, 0.01)
 MACHINE = About(2, "Some CPU", "6.12.0", "v2", None, 2.9)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.demo import program
-from slackwater.demo.gauges import CannotMeasure
-from slackwater.demo.measured import unwatched
+from slackwater.demo.measurements import CannotMeasure, unwatched
 from slackwater.demo.plan import DEMO
 from slackwater.demo.simulated import CPUS
 from slackwater.demo.tree import CannotBuildTree

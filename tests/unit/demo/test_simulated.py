@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.measured import Glimpse, Measured, unwatched
+from slackwater.demo.measurements import Glimpse, Measured, unwatched
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, DEMO, KUBELET, SLACKWATER, THRESHOLD, Phase
 from slackwater.demo.simulated import CPUS, run_simulated, scenario
 

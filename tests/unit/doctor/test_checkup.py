@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from slackwater.doctor.checkup import check_up, check_up_with_probe
-from slackwater.doctor.report import FeatureRow, KnobRow, Report
+from slackwater.doctor.doctor_report import FeatureRow, KnobRow, Report
 from slackwater.observation.detection import EnvironmentValueError
 from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import V2, group, host, kubelet, put, remove

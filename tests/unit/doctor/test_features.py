@@ -3,8 +3,8 @@
 import pytest
 
 from slackwater.agent.program import POLICIES
+from slackwater.doctor.doctor_report import KnobRow
 from slackwater.doctor.features import FEATURES, judge
-from slackwater.doctor.report import KnobRow
 from slackwater.model.knob import KNOBS
 
 

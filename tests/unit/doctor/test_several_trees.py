@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from slackwater.doctor.checkup import check_up
-from slackwater.doctor.report import Report
+from slackwater.doctor.doctor_report import Report
 from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import V2, group, host, kubelet, put
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.raster import rendered
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.whatif.simulation_report import SimulationReport, conclusions
 from slackwater.simulation.rotation_picture import picture
+from slackwater.simulation.svg import render_png
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -124,7 +124,7 @@ def test_every_light_colour_has_a_dark_one() -> None:
 
 
 def test_the_renderer_takes_it() -> None:
-    drawn = rendered(picture(DAYS["generated"]))
+    drawn = render_png(picture(DAYS["generated"]))
     assert isinstance(drawn, Gap) or drawn.startswith(b"\x89PNG")
 
 

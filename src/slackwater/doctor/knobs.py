@@ -1,11 +1,13 @@
-"""Tries every knob on a scratch cgroup: written, read back, removed. Touches nothing else."""
+"""Which knobs work: each read in a cgroup of each level, or tried on a scratch cgroup.
 
+A trial writes the knob, reads it back and removes the cgroup; nothing else is touched.
+"""
+
+from slackwater.doctor.doctor_report import KnobRow
 from slackwater.doctor.features import SCRATCH as LEVEL
-from slackwater.doctor.knob_rows import absence, face
-from slackwater.doctor.report import KnobRow
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.scratch import scratch_group
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Driver, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import (
@@ -22,6 +24,7 @@ from slackwater.model.knob import (
     QUOTA,
     WEIGHT,
     Knob,
+    KnobFile,
     KnobValue,
 )
 from slackwater.model.knob_text import settled
@@ -29,7 +32,61 @@ from slackwater.model.plan import Change, Result
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.detection.mounts import FOR_CHILDREN, listed_controllers
 
+NOWHERE = "none"
 _MEMORY = 64 * 2**20
+
+
+def see_knobs(
+    writer: CgroupWriter, mounts: CgroupMounts, samples: dict[Level, CgroupRef], driver: Driver
+) -> tuple[KnobRow, ...]:
+    """One row for each knob and level that the tree has."""
+    return tuple(
+        _seen(writer, mounts, knob, samples[level], driver)
+        for knob in KNOBS
+        for level in Level
+        if level in samples
+    )
+
+
+def unseen_knobs(mounts: CgroupMounts) -> tuple[KnobRow, ...]:
+    """One row for each knob where there is no tree to look at."""
+    return tuple(_unseen(knob, mounts) for knob in KNOBS)
+
+
+def absence(knob: Knob, gap: Gap) -> str:
+    return f"{gap.reason}: a vendor's kernel has it" if knob.vendor else gap.reason
+
+
+def face(knob: Knob, mounts: CgroupMounts) -> KnobFile | Gap:
+    """The knob's file on this machine: on a hybrid host each controller has its own version."""
+    match mounts.mount(knob.controller):
+        case Gap() as gap:
+            return gap
+        case mount:
+            return knob.file(mount.version)
+
+
+def _unseen(knob: Knob, mounts: CgroupMounts) -> KnobRow:
+    match face(knob, mounts):
+        case Gap(reason):
+            return KnobRow(knob.name, NOWHERE, None, False, reason)
+        case file:
+            note = "not looked at: there is no kubelet tree"
+            return KnobRow(knob.name, NOWHERE, file.name, None, note)
+
+
+def _seen(
+    writer: CgroupWriter, mounts: CgroupMounts, knob: Knob, ref: CgroupRef, driver: Driver
+) -> KnobRow:
+    file = face(knob, mounts)
+    if isinstance(file, Gap):
+        return KnobRow(knob.name, ref.level.value, None, False, file.reason)
+    value = writer.read(ref, knob)
+    if isinstance(value, Gap):
+        return KnobRow(knob.name, ref.level.value, file.name, False, absence(knob, value))
+    owned = driver is Driver.SYSTEMD and file.unit_property
+    note = f"there, as systemd's {file.unit_property}" if owned else "there"
+    return KnobRow(knob.name, ref.level.value, file.name, None, f"{note}, not tried")
 
 
 def trials(first_cpu: int) -> tuple[tuple[Knob, KnobValue], ...]:

@@ -12,11 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.demo.gauges import CpuUse
-from slackwater.demo.latency import percentiles
-from slackwater.demo.measured import Glimpse, Line
+from slackwater.demo.demo_report import milliseconds
+from slackwater.demo.measurements import CpuUse, Glimpse, Line, percentiles
 from slackwater.demo.plan import DEMO, Phase
-from slackwater.demo.report import milliseconds
 
 _BAR = 44
 _SAID = 4

@@ -14,19 +14,21 @@ from pathlib import Path
 import msgspec
 
 from slackwater.demo import load
-from slackwater.demo.agent_process import AgentProcess
-from slackwater.demo.crew import Child, Crew
-from slackwater.demo.gauges import (
+from slackwater.demo.measurements import (
+    Answer,
     CannotMeasure,
     Counters,
     Gauges,
+    Glimpse,
+    Line,
+    Measured,
+    Sample,
+    Watch,
     noise_between,
     use_between,
 )
-from slackwater.demo.latency import Answer
-from slackwater.demo.measured import Glimpse, Line, Measured, Sample, Watch
-from slackwater.demo.plan import LOAD, WORK, Hold, Phase
-from slackwater.demo.schedule import intended_times
+from slackwater.demo.plan import LOAD, WORK, Hold, Phase, intended_times
+from slackwater.demo.processes import AgentProcess, Child, Crew
 from slackwater.demo.tree import Tree, clear_leftovers
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.host import Roots

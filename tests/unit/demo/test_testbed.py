@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo import stage as module
-from slackwater.demo.crew import Child, Crew
-from slackwater.demo.gauges import CannotMeasure, Counters
-from slackwater.demo.latency import Answer
-from slackwater.demo.measured import Glimpse, Line, Measured, unwatched
+from slackwater.demo import testbed as module
+from slackwater.demo.measurements import (
+    Answer,
+    CannotMeasure,
+    Counters,
+    Glimpse,
+    Line,
+    Measured,
+    unwatched,
+)
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, Hold, Phase
-from slackwater.demo.stage import Stage, unanswered
+from slackwater.demo.processes import Child, Crew
+from slackwater.demo.testbed import Stage, unanswered
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.host import Roots
 from tests.unit.demo.examples import counters

@@ -7,9 +7,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from slackwater.demo.gauges import CpuUse, Noise
-from slackwater.demo.latency import Bin, Percentiles, bins, percentiles
-from slackwater.demo.measured import Line, Measured, Sample
+from slackwater.demo.measurements import (
+    Bin,
+    CpuUse,
+    Line,
+    Measured,
+    Noise,
+    Percentiles,
+    Sample,
+    bins,
+    percentiles,
+)
 from slackwater.demo.plan import ALONE, BUSY, CALM, DEFAULT_WEIGHT, KUBELET, SLACKWATER, THRESHOLD
 from slackwater.settings.document import API_VERSION
 

@@ -4,10 +4,9 @@ import io
 
 from rich.console import Console
 
-from slackwater.demo.gauges import CpuUse
-from slackwater.demo.measured import Glimpse, Line, Sample
+from slackwater.demo.live_view import LiveView, screen
+from slackwater.demo.measurements import CpuUse, Glimpse, Line, Sample
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, DEMO, SLACKWATER
-from slackwater.demo.view import LiveView, screen
 from tests.unit.demo.examples import answers
 
 SAMPLE = Sample(1.0, 2.0, CpuUse(0.5, 1.0, 0.25, 0.25), 1.1)

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from slackwater.demo.gauges import Noise
+from slackwater.demo.demo_report import NOISY, meaning, milliseconds, phase_of, report_of, warning
+from slackwater.demo.measurements import Noise
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER
-from slackwater.demo.report import NOISY, meaning, milliseconds, phase_of, report_of, warning
 from tests.unit.demo.examples import MACHINE, QUIET, SAID, measured, real_report, simulated_report
 
 

@@ -1,0 +1,210 @@
+"""Measurements of a phase, real or simulated: CPU use from exact counters, latencies, samples.
+
+Latency is from the intended send time to the last byte of the answer, in milliseconds; a request
+without an answer counts with the time waited for it. Noise is CPU time that is not the demo's:
+steal (from /proc/stat, there is no exact source) and other work on this machine.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from slackwater.demo.plan import Phase
+from slackwater.demo.tree import Tree
+from slackwater.model.cgroup import CgroupMounts
+from slackwater.model.gap import Gap
+from slackwater.observation.host import NodeUsageMeter, Roots, read_ticks
+
+_MICROS = 1e6
+_USER_HZ = os.sysconf("SC_CLK_TCK")
+
+
+class CannotMeasure(Exception):  # noqa: N818  it reads as a sentence where it is caught
+    """One sentence about what is missing."""
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """CPU seconds so far, and when. `own` is this process's, `tree` everything else of ours."""
+
+    at: float
+    node: float
+    tree: float
+    service: float
+    hog: float
+    own: float
+    steal: float
+
+
+class CpuUse(msgspec.Struct, frozen=True, rename="camel"):
+    """In CPUs. `other` is all that is neither service nor hog: client, agent, foreign work."""
+
+    service: float
+    hog: float
+    other: float
+    idle: float
+
+
+class Noise(msgspec.Struct, frozen=True, rename="camel"):
+    """In CPUs: what the hypervisor took, and what other work of this machine used."""
+
+    steal: float
+    foreign: float
+
+
+def use_between(before: Counters, after: Counters, cpus: int) -> CpuUse:
+    """`before` must be earlier."""
+    service, hog = (_rate(before, after, name) for name in ("service", "hog"))
+    node, steal = (_rate(before, after, name) for name in ("node", "steal"))
+    other = max(node - service - hog, 0.0)
+    idle = max(cpus - service - hog - other - steal, 0.0)
+    return CpuUse(round(service, 4), round(hog, 4), round(other, 4), round(idle, 4))
+
+
+def noise_between(before: Counters, after: Counters) -> Noise:
+    foreign = _rate(before, after, "node") - _rate(before, after, "tree")
+    foreign -= _rate(before, after, "own")
+    return Noise(round(_rate(before, after, "steal"), 4), round(max(foreign, 0.0), 4))
+
+
+def _rate(before: Counters, after: Counters, name: str) -> float:
+    moved: float = getattr(after, name) - getattr(before, name)
+    return moved / (after.at - before.at)
+
+
+class Gauges:
+    """Guards the descriptors behind the counters."""
+
+    def __init__(self, mounts: CgroupMounts, roots: Roots, tree: Tree) -> None:
+        self._roots = roots
+        self._tree = tree
+        self._meter = NodeUsageMeter(mounts, roots)
+
+    def read(self) -> Counters:
+        node, ticks = self._meter.read(), read_ticks(self._roots)
+        if isinstance(node, Gap) or isinstance(ticks, Gap):
+            reason = node.reason if isinstance(node, Gap) else f"{ticks}"
+            raise CannotMeasure(f"the node's CPU time cannot be read: {reason}")
+        tree = self._tree
+        return Counters(
+            at=time.monotonic(),
+            node=node.usage / _MICROS,
+            tree=tree.usage(tree.top) / _MICROS,
+            service=tree.usage(tree.burstable) / _MICROS,
+            hog=tree.usage(tree.besteffort) / _MICROS,
+            own=time.process_time(),
+            steal=ticks.total.steal / _USER_HZ,
+        )
+
+    def close(self) -> None:
+        self._meter.close()
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """`at` is the intended time in seconds after the phase's start."""
+
+    at: float
+    milliseconds: float
+    ok: bool = True
+
+
+class Percentiles(msgspec.Struct, frozen=True, rename="camel"):
+    """In milliseconds."""
+
+    p50: float
+    p90: float
+    p99: float
+    worst: float
+
+
+class Bin(msgspec.Struct, frozen=True, rename="camel"):
+    """The answers to what was meant to be sent in one stretch of time."""
+
+    at: float
+    until: float
+    p50: float
+    p90: float
+
+
+def percentile(ascending: Sequence[float], percent: float) -> float:
+    """Nearest rank."""
+    rank = math.ceil(percent / 100 * len(ascending))
+    return ascending[min(max(rank, 1), len(ascending)) - 1]
+
+
+def percentiles(answers: Iterable[Answer]) -> Percentiles | None:
+    """None where there was no request."""
+    ascending = sorted(answer.milliseconds for answer in answers)
+    if not ascending:
+        return None
+    p50, p90, p99 = (round(percentile(ascending, p), 3) for p in (50, 90, 99))
+    return Percentiles(p50, p90, p99, round(ascending[-1], 3))
+
+
+def bins(answers: Iterable[Answer], length: float) -> tuple[Bin, ...]:
+    """Stretches without a request are left out."""
+    by_bin: dict[int, list[float]] = {}
+    for answer in answers:
+        by_bin.setdefault(int(answer.at / length), []).append(answer.milliseconds)
+    found = []
+    for number, values in sorted(by_bin.items()):
+        values.sort()
+        p50, p90 = (round(percentile(values, p), 3) for p in (50, 90))
+        found.append(Bin(round(number * length, 3), round((number + 1) * length, 3), p50, p90))
+    return tuple(found)
+
+
+class Sample(msgspec.Struct, frozen=True, rename="camel"):
+    """A stretch of a phase, in seconds after its start: CPU use, and the hog's quota at its end in
+    CPUs, None while it is unlimited. `lost` is what the service wanted and did not get, in CPUs;
+    only a simulation knows it."""
+
+    at: float
+    until: float
+    cpu: CpuUse
+    quota: float | None = None
+    lost: float | None = None
+
+
+class Line(msgspec.Struct, frozen=True, rename="camel"):
+    """What the agent said, and when in the phase."""
+
+    at: float
+    what: str
+    before: str = ""
+    after: str = ""
+    because: str = ""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One phase. A simulation has no answers and no noise."""
+
+    phase: Phase
+    seconds: float
+    cpu: CpuUse
+    samples: tuple[Sample, ...]
+    answers: tuple[Answer, ...] = ()
+    noise: Noise | None = None
+    lines: tuple[Line, ...] = ()
+
+
+class Glimpse(msgspec.Struct, frozen=True):
+    """What a watcher sees of a phase that runs; in the last one of a phase it is complete."""
+
+    phase: Phase
+    at: float
+    seconds: float
+    answers: tuple[Answer, ...] = ()
+    sample: Sample | None = None
+    lines: tuple[Line, ...] = ()
+    #: What `seconds` are.
+    unit: str = "s"
+
+
+Watch = Callable[[Glimpse], None]
+
+
+def unwatched(_: Glimpse) -> None:
+    """For those who need no view."""
