@@ -81,8 +81,10 @@ class InProcess:
         self.board = SharedState(Journal(60), Tally(), lambda: None, version)
         self.lines: list[Entry] = []
         source = Folder(str(self._node), NODE)
-        parts = AgentDependencies(source, self.sight, self.hands, self.board, MilliCpu(2000), clock)
-        self.agent = Agent(parts, self.lines.append)
+        self.parts = AgentDependencies(
+            source, self.sight, self.hands, self.board, MilliCpu(2000), clock
+        )
+        self.agent = Agent(self.parts, self.lines.append)
         self._round = 0
 
     def put(self, name: str, *documents: dict[str, Any]) -> None:

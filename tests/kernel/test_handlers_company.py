@@ -3,12 +3,13 @@
 import itertools
 from typing import Any
 
+import msgspec
 import pytest
 
-from slackwater.agent import program
 from slackwater.agent.shared_state import view_of
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
+from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
 from slackwater.record.explanation import explain
 from tests.kernel.batch_pods import (
@@ -128,8 +129,8 @@ NAMES = ("best_effort_share", "batch_resources", "quota_burst")
 
 
 def orders() -> list[tuple[Policy, ...]]:
-    by_name = {policy.name: policy for policy in program.POLICIES}
-    rest = tuple(policy for policy in program.POLICIES if policy.name not in NAMES)
+    by_name = {policy.name: policy for policy in POLICIES}
+    rest = tuple(policy for policy in POLICIES if policy.name not in NAMES)
     return [(*(by_name[name] for name in names), *rest) for names in itertools.permutations(NAMES)]
 
 
@@ -142,7 +143,8 @@ def test_three_policies_meet_in_any_order(
     before = pod.picture()
     pictures, contributions = [], []
     for order in orders():
-        monkeypatch.setattr(program, "POLICIES", order)
+        parts = msgspec.structs.replace(agent.parts, policies=order)
+        monkeypatch.setattr(agent.agent, "_parts", parts)
         agent.put("node", node)
         agent.settings(bestEffortShare={"threshold": 1}, batchResources={}, quotaBurst={})
         set_limits(agent, 500, 1000, time="20000")

@@ -16,7 +16,6 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from slackwater.agent.endpoint_file import EndpointFile, remove_endpoint_file, write_endpoint_file
-from slackwater.agent.program import POLICIES
 from slackwater.agent.shared_state import RoundState, SharedState, view_of
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
@@ -100,7 +99,7 @@ def metrics(query: Query) -> Response:
     facts = Facts(
         at=query.at,
         counts=query.state.tally.counts(),
-        policies=tuple(policy.name for policy in POLICIES),
+        policies=tuple(policy.name for policy in query.state.policies),
         latest=query.state.journal.latest,
         problems=len(last.problems),
         blind=bool(last.blind),

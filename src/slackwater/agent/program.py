@@ -22,24 +22,11 @@ from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader
-from slackwater.policies import (
-    batch_resources,
-    best_effort_share,
-    memory_qos,
-    qos_level,
-    quota_burst,
-)
+from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import Entry, Inputs, TickRecord, entries_of, told
 from slackwater.settings.agent import AgentSettings, Reading
 
-POLICIES: tuple[Policy, ...] = (
-    best_effort_share.POLICY,
-    batch_resources.POLICY,
-    qos_level.POLICY,
-    memory_qos.POLICY,
-    quota_burst.POLICY,
-)
 RELEASED_BY_HAND = "released by hand; restart the agent to go on"
 
 
@@ -78,6 +65,7 @@ class AgentDependencies(msgspec.Struct, frozen=True):
     clock: Callable[[], Micros]
     #: What problems with the objects are told under.
     origin: str = "folder"
+    policies: tuple[Policy, ...] = POLICIES
 
 
 class CommandLineOverrides(msgspec.Struct, frozen=True):
@@ -253,7 +241,7 @@ class Agent:
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
         """What the policies need, and what somebody looks at."""
-        needs = needed(POLICIES, self._policies(), off)
+        needs = needed(self._parts.policies, self._policies(), off)
         requested = self._parts.board.is_detail_requested(at)
         seen = requested or self.settings.reading is Reading.EVERYTHING
         return merged((needs, EVERYTHING)) if seen else needs
@@ -263,7 +251,7 @@ class Agent:
 
     def _act(self, snapshot: NodeSnapshot) -> TickRecord:
         hands, inputs = self._parts.hands, Inputs(self._memory, self._policies(), self.settings)
-        done = tick(snapshot, inputs.memory, POLICIES, inputs.policies, inputs.agent)
+        done = tick(snapshot, inputs.memory, self._parts.policies, inputs.policies, inputs.agent)
         self._memory = done.memory
         # What goes back makes room: a quota above others that widens, a burst that ends.
         gone = {(held.ref.id, held.knob) for held in done.planned.releases}

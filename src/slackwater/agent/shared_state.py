@@ -13,6 +13,8 @@ import msgspec
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
+from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import Policy
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.metrics import Tally
@@ -67,7 +69,9 @@ class SharedState:
         wake: Callable[[], None],
         version: CgroupVersion | Gap = Gap("nobody said which cgroup version this is"),  # noqa: B008
         link: Callable[[Micros], ClusterLink] = no_link,
+        policies: tuple[Policy, ...] = POLICIES,
     ) -> None:
+        self.policies = policies
         self.link = link
         self.version = version
         self.journal = journal
@@ -159,4 +163,5 @@ def view_of(state: SharedState, at: Micros) -> View:
         version=state.version,
         changed=state.journal.changed,
         link=state.link(at),
+        policies=state.policies,
     )

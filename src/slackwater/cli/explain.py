@@ -13,6 +13,8 @@ from slackwater.cli.agent_client import agent_options, ask_explanation, find_age
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
 from slackwater.cli.terminal import print_blocks
 from slackwater.model.cgroup import Tier
+from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import list_numbers
 from slackwater.record.explanation import Explanation, Part, Silence
 from slackwater.record.targets import PODS
 from slackwater.record.timestamps import clock_time, lasted
@@ -138,19 +140,11 @@ def _part(number: int, part: Part, numbers: Mapping[str, int]) -> Table:
 
 
 def numbers_text(policy: str, numbers: Mapping[str, int]) -> str:
-    """Every number that a policy looked at; as a sum, where we know how it reads."""
-    wanted = {"allocatable", "threshold", "allowed", "used", "budget", "claim"}
-    if policy != "best_effort_share" or not wanted <= numbers.keys():
-        return "; ".join(f"{name} {value}" for name, value in numbers.items())
-    budget, claim = numbers["budget"], numbers["claim"]
-    why = "" if claim == budget else " (raises go in steps)"
-    why = " (so small a change is not made)" if claim > budget else why
-    rest = "".join(f"; {name} {numbers[name]}" for name in numbers if name not in wanted)
-    return (
-        f"allocatable {numbers['allocatable']}m × threshold {numbers['threshold']} % = "
-        f"allowed {numbers['allowed']}m; used {numbers['used']}m; budget {budget}m; "
-        f"claim {claim}m{why}{rest}"
+    """Every number that a policy looked at, in the policy's own words."""
+    explain_numbers = next(
+        (each.explain_numbers for each in POLICIES if each.name == policy), list_numbers
     )
+    return explain_numbers(numbers)
 
 
 def _details(row: Explanation, now: dt.datetime) -> Iterator[RenderableType]:

@@ -8,7 +8,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.agent.program import POLICIES
 from slackwater.agent.replay import Difference, Overlay, Replayed, as_recorded
 from slackwater.agent.replay import replay as run
 from slackwater.cli.output import (
@@ -23,6 +22,7 @@ from slackwater.cli.terminal import print_blocks
 from slackwater.contract.kubernetes import kind_of, objects_in
 from slackwater.model.problem import InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
+from slackwater.policies.catalog import POLICIES
 from slackwater.record.recording import RecordingError, decode
 from slackwater.settings.document import KIND, read_settings
 

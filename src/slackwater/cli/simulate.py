@@ -24,6 +24,7 @@ from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
+from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import lines
 from slackwater.simulation.scenario import Scenario
@@ -192,8 +193,7 @@ def _when(row: Row) -> str:
 
 def _because(row: Row) -> str:
     """The reason without the policy's name where there is one; how a fold went; what went wrong."""
-    because = row.because.partition("best_effort_share: ")[2] or row.because
-    parts = [because]
+    parts = [_without_name(row.because)]
     if row.changes > 1:
         parts.insert(0, f"{row.changes} writes, {row.lowest} to {row.highest}; last")
     if row.times > 1:
@@ -201,6 +201,12 @@ def _because(row: Row) -> str:
     if row.result:
         parts.append(f"({row.result})")
     return " ".join(parts)
+
+
+def _without_name(because: str) -> str:
+    """A reason without the policy's name, where only one policy gives one."""
+    named = [prefix for each in POLICIES if (prefix := f"{each.name}: ") in because]
+    return because.removeprefix(named[0]) if len(named) == 1 else because
 
 
 def _tiers(report: Report) -> Table:

@@ -1,10 +1,14 @@
 """Which features this machine can carry: each feature's needs as data, judged by the knobs."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from slackwater.doctor.doctor_report import FeatureRow, KnobRow
 from slackwater.model.cgroup import Level
 from slackwater.model.knob import KNOBS
+from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import Policy
 
 PSI = "psi"
 SCRATCH = "scratch"
@@ -24,29 +28,8 @@ class Feature(msgspec.Struct, frozen=True):
     built: bool = True
 
 
-FEATURES: tuple[Feature, ...] = (
-    Feature(
-        "best_effort_share",
-        (("quota",),),
-        "bounds the best-effort tier by what is left",
-        Level.TIER,
-    ),
-    Feature(
-        "batch_resources",
-        (("weight", "quota", "memory-max"),),
-        "weight, quota and memory of pods with batch resources",
-    ),
-    Feature("quota_burst", (("burst",),), "lets a container catch up after a quiet period"),
-    Feature(
-        "qos_level",
-        (("cpu-qos-level",), ("idle",), ("weight",)),
-        "best-effort work yields the CPU at once",
-    ),
-    Feature(
-        "memory_qos",
-        (("memory-qos-level",), ("memory-high", "memory-low", "memory-min")),
-        "protects and bounds memory by class",
-    ),
+#: What is not a policy, or not one yet.
+_OTHERS: tuple[Feature, ...] = (
     Feature(
         "elastic_limit", (("quota", "weight"),), "bounds pods that use oversold CPU", built=False
     ),
@@ -63,15 +46,24 @@ FEATURES: tuple[Feature, ...] = (
 )
 
 
+def features_of(policies: Iterable[Policy]) -> tuple[Feature, ...]:
+    return (
+        *(Feature(each.name, each.knobs, each.description, each.level) for each in policies),
+        *_OTHERS,
+    )
+
+
 class _State(msgspec.Struct, frozen=True):
     works: bool | None
     why: str = "run with --probe"
 
 
-def judge(rows: tuple[KnobRow, ...], psi: bool | None) -> tuple[FeatureRow, ...]:
+def judge(
+    rows: tuple[KnobRow, ...], psi: bool | None, policies: Iterable[Policy] = POLICIES
+) -> tuple[FeatureRow, ...]:
     return tuple(
         msgspec.structs.replace(_judge(feature, rows, psi), built=feature.built)
-        for feature in FEATURES
+        for feature in features_of(policies)
     )
 
 

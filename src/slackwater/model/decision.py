@@ -53,6 +53,10 @@ class Intent(msgspec.Struct, frozen=True):
     by: str
 
 
+#: The seed's event: a new quota for best-effort work.
+THROTTLE_EVENT = "NodeCPUThrottleEvent"
+
+
 class Event(msgspec.Struct, frozen=True):
     """Something that the node's other watchers are told by name, as well as by its effects."""
 

@@ -196,4 +196,16 @@ def _too_large(workload: Workload, cpu: str) -> Iterator[str]:
             yield f"the pod's {cpu} {kind} together are above {MOST} (milliCPU), {counts}"
 
 
-POLICY = Policy(NAME, STATELESS, needs, decide)
+def concerns(pod: Workload) -> bool:
+    return any(each.extended_requests or each.extended_limits for each in pod.containers)
+
+
+POLICY = Policy(
+    NAME,
+    STATELESS,
+    needs,
+    decide,
+    description="weight, quota and memory of pods with batch resources",
+    concerns=concerns,
+    knobs=((WEIGHT.name, QUOTA.name, MEMORY_MAX.name),),
+)

@@ -9,10 +9,21 @@ exhausted budget claims zero, which the quota law turns into the kernel's smalle
 never un-throttles. Where the tier's own group cannot be written, its pods carry the quota.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
-from slackwater.model.cgroup import CgroupRef, Tier
-from slackwater.model.decision import Act, Because, Decision, Event, Hold, Intent, Verb
+from slackwater.model.cgroup import CgroupRef, Level, Tier
+from slackwater.model.decision import (
+    THROTTLE_EVENT,
+    Act,
+    Because,
+    Decision,
+    Event,
+    Hold,
+    Intent,
+    Verb,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, KnobKey
 from slackwater.model.needs import PODS, TIERS, Needs
@@ -26,14 +37,13 @@ from slackwater.model.units import (
     percent,
     smallest_milli,
 )
-from slackwater.policies.policy import Policy
+from slackwater.model.workload import Workload
+from slackwater.policies.policy import Policy, list_numbers
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.signals.deadband import moved
 from slackwater.signals.ramp import ramped
 
 NAME = "best_effort_share"
-#: The seed's event: a new quota for the best-effort tier.
-EVENT = "NodeCPUThrottleEvent"
 FLOOR = smallest_milli(DEFAULT_PERIOD)
 
 
@@ -73,7 +83,7 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
         "claim": claim,
     }
     because = Because("used by all but best effort", f"{used}m", f"{allowed}m allowed")
-    events = (Event(EVENT, "cpu", claim),) if claim != last else ()
+    events = (Event(THROTTLE_EVENT, "cpu", claim),) if claim != last else ()
     return Act(_intents(snapshot, tier, claim, because), Memory(claim, tier.id), numbers, events)
 
 
@@ -147,4 +157,33 @@ def _shares(claim: MilliCpu, usages: list[int]) -> list[MilliCpu]:
     return [MilliCpu(even + part) for part in by_use]
 
 
-POLICY = Policy(NAME, Memory(), needs, decide)
+def concerns(pod: Workload) -> bool:
+    return pod.tier is Tier.BESTEFFORT
+
+
+def explain_numbers(numbers: Mapping[str, int]) -> str:
+    """As a sum."""
+    names = ("allocatable", "threshold", "allowed", "used", "budget", "claim")
+    if not numbers.keys() >= set(names):
+        return list_numbers(numbers)
+    allocatable, threshold, allowed, used, budget, claim = (numbers[name] for name in names)
+    why = "" if claim == budget else " (raises go in steps)"
+    why = " (so small a change is not made)" if claim > budget else why
+    rest = "".join(f"; {name} {numbers[name]}" for name in numbers if name not in names)
+    return (
+        f"allocatable {allocatable}m × threshold {threshold} % = allowed {allowed}m; "
+        f"used {used}m; budget {budget}m; claim {claim}m{why}{rest}"
+    )
+
+
+POLICY = Policy(
+    NAME,
+    Memory(),
+    needs,
+    decide,
+    description="bounds the best-effort tier by what is left",
+    concerns=concerns,
+    knobs=((QUOTA.name,),),
+    level=Level.TIER,
+    explain_numbers=explain_numbers,
+)

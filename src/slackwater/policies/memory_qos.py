@@ -192,4 +192,19 @@ def _shown(limit: Bytes | int | Unlimited) -> str:
     return "none" if isinstance(limit, Unlimited) else str(limit)
 
 
-POLICY = Policy(NAME, STATELESS, needs, decide)
+def concerns(pod: Workload) -> bool:
+    return pod.memory_ratios is not None
+
+
+POLICY = Policy(
+    NAME,
+    STATELESS,
+    needs,
+    decide,
+    description="protects and bounds memory by class",
+    concerns=concerns,
+    knobs=(
+        (MEMORY_QOS_LEVEL.name,),
+        (MEMORY_HIGH.name, MEMORY_LOW.name, MEMORY_MIN.name),
+    ),
+)

@@ -1,27 +1,50 @@
-"""What a policy is, to the tick: a name, its first memory, what it needs, and a decision."""
+"""What a policy is: one value, from which settings, explain, doctor and metrics derive.
 
-from collections.abc import Callable
+A new policy is a file with such a value and a line in policies.catalog.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from slackwater.model.cgroup import Level
 from slackwater.model.decision import Decision
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs
 from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.workload import Workload
+
+
+def concerns_nobody(_: Workload) -> bool:
+    return False
+
+
+def list_numbers(numbers: Mapping[str, int]) -> str:
+    return "; ".join(f"{name} {value}" for name, value in numbers.items())
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """`decide(snapshot, memory, settings)`; settings of None switch the policy off.
+    """`decide(snapshot, memory, settings)` is the policy itself; settings of None switch it off.
 
     `needs(settings, off)` is what it has to see, given the knobs that cannot be written here.
     Memory and settings are the policy's own types; the tick only keeps and passes them.
+
+    `description` says in a few words what it does. `concerns(pod)` is whether the pod asks
+    something of this policy, so that `explain` can say why it is off; a value that cannot be read
+    counts. The policy works if every knob of one of `knobs` does, at `level` of the kubelet's tree.
+    `explain_numbers` turns the numbers of a decision into one line.
     """
 
     name: str
     first_memory: Any
     needs: Callable[[Any, frozenset[KnobKey]], Needs]
     decide: Callable[[NodeSnapshot, Any, Any], Decision]
+    description: str = ""
+    concerns: Callable[[Workload], bool] = concerns_nobody
+    knobs: tuple[tuple[str, ...], ...] = ()
+    level: Level = Level.CONTAINER
+    explain_numbers: Callable[[Mapping[str, int]], str] = list_numbers
 
 
 class Stateless(msgspec.Struct, frozen=True):

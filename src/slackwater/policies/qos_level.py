@@ -77,4 +77,16 @@ def _has(snapshot: NodeSnapshot, ref: CgroupRef, knob: str) -> bool:
     return there and snapshot.can_write(ref, knob)
 
 
-POLICY = Policy(NAME, STATELESS, needs, decide)
+def concerns(pod: Workload) -> bool:
+    return pod.qos_level != 0
+
+
+POLICY = Policy(
+    NAME,
+    STATELESS,
+    needs,
+    decide,
+    description="best-effort work yields the CPU at once",
+    concerns=concerns,
+    knobs=((CPU_QOS_LEVEL.name,), (IDLE.name,), (WEIGHT.name,)),
+)

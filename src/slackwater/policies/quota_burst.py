@@ -99,4 +99,16 @@ def _quota(snapshot: NodeSnapshot, ref: CgroupRef) -> Micros | None:
     return None if isinstance(limit, Unlimited) else limit
 
 
-POLICY = Policy(NAME, STATELESS, needs, decide)
+def concerns(pod: Workload) -> bool:
+    return pod.burst is not None
+
+
+POLICY = Policy(
+    NAME,
+    STATELESS,
+    needs,
+    decide,
+    description="lets a container catch up after a quiet period",
+    concerns=concerns,
+    knobs=((BURST.name,),),
+)

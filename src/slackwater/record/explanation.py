@@ -17,7 +17,6 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.units import Bandwidth
-from slackwater.record.asking import asked_by
 from slackwater.record.journal import TickRecord, amount, spelled
 from slackwater.record.targets import EVERYTHING, NODE, Scope, pod_of, scopes_of, target_name
 from slackwater.record.view import API_VERSION, View
@@ -299,7 +298,7 @@ def _rows(
     beneath = {each.ref.owner for each in subjects if scope.is_beneath(each.ref)}
     remarks = (*_general_remarks(view, record, scope), *_hint(scope, beneath))
     silent = () if view.paused else tuple(_silences(view, record, scope))
-    asked = asked_by(scope.pod) if scope.pod else frozenset()
+    asked = {each.name for each in view.policies if scope.pod and each.concerns(scope.pod)}
     missed = tuple(each for each in silent if each.policy in asked)
     if not own:
         nothing = () if scope is EVERYTHING or view.paused else (_nothing_of(scope),)

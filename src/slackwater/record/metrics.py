@@ -13,12 +13,12 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.model.cgroup import CpuPressure
+from slackwater.model.decision import THROTTLE_EVENT
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Outcome
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
-from slackwater.policies.best_effort_share import EVENT
 from slackwater.record import metric_table as table
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
@@ -184,10 +184,12 @@ def _of_policies(facts: Facts) -> Iterator[Sample]:
             yield Sample(table.POLICY_NUMBER, number, (line.policy, name))
     for key, count in facts.counts.courses.items():
         yield Sample(table.POLICY_TICKS, count, key)
-    yield Sample(table.THROTTLE_EVENTS, facts.counts.events.get((EVENT, "cpu"), 0), ("cpu",))
+    yield Sample(
+        table.THROTTLE_EVENTS, facts.counts.events.get((THROTTLE_EVENT, "cpu"), 0), ("cpu",)
+    )
     standing = {line.policy for line in told if line.course is not PolicyAction.RELEASED}
     for (policy, event, resource), milli in facts.counts.asked.items():
-        if event == EVENT and policy in standing:
+        if event == THROTTLE_EVENT and policy in standing:
             yield Sample(table.THROTTLE_ASKED, _cores(milli), (resource,))
 
 

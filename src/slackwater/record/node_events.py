@@ -14,10 +14,10 @@ import msgspec
 from slackwater.contract.node_condition import BLIND, RELEASED
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
+from slackwater.model.decision import THROTTLE_EVENT
 from slackwater.model.knob import QUOTA
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.policies.best_effort_share import EVENT, NAME
 from slackwater.record.cluster_link import A_WHILE
 from slackwater.record.journal import TickRecord
 from slackwater.record.view import View
@@ -42,12 +42,13 @@ _VERSIONS = {"ColocationConfiguration": "config.volcano.sh/v1alpha1"}
 
 
 class SentState(msgspec.Struct, frozen=True):
-    """What was told already: states by their key with the time, and the last quota; and since
-    when the agent is blind."""
+    """What was told already: states by their key with the time, since when the agent is
+    blind, and the last quota for best-effort work with the policy that asked for it."""
 
     states: Mapping[tuple[str, str, str], Micros] = {}
     tick: int = 0
     blind_since: Micros | None = None
+    policy: str = ""
     asked: MilliCpu | None = None
     because: str = ""
     told: MilliCpu | None = None
@@ -169,31 +170,33 @@ def _quota(
     record: TickRecord, said: SentState, telling: EventContext
 ) -> tuple[SentState, tuple[KubeEvent, ...]]:
     """The last quota that was asked for, once it is far enough from the one told last."""
-    if NAME not in record.inputs.policies:
+    if said.policy and said.policy not in record.inputs.policies:
         forgotten = SentState(said.states, record.snapshot.tick)
         return forgotten, ()
     events = [
-        (event.milli, line.reason)
+        (line.policy, event.milli, line.reason)
         for line in record.story.told
         for event in line.events
-        if event.name == EVENT
+        if event.name == THROTTLE_EVENT
     ]
-    asked, because = events[-1] if events else (said.asked, said.because)
-    after = msgspec.structs.replace(said, tick=record.snapshot.tick, asked=asked, because=because)
+    policy, asked, because = events[-1] if events else (said.policy, said.asked, said.because)
+    after = msgspec.structs.replace(
+        said, tick=record.snapshot.tick, policy=policy, asked=asked, because=because
+    )
     if asked is None or not _is_news(asked, said, telling):
         return after, ()
-    message = f"best-effort work may use {_granted(record, asked)}m: {because}"
+    message = f"best-effort work may use {_granted(record, policy, asked)}m: {because}"
     told = KubeEvent(telling.about_node(), THROTTLE, message)
     return msgspec.structs.replace(after, told=asked, told_at=telling.at), (told,)
 
 
-def _granted(record: TickRecord, asked: MilliCpu) -> int:
+def _granted(record: TickRecord, policy: str, asked: MilliCpu) -> int:
     """What the claim became: the kernel has a smallest quota, and others may cap it too. Where
     the tier's own group cannot be written, its pods carry the quota together."""
     granted = {
         grant.target.id: grant.value
         for grant in record.story.grants
-        if grant.knob == QUOTA.name and any(step.by == NAME for step in grant.contributions)
+        if grant.knob == QUOTA.name and any(step.by == policy for step in grant.contributions)
     }
     tier = record.snapshot.tiers.get(Tier.BESTEFFORT)
     if tier is not None and tier.id in granted:

@@ -11,6 +11,8 @@ import msgspec
 from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
+from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import Policy
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
 
@@ -38,6 +40,8 @@ class View(msgspec.Struct, frozen=True):
     version: CgroupVersion | Gap = Gap("the cgroup version is not known here")
     changed: Callable[[CgroupRef, str], Micros | None] = _never
     link: ClusterLink = NO_LINK
+    #: All of them, also those that are off.
+    policies: tuple[Policy, ...] = POLICIES
 
     @property
     def latest(self) -> TickRecord | None:

@@ -12,7 +12,6 @@ from slackwater.model.cgroup import CgroupRef, CpuTimes, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
-from slackwater.policies import best_effort_share
 from slackwater.record.journal import TickRecord
 from slackwater.simulation.simulated_node import SimulatedNode
 
@@ -50,6 +49,7 @@ class Meter:
         self._before = {tier: CpuTime() for tier in Tier}
         self._system_before = 0
         self._allowed: MilliCpu | None = None
+        self._allowed_by = ""
         self.tiers = {tier: CpuTime() for tier in Tier}
         self.system = 0
         #: What others left of the machine, and what the quota's formula left of that.
@@ -70,7 +70,7 @@ class Meter:
         self.stretches = [Stretch() for _ in range(STRETCHES)]
 
     def note(self, done: TickRecord | Gap) -> None:
-        """`allowed` is what the policy said last; none while it is off."""
+        """What all work together is allowed is what a policy said last; none while it is off."""
         if isinstance(done, Gap):
             self.rounds["blind"] += 1
             return
@@ -78,12 +78,13 @@ class Meter:
         self.writes.update(outcome.result.value for outcome in done.outcomes)
         self.notes.update(note.kind.value for note in done.story.notes)
         self.courses.update(told.course.value for told in done.story.told)
-        told = [t.numbers for t in done.story.told if t.policy == best_effort_share.NAME]
-        if not told:
+        for report in done.story.told:
+            if "allowed" in report.numbers:
+                self._allowed = MilliCpu(report.numbers["allowed"])
+                self._allowed_by = report.policy
+                self.was_on = True
+        if self._allowed_by not in {report.policy for report in done.story.told}:
             self._allowed = None
-        elif "allowed" in told[0]:
-            self._allowed = MilliCpu(told[0]["allowed"])
-            self.was_on = True
 
     def look(self, now: Micros) -> None:
         """Counts what happened since the last look."""

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.agent.program import POLICIES as TODAY
 from slackwater.agent.replay import Aspect, Difference, Replayed, replay
 from slackwater.agent.tick import TickMemory
 from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
@@ -16,6 +15,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies import best_effort_share
+from slackwater.policies.catalog import POLICIES as TODAY
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import Recording, decode, encode

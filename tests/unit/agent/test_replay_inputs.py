@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.agent.program import POLICIES as TODAY
 from slackwater.agent.replay import replay
 from slackwater.model.gap import Gap
 from slackwater.policies import best_effort_share
+from slackwater.policies.catalog import POLICIES as TODAY
 from slackwater.policies.policy import Policy
 from slackwater.record.recording import Recording, RecordingError, decode, encode
 from slackwater.settings.document import DEFAULTS

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.agent.program import POLICIES
 from slackwater.agent.wishes import Wishes, wishes_of
 from slackwater.contract.volcano_node import read_features
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects, own_node
+from slackwater.policies.catalog import POLICIES
 
 LABELLED = """
 apiVersion: v1

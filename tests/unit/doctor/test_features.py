@@ -2,10 +2,10 @@
 
 import pytest
 
-from slackwater.agent.program import POLICIES
 from slackwater.doctor.doctor_report import KnobRow
-from slackwater.doctor.features import FEATURES, judge
+from slackwater.doctor.features import features_of, judge
 from slackwater.model.knob import KNOBS
+from slackwater.policies.catalog import POLICIES
 
 
 def judged(name: str, *rows: tuple[str, str, bool | None]) -> tuple[bool | None, str]:
@@ -57,7 +57,12 @@ def test_rows(
 
 def test_every_need_is_a_knob_or_psi() -> None:
     known = {knob.name for knob in KNOBS} | {"psi"}
-    needs = {knob for f in FEATURES for alternative in f.alternatives for knob in alternative}
+    needs = {
+        knob
+        for f in features_of(POLICIES)
+        for alternative in f.alternatives
+        for knob in alternative
+    }
     assert needs <= known
 
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from slackwater.agent.program import POLICIES
 from slackwater.agent.tick import tick
 from slackwater.model.cgroup import CgroupReading, CgroupVersion, Tier
 from slackwater.model.cpus import CpuSet
@@ -33,6 +32,7 @@ from slackwater.model.units import (
     Permille,
     Unlimited,
 )
+from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from slackwater.agent.program import POLICIES
 from slackwater.agent.tick import TickMemory, tick
 from slackwater.agent.wishes import Wishes, wishes_of
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
@@ -14,6 +13,7 @@ from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.observation.objects.workload_matching import workloads_of
+from slackwater.policies.catalog import POLICIES
 from tests.unit.policies.nodes import FREE, node
 
 FOLDER = Path(__file__).parents[4] / "examples/node"
