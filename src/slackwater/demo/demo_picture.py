@@ -2,17 +2,27 @@
 
 import math
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
 
 import msgspec
 
 from slackwater.demo.demo_report import PhaseReport, Report, milliseconds
 from slackwater.demo.measurements import Bin, Line, Sample
 from slackwater.demo.plan import ALONE
-from slackwater.simulation.svg import Frame, area, line, steps, text
+from slackwater.simulation.svg import (
+    LEFT,
+    WIDTH,
+    Frame,
+    area,
+    area_key,
+    line,
+    line_key,
+    page,
+    steps,
+    text,
+    vertical_line,
+)
 
-WIDTH = 1200
-LEFT, RIGHT, GAP = 64, 24, 20
+RIGHT, GAP = 24, 20
 #: Steps of a logarithmic axis that people read easily.
 _NICE = (1, 2, 5)
 _HEAD_TOP, _LATENCY_TOP, _LATENCY_HEIGHT = 148, 258, 150
@@ -23,21 +33,6 @@ _MOST_LINES = 5
 #: Letters in one line of text across the page, at its size.
 _LETTERS = 160
 _MOST_TEXT = 4
-_STYLE = """
-text { font-family: "DejaVu Sans", "Liberation Sans", "Noto Sans", Arial, sans-serif;
-  fill: #1f2933; font-size: 13px; }
-.title { font-size: 22px; font-weight: bold; } .head { font-weight: bold; font-size: 14px; }
-.sub { font-weight: bold; font-size: 12.5px; }
-.faint { fill: #5f6b7a; font-size: 12px; } .end { text-anchor: end; } .big { font-size: 26px;
-  font-weight: bold; } .good { fill: #1a7f4b; } .fair { fill: #b26a00; } .bad { fill: #b3261e; }
-.ground { fill: #ffffff; } .panel { fill: #f4f6f9; } .rule { stroke: #dde2e9; stroke-width: 1; }
-.service { fill: #2f6db5; } .hog { fill: #f2b04a; } .other { fill: #9aa4b0; }
-.idle { fill: #f4f6f9; stroke: #c3cad3; } .lost { fill: #b3261e; }
-.quota { fill: none; stroke: #b3261e; stroke-width: 2; }
-.p50 { fill: none; stroke: #2f6db5; stroke-width: 2; stroke-linejoin: round; }
-.p90 { fill: none; stroke: #7a2f8f; stroke-width: 2.5; stroke-linejoin: round; }
-.part { stroke: #5f6b7a; stroke-width: 1; stroke-dasharray: 3 4; }
-"""
 #: p90 against the service alone: up to here it is good, up to there fair.
 _GOOD, _FAIR = 1.25, 2.0
 
@@ -171,11 +166,7 @@ def picture(report: Report) -> str:
     title = "Batch work in the slack of a latency-sensitive service"
     if not real:
         title += " (simulated kernel)"
-    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect class="ground" width="{WIDTH}" height="{height}" rx="10"/>',
         text(LEFT, 40, title, "title"),
         *_sentences(report),
         *(_latencies(report) if real else _losses(report)),
@@ -183,7 +174,7 @@ def picture(report: Report) -> str:
         *_lines(said, len(_moves(report))),
         text(LEFT, height - 16, _footer(report), "faint"),
     ]
-    return "\n".join([*parts, "</svg>", ""])
+    return page(title, height, parts)
 
 
 def _sentences(report: Report) -> list[str]:
@@ -258,8 +249,7 @@ def _losses(report: Report) -> list[str]:
 
 def _boundary(report: Report, frame: Frame) -> str:
     """Where the service's calm part ends and its busy part begins."""
-    x, end = frame.x(frame.seconds * report.load.calm_share), frame.top + frame.height
-    return f'<line class="part" x1="{x}" y1="{frame.top}" x2="{x}" y2="{end}"/>'
+    return vertical_line(frame.x(frame.seconds * report.load.calm_share), frame, "part")
 
 
 def _part_names(report: Report, frame: Frame) -> list[str]:
@@ -281,9 +271,7 @@ def _cpus(report: Report) -> list[str]:
     named = (("hog", "batch"), ("service", "service"), ("other", "other (client, agent, system)"),
              ("idle", "idle"))  # fmt: skip
     parts += _legend(LEFT, y, "CPUs in use:", named)
-    x = LEFT + 600
-    parts += [line(x, y - 4, x + 18, "quota"), text(x + 26, y, "batch's quota", "faint")]
-    return parts
+    return parts + line_key(LEFT + 600, y, "quota", "batch's quota")
 
 
 def _cpu_head(phase: PhaseReport, frame: Frame) -> list[str]:
@@ -296,13 +284,7 @@ def _legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ...]) -
     parts = [text(left, y, words, "faint")]
     x = left + 10 + round(6.6 * len(words))
     for kind, name in named:
-        if kind in ("p50", "p90"):
-            parts.append(line(x, y - 4, x + 18, kind))
-        else:
-            parts.append(
-                f'<rect class="{kind}" x="{x}" y="{y - 11}" width="18" height="13" rx="2"/>'
-            )
-        parts.append(text(x + 26, y, name, "faint"))
+        parts += (line_key if kind in ("p50", "p90") else area_key)(x, y, kind, name)
         x += 44 + round(7 * len(name))
     return parts
 

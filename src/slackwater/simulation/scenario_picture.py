@@ -1,31 +1,28 @@
-"""A simulation as one picture: who used the node, where the quota stood, what happened when.
-
-Owns the drawing, as SVG text. It stands on a ground of its own, light or dark as the reader's
-screen is, and needs nothing but itself.
-"""
-
-from xml.sax.saxutils import escape
+"""A simulation as one picture: who used the node, where the quota stood, what happened when."""
 
 import msgspec
 
 from slackwater.simulation.meter import Meter, Stretch
 from slackwater.simulation.scenario_report import Report, clock
 from slackwater.simulation.svg import (
+    LEFT,
+    WIDTH,
     Frame,
     area,
+    area_key,
     badge,
     cpu_ticks,
     grid,
-    line,
+    line_key,
     marks,
+    page,
     steps,
     text,
     time_axis,
 )
 from slackwater.simulation.timeline import SCENARIO, Row
 
-_WIDTH = 1200
-_LEFT, _RIGHT = 64, 236
+_RIGHT = 236
 _MAIN_TOP, _MAIN_HEIGHT = 124, 290
 _SHARE_HEIGHT, _LOST_HEIGHT, _GAP = 130, 60, 66
 _MOST_MARKS = 12
@@ -37,27 +34,6 @@ _NAMES = {
     "burstable": "burstable pods",
     "besteffort": "best-effort pods",
 }
-_STYLE = """
-:root { --ground:#ffffff; --ink:#1f2933; --faint:#5f6b7a; --rule:#e3e7ec; --panel:#f8f9fb;
-  --system:#8b95a1; --guaranteed:#1f4e8c; --burstable:#5b9bd5; --besteffort:#f2b04a;
-  --quota:#b3261e; --allowed:#1a7f4b; --lost:#b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ground:#11161d; --ink:#e8edf2; --faint:#9aa7b5;
-  --rule:#2a333e; --panel:#171e27; --system:#6f7985; --guaranteed:#3f79c4; --burstable:#7db7ea;
-  --besteffort:#e0a040; --quota:#ff7b72; --allowed:#4fd08a; --lost:#ff7b72; } }
-text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
-  fill: var(--ink); font-size: 13px; }
-.title { font-size: 22px; font-weight: 600; } .faint { fill: var(--faint); }
-.head { font-weight: 600; } .middle { text-anchor: middle; } .end { text-anchor: end; }
-.ground { fill: var(--ground); } .panel { fill: var(--panel); }
-.rule { stroke: var(--rule); stroke-width: 1; } .system { fill: var(--system); }
-.guaranteed { fill: var(--guaranteed); } .burstable { fill: var(--burstable); }
-.besteffort { fill: var(--besteffort); } .lostarea { fill: var(--lost); }
-.quota { fill: none; stroke: var(--quota); stroke-width: 2; }
-.allowed { fill: none; stroke: var(--allowed); stroke-width: 2; stroke-dasharray: 8 5; }
-.event { stroke: var(--ink); stroke-width: 1; stroke-dasharray: 2 3; opacity: .55; }
-.badge { fill: var(--ink); } .badgetext { fill: var(--ground); font-size: 11px;
-  font-weight: 600; text-anchor: middle; }
-"""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -78,33 +54,22 @@ def picture(report: Report, meter: Meter, rows: list[Row]) -> str:
     lost_top = share_top + _SHARE_HEIGHT + _GAP
     list_top = lost_top + (_LOST_HEIGHT + _GAP if has_lost else 0) - 22
     height = list_top + 20 * len(happened) + 20
-    width = _WIDTH - _LEFT - _RIGHT
-    main = Frame(_LEFT, _MAIN_TOP, width, _MAIN_HEIGHT, end, float(report.scenario.cpus))
-    share = Frame(_LEFT, share_top, width, _SHARE_HEIGHT, end, _share_top(stretches))
+    width = WIDTH - LEFT - _RIGHT
+    main = Frame(LEFT, _MAIN_TOP, width, _MAIN_HEIGHT, end, float(report.scenario.cpus))
+    share = Frame(LEFT, share_top, width, _SHARE_HEIGHT, end, _share_top(stretches))
     parts = [
-        _opening(report.scenario.name, height),
-        f"<style>{_STYLE}</style>",
-        f'<rect class="ground" width="{_WIDTH}" height="{height}" rx="10"/>',
         *_head(report),
         *_usage(main, stretches),
         *_share(share, stretches),
     ]
     frames = [main, share]
     if has_lost:
-        lost = Frame(_LEFT, lost_top, width, _LOST_HEIGHT, end, _lost_top(stretches))
+        lost = Frame(LEFT, lost_top, width, _LOST_HEIGHT, end, _lost_top(stretches))
         frames.append(lost)
         parts += _lost(lost, stretches, report)
     parts += marks([each.at for each in happened], frames)
     parts += _list(happened, list_top)
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _opening(name: str, height: int) -> str:
-    said = escape(name, {'"': "&quot;"})
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
-        f'width="{_WIDTH}" height="{height}" role="img" aria-label="Simulation of {said}">'
-    )
+    return page(f"Simulation of {report.scenario.name}", height, parts)
 
 
 def _head(report: Report) -> list[str]:
@@ -120,9 +85,9 @@ def _head(report: Report) -> list[str]:
         f"{about.cpus} CPUs, cgroup {about.cgroup}, {clock(round(about.seconds * 1e6))} simulated"
     )
     return [
-        text(_LEFT, 38, about.name, "title"),
-        text(_LEFT, 62, told),
-        text(_WIDTH - 24, 38, size, "faint end"),
+        text(LEFT, 38, about.name, "title"),
+        text(LEFT, 62, told),
+        text(WIDTH - 24, 38, size, "faint end"),
     ]
 
 
@@ -155,17 +120,11 @@ def _legend(frame: Frame, levels: dict[str, float], allowed: list[float | None])
     left, top = frame.left + frame.width + 20, frame.top + 12
     parts = []
     if any(value is not None for value in allowed):
-        parts += [
-            line(left, top - 4, left + 18, "allowed"),
-            text(left + 26, top, "allowed for all together"),
-        ]
+        parts += line_key(left, top, "allowed", "allowed for all together", "")
         top += 24
     for name in reversed(_LAYERS):
         if levels[name]:
-            parts.append(
-                f'<rect class="{name}" x="{left}" y="{top - 11}" width="18" height="13" rx="2"/>'
-            )
-            parts.append(text(left + 26, top, _NAMES[name]))
+            parts += area_key(left, top, name, _NAMES[name], "")
             parts.append(text(left + 26, top + 16, f"{levels[name]:.2f} CPUs on average", "faint"))
             top += 40
     return parts
@@ -182,8 +141,7 @@ def _share(frame: Frame, stretches: list[Stretch]) -> list[str]:
         area(frame, times, [0.0] * len(used), used, "besteffort"),
         steps(frame, times, quota, "quota"),
         *time_axis(frame),
-        line(left, top - 4, left + 18, "quota"),
-        text(left + 26, top, "its quota" if any(quota) else "no quota"),
+        *line_key(left, top, "quota", "its quota" if any(quota) else "no quota", ""),
     ]
 
 
@@ -194,7 +152,7 @@ def _lost(frame: Frame, stretches: list[Stretch], report: Report) -> list[str]:
     return [
         text(frame.left, frame.top - 12, title, "head"),
         *grid(frame, cpu_ticks(frame, 1)),
-        area(frame, _edges(stretches), [0.0] * len(lost), lost, "lostarea"),
+        area(frame, _edges(stretches), [0.0] * len(lost), lost, "lost"),
         *time_axis(frame),
         text(left, top, f"{report.online.mean_lost_milli:g}m on average", "faint"),
         text(left, top + 18, f"{report.online.p99_lost_milli}m in the worst 1 %", "faint"),
@@ -235,6 +193,6 @@ def _list(happened: list[Mark], top: int) -> list[str]:
     for number, each in enumerate(happened, 1):
         y = top + 20 * number
         times = f" ({each.times} times)" if each.times > 1 else ""
-        parts += badge(_LEFT + 8, y - 4, number)
-        parts.append(text(_LEFT + 24, y, f"{clock(round(each.at * 1e6))}  {each.what}{times}"))
+        parts += badge(LEFT + 8, y - 4, number)
+        parts.append(text(LEFT + 24, y, f"{clock(round(each.at * 1e6))}  {each.what}{times}"))
     return parts

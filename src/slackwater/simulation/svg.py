@@ -1,12 +1,12 @@
-"""Pieces of a chart as SVG text: frames, grids, areas, step lines, marks.
+"""Charts as SVG text: the page with its style sheet, frames, grids, areas, step lines, legends.
 
-Owns the way from seconds and CPUs to places on the page. Knows no scenario; colours and widths
-are the classes of whoever draws.
+All pictures share one style sheet. A page stands on its own: colours are written out, light ones
+first and dark ones for readers who prefer dark, because simple renderers know no CSS variables.
 """
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 import msgspec
@@ -21,6 +21,52 @@ _TIME_STEPS = (
 )
 _MOST_TIMES = 12
 _BADGE = 8
+#: Every page is this wide, and starts its first chart this far from the left.
+WIDTH, LEFT = 1200, 64
+_STYLE = """
+text { font-family: "DejaVu Sans", "Liberation Sans", "Noto Sans", Arial, sans-serif;
+  fill: #1f2933; font-size: 13px; }
+.title { font-size: 22px; font-weight: bold; } .head { font-weight: bold; font-size: 14px; }
+.sub { font-weight: bold; font-size: 12.5px; } .big { font-size: 25px; font-weight: bold; }
+.faint { fill: #5f6b7a; font-size: 12px; } .middle { text-anchor: middle; }
+.end { text-anchor: end; }
+.good { fill: #1a7f4b; } .fair { fill: #b26a00; } .bad { fill: #b3261e; }
+.ground { fill: #ffffff; } .panel { fill: #f4f6f9; } .rule { stroke: #dde2e9; stroke-width: 1; }
+.system { fill: #8b95a1; } .guaranteed { fill: #1f4e8c; } .burstable { fill: #5b9bd5; }
+.besteffort { fill: #f2b04a; } .lost { fill: #b3261e; }
+.service { fill: #2f6db5; } .hog { fill: #f2b04a; } .other { fill: #9aa4b0; }
+.idle { fill: #f4f6f9; stroke: #c3cad3; }
+.mean { fill: #8db8e6; } .over { fill: #e58a84; } .fewer { fill: #bfe3cd; }
+.quota { fill: none; stroke: #b3261e; stroke-width: 2; }
+.allowed { fill: none; stroke: #1a7f4b; stroke-width: 2; stroke-dasharray: 8 5; }
+.p50 { fill: none; stroke: #2f6db5; stroke-width: 2; stroke-linejoin: round; }
+.p90 { fill: none; stroke: #7a2f8f; stroke-width: 2.5; stroke-linejoin: round; }
+.hottest { fill: none; stroke: #1f4e8c; stroke-width: 1.8; stroke-linejoin: round; }
+.threshold { fill: none; stroke: #b3261e; stroke-width: 1.8; stroke-dasharray: 8 5; }
+.before { fill: none; stroke: #b26a00; stroke-width: 2; }
+.after { fill: none; stroke: #1a7f4b; stroke-width: 2; }
+.part { stroke: #5f6b7a; stroke-width: 1; stroke-dasharray: 3 4; }
+.tick { stroke: #1a7f4b; stroke-width: 1; stroke-dasharray: 3 4; } .arrow { fill: #1a7f4b; }
+.event { stroke: #1f2933; stroke-width: 1; stroke-dasharray: 2 3; opacity: .55; }
+.badge { fill: #1f2933; } .badgetext { fill: #ffffff; font-size: 11px; font-weight: bold;
+  text-anchor: middle; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e8edf2; } .faint { fill: #9aa7b5; }
+  .good { fill: #4fd08a; } .fair { fill: #e0a040; } .bad { fill: #ff7b72; }
+  .ground { fill: #11161d; } .panel { fill: #171e27; } .rule { stroke: #2a333e; }
+  .system { fill: #6f7985; } .guaranteed { fill: #3f79c4; } .burstable { fill: #7db7ea; }
+  .besteffort { fill: #e0a040; } .lost { fill: #ff7b72; }
+  .service { fill: #4f8fd6; } .hog { fill: #e0a040; } .other { fill: #6f7985; }
+  .idle { fill: #171e27; stroke: #3a4552; }
+  .mean { fill: #2d4f75; } .over { fill: #8a3a35; } .fewer { fill: #1f4a34; }
+  .quota { stroke: #ff7b72; } .allowed { stroke: #4fd08a; }
+  .p50 { stroke: #7db7ea; } .p90 { stroke: #c98ade; }
+  .hottest { stroke: #7db7ea; } .threshold { stroke: #ff7b72; }
+  .before { stroke: #e0a040; } .after { stroke: #4fd08a; }
+  .part { stroke: #9aa7b5; } .tick { stroke: #4fd08a; } .arrow { fill: #4fd08a; }
+  .event { stroke: #e8edf2; } .badge { fill: #e8edf2; } .badgetext { fill: #11161d; }
+}
+"""
 #: Twice the SVG's size: sharp on the screens of today.
 _ZOOM = 2
 _FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
@@ -46,14 +92,42 @@ class Frame(msgspec.Struct, frozen=True):
         return round(self.top + self.height * (1 - min(cpus / self.most, 1)), 1)
 
 
+def page(label: str, height: int, parts: Iterable[str]) -> str:
+    """The whole document. `label` is what a screen reader says."""
+    spoken = escape(label, {'"': "&quot;"})
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img" aria-label="{spoken}">'
+    )
+    ground = f'<rect class="ground" width="{WIDTH}" height="{height}" rx="10"/>'
+    return "\n".join([opening, f"<style>{_STYLE}</style>", ground, *parts, "</svg>", ""])
+
+
 def text(x: float, y: float, words: str, kind: str = "") -> str:
     styled = f' class="{kind}"' if kind else ""
     return f'<text x="{x}" y="{y}"{styled}>{escape(words)}</text>'
 
 
 def line(x: float, y: float, until: float, kind: str) -> str:
-    """A level one, for a legend."""
+    """A horizontal one."""
     return f'<line class="{kind}" x1="{x}" y1="{y}" x2="{until}" y2="{y}"/>'
+
+
+def vertical_line(x: float, frame: Frame, kind: str) -> str:
+    """From the frame's top to its bottom."""
+    bottom = frame.top + frame.height
+    return f'<line class="{kind}" x1="{x}" y1="{frame.top}" x2="{x}" y2="{bottom}"/>'
+
+
+def line_key(x: float, y: float, kind: str, name: str, words: str = "faint") -> list[str]:
+    """An entry of a legend, for a line; `words` is the class of its text."""
+    return [line(x, y - 4, x + 18, kind), text(x + 26, y, name, words)]
+
+
+def area_key(x: float, y: float, kind: str, name: str, words: str = "faint") -> list[str]:
+    """An entry of a legend, for an area."""
+    box = f'<rect class="{kind}" x="{x}" y="{y - 11}" width="18" height="13" rx="2"/>'
+    return [box, text(x + 26, y, name, words)]
 
 
 def cpu_ticks(frame: Frame, about: int = 5) -> list[float]:
@@ -131,10 +205,7 @@ def marks(times: Sequence[float], frames: Sequence[Frame]) -> list[str]:
     parts, free, y = [], 0.0, frames[0].top - _BADGE - 2
     for number, seconds in enumerate(times, 1):
         x = frames[0].x(seconds)
-        parts += [
-            f'<line class="event" x1="{x}" y1="{f.top}" x2="{x}" y2="{f.top + f.height}"/>'
-            for f in frames
-        ]
+        parts += [vertical_line(x, frame, "event") for frame in frames]
         free = max(x, free)
         parts += badge(free, y, number)
         free += 2 * _BADGE + 1

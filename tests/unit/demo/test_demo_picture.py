@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo.demo_picture import (
-    LEFT,
     RIGHT,
-    WIDTH,
     Scale,
     cpu_panel,
     frames,
@@ -29,7 +27,7 @@ from slackwater.demo.demo_picture import (
 from slackwater.demo.demo_report import PhaseReport, Report, report_of
 from slackwater.demo.measurements import Line, Noise
 from slackwater.simulation import svg as drawing
-from slackwater.simulation.svg import Frame
+from slackwater.simulation.svg import LEFT, WIDTH, Frame
 from tests.unit.demo.examples import MACHINE, real_report, simulated_report
 
 SVG = "{http://www.w3.org/2000/svg}"
