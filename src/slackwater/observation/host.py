@@ -83,8 +83,12 @@ def read_ticks(roots: Roots) -> MachineTicks | Gap:
 
 def read_pressure(roots: Roots) -> CpuPressure | Gap:
     """The whole machine's CPU pressure. EOPNOTSUPP: the kernel has PSI, but it is off."""
-    text = _read(f"{roots.proc}/pressure/cpu", kernel_text.LONGEST_COUNTERS)
+    text = _read(_pressure_file(roots), kernel_text.LONGEST_COUNTERS)
     return text if isinstance(text, Gap) else kernel_text.pressure(text)
+
+
+def _pressure_file(roots: Roots) -> str:
+    return f"{roots.proc}/pressure/cpu"
 
 
 def _read_processor(roots: Roots) -> Processor | Gap:
@@ -190,11 +194,13 @@ _MICROS_PER_SECOND = 1_000_000
 
 
 class NodeUsageMeter:
-    """Guards the descriptors behind the node's usage."""
+    """Guards the descriptors behind the node's usage and pressure."""
 
     def __init__(self, mounts: CgroupMounts, roots: Roots) -> None:
         self._roots = roots
         self._source: _RootGroup | _TopGroups | None = _exact_source(mounts)
+        #: Opened when it is first asked for. A Gap stays: PSI is switched at boot.
+        self._pressure: int | Gap | None = None
 
     def read(self) -> NodeUsage | Gap:
         """Never less than at the reading before."""
@@ -202,9 +208,26 @@ class NodeUsageMeter:
             return _from_ticks(self._roots)
         return self._source.read()
 
+    def read_pressure(self) -> CpuPressure | Gap:
+        """The whole machine's, on either cgroup version. Without the full line: it is undefined for
+        a machine, and reads zero for compatibility (Documentation/accounting/psi.rst)."""
+        if self._pressure is None:
+            self._pressure = _open_pressure(self._roots)
+        if isinstance(self._pressure, Gap):
+            return self._pressure
+        try:
+            text = os.pread(self._pressure, kernel_text.LONGEST_COUNTERS, 0)
+        except OSError as error:
+            return Gap(f"{_pressure_file(self._roots)}: {error.strerror}")
+        found = kernel_text.pressure(text)
+        return found if isinstance(found, Gap) else CpuPressure(found.some)
+
     def close(self) -> None:
         if self._source is not None:
             self._source.close()
+        if isinstance(self._pressure, int):
+            os.close(self._pressure)
+            self._pressure = None
 
 
 class _RootGroup:
@@ -295,6 +318,13 @@ def _open_root(directory: str) -> _RootGroup | None:
         return _RootGroup(os.open(f"{directory}/cpuacct.usage", os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         return None
+
+
+def _open_pressure(roots: Roots) -> int | Gap:
+    try:
+        return os.open(_pressure_file(roots), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        return Gap(f"{_pressure_file(roots)}: {error.strerror}")
 
 
 def _from_ticks(roots: Roots) -> NodeUsage | Gap:

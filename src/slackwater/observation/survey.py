@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from slackwater.contract.kubernetes_pod import Pod
-from slackwater.model.cgroup import CgroupReading, CgroupRef, Level
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, Level
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import WEIGHT, KnobKey
 from slackwater.model.needs import EACH_TICK, TIERS, Field, Needs
@@ -135,6 +135,7 @@ class Surveyor:
             workloads=self._matching.match(known.pods, scan.refs),
             readings=readings,
             rates=self._rates.of_groups(readings.values()),
+            pressure=self._pressure(known.needs),
             held=known.held,
             off=known.off,
             precision=known.precision,
@@ -144,6 +145,10 @@ class Surveyor:
             container_formula=formulas[1],
             sources=dict(known.sources),
         )
+
+    def _pressure(self, needs: Needs) -> CpuPressure | Gap:
+        asked = Field.PRESSURE in needs.at(Level.NODE)
+        return self._meter.read_pressure() if asked else NOT_ASKED
 
     def _formulas_of(
         self, at: Micros, known: SnapshotInputs, scan: Scan

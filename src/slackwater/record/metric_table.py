@@ -79,7 +79,8 @@ NODE_PRESSURE = Metric(
     "slackwater_node_cpu_pressure_seconds_total",
     _COUNTER,
     ("line",),
-    "Time in which some, or full: all, tasks of the node waited for a CPU (PSI). Where it is read.",
+    "Time in which some tasks of the node waited for a CPU (PSI). Where it is read: with "
+    "agent.reading: everything.",
 )
 PODS_USAGE = Metric(
     "slackwater_pods_cpu_usage_cores", _GAUGE, (), "CPU used by all pods, over the last tick."
@@ -104,7 +105,8 @@ TIER_PRESSURE = Metric(
     "slackwater_tier_cpu_pressure_seconds_total",
     _COUNTER,
     ("tier", "line"),
-    "Time in which some, or full: all, tasks of a tier waited for a CPU (PSI). Where it is read.",
+    "Time in which some, or full: all, tasks of a tier waited for a CPU (PSI). Where it is read: "
+    "with agent.reading: everything, on cgroup v2.",
 )
 POD_USAGE = Metric(
     "slackwater_pod_cpu_usage_cores",

@@ -33,7 +33,7 @@ from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from slackwater.simulation.demand import Demand
 from slackwater.simulation.fake_cgroup import Task
-from slackwater.simulation.fake_kernel import FakeKernel
+from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
 from slackwater.simulation.scenario import ScenarioPod
 
 _LAYOUT = KubepodsLayout(Driver.CGROUPFS)
@@ -161,6 +161,7 @@ class KernelSight:
             workloads=self._matching.match(known.pods, refs),
             readings=readings,
             rates=self._rates.of_groups(readings.values()),
+            pressure=NO_PRESSURE if Field.PRESSURE in known.needs.at(Level.NODE) else NOT_ASKED,
             held=known.held,
             off=known.off,
             early=known.early,

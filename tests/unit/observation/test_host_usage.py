@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, CpuPressure, Pressure
 from slackwater.model.gap import Gap
 from slackwater.model.machine import NodeUsage, UsageSource
 from slackwater.model.units import Micros
@@ -146,4 +146,40 @@ def test_a_v2_root_that_goes_away_is_a_gap(v2: PlainTree, roots: Roots) -> None:
     Path(v2.directory(""), "cpu.stat").unlink()
     v2.top.rmdir()
     assert isinstance(meter.read(), Gap)
+    meter.close()
+
+
+SOME = "some avg10=1.00 avg60=0.50 avg300=0.25 total={}\n"
+PSI = f"{SOME}full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+
+
+def test_pressure_is_the_whole_machines_and_has_no_full_line(v2: PlainTree, roots: Roots) -> None:
+    file = Path(roots.proc) / "pressure" / "cpu"
+    file.parent.mkdir()
+    file.write_text(PSI.format(7))
+    before = open_descriptors()
+    meter = NodeUsageMeter(v2.mounts, roots)
+    assert meter.read_pressure() == CpuPressure(Pressure(100, 50, 25, Micros(7)))
+    file.write_text(PSI.format(9))
+    found = meter.read_pressure()
+    assert isinstance(found, CpuPressure)
+    assert found.some.total == 9
+    meter.close()
+    assert open_descriptors() == before
+
+
+def test_a_kernel_without_psi_is_asked_once(v2: PlainTree, roots: Roots) -> None:
+    meter = NodeUsageMeter(v2.mounts, roots)
+    gap = meter.read_pressure()
+    assert gap == Gap(f"{roots.proc}/pressure/cpu: No such file or directory")
+    assert meter.read_pressure() is gap
+    meter.close()
+
+
+def test_pressure_that_is_garbage_is_a_gap(v2: PlainTree, roots: Roots) -> None:
+    file = Path(roots.proc) / "pressure" / "cpu"
+    file.parent.mkdir()
+    file.write_text("what\n")
+    meter = NodeUsageMeter(v2.mounts, roots)
+    assert isinstance(meter.read_pressure(), Gap)
     meter.close()

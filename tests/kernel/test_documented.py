@@ -1,0 +1,103 @@
+"""Every documented metric and every field of a snapshot occurs on a real node, or cannot here."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.agent.endpoint import Query, metrics
+from slackwater.model.cgroup import CgroupReading
+from slackwater.model.gap import Gap
+from slackwater.model.knob import QUOTA
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.record.journal import TickRecord
+from tests.kernel.batch_pods import BE, MAY_BURST, MI, UID_1, V1, BatchPod, batch, file_of
+from tests.kernel.bed import Bed
+from tests.kernel.hand import clock
+from tests.kernel.in_process import RATIOS, InProcess, pod_object
+
+pytestmark = pytest.mark.cgroupfs
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+POLICIES = ("bestEffortShare", "batchResources", "qosLevel", "quotaBurst", "memoryQos")
+#: Somebody else's writes in a row, and one to see what came of them.
+FIGHT = 8
+
+NEEDS_A_CLUSTER = {
+    "slackwater_source_age_seconds",
+    "slackwater_source_silent",
+    "slackwater_node_writes_total",
+    "slackwater_events_lost_total",
+}
+#: The kernel keeps PSI by cgroup for v2 hierarchies alone.
+NEEDS_V2 = {"slackwater_tier_cpu_pressure_seconds_total"}
+NEEDS_PSI = NEEDS_V2 | {"slackwater_node_cpu_pressure_seconds_total"}
+#: Of a snapshot: no API server here, and no knob that cannot be written.
+EMPTY_HERE = {"sources", "off"}
+#: Of a reading: no policy reads cpusets.
+UNREAD = {"cpus"}
+
+
+def has_psi() -> bool:
+    """The file is there also where PSI is compiled in and off: then it cannot be opened."""
+    try:
+        return bool(Path("/proc/pressure/cpu").read_text())
+    except OSError:
+        return False
+
+
+def documented() -> set[str]:
+    return set(re.findall(r"^\| `(slackwater_\w+)` \|", PAGE.read_text(), re.MULTILINE))
+
+
+def families(text: str) -> set[str]:
+    """With a sample, not only with a help text."""
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    names = {re.split(r"[ {]", line)[0] for line in lines}
+    return {re.sub(r"_(bucket|count|sum)$", "", name) for name in names}
+
+
+def busy_node(bed: Bed, agent: InProcess) -> list[TickRecord]:
+    """Every policy at work, everything read, and somebody else at the tier's quota."""
+    spec: dict[str, Any] = {name: {"enabled": True} for name in POLICIES}
+    spec |= {"agent": {"reading": "everything"}, "bestEffortShare": {"enabled": True}}
+    head = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
+    agent.put("settings", {**head, "spec": spec})
+    asked = BE | MAY_BURST | {RATIOS: '{"memoryQos": {"highRatio": 50, "lowRatio": 25}}'}
+    agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI), batch(1000, 128 * MI, 1)], asked))
+    records = agent.rounds(3)
+    tier = f"{bed.kubepods}/besteffort"
+    for _ in range(FIGHT):
+        bed.write(tier, file_of(bed, QUOTA), "-1" if bed.version is V1 else "max 100000")
+        records.append(agent.once())
+    return records
+
+
+def test_every_documented_metric(bed: Bed, pod: BatchPod, agent: InProcess) -> None:
+    busy_node(bed, agent)
+    answer = metrics(Query(agent.board, clock()))
+    absent = NEEDS_A_CLUSTER | (NEEDS_V2 if bed.version is V1 else set())
+    absent |= set() if has_psi() else NEEDS_PSI
+    assert documented() - families(answer.body.decode()) == absent
+
+
+def test_every_field_of_a_snapshot(bed: Bed, pod: BatchPod, agent: InProcess) -> None:
+    records = busy_node(bed, agent)
+    filled = {name for record in records for name in filled_fields(record.snapshot)}
+    empty = EMPTY_HERE | (set() if has_psi() else {"pressure"})
+    assert set(NodeSnapshot.__struct_fields__) - filled == empty
+    readings = [each for record in records for each in record.snapshot.readings.values()]
+    known = {name for each in readings for name in filled_fields(each)}
+    unread = UNREAD | ({"pressure"} if bed.version is V1 or not has_psi() else set())
+    assert set(CgroupReading.__struct_fields__) - known == unread
+
+
+def filled_fields(struct: NodeSnapshot | CgroupReading) -> set[str]:
+    """Those that hold something; False and zero are something."""
+    values = {name: getattr(struct, name) for name in struct.__struct_fields__}
+    return {
+        name
+        for name, value in values.items()
+        if not isinstance(value, Gap) and value not in (None, (), {}, frozenset())
+    }
