@@ -20,7 +20,8 @@ from slackwater.agent.waiting import Waiter
 from slackwater.bounded_read import read_start
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.executor import DryRun, Executor
-from slackwater.execution.ledger import Ledger, Taken
+from slackwater.execution.folder_lock import Taken
+from slackwater.execution.ledger import Ledger
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupMounts, Driver
 from slackwater.model.gap import Gap

@@ -10,39 +10,15 @@ properties, so a ledger of another boot is void anyway (kernfs ids start anew as
 """
 
 import errno
-import fcntl
 import os
 from contextlib import suppress
 
 import msgspec
 
+from slackwater.execution.folder_lock import locked
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KNOBS
 from slackwater.model.ledger import LedgerEntry
-
-
-class Taken(Gap, frozen=True):
-    """Another process holds the lock."""
-
-
-def locked(path: str) -> int | Gap:
-    """flock goes with the process, however it ends; the pid inside is only for people."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(lock, 20).decode("ascii", "replace").strip()
-        os.close(lock)
-        who = f"process {holder}" if holder.isdigit() else "another process"
-        return Taken(f"{who} holds the ledger in {os.path.dirname(path)}; one agent per node")
-    except OSError:
-        os.close(lock)
-        raise
-    with suppress(OSError):  # a full disk: the lock holds without its pid
-        os.ftruncate(lock, 0)
-        os.write(lock, f"{os.getpid()}\n".encode())
-    return lock
-
 
 FILE, LOCK, VOID = "ledger.jsonl", "ledger.lock", "ledger.void.jsonl"
 _NEW = f"{FILE}.new"

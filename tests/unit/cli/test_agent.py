@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.execution.ledger import locked
+from slackwater.execution.folder_lock import locked
 from slackwater.observation.host import Roots
 from tests.unit.agent.served import Served
 from tests.unit.doctor.host_tree import group, host, put
