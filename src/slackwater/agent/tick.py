@@ -13,9 +13,14 @@ import msgspec
 from slackwater.model.decision import Act, Decision, Hold, Intent
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs, merged
-from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import PolicyAction, PolicyReport, TickReport
+from slackwater.model.tick_report import (
+    NOTHING_TO_DO,
+    PolicyAction,
+    PolicyReport,
+    TickReport,
+    share_equal,
+)
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
 from slackwater.resolution.planning import Drift, Planned, plan
@@ -98,7 +103,7 @@ def _after(
     name: str, before: PolicyState, decision: Decision, at: Micros, hold_for: Micros
 ) -> tuple[PolicyState, PolicyReport]:
     if isinstance(decision, Act):
-        state = PolicyState(decision.memory, shared(before.intents or (), decision.intents))
+        state = PolicyState(decision.memory, share_equal(before.intents or (), decision.intents))
         reason = _reasons(decision.intents)
         told = PolicyReport(
             name,
@@ -127,4 +132,4 @@ def _reasons(intents: tuple[Intent, ...]) -> str:
         dict.fromkeys(f"{i.because.signal} {i.because.seen}, {i.because.limit}" for i in intents)
     )
     more = [f"and {len(because) - _TOLD_REASONS} more"] if len(because) > _TOLD_REASONS else []
-    return "; ".join(because[:_TOLD_REASONS] + more) or "nothing to do"
+    return "; ".join(because[:_TOLD_REASONS] + more) or NOTHING_TO_DO

@@ -2,12 +2,17 @@
 
 import enum
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Event, Grant, Remark
 from slackwater.model.units import Micros
+
+_Value = TypeVar("_Value")
+#: The reason of a policy that acted and asked for nothing.
+NOTHING_TO_DO = "nothing to do"
 
 
 class PolicyAction(enum.Enum):
@@ -28,6 +33,9 @@ class PolicyReport(msgspec.Struct, frozen=True, omit_defaults=True):
     since: Micros | None = None
     events: tuple[Event, ...] = ()
     remarks: tuple[Remark, ...] = ()
+
+    def has_nothing_to_do(self) -> bool:
+        return self.course is PolicyAction.ACTED and self.reason == NOTHING_TO_DO
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -57,3 +65,13 @@ class TickReport(msgspec.Struct, frozen=True, omit_defaults=True):
     grants: tuple[Grant, ...] = ()
     notes: tuple[Note, ...] = ()
     yielded: tuple[Yielded, ...] = ()
+
+
+def share_equal(before: tuple[_Value, ...], now: tuple[_Value, ...]) -> tuple[_Value, ...]:
+    """`now`, with the objects of `before` where they are equal, place by place. Ticks are kept, and
+    most of what one says the one before said too: hundreds of grants that did not move."""
+    if len(before) != len(now):
+        return now
+    if before == now:
+        return before
+    return tuple(old if old == new else new for old, new in zip(before, now, strict=True))

@@ -61,7 +61,6 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_ratios: MemoryRatios | Gap | None = None
     extended_requests: Amounts = {}
     extended_limits: Amounts = {}
-    terminating_since: Micros | None = None
 
     def title(self) -> str:
         """For people."""

@@ -40,8 +40,7 @@ from slackwater.model.units import (
 from slackwater.model.workload import Workload
 from slackwater.policies.policy import Policy, list_numbers
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
-from slackwater.signals.deadband import moved
-from slackwater.signals.ramp import ramped
+from slackwater.signals import is_beyond_deadband, ramp_towards
 
 NAME = "best_effort_share"
 FLOOR = smallest_milli(DEFAULT_PERIOD)
@@ -111,8 +110,8 @@ def _next_claim(
     """The first claim ever is the budget itself; later ones ramp, and stay where little moved."""
     if last is None:
         return budget
-    claim = ramped(last, budget, settings.recover, FLOOR)
-    return claim if moved(last, claim, settings.jitter) else last
+    claim = ramp_towards(last, budget, settings.recover, FLOOR)
+    return claim if is_beyond_deadband(last, claim, settings.jitter) else last
 
 
 def _standing(snapshot: NodeSnapshot, tier: CgroupRef, memory: Memory) -> MilliCpu | None:

@@ -21,8 +21,6 @@ from slackwater.record.journal import TickRecord, amount, spelled
 from slackwater.record.targets import EVERYTHING, NODE, Scope, pod_of, scopes_of, target_name
 from slackwater.record.view import API_VERSION, View
 
-#: The tick's word for a policy that acted and asked for nothing.
-NOTHING_TO_DO = "nothing to do"
 _FAILED = frozenset({Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED})
 NOT_YET = "the agent has not looked yet"
 
@@ -174,7 +172,7 @@ def silence(view: View, told: PolicyReport) -> Silence:
     """Of a policy without a part in any grant, or one that holds."""
     since = None if told.since is None else view.stamp(told.since)
     reason = told.reason
-    if told.course is PolicyAction.ACTED and reason != NOTHING_TO_DO:
+    if told.course is PolicyAction.ACTED and not told.has_nothing_to_do():
         reason = f"what it asks for was not granted, as no value was read there ({reason})"
     return Silence(told.policy, reason, since, told.course.value)
 
@@ -361,7 +359,7 @@ def _silences(view: View, record: TickRecord, scope: Scope) -> Iterator[Silence]
         yield Silence(policy, reason, course="off")
     speaking = {step.by for grant in record.story.grants for step in grant.contributions}
     for told in record.story.told:
-        idle = told.course is PolicyAction.ACTED and told.reason == NOTHING_TO_DO
+        idle = told.has_nothing_to_do()
         if idle and any(scope.concerns(each.about, record.snapshot) for each in told.remarks):
             continue
         if told.course is not PolicyAction.ACTED or told.policy not in speaking:

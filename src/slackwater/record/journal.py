@@ -15,9 +15,8 @@ from slackwater.model.decision import Event, Grant, IntentValue
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, KnobValue
 from slackwater.model.plan import Outcome, Result
-from slackwater.model.sharing import shared
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import TickReport
+from slackwater.model.tick_report import TickReport, share_equal
 from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
 from slackwater.settings.agent import AgentSettings
 
@@ -108,7 +107,7 @@ class Journal:
 
 
 def _sharing(record: TickRecord, before: tuple[Grant, ...]) -> TickRecord:
-    grants = shared(before, record.story.grants)
+    grants = share_equal(before, record.story.grants)
     if grants is record.story.grants:
         return record
     story = msgspec.structs.replace(record.story, grants=grants)

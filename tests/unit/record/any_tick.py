@@ -77,7 +77,6 @@ workloads = st.builds(
     st.none() | gaps | st.builds(MemoryRatios, amounts, amounts, amounts),
     extended,
     extended,
-    st.none() | micros,
 )
 snapshots = st.builds(
     NodeSnapshot,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.decision import Because
-from slackwater.model.sharing import shared
+from slackwater.model.tick_report import share_equal
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=6)
 
@@ -16,13 +16,13 @@ def row(words: list[str]) -> tuple[Because, ...]:
 
 @given(WORDS, WORDS)
 def test_the_values_are_those_of_now(before: list[str], now: list[str]) -> None:
-    assert shared(row(before), row(now)) == row(now)
+    assert share_equal(row(before), row(now)) == row(now)
 
 
 @given(WORDS, WORDS)
 def test_equal_ones_are_the_old_objects(before: list[str], now: list[str]) -> None:
     old = row(before)
-    found = shared(old, row(now))
+    found = share_equal(old, row(now))
     if len(before) == len(now):
         same = [one is other for one, other in zip(old, found, strict=True)]
         assert same == [one == other for one, other in zip(before, now, strict=True)]
@@ -31,4 +31,4 @@ def test_equal_ones_are_the_old_objects(before: list[str], now: list[str]) -> No
 @pytest.mark.parametrize("words", [[], ["a"], ["a", "b"]])
 def test_where_nothing_moved_it_is_the_same_row(words: list[str]) -> None:
     old = row(words)
-    assert shared(old, row(words)) is old
+    assert share_equal(old, row(words)) is old

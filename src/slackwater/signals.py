@@ -1,7 +1,6 @@
-"""A ramp: down at once, up by a bounded part of what one has.
+"""How a value may move from one tick to the next: a ramp and a dead band. Pure.
 
-Owns the way from the last claim to the next one. Refuses to look at files: a policy ramps from
-its own last claim, never from a reading, which mixes in everyone else.
+A policy ramps from its own last claim, never from a reading, which mixes in everyone else.
 """
 
 from slackwater.model.units import MilliCpu, percent
@@ -10,7 +9,7 @@ from slackwater.model.units import MilliCpu, percent
 _START = percent(1)
 
 
-def ramped(last: MilliCpu, goal: MilliCpu, recover: int, floor: MilliCpu) -> MilliCpu:
+def ramp_towards(last: MilliCpu, goal: MilliCpu, recover: int, floor: MilliCpu) -> MilliCpu:
     """The next claim on the way to `goal`, in milliCPU.
 
     Up by at most `recover` percent of the last claim, and at least by 1 m. Below `floor`, the
@@ -22,3 +21,8 @@ def ramped(last: MilliCpu, goal: MilliCpu, recover: int, floor: MilliCpu) -> Mil
     start = last if last >= floor else max(floor, MilliCpu(_START.left_of(goal)))
     step = max(percent(recover).left_of(start), 1)
     return min(goal, MilliCpu(start + step))
+
+
+def is_beyond_deadband(last: MilliCpu, now: MilliCpu, jitter: int) -> bool:
+    """Whether the difference is at least `jitter` percent of the last value, and at least 1 m."""
+    return abs(now - last) >= max(percent(jitter).left_of(last), 1)

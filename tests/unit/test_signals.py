@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.units import MilliCpu
-from slackwater.signals.deadband import moved
-from slackwater.signals.ramp import ramped
+from slackwater.signals import is_beyond_deadband, ramp_towards
 
 FLOOR = MilliCpu(10)
 AMOUNTS = st.integers(0, 500_000).map(MilliCpu)
@@ -28,14 +27,14 @@ AMOUNTS = st.integers(0, 500_000).map(MilliCpu)
     ],
 )
 def test_rows(last: int, goal: int, recover: int, claim: int) -> None:
-    assert ramped(MilliCpu(last), MilliCpu(goal), recover, FLOOR) == claim
+    assert ramp_towards(MilliCpu(last), MilliCpu(goal), recover, FLOOR) == claim
 
 
 @given(AMOUNTS, AMOUNTS, st.integers(1, 1000))
 def test_it_never_overshoots_and_never_stands_still(
     last: MilliCpu, goal: MilliCpu, recover: int
 ) -> None:
-    claim = ramped(last, goal, recover, FLOOR)
+    claim = ramp_towards(last, goal, recover, FLOOR)
     assert claim == goal if goal <= last else last < claim <= goal
 
 
@@ -43,7 +42,7 @@ def test_it_never_overshoots_and_never_stands_still(
 def test_it_reaches_any_goal_in_few_ticks(goal: MilliCpu, recover: int) -> None:
     claim, ticks = MilliCpu(0), 0
     while claim != goal:
-        claim, ticks = ramped(claim, goal, recover, FLOOR), ticks + 1
+        claim, ticks = ramp_towards(claim, goal, recover, FLOOR), ticks + 1
     assert ticks <= 60
 
 
@@ -62,4 +61,4 @@ def test_it_reaches_any_goal_in_few_ticks(goal: MilliCpu, recover: int) -> None:
     ],
 )
 def test_dead_band(last: int, now: int, jitter: int, expected: bool) -> None:
-    assert moved(MilliCpu(last), MilliCpu(now), jitter) is expected
+    assert is_beyond_deadband(MilliCpu(last), MilliCpu(now), jitter) is expected

@@ -1,1 +1,0 @@
-"""Pure control pieces: how a value may move from one tick to the next."""
