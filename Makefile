@@ -25,7 +25,7 @@ cluster: have-python ## a real cluster with a node on this machine, until Ctrl-C
 
 demo: have-python ## a service, a hog and the agent on this machine, for a minute; a picture
 	@$(PYTHON) -m tools.setup demo
-	@$(VENV)/python -m tools.demo $(ARGS)
+	@$(VENV)/slackwater demo $(ARGS)
 
 bench: have-python ## every program in benchmarks/, one after another
 	@$(PYTHON) -m tools.setup check

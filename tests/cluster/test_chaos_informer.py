@@ -51,7 +51,7 @@ def watch(world: RealWorld) -> Iterator[Watch]:
 def rest(seconds: float) -> None:
     """Time that has to pass while nothing is there to be waited for."""
     end = time.monotonic() + seconds
-    eventually("the end of a rest", lambda: time.monotonic() > end, seconds + 5)
+    eventually("the end of a rest", lambda: time.monotonic() > end)
 
 
 def test_kill_9_of_the_api_server_during_a_watch(
@@ -61,7 +61,7 @@ def test_kill_9_of_the_api_server_during_a_watch(
     world.put("b", "1")
     # As in production: half a second at first, then twice as long each time.
     watched = watch(pace=Pace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0))
-    assert watched.informer.wait_synced(20)
+    assert watched.informer.wait_synced(300)
     before, calls = world.attempts(), watched.calls
     fragile.kill(API_SERVER)
     watched.has_problem("https://127.0.0.1")
@@ -90,7 +90,7 @@ def test_many_informers_come_back_without_a_storm(
     pace = Pace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0)
     crowd = [watch(pace=pace) for _ in range(30)]
     for watched in crowd:
-        assert watched.informer.wait_synced(20)
+        assert watched.informer.wait_synced(300)
     fragile.kill(API_SERVER)
     rest(3.0)
     asked = len(world.audited())
@@ -109,7 +109,7 @@ def test_a_paused_api_server(fragile: ControlPlane, world: RealWorld, watch: Wat
     """It keeps its connections and says nothing: only the watchdog notices."""
     world.put("a", "1")
     watched = watch(pace=Pace(watch=60.0, silence=1.5, first_wait=0.2, longest_wait=1.0))
-    assert watched.informer.wait_synced(20)
+    assert watched.informer.wait_synced(300)
     before = world.attempts()
     fragile.pause(API_SERVER)
     try:
@@ -234,16 +234,16 @@ def test_an_expired_token(fragile: ControlPlane, world: RealWorld, tmp_path: Pat
     )
     informer.start()
     try:
-        assert informer.wait_synced(20), informer.view().problem
+        assert informer.wait_synced(300), informer.view().problem
         fragile.kubectl("delete", "secret", "first", "-n", world.namespace)
-        eventually("the refusal", lambda: "401" in informer.view().problem, 40)
+        eventually("the refusal", lambda: "401" in informer.view().problem)
         assert informer.view().items[f"{world.namespace}/a"] == "1"
         refused = [one for one in world.audited() if _code(one) == 401]
         assert 1 <= len(refused) <= 10
         token.write_text(bound_token(fragile, world, "second"))
-        eventually("the end of it", lambda: not informer.view().problem, 40)
+        eventually("the end of it", lambda: not informer.view().problem)
         world.put("a", "2")
-        eventually("the news", lambda: informer.view().items[f"{world.namespace}/a"] == "2", 40)
+        eventually("the news", lambda: informer.view().items[f"{world.namespace}/a"] == "2")
     finally:
         informer.stop()
 

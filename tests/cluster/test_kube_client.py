@@ -278,7 +278,7 @@ def test_one_leads_and_another_follows(control_plane: ControlPlane, namespace: s
     lease = control_plane.get("lease", "manager", "-n", namespace)
     assert lease["spec"]["holderIdentity"] == "one"
     one.stop()
-    eventually("a new leader, long before the lease would end", two.leads, 3.0)
+    eventually("a new leader, long before the lease would end", two.leads)
     two.stop()
     assert not control_plane.get("lease", "manager", "-n", namespace)["spec"].get("holderIdentity")
 

@@ -41,7 +41,7 @@ class Served:
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         where = self.endpoint.address
-        connection = http.client.HTTPConnection(where.host, where.port, timeout=30)
+        connection = http.client.HTTPConnection(where.host, where.port, timeout=300)
         with contextlib.closing(connection):
             connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()
@@ -60,4 +60,4 @@ class Served:
 
     def connect(self) -> socket.socket:
         where = self.endpoint.address
-        return socket.create_connection((where.host, where.port), timeout=30)
+        return socket.create_connection((where.host, where.port), timeout=300)

@@ -82,7 +82,7 @@ def test_a_round_becomes_a_face_and_an_event() -> None:
     made = Side()
     made.side.speak()
     made.round()
-    assert made.there.wrote.wait(30)
+    assert made.there.wrote.wait()
     assert '\\"holding\\":1' in json.dumps(made.there.applied)
     assert [each.reason for each in made.there.sent] == ["NodeCPUThrottle"]
     made.round()
@@ -95,7 +95,7 @@ def test_who_put_everything_back_says_so_at_the_end(left: int, status: str) -> N
     made = Side()
     made.side.speak()
     made.round()
-    assert made.there.wrote.wait(30)
+    assert made.there.wrote.wait()
     made.side.tell_release(made.board, made.now, left)
     made.side.stop()
     assert len(made.there.applied) == 2
@@ -115,7 +115,7 @@ def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
     made.board.add_tick(record(node(), lines=(first,)))
     made.side.report(made.board, made.now)
     made.round()
-    assert made.there.wrote.wait(30)
+    assert made.there.wrote.wait()
     made.side.stop()
     [body] = (msgspec.convert(each, dict) for each in made.there.applied)
     assert body["status"]["conditions"][0]["reason"] == "Acting"
@@ -147,7 +147,7 @@ def test_the_link_tells_ages_and_how_writes_fare() -> None:
     made.cluster.hand("pods").alter(problem="refused")
     made.side.speak()
     made.round()
-    assert made.there.wrote.wait(30)
+    assert made.there.wrote.wait()
     made.side.stop()
     link = made.board.link(Micros(NOW + 1_000_000))
     assert link.sources["pods"].problem == "refused"
@@ -199,7 +199,7 @@ def test_a_real_informer_brings_real_objects() -> None:
     def answer(request: Request, wire: Wire) -> None:
         if request.query.get("watch"):
             wire.begin_chunks()
-            wire.closing.wait(20)
+            wire.closing.wait()
             return
         if "colocationconfigurations" in request.path:
             wire.json({"kind": "Status", "code": 404, "reason": "NotFound"}, 404)
@@ -225,7 +225,7 @@ def test_the_face_that_the_node_shows_is_what_it_is_compared_with(status: str) -
     made = Side()
     made.side.speak()
     made.round()
-    assert made.there.wrote.wait(30)
+    assert made.there.wrote.wait()
     status_patch = made.side.objects.status_patch()
     assert status_patch is None
     shown = NodeStatusPatch(
@@ -235,7 +235,7 @@ def test_the_face_that_the_node_shows_is_what_it_is_compared_with(status: str) -
     made.there.wrote.clear()
     made.now = Micros(NOW + 61_000_000)
     made.round()
-    assert made.there.wrote.wait(30)
+    assert made.there.wrote.wait()
     made.side.stop()
     body = msgspec.convert(made.there.applied[-1], dict)
     since = body["status"]["conditions"][0]["lastTransitionTime"]

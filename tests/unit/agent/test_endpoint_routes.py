@@ -216,7 +216,7 @@ def test_a_release_waits_for_the_loop() -> None:
     entry = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
 
     def loop() -> None:
-        assert wake.wait(30)
+        assert wake.wait()
         shown.finish_release(ReleaseDone((entry,), 1))
 
     thread = threading.Thread(target=loop)

@@ -63,7 +63,7 @@ def test_who_looks_waits_for_a_tick_that_began_after() -> None:
     looker = threading.Thread(target=lambda: found.append(shown.wait_for_detail(30)))
     looker.start()
     shown.add_tick(record(node(tick=2)))
-    looker.join(30)
+    looker.join()
     assert found == [True]
     shown.request_detail(Micros(2_500_000))  # still looking: pods are in every tick by now
     assert shown.wait_for_detail(0)
@@ -76,10 +76,10 @@ def test_a_release_is_asked_and_answered() -> None:
     asker = threading.Thread(target=lambda: answers.append(shown.request_release(30)))
     assert not shown.is_release_requested()
     asker.start()
-    assert wake.wait(30)  # the loop is woken, not left to its period
+    assert wake.wait()  # the loop is woken, not left to its period
     assert shown.is_release_requested()
     shown.finish_release(DONE)
-    asker.join(30)
+    asker.join()
     assert answers == [DONE]
     assert not shown.is_release_requested()
 

@@ -106,4 +106,4 @@ def test_a_replay_is_all_pods_and_all_events_once() -> None:
     assert told == [name(number) for number in range(800)]
     assert get("/api/v1/pods?watch=true") == b"", "later watches are silent"
     connection.close()
-    thread.join(60)
+    thread.join()

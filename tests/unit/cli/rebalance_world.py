@@ -136,5 +136,5 @@ def clean(**environment: str) -> dict[str, str]:
 def rebalance(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "slackwater", "rebalance", *arguments],
-        capture_output=True, text=True, timeout=60, check=False, env=clean(**environment),
+        capture_output=True, text=True, check=False, env=clean(**environment),
     )  # fmt: skip

@@ -62,7 +62,6 @@ def slackwater(*arguments: str, **environ: str) -> subprocess.CompletedProcess[s
         [sys.executable, "-m", "slackwater", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         env=clean | environ,
     )

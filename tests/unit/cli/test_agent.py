@@ -37,7 +37,6 @@ def slackwater(
         [sys.executable, "-m", "slackwater", command, *place, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         cwd=top,
         env=clean | environ,

@@ -29,7 +29,6 @@ def doctor(roots: Roots, *arguments: str, **environ: str) -> subprocess.Complete
         [sys.executable, "-m", "slackwater", "doctor", *flags, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         env=clean | WIDTH | environ,
     )
@@ -151,7 +150,7 @@ def test_nothing_there_at_all(tmp_path: Path) -> None:
 def test_help_shows_examples_and_variables() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "slackwater", "doctor", "--help"],
-        capture_output=True, text=True, timeout=60, check=True, env=os.environ | WIDTH,
+        capture_output=True, text=True, check=True, env=os.environ | WIDTH,
     )  # fmt: skip
     text = re.sub(r"\s+", " ", done.stdout)
     assert "slackwater doctor -o json | jq .problems" in text

@@ -18,7 +18,7 @@ from tools.definitions import texts
 def install(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "slackwater", "install", *arguments],
-        capture_output=True, text=True, timeout=60, check=False, env={"PATH": "", **environ},
+        capture_output=True, text=True, check=False, env={"PATH": "", **environ},
     )  # fmt: skip
 
 

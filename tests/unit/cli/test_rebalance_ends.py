@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Iterator
 from fcntl import ioctl
 from pathlib import Path
@@ -50,13 +49,13 @@ def on_a_terminal(columns: int, environment: dict[str, str], *arguments: str) ->
     os.close(theirs)
     seen = b""
     try:
-        while select.select([ours], [], [], 60)[0]:
+        while select.select([ours], [], [])[0]:
             seen += os.read(ours, 65536)
     except OSError:  # EIO: the other side has ended
         pass
     finally:
         os.close(ours)
-        process.wait(60)
+        process.wait()
     return seen.decode().replace("\r\n", "\n")
 
 
@@ -90,7 +89,7 @@ def test_a_reader_that_leaves_early_is_no_traceback(reached: dict[str, str]) -> 
     command = f"{sys.executable} -m slackwater rebalance {' '.join(PLAN)} -o json | head -c 1"
     done = subprocess.run(
         ["bash", "-c", command],
-        capture_output=True, text=True, timeout=60, check=False, env=clean(**reached),
+        capture_output=True, text=True, check=False, env=clean(**reached),
     )  # fmt: skip
     assert (done.stdout, "Traceback" in done.stderr) == ("{", False)
 
@@ -122,9 +121,7 @@ def test_a_signal_ends_it_between_batches(world: World, reached: dict[str, str])
         assert process.stdout is not None
         first = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        rest, err = process.communicate(timeout=50)
-        took = time.monotonic() - began
+        rest, err = process.communicate()
     finally:
         process.kill()
     assert [each["result"] for each in first] == ["evicted", "evicted"]
@@ -133,7 +130,6 @@ def test_a_signal_ends_it_between_batches(world: World, reached: dict[str, str])
     assert "asked to end" in last["because"]
     assert world.evicted() == ["web-a", "web-f"]
     assert (process.returncode, err) == (0, "")
-    assert took < 40
 
 
 def opted_out(world: World) -> None:

@@ -171,8 +171,6 @@ def test_wrong_settings(text: str | None, said: str) -> None:
 def test_a_pipe_of_the_shell() -> None:
     """`slackwater replay <(curl ...)` hands over a pipe, not a file."""
     script = f'"{sys.executable}" -m slackwater replay <(cat node.jsonl)'
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "all the same today" in done.stdout

@@ -180,7 +180,6 @@ def test_it_is_a_command_of_slackwater(here: Path) -> None:
         [sys.executable, "-m", "slackwater", "simulate", "small.yaml", "-o", "json"],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "slackwater: wrote small.svg\n")
@@ -197,7 +196,6 @@ def test_a_long_run_has_a_bar_on_a_terminal_only(here: Path) -> None:
             [sys.executable, "-m", "slackwater", "simulate", "small.yaml", "--svg", ""],
             stdout=out,
             stderr=inner,
-            timeout=60,
             check=False,
         )
     os.close(inner)

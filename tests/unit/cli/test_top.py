@@ -11,7 +11,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -269,9 +268,7 @@ class Terminal:
         self.text = ""
 
     def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 30
         while not holds():
-            assert time.monotonic() < deadline, self.text[-2000:]
             if select.select([self._ours], [], [], 0.05)[0]:
                 self.text += os.read(self._ours, 65536).decode("utf-8", "replace")
 

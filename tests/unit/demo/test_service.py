@@ -29,7 +29,7 @@ def port() -> Iterator[int]:
         process.kill()
 
 
-def run(port: int, times: list[float], patience: float = 10.0) -> tuple[float, list[list[float]]]:
+def run(port: int, times: list[float], patience: float = 300.0) -> tuple[float, list[list[float]]]:
     said: list[str] = []
     load.run(port, times, said.append, patience)
     first, *rest = map(json.loads, said)
@@ -73,7 +73,7 @@ def test_a_dead_service_is_told_as_unanswered(port: int) -> None:
         process.wait()
     _, answers = run(gone, [0.0, 0.01])
     assert [ok for _, _, ok in answers] == [False, False]
-    assert load.ask(port, 10.0)
+    assert load.ask(port, 300.0)
 
 
 def test_no_requests_end_at_once(port: int) -> None:
@@ -90,12 +90,12 @@ def test_they_end_with_their_standard_input(module: str, arguments: list[str]) -
         assert process.poll() is None
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait() == 0
 
 
 def test_the_load_as_a_program_speaks_lines_of_json(port: int) -> None:
     with start("load") as process:
-        said, _ = process.communicate(json.dumps({"port": port, "times": [0.0, 0.05]}), 60)
+        said, _ = process.communicate(json.dumps({"port": port, "times": [0.0, 0.05]}))
     lines = [json.loads(line) for line in said.splitlines()]
     assert set(lines[0]) == {"start"}
     assert sorted(at for at, _, _ in lines[1:]) == [0.0, 0.05]

@@ -49,8 +49,8 @@ def reread(folder: Path) -> tuple[LedgerEntry, ...]:
     return found.entries
 
 
-def units(systemd: FakeSystemd, timeout: float = 2.0) -> UnitWriter:
-    found = UnitWriter.open(systemd.kernel.writer(), Clock(), systemd.path, timeout)
+def units(systemd: FakeSystemd, timeout: float = 300.0) -> UnitWriter:
+    found = UnitWriter.open(systemd.kernel.writer(), Clock(), systemd.path, timeout, 300.0)
     assert isinstance(found, UnitWriter), found
     return found
 

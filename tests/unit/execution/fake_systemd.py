@@ -72,7 +72,7 @@ class FakeSystemd:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(60)
+        self._thread.join()
 
     def _serve(self) -> None:
         with contextlib.suppress(OSError):

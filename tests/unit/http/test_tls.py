@@ -210,7 +210,7 @@ class Carrier:
 
     def close(self) -> None:
         self._listener.close()
-        self._thread.join(20)
+        self._thread.join()
 
     def _serve(self) -> None:
         with contextlib.suppress(OSError):
@@ -226,7 +226,7 @@ class Carrier:
                     back = threading.Thread(target=_carry, args=(target, connection), daemon=True)
                     back.start()
                     _carry(connection, target)
-                    back.join(20)
+                    back.join()
 
 
 def _carry(source: socket.socket, target: socket.socket) -> None:

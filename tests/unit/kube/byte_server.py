@@ -16,9 +16,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
-#: No test waits longer for anything.
-PATIENCE = 20.0
-
 
 class Request(msgspec.Struct, frozen=True):
     """One request as it came. `connection` counts the connections to the server."""
@@ -139,7 +136,7 @@ class ByteServer:
         self._listener.close()
         self.hang_up()
         for thread in [self._acceptor, *self._threads]:
-            thread.join(PATIENCE)
+            thread.join()
 
     def hang_up(self) -> None:
         """Every connection ends, as a server that dies ends them."""
@@ -167,7 +164,6 @@ class ByteServer:
             self.connections += 1
             number = self.connections
         try:
-            connection.settimeout(PATIENCE)
             if self._context:
                 connection = self._context.wrap_socket(connection, server_side=True)
             with self._lock:
@@ -207,9 +203,8 @@ def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[B
         server.close()
 
 
-def eventually(what: str, look: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Waits for something that other threads do; says what did not come."""
-    deadline = time.monotonic() + patience
+def eventually(_what: str, look: Callable[[], object]) -> None:
+    """Waits for something that other threads do, however slow the machine is: pytest's own limit
+    for a test ends it where it does not come, and shows what was waited for."""
     while not look():
-        assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.005)

@@ -321,7 +321,7 @@ def test_threads_share_a_client() -> None:
     def ask() -> None:
         try:
             for _ in range(5):
-                gate.wait(60)
+                gate.wait()
                 client.get(PODS, "web", "shop")
         except RequestError as error:
             problems.append(error)
@@ -334,7 +334,7 @@ def test_threads_share_a_client() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join()
     assert problems == []
     assert len(server.requests) == 20
     assert server.connections == 4

@@ -27,9 +27,10 @@ class FakeWorld:
 
     def __init__(self) -> None:
         self.api = FakeApi()
+        self.timeout = 300.0
 
     def client(self) -> Client:
-        return plain_client(self.api.server.port, timeout=2.0)
+        return plain_client(self.api.server.port, timeout=self.timeout)
 
     def put(self, name: str, text: str) -> None:
         self.api.put(name, {"x": text})
@@ -67,7 +68,7 @@ def watch(world: FakeWorld) -> Iterator[Callable[..., Watched]]:
 
 def synced(watch: Watch, **options: object) -> Watched:
     watched = watch(**options)
-    assert watched.informer.wait_synced(20)
+    assert watched.informer.wait_synced(300)
     return watched
 
 
@@ -272,6 +273,7 @@ def test_a_server_that_does_not_serve_is_told_and_waited_for(
 ) -> None:
     world.put("a", "1")
     world.api.before = before
+    world.timeout = 0.5 if before is no_answer else 300.0
     watched = watch()
     eventually("the sentence", lambda: re.search(sentence, watched.informer.view().problem))
     view = watched.informer.view()
@@ -286,11 +288,11 @@ def test_while_the_server_is_away_the_last_objects_stay(world: FakeWorld, watch:
     world.put("a", "1")
     watched = synced(watch)
     eventually("the watch", lambda: world.api.count("watch"))
-    heard = watched.informer.view().heard_at
     calls = watched.calls
     world.api.before = refuses(503, "ServiceUnavailable")
     world.api.server.hang_up()
     watched.has_problem("503")
+    heard = watched.informer.view().heard_at
     seen = world.api.count("watch")
     eventually("more attempts", lambda: world.api.count("watch") > seen + 2)
     view = watched.informer.view()
@@ -330,9 +332,10 @@ def test_silence_is_not_believed_for_ever(world: FakeWorld, watch: Watch) -> Non
 
 
 def test_silence_of_a_server_that_is_gone_is_a_problem(world: FakeWorld, watch: Watch) -> None:
+    world.timeout = 0.5
     watched = synced(watch, pace=Pace(watch=60.0, silence=0.2, first_wait=0.02, longest_wait=0.1))
     world.api.before = no_answer
-    watched.has_problem("no answer within 2 s")
+    watched.has_problem("no answer within 0.5 s")
 
 
 def test_a_server_that_never_ends_a_line_is_given_up(world: FakeWorld, watch: Watch) -> None:
@@ -365,9 +368,14 @@ def test_an_unknown_kind_is_told_and_looked_for_again(world: FakeWorld) -> None:
     eventually("that it is unknown", lambda: informer.view().unknown_kind)
     assert not informer.view().synced
     world.api.before = lambda _request, _wire: False
-    assert informer.wait_synced(20)
+    assert informer.wait_synced(300)
     eventually("that it is known", lambda: not informer.view().unknown_kind)
     informer.stop()
+
+
+def doublings(started: int) -> int:
+    """How many pauses more a slow machine has had time for: each is twice as long as the last."""
+    return ((now() - started) // 1_000_000).bit_length()
 
 
 def test_an_unknown_kind_is_asked_for_less_and_less(world: FakeWorld, watch: Watch) -> None:
@@ -378,7 +386,7 @@ def test_an_unknown_kind_is_asked_for_less_and_less(world: FakeWorld, watch: Wat
     eventually("that it is unknown", lambda: watched.informer.view().unknown_kind)
     started = now()
     eventually("a second", lambda: now() > started + 1_000_000)
-    assert len(world.api.server.requests) <= 7, "not the twenty and more of longest_wait"
+    assert len(world.api.server.requests) <= 7 + doublings(started), "not twenty and more"
 
 
 def test_a_server_that_ends_each_watch_at_once_is_not_stormed(
@@ -390,7 +398,7 @@ def test_a_server_that_ends_each_watch_at_once_is_not_stormed(
     watched.has_problem("it ends as soon as it begins")
     started, seen = now(), world.api.count("watch")
     eventually("a second", lambda: now() > started + 1_000_000)
-    assert world.api.count("watch") <= seen + 5
+    assert world.api.count("watch") <= seen + 5 + doublings(started)
     assert world.api.count("list") == 1
 
 
@@ -408,7 +416,8 @@ def test_a_server_that_cuts_each_watch_after_one_event_is_not_stormed(
     synced(watch, pace=Pace(watch=60.0, silence=2.0, first_wait=0.05, longest_wait=10.0))
     started = now()
     eventually("a second", lambda: now() > started + 1_000_000)
-    assert 2 <= world.api.count("watch") <= 7
+    eventually("a second watch", lambda: world.api.count("watch") >= 2)
+    assert world.api.count("watch") <= 7 + doublings(started)
     assert world.api.count("list") == 1
 
 
@@ -424,7 +433,8 @@ def test_versions_that_are_forgotten_at_once_are_not_a_storm_of_lists(
     synced(watch, pace=Pace(watch=60.0, silence=2.0, first_wait=0.05, longest_wait=10.0))
     started = now()
     eventually("a second", lambda: now() > started + 1_000_000)
-    assert 2 <= world.api.count("list") <= 6
+    eventually("a second list", lambda: world.api.count("list") >= 2)
+    assert world.api.count("list") <= 6 + doublings(started)
 
 
 def test_a_reader_that_is_broken_is_told() -> None:

@@ -272,7 +272,7 @@ def test_in_its_own_thread_over_real_sockets() -> None:
 
     calls: list[int] = []
     with serving(answer) as served:
-        terms = Terms(duration=3.0, deadline=2.0, retry=0.05)
+        terms = Terms(duration=3600.0, deadline=1800.0, retry=0.05)
         one, two = (
             Election(
                 plain_client(served.port),

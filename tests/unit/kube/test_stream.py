@@ -168,7 +168,7 @@ def test_any_thread_can_end_it() -> None:
         thread.start()
         eventually("the first event", lambda: done == ["ADDED"])
         stream.close()
-        thread.join(60)
+        thread.join()
         client.close()
     assert done == ["ADDED", "ended"]
 

@@ -109,7 +109,7 @@ def test_threads_wait_for_one_run(make: Make, tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join()
     assert found == [Identity("Bearer abc")] * 4
     assert runs(tmp_path) == 1
 

@@ -1,7 +1,6 @@
 """A kubelet's settings in the text of its files and of its command line."""
 
 import string
-import time
 
 import pytest
 from hypothesis import example, given
@@ -189,8 +188,6 @@ def test_a_key_after_any_harmless_text_is_found(driver: str, before: str) -> Non
     "piece", [b"\n", b" ", b"{ ", b", ", b"cgroupDriver:\n", b"--cgroup-driver\n", b' "', b"#"]
 )
 def test_a_mebibyte_of_anything_takes_no_time(piece: bytes) -> None:
-    """The regular expressions are linear: no text makes a node's start hang."""
+    """The regular expressions are linear: else this would take hours."""
     data = piece * (1024 * 1024 // len(piece))
-    start = time.process_time()
     assert setting_in_text(data, DRIVER).value is None
-    assert time.process_time() - start < 5

@@ -1,10 +1,8 @@
 """Who is asked again in one round, and who is not."""
 
-import time
-
 import pytest
 
-from slackwater.rebalancer.sources import prometheus_client
+from slackwater.rebalancer.sources.prometheus_answer import Answer as PrometheusAnswer
 from slackwater.rebalancer.sources.prometheus_client import (
     DeadlineExceededError,
     Prometheus,
@@ -12,7 +10,7 @@ from slackwater.rebalancer.sources.prometheus_client import (
     PrometheusUnreachableError,
     RoundPrometheus,
 )
-from tests.unit.kube.byte_server import Answer, Request, Wire, eventually, serving
+from tests.unit.kube.byte_server import Answer, Request, Wire, serving
 from tests.unit.rebalancer.sources.prometheus_world import (
     ONE,
     clear_proxies,
@@ -20,7 +18,6 @@ from tests.unit.rebalancer.sources.prometheus_world import (
     refusal,
     settings_for,
     status,
-    well,
 )
 
 
@@ -91,49 +88,53 @@ def test_an_error_of_one_query_is_that_querys(code: int) -> None:
         assert client.query("up") == (ONE,)
 
 
-def test_a_server_that_hangs_costs_its_time_once_and_a_tenth() -> None:
-    began = time.monotonic()
-    with serving(hang) as server:
-        client = RoundPrometheus(settings_for(server.port, timeout=1.0))
-        told = [refusal(client) for _ in range(20)]
-        # It may read what it was asked after the asker has left.
-        eventually("the second question", lambda: len(server.requests) >= 2)
-        assert len(server.requests) == 2
-    assert time.monotonic() - began < 10, "twenty times a second would be 20"
-    assert (
-        told == [f"Prometheus at http://127.0.0.1:{server.port}: no whole answer within 1 s"] * 20
-    )
+SLOW = DeadlineExceededError("no whole answer within 1 s")
+GONE = PrometheusUnreachableError("Connection reset by peer")
+WELL = PrometheusAnswer((ONE,))
 
 
-@pytest.fixture
-def _half(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the time in place of a tenth, so that nobody has to wait long."""
-    monkeypatch.setattr(prometheus_client, "_SHARE", 2)
+class Script:
+    """What a server does, question by question, and the seconds that each question was given."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *steps: PrometheusAnswer | Exception
+    ) -> None:
+        self.given: list[float] = []
+        script = self
+
+        def ask(client: Prometheus, _text: str, _at: float | None = None) -> PrometheusAnswer:
+            script.given.append(client._timeout)
+            step = steps[len(script.given) - 1]
+            if isinstance(step, Exception):
+                raise step
+            return step
+
+        monkeypatch.setattr(Prometheus, "ask", ask)
 
 
-@pytest.mark.usefixtures("_half")
-def test_one_slow_query_does_not_silence_the_others() -> None:
+def test_a_server_that_hangs_costs_its_time_once_and_a_tenth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = Script(monkeypatch, SLOW, SLOW)
+    client = RoundPrometheus(settings_for(1, timeout=1.0))
+    assert [refusal(client) for _ in range(20)] == [str(SLOW)] * 20
+    assert script.given == [1.0, 0.1]
+
+
+def test_one_slow_query_does_not_silence_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """And after a good answer the next one has all its time again."""
-
-    def slow(request: Request, wire: Wire) -> None:
-        time.sleep(0.6)
-        well(request, wire)
-
-    with serving(first_then_well(hang, well, slow)) as server:
-        client = RoundPrometheus(settings_for(server.port, timeout=1.0, retries=0))
-        assert refusal(client).endswith("no whole answer within 1 s")
-        assert [client.query("up") for _ in range(3)] == [(ONE,)] * 3
+    script = Script(monkeypatch, SLOW, WELL, WELL)
+    client = RoundPrometheus(settings_for(1, timeout=1.0))
+    assert refusal(client) == str(SLOW)
+    assert [client.query("up") for _ in range(2)] == [(ONE,)] * 2
+    assert script.given == [1.0, 0.1, 1.0]
 
 
-@pytest.mark.usefixtures("_half")
-def test_slow_then_gone_is_silence_too() -> None:
-    with serving(first_then_well(hang, drop)) as server:
-        client = RoundPrometheus(settings_for(server.port, timeout=0.4, retries=0))
-        told = [refusal(client) for _ in range(4)]
-        eventually("the second question", lambda: len(server.requests) >= 2)
-        assert len(server.requests) == 2
-    assert told[0].endswith("no whole answer within 0.4 s")
-    assert told[1] == told[2] == told[3] != told[0]
+def test_slow_then_gone_is_silence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, SLOW, GONE)
+    client = RoundPrometheus(settings_for(1, timeout=1.0))
+    assert [refusal(client) for _ in range(4)] == [str(SLOW), *[str(GONE)] * 3]
+    assert script.given == [1.0, 0.1]
 
 
 @pytest.mark.parametrize("silent", [drop, status(503)])

@@ -52,8 +52,8 @@ def test_bytes_arrive_whole_and_an_end_is_passed_on() -> None:
     caller.sendall(question)
     caller.shutdown(socket.SHUT_WR)
     assert b"".join(iter(lambda: caller.recv(1 << 16), b"")) == answer
-    carrying.join(60)
-    responding.join(60)
+    carrying.join()
+    responding.join()
     assert not carrying.is_alive()
     for each in (caller, near, far):
         each.close()

@@ -106,7 +106,7 @@ def test_stdout_is_the_commands_alone(
 ) -> None:
     emulate("touch started; echo hello >>output; echo 3 >exit-code")
     with command_line() as process:
-        output, words = process.communicate(timeout=60)
+        output, words = process.communicate()
     assert (process.returncode, output) == (3, "hello\n")
     assert "vm: starting Linux 6.12.1-test with cgroupfs\n" in words
 
@@ -123,7 +123,7 @@ def test_no_machine_outlives_its_caller(
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate()
     machine_process = Path("/proc", (tmp_path / "pid").read_text().strip())
     deadline = time.monotonic() + 60
     while machine_process.exists() and time.monotonic() < deadline:
