@@ -1,15 +1,16 @@
-"""`slackwater demo`: arguments into a run, a report into a table, sentences and pictures."""
+"""`slackwater demo`: runs the demo with a live view, prints its result, writes its picture."""
 
 import contextlib
 import enum
 import math
 import os
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import click
-from rich.console import RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -21,11 +22,18 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.terminal import NARROWEST, print_blocks, text_width
+from slackwater.cli.terminal import (
+    FULL,
+    NARROWEST,
+    Column,
+    make_table,
+    print_blocks,
+    stacked_bar,
+    text_width,
+)
 from slackwater.demo.demo_report import WHY_A_QUOTA, PhaseReport, Report, milliseconds
-
-if TYPE_CHECKING:
-    from slackwater.demo.measurements import Glimpse, Watch
+from slackwater.demo.measurements import CpuUse, Glimpse, Line, Watch, percentiles
+from slackwater.demo.plan import DEMO, Phase
 
 NAME = "slackwater-demo"
 _INTERRUPTED = 130
@@ -33,6 +41,9 @@ _SECONDS = 13.0
 _SHORTEST, _LONGEST = 1.0, 600.0
 #: The short table's columns need so many; a terminal with fewer wraps it.
 _SHORT = 36
+_BAR = 44
+_SAID = 4
+_COLOURS = {"batch": "yellow", "service": "blue", "other": "bright_black", "idle": "dim"}
 
 
 class _Seconds(click.FloatRange):
@@ -151,15 +162,11 @@ def _run(seconds: float, simulated: bool, no_color: bool) -> Report:
 
 
 @contextlib.contextmanager
-def _watched(no_color: bool) -> Iterator["Watch"]:
+def _watched(no_color: bool) -> Iterator[Watch]:
     """A live screen where somebody looks at it, else a line for each phase. On stderr, both."""
     if not sys.stderr.isatty():
         yield _Lines().see
         return
-    from rich.console import Console
-
-    from slackwater.demo.live_view import LiveView
-
     colour = not no_color and not os.environ.get("NO_COLOR")
     console = Console(stderr=True, highlight=False, color_system="auto" if colour else None)
     with LiveView(console) as view:
@@ -172,7 +179,7 @@ class _Lines:
     def __init__(self) -> None:
         self._told = ""
 
-    def see(self, glimpse: "Glimpse") -> None:
+    def see(self, glimpse: Glimpse) -> None:
         if self._told != glimpse.phase.name:
             self._told = glimpse.phase.name
             length = f"{glimpse.seconds:g} {glimpse.unit}"
@@ -256,17 +263,14 @@ def _table(report: Report, detail: Detail) -> Table:
     heads = [*(heads[number] for number in shown), "BATCH", "NODE"]
     if detail is Detail.WIDE:
         heads += ["SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN"]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("PHASE", no_wrap=True)
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    rows = []
     for phase in report.phases:
         numbers = _numbers(phase)
         row = [*(numbers[number] for number in shown), f"{phase.cpu.hog:.2f}"]
         row.append(f"{100 * phase.utilisation:.0f} %")
         name = phase.name if detail is Detail.SHORT else phase.title
-        table.add_row(name, *row, *(_details(phase) if detail is Detail.WIDE else ()))
-    return table
+        rows.append((name, *row, *(_details(phase) if detail is Detail.WIDE else ())))
+    return make_table([Column("PHASE"), *(Column(head, right=True) for head in heads)], rows)
 
 
 def _shown(heads: list[str], detail: Detail) -> list[int]:
@@ -294,3 +298,87 @@ def _details(phase: PhaseReport) -> list[str]:
         "-" if noise is None else f"{noise.steal:.2f}",
         "-" if noise is None else f"{noise.foreign:.2f}",
     ]
+
+
+class LiveView:
+    """Guards the terminal while the demo runs."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._done: list[Glimpse] = []
+        self._last: Glimpse | None = None
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def see(self, glimpse: Glimpse) -> None:
+        if self._last is not None and self._last.phase != glimpse.phase:
+            self._done.append(self._last)
+        self._last = glimpse
+        self._live.update(screen(self._done, glimpse), refresh=True)
+
+
+def screen(done: Sequence[Glimpse], now: Glimpse) -> RenderableType:
+    """The phases so far with their latencies, then the present one's CPUs and the agent's words."""
+    parts: list[RenderableType] = [_phases(done, now), Text("")]
+    if now.sample is not None:
+        parts += _bars(now.sample.cpu)
+        parts.append(_quota(now.sample.quota))
+    else:
+        parts.append(Text("starting …", "dim"))
+    said = [line for line in now.lines if line.at >= 0]  # the rest is from before the phase
+    if said:
+        parts += [Text(""), *[_said(line) for line in said[-_SAID:]]]
+    return Group(*parts)
+
+
+def _phases(done: Sequence[Glimpse], now: Glimpse) -> Table:
+    numbers = [Column(name, right=True) for name in ("P50", "P90", "P99")]
+    table = make_table([Column(""), Column("PHASE"), *numbers, Column("TIME")])
+    for column in table.columns[2:5]:
+        column.min_width = 8
+    seen = {glimpse.phase.name: glimpse for glimpse in (*done, now)}
+    for phase in DEMO:
+        table.add_row(*_row(phase, seen.get(phase.name), phase == now.phase))
+    return table
+
+
+def _row(phase: Phase, glimpse: Glimpse | None, current: bool) -> tuple[RenderableType, ...]:
+    if glimpse is None:
+        return Text(" "), Text(phase.title, "dim"), "", "", "", ""
+    found = percentiles(glimpse.answers)
+    numbers = ("", "", "")
+    if found is not None:
+        numbers = (milliseconds(found.p50), milliseconds(found.p90), milliseconds(found.p99))
+    style = "bold" if current else ""
+    mark = Text("▶" if current else "✓", "cyan" if current else "green")
+    when = f"{glimpse.at:.0f} of {glimpse.seconds:g} {glimpse.unit}" if current else ""
+    return mark, Text(phase.title, style), *numbers, when
+
+
+def _bars(use: CpuUse) -> list[Text]:
+    """One line for each, as long as its part of the machine."""
+    values = {"batch": use.hog, "service": use.service, "other": use.other, "idle": use.idle}
+    cpus = max(sum(values.values()), 0.01)
+    lines = []
+    for name, value in values.items():
+        bar = stacked_bar([(value, FULL, _COLOURS[name])], cpus, _BAR, rest=" ")
+        label = Text(f"{name:8}", "bold")
+        lines.append(label.append_text(bar).append(f" {value:.2f} CPUs", "not bold"))
+    return lines
+
+
+def _quota(quota: float | None) -> Text:
+    said = "none" if quota is None else f"{quota:.2f} CPUs"
+    return Text().append("quota   ", "bold").append(said, "red" if quota is not None else "dim")
+
+
+def _said(line: Line) -> Text:
+    text = Text(f"{line.at:5.1f} s ", "dim", no_wrap=True, overflow="ellipsis")
+    if line.after:
+        text.append(f"quota {line.before} → {line.after} ", "bold")
+    return text.append(line.because.partition(": ")[2] or line.because)

@@ -19,7 +19,7 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.terminal import print_blocks
+from slackwater.cli.terminal import Column, make_table, print_blocks
 from slackwater.doctor.checkup import check_up, check_up_with_probe
 from slackwater.doctor.doctor_report import (
     CgroupSection,
@@ -158,26 +158,19 @@ def _section(title: str, table: Table) -> Iterable[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _columns(*headers: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for header in headers[:-1]:
-        table.add_column(header, no_wrap=True)
-    table.add_column(headers[-1], overflow="fold")
-    return table
+def _columns(*headers: str) -> list[Column]:
+    """The last one wraps."""
+    return [*map(Column, headers[:-1]), Column(headers[-1], wrap=True)]
 
 
 def _findings(cgroup: CgroupSection) -> Table:
-    table = _columns("source", "found", "note")
-    for finding in cgroup.findings:
-        table.add_row(finding.source, finding.found or "-", Text(finding.note))
-    return table
+    rows = ((each.source, each.found or "-", each.note) for each in cgroup.findings)
+    return make_table(_columns("source", "found", "note"), rows)
 
 
 def _knobs(rows: Iterable[KnobRow]) -> Table:
-    table = _columns("knob", "level", "file", "works", "note")
-    for row in rows:
-        table.add_row(row.knob, row.level, row.file or "-", _mark(row.works), Text(row.note))
-    return table
+    cells = ((row.knob, row.level, row.file or "-", _mark(row.works), row.note) for row in rows)
+    return make_table(_columns("knob", "level", "file", "works", "note"), cells)
 
 
 def _why_not(report: Report) -> str:
@@ -195,11 +188,15 @@ def _merged(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
 
 
 def _features(report: Report) -> Table:
-    table = _columns("feature", "built", "possible", "because")
-    for row in report.features:
-        built = Text("yes") if row.built else Text("not yet", "dim")
-        table.add_row(row.feature, built, _mark(row.possible), Text(row.because))
-    return table
+    rows = (
+        (row.feature, _built(row.built), _mark(row.possible), row.because)
+        for row in report.features
+    )
+    return make_table(_columns("feature", "built", "possible", "because"), rows)
+
+
+def _built(built: bool) -> Text:
+    return Text("yes") if built else Text("not yet", "dim")
 
 
 def _problems(report: Report) -> Iterable[RenderableType]:

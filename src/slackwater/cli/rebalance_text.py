@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.cli.rebalance_view import PlanView, PodView
-from slackwater.cli.terminal import Column, lined_up
+from slackwater.cli.terminal import Column, aligned_lines
 from slackwater.model.duration import format_duration
 from slackwater.model.units import Micros
 
@@ -121,7 +121,7 @@ def _pods(view: PlanView, width: int, wide: bool) -> Iterator[Text]:
         row[0] = Text(_shortened(pod.name, shortest), _STYLES.get(pod.group, "dim"))
         row += [_bar(pod, scale)] if scale else []
     columns += [Column("")] if scale else []
-    yield from lined_up(columns, rows, width, _NARROWEST_NAME)
+    yield from aligned_lines(columns, rows, width, _NARROWEST_NAME)
     if scale and view.target is not None and view.threshold is not None:
         yield _legend(view.target, view.threshold)
     yield from (Text(f"  {pod.name}: {pod.because}", "dim") for pod in view.pods if pod.because)

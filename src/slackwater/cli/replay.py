@@ -18,7 +18,7 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.terminal import print_blocks
+from slackwater.cli.terminal import Column, make_table, print_blocks
 from slackwater.contract.kubernetes import kind_of, objects_in
 from slackwater.model.problem import InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
@@ -138,14 +138,10 @@ def _summary(report: Replayed) -> str:
 
 
 def _table(shown: tuple[Difference, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("time", no_wrap=True, justify="right")
-    for header in ("what", "then", "now", "because"):
-        table.add_column(header, overflow="fold")
-    for each in shown:
-        texts = (each.what, each.then, each.now, each.because)
-        table.add_row(_offset(each.at), *(Text(text) for text in texts))
-    return table
+    headers = ("what", "then", "now", "because")
+    columns = [Column("time", right=True), *(Column(header, wrap=True) for header in headers)]
+    rows = ((_offset(each.at), each.what, each.then, each.now, each.because) for each in shown)
+    return make_table(columns, rows)
 
 
 def _offset(at: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from slackwater.agent.program import CommandLineOverrides
 from slackwater.cli.output import (
@@ -21,6 +22,7 @@ from slackwater.cli.output import (
     wants_colour,
 )
 from slackwater.cli.settings import settings_options, texts_of
+from slackwater.cli.terminal import Column, make_table
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
@@ -40,6 +42,18 @@ _BAR_STEPS = 200
 #: Wide enough for a table whatever the terminal: lines are folded, not cut.
 _WIDTH = 110
 _TREE = "kubepods/"
+_TIMELINE = (
+    Column("TIME"),
+    Column("WHAT"),
+    Column("FROM", right=True),
+    Column("TO", right=True),
+    Column("BECAUSE", wrap=True),
+)
+#: The line feed is the blank line above the table.
+_TIERS = (
+    Column("\nTIER"),
+    *(Column(f"\n{head}", right=True) for head in ("WANTED", "GOT", "LOST", "LOST %")),
+)
 
 
 @click.command()
@@ -174,16 +188,12 @@ def print_simulation(report: Report, rows: Iterable[Row], colour: bool) -> None:
 
 
 def _timeline(rows: Iterable[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("TIME", no_wrap=True)
-    table.add_column("WHAT", no_wrap=True)
-    table.add_column("FROM", justify="right", no_wrap=True)
-    table.add_column("TO", justify="right", no_wrap=True)
-    table.add_column("BECAUSE")
+    table = make_table(_TIMELINE)
     for row in rows:
         style = "cyan" if row.by == SCENARIO else ""
         what = row.what.replace(_TREE, "")
-        table.add_row(_when(row), what, row.before, row.after, _because(row), style=style)
+        cells = (_when(row), what, row.before, row.after, _because(row))
+        table.add_row(*map(Text, cells), style=style)
     return table
 
 
@@ -210,16 +220,13 @@ def _without_name(because: str) -> str:
 
 
 def _tiers(report: Report) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("\nTIER", no_wrap=True)
-    for head in ("WANTED", "GOT", "LOST", "LOST %"):
-        table.add_column(f"\n{head}", justify="right", no_wrap=True)
     seconds = report.scenario.seconds
+    rows = []
     for tier in report.tiers:
         mean = [f"{each / seconds:.2f}" for each in (tier.wanted, tier.got, tier.lost)]
         part = f"{100 * tier.lost / tier.wanted:.2f}" if tier.wanted else "-"
-        table.add_row(tier.tier, *mean, part)
-    return table
+        rows.append((tier.tier, *mean, part))
+    return make_table(_TIERS, rows)
 
 
 def sentences(report: Report) -> list[str]:

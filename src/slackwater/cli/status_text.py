@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from slackwater.cli.terminal import Column, lined_up
+from slackwater.cli.terminal import FULL, Column, aligned_lines, stacked_bar
 from slackwater.cli.top_view import UNKNOWN, milli
 from slackwater.record.timestamps import lasted
 from slackwater.status.cluster_status import (
@@ -20,7 +20,7 @@ from slackwater.status.node_row import NodeRow, NodeState
 
 #: Rows of nodes with problems, and of all nodes, before the rest is summed up.
 MOST_PROBLEMS, MOST_NODES = 40, 20
-_USED, _GRANTED, _REST = "█", "▒", "░"
+_GRANTED = "▒"
 _STATES = {
     NodeState.WELL: "green",
     NodeState.RELEASED: "yellow",
@@ -130,7 +130,7 @@ def _node_lines(rows: Sequence[NodeRow], now: dt.datetime, width: int) -> list[T
         )
         for row in rows
     ]
-    return lined_up(columns, cells, width)
+    return aligned_lines(columns, cells, width)
 
 
 def _switches(row: NodeRow) -> Text:
@@ -166,13 +166,8 @@ def bar(used: int | None, quota: int | None, whole: int | None, width: int) -> T
     """Used, granted and not used, and the rest of the machine; nothing where one is not known."""
     if used is None or quota is None or not whole or width <= 0:
         return Text("")
-    full = min((used * width + whole // 2) // whole, width)
-    granted = max(min((quota * width + whole // 2) // whole, width), full)
-    return Text.assemble(
-        (_USED * full, "red" if used > quota else "green"),
-        (_GRANTED * (granted - full), "green"),
-        (_REST * (width - granted), "dim"),
-    )
+    style = "red" if used > quota else "green"
+    return stacked_bar([(used, FULL, style), (quota, _GRANTED, "green")], whole, width)
 
 
 def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[RenderableType]:
@@ -186,7 +181,7 @@ def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[Ren
         )
         for row in rows
     ]
-    lines = iter(lined_up(columns, cells, width))
+    lines = iter(aligned_lines(columns, cells, width))
     yield next(lines)
     for row, line in zip(rows, lines, strict=True):
         yield line

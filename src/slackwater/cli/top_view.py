@@ -8,11 +8,11 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from slackwater.cli.terminal import FULL, Column, make_table, stacked_bar
 from slackwater.record.overview import EntryRow, Overview, Row
 from slackwater.record.timestamps import clock_time, lasted
 
 UNKNOWN = "-"
-_FULL, _EMPTY = "█", "░"
 #: Shares of time from which on a value is worth a look, in percent.
 _NOTABLE, _LARGE = 1.0, 25.0
 #: Columns of the screen.
@@ -23,16 +23,16 @@ _ENTRIES, _HIGH_ENOUGH = 4, 20
 _NARROW = 80
 
 
-class Column(msgspec.Struct, frozen=True):
-    """A column of one field, shown where the screen has `from_width` columns."""
+class ShownField(msgspec.Struct, frozen=True):
+    """A field of a row, how its cell looks, and from which width of the screen on it is shown."""
 
-    field: str
+    name: str
     cell: Callable[[Row], Text]
     from_width: int = 0
 
-    def says_something(self, rows: Iterable[Row]) -> bool:
-        """A field that nothing is known of is no column: pressure on cgroup v1."""
-        return any(getattr(row, self.field) is not None for row in rows)
+    def is_known(self, rows: Iterable[Row]) -> bool:
+        """Whether any row has it: pressure is not there on cgroup v1."""
+        return any(getattr(row, self.name) is not None for row in rows)
 
 
 def milli(value: int | str | None) -> str:
@@ -56,22 +56,20 @@ def bar(part: int | None, whole: int | None, width: int) -> Text:
     """Nothing where one of the two is not known."""
     if part is None or not whole or width <= 0:
         return Text("")
-    filled = min((part * width + whole // 2) // whole, width)
-    style = "red" if part > whole else "green"
-    return Text.assemble((_FULL * filled, style), (_EMPTY * (width - filled), "dim"))
+    return stacked_bar([(part, FULL, "red" if part > whole else "green")], whole, width)
 
 
 def _number(value: int | str | None) -> Text:
     return Text(milli(value), "dim" if value in (None, 0, "unlimited") else "")
 
 
-COLUMNS = (
-    Column("usage", lambda row: Text(milli(row.usage), "bold" if row.usage else "dim")),
-    Column("request", lambda row: _number(row.request), 70),
-    Column("quota", lambda row: _number(row.quota)),
-    Column("throttled", lambda row: percent(row.throttled)),
-    Column("pressure", lambda row: percent(row.pressure), 70),
-    Column("weight", lambda row: _number_or_dash(row.weight), 100),
+FIELDS = (
+    ShownField("usage", lambda row: Text(milli(row.usage), "bold" if row.usage else "dim")),
+    ShownField("request", lambda row: _number(row.request), 70),
+    ShownField("quota", lambda row: _number(row.quota)),
+    ShownField("throttled", lambda row: percent(row.throttled)),
+    ShownField("pressure", lambda row: percent(row.pressure), 70),
+    ShownField("weight", lambda row: _number_or_dash(row.weight), 100),
 )
 
 
@@ -82,21 +80,20 @@ def _number_or_dash(value: int | None) -> Text:
 def rows_table(title: str, rows: Sequence[Row], whole: int | None, width: int) -> Table:
     """`whole` is what the bars are measured against; where the screen is narrow there are none."""
     bars = min((width - 60) // 3, _WIDEST_BAR) if width >= _BARS_FROM else 0
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), expand=True)
-    table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=1)
-    if bars:
-        table.add_column("", no_wrap=True, width=bars)
-    wide_enough = [column for column in COLUMNS if width >= column.from_width]
-    shown = [column for column in wide_enough if column.says_something(rows)]
+    wide_enough = [field for field in FIELDS if width >= field.from_width]
+    shown = [field for field in wide_enough if field.is_known(rows)]
     tiers = title == "pod" and width >= _TIERS_FROM
-    for column in shown:
-        table.add_column(column.field, justify="right", no_wrap=True)
-    if tiers:
-        table.add_column("tier", no_wrap=True)
+    columns = [Column(title), *([Column("")] if bars else ())]
+    columns += [Column(field.name, right=True) for field in shown]
+    columns += [Column("tier")] if tiers else []
+    table = make_table(columns)
+    table.expand, table.columns[0].ratio = True, 1
+    if bars:
+        table.columns[1].width = bars
     for row in rows:
         picture = [bar(row.usage, whole, bars)] if bars else []
         tier = [Text(row.tier, "dim")] if tiers else []
-        table.add_row(_name(row), *picture, *(column.cell(row) for column in shown), *tier)
+        table.add_row(_name(row), *picture, *(field.cell(row) for field in shown), *tier)
     return table
 
 

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from slackwater.cli.terminal import Column, lined_up
+from slackwater.cli.terminal import Column, aligned_lines
 
 COLUMNS = (Column("node"), Column("state"), Column("used", right=True))
 
 
 def lines(width: int, *rows: tuple[str, str, str]) -> list[str]:
-    shown = lined_up(COLUMNS, [tuple(map(Text, row)) for row in rows], width)
+    shown = aligned_lines(COLUMNS, [tuple(map(Text, row)) for row in rows], width)
     return [line.plain for line in shown]
 
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from slackwater.demo.live_view import LiveView, screen
+from slackwater.cli.demo import LiveView, screen
 from slackwater.demo.measurements import CpuUse, Glimpse, Line, Sample
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, DEMO, SLACKWATER
 from tests.unit.demo.examples import answers
