@@ -27,7 +27,7 @@ from slackwater.model.knob import (
     Knob,
     KnobValue,
 )
-from slackwater.model.knob_text import settled
+from slackwater.model.knob_text import settle_in_file
 from slackwater.model.plan import Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from tests.kernel.hand import PAGE, default_weight, despite_neighbours, quota
@@ -326,7 +326,7 @@ def test_what_is_taken(
     want = v1 if kernel.version is CgroupVersion.V1 else v2
     assert kernel.write(refs[path], knob, value) is want
     after = kernel.read(refs[path], knob)
-    assert after == (settled(knob, value, PAGE) if want is OK else before)
+    assert after == (settle_in_file(knob, value, PAGE) if want is OK else before)
 
 
 def test_a_new_group(kernel: KernelUnderTest) -> None:

@@ -21,7 +21,7 @@ from slackwater.model.knob import (
     KnobValue,
 )
 from slackwater.model.plan import Result
-from slackwater.model.unit_property import settled_unit
+from slackwater.model.unit_property import settle_in_unit
 from slackwater.model.units import UNLIMITED, Bandwidth
 from tests.kernel.bed import ROOT
 from tests.kernel.hand import quota
@@ -69,7 +69,7 @@ def test_properties_reach_the_kernel_and_survive_a_reload(node: Node) -> None:
         assert (outcome.result, outcome.detail) == (Result.APPLIED, ""), (knob.name, value)
         assert node.text(pod.path, file) == text
         assert writer.write(to(pod, knob, value)).result is Result.UNCHANGED, (knob.name, value)
-        assert writer.read(pod, knob) == settled_unit(knob, value)
+        assert writer.read(pod, knob) == settle_in_unit(knob, value)
     systemctl("daemon-reload")
     for pod, (knob, value, file, text) in zip(pods, CASES, strict=True):
         assert node.text(pod.path, file) == text, (knob.name, value)

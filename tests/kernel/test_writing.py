@@ -22,7 +22,7 @@ from slackwater.model.knob import (
     Knob,
     KnobValue,
 )
-from slackwater.model.knob_text import settled
+from slackwater.model.knob_text import settle_in_file
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import DEFAULT_PERIOD, UNLIMITED, Bandwidth, MilliCpu
 from slackwater.resolution.quota import grant_quota, quota_amount, quota_value
@@ -161,7 +161,7 @@ def test_a_populated_cpuset_is_not_emptied_on_v1(
 def test_memory_is_kept_in_pages(writer: CgroupWriter, pod: CgroupRef) -> None:
     uneven = 10 * 2**20 + 1
     assert put(writer, pod, MEMORY_MAX, uneven) is Result.APPLIED
-    assert writer.read(pod, MEMORY_MAX) == settled(MEMORY_MAX, uneven, PAGE)
+    assert writer.read(pod, MEMORY_MAX) == settle_in_file(MEMORY_MAX, uneven, PAGE)
     assert put(writer, pod, MEMORY_MAX, uneven) is Result.UNCHANGED
     assert put(writer, pod, MEMORY_MAX, UNLIMITED) is Result.APPLIED
     assert writer.read(pod, MEMORY_MAX) is UNLIMITED

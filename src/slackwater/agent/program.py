@@ -9,14 +9,14 @@ from typing import Protocol
 import msgspec
 
 from slackwater.agent.shared_state import ReleaseDone, RoundState, SharedState
-from slackwater.agent.tick import TickMemory, needed, tick
+from slackwater.agent.tick import TickMemory, needs_of_policies, tick
 from slackwater.agent.voice import Tell, Voice
 from slackwater.agent.wishes import EVERY_FEATURE, Wishes, wishes_of
 from slackwater.contract.kubernetes import Node
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
-from slackwater.model.needs import EVERYTHING, Needs, merged
+from slackwater.model.needs import EVERYTHING, Needs, merge_needs
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
@@ -241,10 +241,10 @@ class Agent:
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
         """What the policies need, and what somebody looks at."""
-        needs = needed(self._parts.policies, self._policies(), off)
+        needs = needs_of_policies(self._parts.policies, self._policies(), off)
         requested = self._parts.board.is_detail_requested(at)
         seen = requested or self.settings.reading is Reading.EVERYTHING
-        return merged((needs, EVERYTHING)) if seen else needs
+        return merge_needs((needs, EVERYTHING)) if seen else needs
 
     def _policies(self) -> dict[str, object]:
         return {} if self._paused else self._wishes.policies

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from slackwater.agent.replay_inputs import is_blank, memory_of, settings_of, switched_on
-from slackwater.agent.tick import Ticked, TickMemory, tick
+from slackwater.agent.tick import TickMemory, TickResult, tick
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Grant
 from slackwater.model.knob import KNOBS, QUOTA
 from slackwater.model.snapshot import WritePrecision
 from slackwater.model.tick_report import PolicyAction, PolicyReport
-from slackwater.model.unit_property import settled_unit
+from slackwater.model.unit_property import settle_in_unit
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
-from slackwater.record.journal import amount, spelled
+from slackwater.record.journal import format_amount, format_value
 from slackwater.record.recording import (
     RecordedSettings,
     RecordedTick,
@@ -28,7 +28,7 @@ from slackwater.record.recording import (
     RecordingError,
     TickLine,
 )
-from slackwater.resolution.planning import Planned
+from slackwater.resolution.planning import PlannedChanges
 from slackwater.settings.document import Settings
 
 #: Recorded settings into those to replay with.
@@ -105,7 +105,7 @@ def _ticked(
     policies: Sequence[Policy],
     overlay: Overlay,
     tell: Callable[[str], None],
-) -> Iterable[tuple[TickLine, Ticked]]:
+) -> Iterable[tuple[TickLine, TickResult]]:
     guessed = _guess_precision(recording.ticks)
     memory = memory_of(recording.ticks[0].line.memory, policies, tell)
     said: RecordedSettings | None = None
@@ -138,12 +138,12 @@ def _guess_precision(ticks: Sequence[RecordedTick]) -> WritePrecision:
     written = [outcome.new for line in lines for outcome in line.outcomes]
     written += [held.ours for line in lines for held in line.snapshot.held]
     slices = all(line.snapshot.kubepods.path.endswith(".slice") for line in lines)
-    if slices and written and all(settled_unit(QUOTA, value) == value for value in written):
+    if slices and written and all(settle_in_unit(QUOTA, value) == value for value in written):
         return WritePrecision(unit_knobs=frozenset(knob.name for knob in KNOBS))
     return WritePrecision()
 
 
-def _differences(then: TickLine, now: Ticked, at: Micros) -> Iterable[Difference]:
+def _differences(then: TickLine, now: TickResult, at: Micros) -> Iterable[Difference]:
     number = then.snapshot.tick
     before, after = _by_knob(then.story.grants), _by_knob(now.story.grants)
     moved = [key for key in before | after if _sum(before.get(key)) != _sum(after.get(key))]
@@ -186,7 +186,9 @@ def _sum(grant: Grant | None) -> object:
 
 def _grant_texts(then: Grant | None, now: Grant | None) -> tuple[str, str]:
     """Amounts; where those are equal, how they came about."""
-    amounts = [amount(grant.knob, grant.value) if grant else NOTHING for grant in (then, now)]
+    amounts = [
+        format_amount(grant.knob, grant.value) if grant else NOTHING for grant in (then, now)
+    ]
     if amounts[0] != amounts[1] or then is None or now is None:
         return amounts[0], amounts[1]
     return f"{amounts[0]}: {_steps(then)}", f"{amounts[1]}: {_steps(now)}"
@@ -194,7 +196,7 @@ def _grant_texts(then: Grant | None, now: Grant | None) -> tuple[str, str]:
 
 def _steps(grant: Grant) -> str:
     steps = [
-        f"{step.by} {step.verb.value} {amount(grant.knob, step.value)}"
+        f"{step.by} {step.verb.value} {format_amount(grant.knob, step.value)}"
         for step in grant.contributions
     ]
     return ", ".join(steps) or "no contribution"
@@ -230,17 +232,17 @@ def _course(told: PolicyReport | None) -> str:
 
 
 def _changes(
-    then: TickLine, planned: Planned
+    then: TickLine, planned: PlannedChanges
 ) -> tuple[Mapping[_Key, str], dict[_Key, str], dict[_Key, str]]:
     """Each knob's name, what was to be written then, and now."""
     granted = _by_knob(then.story.grants)
     made = {
-        key: spelled(each.new) if key in granted else RELEASED
+        key: format_value(each.new) if key in granted else RELEASED
         for each in then.outcomes
         # Equal ends are the executor's own: it keeps a value over another's change.
         if (key := (each.ref.id, each.knob)) not in granted or each.old != each.new
     }
-    today = {(each.ref.id, each.knob.name): spelled(each.new) for each in planned.changes}
+    today = {(each.ref.id, each.knob.name): format_value(each.new) for each in planned.changes}
     today |= {(held.ref.id, held.knob): RELEASED for held in planned.releases}
     refs = {(each.ref.id, each.knob): each.ref for each in then.outcomes}
     refs |= {(each.ref.id, each.knob.name): each.ref for each in planned.changes}

@@ -12,7 +12,7 @@ import msgspec
 
 from slackwater.model.decision import Act, Decision, Hold, Intent
 from slackwater.model.knob import KnobKey
-from slackwater.model.needs import Needs, merged
+from slackwater.model.needs import Needs, merge_needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import (
     NOTHING_TO_DO,
@@ -23,7 +23,7 @@ from slackwater.model.tick_report import (
 )
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
-from slackwater.resolution.planning import Drift, Planned, plan
+from slackwater.resolution.planning import Drift, PlannedChanges, plan_changes
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent import AgentSettings
 
@@ -44,8 +44,8 @@ class TickMemory(msgspec.Struct, frozen=True):
     drift: dict[KnobKey, Drift] = {}
 
 
-class Ticked(msgspec.Struct, frozen=True):
-    planned: Planned
+class TickResult(msgspec.Struct, frozen=True):
+    planned: PlannedChanges
     memory: TickMemory
     story: TickReport
 
@@ -56,7 +56,7 @@ def tick(
     policies: Sequence[Policy],
     settings: Mapping[str, Any],
     agent: AgentSettings,
-) -> Ticked:
+) -> TickResult:
     """`settings` by policy name; a policy without any is off, and what it wanted is released."""
     states: dict[str, PolicyState] = {}
     told: list[PolicyReport] = []
@@ -70,20 +70,20 @@ def tick(
         told.append(line)
     intents = [intent for state in states.values() for intent in state.intents or ()]
     grants = resolve(snapshot, intents)
-    planned = plan(snapshot, grants, memory.drift, agent)
+    planned = plan_changes(snapshot, grants, memory.drift, agent)
     if snapshot.early or any(state.intents is None for state in states.values()):
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.
         planned = msgspec.structs.replace(planned, releases=())
     story = TickReport(tuple(told), grants, planned.notes, planned.yielded)
-    return Ticked(planned, TickMemory(states, planned.drift), story)
+    return TickResult(planned, TickMemory(states, planned.drift), story)
 
 
-def needed(
+def needs_of_policies(
     policies: Sequence[Policy], settings: Mapping[str, Any], off: frozenset[KnobKey]
 ) -> Needs:
     """What the policies that are on have to see."""
-    return merged(
+    return merge_needs(
         policy.needs(settings[policy.name], off)
         for policy in policies
         if settings.get(policy.name) is not None

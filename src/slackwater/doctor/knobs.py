@@ -27,7 +27,7 @@ from slackwater.model.knob import (
     KnobFile,
     KnobValue,
 )
-from slackwater.model.knob_text import settled
+from slackwater.model.knob_text import settle_in_file
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.detection.mounts import FOR_CHILDREN, listed_controllers
@@ -143,7 +143,7 @@ def _tried(
     if outcome.result is not Result.APPLIED:
         note = f"{outcome.result.value}: {outcome.detail}"
         return KnobRow(knob.name, LEVEL, file.name, False, note)
-    if after != settled(knob, value):
+    if after != settle_in_file(knob, value):
         note = f"wrote {value}, and {after} stands there"
         return KnobRow(knob.name, LEVEL, file.name, False, note)
     return KnobRow(knob.name, LEVEL, file.name, True, "written and read back")

@@ -22,7 +22,7 @@ from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Cont
 from slackwater.model.cpus import CpuListError, CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobFile, KnobValue
-from slackwater.model.knob_text import KnobRangeError, decode, encode, settled
+from slackwater.model.knob_text import KnobRangeError, decode, encode, settle_in_file
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import Bandwidth, Micros, Unlimited
 
@@ -188,7 +188,7 @@ class CgroupWriter:
         group (ENOSPC from validate_change): every CPU there is means the same.
         """
         shown = self.value(knob, text)
-        if shown == settled(knob, value, self.page_size):
+        if shown == settle_in_file(knob, value, self.page_size):
             return True
         if value != CpuSet() or not isinstance(shown, CpuSet):
             return False

@@ -26,7 +26,7 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, WritePrecision
 from slackwater.model.unit_property import value_in
 from slackwater.model.units import Micros
-from slackwater.resolution.ordering import kernel_order
+from slackwater.resolution.ordering import order_for_kernel
 
 DONE = (Result.APPLIED, Result.UNCHANGED, Result.VANISHED)
 
@@ -49,7 +49,7 @@ class Release:
                 entries.setdefault((entry.ref.id, entry.knob), []).append(entry)
         ways = [self._way_back(group[-1]) for group in entries.values()]
         self._outcomes += [way for way in ways if isinstance(way, Outcome)]
-        for change in kernel_order(way for way in ways if isinstance(way, Change)):
+        for change in order_for_kernel(way for way in ways if isinstance(way, Change)):
             self._put_back(change, entries[change.ref.id, change.knob.name])
         self._clear()
         return self._outcomes
@@ -203,7 +203,7 @@ class Executor:
         astray = self._astray()
         if astray is not None:
             return [Outcome(change, Result.REFUSED, astray.reason) for change in changes]
-        outcomes = [self._apply(each) for each in kernel_order(self._completed(list(changes)))]
+        outcomes = [self._apply(each) for each in order_for_kernel(self._completed(list(changes)))]
         self._let_go_of_idle(outcomes)
         return outcomes
 

@@ -114,7 +114,7 @@ def whole_number(word: str) -> int | None:
     return int(word)
 
 
-def settled(knob: Knob, value: KnobValue, page: int = COMMON_PAGE) -> KnobValue:
+def settle_in_file(knob: Knob, value: KnobValue, page: int = COMMON_PAGE) -> KnobValue:
     """What the kernel will show after this value is written: memory in whole pages, of which the
     largest number (PAGE_COUNTER_MAX) means no limit."""
     if knob.encoding is Encoding.PAGES and isinstance(value, int):

@@ -54,7 +54,7 @@ PODS = Needs({**TIERS.fields, Level.POD: _WITH_QUOTA})
 EVERYTHING = Needs(dict.fromkeys(Level, _WITH_PRESSURE))
 
 
-def merged(needs: Iterable[Needs]) -> Needs:
+def merge_needs(needs: Iterable[Needs]) -> Needs:
     """All that anybody needs."""
     union: dict[Level, frozenset[Field]] = {}
     for each in needs:

@@ -5,8 +5,8 @@ import msgspec
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, CpuPressure, Tier
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import Knob, KnobKey, KnobValue
-from slackwater.model.knob_text import COMMON_PAGE, settled
-from slackwater.model.unit_property import is_unit, settled_unit
+from slackwater.model.knob_text import COMMON_PAGE, settle_in_file
+from slackwater.model.unit_property import is_unit, settle_in_unit
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import Workload
@@ -41,8 +41,8 @@ class WritePrecision(msgspec.Struct, frozen=True, omit_defaults=True):
     def settle(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
         """What a value becomes once it is written."""
         if knob.name in self.unit_knobs and is_unit(ref):
-            return settled_unit(knob, value)
-        return settled(knob, value, self.page_size)
+            return settle_in_unit(knob, value)
+        return settle_in_file(knob, value, self.page_size)
 
 
 class Freshness(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -126,7 +126,7 @@ def is_unit(ref: CgroupRef) -> bool:
     return ref.path.endswith((".slice", ".scope"))
 
 
-def settled_unit(knob: Knob, value: KnobValue) -> KnobValue:
+def settle_in_unit(knob: Knob, value: KnobValue) -> KnobValue:
     """What a value becomes on its way through a unit's property: a quota, whole percents."""
     if knob != QUOTA or not isinstance(value, Bandwidth):
         return value

@@ -17,7 +17,7 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.units import Bandwidth
-from slackwater.record.journal import TickRecord, amount, spelled
+from slackwater.record.journal import TickRecord, format_amount, format_value
 from slackwater.record.targets import EVERYTHING, NODE, Scope, pod_of, scopes_of, target_name
 from slackwater.record.view import API_VERSION, View
 
@@ -138,9 +138,9 @@ def explain_knob(view: View, record: TickRecord, subject: Subject) -> Explanatio
         level=ref.level.value,
         knob=subject.knob,
         file=_file(view, subject.knob),
-        now=None if isinstance(now, Gap) else spelled(now),
-        baseline=None if isinstance(baseline, Gap) else spelled(baseline),
-        granted=amount(subject.knob, grant.value) if grant else None,
+        now=None if isinstance(now, Gap) else format_value(now),
+        baseline=None if isinstance(baseline, Gap) else format_value(baseline),
+        granted=format_amount(subject.knob, grant.value) if grant else None,
         since=None if since is None else view.stamp(since),
         clipped_by=grant.clipped_by if grant else None,
         contributions=tuple(_part(subject.knob, step) for step in grant.contributions)
@@ -179,7 +179,7 @@ def silence(view: View, told: PolicyReport) -> Silence:
 
 def _part(knob: str, step: Contribution) -> Part:
     because = Reason(step.because.signal, step.because.seen, step.because.limit)
-    value, after = amount(knob, step.value), amount(knob, step.after)
+    value, after = format_amount(knob, step.value), format_amount(knob, step.after)
     return Part(step.by, step.verb.value, value, because, after)
 
 
@@ -226,7 +226,7 @@ def _last_attempt(
 
 
 def _attempt(view: View, record: TickRecord, outcome: Outcome) -> Attempt:
-    value, at = spelled(outcome.change.new), view.stamp(record.snapshot.at)
+    value, at = format_value(outcome.change.new), view.stamp(record.snapshot.at)
     return Attempt(outcome.result.value, value, at, outcome.detail)
 
 

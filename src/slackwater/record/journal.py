@@ -178,7 +178,7 @@ def _told_as_one(crowd: list[Outcome], knob: str, above: str, snapshot: NodeSnap
 def _range(values: Iterable[KnobValue]) -> str:
     """The only value, or from the smallest to the largest."""
     found = sorted(set(values), key=_size)
-    ends = dict.fromkeys((spelled(found[0]), spelled(found[-1])))
+    ends = dict.fromkeys((format_value(found[0]), format_value(found[-1])))
     return " to ".join(ends)
 
 
@@ -210,8 +210,8 @@ def told(outcome: Outcome, tick: int, at: Micros, because: str) -> Entry:
         tick=tick,
         at=at,
         what=f"{change.knob.name} of {change.ref.path}",
-        before=spelled(change.old),
-        after=spelled(change.new),
+        before=format_value(change.old),
+        after=format_value(change.new),
         because=because,
         result=": ".join(filter(None, (outcome.result.value, outcome.detail))),
     )
@@ -225,7 +225,7 @@ def _reasons(grant: Grant) -> str:
     return "; ".join(steps)
 
 
-def amount(knob: str, value: IntentValue) -> str:
+def format_amount(knob: str, value: IntentValue) -> str:
     """What was asked for or granted, for people: a quota in milliCPU, a ratio, else the value."""
     match value:
         case Ratio(numerator, denominator):
@@ -233,10 +233,10 @@ def amount(knob: str, value: IntentValue) -> str:
         case int() if knob == QUOTA.name:
             return f"{value}m"
         case _:
-            return spelled(value)
+            return format_value(value)
 
 
-def spelled(value: KnobValue | Gap) -> str:
+def format_value(value: KnobValue | Gap) -> str:
     """A knob's value for people: milliCPU for a quota."""
     match value:
         case Bandwidth():

@@ -50,7 +50,7 @@ class _Bound(msgspec.Struct, frozen=True):
     top: str
 
 
-def nested(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]:
+def nest_quotas(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]:
     """The same grants, each within those above it; by the target's id."""
     if snapshot.version is not CgroupVersion.V1 or not grants:
         return grants

@@ -43,7 +43,7 @@ _KNOB_ORDER = [IDLE.name, *(knob.name for knob in KNOBS if knob is not IDLE)]
 _LIMITS = (Encoding.BANDWIDTH, Encoding.CPU_LIST, Encoding.PAGES)
 
 
-def kernel_order(changes: Iterable[Change]) -> list[Change]:
+def order_for_kernel(changes: Iterable[Change]) -> list[Change]:
     """The same changes in an order that never breaks a rule of the kernel on the way.
 
     The order of the input does not matter; it holds at most one change for each knob of a group.

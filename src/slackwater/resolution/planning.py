@@ -32,7 +32,7 @@ class Drift(msgspec.Struct, frozen=True):
 _NO_DRIFT = Drift()
 
 
-class Planned(msgspec.Struct, frozen=True):
+class PlannedChanges(msgspec.Struct, frozen=True):
     """`releases` are knobs that nobody wants changed any more: back to their baselines."""
 
     changes: tuple[Change, ...]
@@ -42,12 +42,12 @@ class Planned(msgspec.Struct, frozen=True):
     drift: dict[KnobKey, Drift]
 
 
-def plan(
+def plan_changes(
     snapshot: NodeSnapshot,
     grants: Sequence[Grant],
     drift: Mapping[KnobKey, Drift],
     settings: AgentSettings,
-) -> Planned:
+) -> PlannedChanges:
     precision = snapshot.precision or WritePrecision()
     changes: list[Change] = []
     notes: list[Note] = []
@@ -74,7 +74,7 @@ def plan(
             remembered[key] = known
     releases = tuple(_unwanted(snapshot.held, grants))
     bound = tuple(_bound(changes, staying, snapshot.version)) if staying else tuple(changes)
-    return Planned(bound, releases, tuple(notes), tuple(yielded), remembered)
+    return PlannedChanges(bound, releases, tuple(notes), tuple(yielded), remembered)
 
 
 def _quota_of(change: Change | None) -> dict[str, Bandwidth]:

@@ -21,7 +21,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, KNOB, QUOTA, Fold, Knob, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, MilliCpu, Ratio, Unlimited
-from slackwater.resolution.nesting import nested
+from slackwater.resolution.nesting import nest_quotas
 from slackwater.resolution.quota import grant_quota, quota_amount, quota_value
 
 _Key = tuple[int, str]
@@ -49,7 +49,7 @@ def resolve(snapshot: NodeSnapshot, intents: Iterable[Intent]) -> tuple[Grant, .
                 others.append(grant_common_cpus(target, knob, wishes))
             case fold:
                 assert_never(fold)
-    granted = nested(snapshot, quotas)
+    granted = nest_quotas(snapshot, quotas)
     bursts = [_within_quota(snapshot, grant, granted) for grant in others]
     grants = (*granted.values(), *(grant for grant in bursts if grant is not None))
     return tuple(sorted(grants, key=lambda g: (g.target.depth(), g.target.path, g.knob)))

@@ -26,7 +26,7 @@ from slackwater.model.cgroup import (
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.knob import BURST, QUOTA, Knob, KnobFile, KnobValue
-from slackwater.model.knob_text import COMMON_PAGE, KnobRangeError, decode, encode, settled
+from slackwater.model.knob_text import COMMON_PAGE, KnobRangeError, decode, encode, settle_in_file
 from slackwater.model.machine import NodeUsage, UsageSource
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import DEFAULT_PERIOD, Micros, Unlimited
@@ -377,12 +377,12 @@ class FakeKernel:
                 if group.value(knob) != old and not error_of(group, knob, old):
                     group.take(knob, old)
                 return error
-            group.take(knob, settled(knob, value, self.page_size))
+            group.take(knob, settle_in_file(knob, value, self.page_size))
         return 0
 
     def _is_shown(self, knob: Knob, standing: KnobValue, value: KnobValue) -> bool:
         """Every CPU there is stands for "as the parent", which v2 refuses to populated groups."""
-        if standing == settled(knob, value, self.page_size):
+        if standing == settle_in_file(knob, value, self.page_size):
             return True
         every = self._every_cpu()
         if value != CpuSet() or not isinstance(standing, CpuSet) or not every:

@@ -13,7 +13,7 @@ from slackwater.execution.ledger import Ledger
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.units import DEFAULT_PERIOD, Micros, MilliCpu, Unlimited
-from slackwater.record.journal import TickRecord, spelled
+from slackwater.record.journal import TickRecord, format_value
 from slackwater.resolution.quota import quota_value
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.meter import Meter
@@ -160,7 +160,7 @@ class Life:
             return
         value = quota_value(quota, DEFAULT_PERIOD)
         outcome = self.node.put(ref, QUOTA, value)
-        because = f"somebody else wrote {spelled(value)}: {outcome.result.value}"
+        because = f"somebody else wrote {format_value(value)}: {outcome.result.value}"
         self.timeline.happened(now, what, because)
 
     def _start(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.agent.tick import Ticked, TickMemory, tick
+from slackwater.agent.tick import TickMemory, TickResult, tick
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
 from slackwater.model.gap import Gap
@@ -33,7 +33,7 @@ def run(
     memory: TickMemory | None = None,
     policies: tuple[Policy, ...] = POLICIES,
     settings: dict[str, Any] | None = None,
-) -> Ticked:
+) -> TickResult:
     chosen = ON if settings is None else settings
     return tick(snapshot, memory or TickMemory(), policies, chosen, AgentSettings())
 
@@ -42,7 +42,7 @@ def needs_nothing(_settings: object, _off: frozenset[KnobKey]) -> Needs:
     return Needs()
 
 
-def values(done: Ticked) -> list[KnobValue]:
+def values(done: TickResult) -> list[KnobValue]:
     return [change.new for change in done.planned.changes]
 
 

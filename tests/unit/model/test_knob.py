@@ -28,7 +28,7 @@ from slackwater.model.knob import (
     KnobFile,
     KnobValue,
 )
-from slackwater.model.knob_text import KnobRangeError, decode, encode, settled, whole_number
+from slackwater.model.knob_text import KnobRangeError, decode, encode, settle_in_file, whole_number
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
@@ -195,11 +195,11 @@ def test_a_megabyte_of_digits_is_no_number() -> None:
 
 @pytest.mark.parametrize("page", [4096, 16384, 65536])
 def test_memory_settles_on_whole_pages(page: int) -> None:
-    assert settled(MEMORY_MAX, 10 * page + 1, page) == 10 * page
-    assert settled(MEMORY_MAX, UNLIMITED, page) is UNLIMITED
-    assert settled(MEMORY_MAX, 2**63 - page, page) is UNLIMITED
-    assert settled(MEMORY_MAX, 2**63 - page - 1, page) == 2**63 - 2 * page
-    assert settled(WEIGHT, 4097, page) == 4097
+    assert settle_in_file(MEMORY_MAX, 10 * page + 1, page) == 10 * page
+    assert settle_in_file(MEMORY_MAX, UNLIMITED, page) is UNLIMITED
+    assert settle_in_file(MEMORY_MAX, 2**63 - page, page) is UNLIMITED
+    assert settle_in_file(MEMORY_MAX, 2**63 - page - 1, page) == 2**63 - 2 * page
+    assert settle_in_file(WEIGHT, 4097, page) == 4097
 
 
 def test_only_the_memory_and_cpu_controllers_hold_quota_weight_and_limits() -> None:

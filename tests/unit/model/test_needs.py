@@ -1,17 +1,17 @@
 """What has to be read: the union of what everybody needs."""
 
 from slackwater.model.cgroup import Level
-from slackwater.model.needs import EVERYTHING, PODS, TIERS, Field, Needs, merged
+from slackwater.model.needs import EVERYTHING, PODS, TIERS, Field, Needs, merge_needs
 
 
 def test_nobody_needs_nothing() -> None:
-    assert merged(()) == Needs()
+    assert merge_needs(()) == Needs()
     assert Needs().at(Level.NODE) == frozenset()
 
 
 def test_a_union_by_level() -> None:
     weights = Needs({Level.TIER: frozenset({Field.WEIGHT}), Level.POD: frozenset({Field.BURST})})
-    found = merged((TIERS, weights))
+    found = merge_needs((TIERS, weights))
     assert found.at(Level.TIER) == TIERS.at(Level.TIER) | {Field.WEIGHT}
     assert found.at(Level.POD) == {Field.BURST}
     assert found.at(Level.CONTAINER) == frozenset()

@@ -27,7 +27,7 @@ from slackwater.model.unit_property import (
     parse_properties,
     properties_for,
     property_names,
-    settled_unit,
+    settle_in_unit,
     value_in,
     value_of,
 )
@@ -89,7 +89,7 @@ def test_a_value_as_properties(knob: Knob, value: KnobValue, text: str) -> None:
     found = properties_for(knob, V2, value)
     assert format_properties(found) == text
     assert parse_properties(text) == found
-    assert value_in(knob, text) == settled_unit(knob, value)
+    assert value_in(knob, text) == settle_in_unit(knob, value)
 
 
 @pytest.mark.parametrize(
@@ -131,15 +131,15 @@ quotas = st.builds(
 
 @given(quotas)
 def test_rounding_a_quota_never_lowers_it_and_settles(value: Bandwidth) -> None:
-    settled = settled_unit(QUOTA, value)
+    settled = settle_in_unit(QUOTA, value)
     assert isinstance(settled, Bandwidth)
     assert not value.exceeds(settled)
-    assert settled_unit(QUOTA, settled) == settled
+    assert settle_in_unit(QUOTA, settled) == settled
 
 
 @given(quotas)
 def test_rounding_costs_less_than_one_percent_of_a_cpu_or_a_millisecond(value: Bandwidth) -> None:
-    settled = settled_unit(QUOTA, value)
+    settled = settle_in_unit(QUOTA, value)
     assert isinstance(settled, Bandwidth)
     assert not isinstance(settled.limit, Unlimited)
     assert not isinstance(value.limit, Unlimited)
@@ -175,4 +175,4 @@ def test_properties_of_another_knob_are_a_gap() -> None:
 def test_only_a_quota_is_rounded() -> None:
     for knob in KNOBS:
         if knob is not QUOTA:
-            assert settled_unit(knob, 12_345) == 12_345
+            assert settle_in_unit(knob, 12_345) == 12_345

@@ -19,7 +19,7 @@ from slackwater.model.weight import WeightFormula, shares_of, weight_for
 from slackwater.model.workload import Workload
 from slackwater.policies.batch_resources import MOST, POLICY
 from slackwater.policies.policy import STATELESS
-from slackwater.resolution.planning import plan
+from slackwater.resolution.planning import plan_changes
 from slackwater.resolution.quota import quota_value
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent import AgentSettings
@@ -48,7 +48,7 @@ def written(
     }
     seen = msgspec.structs.replace(seen, readings=readings, precision=WritePrecision(1))
     grants = resolve(seen, decided(seen, settings).intents)
-    changes = plan(seen, grants, {}, AgentSettings()).changes
+    changes = plan_changes(seen, grants, {}, AgentSettings()).changes
     return {
         (each.ref.name(), each.knob.name): each.new.limit
         if isinstance(each.new, Bandwidth)

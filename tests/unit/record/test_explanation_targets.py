@@ -15,7 +15,7 @@ from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
 from slackwater.record.explanation import explain
-from slackwater.record.journal import amount
+from slackwater.record.journal import format_amount
 from slackwater.record.targets import scopes_of, target_name
 from tests.unit.policies.nodes import BESTEFFORT, KUBEPODS, node, pod
 from tests.unit.record.stories import Told, rows
@@ -136,4 +136,4 @@ def _tiers() -> list[str]:
     ],
 )
 def test_amounts(knob: str, value: Any, text: str) -> None:
-    assert amount(knob, value) == text
+    assert format_amount(knob, value) == text

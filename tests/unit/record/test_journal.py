@@ -18,7 +18,7 @@ from slackwater.record.journal import (
     TickRecord,
     entries_of,
     entry_of,
-    spelled,
+    format_value,
 )
 from slackwater.settings.agent import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node, reading
@@ -136,7 +136,7 @@ def test_what_did_not_work_is_told_and_nothing_is_told_twice(
     ],
 )
 def test_spelling(value: object, text: str) -> None:
-    assert spelled(value) == text  # type: ignore[arg-type]
+    assert format_value(value) == text  # type: ignore[arg-type]
 
 
 def record(number: int, readings: int = 1) -> TickRecord:

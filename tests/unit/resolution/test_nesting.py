@@ -13,7 +13,7 @@ from slackwater.model.decision import Because, Grant, Intent, Verb
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.resolution.nesting import FEW, RAISED_EVERY, STEP, TWO_STEPS
-from slackwater.resolution.planning import plan
+from slackwater.resolution.planning import plan_changes
 from slackwater.resolution.quota import quota_value
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent import AgentSettings
@@ -84,7 +84,7 @@ class Node:
         seen = self.snapshot()
         grants = resolve(seen, self.wishes(tier))
         agent = AgentSettings()
-        for change in plan(seen, grants, {}, agent).changes:
+        for change in plan_changes(seen, grants, {}, agent).changes:
             self.writes += 1
             if isinstance(change.new, Bandwidth):
                 self.stands[change.ref.id] = self.ours[change.ref.id] = change.new

@@ -22,7 +22,7 @@ from slackwater.model.knob import (
 )
 from slackwater.model.plan import Change
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Unlimited
-from slackwater.resolution.ordering import Phase, kernel_order, phase_of
+from slackwater.resolution.ordering import Phase, order_for_kernel, phase_of
 
 TIER, POD, BOX = "kubepods/burstable", "kubepods/burstable/pod1", "kubepods/burstable/pod1/c1"
 
@@ -76,9 +76,9 @@ def paths(changes: list[Change]) -> list[str]:
 
 def test_parents_widen_first_and_children_narrow_first() -> None:
     up = [Change(ref(p), QUOTA, quota(10_000), quota(20_000)) for p in (BOX, TIER, POD)]
-    assert paths(kernel_order(up)) == [TIER, POD, BOX]
+    assert paths(order_for_kernel(up)) == [TIER, POD, BOX]
     down = [Change(ref(p), QUOTA, quota(20_000), quota(10_000)) for p in (TIER, BOX, POD)]
-    assert paths(kernel_order(down)) == [BOX, POD, TIER]
+    assert paths(order_for_kernel(down)) == [BOX, POD, TIER]
 
 
 def test_the_whole_order() -> None:
@@ -91,7 +91,7 @@ def test_the_whole_order() -> None:
         Change(ref(POD), WEIGHT, 0, 5),
         Change(ref(POD), IDLE, True, False),
     ]
-    assert [(c.ref.path, c.knob.name) for c in kernel_order(changes)] == [
+    assert [(c.ref.path, c.knob.name) for c in order_for_kernel(changes)] == [
         (POD, "idle"),
         (POD, "weight"),
         (POD, "burst"),
@@ -104,7 +104,7 @@ def test_the_whole_order() -> None:
 
 def test_a_cpuset_that_moves_is_split() -> None:
     left, right, both = CpuSet.of([0]), CpuSet.of([1]), CpuSet.of([0, 1])
-    ordered = kernel_order(Change(ref(p), CPUS, left, right) for p in (BOX, POD))
+    ordered = order_for_kernel(Change(ref(p), CPUS, left, right) for p in (BOX, POD))
     steps = [(c.ref.path, c.old, c.new) for c in ordered]
     assert steps == [
         (POD, left, both),
@@ -116,7 +116,7 @@ def test_a_cpuset_that_moves_is_split() -> None:
 
 def test_every_knob_has_a_place() -> None:
     changes = [Change(ref(POD), knob, 1, 2) for knob in KNOBS if knob is not IDLE]
-    assert {c.knob.name for c in kernel_order(changes)} == {c.knob.name for c in changes}
+    assert {c.knob.name for c in order_for_kernel(changes)} == {c.knob.name for c in changes}
 
 
 # A v1 kernel in small: a tree whose state is valid, and stays so with every write.
@@ -219,7 +219,7 @@ def written(state: State, change: Change) -> State:
 def test_no_step_from_any_state_to_any_other_breaks_a_rule(old: State, new: State) -> None:
     assert not broken(old)
     state = old
-    for change in kernel_order(difference(old, new)):
+    for change in order_for_kernel(difference(old, new)):
         state = written(state, change)
         assert not broken(state), change
     assert state == new
@@ -232,13 +232,13 @@ def test_the_order_of_the_input_does_not_matter(
     changes = difference(old, new)
     shuffled = list(changes)
     chance.shuffle(shuffled)
-    assert kernel_order(shuffled) == kernel_order(changes)
+    assert order_for_kernel(shuffled) == order_for_kernel(changes)
 
 
 @given(states(), states())
 def test_nothing_is_lost_and_only_moved_cpusets_are_added(old: State, new: State) -> None:
     changes = difference(old, new)
-    ordered = kernel_order(changes)
+    ordered = order_for_kernel(changes)
     moved = [
         c
         for c in changes

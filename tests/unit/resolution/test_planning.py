@@ -21,7 +21,7 @@ from slackwater.model.knob import (
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
-from slackwater.resolution.planning import Drift, Planned, plan
+from slackwater.resolution.planning import Drift, PlannedChanges, plan_changes
 from slackwater.settings.agent import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, SECOND, held, node
 
@@ -36,8 +36,8 @@ def grant(milli: int) -> Grant:
 
 def planned(
     snapshot: NodeSnapshot, *grants: Grant, drift: dict[KnobKey, Drift] | None = None
-) -> Planned:
-    return plan(snapshot, grants, drift or {}, SETTINGS)
+) -> PlannedChanges:
+    return plan_changes(snapshot, grants, drift or {}, SETTINGS)
 
 
 def test_a_difference_is_a_change_in_the_groups_own_period() -> None:
@@ -59,12 +59,12 @@ def test_a_value_settles_before_it_is_compared() -> None:
     tier = msgspec.structs.replace(BESTEFFORT, path="kubepods.slice/kubepods-besteffort.slice")
     wanted = [Grant(tier, QUOTA.name, MilliCpu(597), ())]
     seen = node(quota=OURS)
-    [change] = plan(seen, wanted, {}, SETTINGS).changes
+    [change] = plan_changes(seen, wanted, {}, SETTINGS).changes
     assert change.new == Bandwidth(Micros(59_700))
     by_unit = WritePrecision(unit_knobs=frozenset({QUOTA.name}))
     seen = msgspec.structs.replace(seen, precision=by_unit)
-    assert plan(seen, wanted, {}, SETTINGS).changes == ()
-    assert len(plan(seen, [grant(597)], {}, SETTINGS).changes) == 1  # not a unit's cgroup
+    assert plan_changes(seen, wanted, {}, SETTINGS).changes == ()
+    assert len(plan_changes(seen, [grant(597)], {}, SETTINGS).changes) == 1  # not a unit's cgroup
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_drift_is_repaired_and_told() -> None:
     assert found.drift == {KnobKey(BESTEFFORT.id, "quota"): Drift(1, snapshot.at)}
 
 
-def fight(ticks: int, every: int) -> list[Planned]:
+def fight(ticks: int, every: int) -> list[PlannedChanges]:
     """Somebody writes THEIRS every so many seconds."""
     drift: dict[KnobKey, Drift] = {}
     story = []

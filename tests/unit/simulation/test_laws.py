@@ -10,7 +10,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobValue
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited, percent
-from slackwater.resolution.ordering import kernel_order
+from slackwater.resolution.ordering import order_for_kernel
 from slackwater.simulation.demand import Demand, Square, Steady
 from slackwater.simulation.fake_kernel import FakeKernel
 from tests.unit.simulation.nodes import SECOND, V1, V2, burn, lost, made, put, quota, run, times
@@ -246,7 +246,7 @@ def test_no_plan_in_the_kernels_order_is_refused(plans: list[State]) -> None:
     for leaf in LEAVES:
         burn(kernel, refs[leaf])
     for state in plans:
-        for change in kernel_order(changes_to(kernel, refs, state)):
+        for change in order_for_kernel(changes_to(kernel, refs, state)):
             outcome = kernel.write(change)
             assert outcome.result in (Result.APPLIED, Result.UNCHANGED), outcome
         assert changes_to(kernel, refs, state) == []
@@ -262,5 +262,5 @@ def test_the_way_between_two_periods_may_be_closed() -> None:
     for ref in (pod, box):
         put(kernel, ref, QUOTA, quota(50_000))
     wider = Change(pod, QUOTA, quota(50_000), quota(110_000, 200_000))
-    assert [kernel.write(c).result for c in kernel_order([wider])] == [Result.REFUSED]
+    assert [kernel.write(c).result for c in order_for_kernel([wider])] == [Result.REFUSED]
     assert kernel.read(pod, QUOTA) == quota(50_000)
