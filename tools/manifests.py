@@ -14,17 +14,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec import inspect
+
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import PROGRAMS
-from slackwater.settings.bound import Bound, Unit
+from slackwater.contract.schema import GO_PATTERN, Unit, annotation_of, pair_types
+from slackwater.settings.bound import Bound
+from slackwater.settings.bound import Unit as OldUnit
 from slackwater.settings.choice import Choice, Flag
-from slackwater.settings.document import PARTS, section_key
+from slackwater.settings.document import SETTINGS
 from slackwater.settings.real import Real
-from slackwater.settings.resource_name import ResourceName
 from slackwater.settings.rotation_entry import Entry, Kind
 from slackwater.settings.rotation_run import RUN_ENTRIES
 from slackwater.settings.rotation_workload import WORKLOAD_ENTRIES
-from slackwater.settings.section import Setting, key_of
 from slackwater.settings.wording import Listing, Pairs, Wording
 from tools.console import say
 
@@ -34,7 +36,6 @@ SCHEMA = CHART / "values.schema.json"
 FOLDER = ROOT / "src" / "slackwater" / "manifests"
 _HEAD = "# Written by tools/manifests.py from charts/slackwater; change it there.\n"
 _DURATION = r"^([0-9]+(\.[0-9]+)?(h|ms|m|s|us))+$"
-_QUALIFIED = r"^[a-z0-9.-]+/[A-Za-z0-9_.-]+$"
 
 
 class ManifestsError(Exception):
@@ -53,11 +54,11 @@ def render(helm: str, namespace: str = NAMESPACE, *values: str) -> str:
 
 def settings_schema() -> dict[str, object]:
     """What the chart takes below agent.settings: our own bounds, so that helm refuses early."""
-    sections = {
-        section_key(part): _closed({key_of(each): _schema(each) for each in part.SECTION.values()})
-        for part in PARTS.values()
-    }
-    return _closed(sections)
+    sections: dict[str, dict[str, object]] = {}
+    for each in SETTINGS:
+        section, _, key = each.key.partition(".")
+        sections.setdefault(section, {})[key] = _schema_of(each.type)
+    return _closed({key: _closed(section) for key, section in sections.items()})
 
 
 def rebalancer_schema() -> dict[str, object]:
@@ -86,9 +87,32 @@ def _closed(properties: Mapping[str, object]) -> dict[str, object]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _schema(setting: Setting | Kind) -> dict[str, object]:
+def _schema_of(info: inspect.Type) -> dict[str, object]:
+    found = annotation_of(info)
+    match found.type:
+        case inspect.IntType() if found.unit is Unit.DURATION:
+            return {"type": "string", "pattern": _DURATION}
+        case inspect.IntType(ge=low, le=high) | inspect.FloatType(ge=low, le=high):
+            kind = "integer" if isinstance(found.type, inspect.IntType) else "number"
+            bounds = {"minimum": low, "maximum": high}
+            return {"type": kind} | {key: n for key, n in bounds.items() if n is not None}
+        case inspect.BoolType():
+            return {"type": "boolean"}
+        case inspect.EnumType(cls=cls):
+            return {"enum": [each.value for each in cls]}
+        case inspect.StrType():
+            pattern = found.extra.get(GO_PATTERN)
+            return {"type": "string"} | ({"pattern": pattern} if pattern else {})
+        case inspect.VarTupleType(max_length=most) if pair_types(found.type):
+            bound = {} if most is None else {"maxProperties": most}
+            return {"type": "object", "additionalProperties": {"type": "string"}, **bound}
+        case _:
+            return {"type": "array", "items": {"type": "string"}}
+
+
+def _schema(setting: Kind) -> dict[str, object]:
     match setting:
-        case Bound(unit=Unit.DURATION):
+        case Bound(unit=OldUnit.DURATION):
             return {"type": "string", "pattern": _DURATION}
         case Bound(low=low, high=high) | Real(low=low, high=high):
             kind = "integer" if isinstance(setting, Bound) else "number"
@@ -105,8 +129,6 @@ def _schema(setting: Setting | Kind) -> dict[str, object]:
             return {"enum": [*words]}
         case Flag():
             return {"type": "boolean"}
-        case ResourceName():
-            return {"type": "string", "pattern": _QUALIFIED}
 
 
 def schema() -> str:

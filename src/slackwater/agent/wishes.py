@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from slackwater.contract.decoding import read_over
+from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_node import (
@@ -29,7 +31,7 @@ from slackwater.policies import (
     quota_burst,
 )
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.document import DEFAULTS, PARTS, Settings, section_key, with_texts
+from slackwater.settings.document import DEFAULTS, Settings, section_key, with_texts
 from slackwater.settings.memory_qos import MemoryFormula
 
 NOTHING: Mapping[str, str] = {}
@@ -147,12 +149,11 @@ def _choose(
     labels: Mapping[str, str],
 ) -> Any:  # noqa: ANN401 - each policy's own settings
     """The policy's settings, or a sentence about why it is off."""
-    settings, part = getattr(own, feature.policy), PARTS[feature.policy]
-    key = section_key(part)
+    settings, key = getattr(own, feature.policy), section_key(feature.policy)
     if settings.enabled:
         said = _foreign_values(feature, config, supported)
         free = {name: value for name, value in said.items() if not _is_stated(own, feature, name)}
-        return part.read(free, feature.section or key, settings)
+        return read_over(Field("", feature.section or key, free), settings)
     if config is None:
         where = feature.section or "ColocationConfig"
         return f"{key}.enabled is false, and there is no {where}"
@@ -162,7 +163,7 @@ def _choose(
     on = _active(feature, config, supported)
     if on:
         said = {"enabled": True, **feature.says(config, on)}
-        return part.read(said, feature.section or key, settings)
+        return read_over(Field("", feature.section or key, said), settings)
     return _why_off(feature, config, key, labels)
 
 
@@ -184,7 +185,7 @@ def _foreign_values(
 
 def _is_stated(own: Settings, feature: _Feature, name: str) -> bool:
     """In a file, a flag or a variable; whoever builds settings by hand states what differs."""
-    key = section_key(PARTS[feature.policy])
+    key = section_key(feature.policy)
     default, value = (getattr(getattr(s, feature.policy), name) for s in (DEFAULTS, own))
     return f"{key}.{name}" in own.stated or value != default
 
@@ -192,7 +193,7 @@ def _is_stated(own: Settings, feature: _Feature, name: str) -> bool:
 def _overruled(
     feature: _Feature, own: Settings, config: Colocation | None, supported: tuple[str, ...]
 ) -> Iterator[str]:
-    settings, key = getattr(own, feature.policy), section_key(PARTS[feature.policy])
+    settings, key = getattr(own, feature.policy), section_key(feature.policy)
     said = _foreign_values(feature, config, supported) if settings.enabled else {}
     for name, value in said.items():
         ours = getattr(settings, name)

@@ -1,32 +1,30 @@
-"""Every setting as a flag and as an environment variable; the table is settings.table's."""
+"""Every setting as a flag and as an environment variable; the rows are settings.setting's."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
-from slackwater.settings.spelling import flag_of
-from slackwater.settings.table import SETTINGS, row
+from slackwater.settings.document import SETTINGS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def settings_options(command: _Command) -> _Command:
-    """Their texts are checked with the settings file's, so that all complaints read alike."""
+    """Their texts are checked as the settings file is, so that all problems read alike."""
     for setting in reversed(SETTINGS):
-        shown = row(setting)
         command = click.option(
-            shown.flag,
-            metavar=shown.unit.upper(),
+            setting.flag,
+            metavar=setting.unit.upper(),
             default=None,
-            envvar=shown.variable,
+            envvar=setting.variable,
             show_envvar=True,
-            help=f"{shown.prose.partition('. ')[0].rstrip('.')}. {shown.default}; {shown.bound}.",
+            help=f"{setting.summary} {setting.default}; {setting.bound}.",
         )(command)
     return command
 
 
 def texts_of(said: Mapping[str, str | None]) -> dict[str, str]:
-    """What was said, by the setting's name."""
-    names = {flag_of(each)[2:].replace("-", "_"): each.name for each in SETTINGS}
-    return {names[word]: text for word, text in said.items() if text is not None}
+    """What was said, by the setting's key."""
+    keys = {each.option: each.key for each in SETTINGS}
+    return {keys[option]: text for option, text in said.items() if text is not None}

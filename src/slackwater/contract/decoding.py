@@ -80,6 +80,15 @@ def decode_struct(content: bytes | msgspec.Raw, kind: type[T], source: str) -> T
         raise InvalidError(problem) from None
 
 
+def read_over(field: Field, base: T) -> T:
+    """What a mapping states over `base`, which stays where a key is absent or null."""
+    problems: list[Problem] = []
+    stated = check_struct(field, type(base), problems)
+    if problems:
+        raise InvalidError(*problems)
+    return with_stated(base, field, stated)
+
+
 def check_struct(
     field: Field, kind: type[msgspec.Struct], problems: list[Problem]
 ) -> dict[str, Any]:
@@ -276,6 +285,10 @@ def _scalar(found: Annotation, value: object) -> object | msgspec.UnsetType:
         case inspect.BoolType() if isinstance(value, bool):
             return value
         case inspect.EnumType(cls=cls) if value in [each.value for each in cls]:
+            return value
+        case inspect.LiteralType(values=values) if value in values:
+            return value
+        case inspect.AnyType():
             return value
         case _:
             return msgspec.UNSET

@@ -20,6 +20,8 @@ from slackwater.model.units import Micros, Percent, Permille
 # Keys of Meta(extra=...).
 #: What a person should write, where the bound is a regular expression.
 BOUND = "bound"
+#: A looser regular expression for the chart's schema: those of Go have no lookahead.
+GO_PATTERN = "go-pattern"
 #: A Unit.
 UNIT = "unit"
 #: True: the keys of this Struct stand in the mapping of the Struct around it.
@@ -55,7 +57,10 @@ ResourceName = Annotated[
     Meta(
         pattern=rf"^(?=[^/]{{1,253}}/){_DNS_LABEL}(?:\.{_DNS_LABEL})*/"
         r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
-        extra={BOUND: "a domain, a slash and a name, such as example.com/batch-cpu"},
+        extra={
+            BOUND: "a domain, a slash and a name, such as example.com/batch-cpu",
+            GO_PATTERN: r"^[a-z0-9.-]+/[A-Za-z0-9_.-]+$",
+        },
     ),
 ]
 
@@ -155,6 +160,8 @@ def describe_type(info: inspect.Type) -> str:
             return ", ".join(filter(None, (_noun(found), _span(found, number.ge, number.le))))
         case inspect.EnumType(cls=cls):
             return f"one of {', '.join(str(each.value) for each in cls)}"
+        case inspect.LiteralType(values=values):
+            return " or ".join(map(str, values))
         case inspect.VarTupleType() if pair_types(found.type):
             return f"a mapping, {describe_bound(info)}"
         case inspect.DictType(min_length=low, max_length=high):

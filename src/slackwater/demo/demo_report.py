@@ -19,7 +19,7 @@ from slackwater.demo.measurements import (
     percentiles,
 )
 from slackwater.demo.plan import ALONE, BUSY, CALM, DEFAULT_WEIGHT, KUBELET, SLACKWATER, THRESHOLD
-from slackwater.settings.document import API_VERSION
+from slackwater.settings.file import API_VERSION
 
 KIND = "DemoReport"
 #: More foreign work or steal than this, in CPUs, and the latencies say little.

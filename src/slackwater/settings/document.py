@@ -1,133 +1,141 @@
-"""The settings file as one object: apiVersion, kind, and a section for each part in its spec.
+"""The agent's settings file: apiVersion, kind, and a section for each part in its spec.
 
-Owns the file's outline. The sections' keys, defaults and bounds are their modules'; a new one is
-a line in Settings and a line in PARTS.
+A section is an annotated Struct; its key in the file is its attribute in Settings in camel case.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from slackwater.model.problem import InvalidError, Problem, quoted
-from slackwater.settings import (
-    agent,
-    batch_resources,
-    best_effort_share,
-    memory_qos,
-    qos_level,
-    quota_burst,
-)
+from slackwater.contract.decoding import check_struct, with_stated
+from slackwater.contract.document import Field
+from slackwater.model.problem import InvalidError, Problem
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.batch_resources import BatchResourcesSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import Bound
+from slackwater.settings.file import check_file
 from slackwater.settings.memory_qos import MemoryQosSettings
 from slackwater.settings.qos_level import QosLevelSettings
 from slackwater.settings.quota_burst import QuotaBurstSettings
-from slackwater.settings.section import Section, checked_text, key_of, known_keys
-from slackwater.settings.spelling import flag_of, variable_of
+from slackwater.settings.setting import Names, Setting, StatedText, check_texts, settings_of
 
-API_VERSION = "slackwater.io/v1"
 KIND = "AgentSettings"
-_OUTLINE = ("apiVersion", "kind", "metadata", "spec")
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Everything that the agent can be told. `stated` are the names of those settings that somebody
+    """Everything that the agent can be told. `stated` are the keys of those settings that somebody
     wrote down: a foreign dialect may fill the others."""
 
-    agent: AgentSettings = agent.DEFAULTS
-    best_effort_share: BestEffortShareSettings = best_effort_share.DEFAULTS
-    batch_resources: BatchResourcesSettings = batch_resources.DEFAULTS
-    qos_level: QosLevelSettings = qos_level.DEFAULTS
-    memory_qos: MemoryQosSettings = memory_qos.DEFAULTS
-    quota_burst: QuotaBurstSettings = quota_burst.DEFAULTS
+    agent: AgentSettings = AgentSettings()
+    best_effort_share: BestEffortShareSettings = BestEffortShareSettings()
+    batch_resources: BatchResourcesSettings = BatchResourcesSettings()
+    qos_level: QosLevelSettings = QosLevelSettings()
+    memory_qos: MemoryQosSettings = MemoryQosSettings()
+    quota_burst: QuotaBurstSettings = QuotaBurstSettings()
     stated: frozenset[str] = frozenset()
 
 
 DEFAULTS = Settings()
 
-
-class Part(Protocol):
-    """A module of one section. The sections' Structs are its own, hence Any."""
-
-    SECTION: Section
-
-    def read(self, value: object, where: str, base: Any) -> Any: ...  # noqa: ANN401
-
-    def render(self, settings: Any) -> dict[str, object]: ...  # noqa: ANN401
-
-
-#: The modules by their attribute in Settings, in the order of the page in docs.
-PARTS: Mapping[str, Part] = {
-    "agent": agent,
-    "best_effort_share": best_effort_share,
-    "batch_resources": batch_resources,
-    "qos_level": qos_level,
-    "memory_qos": memory_qos,
-    "quota_burst": quota_burst,
+#: The sections by their attribute in Settings, in the order of the page in docs.
+SECTIONS: Mapping[str, type[msgspec.Struct]] = {
+    "agent": AgentSettings,
+    "best_effort_share": BestEffortShareSettings,
+    "batch_resources": BatchResourcesSettings,
+    "qos_level": QosLevelSettings,
+    "memory_qos": MemoryQosSettings,
+    "quota_burst": QuotaBurstSettings,
 }
 
 
-def section_key(part: Part) -> str:
-    """A section's key in the file: the first word of its settings' names."""
-    return next(iter(part.SECTION.values())).name.partition(".")[0]
+def section_key(attribute: str) -> str:
+    """A section's key in the file."""
+    first, *rest = attribute.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+def _settings_of_section(attribute: str) -> tuple[Setting, ...]:
+    """The agent's own section needs no prefix on the agent's command line."""
+    key = section_key(attribute)
+    names = Names("SLACKWATER_", key, "" if attribute == "agent" else key)
+    found = settings_of(SECTIONS[attribute], names)
+    return tuple(msgspec.structs.replace(each, path=(key, *each.path)) for each in found)
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    setting for attribute in SECTIONS for setting in _settings_of_section(attribute)
+)
+
+
+#: What stands under `spec`.
+SPEC = msgspec.defstruct(
+    "AgentSettingsSpec",
+    [(section_key(attribute), kind, kind()) for attribute, kind in SECTIONS.items()],
+    frozen=True,
+    forbid_unknown_fields=True,
+)
 
 
 def read_settings(document: object, source: str, base: Settings = DEFAULTS) -> Settings:
-    """A whole settings file over `base`; `source` is its name, for the sentences."""
-    outline = known_keys(document, _OUTLINE, source)
-    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if outline.get(key) != expected:
-            raise InvalidError(Problem(f"{source}: {key}", quoted(outline.get(key)), expected))
-    keys = tuple(section_key(part) for part in PARTS.values())
-    spec = known_keys(outline.get("spec", {}), keys, f"{source}: spec")
-    return _read_spec(spec, f"{source}: spec.", base)
+    """A whole settings file over `base`; `source` is its name. Raises InvalidError."""
+    problems: list[Problem] = []
+    spec = check_file(document, source, KIND, SPEC, problems)
+    return _with_spec(base, spec, Field(source, "spec", None), problems)
 
 
-def with_texts(base: Settings, said: Mapping[str, str]) -> Settings:
-    """`base` with what flags and variables say: a text for each setting's name."""
-    return _read_spec({section_key(part): _filed(part, said) for part in PARTS.values()}, "", base)
+def read_spec(field: Field, base: Settings = DEFAULTS) -> Settings:
+    """What stands under `spec` in a settings file, wherever else it stands."""
+    problems: list[Problem] = []
+    return _with_spec(base, check_struct(field, SPEC, problems), field, problems)
 
 
-def _filed(part: Part, said: Mapping[str, str]) -> dict[str, object]:
-    """What flags and variables say of a section, as a file would say it."""
-    filed: dict[str, object] = {}
-    for setting in part.SECTION.values():
-        text = said.get(setting.name)
-        if text is not None:
-            where = f"{setting.name} ({flag_of(setting)} or {variable_of(setting)})"
-            value = checked_text(setting, text, where)
-            written = setting.written(int(value)) if isinstance(setting, Bound) else value
-            filed[key_of(setting)] = written
-    return filed
+def with_texts(base: Settings, texts: Mapping[str, str]) -> Settings:
+    """`base` with what flags and variables say, by the settings' keys."""
+    problems: list[Problem] = []
+    said = {
+        each.key: StatedText(f"{each.key} ({each.flag} or {each.variable})", texts[each.key])
+        for each in SETTINGS
+        if each.key in texts
+    }
+    return _with_spec(base, check_texts(SETTINGS, said, problems), Field("", "", None), problems)
 
 
-def _read_spec(spec: Mapping[str, object], where: str, base: Settings) -> Settings:
+def _with_spec(
+    base: Settings, spec: Mapping[str, Any], field: Field, problems: list[Problem]
+) -> Settings:
+    if problems:
+        raise InvalidError(*problems)
     sections = {
-        attribute: part.read(spec.get(key, {}), f"{where}{key}", getattr(base, attribute))
-        for attribute, part in PARTS.items()
-        for key in (section_key(part),)
+        attribute: with_stated(getattr(base, attribute), field.at(key, None), spec.get(key, {}))
+        for attribute in SECTIONS
+        for key in (section_key(attribute),)
     }
-    return Settings(**sections, stated=base.stated | _stated(spec))
+    stated = {f"{key}.{name}" for key, section in spec.items() for name in section}
+    return Settings(**sections, stated=base.stated | stated)
 
 
-def _stated(spec: Mapping[str, object]) -> frozenset[str]:
-    """Of a spec that was read, so all its keys are known; null states nothing."""
-    return frozenset(
-        f"{key}.{name}"
-        for key, section in spec.items()
-        if isinstance(section, dict)
-        for name, value in section.items()
-        if value is not None
+_HEAD = """\
+# Settings
+
+Every setting of the agent. It can be said three ways, and the first of them wins: as a flag, as
+an environment variable, as a key in the settings file. Durations are written `500ms`, `1s`,
+`1m30s`. A value outside its bound is refused with one sentence and exit code 2 at start, and with
+a warning later, when the last good settings stay.
+
+This page is written by `slackwater.settings.document`; the prose is that of the settings' Structs.
+
+| key | flag | variable | default | bound | unit |
+|---|---|---|---|---|---|
+"""
+
+
+def settings_page() -> str:
+    """docs/reference/settings.md, which is a copy of it; a test compares them."""
+    table = "".join(
+        f"| `{each.key}` | `{each.flag}` | `{each.variable}` "
+        f"| {each.default} | {each.bound} | {each.unit} |\n"
+        for each in SETTINGS
     )
-
-
-def render_settings(settings: Settings) -> dict[str, object]:
-    """The file that reads as these settings."""
-    spec = {
-        section_key(part): part.render(getattr(settings, attribute))
-        for attribute, part in PARTS.items()
-    }
-    return {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}
+    prose = "".join(f"\n**`{each.key}`** {each.description}\n" for each in SETTINGS)
+    return f"{_HEAD}{table}\n## What they do\n{prose}"

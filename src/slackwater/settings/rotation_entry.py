@@ -20,7 +20,7 @@ from slackwater.settings.rotation import (
     SaslMechanism,
     UsageSource,
 )
-from slackwater.settings.spelling import words_of
+from slackwater.settings.setting import split_words
 from slackwater.settings.wording import (
     Listing,
     Pairs,
@@ -78,12 +78,12 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def flag(self) -> str:
-        return "--" + "-".join(words_of(self.key))
+        return "--" + "-".join(split_words(self.key))
 
     @property
     def variable(self) -> str:
         """Our own name for it; the original's names are contract.rebalancer's."""
-        return "SLACKWATER_REBALANCE_" + "_".join(words_of(self.key)).upper()
+        return "SLACKWATER_REBALANCE_" + "_".join(split_words(self.key)).upper()
 
     def default(self) -> str:
         """For people."""

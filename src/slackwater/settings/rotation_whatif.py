@@ -5,7 +5,7 @@ Owns their bounds, defaults and prose.
 
 from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.real import Real
-from slackwater.settings.spelling import words_of
+from slackwater.settings.setting import split_words
 
 Told = Bound | Real
 
@@ -53,11 +53,11 @@ ALL: tuple[Told, ...] = (
 
 
 def flag_of(told: Told) -> str:
-    return "--" + "-".join(words_of(told.name))
+    return "--" + "-".join(split_words(told.name))
 
 
 def variable_of(told: Told) -> str:
-    return "SLACKWATER_REBALANCE_SIMULATE_" + "_".join(words_of(told.name)).upper()
+    return "SLACKWATER_REBALANCE_SIMULATE_" + "_".join(split_words(told.name)).upper()
 
 
 def default_of(told: Told) -> str:

@@ -1,19 +1,15 @@
-"""The pods of a scenario, and settings inside it, as its file writes them.
+"""The pods of a scenario, as its file writes them.
 
 Owns their keys, defaults and bounds.
 """
 
 import re
 
-import msgspec
-
 from slackwater.contract.document import Field, elements
 from slackwater.contract.kubernetes import milli_cpu
 from slackwater.model.cgroup import Tier
-from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.model.weight import LARGEST_SHARES
-from slackwater.settings.document import API_VERSION, KIND, Settings, read_settings
 from slackwater.simulation.demand import FOREVER
 from slackwater.simulation.demand_file import (
     Chance,
@@ -34,17 +30,6 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _NAME_WANTED = "a name: at most 63 lower-case letters, digits and dashes"
 _TIERS = {tier.value: tier for tier in Tier}
 _KEYS = ("name", "tier", "request", "limit", "weight", "demand", "from", "until")
-
-
-def settings_over(field: Field, base: Settings) -> Settings:
-    """A mapping as in the spec of AgentSettings, over `base`."""
-    document = {"apiVersion": API_VERSION, "kind": KIND, "spec": field.value}
-    try:
-        return read_settings(document, "", base)
-    except InvalidError as error:
-        [found] = error.problems
-        where = found.where.replace(": spec", field.where(), 1)
-        raise InvalidError(msgspec.structs.replace(found, path=where)) from None
 
 
 def read_pods(field: Field | None, seed: int) -> tuple[ScenarioPod, ...]:

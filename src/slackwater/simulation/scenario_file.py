@@ -8,16 +8,15 @@ import os
 
 import msgspec
 
+from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field, elements, members, text
 from slackwater.contract.kubernetes import kind_of
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.problem import InvalidError, Problem
-from slackwater.model.units import Micros
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
-from slackwater.settings.agent import PERIOD
-from slackwater.settings.bound import check
-from slackwater.settings.document import API_VERSION, DEFAULTS
+from slackwater.settings.document import DEFAULTS, read_spec
+from slackwater.settings.file import API_VERSION
 from slackwater.simulation.demand_file import (
     Chance,
     duration,
@@ -28,7 +27,7 @@ from slackwater.simulation.demand_file import (
     word,
 )
 from slackwater.simulation.event_file import read_events
-from slackwater.simulation.pod_file import LONGEST, SHORTEST, read_pods, settings_over
+from slackwater.simulation.pod_file import LONGEST, SHORTEST, read_pods
 from slackwater.simulation.scenario import Scenario
 
 KIND = "Scenario"
@@ -95,8 +94,8 @@ def _objects(said: dict[str, Field], source: str) -> Objects:
         found = with_object(found, each.value, where)
     own = found.settings or DEFAULTS
     if "settings" in said:
-        own = settings_over(said["settings"], own)
+        own = read_spec(said["settings"], own)
     if "period" in said:
-        period = Micros(check(PERIOD, said["period"].value, said["period"].where()))
-        own = msgspec.structs.replace(own, agent=msgspec.structs.replace(own.agent, period=period))
+        period = Field(source, "spec", {"period": said["period"].value})
+        own = msgspec.structs.replace(own, agent=read_over(period, own.agent))
     return msgspec.structs.replace(found, settings=own)

@@ -10,7 +10,7 @@ import msgspec
 
 from slackwater.model.cgroup import Tier
 from slackwater.model.units import Micros
-from slackwater.settings.document import API_VERSION
+from slackwater.settings.file import API_VERSION
 from slackwater.simulation.simulation_run import Life
 from slackwater.simulation.timeline import Row
 

@@ -6,15 +6,17 @@ Neither package knows the other, so the agreement of their bounds is tested here
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import inspect
 
+from slackwater.contract.decoding import read_over
+from slackwater.contract.document import Field
+from slackwater.contract.schema import annotation_of, struct_type
 from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_document import parse_text_json, read_config
 from slackwater.contract.volcano_node import OVER_SUBSCRIPTION_LABEL, Feature, is_active
 from slackwater.contract.volcano_sections import RANGES, Colocation, Range
 from slackwater.model.problem import InvalidError
-from slackwater.settings import best_effort_share
 from slackwater.settings.best_effort_share import BestEffortShareSettings
-from slackwater.settings.bound import Bound
 
 LABELS = {OVER_SUBSCRIPTION_LABEL: "true"}
 THROTTLING = [each for each in RANGES if each.section == "cpu_throttling"]
@@ -30,7 +32,7 @@ def translated(colocation: Colocation) -> BestEffortShareSettings:
         "jitter": section.jitter,
         "recover": section.recover,
     }
-    return best_effort_share.read(said, "colocation-config")
+    return read_over(Field("", "colocation-config", said), BestEffortShareSettings())
 
 
 def share(said: dict[str, object], labels: dict[str, str]) -> tuple[bool, int, int, int]:
@@ -84,9 +86,10 @@ def test_the_config_map_that_volcano_creates() -> None:
 
 @pytest.mark.parametrize("each", THROTTLING, ids=lambda each: each.attribute)
 def test_the_bounds_are_the_same(each: Range) -> None:
-    bound = best_effort_share.SECTION[each.attribute]
-    assert isinstance(bound, Bound)
-    assert (bound.low, bound.high) == (each.low, each.high)
+    [found] = [f for f in struct_type(BestEffortShareSettings).fields if f.name == each.attribute]
+    bound = annotation_of(found.type).type
+    assert isinstance(bound, inspect.IntType)
+    assert (bound.ge, bound.le) == (each.low, each.high)
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), st.integers(-5, 200) | st.none()))

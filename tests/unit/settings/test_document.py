@@ -1,5 +1,6 @@
-"""What holds for every section, and what flags and variables say over them."""
+"""The settings file: what holds for every section, and what flags and variables say over it."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,55 +8,58 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.contract.decoding import read_over
+from slackwater.contract.document import Field
+from slackwater.contract.schema import describe_type
 from slackwater.model.problem import InvalidError
-from slackwater.settings.bound import Bound
-from slackwater.settings.choice import Choice, Flag
 from slackwater.settings.document import (
-    PARTS,
+    DEFAULTS,
+    SECTIONS,
+    SETTINGS,
     Settings,
     read_settings,
-    render_settings,
+    read_spec,
     section_key,
+    settings_page,
     with_texts,
 )
-from slackwater.settings.section import Setting, key_of
-from slackwater.settings.spelling import flag_of, variable_of
-from slackwater.settings.table import SETTINGS
+from slackwater.settings.setting import Setting
+from tests.unit.settings.setting_values import file_value, value_of
 
 FILE = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
-EVERY_PART = pytest.mark.parametrize("attribute", list(PARTS))
+BY_KEY = {each.key: each for each in SETTINGS}
+EVERY_SECTION = pytest.mark.parametrize("attribute", list(SECTIONS))
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=6,
+)
+PAGE = Path(__file__).parents[3] / "docs/reference/settings.md"
+AGAIN = (
+    "docs/reference/settings.md is old; write it again: .venv/bin/python -c "
+    "'from slackwater.settings.document import settings_page; print(settings_page(), end=\"\")' "
+    "> docs/reference/settings.md"
+)
 
 
-def value_of(setting: Setting) -> st.SearchStrategy[Any]:
-    """Values as a file holds them, open ends cut at a million."""
-    match setting:
-        case Bound():
-            high = 10**6 if setting.high is None else setting.high
-            return st.integers(setting.low or 0, high).map(setting.written)
-        case Choice():
-            return st.sampled_from(setting.words)
-        case Flag():
-            return st.booleans()
-        case _:
-            # The setting's own domain, so that no two settings get the same name.
-            return st.sampled_from(["a", "b"]).map(lambda word: f"{word}.io/{key_of(setting)}")
+def of_section(attribute: str) -> list[Setting]:
+    return [each for each in SETTINGS if each.key.startswith(f"{section_key(attribute)}.")]
 
 
 SPECS = st.fixed_dictionaries(
     {
-        section_key(part): st.fixed_dictionaries(
-            {}, optional={key_of(each): value_of(each) for each in part.SECTION.values()}
+        section_key(attribute): st.fixed_dictionaries(
+            {}, optional={each.path[-1]: value_of(each) for each in of_section(attribute)}
         )
-        for part in PARTS.values()
+        for attribute in SECTIONS
     }
 )
 
 
-def test_every_part_is_an_attribute_of_the_settings() -> None:
+def test_every_section_is_an_attribute_of_the_settings() -> None:
     names = [info.name for info in msgspec.structs.fields(Settings)]
-    assert names == [*PARTS, "stated"]
-    keys = [section_key(part) for part in PARTS.values()]
-    assert keys == [
+    assert names == [*SECTIONS, "stated"]
+    assert [section_key(attribute) for attribute in SECTIONS] == [
         "agent",
         "bestEffortShare",
         "batchResources",
@@ -65,66 +69,57 @@ def test_every_part_is_an_attribute_of_the_settings() -> None:
     ]
 
 
-@EVERY_PART
-def test_every_setting_is_called_by_its_section(attribute: str) -> None:
-    """The key is the attribute's in camel case, and no prose is unfinished."""
-    part = PARTS[attribute]
-    for name, setting in part.SECTION.items():
-        first, *rest = name.split("_")
-        assert setting.name == f"{section_key(part)}.{first}{''.join(map(str.title, rest))}"
-        assert setting.prose.endswith(".")
+@EVERY_SECTION
+def test_every_field_is_a_setting_with_finished_prose(attribute: str) -> None:
+    fields = msgspec.structs.fields(SECTIONS[attribute])
+    key = section_key(attribute)
+    assert [each.key for each in of_section(attribute)] == [
+        f"{key}.{f.encode_name}" for f in fields
+    ]
+    assert all(each.description.endswith(".") for each in of_section(attribute))
 
 
-@EVERY_PART
+@EVERY_SECTION
 def test_every_default_is_inside_its_bound(attribute: str) -> None:
-    part = PARTS[attribute]
-    default = getattr(Settings(), attribute)
-    assert part.read({}, "x", default) == default
-    assert part.read(part.render(default), "x", default) == default
-    for setting in part.SECTION.values():
-        if isinstance(setting, Bound):
-            assert setting.holds(setting.default), setting.name
-
-
-@EVERY_PART
-def test_every_attribute_has_a_setting_and_its_default(attribute: str) -> None:
-    section = PARTS[attribute].SECTION
-    infos = msgspec.structs.fields(getattr(Settings(), attribute))
-    assert [info.name for info in infos] == list(section)
-    for info in infos:
-        assert section[info.name].default == getattr(info.default, "value", info.default)
+    default = getattr(DEFAULTS, attribute)
+    assert read_over(Field("", "x", {}), default) == default
+    stated = {each.path[-1]: file_value(each, each.default_value) for each in of_section(attribute)}
+    assert read_over(Field("", "x", stated), default) == default
 
 
 def test_every_policy_is_off_until_somebody_switches_it_on() -> None:
-    for attribute in PARTS.keys() - {"agent"}:
-        assert getattr(Settings(), attribute).enabled is False
+    for attribute in SECTIONS.keys() - {"agent"}:
+        assert getattr(DEFAULTS, attribute).enabled is False
 
 
-@EVERY_PART
+@EVERY_SECTION
 def test_unknown_keys_and_other_shapes_are_refused(attribute: str) -> None:
-    part = PARTS[attribute]
-    where = f"s.yaml: spec.{section_key(part)}"
+    where = f"s.yaml: spec.{section_key(attribute)}"
     for value, sentence in (
         ({"nonsense": 1}, f"a key of {where} is 'nonsense', but must be one of "),
         ([], f"{where} is a list, but must be a mapping"),
         ("on", f"{where} is 'on', but must be a mapping"),
     ):
         with pytest.raises(InvalidError) as caught:
-            read_settings({**FILE, "spec": {section_key(part): value}}, "s.yaml")
+            read_settings({**FILE, "spec": {section_key(attribute): value}}, "s.yaml")
         assert str(caught.value).startswith(sentence)
 
 
 @given(SPECS)
 def test_every_file_inside_the_bounds_reads_and_reads_back(spec: dict[str, Any]) -> None:
     settings = read_settings({**FILE, "spec": spec}, "s.yaml")
-    again = render_settings(settings)
-    back = read_settings(again, "s.yaml")
-    assert msgspec.structs.replace(back, stated=settings.stated) == settings
     assert settings.stated == {f"{key}.{word}" for key in spec for word in spec[key]}
     assert read_settings({**FILE, "spec": spec}, "s.yaml", settings) == settings
+    assert read_spec(Field("x.yaml", "a.b", spec)) == settings
+    again: dict[str, dict[str, Any]] = {}
+    for attribute in SECTIONS:
+        values = msgspec.structs.asdict(getattr(settings, attribute))
+        for each, value in zip(of_section(attribute), values.values(), strict=True):
+            again.setdefault(section_key(attribute), {})[each.path[-1]] = file_value(each, value)
+    back = read_settings({**FILE, "spec": again}, "s.yaml")
+    assert msgspec.structs.replace(back, stated=settings.stated) == settings
     for key, section in spec.items():
-        for word, value in section.items():
-            assert again["spec"][key][word] == value  # type: ignore[index]
+        assert again[key] | section == again[key]
 
 
 @given(SPECS, SPECS)
@@ -142,11 +137,138 @@ def test_no_texts_change_nothing() -> None:
     assert with_texts(Settings(), {}) == Settings()
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: each.name)
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: each.key)
 def test_a_bad_text_of_any_setting_is_told_by_its_name(setting: Setting) -> None:
     with pytest.raises(InvalidError) as caught:
-        with_texts(Settings(), {setting.name: "no such value"})
-    said = f"{flag_of(setting)} or {variable_of(setting)}"
-    sentence = f"{setting.name} ({said}) is 'no such value', but must be "
-    assert str(caught.value).startswith(sentence)
-    assert setting.span() in str(caught.value)
+        with_texts(Settings(), {setting.key: "no such value"})
+    said = f"{setting.flag} or {setting.variable}"
+    bound = describe_type(setting.type)
+    sentence = f"{setting.key} ({said}) is 'no such value', but must be {bound}"
+    assert str(caught.value) == sentence
+
+
+def test_every_bad_value_is_told_at_once() -> None:
+    spec = {"agent": {"period": "5ms", "perod": 1}, "quotaBurst": {"most": 0}}
+    with pytest.raises(InvalidError) as caught:
+        read_settings({**FILE, "spec": spec}, "s.yaml")
+    assert [each.where for each in caught.value.problems] == [
+        "a key of s.yaml: spec.agent",
+        "s.yaml: spec.agent.period",
+        "s.yaml: spec.quotaBurst.most",
+    ]
+
+
+def test_a_whole_file() -> None:
+    spec = {"agent": {"period": "2s"}, "bestEffortShare": {"enabled": True}}
+    settings = read_settings({**FILE, "metadata": {"name": "x"}, "spec": spec}, "s.yaml")
+    assert settings.agent.period == 2_000_000
+    assert settings.best_effort_share.enabled
+    assert read_settings({**FILE}, "s.yaml") == Settings()
+    assert read_settings({**FILE, "spec": None}, "s.yaml", settings) == settings
+    assert settings.stated == {"agent.period", "bestEffortShare.enabled"}
+
+
+@pytest.mark.parametrize(
+    ("document", "start"),
+    [
+        (None, "s.yaml is missing, but must be a mapping"),
+        ("text", "s.yaml is 'text', but must be a mapping"),
+        ({}, "s.yaml: apiVersion is missing, but must be slackwater.io/v1"),
+        ({**FILE, "kind": "Pod"}, "s.yaml: kind is 'Pod', but must be AgentSettings"),
+        ({**FILE, "spec": []}, "s.yaml: spec is a list, but must be a mapping"),
+        ({**FILE, "data": {}}, "a key of s.yaml is 'data', but must be one of apiVersion, kind"),
+        ({**FILE, "spec": {"x": 1}}, "a key of s.yaml: spec is 'x', but must be one of agent, "),
+        ({1: 2}, "a key of s.yaml is 1, but must be one of apiVersion"),
+        (
+            {**FILE, "spec": {"agent": {"period": "5ms"}}},
+            "s.yaml: spec.agent.period is '5ms', but must be a duration such as ",
+        ),
+    ],
+)
+def test_bad_files(document: object, start: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        read_settings(document, "s.yaml")
+    assert str(caught.value).startswith(start)
+
+
+@given(ANYTHING)
+def test_any_document_reads_or_is_refused(document: object) -> None:
+    for wrapped in (document, {**FILE, "spec": document}, {**FILE, "spec": {"agent": document}}):
+        try:
+            read_settings(wrapped, "s.yaml")
+        except InvalidError as error:
+            assert "\n" not in str(error)
+
+
+@given(st.dictionaries(st.sampled_from(["period", "holdFor", "yieldAfter"]), ANYTHING))
+def test_any_values_of_known_keys_read_or_are_refused(section: object) -> None:
+    try:
+        settings = read_over(Field("", "x", section), DEFAULTS.agent)
+    except InvalidError as error:
+        assert "\n" not in str(error)
+    else:
+        assert 100_000 <= settings.period <= 60_000_000
+
+
+# --- the page
+
+
+def test_the_page_in_docs_is_the_page() -> None:
+    assert PAGE.read_text() == settings_page(), AGAIN
+
+
+def test_names_flags_and_variables_are_unique() -> None:
+    for name in ("key", "flag", "variable", "option"):
+        assert len({getattr(setting, name) for setting in SETTINGS}) == len(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("key", "flag", "variable"),
+    [
+        ("agent.period", "--period", "SLACKWATER_PERIOD"),
+        ("agent.holdFor", "--hold-for", "SLACKWATER_HOLD_FOR"),
+        (
+            "bestEffortShare.threshold",
+            "--best-effort-share-threshold",
+            "SLACKWATER_BEST_EFFORT_SHARE_THRESHOLD",
+        ),
+        (
+            "batchResources.cpuResource",
+            "--batch-resources-cpu-resource",
+            "SLACKWATER_BATCH_RESOURCES_CPU_RESOURCE",
+        ),
+        ("qosLevel.standIn", "--qos-level-stand-in", "SLACKWATER_QOS_LEVEL_STAND_IN"),
+    ],
+)
+def test_spellings(key: str, flag: str, variable: str) -> None:
+    assert (BY_KEY[key].flag, BY_KEY[key].variable) == (flag, variable)
+
+
+@pytest.mark.parametrize(
+    ("key", "default", "bound", "unit"),
+    [
+        ("agent.period", "1s", "100ms to 1m", "duration"),
+        ("agent.raiseDeadband", "1 ‰", "0 ‰ to 2 ‰", "‰"),
+        ("bestEffortShare.recover", "10 %", "at least 1 %", "%"),
+        ("bestEffortShare.enabled", "false", "true or false", "word"),
+        ("bestEffortShare.accounting", "usage", "usage or request", "word"),
+        ("qosLevel.standIn", "idle", "idle, weight or none", "word"),
+        ("memoryQos.throttlingFactor", "90 %", "1 % to 100 %", "%"),
+        (
+            "batchResources.memoryResource",
+            "kubernetes.io/batch-memory",
+            "a domain, a slash and a name, such as example.com/batch-cpu",
+            "name",
+        ),
+    ],
+)
+def test_rows(key: str, default: str, bound: str, unit: str) -> None:
+    made = BY_KEY[key]
+    assert (made.default, made.bound, made.unit) == (default, bound, unit)
+
+
+def test_every_setting_is_told_once_in_the_table_and_once_in_prose() -> None:
+    for setting in SETTINGS:
+        assert settings_page().count(f"| `{setting.key}` |") == 1
+        assert settings_page().count(f"**`{setting.key}`** {setting.description}\n") == 1
+        assert "|" not in setting.description

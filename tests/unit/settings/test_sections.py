@@ -1,37 +1,31 @@
-"""The agent's and the best-effort share's sections, and the file that holds both."""
+"""The sections of the agent and of its policies: defaults, bounds, and what is refused."""
 
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from slackwater.contract.decoding import read_over
+from slackwater.contract.document import Field
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
-from slackwater.settings import agent, best_effort_share
 from slackwater.settings.agent import AgentSettings
+from slackwater.settings.batch_resources import BatchResourcesSettings, WeightRule
 from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
-from slackwater.settings.bound import Bound
-from slackwater.settings.document import Settings, read_settings, render_settings
-from slackwater.settings.section import Section, checked_text, key_of
-
-FILE = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
-    max_leaves=6,
-)
+from slackwater.settings.document import DEFAULTS, with_texts
+from slackwater.settings.memory_qos import MemoryFormula, MemoryQosSettings
+from slackwater.settings.qos_level import QosLevelSettings, StandIn
+from slackwater.settings.quota_burst import QuotaBurstSettings
 
 
-def values_of(section: Section, struct: type[Any]) -> st.SearchStrategy[Any]:
-    """Settings with every bound's numbers, open ends cut at a million."""
-    numbers = {
-        attribute: st.integers(bound.low or 0, 10**6 if bound.high is None else bound.high)
-        for attribute, bound in section.items()
-        if isinstance(bound, Bound)
-    }
-    return st.builds(struct, **numbers)
+def read_agent(said: object, base: AgentSettings = DEFAULTS.agent) -> AgentSettings:
+    return read_over(Field("", "x", said), base)
+
+
+def read_share(
+    said: object, base: BestEffortShareSettings = DEFAULTS.best_effort_share
+) -> BestEffortShareSettings:
+    return read_over(Field("", "x", said), base)
 
 
 def share(**said: Any) -> BestEffortShareSettings:
@@ -69,7 +63,7 @@ def test_the_agents_defaults() -> None:
     ],
 )
 def test_best_effort_share(said: object, expected: BestEffortShareSettings) -> None:
-    assert best_effort_share.read(said, "x") == expected
+    assert read_share(said) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,10 +74,13 @@ def test_best_effort_share(said: object, expected: BestEffortShareSettings) -> N
         ({"jitter": -1}, "x.jitter is -1, but must be a whole number, at least 0 %"),
         ({"recover": 0}, "x.recover is 0, but must be a whole number, at least 1 %"),
         ({"enabled": 1}, "x.enabled is 1, but must be true or false"),
-        ({"accounting": "x"}, "x.accounting is 'x', but must be usage or request"),
+        ({"accounting": "x"}, "x.accounting is 'x', but must be one of usage, request"),
         (
             {"thresold": 80},
-            f"a key of x is 'thresold', but must be one of {', '.join(best_effort_share.SECTION)}",
+            (
+                "a key of x is 'thresold', but must be one of enabled, threshold, jitter, recover, "
+                "accounting"
+            ),
         ),
         ([], "x is a list, but must be a mapping"),
         (None, "x is missing, but must be a mapping"),
@@ -91,7 +88,7 @@ def test_best_effort_share(said: object, expected: BestEffortShareSettings) -> N
 )
 def test_best_effort_share_refuses(said: object, sentence: str) -> None:
     with pytest.raises(InvalidError) as caught:
-        best_effort_share.read(said, "x")
+        read_share(said)
     assert str(caught.value) == sentence
 
 
@@ -108,7 +105,7 @@ def test_best_effort_share_refuses(said: object, sentence: str) -> None:
     ],
 )
 def test_agent(said: object, attribute: str, value: int) -> None:
-    assert getattr(agent.read(said, "x"), attribute) == value
+    assert getattr(read_agent(said), attribute) == value
 
 
 @pytest.mark.parametrize(
@@ -127,111 +124,183 @@ def test_agent(said: object, attribute: str, value: int) -> None:
 )
 def test_agent_refuses(said: dict[str, object]) -> None:
     with pytest.raises(InvalidError, match=next(iter(said))):
-        agent.read(said, "x")
+        read_agent(said)
 
 
 def test_what_is_not_said_keeps_the_base() -> None:
     base = share(enabled=True, threshold=60, jitter=3)
-    assert best_effort_share.read({"jitter": 4}, "x", base) == msgspec.structs.replace(
-        base, jitter=4
-    )
+    assert read_share({"jitter": 4}, base) == msgspec.structs.replace(base, jitter=4)
     slow = AgentSettings(period=Micros(2_000_000))
-    assert agent.read({}, "x", slow) == slow
+    assert read_agent({}, slow) == slow
 
 
-@given(values_of(agent.SECTION, AgentSettings))
-def test_agent_settings_read_back(settings: AgentSettings) -> None:
-    assert agent.read(agent.render(settings), "x") == settings
+# --- the policies that act on pods
 
 
-@given(
-    values_of(best_effort_share.SECTION, BestEffortShareSettings),
-    st.booleans(),
-    st.sampled_from(Accounting),
-)
-def test_best_effort_share_reads_back(
-    drawn: BestEffortShareSettings, enabled: bool, accounting: Accounting
-) -> None:
-    settings = msgspec.structs.replace(drawn, enabled=enabled, accounting=accounting)
-    assert best_effort_share.read(best_effort_share.render(settings), "x") == settings
+NAME = "a domain, a slash and a name, such as example.com/batch-cpu"
+OTHER = "another resource than cpuResource, which is"
+MEMORY = "kubernetes.io/batch-memory"
+PERCENT = "a whole number, 1 % to 100 %"
 
 
-@given(values_of(agent.SECTION, AgentSettings))
-def test_reading_is_idempotent(settings: AgentSettings) -> None:
-    said = agent.render(settings)
-    once = agent.read(said, "x")
-    assert agent.read(said, "x", once) == once
+def batch(**said: Any) -> BatchResourcesSettings:
+    return BatchResourcesSettings(**said)
 
 
-@pytest.mark.parametrize(
-    ("attribute", "text", "value"),
-    [("period", "2s", 2_000_000), ("yield_after", "7", 7), ("raise_deadband", "0", 0)],
-)
-def test_flags_of_the_agent(attribute: str, text: str, value: int) -> None:
-    assert checked_text(agent.SECTION[attribute], text, "x") == value
+def memory(**said: Any) -> MemoryQosSettings:
+    return MemoryQosSettings(**said)
 
 
-@pytest.mark.parametrize(
-    ("attribute", "text", "value"),
-    [("enabled", "true", True), ("accounting", "request", "request"), ("jitter", "0", 0)],
-)
-def test_flags_of_the_share(attribute: str, text: str, value: object) -> None:
-    assert checked_text(best_effort_share.SECTION[attribute], text, "x") == value
+def burst(**said: Any) -> QuotaBurstSettings:
+    return QuotaBurstSettings(**said)
 
 
-def test_a_key_is_the_last_word_of_the_name() -> None:
-    assert key_of(agent.HOLD_FOR) == "holdFor"
-
-
-def test_a_whole_file() -> None:
-    spec = {"agent": {"period": "2s"}, "bestEffortShare": {"enabled": True}}
-    settings = read_settings({**FILE, "metadata": {"name": "x"}, "spec": spec}, "s.yaml")
-    assert settings.agent.period == 2_000_000
-    assert settings.best_effort_share.enabled
-    assert read_settings({**FILE}, "s.yaml") == Settings()
-    assert read_settings({**FILE, "spec": None}, "s.yaml", settings) == settings
-    assert settings.stated == {"agent.period", "bestEffortShare.enabled"}
-    back = read_settings(render_settings(settings), "s.yaml")
-    assert msgspec.structs.replace(back, stated=settings.stated) == settings
+def test_defaults() -> None:
+    """Resource names as facts/volcano.md 3.1, the factor as the kubelet's."""
+    assert BatchResourcesSettings() == batch(
+        enabled=False,
+        cpu_resource="kubernetes.io/batch-cpu",
+        memory_resource="kubernetes.io/batch-memory",
+        weight_formula=WeightRule.KUBELET,
+    )
+    assert QosLevelSettings() == QosLevelSettings(enabled=False, stand_in=StandIn.IDLE)
+    assert MemoryQosSettings() == memory(
+        enabled=False, formula=MemoryFormula.RATIOS, throttling_factor=90
+    )
+    assert QuotaBurstSettings() == burst(enabled=False, most=100)
 
 
 @pytest.mark.parametrize(
-    ("document", "start"),
+    ("said", "expected"),
     [
-        (None, "s.yaml is missing, but must be a mapping"),
-        ("text", "s.yaml is 'text', but must be a mapping"),
-        ({}, "s.yaml: apiVersion is missing, but must be slackwater.io/v1"),
-        ({**FILE, "kind": "Pod"}, "s.yaml: kind is 'Pod', but must be AgentSettings"),
-        ({**FILE, "spec": []}, "s.yaml: spec is a list, but must be a mapping"),
-        ({**FILE, "data": {}}, "a key of s.yaml is 'data', but must be one of apiVersion, kind"),
-        ({**FILE, "spec": {"x": 1}}, "a key of s.yaml: spec is 'x', but must be one of agent, "),
-        ({1: 2}, "a key of s.yaml is 1, but must be one of apiVersion"),
+        ({}, batch()),
+        ({"enabled": True, "cpuResource": None}, batch(enabled=True)),
+        ({"cpuResource": "example.com/cpu"}, batch(cpu_resource="example.com/cpu")),
+        ({"memoryResource": "a/b"}, batch(memory_resource="a/b")),
+        ({"weightFormula": "volcano"}, batch(weight_formula=WeightRule.VOLCANO)),
         (
-            {**FILE, "spec": {"agent": {"period": "5ms"}}},
-            "s.yaml: spec.agent.period is '5ms', but must be a duration such as ",
+            {"cpuResource": "kubernetes.io/batch-memory", "memoryResource": "a/b"},
+            batch(cpu_resource="kubernetes.io/batch-memory", memory_resource="a/b"),
         ),
     ],
 )
-def test_bad_files(document: object, start: str) -> None:
+def test_batch_resources(said: object, expected: BatchResourcesSettings) -> None:
+    assert read_over(Field("", "x", said), BatchResourcesSettings()) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"cpuResource": "cpu"}, f"x.cpuResource is 'cpu', but must be {NAME}"),
+        ({"memoryResource": 5}, f"x.memoryResource is 5, but must be {NAME}"),
+        (
+            {"weightFormula": "linear"},
+            "x.weightFormula is 'linear', but must be one of kubelet, volcano",
+        ),
+        ({"enabled": "yes"}, "x.enabled is 'yes', but must be true or false"),
+        (
+            {"cpuResource": "a/b", "memoryResource": "a/b"},
+            f"x.memoryResource is 'a/b', but must be {OTHER} 'a/b'",
+        ),
+        (
+            {"cpuResource": "kubernetes.io/batch-memory"},
+            f"x.memoryResource is '{MEMORY}', but must be {OTHER} '{MEMORY}'",
+        ),
+    ],
+)
+def test_batch_resources_refuses(said: object, sentence: str) -> None:
     with pytest.raises(InvalidError) as caught:
-        read_settings(document, "s.yaml")
-    assert str(caught.value).startswith(start)
+        read_over(Field("", "x", said), BatchResourcesSettings())
+    assert str(caught.value) == sentence
 
 
-@given(ANYTHING)
-def test_any_document_reads_or_is_refused(document: object) -> None:
-    for wrapped in (document, {**FILE, "spec": document}, {**FILE, "spec": {"agent": document}}):
-        try:
-            read_settings(wrapped, "s.yaml")
-        except InvalidError as error:
-            assert "\n" not in str(error)
+def test_one_resource_is_not_two_over_a_base_either() -> None:
+    base = batch(cpu_resource="a/b")
+    with pytest.raises(InvalidError, match="another resource than cpuResource"):
+        read_over(Field("", "x", {"memoryResource": "a/b"}), base)
+    with pytest.raises(InvalidError, match=r"batchResources\.memoryResource is 'kubernetes\.io"):
+        with_texts(DEFAULTS, {"batchResources.cpuResource": "kubernetes.io/batch-memory"})
 
 
-@given(st.dictionaries(st.sampled_from(["period", "holdFor", "yieldAfter"]), ANYTHING))
-def test_any_values_of_known_keys_read_or_are_refused(section: object) -> None:
-    try:
-        settings = agent.read(section, "x")
-    except InvalidError as error:
-        assert "\n" not in str(error)
-    else:
-        assert agent.PERIOD.holds(settings.period)
+@pytest.mark.parametrize("word", [each.value for each in StandIn])
+def test_qos_level(word: str) -> None:
+    made = read_over(Field("", "x", {"enabled": True, "standIn": word}), QosLevelSettings())
+    assert made == QosLevelSettings(enabled=True, stand_in=StandIn(word))
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"formula": "kubelet"}, memory(formula=MemoryFormula.KUBELET)),
+        ({"throttlingFactor": 1}, memory(throttling_factor=1)),
+        ({"throttlingFactor": 100, "enabled": True}, memory(enabled=True, throttling_factor=100)),
+    ],
+)
+def test_memory_qos(said: object, expected: MemoryQosSettings) -> None:
+    assert read_over(Field("", "x", said), MemoryQosSettings()) == expected
+
+
+@pytest.mark.parametrize("most", [1, 50, 100])
+def test_quota_burst(most: int) -> None:
+    assert read_over(Field("", "x", {"most": most}), QuotaBurstSettings()) == burst(most=most)
+
+
+@pytest.mark.parametrize(
+    ("section", "said", "sentence"),
+    [
+        (
+            QosLevelSettings,
+            {"standIn": "on"},
+            "standIn is 'on', but must be one of idle, weight, none",
+        ),
+        (
+            QosLevelSettings,
+            {"standIn": True},
+            "standIn is true, but must be one of idle, weight, none",
+        ),
+        (
+            MemoryQosSettings,
+            {"formula": "ratio"},
+            "formula is 'ratio', but must be one of ratios, kubelet, none",
+        ),
+        (
+            MemoryQosSettings,
+            {"throttlingFactor": 0},
+            f"throttlingFactor is 0, but must be {PERCENT}",
+        ),
+        (
+            MemoryQosSettings,
+            {"throttlingFactor": 101},
+            f"throttlingFactor is 101, but must be {PERCENT}",
+        ),
+        (
+            MemoryQosSettings,
+            {"throttlingFactor": 0.9},
+            f"throttlingFactor is 0.9, but must be {PERCENT}",
+        ),
+        (QuotaBurstSettings, {"most": 0}, f"most is 0, but must be {PERCENT}"),
+        (QuotaBurstSettings, {"most": 101}, f"most is 101, but must be {PERCENT}"),
+        (QuotaBurstSettings, {"enabled": 1}, "enabled is 1, but must be true or false"),
+    ],
+)
+def test_what_is_refused(section: type[msgspec.Struct], said: object, sentence: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        read_over(Field("", "x", said), section())
+    assert str(caught.value) == f"x.{sentence}"
+
+
+def test_flags() -> None:
+    made = with_texts(
+        DEFAULTS,
+        {
+            "batchResources.enabled": "1",
+            "batchResources.cpuResource": "example.com/cpu",
+            "qosLevel.standIn": "weight",
+            "memoryQos.throttlingFactor": "80",
+            "quotaBurst.most": "50",
+        },
+    )
+    assert made.batch_resources == batch(enabled=True, cpu_resource="example.com/cpu")
+    assert made.qos_level.stand_in is StandIn.WEIGHT
+    assert (made.memory_qos.throttling_factor, made.quota_burst.most) == (80, 50)
+    assert (made.agent, made.best_effort_share) == (DEFAULTS.agent, DEFAULTS.best_effort_share)

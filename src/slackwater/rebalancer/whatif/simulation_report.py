@@ -24,7 +24,7 @@ from slackwater.rebalancer.whatif.simulate_day import (
     SimulationTerms,
     compare_replicas,
 )
-from slackwater.settings.document import API_VERSION
+from slackwater.settings.file import API_VERSION
 
 KIND = "RebalanceSimulation"
 _HOUR = 3600.0
