@@ -24,7 +24,12 @@ from slackwater.rebalancer.observed import (
     Scaling,
     WorkloadName,
 )
-from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import (
+    CapSettings,
+    MoveSettings,
+    RequestSource,
+    WorkloadSettings,
+)
 
 NOW = 1_800_000_000.0
 _NODES, _NAMESPACES = 300, 10

@@ -11,7 +11,7 @@ from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.kafka_exporter import read_lag
 from slackwater.rebalancer.sources.prometheus_client import Prometheus
-from slackwater.settings.rotation import KafkaSettings, LagSum, PrometheusSettings
+from slackwater.settings.rebalancer import KafkaSettings, LagSum, PrometheusSettings
 from tests.cluster.prometheus_bed import Backfill, gauge, prometheus_with
 
 LAG, COMMITTED = "kafka_consumergroup_lag", "kafka_consumergroup_current_offset"

@@ -14,7 +14,7 @@ from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import label_value
-from slackwater.settings.rotation import MetricLabels, PrometheusSettings
+from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
 from tests.cluster.prometheus_bed import (
     Backfill,
     PrometheusBed,

@@ -13,7 +13,7 @@ from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import usage_query
-from slackwater.settings.rotation import MetricLabels, PrometheusSettings
+from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
 from tests.cluster.prometheus_bed import (
     PROGRAM,
     PrometheusBed,

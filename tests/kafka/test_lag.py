@@ -16,7 +16,7 @@ from slackwater.rebalancer.guards import lag_guard
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.kafka_brokers import read_lag
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaAccess,
     KafkaProtocol,
     KafkaSettings,

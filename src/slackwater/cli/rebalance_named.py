@@ -11,7 +11,7 @@ import msgspec
 from slackwater.model.gap import Gap
 from slackwater.model.problem import Problem, quoted
 from slackwater.settings import rotation_shapes as shapes
-from slackwater.settings.rotation import RunSettings, WorkloadSettings
+from slackwater.settings.rebalancer import RunSettings, WorkloadSettings
 from slackwater.settings.rotation_document import ENTRIES, Filed, Said, Worded
 from slackwater.settings.rotation_entry import Entry, Scope
 from slackwater.settings.wording import Wording

@@ -20,7 +20,7 @@ from slackwater.cli.listen import listen_address, listen_option
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.rebalance_options import rotation_options
 from slackwater.cli.rebalance_settings import resolve, resolved
-from slackwater.settings.rotation import LogLevel, RunSettings
+from slackwater.settings.rebalancer import LogLevel, RunSettings
 
 if TYPE_CHECKING:
     from slackwater.rebalancer.run import Tell

@@ -14,7 +14,7 @@ from slackwater.cli.rebalance_named import Spoken, bad_selectors, unreadable
 from slackwater.cli.rebalance_options import texts_of
 from slackwater.contract import rebalancer as original
 from slackwater.model.problem import Problem, quoted
-from slackwater.settings.rotation import RunSettings, WorkloadSettings
+from slackwater.settings.rebalancer import RunSettings, WorkloadSettings
 from slackwater.settings.rotation_document import (
     BY_KEY,
     ENTRIES,

@@ -16,7 +16,7 @@ from slackwater.model.problem import InvalidError
 from slackwater.settings import rotation_whatif as own
 from slackwater.settings.bound import Bound, check_text
 from slackwater.settings.real import Real, check_real_text
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 from slackwater.settings.rotation_document import Worded
 from slackwater.settings.rotation_workload import MOVES
 

@@ -44,7 +44,7 @@ from slackwater.rebalancer.selection import (
     split_into_batches,
     with_gain,
 )
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     CapSettings,
     MoveSettings,
     Removal,

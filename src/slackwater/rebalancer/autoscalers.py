@@ -12,7 +12,7 @@ from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.rotation import WorkloadSettings
+from slackwater.settings.rebalancer import WorkloadSettings
 
 #: WorkloadSettings.container: all containers.
 _ALL = "*"

@@ -56,7 +56,7 @@ from slackwater.rebalancer.observed import (
 )
 from slackwater.rebalancer.reason import Reason
 from slackwater.record.timestamps import moment
-from slackwater.settings.rotation import WorkloadSettings
+from slackwater.settings.rebalancer import WorkloadSettings
 
 Owned = TypeVar("Owned", OwnedPod, ScaledWorkload)
 

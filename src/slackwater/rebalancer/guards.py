@@ -28,7 +28,7 @@ from slackwater.rebalancer.selection import (
     batch_size,
     measure_capacity,
 )
-from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum, MoveSettings
+from slackwater.settings.rebalancer import KafkaSettings, LagMode, LagSum, MoveSettings
 
 LAG_GUARD = "kafka_lag"
 #: Consumers are usually called like their pod; a Deployment's new pod has a new name (KIP-345).

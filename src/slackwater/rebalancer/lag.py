@@ -8,7 +8,7 @@ its partitions out anew, and nobody consumes meanwhile: a group far behind is le
 import math
 from collections.abc import Iterable
 
-from slackwater.settings.rotation import LagSum
+from slackwater.settings.rebalancer import LagSum
 
 
 def partition_lag(committed: int | None, begin: int, end: int) -> int:

@@ -20,7 +20,7 @@ from slackwater.rebalancer.observed import (
 )
 from slackwater.rebalancer.selection import PodGroup, Proposal
 from slackwater.record.timestamps import moment
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 
 ANNOTATION = "slackwater.io/last-rotation"
 

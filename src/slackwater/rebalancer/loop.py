@@ -18,7 +18,7 @@ from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import RoundDependencies, RoundMemory, Tell, run_once
 from slackwater.rebalancer.standing import Standing
 from slackwater.record.journal import Entry
-from slackwater.settings.rotation import RunSettings
+from slackwater.settings.rebalancer import RunSettings
 
 _MICROS = 1_000_000
 #: A sign of life, and a look at the lease, at least so often, in seconds.

@@ -21,7 +21,7 @@ from slackwater.rebalancer.observed import (
     Seconds,
     WorkloadUsage,
 )
-from slackwater.settings.rotation import RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import RequestSource, WorkloadSettings
 
 #: All containers of the pod together.
 WHOLE = "*"

@@ -20,7 +20,7 @@ from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import LastRotation, LivePod, ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import Candidate
-from slackwater.settings.rotation import Removal
+from slackwater.settings.rebalancer import Removal
 
 _CONFLICT = 409
 #: Flow control answers 429 too; only this one is about a budget (pkg/registry/core/pod/storage).

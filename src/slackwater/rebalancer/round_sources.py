@@ -15,7 +15,7 @@ from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.observed import Lag, NamespaceUsage, ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.stopping import ENDING, Interrupted, Stop
-from slackwater.settings.rotation import RunSettings, UsageSource, WorkloadSettings
+from slackwater.settings.rebalancer import RunSettings, UsageSource, WorkloadSettings
 
 _MICROS = 1_000_000
 _ENDED = Unavailable(Reason.STOPPED, ENDING)

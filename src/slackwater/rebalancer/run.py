@@ -43,7 +43,7 @@ from slackwater.rebalancer.round_result import (
     not_rotated,
 )
 from slackwater.record.journal import Entry
-from slackwater.settings.rotation import RunSettings, WorkloadSettings
+from slackwater.settings.rebalancer import RunSettings, WorkloadSettings
 
 Tell = Callable[[Entry], None]
 _MICROS = 1_000_000

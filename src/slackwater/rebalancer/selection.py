@@ -24,7 +24,7 @@ from slackwater.rebalancer.observed import (
     WorkloadUsage,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 
 
 class PodGroup(enum.Enum):

@@ -30,7 +30,7 @@ from slackwater.rebalancer.stopping import ENDING, Stop
 from slackwater.record.journal import Entry
 from slackwater.runtime.http_exchange import Request, Response
 from slackwater.runtime.listen_address import ListenAddress
-from slackwater.settings.rotation import RunSettings
+from slackwater.settings.rebalancer import RunSettings
 
 NAME = "slackwater-rebalancer"
 #: A rotation tells of each pod; four of each of 50 workloads at once, then one each second.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from slackwater.model.problem import InvalidError, Problem, quoted
-from slackwater.settings.rotation import RunSettings, WorkloadSettings
+from slackwater.settings.rebalancer import RunSettings, WorkloadSettings
 from slackwater.settings.rotation_entry import Entry, Scope, Value, checked, checked_text
 from slackwater.settings.rotation_run import RUN_ENTRIES
 from slackwater.settings.rotation_shapes import OBJECT

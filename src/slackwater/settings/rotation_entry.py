@@ -10,7 +10,7 @@ import msgspec
 from slackwater.settings.bound import Bound, check, check_text
 from slackwater.settings.choice import Choice, Flag, check_flag, choose
 from slackwater.settings.real import Real, check_real, check_real_text
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaProtocol,
     LagMode,
     LagSum,

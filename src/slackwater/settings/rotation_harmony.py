@@ -6,7 +6,7 @@ Owns these rules: problems are errors, warnings are for people to read.
 from collections.abc import Iterator
 
 from slackwater.model.problem import Problem, quoted
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaAccess,
     KafkaProtocol,
     MetricLabels,

@@ -6,7 +6,7 @@ Owns their bounds and their prose. The defaults are the Structs' in settings.rot
 from slackwater.settings import rotation_shapes as shapes
 from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.choice import Choice, Flag
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaProtocol,
     KafkaSettings,
     LagMode,

@@ -7,7 +7,13 @@ secrets: a password or a token is named by its file.
 from slackwater.settings import rotation_shapes as shapes
 from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.choice import Choice, Flag
-from slackwater.settings.rotation import LogLevel, Removal, RequestSource, RunSettings, UsageSource
+from slackwater.settings.rebalancer import (
+    LogLevel,
+    Removal,
+    RequestSource,
+    RunSettings,
+    UsageSource,
+)
 from slackwater.settings.rotation_entry import Entry, Scope
 from slackwater.settings.wording import Pairs, Wording
 

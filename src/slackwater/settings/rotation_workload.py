@@ -6,7 +6,7 @@ Owns their bounds and their prose. The defaults are the Structs' in settings.rot
 from slackwater.settings import rotation_shapes as shapes
 from slackwater.settings.bound import Bound, Unit
 from slackwater.settings.real import Real
-from slackwater.settings.rotation import MoveSettings, WorkloadSettings
+from slackwater.settings.rebalancer import MoveSettings, WorkloadSettings
 from slackwater.settings.rotation_entry import Entry, Scope
 from slackwater.settings.rotation_kafka import KAFKA
 from slackwater.settings.wording import Wording

@@ -19,7 +19,7 @@ from slackwater.cli.rebalance_run import Reread, level_of
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
-from slackwater.settings.rotation import LogLevel
+from slackwater.settings.rebalancer import LogLevel
 from tests.unit.cli.rebalance_world import World, clean, kubeconfig, rebalance, served_world
 
 pytestmark = pytest.mark.long

@@ -16,7 +16,7 @@ from slackwater.cli.rebalance_options import rotation_options, texts_of, variabl
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.contract.rebalancer import VARIABLES
 from slackwater.settings.choice import Flag
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaProtocol,
     LagMode,
     LagSum,

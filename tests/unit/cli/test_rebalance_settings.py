@@ -9,7 +9,7 @@ import yaml
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.model.units import Micros
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaSettings,
     LagMode,
     LagSum,

@@ -18,7 +18,7 @@ from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind
 from slackwater.rebalancer.whatif.day import DayShape
 from slackwater.rebalancer.whatif.simulate_day import SimulationTerms
 from slackwater.settings import rotation_whatif as own
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 from slackwater.settings.rotation_workload import MOVES
 
 NONE: Mapping[str, str] = {}

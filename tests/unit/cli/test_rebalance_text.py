@@ -14,7 +14,7 @@ from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Scaling
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.rotation import RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import RequestSource, WorkloadSettings
 from tests.unit.rebalancer.workloads import F6, NAME, NOON, live, observed, usage
 
 SETTINGS = WorkloadSettings("shop", "web")

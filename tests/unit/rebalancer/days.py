@@ -12,7 +12,7 @@ from slackwater.rebalancer.whatif.simulate_day import (
     simulate_day,
 )
 from slackwater.rebalancer.whatif.simulation_report import SimulationReport, build_report
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 
 STEP = Seconds(300.0)
 SEVENTY = HpaTarget(HpaTargetKind.UTILIZATION, 70.0, "")

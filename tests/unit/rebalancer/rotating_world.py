@@ -32,7 +32,7 @@ from slackwater.rebalancer.rotation import PodWriter, RemovalAttempt, RotationCo
 from slackwater.rebalancer.run import RoundDependencies
 from slackwater.rebalancer.selection import Candidate, PodGroup
 from slackwater.record.journal import Entry
-from slackwater.settings.rotation import Removal, RunSettings, WorkloadSettings
+from slackwater.settings.rebalancer import Removal, RunSettings, WorkloadSettings
 from tests.unit.rebalancer.workloads import F6, HPA70, NAME, NOON, cores, live
 
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -17,7 +17,7 @@ from slackwater.rebalancer.observed import (
 )
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import GuardResult, PodGroup
-from slackwater.settings.rotation import MoveSettings, RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import MoveSettings, RequestSource, WorkloadSettings
 from tests.unit.rebalancer.workloads import (
     F6,
     NAME,

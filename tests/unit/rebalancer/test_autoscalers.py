@@ -12,7 +12,7 @@ from slackwater.contract.decoding import decode_struct
 from slackwater.rebalancer.autoscalers import AutoscalerChoice, choose, possible_names
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.rotation import WorkloadSettings
+from slackwater.settings.rebalancer import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, cpu_metric
 
 WEB = WorkloadSettings("shop", "web")

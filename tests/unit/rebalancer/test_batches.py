@@ -18,7 +18,7 @@ from slackwater.rebalancer.selection import (
     propose,
     split_into_batches,
 )
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 from tests.unit.rebalancer.workloads import F6, NAN, all_with, measured, numbered
 
 SEED = MoveSettings()

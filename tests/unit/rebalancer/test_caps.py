@@ -8,7 +8,12 @@ from slackwater.rebalancer.assessment import Assessment, apply_caps, assess
 from slackwater.rebalancer.observed import Scaling, WorkloadName
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import PodGroup
-from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import (
+    CapSettings,
+    MoveSettings,
+    RequestSource,
+    WorkloadSettings,
+)
 from tests.unit.rebalancer.workloads import F6, NOON, live, numbered, observed, usage
 
 SEED = MoveSettings()

@@ -21,7 +21,7 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.rotation import WorkloadSettings
+from slackwater.settings.rebalancer import WorkloadSettings
 from tests.unit.contract.served import (
     Object,
     autoscaler,

@@ -8,7 +8,7 @@ from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.observed import ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.rotation import WorkloadSettings
+from slackwater.settings.rebalancer import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, fleet, owned_pod, stateful_set
 from tests.unit.kube.accesses import plain_client
 from tests.unit.rebalancer.served_api import serving

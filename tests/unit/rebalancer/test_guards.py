@@ -10,7 +10,7 @@ from slackwater.rebalancer.guards import capacity, check_guards, cooldown, hpa_s
 from slackwater.rebalancer.observed import Cores, LastRotation, NoAutoscaler, Scaling, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import Candidate, Numbers, PodGroup, Proposal, propose
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 from tests.unit.rebalancer.workloads import (
     F6,
     NOON,

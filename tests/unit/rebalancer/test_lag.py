@@ -12,7 +12,7 @@ from slackwater.rebalancer.lag import aggregate_lag, counted, partition_lag
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.rebalancer.selection import GuardResult
-from slackwater.settings.rotation import KafkaSettings, LagMode, LagSum
+from slackwater.settings.rebalancer import KafkaSettings, LagMode, LagSum
 
 OFFSETS = st.integers(0, 1 << 62)
 

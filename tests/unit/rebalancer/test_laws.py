@@ -28,7 +28,12 @@ from slackwater.rebalancer.selection import (
     propose,
     split_into_batches,
 )
-from slackwater.settings.rotation import CapSettings, MoveSettings, RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import (
+    CapSettings,
+    MoveSettings,
+    RequestSource,
+    WorkloadSettings,
+)
 from tests.unit.rebalancer.workloads import NAME, NOON, box, live, observed, pod_usage, rotated
 
 NO_NUMBER = Gap("no number")

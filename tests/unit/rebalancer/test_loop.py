@@ -12,7 +12,7 @@ from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.run import RoundDependencies
 from slackwater.rebalancer.standing import Standing
-from slackwater.settings.rotation import RunSettings
+from slackwater.settings.rebalancer import RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, World
 
 INTERVAL = RUN.interval / 1_000_000

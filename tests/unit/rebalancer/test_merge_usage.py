@@ -19,7 +19,7 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.settings.rotation import RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import RequestSource, WorkloadSettings
 from tests.unit.rebalancer.workloads import (
     F6,
     HOUR,

@@ -21,7 +21,7 @@ from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
 from slackwater.rebalancer.run import run_once
-from slackwater.settings.rotation import RunSettings
+from slackwater.settings.rebalancer import RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, World, refused
 from tests.unit.rebalancer.workloads import NAME, NAN, NOON, measured, rotated
 

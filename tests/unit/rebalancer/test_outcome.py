@@ -14,7 +14,7 @@ from slackwater.rebalancer.last_rotation import (
 )
 from slackwater.rebalancer.observed import Cores, LastRotation, PercentOf
 from slackwater.rebalancer.selection import propose
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 from tests.unit.rebalancer.workloads import F6, NOON, measured, numbered, rotated
 
 SEED = MoveSettings()

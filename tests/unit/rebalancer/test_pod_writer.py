@@ -15,7 +15,7 @@ from slackwater.rebalancer.rotation import (
 from slackwater.rebalancer.rotation import (
     RemovalOutcome as Outcome,
 )
-from slackwater.settings.rotation import Removal
+from slackwater.settings.rebalancer import Removal
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.fake_api import status

@@ -21,7 +21,7 @@ from slackwater.rebalancer.rotation import (
     rotate,
 )
 from slackwater.rebalancer.selection import Candidate, PodGroup
-from slackwater.settings.rotation import Removal
+from slackwater.settings.rebalancer import Removal
 from tests.unit.rebalancer.rotating_world import World, pod, refused
 from tests.unit.rebalancer.workloads import rotated
 

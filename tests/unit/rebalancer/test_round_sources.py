@@ -11,7 +11,7 @@ from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.observed import Lag, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_sources import open_sources, plainly
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaSettings,
     MetricLabels,
     PrometheusSettings,

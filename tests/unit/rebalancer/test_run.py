@@ -20,7 +20,7 @@ from slackwater.rebalancer.rotation_events import (
 )
 from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import RoundMemory, run_once
-from slackwater.settings.rotation import KafkaSettings, MoveSettings, Removal, RunSettings
+from slackwater.settings.rebalancer import KafkaSettings, MoveSettings, Removal, RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World, refused
 from tests.unit.rebalancer.workloads import rotated
 

@@ -17,7 +17,7 @@ from slackwater.rebalancer.selection import (
     predict_gain,
     propose,
 )
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 from tests.unit.rebalancer.workloads import F6, HPA70, NAN, all_with, measured, names, numbered
 
 SEED = MoveSettings()

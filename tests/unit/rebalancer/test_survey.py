@@ -18,7 +18,7 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
 )
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     CapSettings,
     KafkaSettings,
     MoveSettings,

@@ -21,7 +21,7 @@ from slackwater.rebalancer.stopping import ENDING, Stop
 from slackwater.rebalancer.wiring import Job, loop, plan, run
 from slackwater.record.journal import Entry
 from slackwater.runtime.listen_address import ListenAddress
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaSettings,
     PrometheusSettings,
     RunSettings,

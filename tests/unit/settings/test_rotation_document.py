@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.settings.rotation import MoveSettings, Removal, RunSettings, WorkloadSettings
+from slackwater.settings.rebalancer import MoveSettings, Removal, RunSettings, WorkloadSettings
 from slackwater.settings.rotation_document import (
     Filed,
     Listed,

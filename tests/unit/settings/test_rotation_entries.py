@@ -7,7 +7,7 @@ import pytest
 from slackwater.model.problem import InvalidError
 from slackwater.settings.bound import Bound
 from slackwater.settings.choice import Choice
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     LagMode,
     LogLevel,
     Removal,

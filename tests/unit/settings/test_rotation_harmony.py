@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.settings.rotation import (
+from slackwater.settings.rebalancer import (
     KafkaAccess,
     KafkaProtocol,
     KafkaSettings,

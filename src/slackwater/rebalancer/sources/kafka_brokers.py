@@ -20,7 +20,7 @@ from slackwater.rebalancer.sources.kafka_client import (
     BrokerUnreachableError,
     connected,
 )
-from slackwater.settings.rotation import KafkaAccess, KafkaSettings
+from slackwater.settings.rebalancer import KafkaAccess, KafkaSettings
 
 #: Kafka's error codes (kafka.apache.org/protocol: errors).
 _UNKNOWN_TOPIC = 3

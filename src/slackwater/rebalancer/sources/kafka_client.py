@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from slackwater.settings.rotation import KafkaAccess, KafkaProtocol
+from slackwater.settings.rebalancer import KafkaAccess, KafkaProtocol
 
 Answer = TypeVar("Answer")
 NOT_INSTALLED = (

@@ -16,7 +16,7 @@ from slackwater.rebalancer.lag import aggregate_lag, counted
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
 from slackwater.rebalancer.sources.promql import braces, label_value
-from slackwater.settings.rotation import KafkaSettings
+from slackwater.settings.rebalancer import KafkaSettings
 
 _LAG = "kafka_consumergroup_lag"
 _COMMITTED = "kafka_consumergroup_current_offset"

@@ -34,7 +34,7 @@ from slackwater.rebalancer.sources.prometheus_identity import (
     headers_of,
     read_address,
 )
-from slackwater.settings.rotation import PrometheusSettings
+from slackwater.settings.rebalancer import PrometheusSettings
 
 if TYPE_CHECKING:
     import ssl

@@ -17,7 +17,7 @@ from slackwater.http.endpoint import Identity, Server
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.rebalancer.sources.prometheus_answer import PrometheusError
-from slackwater.settings.rotation import PrometheusSettings
+from slackwater.settings.rebalancer import PrometheusSettings
 
 _QUERY_PATH = "/api/v1/query"
 _TENANT = "X-Scope-OrgID"

@@ -29,7 +29,7 @@ from slackwater.rebalancer.sources.promql import (
     request_query,
     usage_query,
 )
-from slackwater.settings.rotation import MetricLabels
+from slackwater.settings.rebalancer import MetricLabels
 
 #: Clocks that are farther apart than this, in seconds, are worth a word where nothing was found.
 _CLOCKS_APART = 60.0

@@ -9,7 +9,7 @@ and compared in process. No `rate` either: see docs/reference/promql.md.
 import re
 
 from slackwater.model.units import Micros, promised
-from slackwater.settings.rotation import MetricLabels
+from slackwater.settings.rebalancer import MetricLabels
 
 USAGE_METRIC = "container_cpu_usage_seconds_total"
 REQUEST_METRIC = "kube_pod_container_resource_requests"

@@ -32,7 +32,7 @@ from slackwater.rebalancer.observed import (
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import Numbers, is_above, propose
 from slackwater.rebalancer.whatif.day import Day, Moment
-from slackwater.settings.rotation import MoveSettings, RequestSource, WorkloadSettings
+from slackwater.settings.rebalancer import MoveSettings, RequestSource, WorkloadSettings
 
 _HOUR = 3600.0
 #: A quotient that is whole but for rounding needs no further replica.

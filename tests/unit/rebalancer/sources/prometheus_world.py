@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.model.units import Micros
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
-from slackwater.settings.rotation import PrometheusSettings
+from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire
 
 SECOND = 1_000_000

@@ -15,7 +15,7 @@ from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.sources import kafka_brokers, kafka_client
 from slackwater.rebalancer.sources.kafka_brokers import Brokers, read_lag
-from slackwater.settings.rotation import KafkaSettings, LagSum
+from slackwater.settings.rebalancer import KafkaSettings, LagSum
 
 SERVER = "kafka.shop:9092"
 #: Kafka's codes (kafka.apache.org/protocol).

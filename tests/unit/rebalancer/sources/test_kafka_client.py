@@ -22,7 +22,7 @@ from slackwater.rebalancer.sources.kafka_client import (
     security,
     shortened,
 )
-from slackwater.settings.rotation import KafkaAccess, KafkaProtocol, SaslMechanism
+from slackwater.settings.rebalancer import KafkaAccess, KafkaProtocol, SaslMechanism
 
 #: kafka-python leaves the sockets of failed connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(

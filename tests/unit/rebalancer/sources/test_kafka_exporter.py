@@ -12,7 +12,7 @@ from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.sources.kafka_exporter import group_query, offset_query, read_lag
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
-from slackwater.settings.rotation import KafkaSettings, LagSum
+from slackwater.settings.rebalancer import KafkaSettings, LagSum
 
 Values = Mapping[tuple[str, str], float]
 LAG, NEWEST = "kafka_consumergroup_lag", "kafka_topic_partition_current_offset"

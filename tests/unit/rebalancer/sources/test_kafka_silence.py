@@ -7,7 +7,7 @@ from kafka.errors import KafkaTimeoutError
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.sources import kafka_client
 from slackwater.rebalancer.sources.kafka_brokers import Brokers
-from slackwater.settings.rotation import KafkaAccess, KafkaProtocol, KafkaSettings
+from slackwater.settings.rebalancer import KafkaAccess, KafkaProtocol, KafkaSettings
 
 NOWHERE = KafkaSettings(bootstrap_servers=("127.0.0.1:1",))
 

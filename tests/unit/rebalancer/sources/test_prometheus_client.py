@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
-from slackwater.settings.rotation import PrometheusSettings
+from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire, serving
 from tests.unit.rebalancer.sources.prometheus_world import (
     GOOD,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.rebalancer.sources.prometheus_client import Prometheus
-from slackwater.settings.rotation import PrometheusSettings
+from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire, serving
 from tests.unit.kube.certificates import Papers
 from tests.unit.rebalancer.sources.prometheus_world import (

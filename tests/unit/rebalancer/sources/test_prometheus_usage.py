@@ -17,7 +17,7 @@ from slackwater.rebalancer.sources.prometheus_answer import Answer, Series
 from slackwater.rebalancer.sources.prometheus_client import Prometheus
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import presence_query, request_query, usage_query
-from slackwater.settings.rotation import MetricLabels, PrometheusSettings
+from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 
 WINDOW = Micros(300 * 1_000_000)

@@ -10,7 +10,7 @@ import pytest
 from slackwater.model.units import Micros
 from slackwater.rebalancer.sources import prometheus_wire
 from slackwater.rebalancer.sources.prometheus_client import Prometheus
-from slackwater.settings.rotation import PrometheusSettings
+from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, HangUp, Request, Wire, serving
 from tests.unit.rebalancer.sources.prometheus_world import (
     GOOD,

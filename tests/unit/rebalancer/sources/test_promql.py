@@ -15,7 +15,7 @@ from slackwater.rebalancer.sources.promql import (
     request_query,
     usage_query,
 )
-from slackwater.settings.rotation import MetricLabels
+from slackwater.settings.rebalancer import MetricLabels
 
 SECOND = 1_000_000
 RENAMED = MetricLabels("exported_pod", "exported_container", "exported_namespace")

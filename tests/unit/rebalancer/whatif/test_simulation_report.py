@@ -13,7 +13,7 @@ from slackwater.rebalancer.whatif.simulation_report import (
     build_report,
     conclusions,
 )
-from slackwater.settings.rotation import MoveSettings
+from slackwater.settings.rebalancer import MoveSettings
 from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported, result
 
 EVEN = dict.fromkeys("abcd", 0.5)
