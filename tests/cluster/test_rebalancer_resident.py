@@ -267,5 +267,5 @@ def test_it_outlives_an_api_server_that_is_away(
             assert fourth.get("/healthz")[0] == 200
         finally:
             stage.plane.start("kube-apiserver")
-        wait_for("all to be well", lambda: fourth.said("lease")[-1] == "all is well again")
+        wait_for("all to be well", lambda: fourth.said("lease")[-1] == "recovered")
         assert fourth.end() < SOON

@@ -33,7 +33,7 @@ _MACHINERY = (
     "slackwater.agent.endpoint_client",
     "slackwater.agent.endpoint",
     "slackwater.agent.spare_memory",
-    "slackwater.agent.wiring",
+    "slackwater.agent.launch",
     "slackwater.cli.explain",
     "slackwater.cli.main",
     "slackwater.cli.top",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from slackwater.agent.waiting import Waiter, Woken
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.units import Micros
 from slackwater.observation.pressure import FIRST_DEAFNESS, PressureAlarms, Watched
+from slackwater.runtime.wakeup import WakePipe, Woken
 from tests.kernel.bed import Bed
 
 pytestmark = [pytest.mark.v2, pytest.mark.cgroupfs]
@@ -27,7 +27,7 @@ class Watch:
         )
         self.led_to_something = True
         self.alarms = PressureAlarms(bed.mounts, self.said, self.clock)
-        self.waiter = Waiter(self.alarms)
+        self.waiter = WakePipe(self.alarms)
 
     def said(self) -> Watched:
         return Watched(self.groups, STALL, self.led_to_something)
@@ -55,14 +55,14 @@ def contend(bed: Bed) -> None:
 def test_waiting_work_wakes_long_before_the_period(bed: Bed, watch: Watch) -> None:
     contend(bed)
     start = time.monotonic()
-    assert watch.waiter.wait(30) is Woken.PRESSURE
+    assert watch.waiter.wait(30) is Woken.ALARM
     # 50 ms of waiting within 500 ms, told within a tenth of that; the rest is a slow machine's.
     assert time.monotonic() - start < 3
 
 
 def test_quiet_work_lets_the_period_hold(bed: Bed, watch: Watch) -> None:
     bed.burn(f"{bed.kubepods}/burstable", 1)
-    assert watch.waiter.wait(2) is Woken.DUE
+    assert watch.waiter.wait(2) is Woken.TIMEOUT
     assert len(watch.alarms.descriptors()) == 1
 
 
@@ -71,30 +71,30 @@ def test_work_that_waits_for_its_own_quota_is_no_signal(bed: Bed, watch: Watch) 
     bed.stay_awake()
     bed.burn(f"{bed.kubepods}/burstable", 1)
     # The kernel rings, as the group's pressure is high; we know why.
-    assert watch.waiter.wait(4) is Woken.DUE
+    assert watch.waiter.wait(4) is Woken.TIMEOUT
     waited = bed.read(f"{bed.kubepods}/burstable", "cpu.pressure").split()[4]
     assert int(waited.removeprefix("total=")) > 1_000_000
 
 
 def test_a_ring_that_led_to_nothing_makes_deaf_for_a_while(bed: Bed, watch: Watch) -> None:
     contend(bed)
-    assert watch.waiter.wait(30) is Woken.PRESSURE
+    assert watch.waiter.wait(30) is Woken.ALARM
     watch.led_to_something = False
     start = time.monotonic()
-    assert watch.waiter.wait(FIRST_DEAFNESS / 2e6) is Woken.DUE  # it would have rung by now
+    assert watch.waiter.wait(FIRST_DEAFNESS / 2e6) is Woken.TIMEOUT  # it would have rung by now
     watch.led_to_something = True
     time.sleep(max(0, FIRST_DEAFNESS / 1e6 - (time.monotonic() - start)))
-    assert watch.waiter.wait(30) is Woken.PRESSURE
+    assert watch.waiter.wait(30) is Woken.ALARM
 
 
 def test_a_group_that_goes_away_rings_nothing(bed: Bed, watch: Watch) -> None:
     assert len(watch.alarms.descriptors()) == 1
     bed.remove(f"{bed.kubepods}/burstable")
-    assert watch.waiter.wait(0.5) is Woken.DUE
+    assert watch.waiter.wait(0.5) is Woken.TIMEOUT
     watch.groups = ()
     assert watch.alarms.descriptors() == ()
 
 
 def test_other_calls_wake_as_well(watch: Watch) -> None:
     watch.waiter.wake()
-    assert watch.waiter.wait(30) is Woken.ASKED
+    assert watch.waiter.wait(30) is Woken.CALL

@@ -10,7 +10,6 @@ import msgspec
 
 from slackwater.agent.shared_state import ReleaseDone, RoundState, SharedState
 from slackwater.agent.tick import TickMemory, needs_of_policies, tick
-from slackwater.agent.voice import Tell, Voice
 from slackwater.agent.wishes import EVERY_FEATURE, Wishes, wishes_of
 from slackwater.contract.kubernetes import Node
 from slackwater.model.gap import Gap
@@ -19,12 +18,14 @@ from slackwater.model.ledger import Adoption
 from slackwater.model.needs import EVERYTHING, Needs, merge_needs
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
+from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import Entry, Inputs, TickRecord, entries_of, told
+from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.settings.agent import AgentSettings, Reading
 
 RELEASED_BY_HAND = "released by hand; restart the agent to go on"
@@ -87,12 +88,12 @@ class Agent:
     def __init__(
         self,
         parts: AgentDependencies,
-        tell: Tell,
+        write: EntrySink,
         orders: CommandLineOverrides = NO_OVERRIDES,
     ) -> None:
         self._parts = parts
         self._orders = orders
-        self._voice = Voice(tell)
+        self._log = ChangeLog(write)
         self._round = 0
         self._memory = TickMemory()
         self._wishes = Wishes()
@@ -131,7 +132,7 @@ class Agent:
         for adopted in self._parts.hands.adopt().live:
             what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
             because = f"adopted: {adopted.ownership.value}"
-            self._voice.effect(Entry(0, at, what, because=because))
+            self._log.effect(Entry(0, at, what, because=because))
 
     def pause(self, at: Micros) -> float:
         """Seconds until the next round: rounds keep to the period, whatever one of them took."""
@@ -148,7 +149,7 @@ class Agent:
         self._parts.board.tally.add_outcomes(outcomes)
         entries = tuple(told(outcome, self._round, at, because) for outcome in outcomes)
         for entry in entries:
-            self._voice.effect(entry)
+            self._log.effect(entry)
         left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
         return ReleaseDone(entries, left)
 
@@ -158,6 +159,7 @@ class Agent:
     def once(self, at: Micros, *, early: bool = False) -> TickRecord | Gap:
         """One round. A Gap where the tree is gone: nothing is written then."""
         self._round += 1
+        self._log.round = self._round
         if not early:
             self._due = Micros((at if self._due is None else self._due) + self.settings.period)
         if self._parts.board.is_release_requested():
@@ -183,36 +185,36 @@ class Agent:
     def _see(self, at: Micros, *, early: bool) -> TickRecord | Gap:
         known = self._known(at, early=early)
         snapshot = self._parts.sight.close_snapshot(self._round, at, known)
-        self._voice.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
+        self._log.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
         return snapshot if isinstance(snapshot, Gap) else self._act(snapshot)
 
     def _look(self, at: Micros) -> None:
         """The objects, and what they wish; what cannot be read stays as it was."""
         silent = ", ".join(self._parts.board.link(at).lost_touch())
         going_on = f"nothing is heard of {silent}; what was known counts" if silent else ""
-        self._voice.state("API server", going_on, at)
+        self._log.state("API server", going_on, at)
         found = self._parts.source.read()
         self._unread = found.reason if isinstance(found, Gap) else ""
         if isinstance(found, Gap):
-            self._voice.state(self._parts.origin, found.reason, at)
+            self._log.state(self._parts.origin, found.reason, at)
             return
         if found is self._objects:
             return
         self._objects, before = found, self._wishes
         self._wishes = self._wished(found)
         self._tell_off(before, at)
-        self._voice.state(self._parts.origin, "; ".join(self._wishes.problems), at)
-        self._voice.state("configuration", "; ".join((*found.warnings, *self._wishes.remarks)), at)
+        self._log.state(self._parts.origin, "; ".join(self._wishes.problems), at)
+        self._log.state("configuration", "; ".join((*found.warnings, *self._wishes.remarks)), at)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._wishes.off.items())
         nothing_on = "" if self._wishes.policies else f"no policy is on: {reasons}"
-        self._voice.state("policies", nothing_on, at)
+        self._log.state("policies", nothing_on, at)
 
     def _tell_off(self, before: Wishes, at: Micros) -> None:
         """Why a policy is off that somebody wants on: it was, or a ColocationConfig enables it.
         That it is on again the tick tells, as the end of this state."""
         for name, why in self._wishes.off.items():
             if name in before.policies or name in self._wishes.wanted:
-                self._voice.state(name, f"off: {why}", at)
+                self._log.state(name, f"off: {why}", at)
 
     def _wished(self, objects: Objects) -> Wishes:
         orders = self._orders
@@ -258,7 +260,7 @@ class Agent:
         outcomes = (hands.let_go(gone) if gone else []) + hands.apply(done.planned.changes)
         self._written = frozenset(outcome.change.ref.id for outcome in outcomes)
         entries = entries_of(snapshot, outcomes, done.story)
-        self._voice.tick(snapshot.at, entries, done.story)
+        log_tick(self._log, snapshot, entries, done.story)
         took = Micros(self._parts.clock() - snapshot.at)
         return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took)
 
@@ -284,3 +286,18 @@ class Agent:
         if not self._wishes.is_known():
             return ()
         return tuple(filter(None, (self._unread, *self._wishes.problems)))
+
+
+def log_tick(
+    log: ChangeLog, snapshot: NodeSnapshot, entries: Iterable[Entry], story: TickReport
+) -> None:
+    """Its effects; and how each policy went and what it remarked, when that changes."""
+    for entry in entries:
+        log.effect(entry)
+    for line in story.told:
+        why = f"{line.course.value}: {line.reason}" if line.course is not PolicyAction.ACTED else ""
+        log.state(line.policy, why, snapshot.at)
+    remarks = {
+        f"{each.about}: {line.policy}": each.text for line in story.told for each in line.remarks
+    }
+    log.states(remarks, snapshot.at)

@@ -1,12 +1,13 @@
 """`slackwater agent`: arguments into a program, entries into lines."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.cli.agent_run import Run, run
 from slackwater.cli.cluster_options import NAMESPACE, access_options
 from slackwater.cli.host_options import (
     LISTEN,
@@ -16,13 +17,18 @@ from slackwater.cli.host_options import (
     place_options,
     roots_of,
 )
+from slackwater.cli.json_lines import Lines
 from slackwater.cli.listen import listen_address, listen_option
-from slackwater.cli.output import WrongSettings
+from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.model.gap import Gap
 
 if TYPE_CHECKING:
-    from slackwater.agent.cluster_side import ClusterJob
+    from slackwater.agent.cluster_connection import ClusterOptions
+    from slackwater.agent.launch import AgentOptions, NodePaths, RunOptions
+
+#: For a reader of stdout to take what is left at the end.
+_LAST_LINES_SECONDS = 2.0
 
 
 @click.command()
@@ -127,8 +133,8 @@ def agent(
     Exit codes: 0 ended as asked; 1 it cannot work here, with --once also a value that could
     not be set; 2 wrong usage or settings.
     """
+    from slackwater.agent.launch import AgentOptions, NodePaths, RunOptions
     from slackwater.agent.program import CommandLineOverrides
-    from slackwater.agent.wiring import Job, Place
 
     host, cluster = os.uname().nodename, None
     if standalone is None:
@@ -137,23 +143,52 @@ def agent(
         cluster = _cluster(kubeconfig, context, node, namespace, volcano_namespace or namespace)
     orders = CommandLineOverrides(node, host, texts_of(settings), _features(supported_features))
     roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
-    place = Place(roots, kubepods, state)
+    paths = NodePaths(roots, kubepods, state)
     # A dry run may run beside an agent, which listens there.
     address = listen_address(listen, "" if once or dry_run else LISTEN)
-    job = Job(standalone or "", orders, dry_run, cluster)
-    sys.exit(run(place, job, Run(address, once, on_exit)))
+    options = AgentOptions(standalone or "", orders, dry_run, cluster)
+    sys.exit(_run(paths, options, RunOptions(address, once, on_exit)))
+
+
+def _run(paths: "NodePaths", options: "AgentOptions", how: "RunOptions") -> int:
+    from slackwater.agent.launch import run_agent
+    from slackwater.agent.spare_memory import share_one_arena
+    from slackwater.runtime.clock import monotonic_now
+
+    share_one_arena()
+    lines = Lines(sys.stdout.fileno(), monotonic_now)
+    try:
+        with reporting_errors():
+            return run_agent(paths, options, how, os.environ, lines.tell)
+    finally:
+        lines.close(_LAST_LINES_SECONDS)
+
+
+@contextlib.contextmanager
+def reporting_errors() -> Iterator[None]:
+    """What is missing here exits with 1, what is set wrongly with 2."""
+    from slackwater.agent.launch import CannotStartError, SettingsProblemError
+    from slackwater.observation.detection import EnvironmentValueError
+    from slackwater.runtime.listen_address import CannotListenError
+
+    try:
+        yield
+    except (EnvironmentValueError, SettingsProblemError) as error:
+        raise WrongSettings(str(error)) from None
+    except (CannotStartError, CannotListenError) as error:
+        raise Failed(str(error)) from None
 
 
 def _cluster(
     kubeconfig: str, context: str, node: str, namespace: str, volcano_namespace: str
-) -> "ClusterJob":
-    from slackwater.agent.cluster_side import ClusterJob, Whereabouts
+) -> "ClusterOptions":
+    from slackwater.agent.cluster_connection import ClusterOptions
     from slackwater.kube.credentials.discovery import find_access
 
     access = find_access(os.environ, kubeconfig, context)
     if isinstance(access, Gap):
         raise WrongSettings(f"{access.reason}; without a cluster say --standalone DIR")
-    return ClusterJob(access, Whereabouts(node, namespace, volcano_namespace))
+    return ClusterOptions(access, node, namespace, volcano_namespace)
 
 
 def _features(listed: str) -> tuple[str, ...]:

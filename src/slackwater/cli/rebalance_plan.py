@@ -46,7 +46,7 @@ def plan(
     settings = resolved(workloads, file, said, os.environ)
 
     from slackwater.cli.rebalance_view import as_data, view_of
-    from slackwater.rebalancer.wiring import plan as survey
+    from slackwater.rebalancer.program import plan as survey
 
     found = survey(access_of(kubeconfig, context), settings)
     views = [view_of(each) for each in found.assessments()]

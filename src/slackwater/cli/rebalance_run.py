@@ -23,9 +23,9 @@ from slackwater.cli.rebalance_settings import resolve, resolved
 from slackwater.settings.rebalancer import LogLevel, RunSettings
 
 if TYPE_CHECKING:
-    from slackwater.rebalancer.run import Tell
-    from slackwater.rebalancer.stopping import Stop
     from slackwater.record.journal import Entry
+    from slackwater.runtime.change_log import EntrySink
+    from slackwater.runtime.wakeup import InterruptibleWakePipe
 
 LISTEN = "127.0.0.1:10482"
 LEASE = "slackwater-rebalancer"
@@ -62,12 +62,12 @@ def run(
     Exit codes: 0 rotated, or rightly nothing to do; 1 something has to be mended, a pod could not
     be evicted, or the new pods were not Ready in time; 2 wrong usage or settings.
     """
-    from slackwater.rebalancer.wiring import run as once
+    from slackwater.rebalancer.program import run as once
 
     settings = resolved(workloads, file, said, os.environ)
     access = access_of(kubeconfig, context)
-    with _stopping() as stop, _lines(settings.log_level) as tell:
-        result = once(access, settings, stop, tell, _warn)
+    with _waking() as pipe, _lines(settings.log_level) as write:
+        result = once(access, settings, pipe, write, _warn)
     sys.exit(result.exit_code)
 
 
@@ -119,18 +119,18 @@ def loop(
     \b
     Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
     """
-    from slackwater.rebalancer.wiring import Job
-    from slackwater.rebalancer.wiring import loop as resident
-    from slackwater.runtime.http_server import CannotListenError
+    from slackwater.rebalancer.program import loop as resident
+    from slackwater.runtime.leadership import Candidate, process_identity
+    from slackwater.runtime.listen_address import CannotListenError
 
     address = listen_address(listen, LISTEN)
     settings = resolved(workloads, file, said, os.environ)
     access = access_of(kubeconfig, context)
-    job = Job(lease_namespace, identity or f"{os.uname().nodename}-{os.getpid()}", lease_name)
-    with _stopping() as stop, _lines(settings.log_level) as tell:
-        source = Reread(workloads, file, said, settings, tell)
+    candidate = Candidate(lease_namespace, lease_name, identity or process_identity())
+    with _waking() as pipe, _lines(settings.log_level) as write:
+        source = Reread(workloads, file, said, settings, write)
         try:
-            resident(access, source.settings, job, address, stop, tell)
+            resident(access, source.settings, candidate, address, pipe, write)
         except CannotListenError as error:
             raise Failed(str(error)) from None
 
@@ -144,13 +144,13 @@ class Reread:
         file: str,
         said: Mapping[str, str | bool | None],
         first: RunSettings,
-        tell: "Tell",
+        write: "EntrySink",
     ) -> None:
         self._workloads = workloads
         self._file = file
         self._said = said
         self._good = first
-        self._tell = tell
+        self._write = write
         self._told = ""
 
     def settings(self) -> RunSettings:
@@ -168,10 +168,10 @@ class Reread:
         return self._good
 
     def _complain(self, sentence: str) -> None:
-        from slackwater.rebalancer.wiring import now
         from slackwater.record.journal import Entry
+        from slackwater.runtime.clock import monotonic_now
 
-        self._tell(Entry(0, now(), self._file, because=sentence, result="refused"))
+        self._write(Entry(0, monotonic_now(), self._file, because=sentence, result="refused"))
 
 
 def level_of(entry: "Entry") -> LogLevel:
@@ -185,33 +185,34 @@ def level_of(entry: "Entry") -> LogLevel:
 
 
 @contextlib.contextmanager
-def _lines(least: LogLevel) -> Iterator["Tell"]:
+def _lines(least: LogLevel) -> Iterator["EntrySink"]:
     """Entries of this level and above, on stdout."""
     from slackwater.cli.json_lines import Lines
-    from slackwater.rebalancer.wiring import now
+    from slackwater.runtime.clock import monotonic_now
 
-    lines = Lines(sys.stdout.fileno(), now)
+    lines = Lines(sys.stdout.fileno(), monotonic_now)
 
-    def tell(entry: "Entry") -> None:
+    def write(entry: "Entry") -> None:
         if _LEVELS.index(level_of(entry)) >= _LEVELS.index(least):
             lines.tell(entry)
 
     try:
-        yield tell
+        yield write
     finally:
         lines.close(_LAST_WORDS)
 
 
 @contextlib.contextmanager
-def _stopping() -> Iterator["Stop"]:
-    from slackwater.rebalancer.stopping import Stop
+def _waking() -> Iterator["InterruptibleWakePipe"]:
+    """A sleep that the usual signals end."""
+    from slackwater.runtime.wakeup import InterruptibleWakePipe
 
-    stop = Stop()
-    stop.on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    pipe = InterruptibleWakePipe()
+    pipe.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
-        yield stop
+        yield pipe
     finally:
-        stop.close()
+        pipe.close()
 
 
 def _warn(sentence: str) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import click
 
 from slackwater.agent.endpoint_client import ask_release
-from slackwater.agent.wiring import CannotStart, Occupied, Place, release_all
-from slackwater.cli.agent_run import one_sentence
+from slackwater.agent.launch import CannotStartError, LedgerTakenError, NodePaths, release_all
+from slackwater.cli.agent import reporting_errors
 from slackwater.cli.host_options import STATE, path_option, place_options, roots_of
 from slackwater.cli.json_lines import encoded, offset
 from slackwater.model.gap import Gap
@@ -36,21 +36,21 @@ def release(
     if not os.path.isdir(state):
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
         return
-    place = Place(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
-    with one_sentence():
-        entries, left = _released(place)
+    paths = NodePaths(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    with reporting_errors():
+        entries, left = _released(paths)
     for entry in entries:
         click.echo(encoded(entry, offset()), nl=False)
     sys.exit(1 if left else 0)
 
 
-def _released(place: Place) -> tuple[Iterable[Entry], int]:
+def _released(paths: NodePaths) -> tuple[Iterable[Entry], int]:
     """By whoever holds the ledger: an agent, or nobody and so we."""
     try:
-        return release_all(place, os.environ)
-    except Occupied as occupied:
-        done = ask_release(place.state)
+        return release_all(paths, os.environ)
+    except LedgerTakenError as taken:
+        done = ask_release(paths.state)
         if isinstance(done, Gap):
-            raise CannotStart(f"{occupied}; {done.reason}") from None
+            raise CannotStartError(f"{taken}; {done.reason}") from None
     click.echo("slackwater: the running agent did it, and rests until it is restarted", err=True)
     return done.entries, done.left

@@ -5,7 +5,6 @@ kind that the cluster has: an action that was not listed yet is not a missing on
 """
 
 import datetime as dt
-from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -22,6 +21,8 @@ from slackwater.manager.watches import Sight
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
+from slackwater.runtime.change_log import ChangeLog
+from slackwater.runtime.leadership import Leadership
 
 #: A burst of changes is one round.
 SETTLE = 1.0
@@ -30,21 +31,9 @@ SETTLE = 1.0
 LONGEST_PAUSE = 10.0
 INVALID, VALID_AGAIN = "PolicyInvalid", "PolicyValid"
 
-Tell = Callable[[Entry], None]
-
 
 class Eyes(Protocol):
     def look(self) -> Sight: ...
-
-
-class Seat(Protocol):
-    """The election, as far as the loop needs it."""
-
-    def leads(self) -> bool: ...
-
-    def leader(self) -> str: ...
-
-    def problem(self) -> str: ...
 
 
 class Messenger(Protocol):
@@ -59,38 +48,38 @@ class Parts(msgspec.Struct, frozen=True):
     """What the loop is made of."""
 
     eyes: Eyes
-    seat: Seat
+    leadership: Leadership
     writer: StatusWriter
     messenger: Messenger
     notice: Notice
-    tell: Tell
+    log: ChangeLog
 
 
 class Loop:
-    """Guards the memory of what was told, so that a state is told when it changes."""
+    """Guards the number of rounds."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._told: dict[str, str] = {}
         self._round = 0
 
     def once(self, at: Micros, now: dt.datetime) -> None:
         """One round. `at` is the clock that only goes forward, `now` the time of day."""
         self._round += 1
+        self._parts.log.round = self._round
         parts = self._parts
         sight = parts.eyes.look()
-        leads = parts.seat.leads()
+        leads = parts.leadership.leads()
         problems = {
             **sight.problems(),
-            "lease": parts.seat.problem(),
+            "lease": parts.leadership.problem(),
             "events": parts.messenger.problem(),
         }
         if leads and not sight.waits_for():
             self._judge(sight, at, now)
         for about, text in problems.items():
-            self._state(about, text, at)
-        leader = parts.seat.leader()
-        self._state("leader", f"{leader or 'nobody'} leads", at)
+            parts.log.state(about, text, at)
+        leader = parts.leadership.leader()
+        parts.log.state("leader", f"{leader or 'nobody'} leads", at)
         parts.notice.end_round(
             Standing(
                 ended=at,
@@ -118,7 +107,7 @@ class Loop:
             wanted = wanted_status(policy, world, stamp)
             if stands(policy, wanted):
                 self._parts.writer.settle(policy)
-            elif not self._parts.seat.leads():
+            elif not self._parts.leadership.leads():
                 break  # lost while we wrote: from here on it is another's
             elif attempt := self._parts.writer.write(policy, wanted, at):
                 self._follow(policy, attempt, at)
@@ -137,16 +126,10 @@ class Loop:
         told = f"{result.value}: {attempt.detail}" if attempt.detail else result.value
         if result is Result.APPLIED or attempt.failures == 1:
             what = f"status of {policy}"
-            parts.tell(Entry(self._round, at, what, after=said, because=because, result=told))
+            parts.log.write(Entry(self._round, at, what, after=said, because=because, result=told))
         if result is Result.APPLIED and (news := _news(policy, attempt.wanted)):
             parts.messenger.send(news)
             parts.notice.count_event()
-
-    def _state(self, about: str, text: str, at: Micros) -> None:
-        if self._told.get(about, "") == text:
-            return
-        self._told[about] = text
-        self._parts.tell(Entry(self._round, at, about, because=text or "all is well again"))
 
 
 def _news(policy: PolicyObject, wanted: EnsuranceStatus) -> KubeEvent | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.model.units import Micros
+from slackwater.runtime.health import HealthState
 
 #: The loop ends a round at least this often; an API call of it may take 10 s, and there are some.
 STALLED_AFTER = Micros(120_000_000)
@@ -52,7 +53,7 @@ class Notice:
     """Guards what crosses threads: the loop writes it, who asks over HTTP reads it."""
 
     def __init__(self, started: Micros) -> None:
-        self.started = started
+        self.health = HealthState(started, STALLED_AFTER)
         self._lock = threading.Lock()
         self._standing: Standing | None = None
         self._rounds = 0
@@ -68,6 +69,7 @@ class Notice:
         with self._lock:
             self._rounds += 1
             self._standing = standing
+        self.health.beat(standing.ended)
 
     def count_write(self, kind: str, result: str) -> None:
         with self._lock:
@@ -80,17 +82,6 @@ class Notice:
     def counts(self) -> Counts:
         with self._lock:
             return Counts(self._rounds, dict(self._writes), self._events)
-
-
-def why_unhealthy(notice: Notice, at: Micros) -> str:
-    """Empty while the loop goes round, whatever it can reach: a restart would not bring an API
-    server back."""
-    standing = notice.standing
-    age = at - (notice.started if standing is None else standing.ended)
-    if age <= STALLED_AFTER:
-        return ""
-    allowed = STALLED_AFTER // 1_000_000
-    return f"no round has ended for {age // 1_000_000} s; {allowed} s are allowed"
 
 
 def why_not_ready(notice: Notice) -> str:

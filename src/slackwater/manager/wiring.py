@@ -1,14 +1,13 @@
-"""The manager put together: the watches, the lease, the events, and the loop over them.
+"""The manager put together: informers, election, events, and the loop over them.
 
-Owns the order in which they start and end: the lease is given back once nothing is written any
+Owns the order in which they start and end: the Lease is given back once nothing is written any
 more, so that the next leader finds the objects at rest.
 """
 
 import contextlib
 import datetime as dt
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -16,21 +15,17 @@ from slackwater import __version__
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
 from slackwater.kube.events import EventRecorder
-from slackwater.kube.lease import Election
-from slackwater.manager.bell import Bell
-from slackwater.manager.program import SETTLE, Loop, Parts, Tell
+from slackwater.manager.program import SETTLE, Loop, Parts
 from slackwater.manager.standing import Notice
 from slackwater.manager.status_writer import FIELD_MANAGER, StatusWriter, applier
 from slackwater.manager.watches import Watches
-from slackwater.model.units import Micros
+from slackwater.runtime.change_log import ChangeLog, EntrySink
+from slackwater.runtime.clock import monotonic_now
+from slackwater.runtime.leadership import Candidate, taking_part
+from slackwater.runtime.loop import run_loop
+from slackwater.runtime.wakeup import WakePipe, Woken
 
-
-class Job(msgspec.Struct, frozen=True):
-    """Which lease decides who leads, and as whom we ask for it."""
-
-    namespace: str
-    lease: str
-    identity: str
+_USER_AGENT = f"{FIELD_MANAGER}/{__version__}"
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -38,36 +33,35 @@ class Built(msgspec.Struct, frozen=True):
     notice: Notice
 
 
-def now() -> Micros:
-    """The clock that only goes forward."""
-    return Micros(time.monotonic_ns() // 1000)
-
-
 @contextlib.contextmanager
-def running(access: Access, job: Job, bell: Bell, tell: Tell) -> Iterator[Built]:
+def running(
+    access: Access, candidate: Candidate, pipe: WakePipe, write: EntrySink
+) -> Iterator[Built]:
     """All threads run inside, and have ended outside."""
-    client = Client(access, f"{FIELD_MANAGER}/{__version__}")
+    client = Client(access, _USER_AGENT)
     jitter = random.Random()  # noqa: S311 - spreads retries, keeps no secret
-    watches = Watches(client, clock=now, changed=bell.ring, jitter=jitter)
-    election = Election(
-        client, job.namespace, job.lease, job.identity, jitter=jitter, changed=bell.ring
-    )
-    sender = EventRecorder(client, FIELD_MANAGER, job.identity)
-    notice = Notice(now())
+    watches = Watches(client, clock=monotonic_now, changed=pipe.wake, jitter=jitter)
+    recorder = EventRecorder(client, FIELD_MANAGER, candidate.identity)
+    notice = Notice(monotonic_now())
     writer = StatusWriter(applier(client))
     with contextlib.ExitStack() as ending:
-        for part in (watches, sender, election):
-            part.start()
-            ending.callback(part.stop)
-        yield Built(Loop(Parts(watches, election, writer, sender, notice, tell)), notice)
+        ending.callback(client.close)
+        with notice.health.starting_threads():
+            for part in (watches, recorder):
+                part.start()
+                ending.callback(part.stop)
+            election = ending.enter_context(taking_part(access, candidate, _USER_AGENT, pipe.wake))
+        ending.callback(notice.health.forget_threads)
+        yield Built(
+            Loop(Parts(watches, election, writer, recorder, notice, ChangeLog(write))), notice
+        )
 
 
-def go_round(loop: Loop, bell: Bell, stopped: Callable[[], bool]) -> None:
-    """Round after round, when something changed or a pause is over, until it is to stop."""
-    while not stopped():
-        began = now()
-        loop.once(began, dt.datetime.now(dt.UTC))
-        bell.wait(loop.pause(now()))
-        # What rings meanwhile is in the next round, which has not looked yet.
-        while not stopped() and (left := SETTLE - (now() - began) / 1_000_000) > 0:
-            bell.wait(left)
+def run_rounds(loop: Loop, pipe: WakePipe) -> None:
+    """When something changed or a pause is over, until it is to stop."""
+
+    def run_round(_woken: Woken) -> float:
+        loop.once(monotonic_now(), dt.datetime.now(dt.UTC))
+        return loop.pause(monotonic_now())
+
+    run_loop(run_round, pipe.wait, settle=SETTLE)

@@ -14,10 +14,11 @@ from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.observed import Lag, NamespaceUsage, ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.stopping import ENDING, Interrupted, Stop
+from slackwater.runtime.wakeup import Interrupted, InterruptibleWakePipe
 from slackwater.settings.rebalancer import RunSettings, UsageSource, WorkloadSettings
 
 _MICROS = 1_000_000
+ENDING = "the rebalancer was asked to end"
 _ENDED = Unavailable(Reason.STOPPED, ENDING)
 _Answer = TypeVar("_Answer")
 _End = TypeVar("_End")
@@ -34,10 +35,10 @@ def plainly(question: Callable[[], _Answer | _End], ended: _End) -> _Answer | _E
     return question()
 
 
-def until_asked_to_end(stop: Stop) -> Ask:
+def until_asked_to_end(pipe: InterruptibleWakePipe) -> Ask:
     def ask(question: Callable[[], _Answer | _End], ended: _End) -> _Answer | _End:
         try:
-            with stop.interrupting():
+            with pipe.interrupting():
                 return question()
         except Interrupted:
             return ended

@@ -43,9 +43,9 @@ from slackwater.rebalancer.round_result import (
     not_rotated,
 )
 from slackwater.record.journal import Entry
+from slackwater.runtime.change_log import EntrySink
 from slackwater.settings.rebalancer import RunSettings, WorkloadSettings
 
-Tell = Callable[[Entry], None]
 _MICROS = 1_000_000
 
 
@@ -60,7 +60,7 @@ class RoundDependencies(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
     wall: Callable[[], float]
     wait: Callable[[float], object]
-    tell: Tell
+    tell: EntrySink
     send: Callable[[KubeEvent], None]
 
 

@@ -12,13 +12,13 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from slackwater.runtime.http_exchange import Request, Response, error_response
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.listen_address import CannotListenError, ListenAddress
 
 #: For a whole request, however slowly it arrives; and for the client to take the response.
 READ_SECONDS, WRITE_SECONDS = 2.0, 10.0
@@ -182,10 +182,6 @@ class _Server(socketserver.ThreadingTCPServer):
             self._report(f"a request failed: {type(error).__name__}: {error}")
 
 
-class CannotListenError(Exception):
-    """str() is one sentence with the address and the reason."""
-
-
 class HttpServer:
     """Guards the socket and its thread. Bound at once, it serves from `start` on."""
 
@@ -194,6 +190,7 @@ class HttpServer:
             self._server = _Server(address.host, address.port, respond, report)
         except OSError as error:
             raise CannotListenError(f"cannot listen on {address}: {error.strerror}") from None
+        self._report = report
         #: With the port that was found, where any was asked for.
         self.address = ListenAddress(address.host, int(self._server.server_address[1]))
         self._thread = threading.Thread(
@@ -202,6 +199,7 @@ class HttpServer:
 
     def start(self) -> None:
         self._thread.start()
+        self._report(f"listening on http://{self.address}")
 
     def close(self) -> None:
         """No further request; one that is being served may still end."""
@@ -209,15 +207,3 @@ class HttpServer:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
-
-
-@contextlib.contextmanager
-def serving(address: ListenAddress, respond: Respond, report: Report) -> Iterator[HttpServer]:
-    """Serves inside the block, and reports where."""
-    server = HttpServer(address, respond, report)
-    server.start()
-    try:
-        report(f"listening on http://{server.address}")
-        yield server
-    finally:
-        server.close()

@@ -13,6 +13,10 @@ class AddressError(ValueError):
     """A text that is not an address; str() is one sentence with the text in it."""
 
 
+class CannotListenError(Exception):
+    """The address cannot be bound; str() is one sentence with the address and the reason."""
+
+
 class ListenAddress(msgspec.Struct, frozen=True):
     """An IP address and a port; port 0 is any free one."""
 

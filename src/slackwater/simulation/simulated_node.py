@@ -9,7 +9,6 @@ import msgspec
 
 from slackwater.agent.program import NO_OVERRIDES, Agent, AgentDependencies, CommandLineOverrides
 from slackwater.agent.shared_state import SharedState
-from slackwater.agent.voice import Tell
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.contract.pod_resources import Container, Limits, PodResources, Requests
 from slackwater.execution.executor import Executor
@@ -31,6 +30,7 @@ from slackwater.observation.rates import Rates
 from slackwater.observation.survey import HELD, SnapshotInputs, depth_of
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
+from slackwater.runtime.change_log import EntrySink
 from slackwater.simulation.demand import Demand
 from slackwater.simulation.fake_cgroup import Task
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
@@ -242,7 +242,7 @@ def start_process(
     node: SimulatedNode,
     source: ScenarioSource,
     ledger: Ledger,
-    tell: Tell,
+    tell: EntrySink,
     orders: CommandLineOverrides = NO_OVERRIDES,
 ) -> Process:
     """`agent.start` is still to come: it says what is wrong with the settings."""

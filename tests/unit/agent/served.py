@@ -23,11 +23,14 @@ class Served:
         made = board()
         self.board = SharedState(made.journal, made.tally, self._wake)
         self.released = 0
-        self.complaints: list[str] = []
+        self.reports: list[str] = []
         self.now = seconds(100)
-        self.endpoint = Endpoint(
-            address, state, self.board, lambda: self.now, self.complaints.append
-        )
+        self.endpoint = Endpoint(address, state, self.board, lambda: self.now, self.reports.append)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What was reported beside that it listens."""
+        return [each for each in self.reports if not each.startswith("listening on http://")]
 
     def _wake(self) -> None:
         self.released += 1

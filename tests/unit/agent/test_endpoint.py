@@ -12,8 +12,8 @@ from slackwater.agent.endpoint import GET_ROUTES, Endpoint, Query
 from slackwater.agent.endpoint_file import read_endpoint_file
 from slackwater.runtime import http_server as module
 from slackwater.runtime.http_exchange import Response
-from slackwater.runtime.http_server import LARGEST_REQUEST, MOST_AT_ONCE, CannotListenError
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.http_server import LARGEST_REQUEST, MOST_AT_ONCE
+from slackwater.runtime.listen_address import CannotListenError, ListenAddress
 from tests.unit.agent.served import Served
 from tests.unit.agent.shared_states import board, ended, seconds
 from tests.unit.record.tick_records import record
@@ -203,7 +203,7 @@ def test_a_client_that_leaves_is_no_news(
 
 def test_two_cannot_listen_at_one_place(served: Served, tmp_path: Path) -> None:
     with pytest.raises(CannotListenError) as caught:
-        Endpoint(served.endpoint.address, "", board(), lambda: seconds(0), served.complaints.append)
+        Endpoint(served.endpoint.address, "", board(), lambda: seconds(0), served.reports.append)
     where = served.endpoint.address
     assert str(caught.value) == f"cannot listen on {where}: Address already in use"
     assert read_endpoint_file(str(tmp_path)) is not None  # the first one's

@@ -153,7 +153,7 @@ def test_a_tree_that_is_gone_is_told_once_and_writes_nothing() -> None:
     assert bench.board.last_round.blind == "the kubelet's tree is gone"
     bench.view = node(usage=200)
     bench.agent.once(at(4))
-    assert bench.told("survey")[1:] == ["all is well again"]
+    assert bench.told("survey")[1:] == ["recovered"]
     assert bench.board.last_round.blind == ""
 
 
@@ -283,7 +283,7 @@ def test_a_hold_is_told_when_it_begins_and_ends() -> None:
         bench.agent.once(at(second))
     bench.view = node(usage=200)
     bench.agent.once(at(6))
-    assert bench.told("best_effort_share") == ["held: no usage", "all is well again"]
+    assert bench.told("best_effort_share") == ["held: no usage", "recovered"]
 
 
 def test_switched_off_lets_go_of_what_is_held() -> None:
@@ -304,7 +304,7 @@ def test_an_agent_with_nothing_on_says_why_once() -> None:
     assert line.startswith("no policy is on: best_effort_share: bestEffortShare.enabled is false")
     bench.objects = ON
     bench.agent.once(at(4))
-    assert bench.told("policies")[1:] == ["all is well again"]
+    assert bench.told("policies")[1:] == ["recovered"]
 
 
 def test_a_policy_that_goes_off_and_on_says_so() -> None:
@@ -319,7 +319,7 @@ def test_a_policy_that_goes_off_and_on_says_so() -> None:
     assert bench.told("quota_burst") == []  # nobody ever wanted it
     bench.objects = ON
     bench.agent.once(at(4))
-    assert bench.told("best_effort_share") == [why, "all is well again"]
+    assert bench.told("best_effort_share") == [why, "recovered"]
 
 
 @pytest.mark.parametrize(

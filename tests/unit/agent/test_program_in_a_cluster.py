@@ -72,7 +72,7 @@ def test_when_objects_come_the_agent_begins() -> None:
     assert isinstance(bench.agent.once(at(2)), TickRecord)
     assert bench.board.last_round.blind == ""
     assert bench.released == 0
-    assert bench.told("folder") == [WAITING.reason, "all is well again"]
+    assert bench.told("folder") == [WAITING.reason, "recovered"]
 
 
 def test_objects_that_switch_everything_off_release() -> None:
@@ -135,7 +135,7 @@ def test_a_server_that_is_away_is_told_once_and_its_return_too() -> None:
     bench.agent.once(at(40))
     assert bench.told("API server") == [
         "nothing is heard of pods, node; what was known counts",
-        "all is well again",
+        "recovered",
     ]
 
 

@@ -18,6 +18,7 @@ from slackwater.manager.status_writer import StatusWriter
 from slackwater.manager.watches import Sight
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
+from slackwater.runtime.change_log import ChangeLog
 from slackwater.status.api_objects import ClusterNode
 
 START = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
@@ -55,7 +56,8 @@ class Managed:
         self.told: list[Entry] = []
         self.notice = Notice(Micros(0))
         writer = StatusWriter(self._apply)
-        self.loop = Loop(Parts(self, self, writer, self.messenger, self.notice, self.told.append))
+        log = ChangeLog(self.told.append)
+        self.loop = Loop(Parts(self, self, writer, self.messenger, self.notice, log))
         self.second = 0
 
     def go(self, rounds: int = 1) -> None:

@@ -83,7 +83,7 @@ def test_a_kind_that_is_not_installed_is_told_once_and_the_others_go_on() -> Non
     managed.views.clear()
     managed.go()
     assert managed.writes[-1][0] == "batch"
-    assert [e.because for e in managed.told if e.what == "PodQOS"][-1] == "all is well again"
+    assert [e.because for e in managed.told if e.what == "PodQOS"][-1] == "recovered"
 
 
 def test_without_the_kind_of_actions_a_policy_is_neither_valid_nor_invalid() -> None:
@@ -185,7 +185,7 @@ def test_states_are_told_when_they_change() -> None:
         ("leader", "me leads"),
         ("lease", "the server is gone"),
         ("leader", "nobody leads"),
-        ("lease", "all is well again"),
+        ("lease", "recovered"),
         ("leader", "me leads"),
     ]
 

@@ -52,7 +52,9 @@ def test_a_loop_that_stalls_is_not_healthy(age: int, status: int, rounds: int) -
     answer = ask(notice, "/healthz", AT + age)
     assert answer.status == status
     if status == 503:
-        assert told(answer)["because"] == "no round has ended for 120 s; 120 s are allowed"
+        assert (
+            told(answer)["because"] == "the loop has made no progress for 120 s; 120 s are allowed"
+        )
 
 
 def test_a_follower_is_ready() -> None:

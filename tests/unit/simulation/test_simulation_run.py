@@ -194,7 +194,7 @@ def test_blindness_holds_then_releases(tmp_path: Path) -> None:
     assert "held: the scenario hides the node's usage" in reasons
     assert sum("held for 30 s, so let go" in why for why in reasons) == 1
     assert lived.report.agent.releases == 15
-    assert reasons[-1] == "all is well again"
+    assert reasons[-1] == "recovered"
 
 
 def test_the_period_is_the_settings(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import threading
 import msgspec
 import pytest
 
-from slackwater.agent.cluster_side import ClusterJob, ClusterSide, Whereabouts, open_cluster
+from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions, open_cluster
 from slackwater.agent.shared_state import RoundState, SharedState
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
@@ -67,7 +67,7 @@ class Side:
         self.there = Recipient()
         chance = random.Random(1)  # noqa: S311
         writer = NodeWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
-        self.side = ClusterSide(self.cluster.objects, writer, HERE)
+        self.side = ClusterConnection(self.cluster.objects, writer, HERE)
         self.board = SharedState(Journal(5), Tally(), lambda: None, link=self.side.link)
         self.now = NOW
 
@@ -80,7 +80,7 @@ class Side:
 
 def test_a_round_becomes_a_face_and_an_event() -> None:
     made = Side()
-    made.side.speak()
+    made.side.start_writer()
     made.round()
     assert made.there.wrote.wait()
     assert '\\"holding\\":1' in json.dumps(made.there.applied)
@@ -93,10 +93,10 @@ def test_a_round_becomes_a_face_and_an_event() -> None:
 @pytest.mark.parametrize(("left", "status"), [(0, "False"), (2, "True")])
 def test_who_put_everything_back_says_so_at_the_end(left: int, status: str) -> None:
     made = Side()
-    made.side.speak()
+    made.side.start_writer()
     made.round()
     assert made.there.wrote.wait()
-    made.side.tell_release(made.board, made.now, left)
+    made.side.report_release(made.board, made.now, left)
     made.side.stop()
     assert len(made.there.applied) == 2
     body = msgspec.convert(made.there.applied[-1], dict)
@@ -110,7 +110,7 @@ def test_who_put_everything_back_says_so_at_the_end(left: int, status: str) -> N
 def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
     """It was read only once so far: what it decides a moment later is told."""
     made = Side()
-    made.side.speak()
+    made.side.start_writer()
     first = msgspec.structs.replace(told(PolicyAction.HELD), since=Micros(1_000_000))
     made.board.add_tick(record(node(), lines=(first,)))
     made.side.report(made.board, made.now)
@@ -124,7 +124,7 @@ def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
 def test_a_dry_run_tells_nobody() -> None:
     made = Side()
     made.round()
-    made.side.tell_release(made.board, made.now, 0)
+    made.side.report_release(made.board, made.now, 0)
     made.side.stop()
     assert (made.there.applied, made.there.sent) == ([], [])
 
@@ -135,7 +135,7 @@ def test_a_bad_config_map_is_told_on_the_object_with_its_uid() -> None:
     made.cluster.hand("colocation").put({CONFIG: broken()})
     found = made.cluster.objects.read()
     assert not isinstance(found, Gap)
-    made.side.speak()
+    made.side.start_writer()
     made.round(RoundState(problems=found.problems))
     made.side.stop()
     uids = {each.about.kind: each.about.uid for each in made.there.sent}
@@ -145,7 +145,7 @@ def test_a_bad_config_map_is_told_on_the_object_with_its_uid() -> None:
 def test_the_link_tells_ages_and_how_writes_fare() -> None:
     made = Side()
     made.cluster.hand("pods").alter(problem="refused")
-    made.side.speak()
+    made.side.start_writer()
     made.round()
     assert made.there.wrote.wait()
     made.side.stop()
@@ -160,8 +160,8 @@ def access(port: int) -> Access:
     return Access(Server("127.0.0.1", port, "http"), Trust(), FixedCredentials(Identity()))
 
 
-def job(port: int) -> ClusterJob:
-    return ClusterJob(access(port), Whereabouts(HERE, "ours", "volcano"))
+def options(port: int) -> ClusterOptions:
+    return ClusterOptions(access(port), HERE, "ours", "volcano")
 
 
 def test_what_is_asked_of_the_server_and_no_more() -> None:
@@ -171,9 +171,9 @@ def test_what_is_asked_of_the_server_and_no_more() -> None:
         raise HangUp
 
     with serving(answer) as server:
-        side = open_cluster(job(server.port), lambda: Micros(1))
+        side = open_cluster(options(server.port), lambda: Micros(1))
         assert server.requests == []
-        side.listen()
+        side.start_informers()
         wait_until("all five", lambda: len({one.path for one in server.requests}) >= 5)
         side.objects.stop()
         asked = {(one.path, one.query.get("fieldSelector", "")) for one in list(server.requests)}
@@ -209,8 +209,8 @@ def test_a_real_informer_brings_real_objects() -> None:
         wire.json({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": listed})
 
     with serving(answer) as server:
-        side = open_cluster(job(server.port), lambda: Micros(1))
-        side.listen()
+        side = open_cluster(options(server.port), lambda: Micros(1))
+        side.start_informers()
         wait_until("the objects", lambda: not isinstance(side.objects.read(), Gap))
         found = side.objects.read()
         threading.Thread(target=side.objects.stop, daemon=True).start()
@@ -223,7 +223,7 @@ def test_a_real_informer_brings_real_objects() -> None:
 def test_the_face_that_the_node_shows_is_what_it_is_compared_with(status: str) -> None:
     """A transition is a transition from what the Node shows."""
     made = Side()
-    made.side.speak()
+    made.side.start_writer()
     made.round()
     assert made.there.wrote.wait()
     status_patch = made.side.objects.status_patch()

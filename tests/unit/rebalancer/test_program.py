@@ -15,12 +15,14 @@ import pytest
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.last_rotation import ANNOTATION
+from slackwater.rebalancer.program import loop, plan, run
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.round_sources import ENDING
 from slackwater.rebalancer.sources import kafka_brokers
-from slackwater.rebalancer.stopping import ENDING, Stop
-from slackwater.rebalancer.wiring import Job, loop, plan, run
 from slackwater.record.journal import Entry
+from slackwater.runtime.leadership import Candidate
 from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.wakeup import InterruptibleWakePipe
 from slackwater.settings.rebalancer import (
     KafkaSettings,
     PrometheusSettings,
@@ -38,7 +40,7 @@ METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods"
 SETTINGS = RunSettings(
     workloads=(WorkloadSettings("shop", "web"),), usage_source=UsageSource.METRICS_API
 )
-JOB = Job("slackwater-system", "us")
+CANDIDATE = Candidate("slackwater-system", "slackwater-rebalancer", "us")
 
 
 class Cluster:
@@ -135,8 +137,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def stop() -> Iterator[Stop]:
-    made = Stop()
+def pipe() -> Iterator[InterruptibleWakePipe]:
+    made = InterruptibleWakePipe()
     yield made
     made.close()
 
@@ -164,8 +166,8 @@ def test_plan_changes_nothing(cluster: Cluster) -> None:
     assert {each.method for each in cluster.server.requests} == {"GET"}
 
 
-def test_run(cluster: Cluster, stop: Stop, ears: Ears) -> None:
-    result = run(plain_access(cluster.port), SETTINGS, stop, ears.told.append, ears.warned.append)
+def test_run(cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears) -> None:
+    result = run(plain_access(cluster.port), SETTINGS, pipe, ears.told.append, ears.warned.append)
     assert (result.exit_code, [each.reason for each in result.results]) == (0, [Reason.ROTATED])
     assert cluster.asked() == [
         "PATCH shop/deployments/web",
@@ -179,34 +181,38 @@ def test_run(cluster: Cluster, stop: Stop, ears: Ears) -> None:
     assert ears.warned == []
 
 
-def test_a_dry_run_only_reads(cluster: Cluster, stop: Stop, ears: Ears) -> None:
+def test_a_dry_run_only_reads(cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears) -> None:
     settings = msgspec.structs.replace(SETTINGS, dry_run=True)
-    result = run(plain_access(cluster.port), settings, stop, ears.told.append, ears.warned.append)
+    result = run(plain_access(cluster.port), settings, pipe, ears.told.append, ears.warned.append)
     assert [each.reason for each in result.results] == [Reason.DRY_RUN]
     assert {each.method for each in cluster.server.requests} == {"GET"}
 
 
-def test_events_that_are_refused_are_warned_about(cluster: Cluster, stop: Stop, ears: Ears) -> None:
+def test_events_that_are_refused_are_warned_about(
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears
+) -> None:
     cluster.refuses_events = True
-    result = run(plain_access(cluster.port), SETTINGS, stop, ears.told.append, ears.warned.append)
+    result = run(plain_access(cluster.port), SETTINGS, pipe, ears.told.append, ears.warned.append)
     assert result.exit_code == 0
     [sentence] = ears.warned
     assert sentence.startswith("events could not be sent: ")
 
 
 def test_a_push_that_fails_does_not_change_the_exit_code(
-    cluster: Cluster, stop: Stop, ears: Ears
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears
 ) -> None:
     settings = msgspec.structs.replace(SETTINGS, push="http://127.0.0.1:1")
-    result = run(plain_access(cluster.port), settings, stop, ears.told.append, ears.warned.append)
+    result = run(plain_access(cluster.port), settings, pipe, ears.told.append, ears.warned.append)
     assert result.exit_code == 0
     [sentence] = ears.warned
     assert sentence.startswith("the metrics were not pushed to http://127.0.0.1:1/metrics/job/")
 
 
-def test_who_is_asked_to_end_first_evicts_nobody(cluster: Cluster, stop: Stop, ears: Ears) -> None:
-    stop.ask()
-    result = run(plain_access(cluster.port), SETTINGS, stop, ears.told.append, ears.warned.append)
+def test_who_is_asked_to_end_first_evicts_nobody(
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears
+) -> None:
+    pipe.request_stop()
+    result = run(plain_access(cluster.port), SETTINGS, pipe, ears.told.append, ears.warned.append)
     assert [each.reason for each in result.results] == [Reason.STOPPED]
     assert cluster.asked() == []
 
@@ -225,11 +231,15 @@ def test_who_is_asked_to_end_first_evicts_nobody(cluster: Cluster, stop: Stop, e
     ids=["usage from Prometheus", "lag from Prometheus"],
 )  # fmt: skip
 def test_who_is_asked_is_a_setting(
-    cluster: Cluster, stop: Stop, ears: Ears, changes: dict[str, Any], reason: Reason
+    cluster: Cluster,
+    pipe: InterruptibleWakePipe,
+    ears: Ears,
+    changes: dict[str, Any],
+    reason: Reason,
 ) -> None:
     nobody = PrometheusSettings("http://127.0.0.1:1", timeout=Micros(2_000_000), retries=0)
     settings = msgspec.structs.replace(SETTINGS, prometheus=nobody, **changes)
-    result = run(plain_access(cluster.port), settings, stop, ears.told.append, ears.warned.append)
+    result = run(plain_access(cluster.port), settings, pipe, ears.told.append, ears.warned.append)
     [one] = result.results
     assert one.reason is reason
     assert "127.0.0.1:1" in one.because
@@ -238,7 +248,7 @@ def test_who_is_asked_is_a_setting(
 
 @pytest.mark.parametrize("source", UsageSource)
 def test_a_server_that_hangs_does_not_keep_it_from_ending(
-    cluster: Cluster, stop: Stop, ears: Ears, source: UsageSource
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears, source: UsageSource
 ) -> None:
     """Prometheus may take 30 s, and so may metrics.k8s.io behind the API server."""
     cluster.hangs_at = METRICS
@@ -246,11 +256,11 @@ def test_a_server_that_hangs_does_not_keep_it_from_ending(
     prometheus = PrometheusSettings(f"http://127.0.0.1:{silent.port}", retries=0)
     settings = msgspec.structs.replace(SETTINGS, prometheus=prometheus, usage_source=source)
     before = signal.getsignal(signal.SIGUSR1)
-    stop.on(signal.SIGUSR1)
+    pipe.stop_on(signal.SIGUSR1)
     try:
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         result = run(
-            plain_access(cluster.port), settings, stop, ears.told.append, ears.warned.append
+            plain_access(cluster.port), settings, pipe, ears.told.append, ears.warned.append
         )
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -260,7 +270,7 @@ def test_a_server_that_hangs_does_not_keep_it_from_ending(
 
 
 def test_a_broker_is_asked_where_one_is_named(
-    cluster: Cluster, stop: Stop, ears: Ears, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[KafkaSettings, str, float]] = []
 
@@ -272,7 +282,7 @@ def test_a_broker_is_asked_where_one_is_named(
     kafka = KafkaSettings(enabled=True, bootstrap_servers=("127.0.0.1:9092",))
     workload = WorkloadSettings("shop", "web", kafka=kafka)
     settings = msgspec.structs.replace(SETTINGS, workloads=(workload,))
-    result = run(plain_access(cluster.port), settings, stop, ears.told.append, ears.warned.append)
+    result = run(plain_access(cluster.port), settings, pipe, ears.told.append, ears.warned.append)
     assert [each.reason for each in result.results] == [Reason.KAFKA_LAG_UNKNOWN]
     assert asked == [(kafka, "web", 30.0)]
 
@@ -283,11 +293,13 @@ def test_a_broker_is_asked_where_one_is_named(
 class Resident:
     """loop() in a thread."""
 
-    def __init__(self, cluster: Cluster, stop: Stop, ears: Ears, settings: RunSettings) -> None:
-        self._stop = stop
+    def __init__(
+        self, cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears, settings: RunSettings
+    ) -> None:
+        self._pipe = pipe
         self._ears = ears
         access, place = plain_access(cluster.port), ListenAddress("127.0.0.1", 0)
-        arguments = (access, lambda: settings, JOB, place, stop, ears.told.append)
+        arguments = (access, lambda: settings, CANDIDATE, place, pipe, ears.told.append)
         self._thread = threading.Thread(target=loop, args=arguments)
         self._thread.start()
 
@@ -302,14 +314,14 @@ class Resident:
             return str(answer.read().decode())
 
     def end(self) -> None:
-        self._stop.ask()
+        self._pipe.request_stop()
         self._thread.join()
 
 
 def test_the_resident_one_leads_acts_shows_and_gives_back(
-    cluster: Cluster, stop: Stop, ears: Ears
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears
 ) -> None:
-    resident = Resident(cluster, stop, ears, SETTINGS)
+    resident = Resident(cluster, pipe, ears, SETTINGS)
     resident.until("Deployment shop/web", "rotated")
     assert 'rebalancer_rotation_decisions_total{reason="rotated"}' in resident.get("/metrics")
     assert '"leader":"us"' in resident.get("/readyz")
@@ -319,9 +331,11 @@ def test_the_resident_one_leads_acts_shows_and_gives_back(
     assert cluster.asked()[1:-1] == [f"POST shop/pods/{name}/eviction" for name in "AFBE"]
 
 
-def test_a_lease_of_a_namespace_that_is_not_there(cluster: Cluster, stop: Stop, ears: Ears) -> None:
+def test_a_lease_of_a_namespace_that_is_not_there(
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears
+) -> None:
     cluster.refuses_leases = True
-    resident = Resident(cluster, stop, ears, SETTINGS)
+    resident = Resident(cluster, pipe, ears, SETTINGS)
     resident.until("lease", "kubernetes_error")
     [sentence] = ears.said("lease")
     assert sentence.startswith("the Lease cannot be read or held: ")
@@ -334,20 +348,24 @@ def test_a_lease_of_a_namespace_that_is_not_there(cluster: Cluster, stop: Stop, 
     assert ears.said("leader") == []
 
 
-def test_a_resident_dry_run_only_reads(cluster: Cluster, stop: Stop, ears: Ears) -> None:
-    resident = Resident(cluster, stop, ears, msgspec.structs.replace(SETTINGS, dry_run=True))
+def test_a_resident_dry_run_only_reads(
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears
+) -> None:
+    resident = Resident(cluster, pipe, ears, msgspec.structs.replace(SETTINGS, dry_run=True))
     resident.until("Deployment shop/web", "dry_run")
     resident.end()
     assert {each.method for each in cluster.server.requests} == {"GET"}
     assert cluster.lease is None
 
 
-def test_where_another_leads_it_waits(cluster: Cluster, stop: Stop, ears: Ears) -> None:
+def test_where_another_leads_it_waits(
+    cluster: Cluster, pipe: InterruptibleWakePipe, ears: Ears
+) -> None:
     cluster.lease = {
         "metadata": {"resourceVersion": "1"},
         "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600},
     }
-    resident = Resident(cluster, stop, ears, SETTINGS)
+    resident = Resident(cluster, pipe, ears, SETTINGS)
     while "another leads" not in ears.said("leader"):
         time.sleep(0.01)
     resident.end()

@@ -1,7 +1,7 @@
-"""The agent's side towards its cluster: what it hears, and what it tells. Imported only there.
+"""The agent's connection to its cluster: informers, the Node's status, events. Import it late.
 
-Owns the informers and the writer, and what was told as events. Builds them; the loop calls
-`report` after each round and never waits for any of it.
+Owns the informers, the writer, and the memory of sent events. The loop calls `report` after each
+round and never waits for any of it.
 """
 
 import random
@@ -36,51 +36,46 @@ from slackwater.record.node_status import farewell, grain_of, is_settling, node_
 
 _Item = TypeVar("_Item")
 #: Seconds for a write that is on its way when the agent ends.
-_LAST_WORDS = 2.0
+_LAST_WRITE_SECONDS = 2.0
 
 
-class Whereabouts(msgspec.Struct, frozen=True):
-    """Which node this is, and where its configuration stands: ours, and Volcano's."""
+class ClusterOptions(msgspec.Struct, frozen=True):
+    """How to reach the API server, which node this is, and the namespaces of its configuration:
+    ours, and Volcano's."""
 
+    access: Access
     node: str
     namespace: str
     volcano_namespace: str
 
 
-class ClusterJob(msgspec.Struct, frozen=True):
-    """How the API server is reached, and what is looked for there."""
-
-    access: Access
-    where: Whereabouts
-
-
-class ClusterSide:
-    """Guards what goes between this agent and its cluster."""
+class ClusterConnection:
+    """Guards the informers and the writer."""
 
     def __init__(self, objects: ClusterObjects, writer: NodeWriter, node: str) -> None:
         self.objects = objects
         self._writer = writer
         self._node = node
-        self._said = SentState()
-        self._speaks = False
+        self._sent = SentState()
+        self._reports = False
 
-    def listen(self) -> None:
+    def start_informers(self) -> None:
         self.objects.start()
 
-    def speak(self) -> None:
-        """A dry run never does."""
-        self._speaks = True
+    def start_writer(self) -> None:
+        """Not in a dry run, which then reports nothing."""
+        self._reports = True
         self._writer.start()
 
-    def tell_release(self, board: SharedState, at: Micros, left: int) -> None:
-        """Before the end, by who put everything back, all but `left` values: the Node says so. Who
-        keeps what is set says nothing: its next run goes on with it."""
-        if self._speaks:
-            self._writer.leave(farewell(view_of(board, at), left), self.objects.status_patch())
+    def report_release(self, state: SharedState, at: Micros, left: int) -> None:
+        """Before the end of an agent that restored everything but `left` values: the Node says so.
+        An agent that keeps its values reports nothing: its next run goes on with them."""
+        if self._reports:
+            self._writer.leave(farewell(view_of(state, at), left), self.objects.status_patch())
 
     def stop(self) -> None:
-        """Who listens is not waited for: those threads end with the process."""
-        self._writer.stop(_LAST_WORDS)
+        """Informer threads are daemons and are not joined."""
+        self._writer.stop(_LAST_WRITE_SECONDS)
 
     def link(self, at: Micros) -> ClusterLink:
         """From any thread."""
@@ -88,25 +83,24 @@ class ClusterSide:
         unsent, lost = self._writer.unsent()
         return ClusterLink(self.objects.freshness(at), tried.attempts, tried.problem, unsent, lost)
 
-    def report(self, board: SharedState, at: Micros) -> None:
-        """After a round: what the Node shall show, and what happened."""
-        if not self._speaks:
+    def report(self, state: SharedState, at: Micros) -> None:
+        """After a round: what the Node should show, and what happened."""
+        if not self._reports:
             return
-        view = view_of(board, at)
+        view = view_of(state, at)
         grain = grain_of(view)
         if not is_settling(view):
             self._writer.offer(node_status_patch(view), self.objects.status_patch(), grain)
-        telling = EventContext(self._node, at, grain, self.objects.uid_of)
-        told, self._said = due_events(view, self._said, telling)
-        for each in told:
+        context = EventContext(self._node, at, grain, self.objects.uid_of)
+        due, self._sent = due_events(view, self._sent, context)
+        for each in due:
             self._writer.send(each)
 
 
-def open_cluster(job: ClusterJob, clock: Callable[[], Micros]) -> ClusterSide:
-    """Nothing is asked before it is started."""
-    access, where = job.access, job.where
+def open_cluster(options: ClusterOptions, clock: Callable[[], Micros]) -> ClusterConnection:
+    """Sends no request before it is started."""
     jitter = random.Random()  # noqa: S311 - it spreads requests, it hides nothing
-    client = Client(access, f"{FIELD_MANAGER}/{__version__}")
+    client = Client(options.access, f"{FIELD_MANAGER}/{__version__}")
 
     def feed(
         resource: Resource,
@@ -125,20 +119,20 @@ def open_cluster(job: ClusterJob, clock: Callable[[], Micros]) -> ClusterSide:
         )
 
     feeds = Feeds(
-        pods=feed(PODS, readers.pod_of, f"spec.nodeName={where.node}"),
-        node=feed(NODES, readers.node_of, f"metadata.name={where.node}"),
+        pods=feed(PODS, readers.pod_of, f"spec.nodeName={options.node}"),
+        node=feed(NODES, readers.node_of, f"metadata.name={options.node}"),
         colocation=feed(
             CONFIG_MAPS,
             readers.colocation_of,
             f"metadata.name={CONFIG_MAP}",
-            where.volcano_namespace,
+            options.volcano_namespace,
         ),
         settings=feed(
-            CONFIG_MAPS, readers.settings_of, f"metadata.name={SETTINGS_MAP}", where.namespace
+            CONFIG_MAPS, readers.settings_of, f"metadata.name={SETTINGS_MAP}", options.namespace
         ),
         pod_configurations=feed(COLOCATION_CONFIGURATIONS, readers.pod_configuration_of),
     )
-    objects = ClusterObjects(feeds, where.node, clock())
-    sender = EventRecorder(client, FIELD_MANAGER, where.node)
-    writer = NodeWriter(client, sender, where.node, clock=clock, jitter=jitter)
-    return ClusterSide(objects, writer, where.node)
+    objects = ClusterObjects(feeds, options.node, clock())
+    sender = EventRecorder(client, FIELD_MANAGER, options.node)
+    writer = NodeWriter(client, sender, options.node, clock=clock, jitter=jitter)
+    return ClusterConnection(objects, writer, options.node)

@@ -1,0 +1,375 @@
+"""The agent as a process: built for this machine, run until a signal or for one decision.
+
+Owns what it is built from (detection, cgroup tree, ledger, writers), and the order in which its
+parts start and end.
+"""
+
+import contextlib
+import itertools
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from slackwater.agent.endpoint_file import remove_endpoint_file
+from slackwater.agent.program import (
+    NO_OVERRIDES,
+    Agent,
+    AgentDependencies,
+    CommandLineOverrides,
+    ObjectSource,
+)
+from slackwater.agent.shared_state import SharedState, no_link
+from slackwater.agent.spare_memory import give_back_spare_memory
+from slackwater.bounded_read import read_start
+from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.executor import DryRun, Executor
+from slackwater.execution.folder_lock import Taken
+from slackwater.execution.ledger import Ledger
+from slackwater.execution.unit_writer import UnitWriter
+from slackwater.model.cgroup import CgroupMounts, Driver
+from slackwater.model.gap import Gap
+from slackwater.model.plan import Result
+from slackwater.model.units import MilliCpu
+from slackwater.observation.cgroups.files import raise_descriptor_limit
+from slackwater.observation.cgroups.tree import CgroupTree, Depth
+from slackwater.observation.detection import (
+    DriverVerdict,
+    Kubepods,
+    clues_of,
+    detect_driver,
+    detect_version,
+    find_kubepods,
+    find_mounts,
+)
+from slackwater.observation.host import NodeUsageMeter, Roots, read_machine
+from slackwater.observation.objects.folder import Folder
+from slackwater.observation.pressure import PressureAlarms, Watched
+from slackwater.observation.survey import Surveyor, TreeGuard
+from slackwater.record.journal import Entry, Journal, told
+from slackwater.record.metrics import Tally
+from slackwater.runtime.change_log import EntrySink
+from slackwater.runtime.clock import monotonic_now
+from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.loop import run_loop
+from slackwater.runtime.wakeup import WakePipe, Woken
+from slackwater.settings.document import DEFAULTS
+
+if TYPE_CHECKING:
+    from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions
+
+_Found = TypeVar("_Found")
+KEEP, RELEASE = "keep", "release"
+#: A rate needs two readings.
+_ROUNDS_FOR_A_RATE = 2
+#: By this round a cluster's objects are listed, which takes more memory than keeping them.
+_SETTLED_ROUNDS = 11
+#: How long a single decision waits for each kind of object from a cluster.
+_OBJECTS_SECONDS = 10.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+#: Seconds to wait for systemd's first answer, one attempt after the other.
+_PATIENCE = (2.0, 5.0, 15.0)
+
+
+class NodePaths(msgspec.Struct, frozen=True):
+    """Where the agent works: the host's roots, the kubelet's tree (empty: detected), and its own
+    state folder."""
+
+    roots: Roots
+    kubepods: str
+    state: str
+
+
+class AgentOptions(msgspec.Struct, frozen=True):
+    """What the agent is to do: for which objects, a folder's or a cluster's, with what overrides,
+    and whether it may write."""
+
+    folder: str
+    orders: CommandLineOverrides = NO_OVERRIDES
+    dry_run: bool = False
+    cluster: "ClusterOptions | None" = None
+
+
+class RunOptions(msgspec.Struct, frozen=True):
+    """Where the agent listens, whether it decides only once, and what it does at its end: keep the
+    values that it set, or release them."""
+
+    address: ListenAddress | None
+    once: bool
+    on_exit: str
+
+
+class BuiltAgent(msgspec.Struct, frozen=True):
+    """An agent, what it shares with other threads, its sleep, and its side towards a cluster."""
+
+    agent: Agent
+    board: SharedState
+    pipe: WakePipe
+    cluster: "ClusterConnection | None" = None
+
+
+class CannotStartError(Exception):
+    """Something is missing on this machine; str() is one sentence."""
+
+
+class LedgerTakenError(CannotStartError):
+    """Another agent holds the ledger."""
+
+
+class SettingsProblemError(Exception):
+    """The settings are wrong; str() is one sentence."""
+
+
+def run_agent(
+    paths: NodePaths,
+    options: AgentOptions,
+    how: RunOptions,
+    environ: Mapping[str, str],
+    write: EntrySink,
+) -> int:
+    """The whole life of an agent; its exit code. Raises CannotStartError, CannotListenError and
+    SettingsProblemError."""
+    built = build_agent(paths, options, environ, write)
+    built.pipe.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    folder = "" if options.dry_run else paths.state
+    with (
+        _started(built),
+        _connected(built, once=how.once, dry_run=options.dry_run),
+        _serving(built, how.address, folder, write),
+    ):
+        left = _run_rounds(built, how)
+    return 1 if left or (how.once and _has_failed(built)) else 0
+
+
+@contextlib.contextmanager
+def _started(built: BuiltAgent) -> Iterator[None]:
+    """A cluster's objects may come later; a folder is there, or is wrong."""
+    start = built.agent.start if built.cluster is None else built.agent.start_waiting
+    try:
+        problems = start(monotonic_now())
+        if problems:
+            raise SettingsProblemError("; ".join(problems))
+        yield
+    finally:
+        built.agent.close()
+
+
+@contextlib.contextmanager
+def _connected(built: BuiltAgent, *, once: bool, dry_run: bool) -> Iterator[None]:
+    """Informers and writer run while the agent does. A single decision waits for the objects."""
+    if built.cluster is None:
+        yield
+        return
+    health = built.board.health
+    try:
+        with health.starting_threads():
+            built.cluster.start_informers()
+            if not dry_run:
+                built.cluster.start_writer()
+        if once:
+            built.cluster.objects.wait(_OBJECTS_SECONDS)
+        yield
+    finally:
+        health.forget_threads()
+        built.cluster.stop()
+
+
+@contextlib.contextmanager
+def _serving(
+    built: BuiltAgent, address: ListenAddress | None, folder: str, write: EntrySink
+) -> Iterator[None]:
+    """Without a folder, in a dry run, no endpoint file is written."""
+    if folder:
+        remove_endpoint_file(folder)  # the ledger is ours, so this is a dead agent's
+    if address is None:
+        yield
+        return
+    from slackwater.agent.endpoint import Endpoint
+
+    def report(sentence: str) -> None:
+        write(Entry(0, monotonic_now(), "endpoint", because=sentence))
+
+    endpoint = Endpoint(address, folder, built.board, monotonic_now, report)
+    try:
+        yield
+    finally:
+        endpoint.close()
+
+
+def _run_rounds(built: BuiltAgent, how: RunOptions) -> int:
+    """Until a signal, or for one decision; how many knobs could not be restored at the end."""
+    give_back_spare_memory()
+    done = itertools.count(1)
+
+    def run_round(woken: Woken) -> float | None:
+        built.agent.once(monotonic_now(), early=woken is not Woken.TIMEOUT)
+        number = next(done)
+        if built.cluster is not None:
+            built.cluster.report(built.board, monotonic_now())
+            if number == _SETTLED_ROUNDS:
+                give_back_spare_memory()
+        if how.once and number == _ROUNDS_FOR_A_RATE:
+            return None
+        return built.agent.pause(monotonic_now())
+
+    try:
+        run_loop(run_round, built.pipe.wait)
+    finally:
+        left = _release_at_exit(built) if how.on_exit == RELEASE else 0
+    return left
+
+
+def _release_at_exit(built: BuiltAgent) -> int:
+    left = built.agent.release(monotonic_now(), "released at exit").left
+    if built.cluster is not None:
+        built.cluster.report_release(built.board, monotonic_now(), left)
+    return left
+
+
+def _has_failed(built: BuiltAgent) -> bool:
+    """Whether a change of the last round failed, or a cluster's agent never saw its objects."""
+    latest = built.board.journal.latest
+    if latest is None:
+        return built.cluster is not None
+    return any(each.result in (Result.REFUSED, Result.UNSUPPORTED) for each in latest.outcomes)
+
+
+def build_agent(
+    paths: NodePaths, options: AgentOptions, environ: Mapping[str, str], write: EntrySink
+) -> BuiltAgent:
+    raise_descriptor_limit()
+    mounts, driver = _mounts(paths.roots, environ)
+    clues = clues_of(paths.roots, mounts, driver)
+    tree = _need(find_kubepods(mounts, clues, paths.kubepods))
+    write(Entry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
+    cpus = read_machine(paths.roots).cpus
+    surveyor = Surveyor(
+        CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, paths.roots)
+    )
+    journal = Journal(DEFAULTS.agent.kept_ticks)
+
+    def watched() -> Watched:
+        latest = journal.latest
+        stall = board.last_round.settings.pressure_stall
+        return Watched(surveyor.protected(), stall, bool(latest and latest.outcomes))
+
+    if options.dry_run and os.path.exists(f"{paths.state}/ledger.jsonl"):
+        because = f"there is a ledger in {paths.state}: what its agent set is taken for the node's"
+        write(Entry(0, monotonic_now(), "dry run", because=because))
+    pipe = WakePipe(PressureAlarms(mounts, watched, monotonic_now))
+    cpu = mounts.identity()
+    version = cpu if isinstance(cpu, Gap) else cpu.version
+    cluster = _cluster(options)
+    link = cluster.link if cluster else no_link
+    board = SharedState(journal, Tally(), pipe.wake, version, link)
+    orders = options.orders
+    source: ObjectSource = (
+        cluster.objects if cluster else Folder(options.folder, orders.node, orders.host)
+    )
+    parts = AgentDependencies(
+        source=source,
+        sight=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
+        hands=DryRun(_PAGE)
+        if options.dry_run
+        else build_executor(paths, mounts, tree.driver, write),
+        board=board,
+        machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
+        clock=monotonic_now,
+        origin="cluster" if cluster else "folder",
+    )
+    return BuiltAgent(Agent(parts, write, options.orders), board, pipe, cluster)
+
+
+def _guarded(surveyor: Surveyor, mounts: CgroupMounts, tree: Kubepods) -> TreeGuard:
+    """Only a cluster knows the node's pods; a folder may hold any."""
+    return TreeGuard(surveyor, _need(mounts.identity()).directory, tree.path)
+
+
+def _why(tree: Kubepods, asked: str) -> str:
+    if asked:
+        return f"{tree.path} is taken: --kubepods names it"
+    if tree.because:
+        return f"{tree.path} is taken, one of several that look like it: {tree.because}"
+    return f"{tree.path} is taken: no other one looks like it"
+
+
+def _cluster(options: AgentOptions) -> "ClusterConnection | None":
+    """Imported here: an agent without a cluster needs none of it."""
+    if options.cluster is None:
+        return None
+    from slackwater.agent.cluster_connection import open_cluster
+
+    return open_cluster(options.cluster, monotonic_now)
+
+
+def build_executor(
+    paths: NodePaths, mounts: CgroupMounts, driver: Driver, write: EntrySink
+) -> Executor:
+    """The writers and the ledger; `release` needs no more than this."""
+    files = CgroupWriter(mounts, _PAGE, monotonic_now)
+    units = None if driver is Driver.CGROUPFS else _open_units(paths, files)
+    if isinstance(units, Gap):
+        because = f"{units.reason}; its slices are written as files, which it resets now and then"
+        write(Entry(0, monotonic_now(), "systemd", because=because))
+    usable = None if isinstance(units, Gap) else units
+    ledger = Ledger.open(paths.state, _boot_id(paths.roots))
+    if isinstance(ledger, Taken):
+        raise LedgerTakenError(ledger.reason)
+    ledger = _need(ledger)
+    return Executor(ledger, files, usable, monotonic_now)
+
+
+def _open_units(paths: NodePaths, files: CgroupWriter) -> UnitWriter | Gap:
+    """A systemd that is busy, with a reload say, answers late: it is asked again, because the
+    files that stand in for it are for nodes where it cannot be reached at all."""
+    path = _socket(paths)
+    found: UnitWriter | Gap = Gap("not asked yet")
+    for patience in _PATIENCE:
+        found = UnitWriter.open(files, monotonic_now, path, first_timeout=patience)
+        if isinstance(found, UnitWriter) or not os.path.exists(path):
+            break
+    return found
+
+
+def _socket(paths: NodePaths) -> str:
+    return f"{paths.roots.host}/run/systemd/private"
+
+
+def release_all(paths: NodePaths, environ: Mapping[str, str]) -> tuple[list[Entry], int]:
+    """Everything back without an agent: what was done, and how many knobs are left."""
+    mounts, verdict = _mounts(paths.roots, environ)
+    # What went through systemd's units goes back through them, whatever the tree looks like now;
+    # where none did, it does not matter whether systemd answers.
+    driver = Driver.SYSTEMD if os.path.exists(_socket(paths)) else verdict.driver
+    entries: list[Entry] = []
+    told_of_systemd = entries.append if verdict.driver is Driver.SYSTEMD else _unsaid
+    outcomes = build_executor(paths, mounts, driver, told_of_systemd).release()
+    left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
+    at = monotonic_now()
+    return [*entries, *(told(outcome, 0, at, "released") for outcome in outcomes)], left
+
+
+def _unsaid(_entry: Entry) -> None:
+    return None
+
+
+def _need(found: _Found | Gap) -> _Found:
+    if isinstance(found, Gap):
+        raise CannotStartError(found.reason)
+    return found
+
+
+def _mounts(roots: Roots, environ: Mapping[str, str]) -> tuple[CgroupMounts, DriverVerdict]:
+    version = detect_version(roots, environ)
+    if isinstance(version, Gap):
+        raise CannotStartError(version.reason)
+    mounts = _need(find_mounts(roots, version))
+    return mounts, detect_driver(roots, environ, mounts)
+
+
+def _boot_id(roots: Roots) -> str:
+    """Which boot this is: a ledger of another one is void."""
+    contents = _need(read_start(f"{roots.proc}/sys/kernel/random/boot_id"))
+    return contents.data.decode("ascii", "replace").strip()

@@ -1,0 +1,53 @@
+"""The HTTP endpoint of a program that only shows its state: /metrics, /healthz and /readyz."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+from slackwater.record.journal import Entry
+from slackwater.runtime.change_log import EntrySink
+from slackwater.runtime.clock import monotonic_now
+from slackwater.runtime.health import Health, health_response
+from slackwater.runtime.http_exchange import Request, Response, dispatch
+from slackwater.runtime.listen_address import ListenAddress
+
+#: The content type and the body, in the format that an Accept header asks for.
+RenderMetrics = Callable[[str], tuple[str, bytes]]
+
+
+def respond(
+    request: Request,
+    check_alive: Callable[[], Health],
+    check_ready: Callable[[], Health],
+    render_metrics: RenderMetrics,
+) -> Response:
+    return dispatch(
+        request.method,
+        request.target.partition("?")[0],
+        {
+            "/healthz": lambda: health_response(check_alive()),
+            "/readyz": lambda: health_response(check_ready()),
+            "/metrics": lambda: Response(HTTPStatus.OK, *render_metrics(request.accept)),
+        },
+    )
+
+
+@contextlib.contextmanager
+def bound_endpoint(
+    address: ListenAddress | None, answer: Callable[[Request], Response], write: EntrySink
+) -> Iterator[Callable[[], None]]:
+    """Bound to the address inside the block; serves once the function is called that it yields.
+    Without an address there is no endpoint. Raises CannotListenError."""
+    if address is None:
+        yield lambda: None
+        return
+    from slackwater.runtime.http_server import HttpServer
+
+    def report(sentence: str) -> None:
+        write(Entry(0, monotonic_now(), "endpoint", because=sentence))
+
+    server = HttpServer(address, answer, report)
+    try:
+        yield server.start
+    finally:
+        server.close()
