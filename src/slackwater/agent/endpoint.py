@@ -16,10 +16,11 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from slackwater.agent.endpoint_file import EndpointFile, remove_endpoint_file, write_endpoint_file
-from slackwater.agent.shared_state import RoundState, SharedState, view_of
+from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
+from slackwater.record.agent_view import RoundState
 from slackwater.record.explanation import explain as explain_target
 from slackwater.record.exposition import render_agent_metrics
 from slackwater.record.metrics import Facts
@@ -90,7 +91,7 @@ def readyz(query: Query) -> Response:
     """Problems and a pause are shown and do not make it unready: the values stay in place."""
     last = query.state.last_round
     why = last.blind or ("" if query.state.journal.latest else NO_TICK)
-    problems = view_of(query.state, query.at).troubles()
+    problems = view_of(query.state, query.at).open_problems()
     return health_response(AgentHealth(not why, why, problems, last.paused, _link_remarks(query)))
 
 

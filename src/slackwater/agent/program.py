@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from slackwater.agent.shared_state import ReleaseDone, RoundState, SharedState
+from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.agent.tick import TickMemory, needs_of_policies, tick
 from slackwater.agent.wishes import EVERY_FEATURE, Wishes, wishes_of
 from slackwater.contract.kubernetes import Node
@@ -24,6 +24,7 @@ from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
+from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Entry, Inputs, TickRecord, entries_of, told
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.settings.agent import AgentSettings, Reading

@@ -6,7 +6,7 @@ thread that asked for something waits for the loop, never the other way round.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,10 +15,10 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
+from slackwater.record.agent_view import AgentView, RoundState
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.metrics import Tally
-from slackwater.record.view import View
 from slackwater.runtime.health import HealthState
 from slackwater.settings.agent import DEFAULTS, AgentSettings
 
@@ -26,27 +26,6 @@ from slackwater.settings.agent import DEFAULTS, AgentSettings
 DETAIL_PERIOD = Micros(10_000_000)
 #: Rounds that may be missed before the loop counts as stalled.
 _MISSED_ROUNDS = 3
-
-
-class RoundState(msgspec.Struct, frozen=True):
-    """How the last round left the loop. `ended` is its end, also if it saw nothing. `problems` are
-    the configuration's. `blind` is why the round saw nothing; `lost_since` is set if that is
-    because the kubelet's cgroup tree is missing, not because objects are. `kept` counts the values
-    that stay in place while it is blind. `off` has the reason for each policy that is off."""
-
-    ended: Micros | None = None
-    problems: tuple[str, ...] = ()
-    blind: str = ""
-    lost_since: Micros | None = None
-    paused: str = ""
-    kept: int | None = None
-    settings: AgentSettings = DEFAULTS
-    off: Mapping[str, str] = {}
-
-    @property
-    def lost(self) -> str:
-        """Why the kubelet's tree is not seen; empty if it is, or was not looked for."""
-        return "" if self.lost_since is None else self.blind
 
 
 class ReleaseDone(msgspec.Struct, frozen=True):
@@ -147,18 +126,12 @@ def allowed_silence(settings: AgentSettings) -> Micros:
     return Micros(max(settings.stalled_after, _MISSED_ROUNDS * settings.period))
 
 
-def view_of(state: SharedState, at: Micros) -> View:
+def view_of(state: SharedState, at: Micros) -> AgentView:
     """What explanations and overviews are made from. `at` is now by the agent's clock: compared
     with the time of day it gives the clock's offset."""
-    last = state.last_round
-    return View(
+    return AgentView(
+        **msgspec.structs.asdict(state.last_round),
         ticks=state.journal.ticks,
-        off=last.off,
-        problems=last.problems,
-        blind=last.blind,
-        lost=last.lost,
-        paused=last.paused,
-        kept=last.kept,
         offset=Micros(time.time_ns() // 1000 - at),
         version=state.version,
         changed=state.journal.changed,

@@ -17,7 +17,7 @@ from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import list_numbers
 from slackwater.record.explanation import Explanation, Part, Silence
 from slackwater.record.targets import PODS
-from slackwater.record.timestamps import clock_time, lasted
+from slackwater.record.timestamps import describe_age, time_of_day
 
 _TIERS = [tier.value for tier in Tier]
 _INDENT = 2
@@ -98,12 +98,12 @@ def _knob(row: Explanation, now: dt.datetime, wide: bool) -> Iterator[Renderable
     for hold in row.holds:
         yield _line(_held(hold, now), "yellow")
     if row.yielded_until:
-        until = clock_time(row.yielded_until)
+        until = time_of_day(row.yielded_until)
         yield _line(f"left to another writer until {until}", "yellow")
     for remark in row.remarks:
         yield _line(remark, "yellow")
     if row.last_drift and (wide or not row.yielded_until):
-        ago = lasted(row.last_drift.at, now)
+        ago = describe_age(row.last_drift.at, now)
         yield _line(f"{ago} ago: {row.last_drift.text}", "yellow")
     if wide:
         yield from _details(row, now)
@@ -117,7 +117,7 @@ def _head(row: Explanation, now: dt.datetime) -> Text:
         head.append(f", granted {row.granted}", "yellow")
     head.append(f"   (without us: {row.baseline or 'unknown'})", "dim")
     if row.since:
-        age = lasted(row.since, now)
+        age = describe_age(row.since, now)
         head.append(f"   adopted; ours for {age}" if row.adopted else f"   set {age} ago")
     return head
 
@@ -151,7 +151,7 @@ def _details(row: Explanation, now: dt.datetime) -> Iterator[RenderableType]:
     """What -o wide adds."""
     if row.outcome:
         detail = f": {row.outcome.detail}" if row.outcome.detail else ""
-        ago = lasted(row.outcome.at, now)
+        ago = describe_age(row.outcome.at, now)
         yield _line(
             f"last attempt {ago} ago: {row.outcome.value} {row.outcome.result}{detail}", "dim"
         )
@@ -180,7 +180,7 @@ def _silence(
 
 
 def _held(hold: Silence, now: dt.datetime) -> str:
-    age = lasted(hold.since, now) if hold.since else ""
+    age = describe_age(hold.since, now) if hold.since else ""
     match hold.course:
         case "off":
             return f"{hold.policy} is off: {hold.reason}"

@@ -16,7 +16,7 @@ import msgspec
 
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
-from slackwater.record.view import View
+from slackwater.record.timestamps import format_timestamp
 
 #: About 200 KiB; a round says a few lines, and a stalled reader is rarely back within minutes.
 ROOM = 500
@@ -24,7 +24,7 @@ ROOM = 500
 
 def encoded(entry: Entry, offset: Micros) -> bytes:
     """One line. `offset` is the time of day, in microseconds since 1970, less the entry's clock."""
-    said = {"time": View(offset=offset).stamp(entry.at), **msgspec.to_builtins(entry)}
+    said = {"time": format_timestamp(Micros(entry.at + offset)), **msgspec.to_builtins(entry)}
     return msgspec.json.encode(said) + b"\n"
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from slackwater.cli.terminal import FULL, Column, aligned_lines, stacked_bar
 from slackwater.cli.top_view import UNKNOWN, milli
-from slackwater.record.timestamps import lasted
+from slackwater.record.timestamps import describe_age
 from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,
@@ -75,7 +75,7 @@ def _sums(totals: Totals, width: int) -> Text:
 def _manager(manager: ManagerRow | None, now: dt.datetime) -> Text:
     if manager is None:
         return Text("none runs", "dim")
-    heard = f"heard {lasted(manager.renewed, now)} ago" if manager.renewed else "never heard"
+    heard = f"heard {describe_age(manager.renewed, now)} ago" if manager.renewed else "never heard"
     style = "green" if manager.alive else "red"
     return _said(manager.leader, style).append(f"  {heard}", "dim")
 
@@ -152,7 +152,7 @@ def _picture(row: NodeRow, width: int) -> Text:
 
 
 def _cells(row: NodeRow, now: dt.datetime) -> tuple[Text, ...]:
-    since = lasted(row.since, now) if row.since else UNKNOWN
+    since = describe_age(row.since, now) if row.since else UNKNOWN
     holding = UNKNOWN if row.holding is None else str(row.holding)
     return (
         Text(milli(row.quota), "dim" if row.quota in (None, "unlimited") else ""),

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from slackwater.cli.terminal import FULL, Column, make_table, stacked_bar
 from slackwater.record.overview import EntryRow, Overview, Row
-from slackwater.record.timestamps import clock_time, lasted
+from slackwater.record.timestamps import describe_age, time_of_day
 
 UNKNOWN = "-"
 #: Shares of time from which on a value is worth a look, in percent.
@@ -151,8 +151,8 @@ class Screen(msgspec.Struct, frozen=True):
 
 
 def lost_line(lost: Lost, now: dt.datetime) -> Text:
-    seen = f"; last seen {clock_time(lost.last_seen)}" if lost.last_seen else ""
-    text = Text(f"no answer for {lasted(lost.since, now)}{seen}", "bold red")
+    seen = f"; last seen {time_of_day(lost.last_seen)}" if lost.last_seen else ""
+    text = Text(f"no answer for {describe_age(lost.since, now)}{seen}", "bold red")
     return _cut(text.append(f"  {lost.why}", "not bold"))
 
 
@@ -191,7 +191,7 @@ def header_lines(overview: Overview, width: int) -> Iterator[Text]:
     style = _STATES.get(overview.state, "bold red")
     state = Text.assemble((overview.state, style))
     if overview.at:
-        state.append(f"  tick {overview.tick} at {clock_time(overview.at)}", "dim")
+        state.append(f"  tick {overview.tick} at {time_of_day(overview.at)}", "dim")
     if node.request is not None and width >= _NARROW:
         state.append(f"  promised {milli(node.request)}", "dim")
     if overview.sources and width >= _NARROW:
@@ -208,7 +208,7 @@ def header_lines(overview: Overview, width: int) -> Iterator[Text]:
 
 def _entry(entry: EntryRow) -> Text:
     """One line of the journal: 12:00:01 quota of kubepods/besteffort 800m → 600m"""
-    line = Text.assemble((clock_time(entry.at), "dim"), " ", entry.what)
+    line = Text.assemble((time_of_day(entry.at), "dim"), " ", entry.what)
     if entry.after:
         line.append(
             f" {entry.before} → {entry.after}" if entry.before else f" {entry.after}", "bold"

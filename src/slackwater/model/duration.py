@@ -14,6 +14,7 @@ _READ = {**_UNITS, "ns": 1, "\u00b5s": 1_000, "\u03bcs": 1_000}
 _PART = r"([0-9]{1,12})?(?:\.([0-9]{0,9}))?(h|ms|m|s|us|ns|\u00b5s|\u03bcs)"
 _DURATION = re.compile(rf"(?:(?=\.?[0-9]){_PART})+", re.ASCII)
 _LONGEST = 40
+_AGE_STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 EXAMPLES = "a duration such as 500ms, 1s or 1m30s"
 
 
@@ -41,3 +42,11 @@ def format_duration(duration: Micros) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"
+
+
+def format_age(age: Micros) -> str:
+    """For people, in the largest unit only: 12 s, 3 min, 2 h, 4 d. Negative ages, of clocks that
+    disagree, are 0 s."""
+    seconds = max(int(age) // 1_000_000, 0)
+    size, unit = next((step for step in _AGE_STEPS if seconds >= step[0]), (1, "s"))
+    return f"{seconds // size} {unit}"

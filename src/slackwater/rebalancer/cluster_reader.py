@@ -55,7 +55,7 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.record.timestamps import moment
+from slackwater.record.timestamps import parse_timestamp
 from slackwater.settings.rebalancer import WorkloadSettings
 
 Owned = TypeVar("Owned", OwnedPod, ScaledWorkload)
@@ -105,7 +105,7 @@ def read_pod(pod: OwnedPod) -> LivePod:
 def _started(pod: OwnedPod) -> float:
     """Seconds since 1970."""
     stated = began(pod)
-    at = moment(stated.value) if isinstance(stated.value, str) else None
+    at = parse_timestamp(stated.value) if isinstance(stated.value, str) else None
     if at is None:
         raise stated.refused("a time such as 2026-11-17T10:00:00Z")
     return at.timestamp()

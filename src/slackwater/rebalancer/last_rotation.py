@@ -19,7 +19,7 @@ from slackwater.rebalancer.observed import (
     WorkloadUsage,
 )
 from slackwater.rebalancer.selection import PodGroup, Proposal
-from slackwater.record.timestamps import moment
+from slackwater.record.timestamps import parse_timestamp
 from slackwater.settings.rebalancer import MoveSettings
 
 ANNOTATION = "slackwater.io/last-rotation"
@@ -35,7 +35,7 @@ def decode_last_rotation(text: str, workload: WorkloadName) -> LastRotation | Ga
         last = msgspec.json.decode(text, type=LastRotation)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return _unreadable(str(error) or "nested too deeply", workload)
-    if moment(last.at) is None:
+    if parse_timestamp(last.at) is None:
         return _unreadable(f"at is {quoted(last.at)}, but must be a time", workload)
     amounts = {"top": last.top, "mean": last.mean, "improvement": last.improvement}
     for name, amount in amounts.items():
@@ -130,7 +130,7 @@ def pause_after(last: LastRotation, settings: MoveSettings) -> Micros:
 
 def began(last: LastRotation) -> float | None:
     """In seconds since 1970; None where the annotation has no such time."""
-    at = moment(last.at)
+    at = parse_timestamp(last.at)
     return None if at is None else at.timestamp()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from slackwater.model.duration import format_age
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
 
@@ -31,7 +32,7 @@ class ClusterLink(msgspec.Struct, frozen=True):
     def remarks(self) -> tuple[str, ...]:
         """One sentence for each thing that is wrong."""
         unheard = [
-            f"nothing was heard of {name} for {age_text(each)}: {each.problem}"
+            f"nothing was heard of {name} for {format_age(each.age)}: {each.problem}"
             for name, each in self.sources.items()
             if each.problem
         ]
@@ -40,14 +41,6 @@ class ClusterLink(msgspec.Struct, frozen=True):
             f"events cannot be sent: {self.unsent}" if self.unsent else "",
         )
         return (*unheard, *filter(None, told))
-
-
-def age_text(fresh: Freshness) -> str:
-    """For people: seconds up to two minutes, then minutes, then hours."""
-    seconds = fresh.age // 1_000_000
-    if seconds < 120:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
 
 
 #: Without a cluster.

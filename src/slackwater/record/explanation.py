@@ -17,9 +17,9 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.units import Bandwidth
+from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TickRecord, format_amount, format_value
 from slackwater.record.targets import EVERYTHING, NODE, Scope, pod_of, scopes_of, target_name
-from slackwater.record.view import API_VERSION, View
 
 _FAILED = frozenset({Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED})
 NOT_YET = "the agent has not looked yet"
@@ -124,7 +124,7 @@ def subjects_of(record: TickRecord) -> Iterator[Subject]:
             yield Subject(each.ref, each.knob, None, each)
 
 
-def explain_knob(view: View, record: TickRecord, subject: Subject) -> Explanation:
+def explain_knob(view: AgentView, record: TickRecord, subject: Subject) -> Explanation:
     ref, grant, held = subject.ref, subject.grant, subject.held
     attempt = _last_attempt(view.ticks, subject)
     now, baseline = _now(record, subject), _baseline(record, subject)
@@ -141,7 +141,7 @@ def explain_knob(view: View, record: TickRecord, subject: Subject) -> Explanatio
         now=None if isinstance(now, Gap) else format_value(now),
         baseline=None if isinstance(baseline, Gap) else format_value(baseline),
         granted=format_amount(subject.knob, grant.value) if grant else None,
-        since=None if since is None else view.stamp(since),
+        since=None if since is None else view.timestamp(since),
         clipped_by=grant.clipped_by if grant else None,
         contributions=tuple(_part(subject.knob, step) for step in grant.contributions)
         if grant
@@ -151,7 +151,7 @@ def explain_knob(view: View, record: TickRecord, subject: Subject) -> Explanatio
         namespace=pod.namespace if pod else None,
         pod=pod.name if pod else None,
         contest=grant.contest if grant else None,
-        yielded_until=None if until is None else view.stamp(until),
+        yielded_until=None if until is None else view.timestamp(until),
         adopted=held is not None and changed is None,
         numbers={each.policy: dict(each.numbers) for each in told if each.numbers},
         outcome=None if attempt is None else _attempt(view, *attempt),
@@ -168,9 +168,9 @@ def _concerned(record: TickRecord, grant: Grant | None) -> list[PolicyReport]:
     return [each for each in record.story.told if each.policy in speakers]
 
 
-def silence(view: View, told: PolicyReport) -> Silence:
+def silence(view: AgentView, told: PolicyReport) -> Silence:
     """Of a policy without a part in any grant, or one that holds."""
-    since = None if told.since is None else view.stamp(told.since)
+    since = None if told.since is None else view.timestamp(told.since)
     reason = told.reason
     if told.course is PolicyAction.ACTED and not told.has_nothing_to_do():
         reason = f"what it asks for was not granted, as no value was read there ({reason})"
@@ -183,7 +183,7 @@ def _part(knob: str, step: Contribution) -> Part:
     return Part(step.by, step.verb.value, value, because, after)
 
 
-def _file(view: View, name: str) -> str | None:
+def _file(view: AgentView, name: str) -> str | None:
     knob = next((each for each in KNOBS if each.name == name), None)
     if knob is None or isinstance(view.version, Gap):
         return None
@@ -225,16 +225,16 @@ def _last_attempt(
     return None
 
 
-def _attempt(view: View, record: TickRecord, outcome: Outcome) -> Attempt:
-    value, at = format_value(outcome.change.new), view.stamp(record.snapshot.at)
+def _attempt(view: AgentView, record: TickRecord, outcome: Outcome) -> Attempt:
+    value, at = format_value(outcome.change.new), view.timestamp(record.snapshot.at)
     return Attempt(outcome.result.value, value, at, outcome.detail)
 
 
-def _last_drift(view: View, subject: Subject) -> Intrusion | None:
+def _last_drift(view: AgentView, subject: Subject) -> Intrusion | None:
     for record in reversed(view.ticks):
         for note in record.story.notes:
             if _is_of(subject, note.target, note.knob):
-                return Intrusion(view.stamp(record.snapshot.at), note.text)
+                return Intrusion(view.timestamp(record.snapshot.at), note.text)
     return None
 
 
@@ -273,7 +273,7 @@ def _is_not_worth_it(record: TickRecord, subject: Subject, now: KnobValue | Gap)
     return isinstance(milli, int) and isinstance(granted, int) and milli < granted
 
 
-def explain(view: View, word: str) -> tuple[Explanation, ...] | Gap:
+def explain(view: AgentView, word: str) -> tuple[Explanation, ...] | Gap:
     """Of the target that `word` names, the empty word everything; a Gap names what there is."""
     record = view.latest
     if record is None:
@@ -287,7 +287,7 @@ def explain(view: View, word: str) -> tuple[Explanation, ...] | Gap:
 
 
 def _rows(
-    view: View, record: TickRecord, scope: Scope, subjects: tuple[Subject, ...]
+    view: AgentView, record: TickRecord, scope: Scope, subjects: tuple[Subject, ...]
 ) -> Iterator[Explanation]:
     """What was asked about, then what binds it from above, and what goes for all: first where it
     is all that there is to say."""
@@ -337,9 +337,9 @@ def _general_row(
     )
 
 
-def _general_remarks(view: View, record: TickRecord, scope: Scope) -> Iterator[str]:
+def _general_remarks(view: AgentView, record: TickRecord, scope: Scope) -> Iterator[str]:
     if view.blind:
-        last = view.stamp(record.snapshot.at)
+        last = view.timestamp(record.snapshot.at)
         yield f"the agent sees nothing now: {view.blind}; all this is of its last look at {last}"
     if view.paused:
         yield f"the agent is paused: {view.paused}"
@@ -352,7 +352,7 @@ def _general_remarks(view: View, record: TickRecord, scope: Scope) -> Iterator[s
                 yield f"{remark.about}: {told.policy}: {remark.text}"
 
 
-def _silences(view: View, record: TickRecord, scope: Scope) -> Iterator[Silence]:
+def _silences(view: AgentView, record: TickRecord, scope: Scope) -> Iterator[Silence]:
     """Policies that want nothing changed now; what they asked for before may still stand. One
     that says why by a remark is not said to have nothing to do."""
     for policy, reason in view.off.items():

@@ -18,9 +18,9 @@ from slackwater.model.decision import THROTTLE_EVENT
 from slackwater.model.knob import QUOTA
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import Micros, MilliCpu
+from slackwater.record.agent_view import AgentView
 from slackwater.record.cluster_link import A_WHILE
 from slackwater.record.journal import TickRecord
-from slackwater.record.view import View
 
 _SECOND = 1_000_000
 AGAIN = Micros(1800 * _SECOND)
@@ -70,7 +70,7 @@ class EventContext(msgspec.Struct, frozen=True):
 
 
 def due_events(
-    view: View, said: SentState, telling: EventContext
+    view: AgentView, said: SentState, telling: EventContext
 ) -> tuple[tuple[KubeEvent, ...], SentState]:
     """What is to be told now, and what was told after that."""
     since = (telling.at if said.blind_since is None else said.blind_since) if view.blind else None
@@ -86,7 +86,7 @@ def due_events(
 
 
 def _states(
-    view: View, said: SentState, telling: EventContext
+    view: AgentView, said: SentState, telling: EventContext
 ) -> tuple[dict[tuple[str, str, str], Micros], list[KubeEvent]]:
     now = {_key(each): each for each in _together(_standing(view, said, telling))}
     kept = {key: at for key, at in said.states.items() if key in now}
@@ -116,7 +116,7 @@ def _key(each: KubeEvent) -> tuple[str, str, str]:
     return each.reason, f"{about.kind} {about.namespace}/{about.name}", each.message
 
 
-def _standing(view: View, said: SentState, telling: EventContext) -> Iterator[KubeEvent]:
+def _standing(view: AgentView, said: SentState, telling: EventContext) -> Iterator[KubeEvent]:
     """Every state that is worth an event while it lasts."""
     if view.blind and _NAMED.match(view.blind):
         yield from _problem(view.blind, telling)

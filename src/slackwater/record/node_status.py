@@ -16,9 +16,9 @@ from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Result
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited, left_over
+from slackwater.record.agent_view import AgentView
 from slackwater.record.clipping import clipped
 from slackwater.record.journal import TickRecord
-from slackwater.record.view import View
 
 #: Usage is told in steps of this part of the machine.
 STEP = Ratio(1, 20)
@@ -34,12 +34,12 @@ _FIRST_LOOKS = 2
 _PUT_BACK = (Result.APPLIED, Result.VANISHED, Result.UNCHANGED)
 
 
-def node_status_patch(view: View) -> NodeStatusPatch:
+def node_status_patch(view: AgentView) -> NodeStatusPatch:
     report = node_report(view)
     return NodeStatusPatch(report, _acting(view, report))
 
 
-def is_settling(view: View) -> bool:
+def is_settling(view: AgentView) -> bool:
     """Whether something is held only since a moment: what comes of it is worth telling, this is
     not."""
     record = view.latest
@@ -54,7 +54,7 @@ def is_settling(view: View) -> bool:
     )
 
 
-def farewell(view: View, left: int) -> NodeStatusPatch:
+def farewell(view: AgentView, left: int) -> NodeStatusPatch:
     """The last words of an agent that has put everything back, all but `left` values."""
     report = msgspec.structs.replace(
         node_report(view), since=None, quota=None, used=None, holding=left
@@ -72,14 +72,14 @@ def _left(count: int) -> str:
     return f"{'1 value' if count == 1 else f'{count} values'} could not be put back"
 
 
-def grain_of(view: View) -> MilliCpu:
+def grain_of(view: AgentView) -> MilliCpu:
     """The step of usage and quota on this node, at least 1 m."""
     allocatable = view.latest.snapshot.allocatable if view.latest else MilliCpu(0)
     return MilliCpu(1 if isinstance(allocatable, Gap) else max(STEP.left_of(allocatable), 1))
 
 
-def node_report(view: View) -> NodeReport:
-    troubles = view.troubles()[:_MOST_PROBLEMS]
+def node_report(view: AgentView) -> NodeReport:
+    troubles = view.open_problems()[:_MOST_PROBLEMS]
     problems = tuple(clipped(each, _LONGEST_PROBLEM) for each in troubles)
     record = view.latest
     if record is None:
@@ -100,7 +100,7 @@ def node_report(view: View) -> NodeReport:
     )
 
 
-def _acting(view: View, report: NodeReport) -> AgentCondition:
+def _acting(view: AgentView, report: NodeReport) -> AgentCondition:
     """Unknown while the agent sees nothing: what it set still stands."""
     record = view.latest
     if view.blind or record is None:
@@ -125,7 +125,7 @@ def _acting(view: View, report: NodeReport) -> AgentCondition:
     return _told(status, "NothingToDo", f"{names} on, and nothing needs to be changed")
 
 
-def _why_off(view: View) -> str:
+def _why_off(view: AgentView) -> str:
     reasons = "; ".join(f"{name}: {why}" for name, why in view.off.items())
     return f"no policy is on: {reasons}" if reasons else "no policy is on"
 
@@ -160,7 +160,7 @@ def _holders(record: TickRecord) -> list[str]:
     )
 
 
-def _since(view: View, record: TickRecord) -> str | None:
+def _since(view: AgentView, record: TickRecord) -> str | None:
     """Of the last change of a value that is ours."""
     held = _held(record)
     if not held:
@@ -171,7 +171,7 @@ def _since(view: View, record: TickRecord) -> str | None:
         for key, ref in refs.items()
         if key in held and (found := view.changed(ref, key[1])) is not None
     ]
-    return f"{view.stamp(Micros(max((*changed, *held.values()))))[:19]}Z"
+    return f"{view.timestamp(Micros(max((*changed, *held.values()))))[:19]}Z"
 
 
 def _quota(record: TickRecord) -> MilliCpu | Unlimited | None:

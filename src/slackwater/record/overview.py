@@ -15,7 +15,7 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Unlimited
 from slackwater.model.workload import Container, Workload
-from slackwater.record.view import API_VERSION, View
+from slackwater.record.agent_view import API_VERSION, AgentView
 
 #: So many of the journal's last entries are shown.
 _ENTRIES = 20
@@ -91,16 +91,16 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     sources: tuple[SourceRow, ...] = ()
 
 
-def overview(view: View) -> Overview:
+def overview(view: AgentView) -> Overview:
     state, because = _state(view)
     record = view.latest
-    problems, sources = (*view.troubles(), *view.link.remarks()), tuple(_sources(view))
+    problems, sources = (*view.open_problems(), *view.link.remarks()), tuple(_sources(view))
     if record is None:
         return Overview(state=state, because=because, problems=problems, sources=sources)
     snapshot = record.snapshot
     return Overview(
         tick=snapshot.tick,
-        at=view.stamp(snapshot.at),
+        at=view.timestamp(snapshot.at),
         state=state,
         because=because,
         problems=problems,
@@ -112,7 +112,7 @@ def overview(view: View) -> Overview:
     )
 
 
-def _sources(view: View) -> Iterator[SourceRow]:
+def _sources(view: AgentView) -> Iterator[SourceRow]:
     for name, each in view.link.sources.items():
         yield SourceRow(name, each.age // 100_000 / 10, each.problem)
 
@@ -122,7 +122,7 @@ def _by_usage(row: Row) -> tuple[int, str, str]:
     return (1 if row.usage is None else -row.usage, row.namespace, row.name)
 
 
-def _state(view: View) -> tuple[str, str]:
+def _state(view: AgentView) -> tuple[str, str]:
     record = view.latest
     if view.blind:
         return "blind", view.blind
@@ -224,7 +224,7 @@ def _filled(row: _AnyRow, found: Mapping[str, Any]) -> _AnyRow:
     return msgspec.structs.replace(row, **known, gaps=kept | gaps)
 
 
-def _entries(view: View) -> Iterator[EntryRow]:
+def _entries(view: AgentView) -> Iterator[EntryRow]:
     """Effects, each once: an event's entry says the same as the effect that follows it, and what
     is refused, or only planned, is tried again at every tick."""
     before: dict[str, tuple[str, str]] = {}
@@ -233,5 +233,5 @@ def _entries(view: View) -> Iterator[EntryRow]:
         repeated = entry.result not in ("", "applied") and before.get(entry.what) == said
         before[entry.what] = said
         if entry.event is None and not repeated:
-            at, because = view.stamp(entry.at), entry.because
+            at, because = view.timestamp(entry.at), entry.because
             yield EntryRow(at, entry.what, entry.before, entry.after, because, entry.result)

@@ -1,12 +1,21 @@
-"""RFC 3339 timestamps for people: how long ago, or at which time of day."""
+"""RFC 3339 timestamps: written, parsed, and told to people as an age or a time of day."""
 
 import datetime as dt
 
-_STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+from slackwater.model.duration import format_age
+from slackwater.model.units import Micros
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def moment(stamp: str) -> dt.datetime | None:
-    """RFC 3339 back into a time; None where it is not."""
+def format_timestamp(since_1970: Micros) -> str:
+    """In UTC, to the millisecond."""
+    moment = _EPOCH + dt.timedelta(microseconds=since_1970)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_timestamp(stamp: str) -> dt.datetime | None:
+    """None if it is not a timestamp; UTC if it has no time zone."""
     try:
         found = dt.datetime.fromisoformat(stamp)
     except ValueError:
@@ -14,26 +23,24 @@ def moment(stamp: str) -> dt.datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
-def age(stamp: str | None, now: dt.datetime) -> dt.timedelta | None:
-    """From then to now; None where there is no such time."""
-    then = moment(stamp) if stamp else None
+def time_since(stamp: str | None, now: dt.datetime) -> dt.timedelta | None:
+    """None if it is not a timestamp."""
+    then = parse_timestamp(stamp) if stamp else None
     return None if then is None else now - then
 
 
-def span(length: dt.timedelta) -> str:
-    """In its largest unit: 12 s, 3 min, 2 h, 4 d. Clocks that disagree: 0 s."""
-    seconds = max(int(length.total_seconds()), 0)
-    largest = next((step for step in _STEPS if seconds >= step[0]), (1, "s"))
-    return f"{seconds // largest[0]} {largest[1]}"
+def format_timedelta(length: dt.timedelta) -> str:
+    """In its largest unit: 12 s, 3 min, 2 h, 4 d."""
+    return format_age(Micros(length // dt.timedelta(microseconds=1)))
 
 
-def lasted(stamp: str, now: dt.datetime) -> str:
-    """From then to now."""
-    length = age(stamp, now)
-    return "an unknown time" if length is None else span(length)
+def describe_age(stamp: str, now: dt.datetime) -> str:
+    """How long ago that was: 3 min."""
+    length = time_since(stamp, now)
+    return "an unknown time" if length is None else format_timedelta(length)
 
 
-def clock_time(stamp: str, zone: dt.tzinfo | None = None) -> str:
-    """The time of day, here unless another zone is named: 12:00:01."""
-    then = moment(stamp)
+def time_of_day(stamp: str, zone: dt.tzinfo | None = None) -> str:
+    """12:00:01, in the local time zone unless another is given."""
+    then = parse_timestamp(stamp)
     return then.astimezone(zone).strftime("%H:%M:%S") if then else stamp

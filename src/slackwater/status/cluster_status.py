@@ -11,8 +11,8 @@ import msgspec
 
 from slackwater.contract.crane_status import ENFORCED, VALID
 from slackwater.model.gap import Gap
-from slackwater.record.timestamps import age
-from slackwater.record.view import API_VERSION
+from slackwater.record.agent_view import API_VERSION
+from slackwater.record.timestamps import time_since
 from slackwater.status.api_objects import AgentPod, ClusterNode, JudgedPolicy, SeenLease
 from slackwater.status.node_row import ORDER, NodeRow, NodeState, node_row
 
@@ -148,7 +148,7 @@ def _worst_first(row: PolicyRow) -> tuple[bool, str, str]:
 def _manager(lease: SeenLease | Gap | None, now: dt.datetime) -> ManagerRow | None:
     if lease is None or isinstance(lease, Gap) or not lease.holder:
         return None
-    silence = age(lease.renewed, now)
+    silence = time_since(lease.renewed, now)
     allowed = dt.timedelta(seconds=2 * lease.duration) + _CLOCKS_DIFFER
     alive = silence is not None and silence <= allowed
     return ManagerRow(lease.holder, lease.renewed, alive)

@@ -14,7 +14,7 @@ from slackwater.contract.node_condition import BLIND, RELEASED
 from slackwater.contract.node_report import NodeReport, read_report
 from slackwater.model.gap import Gap
 from slackwater.model.units import Unlimited
-from slackwater.record.timestamps import age, moment, span
+from slackwater.record.timestamps import format_timedelta, parse_timestamp, time_since
 from slackwater.status.api_objects import AgentPod, ClusterNode
 
 #: Agents renew their word every five minutes; three missed ones are no accident.
@@ -92,11 +92,11 @@ def _standing(
     node: ClusterNode, report: NodeReport, pod: AgentPod | Gap | None, now: dt.datetime
 ) -> tuple[NodeState, str]:
     """Why the report is not what it seems; nothing where it is."""
-    silence = age(node.heard, now)
+    silence = time_since(node.heard, now)
     if pod is None:
         return NodeState.GONE, _gone(node.name, report)
     if silence is not None and silence > STALE_AFTER:
-        since = f"its agent has not been heard for {span(silence)}"
+        since = f"its agent has not been heard for {format_timedelta(silence)}"
         return NodeState.STALE, f"{since}; {_STANDS}"
     if node.reason == BLIND:
         stands = "" if report.holding == 0 else f"; {_STANDS}"
@@ -130,14 +130,14 @@ def _is_starting(pod: AgentPod | Gap | None, now: dt.datetime) -> bool:
     """It is not ready, and need not be yet; or it ends, and the next one will come."""
     if not isinstance(pod, AgentPod) or not pod.trouble:
         return False
-    old = age(pod.ends or pod.created, now)
+    old = time_since(pod.ends or pod.created, now)
     return old is not None and old < _STARTS_WITHIN and (pod.ends is not None or not pod.fails)
 
 
 def _has_spoken(pod: AgentPod | Gap | None, node: ClusterNode) -> bool:
     """Whether what the node shows is this pod's word, not that of one before."""
     created = pod.created if isinstance(pod, AgentPod) else None
-    heard, began = moment(node.heard or ""), moment(created or "")
+    heard, began = parse_timestamp(node.heard or ""), parse_timestamp(created or "")
     return heard is not None and (began is None or heard >= began)
 
 
@@ -148,7 +148,7 @@ def _ailing(pod: AgentPod | Gap | None) -> Iterator[str]:
 
 def _without_report(row: NodeRow, pod: AgentPod, now: dt.datetime) -> NodeRow:
     """One that fails is a problem at any age: waiting does not help."""
-    old = age(pod.created, now)
+    old = time_since(pod.created, now)
     young = not pod.fails and old is not None and old < _STARTS_WITHIN
     if young or _is_starting(pod, now):
         return _in(row, NodeState.STARTING)

@@ -1,8 +1,9 @@
 """Shared states for tests of the endpoint."""
 
 from slackwater.agent.endpoint import EndpointContext
-from slackwater.agent.shared_state import RoundState, SharedState
+from slackwater.agent.shared_state import SharedState
 from slackwater.model.units import Micros
+from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from slackwater.runtime.listen_address import ListenAddress

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions, open_cluster
-from slackwater.agent.shared_state import RoundState, SharedState
+from slackwater.agent.shared_state import SharedState
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
 from slackwater.execution.node_patch import SETTLING, NodeWriter
@@ -19,6 +19,7 @@ from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Micros
+from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from tests.unit.kube.byte_server import HangUp, Request, Wire, serving

@@ -8,8 +8,9 @@ import pytest
 
 from slackwater.agent import endpoint
 from slackwater.agent.endpoint import Query, healthz, readyz, why_lost
-from slackwater.agent.shared_state import ReleaseDone, RoundState, SharedState
+from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
+from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Entry
 from slackwater.record.recording import CONTENT_TYPE, decode
 from slackwater.runtime.http_exchange import Response

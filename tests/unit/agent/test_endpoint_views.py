@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from slackwater.agent.endpoint import GET_ROUTES, Query
-from slackwater.agent.shared_state import RoundState, SharedState, view_of
+from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import Micros
+from slackwater.record.agent_view import RoundState
 from slackwater.record.explanation import Explanation
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
@@ -41,7 +42,7 @@ def test_the_view_has_what_the_board_has() -> None:
     view = view_of(shown, Micros(5))
     assert (view.ticks, view.off, view.problems) == (shown.journal.ticks, OFF, ("a problem",))
     assert view.version is CgroupVersion.V1
-    assert view.stamp(Micros(5)) > "2020"
+    assert view.timestamp(Micros(5)) > "2020"
 
 
 def test_a_lost_tree_is_among_the_problems_of_top() -> None:

@@ -4,8 +4,9 @@ import threading
 
 import pytest
 
-from slackwater.agent.shared_state import DETAIL_PERIOD, ReleaseDone, RoundState, SharedState
+from slackwater.agent.shared_state import DETAIL_PERIOD, ReleaseDone, SharedState
 from slackwater.model.units import Micros
+from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Entry, Journal
 from slackwater.record.metrics import Tally
 from tests.unit.policies.nodes import node

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from slackwater.cli.explain import explanation_blocks, numbers_text
 from slackwater.model.gap import Gap
+from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import (
     Attempt,
     Explanation,
@@ -22,8 +23,7 @@ from slackwater.record.explanation import (
     Silence,
     explain,
 )
-from slackwater.record.timestamps import clock_time, lasted, moment
-from slackwater.record.view import View
+from slackwater.record.timestamps import describe_age, parse_timestamp, time_of_day
 from tests.unit.cli.served import always, served, slackwater
 from tests.unit.policies.nodes import node
 from tests.unit.record.stories import Told
@@ -42,7 +42,7 @@ def text(rows: list[Explanation], width: int = 100, wide: bool = False) -> str:
     return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
 
-def of(view: View, target: str = "") -> list[Explanation]:
+def of(view: AgentView, target: str = "") -> list[Explanation]:
     found = explain(view, target)
     assert not isinstance(found, Gap)
     return list(found)
@@ -80,7 +80,7 @@ def test_lines_of_a_knob(row: dict[str, Any], line: str) -> None:
 
 def test_a_yielded_knob_says_until_when() -> None:
     row = msgspec.structs.replace(ROW, yielded_until="2026-01-01T00:10:00Z")
-    assert f"left to another writer until {clock_time('2026-01-01T00:10:00Z')}" in text([row])
+    assert f"left to another writer until {time_of_day('2026-01-01T00:10:00Z')}" in text([row])
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,15 @@ def test_every_width_keeps_every_word(width: int) -> None:
      (-5, "0 s")],
 )  # fmt: skip
 def test_ages(seconds: int, words: str) -> None:
-    assert lasted(THEN, dt.datetime.fromisoformat(THEN) + dt.timedelta(seconds=seconds)) == words
+    assert (
+        describe_age(THEN, dt.datetime.fromisoformat(THEN) + dt.timedelta(seconds=seconds)) == words
+    )
 
 
 def test_times_that_are_none() -> None:
-    assert (moment("soon"), lasted("soon", NOW)) == (None, "an unknown time")
-    assert clock_time("soon") == "soon"
-    assert clock_time("2026-01-01T12:00:01", dt.UTC) == "12:00:01"
+    assert (parse_timestamp("soon"), describe_age("soon", NOW)) == (None, "an unknown time")
+    assert time_of_day("soon") == "soon"
+    assert time_of_day("2026-01-01T12:00:01", dt.UTC) == "12:00:01"
 
 
 def test_the_command_against_a_server(tmp_path: Path) -> None:

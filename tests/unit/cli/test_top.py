@@ -30,7 +30,7 @@ from slackwater.cli.top_view import (
     sorted_pods,
 )
 from slackwater.record.overview import EntryRow, NodeRow, Overview, Row, SourceRow
-from slackwater.record.timestamps import clock_time
+from slackwater.record.timestamps import time_of_day
 from tests.unit.cli.served import Served, always, served, slackwater
 
 pytestmark = pytest.mark.long
@@ -96,7 +96,9 @@ def test_pods_that_do_not_fit_are_counted_and_the_journal_is_at_the_bottom() -> 
     [more] = [line for line in lines if line.startswith("and ")]
     shown = sum("default/web-" in line for line in lines)
     assert more == f"and {30 - shown} more"
-    assert lines[-1].startswith(f"{clock_time(SEEN)} quota of kubepods/besteffort 8m → 9m  because")
+    assert lines[-1].startswith(
+        f"{time_of_day(SEEN)} quota of kubepods/besteffort 8m → 9m  because"
+    )
     assert len(lines) == 24
 
 
@@ -122,7 +124,7 @@ def test_tiers_of_pods_where_there_is_room() -> None:
 def test_a_lost_agent_is_shown_above_what_was_seen(width: int) -> None:
     lost = Lost("no agent answers at 127.0.0.1:1", SEEN, SEEN)
     lines = screen(Screen(SHOWN, NOW, lost), width, 24)
-    assert lines[0].startswith(f"no answer for 3 s; last seen {clock_time(SEEN)}  no agent")
+    assert lines[0].startswith(f"no answer for 3 s; last seen {time_of_day(SEEN)}  no agent")
     assert "besteffort" in "\n".join(lines)
     assert screen(Screen(None, NOW, Lost("x", SEEN)), width, 24) == ["no answer for 3 s  x"]
 

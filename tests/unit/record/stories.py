@@ -11,9 +11,9 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.policies import best_effort_share
+from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import Explanation, explain
 from slackwater.record.journal import Inputs, Journal, TickRecord, entries_of
-from slackwater.record.view import View
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 
@@ -42,8 +42,8 @@ class Told:
         self.memory = done.memory
         return self
 
-    def view(self, **besides: Any) -> View:
-        view = View(
+    def view(self, **besides: Any) -> AgentView:
+        view = AgentView(
             ticks=self.journal.ticks,
             offset=OFFSET,
             version=CgroupVersion.V2,
@@ -52,12 +52,12 @@ class Told:
         return msgspec.structs.replace(view, **besides)
 
 
-def rows(view: View, target: str = "") -> list[Explanation]:
+def rows(view: AgentView, target: str = "") -> list[Explanation]:
     found = explain(view, target)
     assert not isinstance(found, Gap), found
     return list(found)
 
 
-def only(view: View, target: str = "") -> Explanation:
+def only(view: AgentView, target: str = "") -> Explanation:
     [row] = rows(view, target)
     return row

@@ -4,22 +4,13 @@ import pytest
 
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
-from slackwater.record.cluster_link import A_WHILE, NO_LINK, ClusterLink, age_text
+from slackwater.record.cluster_link import A_WHILE, NO_LINK, ClusterLink
 
 SECOND = 1_000_000
 
 
 def fresh(seconds: float, problem: str = "") -> Freshness:
     return Freshness(Micros(int(seconds * SECOND)), problem)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0 s"), (0.9, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"),
-     (200_000, "55 h")],
-)  # fmt: skip
-def test_ages_for_people(seconds: float, text: str) -> None:
-    assert age_text(fresh(seconds)) == text
 
 
 def test_all_is_well_is_nothing_to_say() -> None:

@@ -14,8 +14,8 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.tick_report import Note, NoteKind, PolicyAction, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Percent, Ratio
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
+from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import Explanation, explain
-from slackwater.record.view import View
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, pod
 from tests.unit.record.stories import Told, only, rows
@@ -149,7 +149,7 @@ def test_why_nothing_happened(
     [("", "the agent has not looked yet"), ("the tree is gone", "the tree is gone")],
 )
 def test_before_the_first_tick(blind: str, said: str) -> None:
-    assert only(View(blind=blind), "anything").remarks == (said,)
+    assert only(AgentView(blind=blind), "anything").remarks == (said,)
 
 
 def test_what_an_earlier_agent_left() -> None:
@@ -190,7 +190,7 @@ def test_a_wish_at_a_group_that_was_never_read() -> None:
     assert "was not granted, as no value was read there" in row.holds[0].reason
 
 
-def with_story(view: View, **besides: Any) -> View:
+def with_story(view: AgentView, **besides: Any) -> AgentView:
     """The same view, of a last tick with another story."""
     last = view.ticks[-1]
     story = msgspec.structs.replace(last.story, **besides)
@@ -282,7 +282,7 @@ ALL_OFF = {
 WEIGHT_STEP = Contribution("batch_resources", Verb.SET, 20, 20, Because("a", "b", "c"))
 
 
-def with_weight(workload: Workload, **besides: Any) -> View:
+def with_weight(workload: Workload, **besides: Any) -> AgentView:
     """A tick in which somebody set this pod's weight."""
     assert not isinstance(workload.ref, Gap)
     ref = msgspec.structs.replace(workload.ref, owner=workload.uid)

@@ -18,7 +18,7 @@ from tests.unit.record.stories import Told, rows
 AWAY = ClusterLink(
     {"pods": Freshness(Micros(61_250_000), "connection refused"), "node": Freshness(Micros(7))}
 )
-SENTENCE = "nothing was heard of pods for 61 s: connection refused"
+SENTENCE = "nothing was heard of pods for 1 min: connection refused"
 VIEW = Told().tick(node(usage=200)).view(link=AWAY)
 
 

@@ -11,6 +11,7 @@ from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.policies.best_effort_share import NAME
+from slackwater.record.agent_view import AgentView
 from slackwater.record.cluster_link import A_WHILE
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_events import (
@@ -21,7 +22,6 @@ from slackwater.record.node_events import (
     SentState,
     due_events,
 )
-from slackwater.record.view import View
 from tests.unit.policies.nodes import BESTEFFORT, BURSTABLE, KUBEPODS, node, pod
 from tests.unit.record.tick_records import note, record, told
 
@@ -49,7 +49,7 @@ class Crier:
             for each in ticks
         ]
         telling = EventContext("here", Micros(self.second * SECOND), MilliCpu(50), self.uid_of)
-        found, self.said = due_events(View(ticks=tuple(numbered), **view), self.said, telling)
+        found, self.said = due_events(AgentView(ticks=tuple(numbered), **view), self.said, telling)
         return list(found)
 
     def uid_of(self, key: str) -> str:

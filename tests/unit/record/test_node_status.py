@@ -14,6 +14,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
+from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import (
     farewell,
@@ -22,7 +23,6 @@ from slackwater.record.node_status import (
     node_report,
     node_status_patch,
 )
-from slackwater.record.view import View
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, SHARE, outcome, record, told
 
@@ -43,8 +43,8 @@ OFF = {"quota_burst": "quotaBurst.enabled is false"}
 AGAIN = "`slackwater release` on the node tries again, from the ledger in the agent's state folder"
 
 
-def view(*ticks: TickRecord, **said: Any) -> View:
-    return View(ticks=ticks, **said)
+def view(*ticks: TickRecord, **said: Any) -> AgentView:
+    return AgentView(ticks=ticks, **said)
 
 
 def granted(made: TickRecord, *grants: Grant) -> TickRecord:
@@ -99,7 +99,9 @@ ACTED = granted(STANDING)
         ),
     ],
 )
-def test_the_condition_in_each_state(shown: View, status: str, reason: str, message: str) -> None:
+def test_the_condition_in_each_state(
+    shown: AgentView, status: str, reason: str, message: str
+) -> None:
     condition = node_status_patch(shown).condition
     assert (condition.status, condition.reason, condition.message) == (status, reason, message)
 
@@ -185,7 +187,7 @@ def test_while_blind_old_readings_are_not_passed_off_as_todays() -> None:
 
 @pytest.mark.parametrize("ticks", [(), (ACTED,)])
 def test_a_lost_tree_is_a_problem_and_waiting_is_none(ticks: tuple[TickRecord, ...]) -> None:
-    lost = view(*ticks, blind="the tree is gone", lost="the tree is gone", problems=("odd",))
+    lost = view(*ticks, blind="the tree is gone", lost_since=Micros(0), problems=("odd",))
     assert node_report(lost).problems == ("the tree is gone", "odd")
     assert node_report(view(*ticks, blind="waiting for pods")).problems == ()
 

@@ -11,8 +11,8 @@ from slackwater.model.plan import Result
 from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.model.workload import Container
+from slackwater.record.agent_view import AgentView
 from slackwater.record.overview import Overview, overview
-from slackwater.record.view import View
 from tests.unit.policies.nodes import BURSTABLE, KUBEPODS, node, pod, rate, reading
 from tests.unit.record.stories import Told
 
@@ -120,21 +120,21 @@ def test_the_state(
 
 
 def test_before_the_first_tick() -> None:
-    shown = overview(View(problems=("x",)))
+    shown = overview(AgentView(problems=("x",)))
     assert (shown.state, shown.tick, shown.at, shown.problems) == ("starting", 0, None, ("x",))
-    assert overview(View(blind="gone")).state == "blind"
+    assert overview(AgentView(blind="gone")).state == "blind"
 
 
 @pytest.mark.parametrize(
     ("besides", "problems"),
     [
-        ({"blind": "gone", "lost": "gone", "problems": ("x",)}, ("gone", "x")),
+        ({"blind": "gone", "lost_since": Micros(0), "problems": ("x",)}, ("gone", "x")),
         ({"blind": "waiting"}, ()),
     ],
 )
 def test_a_lost_tree_is_a_problem(besides: dict[str, Any], problems: tuple[str, ...]) -> None:
     assert seen(node(usage=200), **besides).problems == problems
-    assert overview(View(**besides)).problems == problems
+    assert overview(AgentView(**besides)).problems == problems
 
 
 def test_entries_are_effects_each_once() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.record.timestamps import age, lasted, moment, span
+from slackwater.record.timestamps import describe_age, format_timedelta, parse_timestamp, time_since
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 
@@ -19,7 +19,7 @@ NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
     ],
 )  # fmt: skip
 def test_spans(seconds: float, told: str) -> None:
-    assert span(dt.timedelta(seconds=seconds)) == told
+    assert format_timedelta(dt.timedelta(seconds=seconds)) == told
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_spans(seconds: float, told: str) -> None:
     ],
 )
 def test_ages(stamp: str | None, seconds: float | None) -> None:
-    found = age(stamp, NOW)
+    found = time_since(stamp, NOW)
     assert (None if found is None else found.total_seconds()) == seconds
 
 
 def test_what_is_no_time_lasted_an_unknown_time() -> None:
-    assert lasted("soon", NOW) == "an unknown time"
-    assert lasted("2026-11-17T09:00:00Z", NOW) == "1 h"
+    assert describe_age("soon", NOW) == "an unknown time"
+    assert describe_age("2026-11-17T09:00:00Z", NOW) == "1 h"
 
 
 @given(st.text(max_size=30))
 def test_no_text_is_an_exception(text: str) -> None:
-    found = moment(text)
+    found = parse_timestamp(text)
     assert found is None or found.tzinfo is not None

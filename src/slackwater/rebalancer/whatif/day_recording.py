@@ -17,7 +17,7 @@ from slackwater.contract.document import Field, elements, member, parse_json
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.rebalancer.observed import MOST_CORES, Cores
 from slackwater.rebalancer.whatif.day import UsageSample
-from slackwater.record.timestamps import moment
+from slackwater.record.timestamps import parse_timestamp
 
 #: A month of 100 pods by five minutes; it takes ten seconds and 400 MiB.
 MOST_SAMPLES = 1_000_000
@@ -133,7 +133,7 @@ def _time(text: str, spot: _Spot) -> float:
     seconds = _number(text)
     if seconds is None:
         # A date alone, or a time without a zone, is not a moment.
-        then = moment(text) if text[10:11] in ("T", "t", " ") and _has_zone(text) else None
+        then = parse_timestamp(text) if text[10:11] in ("T", "t", " ") and _has_zone(text) else None
         seconds = None if then is None else then.timestamp()
     if seconds is None or not 0 <= seconds <= _LATEST:
         raise spot.refused("time", text, _TIME_WANTED)

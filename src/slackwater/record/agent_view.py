@@ -1,0 +1,67 @@
+"""The state of a running agent, as explanations, overviews and the Node's report see it."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupRef, CgroupVersion
+from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
+from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import Policy
+from slackwater.record.cluster_link import NO_LINK, ClusterLink
+from slackwater.record.journal import TickRecord
+from slackwater.record.timestamps import format_timestamp
+from slackwater.settings.agent import DEFAULTS, AgentSettings
+
+API_VERSION = "slackwater.io/v1"
+
+
+def _never(_ref: CgroupRef, _knob: str) -> None:
+    return None
+
+
+class RoundState(msgspec.Struct, frozen=True, kw_only=True):
+    """How the last round left the loop. `ended` is its end, also if it saw nothing. `problems` are
+    the configuration's. `blind` is why the round saw nothing; `lost_since` is set if that is
+    because the kubelet's cgroup tree is missing, not because objects are. `kept` counts the values
+    that stay in place while it is blind. `off` has the reason for each policy that is off."""
+
+    ended: Micros | None = None
+    problems: tuple[str, ...] = ()
+    blind: str = ""
+    lost_since: Micros | None = None
+    paused: str = ""
+    kept: int | None = None
+    settings: AgentSettings = DEFAULTS
+    off: Mapping[str, str] = {}
+
+    @property
+    def lost(self) -> str:
+        """Why the kubelet's tree is not seen; empty if it is, or was not looked for."""
+        return "" if self.lost_since is None else self.blind
+
+
+class AgentView(RoundState, frozen=True, kw_only=True):
+    """The last round, the ticks in the journal, and what they are shown with. `offset` is the time
+    of day, in microseconds since 1970, minus the agent's clock; `changed` is the journal's."""
+
+    ticks: tuple[TickRecord, ...] = ()
+    offset: Micros = Micros(0)
+    version: CgroupVersion | Gap = Gap("the cgroup version is not known here")
+    changed: Callable[[CgroupRef, str], Micros | None] = _never
+    link: ClusterLink = NO_LINK
+    #: All of them, also those that are off.
+    policies: tuple[Policy, ...] = POLICIES
+
+    @property
+    def latest(self) -> TickRecord | None:
+        return self.ticks[-1] if self.ticks else None
+
+    def open_problems(self) -> tuple[str, ...]:
+        """Everything that needs somebody's attention."""
+        return (self.lost, *self.problems) if self.lost else self.problems
+
+    def timestamp(self, at: Micros) -> str:
+        """A time of the agent's clock in RFC 3339."""
+        return format_timestamp(Micros(at + self.offset))
