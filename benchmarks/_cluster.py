@@ -24,8 +24,7 @@ from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS
 from slackwater.model.gap import Gap
 from tools.cluster import CONTROL_PLANE_PROGRAMS
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.failure import ClusterError
-from tools.cluster.programs import find_programs
+from tools.cluster.processes import ClusterError, find_programs
 
 NODE = "here"
 _NAMESPACE = "default"

@@ -25,8 +25,7 @@ from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import PODS, Resource
 from slackwater.model.gap import Gap
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.failure import ClusterError
-from tools.cluster.programs import find_programs
+from tools.cluster.processes import ClusterError, find_programs
 from tools.provision import cache_folder
 
 PAGE = 500

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from tools.children import INTERRUPTED, Children
-from tools.cluster.failure import ClusterError
-from tools.cluster.programs import find_programs
+from tools.cluster.processes import ClusterError, find_programs
 from tools.console import Colour, ProgressLine, elapsed_text, paint, say, wants_colour
 from tools.host_kernel import HostKernel, look_at_host
 from tools.kubernetes.programs import variable_of

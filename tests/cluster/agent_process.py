@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.kernel.bed import Bed
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 QUOTA = "cpu.cfs_quota_us"
 

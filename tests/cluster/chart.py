@@ -20,7 +20,7 @@ from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import EVENTS, NODES, Resource, Selector
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 AGENT, MANAGER, REBALANCER = "slackwater-agent", "slackwater-manager", "slackwater-rebalancer"
 SECRETS = Resource("", "v1", "secrets", "Secret")

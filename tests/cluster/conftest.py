@@ -23,7 +23,7 @@ from tools.cluster.control_plane import ControlPlane
 from tools.cluster.many_nodes import ManyNodes
 from tools.cluster.node import Node
 from tools.cluster.places import first_free, sweep_dead
-from tools.cluster.programs import find_programs
+from tools.cluster.processes import find_programs
 from tools.provision import cache_folder
 
 API_SERVER = "kube-apiserver"

@@ -11,7 +11,7 @@ from slackwater.kube.resource import CONFIG_MAPS
 from slackwater.model.gap import Gap
 from tests.unit.kube.informer_world import Watched
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 AGENT = "slackwater-test/1.0"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 CHART = Path(__file__).parents[2] / "charts" / "slackwater"
 USER_AGENT = "slackwater-manager/"

@@ -21,8 +21,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import msgspec
 
-from tools.cluster.ports import LOOPBACK, free_ports
-from tools.cluster.processes import Processes
+from tools.cluster.processes import LOOPBACK, Processes, free_ports
 
 #: Seconds; as scrape configurations have it.
 STEP = 15.0

@@ -21,7 +21,7 @@ import msgspec
 from tests.cluster.prometheus_bed import Backfill, prometheus_with, request, usage
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.many_nodes import ManyNodes
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 Object = dict[str, Any]
 WORKLOAD = "web"

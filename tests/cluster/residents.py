@@ -15,7 +15,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from slackwater.cli.cluster_options import NAMESPACE
 from tests.cluster.rebalance_stage import ANY_AGE, WORKLOAD, Stage
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 
 class Resident:

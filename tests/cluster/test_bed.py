@@ -7,10 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tools.cluster.arguments import CONTROL_PLANE
-from tools.cluster.control_plane import ControlPlane
-from tools.cluster.failure import ClusterError
-from tools.cluster.waiting import wait_for
+from tools.cluster.control_plane import CONTROL_PLANE, ControlPlane
+from tools.cluster.processes import ClusterError, wait_for
 
 #: The bar is for a quiet machine; a test run is rarely alone on it.
 READY_SECONDS = 15.0

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster.cgroups import hierarchies
-from tools.cluster.places import cgroup_root, owner
-from tools.cluster.programs import find_programs
-from tools.cluster.waiting import wait_for
+from tools.cluster.places import cgroup_root, hierarchies, owner
+from tools.cluster.processes import find_programs, wait_for
 from tools.kubernetes.programs import variable_of
 from tools.provision import ROOT
 

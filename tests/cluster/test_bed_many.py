@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.many_nodes import ManyNodes
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 COUNT = 30
 

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.failure import ClusterError
-from tools.cluster.node import Node
-from tools.cluster.node_files import BUSYBOX_IMAGE
-from tools.cluster.waiting import wait_for
+from tools.cluster.node import BUSYBOX_IMAGE, Node
+from tools.cluster.processes import ClusterError, wait_for
 from tools.kubernetes.image import busybox_image
 
 QUOTA_MICROSECONDS = 20_000

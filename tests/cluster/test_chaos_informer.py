@@ -27,7 +27,7 @@ from tests.cluster.kube_world import RealWorld, watching
 from tests.unit.kube.byte_server import eventually
 from tests.unit.kube.informer_world import Watched, chance, now, read_text
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 API_SERVER = "kube-apiserver"
 Watch = Callable[..., Watched]

@@ -12,8 +12,7 @@ from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import IMAGE, manifests
 from tests.cluster.chart import AGENT, MANAGER, documents, of_kind
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.failure import ClusterError
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import ClusterError, wait_for
 from tools.manifests import CHART, render, wanted
 
 RELEASE = "slackwater"

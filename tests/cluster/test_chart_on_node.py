@@ -14,7 +14,7 @@ from tests.cluster.chart import AGENT, MANAGER
 from tools.children import Children
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.node import Node
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 from tools.image.__main__ import image_cache
 from tools.image.building import build
 from tools.manifests import CHART

@@ -19,7 +19,7 @@ from tools.children import Children
 from tools.image.__main__ import image_cache, lacks
 from tools.image.archive import extract_layer, read_configuration
 from tools.image.building import build
-from tools.image.recipe import BASE_PATH
+from tools.image.dockerfile import BASE_PATH
 from tools.provision import ROOT, cache_folder, provide_uv, trusted_certificates
 
 pytestmark = pytest.mark.node

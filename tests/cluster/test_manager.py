@@ -19,7 +19,7 @@ from tests.cluster.managers import (
     writes,
 )
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 #: A lease lasts 15 s; then a replica looks, each 2 s, and takes it.
 TAKEN_OVER_WITHIN = 25.0

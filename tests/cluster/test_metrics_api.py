@@ -17,7 +17,7 @@ from tests.cluster.kube_world import AGENT, access_of
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.certificates import Papers
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 ROOT = "/apis/metrics.k8s.io/v1beta1"
 KINDS = {

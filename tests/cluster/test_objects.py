@@ -36,7 +36,7 @@ from tests.unit.contract.crane_documents import (
 )
 from tests.unit.contract.crane_wrong import ALL_WRONG, fields, schemas
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 from tools.definitions import FOLDER
 
 MANIFESTS = Path(__file__).parent / "manifests"

@@ -17,7 +17,7 @@ from tests.cluster.test_objects import CHART
 from tests.unit.contract import crane_documents as whole
 from tests.unit.contract.crane_documents import spoilt
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 NAME = "nodeqoss.ensurance.crane.io"
 #: As Crane's: no bound that a webhook would have to check, no status subresource.

@@ -15,9 +15,8 @@ import pytest
 from slackwater.cli.cluster_options import NAMESPACE
 from tests.cluster.installed import SEED, VOLCANO, Installed
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.node import Node
-from tools.cluster.node_files import BUSYBOX_IMAGE
-from tools.cluster.waiting import wait_for
+from tools.cluster.node import BUSYBOX_IMAGE, Node
+from tools.cluster.processes import wait_for
 
 HOME = "proof"
 #: 80 % of two CPUs.

@@ -13,8 +13,7 @@ from slackwater.rebalancer.push import push
 from slackwater.rebalancer.run import run_once
 from tests.unit.rebalancer.rotating_world import RUN, World
 from tests.unit.rebalancer.workloads import rotated
-from tools.cluster.ports import LOOPBACK, free_ports
-from tools.cluster.processes import Processes
+from tools.cluster.processes import LOOPBACK, Processes, free_ports
 
 NAME = "pushgateway"
 

@@ -48,7 +48,7 @@ from tests.cluster.chart import (
     with_rights,
 )
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "", namespaced=False

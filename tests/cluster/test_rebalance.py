@@ -25,8 +25,7 @@ from tests.cluster.rebalance_stage import ANY_AGE, WORKLOAD, Stage, set_up
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tools.cluster import MANY_NODES_PROGRAMS
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.programs import find_programs
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import find_programs, wait_for
 
 #: Has the rights that docs/reference/rebalance.md lists, and no other.
 ROTATOR = "rotator"

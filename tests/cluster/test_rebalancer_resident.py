@@ -41,8 +41,7 @@ from tests.cluster.rebalance_stage import WORKLOAD, Scene, Stage, set_up
 from tests.cluster.residents import Resident, resident
 from tools.cluster import MANY_NODES_PROGRAMS
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.programs import find_programs
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import find_programs, wait_for
 from tools.manifests import render
 
 F6 = (1.2, 1.1, 0.8, 0.6, 0.4, 0.3)

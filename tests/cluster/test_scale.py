@@ -19,7 +19,7 @@ from tests.cluster.managers import action, crew, install_kinds, policy, writes
 from tests.cluster.reporters import Reporter, run
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.many_nodes import ManyNodes
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 #: Where nothing changes an agent writes every five minutes: that is in it.
 NODES, MINUTES = 1000, 6

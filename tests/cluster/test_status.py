@@ -15,7 +15,7 @@ from slackwater.model.units import Micros
 from tests.cluster.managers import action, condition, crew, install_kinds, node, policy
 from tests.cluster.reporters import Reporter
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import wait_for
 
 LABELS = {"app.kubernetes.io/name": "slackwater", "app.kubernetes.io/component": "agent"}
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from tests.kafka.topics import Topics
 from tools.children import Children
-from tools.cluster.ports import LOOPBACK
+from tools.cluster.processes import LOOPBACK
 from tools.kafka.broker import Broker, Credentials
 from tools.kafka.fetching import fetch
 from tools.provision import ROOT, cache_folder

@@ -19,10 +19,18 @@ from typing import Never
 
 from tools.children import INTERRUPTED, Children
 from tools.cluster import NODE_NEEDS
-from tools.cluster.background import end, load, running_clusters, start_behind
-from tools.cluster.failure import ClusterError
 from tools.cluster.places import sole_owner
-from tools.cluster.playground import Cluster, Wish, advice, opened
+from tools.cluster.playground import (
+    Cluster,
+    Wish,
+    advice,
+    end,
+    load,
+    opened,
+    running_clusters,
+    start_behind,
+)
+from tools.cluster.processes import ClusterError
 from tools.console import say
 from tools.debian import lacks
 from tools.provision import ROOT, SetupError, cache_folder

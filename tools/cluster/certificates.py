@@ -4,14 +4,17 @@ Owns the authority, which exists only in this process, and the files that it wro
 certificate's common name, a group is its organization: so Kubernetes reads them.
 """
 
+import base64
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tools.cluster.ports import LOOPBACK
+from tools.cluster.processes import LOOPBACK
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +100,35 @@ def write_service_account_key(file: Path) -> None:
             serialization.NoEncryption(),
         )
     )
+
+
+def by_certificate(server: str, authority: Path, identity: Identity) -> str:
+    """With everything inside, so that the file can be copied away."""
+    user = {
+        "client-certificate-data": _encoded(identity.certificate),
+        "client-key-data": _encoded(identity.key),
+    }
+    return _kubeconfig(server, authority, user)
+
+
+def by_token(server: str, authority: Path, token: str) -> str:
+    return _kubeconfig(server, authority, {"token": token})
+
+
+def _kubeconfig(server: str, authority: Path, user: dict[str, Any]) -> str:
+    """JSON is YAML."""
+    name = "slackwater"
+    cluster = {"server": server, "certificate-authority-data": _encoded(authority)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    return json.dumps(config, indent=1)
+
+
+def _encoded(file: Path) -> str:
+    return base64.b64encode(file.read_bytes()).decode()

@@ -4,41 +4,193 @@ Owns those programs and one folder with all that they read and write. Several ca
 Each program can be killed, paused and started again, and finds its state as it was.
 """
 
+import http.client
 import json
 import signal
+import ssl
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tools.cluster import arguments, kubeconfigs
-from tools.cluster.arguments import (
-    API_SERVER,
-    API_SERVICE_ADDRESS,
-    AUDIT_POLICY,
-    CONTROL_PLANE,
-    CONTROLLER_MANAGER,
-    SCHEDULER,
-    Files,
-    Ports,
-)
-from tools.cluster.calling import answers, trusting, unchecked
 from tools.cluster.certificates import (
     ADMIN,
     USERS,
     Authority,
+    Identity,
     User,
     api_server_hosts,
+    by_certificate,
+    by_token,
     file_name,
     write_service_account_key,
 )
-from tools.cluster.failure import ClusterError
-from tools.cluster.ports import LOOPBACK, free_ports
-from tools.cluster.processes import Processes
+from tools.cluster.processes import LOOPBACK, ClusterError, Processes, free_ports, wait_for
 from tools.cluster.reading import Reading
-from tools.cluster.waiting import wait_for
+
+_TIMEOUT_SECONDS = 5.0
+
+
+def trusting(authority: Path, identity: Identity) -> ssl.SSLContext:
+    """Knows the cluster's authority, and shows who we are."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.load_cert_chain(str(identity.certificate), str(identity.key))
+    return context
+
+
+def unchecked() -> ssl.SSLContext:
+    """For programs that sign their own certificate and are asked for no secret."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def answers(port: int, path: str, context: ssl.SSLContext | None) -> bool:
+    """Without a context it is asked in the clear."""
+    connection = (
+        http.client.HTTPConnection(LOOPBACK, port, timeout=_TIMEOUT_SECONDS)
+        if context is None
+        else http.client.HTTPSConnection(LOOPBACK, port, timeout=_TIMEOUT_SECONDS, context=context)
+    )
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+#: Pods find the API server at the first address of the range.
+SERVICE_ADDRESSES = "10.0.0.0/24"
+API_SERVICE_ADDRESS = "10.0.0.1"
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+ETCD, API_SERVER = "etcd", "kube-apiserver"
+CONTROLLER_MANAGER, SCHEDULER = "kube-controller-manager", "kube-scheduler"
+#: In the order in which they need each other.
+CONTROL_PLANE = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
+#: Each request once, when its answer is complete or a watch begins; no bodies.
+AUDIT_POLICY = json.dumps(
+    {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata"}],
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    etcd: int
+    etcd_peer: int
+    api_server: int
+    controller_manager: int
+    scheduler: int
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where the programs of one control plane find what they read, and put what they write."""
+
+    folder: Path
+
+    @property
+    def certificates(self) -> Path:
+        return self.folder / "certificates"
+
+    @property
+    def service_account_key(self) -> Path:
+        return self.certificates / "service-accounts.key"
+
+    @property
+    def audit_policy(self) -> Path:
+        return self.folder / "audit-policy.json"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
+    @property
+    def kubeconfigs(self) -> Path:
+        return self.folder / "kubeconfigs"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+
+def etcd(files: Files, ports: Ports) -> list[str]:
+    client, peer = f"http://{LOOPBACK}:{ports.etcd}", f"http://{LOOPBACK}:{ports.etcd_peer}"
+    return [
+        f"--data-dir={files.folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    ]
+
+
+def api_server(
+    files: Files, ports: Ports, authority: Path, serving: Identity, to_kubelets: Identity
+) -> list[str]:
+    return [
+        f"--etcd-servers=http://{LOOPBACK}:{ports.etcd}",
+        f"--bind-address={LOOPBACK}",
+        f"--advertise-address={LOOPBACK}",
+        f"--secure-port={ports.api_server}",
+        f"--tls-cert-file={serving.certificate}",
+        f"--tls-private-key-file={serving.key}",
+        f"--client-ca-file={authority}",
+        f"--kubelet-client-certificate={to_kubelets.certificate}",
+        f"--kubelet-client-key={to_kubelets.key}",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--service-account-issuer={ISSUER}",
+        f"--service-account-key-file={files.service_account_key}",
+        f"--service-account-signing-key-file={files.service_account_key}",
+        f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        # There is one, and its address is no pod's way to it.
+        "--endpoint-reconciler-type=none",
+        f"--audit-policy-file={files.audit_policy}",
+        f"--audit-log-path={files.audit_log}",
+        # A test that read a fact a moment ago wants it in the log now.
+        "--audit-log-mode=blocking",
+        # A restart need not wait for clients that will come again.
+        "--shutdown-delay-duration=0s",
+    ]
+
+
+def controller_manager(files: Files, port: int, kubeconfig: Path, authority: Path) -> list[str]:
+    return [
+        *_controller(port, kubeconfig),
+        f"--service-account-private-key-file={files.service_account_key}",
+        f"--root-ca-file={authority}",
+        "--use-service-account-credentials",
+    ]
+
+
+def scheduler(port: int, kubeconfig: Path) -> list[str]:
+    return _controller(port, kubeconfig)
+
+
+def _controller(port: int, kubeconfig: Path) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={port}",
+    ]
+
 
 #: Of one call of kubectl or helm, which may wait for something itself.
 COMMAND_SECONDS = 120.0
@@ -120,12 +272,12 @@ class ControlPlane:
         identity = self._clients.get(user) if known else self.authority.client(wanted)
         if identity is None:
             raise ClusterError(f"there is no certificate for {user}")
-        text = kubeconfigs.by_certificate(self.server, self.authority.certificate, identity)
+        text = by_certificate(self.server, self.authority.certificate, identity)
         return self._write_kubeconfig(file_name(wanted), text)
 
     def token_kubeconfig(self, name: str, token: str) -> Path:
         """For whoever has the token, such as a service account; `name` is the file's."""
-        text = kubeconfigs.by_token(self.server, self.authority.certificate, token)
+        text = by_token(self.server, self.authority.certificate, token)
         return self._write_kubeconfig(name, text)
 
     def kubectl(self, *command: str, given: str = "", kubeconfig: Path | None = None) -> str:
@@ -183,19 +335,17 @@ class ControlPlane:
         authority = self.authority.certificate
         match program:
             case "etcd":
-                return arguments.etcd(self._files, self.ports)
+                return etcd(self._files, self.ports)
             case "kube-apiserver":
                 to_kubelets = self._clients["kube-apiserver-kubelet-client"]
-                return arguments.api_server(
-                    self._files, self.ports, authority, self._serving, to_kubelets
-                )
+                return api_server(self._files, self.ports, authority, self._serving, to_kubelets)
             case "kube-controller-manager":
                 kubeconfig = self.kubeconfig(f"system:{CONTROLLER_MANAGER}")
                 port = self.ports.controller_manager
-                return arguments.controller_manager(self._files, port, kubeconfig, authority)
+                return controller_manager(self._files, port, kubeconfig, authority)
             case "kube-scheduler":
                 kubeconfig = self.kubeconfig(f"system:{SCHEDULER}")
-                return arguments.scheduler(self.ports.scheduler, kubeconfig)
+                return scheduler(self.ports.scheduler, kubeconfig)
         raise ClusterError(f"{program} is no program of a control plane; {CONTROL_PLANE} are")
 
     def _write_kubeconfig(self, name: str, text: str) -> Path:

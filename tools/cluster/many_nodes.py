@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.ports import LOOPBACK, free_ports
-from tools.cluster.processes import Processes
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import LOOPBACK, Processes, free_ports, wait_for
 
 #: kwok plays exactly the nodes with this annotation.
 PLAYED = {"kwok.x-k8s.io/node": "fake"}

@@ -5,22 +5,33 @@ touch a process that it did not start.
 """
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from tools.cluster.failure import ClusterError
-from tools.provision import ROOT
+from tools.children import Children
+from tools.kubernetes.__main__ import ready_made
+from tools.kubernetes.building import build
+from tools.kubernetes.programs import BuildError, variable_of
+from tools.provision import ROOT, SetupError, cache_folder
+
+
+class ClusterError(Exception):
+    """One sentence for the person, and the last words of the program that is to blame."""
+
 
 #: The signal comes when the thread that started the program ends: start from one that stays.
 WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 #: Long enough for a kubelet or an API server on a busy machine.
 STOP_SECONDS = 20.0
 #: How long to wait for what usually takes a few seconds.
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 _BOND_SECONDS = 0.001
 _LAST_LINES = 15
@@ -131,3 +142,71 @@ def _await_bond(process: subprocess.Popen[bytes]) -> None:
         except OSError:  # it has just ended
             return
         time.sleep(_BOND_SECONDS)
+
+
+LOOPBACK = "127.0.0.1"
+#: Below net.ipv4.ip_local_port_range, which begins at 32768, and above what services are known by.
+_RANGE = range(20_000, 32_000)
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ones that nobody listens on now."""
+    candidates = random.SystemRandom().sample(_RANGE, len(_RANGE))
+    free = (port for port in candidates if is_free(port))
+    return [next(free) for _ in range(count)]
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as trial:
+        # A port whose last connections are still fading away is free for a server.
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def find_programs(
+    names: Sequence[str], environ: Mapping[str, str], children: Children | None = None
+) -> dict[str, Path]:
+    """Builds what is neither named nor cached, which takes minutes and says so on stderr."""
+    named = {name: environ.get(variable_of(name), "") for name in names}
+    found = {name: Path(path) for name, path in named.items() if path}
+    for name, path in found.items():
+        if not os.access(path, os.X_OK):
+            raise ClusterError(f"{variable_of(name)} is {str(path)!r}, which is no program")
+    lacking = [name for name in names if name not in found]
+    if lacking:
+        workers = children or Children(ROOT)
+        try:
+            built = build(workers, lacking, cache_folder(environ), ready_made(environ))
+        except (BuildError, SetupError) as error:
+            raise ClusterError(str(error)) from error
+        found |= dict(zip(lacking, built, strict=True))
+    return found
+
+
+T = TypeVar("T")
+POLL_SECONDS = 0.1
+#: A look may start a program, which costs as much CPU as it takes time: it is not always looking.
+_REST = 2.0
+_LONGEST_REST_SECONDS = 2.0
+
+
+def wait_for(what: str, look: Callable[[], T], patience: float = PATIENCE_SECONDS) -> T:
+    """The first answer that is true; ClusterError with the last one if none comes."""
+    deadline = time.monotonic() + patience
+    while True:
+        began = time.monotonic()
+        if seen := look():
+            return seen
+        now = time.monotonic()
+        if now > deadline:
+            raise ClusterError(f"{patience:.0f} s were not enough for {what}; last seen: {seen!r}")
+        time.sleep(rest_after(now - began))
+
+
+def rest_after(seconds: float) -> float:
+    """Before the next look, where one took so long."""
+    return min(max(_REST * seconds, POLL_SECONDS), _LONGEST_REST_SECONDS)

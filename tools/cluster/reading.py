@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tools.cluster.ports import LOOPBACK
+from tools.cluster.processes import LOOPBACK
 
 _TIMEOUT_SECONDS = 30.0
 # One answer with all groups, versions and names (Kubernetes 1.30).

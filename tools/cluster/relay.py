@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tools.cluster.ports import LOOPBACK
+from tools.cluster.processes import LOOPBACK
 
 _CLONE_NEWNET = 0x40000000
 _CHUNK = 1 << 16

@@ -16,7 +16,7 @@ from tools import debian
 from tools.children import INTERRUPTED, Children
 from tools.console import say
 from tools.image.building import build
-from tools.image.failure import ImageError
+from tools.image.dockerfile import ImageError
 from tools.provision import ROOT, SetupError, cache_folder
 
 _PROGRAMS = {"debootstrap": "debootstrap", "unshare": "util-linux", "chroot": "coreutils"}

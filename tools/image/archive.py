@@ -13,7 +13,7 @@ import stat
 import tarfile
 from pathlib import Path
 
-from tools.image.recipe import Recipe
+from tools.image.dockerfile import Recipe
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 #: No time of building: the same steps are the same image.

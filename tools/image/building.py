@@ -4,26 +4,179 @@ Owns the order of the work and the cache. A step whose key is known is not done 
 finished appears by one rename. Runs as root: it makes files of every owner, and mounts.
 """
 
+import hashlib
 import os
+import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.cache import publish, scratch_folder, sole_builder
 from tools.children import Children
 from tools.console import ProgressLine
 from tools.image.archive import write_archive
-from tools.image.base import base_key, make_base
-from tools.image.chamber import Order, run_in_root
-from tools.image.context import Context
-from tools.image.dockerfile import json_list, read_stages, refusal
-from tools.image.failure import ImageError
-from tools.image.machine import Machine, this_machine
-from tools.image.planning import PlannedStage, PlannedStep, plan_stages
-from tools.image.recipe import key_of
-from tools.vm.cache import publish, scratch_folder, sole_builder
+from tools.image.base import Machine, Order, base_key, make_base, run_in_root, this_machine
+from tools.image.dockerfile import (
+    ImageError,
+    Recipe,
+    Stage,
+    Step,
+    json_list,
+    key_of,
+    read_stages,
+    refusal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A folder, and its .dockerignore's patterns in order; the last that matches wins."""
+
+    folder: Path
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, folder: Path) -> "Context":
+        file = folder / ".dockerignore"
+        rows = file.read_text().splitlines() if file.exists() else []
+        bare = (row.strip() for row in rows)
+        return cls(folder, tuple(row for row in bare if row and not row.startswith("#")))
+
+    def ignores(self, name: str) -> bool:
+        """Whether a path, with slashes and without a leading one, is left out."""
+        parts = name.split("/")
+        above = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+        ignored = False
+        for row in self.patterns:
+            pattern = _pattern(row.removeprefix("!"))
+            if any(pattern.fullmatch(path) for path in above):
+                ignored = not row.startswith("!")
+        return ignored
+
+    def files(self, source: str) -> list[str]:
+        """The files below a path of the context, in order."""
+        top = self.folder / source
+        if not top.exists() and not top.is_symlink():
+            raise ImageError(f"COPY {source}: there is no such file in {self.folder.name}")
+        if not top.is_dir() or top.is_symlink():
+            return [] if self.ignores(_slashes(source)) else [_slashes(source)]
+        found = (
+            _slashes(os.path.relpath(os.path.join(place, name), self.folder))
+            for place, _, names in os.walk(top)
+            for name in names
+        )
+        return sorted(name for name in found if not self.ignores(name))
+
+    def digest(self, sources: Sequence[str]) -> str:
+        hashed = hashlib.sha256()
+        for name in (name for source in sources for name in self.files(source)):
+            path = self.folder / name
+            mode = "x" if os.access(path, os.X_OK) else "-"
+            hashed.update(f"{name}\0{mode}\0".encode())
+            hashed.update(hashlib.sha256(path.read_bytes()).digest())
+        return hashed.hexdigest()
+
+    def copy(self, source: str, target: Path) -> None:
+        """A folder's content goes into the target, a file becomes it."""
+        is_folder = (self.folder / source).is_dir()
+        for name in self.files(source):
+            inner = os.path.relpath(name, source) if is_folder else ""
+            copy_file(self.folder / name, target / inner if inner else target)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """As an engine does: owned by root, with modes that do not depend on the person's umask."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+
+def _slashes(path: str) -> str:
+    return os.path.normpath(path).replace(os.sep, "/")
+
+
+def _pattern(row: str) -> re.Pattern[str]:
+    """** is any number of folders, * and ? stay within one (moby/patternmatcher)."""
+    written = ""
+    for token in re.findall(r"\*\*/?|\*|\?|[^*?]+", row.strip("/")):
+        match token:
+            case "**/":
+                written += "(?:.*/)?"
+            case "**":
+                written += ".*"
+            case "*":
+                written += "[^/]*"
+            case "?":
+                written += "[^/]"
+            case _:
+                written += re.escape(token)
+    return re.compile(written)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """`before` is what a RUN sees, `after` what the image says once it is done."""
+
+    step: Step
+    key: str
+    before: Recipe
+    after: Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    name: str
+    base: str
+    base_key: str
+    steps: tuple[PlannedStep, ...]
+
+    @property
+    def key(self) -> str:
+        return self.steps[-1].key if self.steps else self.base_key
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.steps[-1].after if self.steps else Recipe()
+
+
+def plan_stages(
+    stages: Sequence[Stage], context: Context, base_key: Callable[[str], str]
+) -> tuple[PlannedStage, ...]:
+    planned: dict[str, PlannedStage] = {}
+    for stage in stages:
+        planned[stage.name] = _plan(stage, context, base_key(stage.base), planned)
+    return tuple(planned.values())
+
+
+def _plan(
+    stage: Stage, context: Context, base: str, earlier: dict[str, PlannedStage]
+) -> PlannedStage:
+    recipe, key, steps = Recipe(), base, []
+    for step in stage.steps:
+        after = recipe.after(step)
+        known = sorted(recipe.known().items()) if step.word == "RUN" else []
+        copied = _copied(step, recipe, context, earlier) if step.word == "COPY" else ""
+        place = (recipe.folder, recipe.user) if step.word in ("RUN", "COPY") else ()
+        flags = sorted(step.flags.items())
+        key = key_of(key, step.word, step.text, str(flags), str(known), str(place), copied)
+        steps.append(PlannedStep(step, key, recipe, after))
+        recipe = after
+    return PlannedStage(stage.name, stage.base, base, tuple(steps))
+
+
+def _copied(step: Step, recipe: Recipe, context: Context, earlier: dict[str, PlannedStage]) -> str:
+    """What stands for the files: their digest, or the key of the stage that makes them."""
+    sources, _ = recipe.copied(step)
+    stage = step.flags.get("from")
+    if stage is None:
+        return context.digest(sources)
+    if stage not in earlier:
+        raise refusal(step, f"there is no stage {stage} before it")
+    return earlier[stage].key
+
 
 ARCHIVE = "image.tar"
 #: Seconds after which a step that no build has asked for is removed.

@@ -4,13 +4,17 @@ Owns the reading of its text. Refuses what the builder beside it does not do exa
 would: other instructions, other flags, here-documents, parser directives.
 """
 
+import hashlib
 import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tools.image.failure import ImageError
+
+class ImageError(Exception):
+    """One sentence for the person: what is wrong and, where something helps, what to do."""
+
 
 #: What is understood, and the flags that each may have.
 INSTRUCTIONS: Mapping[str, frozenset[str]] = {
@@ -147,3 +151,106 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     if parts:
         raise ImageError(f"Dockerfile line {begun}: the last line goes on with a backslash")
     return found
+
+
+_VARIABLE = re.compile(
+    r"\\\$|\$(?:(?P<bare>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<otherwise>[^}$]*))?\})"
+)
+
+
+def expand(text: str, known: Mapping[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        if found[0] == "\\$":
+            return "$"
+        name = found["bare"] or found["name"]
+        given = known.get(name, "")
+        if not given and found["otherwise"] is not None:
+            return found["otherwise"]
+        if name not in known:
+            raise ImageError(f"the Dockerfile uses ${name}, which nothing in it sets")
+        return given
+
+    return _VARIABLE.sub(value, text)
+
+
+#: What Debian's base image sets.
+BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: How much of a hash is enough to tell apart a handful of builds of one user.
+_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """`arguments` are ARG's: seen by RUN and by expansion, not by the image's containers."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: {"PATH": BASE_PATH})
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    folder: str = "/"
+    user: str = ""
+    entry: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+
+    def known(self) -> dict[str, str]:
+        """ENV wins over ARG, as in an engine."""
+        return {**self.arguments, **self.environment}
+
+    def after(self, step: Step) -> "Recipe":
+        """What is said after a step; RUN and COPY say nothing."""
+        match step.word:
+            case "ENV":
+                said = self._pairs(step)
+                return replace(self, environment={**self.environment, **said})
+            case "ARG":
+                return replace(self, arguments={**self.arguments, **self._argument(step)})
+            case "LABEL":
+                return replace(self, labels={**self.labels, **self._pairs(step)})
+            case "WORKDIR":
+                return replace(self, folder=self.place(expand(step.text, self.known())))
+            case "USER":
+                return replace(self, user=expand(step.text, self.known()))
+            case "ENTRYPOINT":
+                return replace(self, entry=_program(step), command=())
+            case "CMD":
+                return replace(self, command=_program(step))
+        return self
+
+    def place(self, path: str) -> str:
+        """A path of the image, seen from its working folder."""
+        return path if path.startswith("/") else f"{self.folder.rstrip('/')}/{path}"
+
+    def copied(self, step: Step) -> tuple[list[str], str]:
+        """COPY's sources and its target, which keeps its slash at the end."""
+        words = [expand(word, self.known()) for word in arguments(step)]
+        if len(words) < 2:
+            raise refusal(step, "it needs a source and a target")
+        *sources, target = words
+        if any(mark in source for source in sources for mark in "*?["):
+            raise refusal(step, "patterns are not understood")
+        placed = self.place("" if target == "." else target.removeprefix("./"))
+        is_folder = placed.endswith("/") or len(sources) > 1
+        return sources, placed.rstrip("/") + "/" if is_folder else placed
+
+    def _pairs(self, step: Step) -> dict[str, str]:
+        known = self.known()
+        return {key: expand(value, known) for key, value in pairs(step)}
+
+    def _argument(self, step: Step) -> dict[str, str]:
+        """Without a default it is what the person gives, and here nobody gives any."""
+        if "=" not in step.text:
+            raise refusal(step, f"{step.text} has no default")
+        return self._pairs(step)
+
+
+def _program(step: Step) -> tuple[str, ...]:
+    """A shell between us and the program would take its signals."""
+    words = json_list(step)
+    if words is None:
+        raise refusal(step, 'write it as a list: ["program", "argument"]')
+    return tuple(words)
+
+
+def key_of(*parts: str) -> str:
+    """The same for the same texts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]

@@ -14,8 +14,7 @@ from tools.children import INTERRUPTED, Children
 from tools.console import say
 from tools.debian import lacks
 from tools.kafka import NEEDS
-from tools.kafka.failure import KafkaError
-from tools.kafka.fetching import VERSION, fetch, kept_folder
+from tools.kafka.fetching import VERSION, KafkaError, fetch, kept_folder
 from tools.provision import ROOT, SetupError, cache_folder
 
 

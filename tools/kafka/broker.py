@@ -10,9 +10,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.cluster.ports import LOOPBACK, free_ports, is_free
-from tools.cluster.processes import Processes
-from tools.kafka.failure import KafkaError
+from tools.cluster.processes import LOOPBACK, Processes, free_ports, is_free
+from tools.kafka.fetching import KafkaError
 
 _NAME = "kafka"
 #: Its own heap is 256 MB at most; the cheap compiler starts twice as fast as the good one.

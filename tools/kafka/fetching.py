@@ -8,9 +8,13 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools.cache import publish, scratch_folder, sole_builder
 from tools.children import Children
-from tools.kafka.failure import KafkaError
-from tools.vm.cache import publish, scratch_folder, sole_builder
+
+
+class KafkaError(Exception):
+    """One sentence for the person: what is wrong and, where something helps, what to do."""
+
 
 VERSION = "4.0.2"
 _HERE = Path(__file__).parent

@@ -17,8 +17,7 @@ from tools.console import say
 from tools.debian import lacks
 from tools.kubernetes import NODE_PROGRAMS
 from tools.kubernetes.building import build
-from tools.kubernetes.failure import BuildError
-from tools.kubernetes.programs import PROGRAMS
+from tools.kubernetes.programs import PROGRAMS, BuildError
 from tools.provision import ROOT, SetupError, cache_folder
 
 READY_MADE = "KUBEBUILDER_ASSETS"

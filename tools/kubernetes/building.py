@@ -10,19 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from tools.cache import publish, scratch_folder, sole_builder
 from tools.children import Children
 from tools.console import ProgressLine
-from tools.kubernetes.failure import BuildError
 from tools.kubernetes.programs import (
+    ENVIRONMENT,
     MODULES,
     PROGRAMS,
+    BuildError,
     Module,
+    Toolchain,
     build_flags,
     compiled_name,
+    find_toolchain,
     kept_program,
 )
-from tools.kubernetes.toolchain import ENVIRONMENT, Toolchain, find_toolchain
-from tools.vm.cache import publish, scratch_folder, sole_builder
 
 NICE = ("nice", "-n", "10")
 # A log without a terminal gets a line per step, so few of them.

@@ -19,3 +19,13 @@ DEBIAN_PACKAGES: tuple[str, ...] = (
     "zstd",
     "systemd",
 )
+
+# Above what pytest (0 to 5) and most programs return, below the shell's own codes (126 and up).
+NO_RESULT = 125
+
+
+class VmError(Exception):
+    """No machine ran, or none came back: one sentence for the user, and what helps, if anything.
+
+    A failing command is not a failure here: its exit code is a result like any other.
+    """

@@ -6,20 +6,63 @@ command's own, or 125 where no machine came back with one; of the others, 0 or 1
 
 import argparse
 import os
+import platform
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.vm.cache import cache_folder
-from tools.vm.debian import Series
-from tools.vm.exchange import parse_variable
-from tools.vm.failure import NO_RESULT, VmError
-from tools.vm.host import require
-from tools.vm.initramfs import prepare_initramfs
-from tools.vm.interruption import StoppedBySignalError, signals_raised
-from tools.vm.kernel import prepare_kernel
-from tools.vm.machine import Clock, Init, Machine
-from tools.vm.session import Job, guest_variables, run_job, scratch_for, standard_output
+from tools.cache import cache_folder
+from tools.vm import NO_RESULT, VmError
+from tools.vm.initramfs import prepare_initramfs, static_busybox
+from tools.vm.kernel import Series, cached_kernel, prepare_kernel
+from tools.vm.machine import (
+    Clock,
+    Init,
+    Job,
+    Machine,
+    StoppedBySignalError,
+    guest_variables,
+    parse_variable,
+    run_job,
+    scratch_for,
+    signals_raised,
+    standard_output,
+)
+
+SYSTEMD = Path("/lib/systemd/systemd")
+
+_TO_RUN = {"qemu-system-x86_64": "qemu-system-x86", "setpriv": "util-linux"}
+_TO_BUILD = {"dpkg-deb": "dpkg", "depmod": "kmod"}
+_TO_FETCH = ("apt-get", "apt-cache")
+
+
+def require(series: Series, init: Init, cache: Path) -> None:
+    """VmError that names the first thing missing and the remedy."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise VmError(
+            f"Virtual machines need Linux on x86_64, and this is {platform.system()} on"
+            f" {platform.machine()}: run these tests elsewhere."
+        )
+    _require_programs(_TO_RUN)
+    static_busybox()
+    if init is Init.SYSTEMD and not SYSTEMD.exists():
+        raise VmError(f"{SYSTEMD} is missing: apt-get install systemd.")
+    if cached_kernel(series, cache) is not None:
+        return
+    if not all(map(shutil.which, _TO_FETCH)):
+        raise VmError(
+            f"There is no Linux {series} kernel in {cache} and no apt-get to fetch one: copy that"
+            " folder from a machine with Debian, after `python -m tools.vm prepare` there."
+        )
+    _require_programs(_TO_BUILD)
+
+
+def _require_programs(programs: dict[str, str]) -> None:
+    for program, package in programs.items():
+        if shutil.which(program) is None:
+            raise VmError(f"{program} is missing: apt-get install {package}.")
+
 
 _DEFAULT_LIMIT_SECONDS = 600.0
 _USAGE_ERROR = 2

@@ -6,15 +6,61 @@ that goes into it, so that a changed script is a new archive and never a stale o
 
 import hashlib
 import shutil
+import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from tools.vm import Say, cpio
-from tools.vm.cache import publish, scratch_folder, sole_builder
-from tools.vm.failure import VmError
-from tools.vm.kernel import Kernel
-from tools.vm.modules import insertion_order, module_bytes, module_name, parse_dependencies
+from tools.cache import publish, scratch_folder, sole_builder
+from tools.vm import Say, VmError
+from tools.vm.kernel import Kernel, insertion_order, module_bytes, module_name, parse_dependencies
+
+_MAGIC = b"070701"
+_TRAILER = "TRAILER!!!"
+_ALIGNMENT = 4
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One member; `mode` holds the file type too, as in stat(2)."""
+
+    name: str
+    mode: int
+    data: bytes = b""
+
+
+def directory(name: str) -> Entry:
+    return Entry(name, stat.S_IFDIR | 0o755)
+
+
+def executable(name: str, data: bytes) -> Entry:
+    return Entry(name, stat.S_IFREG | 0o755, data)
+
+
+def regular(name: str, data: bytes) -> Entry:
+    return Entry(name, stat.S_IFREG | 0o644, data)
+
+
+def archive(entries: Iterable[Entry]) -> bytes:
+    """The archive's bytes; equal entries give equal bytes, so that a hash can name them."""
+    members = [*entries, Entry(_TRAILER, 0)]
+    return b"".join(_member(inode, entry) for inode, entry in enumerate(members, start=1))
+
+
+def _member(inode: int, entry: Entry) -> bytes:
+    name = entry.name.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(entry.mode) else 1
+    # inode, mode, uid, gid, links, mtime, size, device major and minor, rdev major and minor,
+    # name size, checksum (unused in this variant)
+    fields = (inode, entry.mode, 0, 0, links, 0, len(entry.data), 0, 0, 0, 0, len(name), 0)
+    header = _MAGIC + b"".join(b"%08X" % field for field in fields)
+    return _padded(header + name) + _padded(entry.data)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % _ALIGNMENT)
+
 
 GUEST_FILES = Path(__file__).parent / "guest_files"
 WANTED_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
@@ -73,20 +119,20 @@ def _fingerprint(busybox: bytes) -> str:
 def _build(kernel: Kernel, busybox: bytes, final: Path, cache: Path) -> None:
     with scratch_folder(cache) as scratch:
         unfinished = scratch / "initramfs"
-        unfinished.write_bytes(cpio.archive(_entries(kernel, busybox)))
+        unfinished.write_bytes(archive(_entries(kernel, busybox)))
         publish(unfinished, final)
 
 
-def _entries(kernel: Kernel, busybox: bytes) -> Iterator[cpio.Entry]:
-    yield from map(cpio.directory, _FOLDERS)
-    yield cpio.executable("bin/busybox", busybox)
-    yield cpio.executable("init", (GUEST_FILES / "init").read_bytes())
+def _entries(kernel: Kernel, busybox: bytes) -> Iterator[Entry]:
+    yield from map(directory, _FOLDERS)
+    yield executable("bin/busybox", busybox)
+    yield executable("init", (GUEST_FILES / "init").read_bytes())
     for file in sorted(GUEST_FILES.iterdir()):
         if file.name != "init":
-            yield cpio.regular(f"guest/{file.name}", file.read_bytes())
+            yield regular(f"guest/{file.name}", file.read_bytes())
     dependencies = parse_dependencies((kernel.modules / "modules.dep").read_text())
     builtin = (kernel.modules / "modules.builtin").read_text().splitlines()
     order = insertion_order(WANTED_MODULES, dependencies, {*map(module_name, builtin)})
     # Numbered, so that the shell's own sorting of a glob is the order of insertion.
     for number, path in enumerate(order):
-        yield cpio.regular(f"modules/{number:02}.ko", module_bytes(kernel.modules / path))
+        yield regular(f"modules/{number:02}.ko", module_bytes(kernel.modules / path))

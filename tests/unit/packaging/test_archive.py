@@ -15,7 +15,7 @@ from tools.image.archive import (
     write_archive,
     write_layer,
 )
-from tools.image.recipe import BASE_PATH, Recipe
+from tools.image.dockerfile import BASE_PATH, Recipe
 
 RECIPE = Recipe(
     environment={"PATH": BASE_PATH, "A": "b"},

@@ -5,12 +5,10 @@ from pathlib import Path
 import pytest
 
 from tools.children import Children
-from tools.image import base, chamber
+from tools.image import base
 from tools.image.__main__ import lacks, main, parse
-from tools.image.base import IMAGE, base_key, empty, make_base
-from tools.image.chamber import Order, run_in_root
-from tools.image.failure import ImageError
-from tools.image.machine import MACHINE, Machine
+from tools.image.base import IMAGE, MACHINE, Machine, Order, base_key, empty, make_base, run_in_root
+from tools.image.dockerfile import ImageError
 
 
 class Recorder(Children):
@@ -86,7 +84,7 @@ def test_the_command(root: Path, order: Order, ending: list[str]) -> None:
     [command] = recorder.commands
     wanted = [str(root) if word == "ROOT" else word for word in ending]
     assert command[-len(wanted) :] == wanted
-    assert command[: len(chamber._UNSHARE)] == [*chamber._UNSHARE]
+    assert command[: len(base._UNSHARE)] == [*base._UNSHARE]
     assert command[command.index("-ec") + 2 :][:3] == ["sh", str(root), "/machine"]
 
 

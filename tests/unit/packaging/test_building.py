@@ -8,13 +8,9 @@ import pytest
 from tools.children import Children
 from tools.image import building
 from tools.image.archive import extract_layer, read_configuration
-from tools.image.building import ARCHIVE, Workshop, build_archive, forget_old
-from tools.image.chamber import Order
-from tools.image.context import Context
-from tools.image.dockerfile import read_stages
-from tools.image.failure import ImageError
-from tools.image.machine import Machine
-from tools.image.planning import plan_stages
+from tools.image.base import Machine, Order
+from tools.image.building import ARCHIVE, Context, Workshop, build_archive, forget_old, plan_stages
+from tools.image.dockerfile import ImageError, read_stages
 
 TEXT = """\
 FROM base AS build

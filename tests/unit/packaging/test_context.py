@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.image.context import Context
-from tools.image.failure import ImageError
+from tools.image.building import Context
+from tools.image.dockerfile import ImageError
 from tools.provision import ROOT
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tools.image.dockerfile import (
     INSTRUCTIONS,
+    ImageError,
     Step,
     arguments,
     json_list,
@@ -13,7 +14,6 @@ from tools.image.dockerfile import (
     read_stages,
     read_steps,
 )
-from tools.image.failure import ImageError
 from tools.provision import ROOT
 
 DOCKERFILE = ROOT / "Dockerfile"

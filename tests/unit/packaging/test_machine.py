@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.image.machine import ARCHIVE, MACHINE, is_our_suite, mirror, this_machine
+from tools.image.base import ARCHIVE, MACHINE, is_our_suite, mirror, this_machine
 
 OURS = "VERSION_ID=12\nVERSION_CODENAME=bookworm\n"
 DEB822 = "Types: deb\nURIs: http://mirror.example.com/debian/\nSuites: bookworm\n"

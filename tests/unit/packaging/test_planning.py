@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.image.context import Context
-from tools.image.dockerfile import read_stages
-from tools.image.failure import ImageError
-from tools.image.planning import PlannedStage, plan_stages
+from tools.image.building import Context, PlannedStage, plan_stages
+from tools.image.dockerfile import ImageError, read_stages
 
 TWO = """\
 FROM base AS build

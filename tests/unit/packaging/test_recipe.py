@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.image.dockerfile import Step, read_steps
-from tools.image.expansion import expand
-from tools.image.failure import ImageError
-from tools.image.recipe import BASE_PATH, Recipe, key_of
+from tools.image.dockerfile import BASE_PATH, ImageError, Recipe, Step, expand, key_of, read_steps
 
 KNOWN = {"A": "one", "EMPTY": "", "LONG_1": "two"}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster import CONTROL_PLANE_PROGRAMS, arguments
-from tools.cluster.arguments import CONTROL_PLANE, Files, Ports
+from tools.cluster import CONTROL_PLANE_PROGRAMS, control_plane
 from tools.cluster.certificates import Identity
+from tools.cluster.control_plane import CONTROL_PLANE, Files, Ports
 
 FILES = Files(Path("/c"))
 PORTS = Ports(21001, 21002, 21003, 21004, 21005)
@@ -18,12 +18,12 @@ SERVING = Identity(Path("/s.crt"), Path("/s.key"))
 CLIENT = Identity(Path("/k.crt"), Path("/k.key"))
 
 CALLS = {
-    "etcd": arguments.etcd(FILES, PORTS),
-    "kube-apiserver": arguments.api_server(FILES, PORTS, AUTHORITY, SERVING, CLIENT),
-    "kube-controller-manager": arguments.controller_manager(
+    "etcd": control_plane.etcd(FILES, PORTS),
+    "kube-apiserver": control_plane.api_server(FILES, PORTS, AUTHORITY, SERVING, CLIENT),
+    "kube-controller-manager": control_plane.controller_manager(
         FILES, PORTS.controller_manager, Path("/k"), AUTHORITY
     ),
-    "kube-scheduler": arguments.scheduler(PORTS.scheduler, Path("/k")),
+    "kube-scheduler": control_plane.scheduler(PORTS.scheduler, Path("/k")),
 }
 
 
@@ -55,8 +55,8 @@ def test_the_parts_agree() -> None:
 
 
 def test_pods_find_the_api_server_in_the_range_of_services() -> None:
-    services = ipaddress.ip_network(arguments.SERVICE_ADDRESSES)
-    assert str(next(services.hosts())) == arguments.API_SERVICE_ADDRESS
+    services = ipaddress.ip_network(control_plane.SERVICE_ADDRESSES)
+    assert str(next(services.hosts())) == control_plane.API_SERVICE_ADDRESS
     assert options("kube-apiserver")["service-cluster-ip-range"] == str(services)
 
 
@@ -67,7 +67,7 @@ def test_rights_are_asked_for_as_in_a_real_cluster() -> None:
 
 
 def test_each_request_is_in_the_audit_log_once_without_its_body() -> None:
-    policy = json.loads(arguments.AUDIT_POLICY)
+    policy = json.loads(control_plane.AUDIT_POLICY)
     assert policy["rules"] == [{"level": "Metadata"}]
     assert policy["omitStages"] == ["RequestReceived"]
     assert options("kube-apiserver")["audit-log-mode"] == "blocking"

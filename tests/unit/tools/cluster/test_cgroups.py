@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster import cgroups
-from tools.cluster.cgroups import hierarchies, make_root, remove_root
-from tools.cluster.failure import ClusterError
+from tools.cluster import places
+from tools.cluster.places import hierarchies, make_root, remove_root
+from tools.cluster.processes import ClusterError
 from tools.host_kernel import Mount
 
 TABLE = """\
@@ -64,11 +64,11 @@ def test_a_busy_cgroup_is_waited_for_and_then_told(
 ) -> None:
     Path(mounts[1].point, "mine").mkdir()
     answers = iter([False, False, True])
-    monkeypatch.setattr(cgroups, "_POLL_SECONDS", 0.0)
-    monkeypatch.setattr(cgroups, "_removed", lambda _: next(answers))
+    monkeypatch.setattr(places, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(places, "_removed", lambda _: next(answers))
     remove_root("mine", mounts)
     assert next(answers, "all asked") == "all asked"
-    monkeypatch.setattr(cgroups, "_PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(cgroups, "_removed", lambda _: False)
+    monkeypatch.setattr(places, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(places, "_removed", lambda _: False)
     with pytest.raises(ClusterError, match="/mine cannot be removed: processes are left in it"):
         remove_root("mine", mounts)

@@ -8,12 +8,10 @@ import pytest
 
 from tools.cluster import NODE_NEEDS
 from tools.cluster.__main__ import main, options_of, parse, watch, wish_of
-from tools.cluster.background import running_clusters
 from tools.cluster.control_plane import ControlPlane
-from tools.cluster.failure import ClusterError
 from tools.cluster.places import sole_owner
-from tools.cluster.playground import Cluster, Wish, advice
-from tools.cluster.programs import find_programs
+from tools.cluster.playground import Cluster, Wish, advice, running_clusters
+from tools.cluster.processes import ClusterError, find_programs
 
 
 @pytest.fixture

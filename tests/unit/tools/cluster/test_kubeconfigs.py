@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools.cluster.certificates import Identity
-from tools.cluster.kubeconfigs import by_certificate, by_token
+from tools.cluster.certificates import Identity, by_certificate, by_token
 
 SERVER = "https://127.0.0.1:21003"
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from tools.cluster import NODE_NEEDS, node_files
+from tools.cluster import NODE_NEEDS, node
 from tools.cluster.many_nodes import kwok_arguments, played_node
-from tools.cluster.node_files import NodeFiles
+from tools.cluster.node import NodeFiles
 
 FILES = NodeFiles(Path("/c/node"))
 
 
 @pytest.fixture
 def containerd() -> dict[str, Any]:
-    return tomllib.loads(node_files.containerd_config(FILES))
+    return tomllib.loads(node.containerd_config(FILES))
 
 
 @pytest.fixture
 def kubelet() -> dict[str, Any]:
-    text = node_files.kubelet_config(Path("/c/ca.crt"), "slackwater-c-node", 21001, 21002)
+    text = node.kubelet_config(Path("/c/ca.crt"), "slackwater-c-node", 21001, 21002)
     found: dict[str, Any] = json.loads(text)
     return found
 
@@ -36,7 +36,7 @@ def test_kubelet_and_containerd_agree(kubelet: dict[str, Any], containerd: dict[
 def test_a_root_without_all_capabilities_can_start_pods(containerd: dict[str, Any]) -> None:
     cri = containerd["plugins"]["io.containerd.grpc.v1.cri"]
     assert cri["restrict_oom_score_adj"] is True
-    assert cri["sandbox_image"] == node_files.PAUSE_IMAGE
+    assert cri["sandbox_image"] == node.PAUSE_IMAGE
 
 
 def test_images_and_snapshots_are_in_the_nodes_folder(containerd: dict[str, Any]) -> None:
@@ -60,20 +60,20 @@ def test_the_kubelet_keeps_to_its_own_cgroups_and_evicts_nothing(kubelet: dict[s
 
 
 def test_the_configuration_lies_where_everybody_looks() -> None:
-    inside = Path(node_files.KUBELET_CONFIG).relative_to(node_files.KUBELET_ROOT)
+    inside = Path(node.KUBELET_CONFIG).relative_to(node.KUBELET_ROOT)
     assert FILES.kubelet_config == FILES.folder / "kubelet" / inside
-    arguments = node_files.kubelet_arguments(FILES, Path("/k"), "n")
-    assert f"--config={node_files.KUBELET_CONFIG}" in arguments
+    arguments = node.kubelet_arguments(FILES, Path("/k"), "n")
+    assert f"--config={node.KUBELET_CONFIG}" in arguments
     assert "--hostname-override=n" in arguments
 
 
 def test_pods_have_a_cable_each(containerd: dict[str, Any]) -> None:
-    config = json.loads(node_files.network_config(FILES))
+    config = json.loads(node.network_config(FILES))
     [plugin] = config["plugins"]
-    assert f"{node_files.NETWORK_PLUGINS}/{plugin['type']}" in NODE_NEEDS
+    assert f"{node.NETWORK_PLUGINS}/{plugin['type']}" in NODE_NEEDS
     assert Path(plugin["ipam"]["dataDir"]).is_relative_to(FILES.folder)
     cni = containerd["plugins"]["io.containerd.grpc.v1.cri"]["cni"]
-    assert cni == {"bin_dir": node_files.NETWORK_PLUGINS, "conf_dir": str(FILES.network)}
+    assert cni == {"bin_dir": node.NETWORK_PLUGINS, "conf_dir": str(FILES.network)}
 
 
 def test_a_played_node_is_one_that_kwok_looks_for() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tools.cluster import places
-from tools.cluster.failure import ClusterError
 from tools.cluster.places import (
     cgroup_root,
     clusters_in,
@@ -19,6 +18,7 @@ from tools.cluster.places import (
     sweep_dead,
     swept,
 )
+from tools.cluster.processes import ClusterError
 
 #: Owns the folder, says so, and ends with its standard input.
 OWNER = """

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from tools.cluster.ports import LOOPBACK, free_ports, is_free
+from tools.cluster.processes import LOOPBACK, free_ports, is_free
 
 
 def test_ports_are_different_and_not_the_systems_to_give() -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster.failure import ClusterError
-from tools.cluster.processes import Processes
-from tools.cluster.waiting import wait_for
+from tools.cluster.processes import ClusterError, Processes, wait_for
 from tools.provision import ROOT
 
 SLEEP = ("sleep", "600")

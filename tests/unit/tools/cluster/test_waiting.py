@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from tools.cluster.failure import ClusterError
-from tools.cluster.waiting import POLL_SECONDS, rest_after, wait_for
+from tools.cluster.processes import POLL_SECONDS, ClusterError, rest_after, wait_for
 
 
 def test_the_first_answer_that_is_true_is_given() -> None:

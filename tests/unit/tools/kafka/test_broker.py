@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster.failure import ClusterError
+from tools.cluster.processes import ClusterError
 from tools.kafka.broker import Broker, Credentials, properties
-from tools.kafka.failure import KafkaError
+from tools.kafka.fetching import KafkaError
 
 PORTS = [20001, 20002, 20003]
 CREDENTIALS = Credentials("CERT\nIFICATE\n", "KEY\n", "reader", "sesame")

@@ -11,8 +11,7 @@ import pytest
 from tools.children import Children
 from tools.kafka import DEBIAN_PACKAGES, NEEDS, fetching
 from tools.kafka.__main__ import main
-from tools.kafka.failure import KafkaError
-from tools.kafka.fetching import CHECKSUMS, POM, compare, fetch, kept_folder, pinned
+from tools.kafka.fetching import CHECKSUMS, POM, KafkaError, compare, fetch, kept_folder, pinned
 
 ARCHIVES = {"kafka.jar": b"a broker", "scala.jar": b"a language"}
 #: Copies the folder `brings`, and notes how it was called.

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.cache import sole_builder
 from tools.children import Children
 from tools.console import ProgressLine
 from tools.kubernetes.building import Progress, build
-from tools.kubernetes.failure import BuildError
 from tools.kubernetes.programs import (
     ETCD,
     HELM,
@@ -19,14 +19,14 @@ from tools.kubernetes.programs import (
     KWOK,
     MODULES,
     PROGRAMS,
+    BuildError,
     Module,
+    Toolchain,
     build_flags,
     compiled_name,
     key,
     variable_of,
 )
-from tools.kubernetes.toolchain import Toolchain
-from tools.vm.cache import sole_builder
 
 GO = Toolchain(Path("/go"), "go version go1.26.8 linux/amd64")
 

@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from tools.children import Children
-from tools.kubernetes import toolchain
-from tools.kubernetes.failure import BuildError
-from tools.kubernetes.programs import MODULES
-from tools.kubernetes.toolchain import FETCHED, OLDEST, find_toolchain, is_new_enough
+from tools.kubernetes import programs
+from tools.kubernetes.programs import (
+    FETCHED,
+    MODULES,
+    OLDEST,
+    BuildError,
+    find_toolchain,
+    is_new_enough,
+)
 
 #: Stands in for uv: puts a Go where the real package has it, or fails.
 UV = """#!/bin/sh
@@ -27,7 +32,7 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "uv").chmod(0o755)
     (tmp_path / "fetched").write_text(f"#!/bin/sh\necho go version go{FETCHED} linux/amd64\n")
     (tmp_path / "fetched").chmod(0o755)
-    monkeypatch.setattr(toolchain, "provide_uv", lambda *_: tmp_path / "uv")
+    monkeypatch.setattr(programs, "provide_uv", lambda *_: tmp_path / "uv")
     return tmp_path
 
 

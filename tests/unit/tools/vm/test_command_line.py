@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.tools.vm.stand_ins import make_kernel, stand_in
-from tools.vm import DEBIAN_PACKAGES, host
+from tools.vm import DEBIAN_PACKAGES, NO_RESULT, VmError
+from tools.vm import __main__ as host
 from tools.vm.__main__ import main, split_command
-from tools.vm.debian import Series
-from tools.vm.failure import NO_RESULT, VmError
-from tools.vm.interruption import StoppedBySignalError, signals_raised
-from tools.vm.kernel import Kernel
-from tools.vm.machine import Init
+from tools.vm.kernel import Kernel, Series
+from tools.vm.machine import Init, StoppedBySignalError, signals_raised
 
 pytestmark = pytest.mark.long
 

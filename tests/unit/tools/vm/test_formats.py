@@ -10,27 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.tools.vm.stand_ins import KERNEL, bz_image, read_newc, stand_in, with_size
-from tools.vm import bzimage, cpio
-from tools.vm.failure import VmError
-from tools.vm.modules import insertion_order, module_bytes, module_name, parse_dependencies
+from tools.vm import VmError, kernel
+from tools.vm.initramfs import archive, directory, executable, regular
+from tools.vm.kernel import insertion_order, module_bytes, module_name, parse_dependencies
 
 names = st.text(st.characters(codec="ascii", exclude_characters="\0"), min_size=1, max_size=40)
 
 
 @given(st.lists(st.tuples(names, st.binary(max_size=50))))
 def test_an_archive_reads_back_as_it_was_written(files: list[tuple[str, bytes]]) -> None:
-    members = read_newc(cpio.archive(cpio.regular(name, data) for name, data in files))
+    members = read_newc(archive(regular(name, data) for name, data in files))
     assert [(name, data) for name, _, data in members] == [*files, ("TRAILER!!!", b"")]
 
 
 def test_members_have_their_type_and_permissions() -> None:
-    entries = [cpio.directory("bin"), cpio.executable("bin/x", b"1"), cpio.regular("y", b"22")]
-    modes = [stat.filemode(mode) for _, mode, _ in read_newc(cpio.archive(entries))]
+    entries = [
+        directory("bin"),
+        executable("bin/x", b"1"),
+        regular("y", b"22"),
+    ]
+    modes = [stat.filemode(mode) for _, mode, _ in read_newc(archive(entries))]
     assert modes == ["drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "?---------"]
 
 
 def test_equal_entries_give_equal_archives() -> None:
-    assert cpio.archive([cpio.regular("a", b"x")]) == cpio.archive([cpio.regular("a", b"x")])
+    assert archive([regular("a", b"x")]) == archive([regular("a", b"x")])
 
 
 MODULES_DEP = """\
@@ -89,7 +93,7 @@ def test_modules_are_unpacked_where_they_are_packed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sectors", [0, 4, 27])
 def test_the_payload_is_where_the_header_says(sectors: int) -> None:
-    assert bzimage.payload(bz_image(b"payload", sectors=sectors)) == b"payload"
+    assert kernel.payload(bz_image(b"payload", sectors=sectors)) == b"payload"
 
 
 @pytest.mark.parametrize(
@@ -104,18 +108,18 @@ def test_the_payload_is_where_the_header_says(sectors: int) -> None:
     ids=["empty", "no signature", "older protocol", "cut short", "already ELF"],
 )
 def test_what_is_no_whole_image_has_no_payload(image: bytes) -> None:
-    assert bzimage.payload(image) is None
-    assert bzimage.elf_kernel(image) is None
+    assert kernel.payload(image) is None
+    assert kernel.elf_kernel(image) is None
 
 
 def test_an_xz_kernel_is_unpacked_despite_its_size_trailer() -> None:
     packed = with_size(lzma.compress(KERNEL, check=lzma.CHECK_CRC32))
-    assert bzimage.elf_kernel(bz_image(packed)) == KERNEL
+    assert kernel.elf_kernel(bz_image(packed)) == KERNEL
 
 
 @pytest.mark.parametrize("payload", [b"\x1f\x8bgzip", with_size(lzma.compress(b"no kernel"))])
 def test_a_payload_that_is_not_understood_leaves_the_image_to_boot(payload: bytes) -> None:
-    assert bzimage.elf_kernel(bz_image(payload)) is None
+    assert kernel.elf_kernel(bz_image(payload)) is None
 
 
 def test_a_zstd_kernel_is_unpacked_by_the_zstd_program(
@@ -124,11 +128,11 @@ def test_a_zstd_kernel_is_unpacked_by_the_zstd_program(
     # The stand-in drops the four bytes of zstd's signature and "unpacks" the rest as it is.
     stand_in(tmp_path, "zstd", "tail -c +5")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert bzimage.elf_kernel(bz_image(with_size(b"\x28\xb5\x2f\xfd" + KERNEL))) == KERNEL
+    assert kernel.elf_kernel(bz_image(with_size(b"\x28\xb5\x2f\xfd" + KERNEL))) == KERNEL
 
 
 def test_without_zstd_the_image_itself_boots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert bzimage.elf_kernel(bz_image(with_size(b"\x28\xb5\x2f\xfd" + KERNEL))) is None
+    assert kernel.elf_kernel(bz_image(with_size(b"\x28\xb5\x2f\xfd" + KERNEL))) is None

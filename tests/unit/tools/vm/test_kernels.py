@@ -18,11 +18,16 @@ from tests.unit.tools.vm.stand_ins import (
     stand_in,
     with_size,
 )
-from tools.vm import initramfs
-from tools.vm.cache import cache_folder, publish, scratch_folder, sole_builder
-from tools.vm.debian import Series, concrete_package, in_series
-from tools.vm.failure import VmError
-from tools.vm.kernel import Kernel, cached_kernel, prepare_kernel
+from tools.cache import cache_folder, publish, scratch_folder, sole_builder
+from tools.vm import VmError, initramfs
+from tools.vm.kernel import (
+    Kernel,
+    Series,
+    cached_kernel,
+    concrete_package,
+    in_series,
+    prepare_kernel,
+)
 
 BOOKWORM = "linux-image-amd64\n  Depends: linux-image-6.1.0-54-amd64\n"
 BOOKWORM_6_12 = "linux-image-6.12-amd64\n  Depends: linux-image-6.12.115+deb12-amd64\n"

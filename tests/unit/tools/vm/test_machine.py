@@ -11,10 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.vm.exchange import Exchange, command_script, parse_exit_code, parse_variable
-from tools.vm.failure import NO_RESULT, VmError
-from tools.vm.machine import Clock, Init, Machine, Scratch
-from tools.vm.session import Job, guest_variables, run_job, scratch_for
+from tools.vm import NO_RESULT, VmError
+from tools.vm.machine import (
+    Clock,
+    Exchange,
+    Init,
+    Job,
+    Machine,
+    Scratch,
+    command_script,
+    guest_variables,
+    parse_exit_code,
+    parse_variable,
+    run_job,
+    scratch_for,
+)
 
 
 @given(st.integers(0, 255))
@@ -187,7 +198,7 @@ def test_a_machine_that_dies_is_no_result(
 def test_a_machine_that_sleeps_for_ever_is_ended(
     emulate: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.vm.session.ASLEEP_LIMIT_SECONDS", 0.5)
+    monkeypatch.setattr("tools.vm.machine.ASLEEP_LIMIT_SECONDS", 0.5)
     emulate("touch started; exec sleep 60")
     with pytest.raises(VmError, match=r"did nothing for 0\.5 s"):
         run()
@@ -214,7 +225,7 @@ def test_a_hanging_machine_is_ended_at_its_limit(
 def test_a_machine_that_does_not_boot_is_not_waited_for(
     emulate: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.vm.session.BOOT_LIMIT_SECONDS", 0.3)
+    monkeypatch.setattr("tools.vm.machine.BOOT_LIMIT_SECONDS", 0.3)
     emulate("exec sleep 60")
     with pytest.raises(VmError, match="did not boot"):
         run()
