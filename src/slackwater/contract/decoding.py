@@ -3,8 +3,7 @@
 All that is wrong is collected: each problem with its path, its value and its bound. Nothing is
 converted: in a file a text is not a number and true is not 1. Flags and variables are always
 texts, and are read as such. Null counts as absent, as in Kubernetes. Unknown keys are ignored,
-except where the Struct forbids them: our own settings do, because a misspelt setting is a setting
-that is silently not set.
+except in our own settings (SettingsStruct).
 """
 
 import math
@@ -21,12 +20,14 @@ from slackwater.contract.schema import (
     HIDDEN,
     LARGEST,
     Annotation,
+    SettingsStruct,
     Unit,
     annotation_of,
     describe_bound,
     describe_type,
     describe_whole,
     inline_struct,
+    key_of,
     known_keys,
     pair_types,
     stated_types,
@@ -170,6 +171,8 @@ class _Checker:
         found, value = annotation_of(info), field.value
         match found.type:
             case inspect.StructType() as kind if isinstance(value, dict):
+                if issubclass(kind.cls, SettingsStruct):
+                    self._refuse_unknown(field, value, kind)
                 return self._fields(field, value, kind)
             case inspect.DictType() as kind if isinstance(value, dict):
                 return self._mapping(field, value, kind)
@@ -186,24 +189,27 @@ class _Checker:
     def _fields(
         self, field: Field, value: dict[object, object], kind: inspect.StructType
     ) -> dict[str, object]:
-        if kind.forbid_unknown_fields:
-            known = known_keys(kind)
-            unknown = (key for key in value if key not in known)
-            bound = f"one of {', '.join(known)}"
-            self._problems.extend(field.unknown_key(key, bound) for key in unknown)
         stated: dict[str, object] = {}
         for each in kind.fields:
             if inner := inline_struct(each.type):
-                here = msgspec.structs.replace(inner, forbid_unknown_fields=False)
-                stated[each.encode_name] = self._fields(field, value, here)
-            elif (found := value.get(each.encode_name)) is not None:
-                checked = self.check(field.at(each.encode_name, found), each.type)
+                stated[each.encode_name] = self._fields(field, value, inner)
+                continue
+            at = field.at(key_of(each), value.get(key_of(each)))
+            if at.value is not None:
+                checked = self.check(at, each.type)
                 if checked is not msgspec.UNSET:
                     stated[each.encode_name] = checked
             elif each.required:
-                missing = field.at(each.encode_name, None)
-                self._problems.append(missing.problem(describe_type(each.type)))
+                self._problems.append(at.problem(describe_type(each.type)))
         return stated
+
+    def _refuse_unknown(
+        self, field: Field, value: dict[object, object], kind: inspect.StructType
+    ) -> None:
+        known = known_keys(kind)
+        bound = f"one of {', '.join(known)}"
+        unknown = (key for key in value if key not in known)
+        self._problems.extend(field.unknown_key(key, bound) for key in unknown)
 
     def _mapping(
         self, field: Field, value: dict[object, object], kind: inspect.DictType

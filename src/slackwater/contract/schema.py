@@ -65,6 +65,12 @@ ResourceName = Annotated[
 ]
 
 
+class SettingsStruct(msgspec.Struct, frozen=True):
+    """A section of our own settings. Keys that it does not know are refused in files, because a
+    misspelt setting is a setting that is silently not set. Recordings hold these Structs as well:
+    there fields keep their names, and those of other versions are ignored."""
+
+
 class Annotation(msgspec.Struct, frozen=True):
     """A type without its annotations, and what they say besides its bounds."""
 
@@ -139,12 +145,18 @@ def pair_types(info: inspect.Type) -> tuple[inspect.Type, inspect.Type] | None:
             return None
 
 
+def key_of(field: inspect.Field) -> str:
+    """A field's key in documents: holdFor for hold_for."""
+    first, *rest = field.encode_name.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
 def known_keys(kind: inspect.StructType) -> tuple[str, ...]:
     """The keys of a mapping, those of inline Structs included."""
     found: list[str] = []
     for each in kind.fields:
         inner = inline_struct(each.type)
-        found += (each.encode_name,) if inner is None else known_keys(inner)
+        found += (key_of(each),) if inner is None else known_keys(inner)
     return tuple(found)
 
 

@@ -3,10 +3,9 @@
 import enum
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from slackwater.contract.schema import Count, Duration, Permillage
+from slackwater.contract.schema import Count, Duration, Permillage, SettingsStruct
 from slackwater.model.units import Micros, Permille
 
 _MILLISECOND = 1_000
@@ -20,7 +19,7 @@ class Reading(enum.Enum):
     EVERYTHING = "everything"
 
 
-class AgentSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class AgentSettings(SettingsStruct, frozen=True):
     """Settings of the agent itself."""
 
     period: Annotated[

@@ -8,10 +8,9 @@ import enum
 from collections.abc import Iterator
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from slackwater.contract.schema import ResourceName
+from slackwater.contract.schema import ResourceName, SettingsStruct
 from slackwater.model.problem import Problem, ProblemCode, quoted
 
 
@@ -22,9 +21,7 @@ class WeightRule(enum.Enum):
     VOLCANO = "volcano"
 
 
-class BatchResourcesSettings(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
-):
+class BatchResourcesSettings(SettingsStruct, frozen=True):
     """Settings of batch resources."""
 
     enabled: Annotated[

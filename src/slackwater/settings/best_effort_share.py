@@ -6,10 +6,9 @@ The names are ours; what Volcano's cpuThrottlingConfig calls them is contract.vo
 import enum
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from slackwater.contract.schema import Percentage
+from slackwater.contract.schema import Percentage, SettingsStruct
 from slackwater.model.units import Percent
 
 
@@ -20,9 +19,7 @@ class Accounting(enum.Enum):
     REQUEST = "request"
 
 
-class BestEffortShareSettings(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
-):
+class BestEffortShareSettings(SettingsStruct, frozen=True):
     """Settings of the best-effort tier's share."""
 
     enabled: Annotated[

@@ -10,6 +10,7 @@ import msgspec
 
 from slackwater.contract.decoding import check_struct, with_stated
 from slackwater.contract.document import Field
+from slackwater.contract.schema import SettingsStruct
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.batch_resources import BatchResourcesSettings
@@ -60,7 +61,7 @@ def _settings_of_section(attribute: str) -> tuple[Setting, ...]:
     key = section_key(attribute)
     names = Names("SLACKWATER_", key, "" if attribute == "agent" else key)
     found = settings_of(SECTIONS[attribute], names)
-    return tuple(msgspec.structs.replace(each, path=(key, *each.path)) for each in found)
+    return tuple(msgspec.structs.replace(each, path=(attribute, *each.path)) for each in found)
 
 
 SETTINGS: tuple[Setting, ...] = tuple(
@@ -71,9 +72,9 @@ SETTINGS: tuple[Setting, ...] = tuple(
 #: What stands under `spec`.
 SPEC = msgspec.defstruct(
     "AgentSettingsSpec",
-    [(section_key(attribute), kind, kind()) for attribute, kind in SECTIONS.items()],
+    [(attribute, kind, kind()) for attribute, kind in SECTIONS.items()],
+    bases=(SettingsStruct,),
     frozen=True,
-    forbid_unknown_fields=True,
 )
 
 
@@ -107,11 +108,12 @@ def _with_spec(
     if problems:
         raise InvalidError(*problems)
     sections = {
-        attribute: with_stated(getattr(base, attribute), field.at(key, None), spec.get(key, {}))
-        for attribute in SECTIONS
-        for key in (section_key(attribute),)
+        name: with_stated(
+            getattr(base, name), field.at(section_key(name), None), spec.get(name, {})
+        )
+        for name in SECTIONS
     }
-    stated = {f"{key}.{name}" for key, section in spec.items() for name in section}
+    stated = {each.key for each in SETTINGS if each.path[-1] in spec.get(each.path[0], {})}
     return Settings(**sections, stated=base.stated | stated)
 
 

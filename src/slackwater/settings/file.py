@@ -6,6 +6,7 @@ import msgspec
 
 from slackwater.contract.decoding import check_struct
 from slackwater.contract.document import Field
+from slackwater.contract.schema import SettingsStruct
 from slackwater.model.problem import Problem
 
 API_VERSION = "slackwater.io/v1"
@@ -24,7 +25,8 @@ def check_file(
             ("metadata", Any, None),
             ("spec", spec, None),
         ],
-        forbid_unknown_fields=True,
+        bases=(SettingsStruct,),
+        frozen=True,
     )
     found = check_struct(Field(source, "", document), file, problems)
     stated: dict[str, Any] = found.get("spec", {})

@@ -3,10 +3,9 @@
 import enum
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from slackwater.contract.schema import Percentage, ResourceName
+from slackwater.contract.schema import Percentage, ResourceName, SettingsStruct
 from slackwater.model.units import Percent
 
 
@@ -18,7 +17,7 @@ class MemoryFormula(enum.Enum):
     NONE = "none"
 
 
-class MemoryQosSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class MemoryQosSettings(SettingsStruct, frozen=True):
     """Settings of memory QoS."""
 
     enabled: Annotated[

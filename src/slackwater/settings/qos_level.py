@@ -3,8 +3,9 @@
 import enum
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
+
+from slackwater.contract.schema import SettingsStruct
 
 
 class StandIn(enum.Enum):
@@ -15,7 +16,7 @@ class StandIn(enum.Enum):
     NONE = "none"
 
 
-class QosLevelSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class QosLevelSettings(SettingsStruct, frozen=True):
     """Settings of the QoS level."""
 
     enabled: Annotated[

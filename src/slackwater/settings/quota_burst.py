@@ -2,14 +2,13 @@
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from slackwater.contract.schema import Percentage
+from slackwater.contract.schema import Percentage, SettingsStruct
 from slackwater.model.units import Percent
 
 
-class QuotaBurstSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class QuotaBurstSettings(SettingsStruct, frozen=True):
     """Settings of quota bursts."""
 
     enabled: Annotated[

@@ -18,6 +18,7 @@ from slackwater.contract.schema import (
     annotation_of,
     describe_bound,
     inline_struct,
+    key_of,
     struct_type,
 )
 from slackwater.model.problem import Problem
@@ -116,9 +117,9 @@ def _settings(kind: inspect.StructType, names: Names, path: tuple[str, ...]) -> 
         if inline := inline_struct(each.type):
             yield from _settings(inline, names, here)
         elif isinstance(inner, inspect.StructType):
-            yield from _settings(inner, names.below(each.encode_name), here)
+            yield from _settings(inner, names.below(key_of(each)), here)
         elif annotation_of(each.type).description:
-            own = names.below(each.encode_name)
+            own = names.below(key_of(each))
             words = split_words(own.said)
             flag, variable = "--" + "-".join(words), own.variable + "_".join(words).upper()
             yield Setting(own.key, here, flag, variable, each.type, each.default)

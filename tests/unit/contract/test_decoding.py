@@ -31,6 +31,7 @@ from slackwater.contract.schema import (
     Percentage,
     Permillage,
     ResourceName,
+    SettingsStruct,
     Unit,
     annotation_of,
     describe_bound,
@@ -376,14 +377,14 @@ def test_any_text_is_taken_or_refused_in_one_line(kind: inspect.Type, text: str)
         assert not problems
 
 
-class Inner(msgspec.Struct, frozen=True, rename="camel"):
+class Inner(SettingsStruct, frozen=True):
     """Its keys stand in Outer's mapping."""
 
     top_k: Annotated[Count, Meta(ge=1)] = 2
     age: Annotated[Duration, Meta(ge=0)] | None = None
 
 
-class Outer(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class Outer(SettingsStruct, frozen=True):
     share: Annotated[Percentage, Meta(ge=1, le=100)] = Percent(80)
     word: Word = Word.USAGE
     inner: Annotated[Inner, Meta(extra={INLINE: True})] = Inner()

@@ -46,10 +46,15 @@ def of_section(attribute: str) -> list[Setting]:
     return [each for each in SETTINGS if each.key.startswith(f"{section_key(attribute)}.")]
 
 
+def key_in(setting: Setting) -> str:
+    """In its section."""
+    return setting.key.rpartition(".")[2]
+
+
 SPECS = st.fixed_dictionaries(
     {
         section_key(attribute): st.fixed_dictionaries(
-            {}, optional={each.path[-1]: value_of(each) for each in of_section(attribute)}
+            {}, optional={key_in(each): value_of(each) for each in of_section(attribute)}
         )
         for attribute in SECTIONS
     }
@@ -71,10 +76,10 @@ def test_every_section_is_an_attribute_of_the_settings() -> None:
 
 @EVERY_SECTION
 def test_every_field_is_a_setting_with_finished_prose(attribute: str) -> None:
-    fields = msgspec.structs.fields(SECTIONS[attribute])
-    key = section_key(attribute)
-    assert [each.key for each in of_section(attribute)] == [
-        f"{key}.{f.encode_name}" for f in fields
+    names = [each.name for each in msgspec.structs.fields(SECTIONS[attribute])]
+    assert [each.path for each in of_section(attribute)] == [(attribute, name) for name in names]
+    assert [key_in(each).lower() for each in of_section(attribute)] == [
+        name.replace("_", "") for name in names
     ]
     assert all(each.description.endswith(".") for each in of_section(attribute))
 
@@ -83,7 +88,7 @@ def test_every_field_is_a_setting_with_finished_prose(attribute: str) -> None:
 def test_every_default_is_inside_its_bound(attribute: str) -> None:
     default = getattr(DEFAULTS, attribute)
     assert read_over(Field("", "x", {}), default) == default
-    stated = {each.path[-1]: file_value(each, each.default_value) for each in of_section(attribute)}
+    stated = {key_in(each): file_value(each, each.default_value) for each in of_section(attribute)}
     assert read_over(Field("", "x", stated), default) == default
 
 
@@ -115,7 +120,7 @@ def test_every_file_inside_the_bounds_reads_and_reads_back(spec: dict[str, Any])
     for attribute in SECTIONS:
         values = msgspec.structs.asdict(getattr(settings, attribute))
         for each, value in zip(of_section(attribute), values.values(), strict=True):
-            again.setdefault(section_key(attribute), {})[each.path[-1]] = file_value(each, value)
+            again.setdefault(section_key(attribute), {})[key_in(each)] = file_value(each, value)
     back = read_settings({**FILE, "spec": again}, "s.yaml")
     assert msgspec.structs.replace(back, stated=settings.stated) == settings
     for key, section in spec.items():

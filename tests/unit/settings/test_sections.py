@@ -304,3 +304,11 @@ def test_flags() -> None:
     assert made.qos_level.stand_in is StandIn.WEIGHT
     assert (made.memory_qos.throttling_factor, made.quota_burst.most) == (80, 50)
     assert (made.agent, made.best_effort_share) == (DEFAULTS.agent, DEFAULTS.best_effort_share)
+
+
+def test_recordings_hold_settings_by_the_names_of_their_fields() -> None:
+    """And those of a version with more fields can be read."""
+    held = msgspec.json.encode(AgentSettings())
+    assert b'"hold_for":30000000' in held
+    more = held.replace(b"{", b'{"unheard_of":1,', 1)
+    assert msgspec.json.decode(more, type=AgentSettings) == AgentSettings()
