@@ -10,7 +10,7 @@ from slackwater.rebalancer.guards import lag_guard
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.kafka_exporter import read_lag
-from slackwater.rebalancer.sources.prometheus_client import Prometheus
+from slackwater.rebalancer.sources.prometheus_client import PrometheusClient
 from slackwater.settings.rebalancer import KafkaSettings, LagSum, PrometheusSettings
 from tests.cluster.prometheus_bed import Backfill, gauge, prometheus_with
 
@@ -41,7 +41,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
     now = time.time()
     offsets = Told({"topic": TOPIC}, now)
     another = Told({"topic": ANOTHER}, now)
@@ -65,7 +65,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         gauge(LAG, gone, 5, now=now, ended=900),
     ]
     with prometheus_with(tmp_path_factory.mktemp("exporter"), series) as bed:
-        yield Prometheus(PrometheusSettings(endpoint=bed.endpoint))
+        yield PrometheusClient(PrometheusSettings(endpoint=bed.endpoint))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         ("any", KafkaSettings(query=f'clamp_min({LAG}{{consumergroup="shown"}}, 0)'), 20),
     ],
 )
-def test_lag(prometheus: Prometheus, group: str, settings: KafkaSettings, messages: int) -> None:
+def test_lag(
+    prometheus: PrometheusClient, group: str, settings: KafkaSettings, messages: int
+) -> None:
     lag = read_lag(prometheus, settings, group)
     assert isinstance(lag, Lag), lag
     assert lag.messages == messages
@@ -102,7 +104,9 @@ def test_lag(prometheus: Prometheus, group: str, settings: KafkaSettings, messag
         ("any", KafkaSettings(query="sum("), "parse error"),
     ],
 )
-def test_not_known(prometheus: Prometheus, group: str, settings: KafkaSettings, clue: str) -> None:
+def test_not_known(
+    prometheus: PrometheusClient, group: str, settings: KafkaSettings, clue: str
+) -> None:
     lag = read_lag(prometheus, settings, group)
     assert isinstance(lag, Gap)
     assert clue in lag.reason
@@ -111,6 +115,6 @@ def test_not_known(prometheus: Prometheus, group: str, settings: KafkaSettings, 
 
 def test_prometheus_that_is_away() -> None:
     settings = PrometheusSettings(endpoint="http://127.0.0.1:1", retries=0)
-    lag = read_lag(Prometheus(settings), KafkaSettings(), "g")
+    lag = read_lag(PrometheusClient(settings), KafkaSettings(), "g")
     assert isinstance(lag, Gap)
     assert "127.0.0.1:1" in lag.reason

@@ -11,7 +11,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError
+from slackwater.rebalancer.sources.prometheus_client import PrometheusClient, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import label_value
 from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
@@ -92,12 +92,12 @@ def bed(tmp_path_factory: pytest.TempPathFactory, now: float) -> Iterator[Promet
 
 
 @pytest.fixture(scope="module")
-def client(bed: PrometheusBed) -> Prometheus:
-    return Prometheus(PrometheusSettings(endpoint=bed.endpoint))
+def client(bed: PrometheusBed) -> PrometheusClient:
+    return PrometheusClient(PrometheusSettings(endpoint=bed.endpoint))
 
 
 @pytest.fixture(scope="module")
-def shop(client: Prometheus, now: float) -> NamespaceUsage:
+def shop(client: PrometheusClient, now: float) -> NamespaceUsage:
     return found(read_usage(client, "shop", WINDOW, MetricLabels(), now))
 
 
@@ -155,7 +155,7 @@ def test_requests(shop: NamespaceUsage) -> None:
     assert len(shop.requests) == len(F6) + 1
 
 
-def test_now_is_as_good(client: Prometheus) -> None:
+def test_now_is_as_good(client: PrometheusClient) -> None:
     """Without an instant: as a run of the program asks."""
     used = found(read_usage(client, "shop", WINDOW, MetricLabels())).usage
     for pod, cores in F6.items():
@@ -163,19 +163,23 @@ def test_now_is_as_good(client: Prometheus) -> None:
 
 
 @pytest.mark.parametrize("window", [60, 90, 300, 900, 100.5])
-def test_windows(client: Prometheus, window: float, now: float) -> None:
+def test_windows(client: PrometheusClient, window: float, now: float) -> None:
     asked = Micros(int(window * SECOND))
     used = found(read_usage(client, "shop", asked, MetricLabels(), now)).usage
     assert used["web-a", "app"] == pytest.approx(1.2, rel=0.01)
 
 
-def test_two_clusters_add_up_where_nothing_tells_them_apart(client: Prometheus, now: float) -> None:
+def test_two_clusters_add_up_where_nothing_tells_them_apart(
+    client: PrometheusClient, now: float
+) -> None:
     used = found(read_usage(client, "bank", WINDOW, MetricLabels(), now)).usage
     assert used["db-0", "app"] == pytest.approx(1.3, rel=0.01)
 
 
 @pytest.mark.parametrize(("cluster", "cores"), [("prod-eu", 0.4), ("prod-us", 0.9)])
-def test_one_cluster_of_two(client: Prometheus, now: float, cluster: str, cores: float) -> None:
+def test_one_cluster_of_two(
+    client: PrometheusClient, now: float, cluster: str, cores: float
+) -> None:
     labels = MetricLabels(matchers=(("cluster", cluster),))
     bank = found(read_usage(client, "bank", WINDOW, labels, now))
     pods = [("db-0", "app"), ("db-1", "app")]
@@ -184,7 +188,7 @@ def test_one_cluster_of_two(client: Prometheus, now: float, cluster: str, cores:
 
 
 @pytest.mark.parametrize("value", ["nowhere", 'a"b\\c', "größe", ""])
-def test_a_matcher_that_nothing_fits(client: Prometheus, now: float, value: str) -> None:
+def test_a_matcher_that_nothing_fits(client: PrometheusClient, now: float, value: str) -> None:
     labels = MetricLabels(matchers=(("cluster", value),))
     nothing = read_usage(client, "bank", WINDOW, labels, now)
     assert isinstance(nothing, Unavailable)
@@ -194,24 +198,24 @@ def test_a_matcher_that_nothing_fits(client: Prometheus, now: float, value: str)
     )
 
 
-def test_without_a_label_is_an_empty_matcher(client: Prometheus, now: float) -> None:
+def test_without_a_label_is_an_empty_matcher(client: PrometheusClient, now: float) -> None:
     labels = MetricLabels(matchers=(("cluster", ""),))
     used = found(read_usage(client, "shop", WINDOW, labels, now)).usage
     assert used["web-a", "app"] == pytest.approx(1.2, rel=0.01)
 
 
-def test_odd_names(client: Prometheus, now: float) -> None:
+def test_odd_names(client: PrometheusClient, now: float) -> None:
     used = found(read_usage(client, ODD, WINDOW, MetricLabels(), now)).usage
     assert used == {("odd", "app"): pytest.approx(0.25, rel=0.01)}
 
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0xE9, 0x20AC, 0x1F600])
-def test_every_sign_can_be_asked_for(client: Prometheus, code: int, now: float) -> None:
+def test_every_sign_can_be_asked_for(client: PrometheusClient, code: int, now: float) -> None:
     """Nothing is found, but nothing is refused either."""
     assert client.query(f"one_number{{pod={label_value(chr(code))}}}", now) == ()
 
 
-def test_renamed_labels(client: Prometheus, now: float) -> None:
+def test_renamed_labels(client: PrometheusClient, now: float) -> None:
     labels = MetricLabels("exported_pod", "exported_container", "exported_namespace")
     used = found(read_usage(client, "renamed", WINDOW, labels, now)).usage
     assert used == {("x-1", "app"): pytest.approx(0.6, rel=0.01)}
@@ -227,7 +231,7 @@ def test_renamed_labels(client: Prometheus, now: float) -> None:
     ],
 )
 def test_nothing_found_says_why(
-    client: Prometheus, namespace: str, labels: MetricLabels, expected: str, now: float
+    client: PrometheusClient, namespace: str, labels: MetricLabels, expected: str, now: float
 ) -> None:
     read = read_usage(client, namespace, WINDOW, labels, now)
     assert isinstance(read, Unavailable)
@@ -235,7 +239,7 @@ def test_nothing_found_says_why(
     assert expected in read.because
 
 
-def test_a_window_that_is_too_short(client: Prometheus, now: float) -> None:
+def test_a_window_that_is_too_short(client: PrometheusClient, now: float) -> None:
     """For two samples, at one every 15 s."""
     read = read_usage(client, "shop", Micros(10 * SECOND), MetricLabels(), now)
     assert isinstance(read, Unavailable)
@@ -252,7 +256,7 @@ def test_a_window_that_is_too_short(client: Prometheus, now: float) -> None:
         ('"text"', "a result of type 'string', but must give a vector"),
     ],
 )
-def test_bad_queries(client: Prometheus, query: str, expected: str, now: float) -> None:
+def test_bad_queries(client: PrometheusClient, query: str, expected: str, now: float) -> None:
     with pytest.raises(PrometheusError) as caught:
         client.query(query, now)
     assert expected in str(caught.value)

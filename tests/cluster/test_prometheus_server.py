@@ -10,7 +10,7 @@ import pytest
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError
+from slackwater.rebalancer.sources.prometheus_client import PrometheusClient, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import usage_query
 from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
@@ -38,14 +38,14 @@ def test_a_path_in_front(tmp_path: Path, now: float) -> None:
     """As VictoriaMetrics' cluster has it."""
     some = [gauge("one_number", {}, 5.0, now=now)]
     with prometheus_with(tmp_path, some, prefix="/select/0/prometheus") as bed:
-        client = Prometheus(PrometheusSettings(endpoint=bed.endpoint + "/"))
+        client = PrometheusClient(PrometheusSettings(endpoint=bed.endpoint + "/"))
         assert [each.value for each in client.query("one_number")] == [5.0]
 
 
 def test_a_server_that_thinks_it_is_too_much(tmp_path: Path, now: float) -> None:
     some = [usage("shop", "web-a", 1.2, now=now)]
     with prometheus_with(tmp_path, some, "--query.max-samples=5") as bed:
-        client = Prometheus(PrometheusSettings(endpoint=bed.endpoint))
+        client = PrometheusClient(PrometheusSettings(endpoint=bed.endpoint))
         read = read_usage(client, "shop", WINDOW, MetricLabels(), now)
     assert isinstance(read, Unavailable)
     assert read.reason is Reason.PROMETHEUS_ERROR
@@ -57,7 +57,7 @@ def test_a_server_that_thinks_it_is_too_much(tmp_path: Path, now: float) -> None
 def test_a_server_that_stops_and_dies(tmp_path: Path, now: float) -> None:
     with prometheus_with(tmp_path, [gauge("one_number", {}, 5.0, now=now)]) as bed:
         settings = PrometheusSettings(endpoint=bed.endpoint, timeout=Micros(SECOND))
-        client = Prometheus(settings)
+        client = PrometheusClient(settings)
         assert len(client.query("one_number")) == 1
         bed.processes.send(PROGRAM, signal.SIGSTOP)
         with pytest.raises(PrometheusError, match="no whole answer within 1 s"):
@@ -95,7 +95,7 @@ def guarded(
         yield made, folder
 
 
-def guarded_client(bed: PrometheusBed, folder: Path, **changes: str) -> Prometheus:
+def guarded_client(bed: PrometheusBed, folder: Path, **changes: str) -> PrometheusClient:
     given = {
         "endpoint": bed.endpoint,
         "ca_file": f"{folder}/ca.pem",
@@ -104,7 +104,7 @@ def guarded_client(bed: PrometheusBed, folder: Path, **changes: str) -> Promethe
         "username": "me",
         "password_file": f"{folder}/password",
     }
-    return Prometheus(PrometheusSettings(**(given | changes)))  # type: ignore[arg-type]
+    return PrometheusClient(PrometheusSettings(**(given | changes)))  # type: ignore[arg-type]
 
 
 def test_tls_certificate_and_password(guarded: tuple[PrometheusBed, Path]) -> None:
@@ -150,5 +150,5 @@ def test_many_pods_in_one_answer(tmp_path: Path, pods: int, now: float) -> None:
         usage("shop", f"web-{number}", 0.5, now=now, age=600, ended=0) for number in range(pods)
     ]
     with prometheus_with(tmp_path, some) as bed:
-        client = Prometheus(PrometheusSettings(endpoint=bed.endpoint))
+        client = PrometheusClient(PrometheusSettings(endpoint=bed.endpoint))
         assert len(client.query(usage_query("shop", WINDOW, labels), now)) == pods

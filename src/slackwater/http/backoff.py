@@ -1,7 +1,4 @@
-"""How long to wait after a failure: longer each time, never exactly, as long as the server says.
-
-Pure but for the chance that comes in as an argument.
-"""
+"""How long to wait before another attempt: exponential, with jitter, and at least Retry-After."""
 
 import random
 
@@ -30,3 +27,9 @@ class Backoff:
     def reset(self) -> None:
         """After success; not after a mere connection."""
         self._failures = 0
+
+
+def retry_after_seconds(header: str) -> float | None:
+    """Of a Retry-After header: whole seconds; a date counts as nothing said."""
+    text = header.strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -18,6 +18,7 @@ from slackwater.model.problem import quoted
 if TYPE_CHECKING:
     import ipaddress
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _WANTED = "an HTTP proxy such as http://proxy:3128"
 
 
@@ -33,6 +34,17 @@ class Server(msgspec.Struct, frozen=True):
     def bracketed(self) -> str:
         """The host as URLs and headers spell it: IPv6 addresses in brackets."""
         return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def authority(self) -> str:
+        """The value of a Host header: without a port that goes without saying."""
+        usual = self.port == DEFAULT_PORTS.get(self.scheme)
+        return self.bracketed if usual else f"{self.bracketed}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """As people write it: without a port that goes without saying."""
+        return f"{self.scheme}://{self.authority}{self.prefix}"
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.bracketed}:{self.port}{self.prefix}"
@@ -71,6 +83,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     proxy: Proxy | None = None
 
 
+def basic_authorization(user: str, password: str) -> str:
+    """The value of an Authorization header."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
 def proxy_for(server: Server, environ: Mapping[str, str]) -> Proxy | Gap | None:
     """The environment's proxy for this server; None where there is none, or none for it."""
     name = f"{server.scheme}_proxy".upper()
@@ -97,8 +114,7 @@ def parse_proxy(text: str, where: str) -> Proxy | Gap:
 def _authorization(user: str | None, password: str | None) -> str:
     if user is None:
         return ""
-    pair = f"{unquote(user)}:{unquote(password or '')}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return basic_authorization(unquote(user), unquote(password or ""))
 
 
 def _without_password(text: str) -> str:

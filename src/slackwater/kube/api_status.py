@@ -2,6 +2,7 @@
 
 import msgspec
 
+from slackwater.http.backoff import retry_after_seconds
 from slackwater.http.errors import RequestError
 from slackwater.model.problem import quoted
 
@@ -69,7 +70,7 @@ def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "")
     reason = told.reason or _REASONS.get(code, "Unknown")
     # Gone is the word of servers before 1.17 and of the watch itself for what is Expired.
     reason = "Expired" if reason == "Gone" else reason
-    waiting = _seconds(retry_after)
+    waiting = retry_after_seconds(retry_after)
     if waiting is None and told.details and told.details.retry_after_seconds:
         waiting = float(told.details.retry_after_seconds)
     return HttpStatusError(asked, code, reason, (told.message or "")[:_LONGEST_MESSAGE], waiting)
@@ -78,9 +79,3 @@ def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "")
 def excerpt(body: bytes) -> str:
     """The beginning of something that is no answer of an API server, as one line."""
     return quoted(" ".join(body[:400].decode("utf-8", "replace").split()))
-
-
-def _seconds(header: str) -> float | None:
-    """Whole seconds, as Kubernetes sends them; a date, which it never sends, counts as nothing."""
-    text = header.strip()
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -111,7 +111,7 @@ class Stream:
                 raise WatchSilentError(
                     self._told(f"nothing heard for {self._silence:g} s")
                 ) from None
-            raise UnreachableError(self._connection.told(self._call, error)) from None
+            raise self._connection.failure(self._call, error) from None
 
     def _check(self, size: int, heard: float) -> None:
         if size > _LARGEST_EVENT:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from slackwater.http.connection import Connection, HttpRequest, read_whole
+from slackwater.http.connection import Connection, HttpRequest, read_body
 from slackwater.http.endpoint import Identity
 from slackwater.http.errors import ConnectionDroppedError, RequestError, UnreachableError
 from slackwater.http.tls import TlsContexts
@@ -54,34 +54,34 @@ class Transport:
         self._contexts = TlsContexts(access.trust)
         self._slot = _Slot()
 
-    def answer(self, call: HttpRequest) -> bytearray:
+    def answer(self, request: HttpRequest) -> bytearray:
         """The body of a 2xx answer in JSON."""
-        body, kind = self.raw(call)
+        body, kind = self.raw(request)
         if body and "json" not in kind:
             raise UnreachableError(
-                f"{call} at {self._access.server}: the answer is {kind or 'of no known type'} "
+                f"{request} at {self._access.server}: the answer is {kind or 'of no known type'} "
                 f"instead of JSON, from a proxy or a login page perhaps: {excerpt(bytes(body))}"
             )
         return body
 
-    def raw(self, call: HttpRequest) -> tuple[bytearray, str]:
+    def raw(self, request: HttpRequest) -> tuple[bytearray, str]:
         """The body of a 2xx answer and its type. Waits where a busy server says how long."""
         waited = 0.0
         while True:
             try:
-                return self._whole(call)
+                return self._whole(request)
             except HttpStatusError as refused:
                 pause = refused.retry_after
-                busy = call.method == "GET" and refused.status in _BUSY
+                busy = request.method == "GET" and refused.status in _BUSY
                 if not busy or pause is None or waited + pause > self._timeout:
                     raise
                 self._sleep(pause)
                 waited += pause
 
-    def stream(self, call: HttpRequest, silence: float) -> Stream:
+    def stream(self, request: HttpRequest, silence: float) -> Stream:
         """A 2xx answer that does not end."""
-        connection, response = self._accepted(call, silence)
-        return Stream(connection, response, call, silence, self._keep)
+        connection, response = self._accepted(request, silence)
+        return Stream(connection, response, request, silence, self._keep)
 
     def close(self) -> None:
         """The calling thread's connection."""
@@ -89,63 +89,63 @@ class Transport:
         if kept is not None:
             kept.close()
 
-    def _whole(self, call: HttpRequest) -> tuple[bytearray, str]:
-        connection, response = self._accepted(call, self._timeout)
-        body = self._read(connection, response, call, _LARGEST_ANSWER)
+    def _whole(self, request: HttpRequest) -> tuple[bytearray, str]:
+        connection, response = self._accepted(request, self._timeout)
+        body = self._read(connection, response, request, _LARGEST_ANSWER)
         return body, response.headers.get_content_type()
 
     def _accepted(
-        self, call: HttpRequest, timeout: float
+        self, request: HttpRequest, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
         """The connection and the head of a 2xx answer; credentials are fetched anew once."""
         identity = self._access.credentials.identity()
-        connection, response = self._sent(call, identity, timeout)
+        connection, response = self._sent(request, identity, timeout)
         if response.status == 401:
-            refused = self._refused(connection, response, call)
+            refused = self._refused(connection, response, request)
             if not self._access.credentials.renew(identity):
                 raise refused
             identity = self._access.credentials.identity()
-            connection, response = self._sent(call, identity, timeout)
+            connection, response = self._sent(request, identity, timeout)
         if not 200 <= response.status < 300:
-            raise self._refused(connection, response, call)
+            raise self._refused(connection, response, request)
         return connection, response
 
     def _sent(
-        self, call: HttpRequest, identity: Identity, timeout: float
+        self, request: HttpRequest, identity: Identity, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
         connection = self._connection(identity)
-        headers = self._headers(call, identity)
+        headers = self._headers(request, identity)
         try:
-            return connection, connection.send(call, headers, timeout)
+            return connection, connection.send(request, headers, timeout)
         except ConnectionDroppedError:
-            safe = call.method in _SAFE or call.content_type == _APPLY
+            safe = request.method in _SAFE or request.content_type == _APPLY
             if not (safe and connection.used):
                 raise
         connection = self._opened(identity)
-        return connection, connection.send(call, headers, timeout)
+        return connection, connection.send(request, headers, timeout)
 
     def _refused(
-        self, connection: Connection, response: "http.client.HTTPResponse", call: HttpRequest
+        self, connection: Connection, response: "http.client.HTTPResponse", request: HttpRequest
     ) -> RequestError:
-        body = self._read(connection, response, call, _LARGEST_REFUSAL)
-        asked = f"{call} at {self._access.server}"
+        body = self._read(connection, response, request, _LARGEST_REFUSAL)
+        asked = f"{request} at {self._access.server}"
         return refusal(asked, response.status, bytes(body), response.getheader("Retry-After", ""))
 
     def _read(
         self,
         connection: Connection,
         response: "http.client.HTTPResponse",
-        call: HttpRequest,
+        request: HttpRequest,
         largest: int,
     ) -> bytearray:
         import http.client
 
         try:
-            body = read_whole(response, largest, self._timeout * _PATIENCE)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            body = read_body(response, largest, self._timeout * _PATIENCE)
+        except (OSError, http.client.HTTPException, ValueError, UnreachableError) as error:
             response.close()
             connection.close()
-            raise UnreachableError(connection.told(call, error)) from None
+            raise connection.failure(request, error) from None
         if response.will_close:
             connection.close()
         else:
@@ -171,10 +171,9 @@ class Transport:
         if kept is not None:
             kept.close()
 
-    def _headers(self, call: HttpRequest, identity: Identity) -> list[tuple[str, str]]:
-        server = self._access.server
+    def _headers(self, request: HttpRequest, identity: Identity) -> list[tuple[str, str]]:
         headers = [
-            ("Host", f"{server.bracketed}:{server.port}"),
+            ("Host", self._access.server.authority),
             ("User-Agent", self._user_agent),
             ("Accept", "application/json"),
             # Packed answers cost more CPU than they save inside a cluster.
@@ -183,8 +182,8 @@ class Transport:
         ]
         if identity.authorization:
             headers.append(("Authorization", identity.authorization))
-        if call.content_type:
-            headers.append(("Content-Type", call.content_type))
+        if request.content_type:
+            headers.append(("Content-Type", request.content_type))
         return headers
 
 

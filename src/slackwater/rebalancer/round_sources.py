@@ -63,9 +63,9 @@ def open_sources(
     """For one round: what it learns of silent servers holds for that long."""
     from slackwater.rebalancer.sources import metrics_api, prometheus_usage
     from slackwater.rebalancer.sources.kafka_brokers import Brokers
-    from slackwater.rebalancer.sources.prometheus_client import RoundPrometheus
+    from slackwater.rebalancer.sources.prometheus_client import RoundPrometheusClient
 
-    prometheus, brokers = RoundPrometheus(settings.prometheus), Brokers()
+    prometheus, brokers = RoundPrometheusClient(settings.prometheus), Brokers()
     labels = settings.prometheus.labels
 
     def usage(namespace: str, window: Micros, at: float) -> NamespaceUsage | Unavailable:

@@ -8,7 +8,16 @@ import os
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
-from slackwater.http.endpoint import Identity, Proxy, Server, Trust, parse_proxy, proxy_for
+from slackwater.http.endpoint import (
+    DEFAULT_PORTS,
+    Identity,
+    Proxy,
+    Server,
+    Trust,
+    basic_authorization,
+    parse_proxy,
+    proxy_for,
+)
 from slackwater.kube.access import Access, Credentials, FixedCredentials, TokenFile, bearer
 from slackwater.kube.credentials.exec_plugin import MODES, VERSIONS, ExecCredentials, ExecPlugin
 from slackwater.kube.credentials.kubeconfig_document import (
@@ -21,7 +30,6 @@ from slackwater.kube.credentials.kubeconfig_document import (
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 
-_PORTS = {"http": 80, "https": 443}
 #: A cluster's extension of this name is for its exec plugin (clientcmd/api/types.go).
 _EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -91,10 +99,10 @@ def _server(cluster: Entry) -> Server:
     text = cluster.needed("server", wanted)
     try:
         url = urlsplit(text)
-        port = url.port or _PORTS.get(url.scheme, 0)
+        port = url.port or DEFAULT_PORTS.get(url.scheme, 0)
     except ValueError:
         raise cluster.refused("server", wanted) from None
-    if url.scheme not in _PORTS or not url.hostname or url.query or url.fragment:
+    if url.scheme not in DEFAULT_PORTS or not url.hostname or url.query or url.fragment:
         raise cluster.refused("server", wanted)
     return Server(url.hostname, port, url.scheme, url.path.rstrip("/"))
 
@@ -139,7 +147,8 @@ def _credentials(user: Entry | None, cluster: Entry, environ: Mapping[str, str])
     if user.text("token"):
         return FixedCredentials(Identity(bearer(_token(user)), certificate, key))
     if user.text("username"):
-        return FixedCredentials(Identity(_basic(user), certificate, key))
+        basic = basic_authorization(user.text("username"), user.text("password"))
+        return FixedCredentials(Identity(basic, certificate, key))
     if user.fields.get("exec") and not certificate:
         return ExecCredentials(_plugin(user.below("exec"), cluster), environ)
     return FixedCredentials(shown)
@@ -150,13 +159,6 @@ def _token(user: Entry) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
         raise user.refused("token", "printable and without spaces")
     return token
-
-
-def _basic(user: Entry) -> str:
-    import base64
-
-    pair = f"{user.text('username')}:{user.text('password')}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:

@@ -14,7 +14,11 @@ from collections.abc import Iterable, Mapping
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.lag import aggregate_lag, counted
 from slackwater.rebalancer.observed import Lag
-from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.prometheus_client import (
+    PrometheusClient,
+    PrometheusError,
+    Series,
+)
 from slackwater.rebalancer.sources.promql import braces, label_value
 from slackwater.settings.rebalancer import KafkaSettings
 
@@ -29,7 +33,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def read_lag(
-    prometheus: Prometheus, settings: KafkaSettings, group: str, matchers: Pairs = ()
+    prometheus: PrometheusClient, settings: KafkaSettings, group: str, matchers: Pairs = ()
 ) -> Lag | Gap:
     """`matchers`: what all series have to have besides. A query of the person's own is taken as it
     is, one partition for each series."""
@@ -56,7 +60,7 @@ def _each_partition(metric: str, wanted: Iterable[tuple[str, str, str]], matcher
     return f"max by (topic, partition) ({metric}{braces(*wanted, *of_ours)})"
 
 
-def _by_own_query(prometheus: Prometheus, settings: KafkaSettings) -> Lag | Gap:
+def _by_own_query(prometheus: PrometheusClient, settings: KafkaSettings) -> Lag | Gap:
     found = prometheus.query(settings.query)
     if not found:
         return Gap(f"the lag query {settings.query} gives no series")
@@ -69,7 +73,7 @@ def _by_own_query(prometheus: Prometheus, settings: KafkaSettings) -> Lag | Gap:
 
 
 def _by_exporter(
-    prometheus: Prometheus, settings: KafkaSettings, group: str, matchers: Pairs
+    prometheus: PrometheusClient, settings: KafkaSettings, group: str, matchers: Pairs
 ) -> Lag | Gap:
     query = group_query(_LAG, group, settings.topic, matchers)
     told = _by_partition(prometheus.query(query))

@@ -1,20 +1,21 @@
-"""What Prometheus, or what speaks like it, answers to an instant query.
+"""Decodes what Prometheus, or a server with the same API, answers to an instant query.
 
-    PrometheusError      one clause: what came instead of an answer
-        Passing          it may be better in a moment: worth another try
-            Throttled    it answers, but not so many questions
-        TooLate          the time for the whole question is over
-        Silent           nobody was there, whenever it was tried
+    PrometheusError                  one clause: what came instead of an answer
+        TransientError               another attempt may succeed
+            ThrottledError           429: the server answers, but not this often
+        PrometheusTimeoutError       the time for the whole query is over
+        PrometheusUnreachableError   nobody answered in any attempt
 
-Owns the format (the query API of Prometheus, which VictoriaMetrics, Thanos and Mimir keep to) and
-this tree. Refuses everything but a vector. Says nothing about what the numbers mean: NaN and
-infinities pass.
+The format is the query API of Prometheus, which VictoriaMetrics, Thanos and Mimir keep to. Only
+vectors are accepted. What the numbers mean is the caller's to know: NaN and infinities pass.
 """
 
 import re
 
 import msgspec
 
+from slackwater.http.backoff import retry_after_seconds
+from slackwater.http.connection import HttpResponse
 from slackwater.model.problem import quoted
 
 #: As Go's strconv prints a float; Python's own float() would also take 1_000 and spaces.
@@ -43,7 +44,7 @@ class ThrottledError(TransientError):
     """429: about our questions, not about the server."""
 
 
-class DeadlineExceededError(PrometheusError):
+class PrometheusTimeoutError(PrometheusError):
     """Whoever knows how long that was says so."""
 
 
@@ -58,24 +59,13 @@ class Series(msgspec.Struct, frozen=True):
     value: float
 
 
-class Answer(msgspec.Struct, frozen=True):
+class QueryResult(msgspec.Struct, frozen=True):
     """`warnings`: Prometheus' own, of an answer that it gave all the same. `clock`: when the
     server says it is, in seconds since 1970."""
 
     series: tuple[Series, ...]
     warnings: tuple[str, ...] = ()
     clock: float | None = None
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """An HTTP answer, whatever it is. `kind`: its content type, without parameters."""
-
-    status: int
-    kind: str
-    body: bytes
-    retry_after: str = ""
-    location: str = ""
-    date: str = ""
 
 
 class _Sample(msgspec.Struct, frozen=True):
@@ -103,7 +93,7 @@ _VECTOR = msgspec.json.Decoder(list[_Sample])
 _BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-def read_answer(reply: Reply, secrets: tuple[str, ...] = ()) -> Answer:
+def read_answer(reply: HttpResponse, secrets: tuple[str, ...] = ()) -> QueryResult:
     """Raises PrometheusError. `secrets` never show in its text, even where the server repeats
     them."""
     shown = _without(reply.body[:4096].decode("utf-8", "replace"), secrets)
@@ -114,20 +104,20 @@ def read_answer(reply: Reply, secrets: tuple[str, ...] = ()) -> Answer:
     told = _told(reply, shown)
     if told.status != "success" or told.data is None:
         raise PrometheusError(_reason(told) or "the answer has neither data nor an error")
-    return Answer(_vector(told.data), _warnings(told), _clock(reply.date))
+    return QueryResult(_vector(told.data), _warnings(told), _clock(reply.header("Date")))
 
 
-def _told(reply: Reply, shown: str) -> _Told:
+def _told(reply: HttpResponse, shown: str) -> _Told:
     if not reply.body.strip():
         raise TransientError("the answer is empty")
     try:
         return _TOLD.decode(reply.body)
     except _BROKEN as error:
-        if "json" in reply.kind:
+        if "json" in reply.media_type:
             raise PrometheusError(f"the answer is not what Prometheus sends: {error}") from None
     raise PrometheusError(
-        f"the answer is {reply.kind or 'of no known type'} instead of JSON, from a proxy or a "
-        f"login page perhaps: {_line(shown)}"
+        f"the answer is {reply.media_type or 'of no known type'} instead of JSON, from a proxy "
+        f"or a login page perhaps: {_line(shown)}"
     )
 
 
@@ -174,7 +164,7 @@ def _warnings(told: _Told) -> tuple[str, ...]:
     return (*some, *(_plain(each) for each in (told.warnings or ())[:_MOST_WARNINGS]))
 
 
-def _refusal(reply: Reply, shown: str) -> PrometheusError:
+def _refusal(reply: HttpResponse, shown: str) -> PrometheusError:
     """Prometheus' own reason where there is one, else the beginning of what came."""
     try:
         reason = _reason(_TOLD.decode(shown))
@@ -186,9 +176,9 @@ def _refusal(reply: Reply, shown: str) -> PrometheusError:
     if reason or shown.strip():
         told += f": {reason or _line(shown)}"
     if reply.status == _TOO_MANY:
-        return ThrottledError(told, _seconds(reply.retry_after))
+        return ThrottledError(told, retry_after_seconds(reply.header("Retry-After")))
     if reply.status in _PASSING:
-        return TransientError(told, _seconds(reply.retry_after))
+        return TransientError(told, retry_after_seconds(reply.header("Retry-After")))
     return PrometheusError(told)
 
 
@@ -197,9 +187,9 @@ def _reason(told: _Told) -> str:
     return ": ".join(words)
 
 
-def _redirected(reply: Reply, secrets: tuple[str, ...]) -> str:
+def _redirected(reply: HttpResponse, secrets: tuple[str, ...]) -> str:
     """Only where to: a login page's address has its own secrets behind the question mark."""
-    target = _without(reply.location.partition("?")[0], secrets)
+    target = _without(reply.header("Location").partition("?")[0], secrets)
     return (
         f"it sends us on to {_line(target) if target else 'nowhere'} ({reply.status}), and "
         "credentials do not follow; name the endpoint that answers itself"
@@ -213,12 +203,6 @@ def _clock(date: str) -> float | None:
         return parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _seconds(header: str) -> float | None:
-    """Whole seconds; a date counts as nothing said."""
-    text = header.strip()
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _plain(text: str) -> str:

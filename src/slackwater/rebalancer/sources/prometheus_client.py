@@ -1,38 +1,55 @@
-"""Asks Prometheus, or what speaks like it, one instant query at a time.
+"""Sends instant queries to Prometheus, or to a server with the same API.
 
-Owns what is tried again (no connection, half an answer, 429, 502, 503, 504: a query changes
-nothing) and how long a query may take, tries and pauses counted in. Knows no metric.
+Retries what may pass (no connection, half an answer, 429, 502, 503, 504: a query changes nothing)
+within one timeout for all attempts and pauses together. Credentials come from an Authorization
+header, a token file, or a user name and a password file; files are read at each query, so that a
+rotated token is found, and secrets are never shown. Knows no metric.
 """
 
 import os
 import random
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from slackwater import __version__
+from slackwater.bounded_read import read_start
 from slackwater.http.backoff import Backoff
-from slackwater.http.endpoint import Proxy, Trust, proxy_for
-from slackwater.http.errors import RequestError
+from slackwater.http.connection import HttpRequest, HttpResponse, exchange
+from slackwater.http.endpoint import (
+    DEFAULT_PORTS,
+    Endpoint,
+    Identity,
+    Proxy,
+    Server,
+    Trust,
+    basic_authorization,
+    proxy_for,
+)
+from slackwater.http.errors import (
+    AnswerTooLargeError,
+    DeadlineExceededError,
+    RequestError,
+    TlsError,
+    UnreachableError,
+)
 from slackwater.http.tls import TlsContexts
 from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
 from slackwater.rebalancer.sources.prometheus_answer import (
-    Answer,
-    DeadlineExceededError,
     PrometheusError,
+    PrometheusTimeoutError,
     PrometheusUnreachableError,
+    QueryResult,
     Series,
     ThrottledError,
     TransientError,
     read_answer,
-)
-from slackwater.rebalancer.sources.prometheus_identity import (
-    certificate_of,
-    headers_of,
-    read_address,
 )
 from slackwater.settings.rebalancer import PrometheusSettings
 
@@ -40,21 +57,47 @@ if TYPE_CHECKING:
     import ssl
 
 __all__ = [
-    "Answer",
-    "DeadlineExceededError",
-    "Prometheus",
+    "PrometheusClient",
     "PrometheusError",
+    "PrometheusTimeoutError",
     "PrometheusUnreachableError",
+    "QueryResult",
     "Series",
 ]
-
 _USER_AGENT = f"slackwater/{__version__}"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
+#: 10,000 pods with two containers each are 4 MiB.
+LARGEST_ANSWER = 64 << 20
+#: Once a query took too long, the next gets this part of the time.
+_SHARE = 10
+_QUERY_PATH = "/api/v1/query"
+_TENANT = "X-Scope-OrgID"
+_WANTED = (
+    "an address such as http://localhost:9090 or https://metrics.example.com/prometheus, without a "
+    "user or a question mark"
+)
+#: RFC 9110: a token, and what may stand behind the colon.
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
+#: Printable ASCII without a question mark, a number sign or a space.
+_ADDRESS = re.compile(r"[!\"$->@-~]*", re.ASCII)
+#: No token, password or certificate is as long.
+_LARGEST_FILE = 1 << 20
+#: Shorter ones would turn ordinary words of an error into stars.
+_SHORTEST_SECRET = 4
 
 
-class Prometheus:
-    """One server. Every method raises PrometheusError, one sentence, and nothing else: Silent where
-    nobody was there, TooLate where its time was over. May be shared by threads."""
+class RequestHeaders(msgspec.Struct, frozen=True):
+    """What goes with a query, and what of it must never be printed."""
+
+    headers: dict[str, str]
+    secrets: tuple[str, ...]
+
+
+class PrometheusClient:
+    """One server. Every method raises PrometheusError and nothing else: PrometheusUnreachableError
+    where nobody answered, PrometheusTimeoutError where the time was over. Safe to share between
+    threads."""
 
     def __init__(
         self,
@@ -65,14 +108,15 @@ class Prometheus:
         self._settings = settings
         self._sleep = sleep
         self._jitter = jitter or random.Random()  # noqa: S311 - it only spreads pauses
-        self._contexts = TlsContexts(Trust(authority_file=settings.ca_file))
+        self._trust = Trust(authority_file=settings.ca_file)
+        self._contexts = TlsContexts(self._trust)
         self._timeout = settings.timeout / 1_000_000
 
     def query(self, text: str, at: float | None = None) -> tuple[Series, ...]:
         """The vector of a query. `at`: seconds since 1970; None: now."""
         return self.ask(text, at).series
 
-    def ask(self, text: str, at: float | None = None) -> Answer:
+    def ask(self, text: str, at: float | None = None) -> QueryResult:
         """The same with Prometheus' warnings."""
         deadline = time.monotonic() + self._timeout
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter)
@@ -90,51 +134,74 @@ class Prometheus:
             left -= 1
             self._sleep(pause)
 
-    def _once(self, body: bytes, deadline: float) -> Answer:
-        from slackwater.rebalancer.sources.prometheus_wire import Question, send
-
-        address = read_address(self._settings.endpoint)
-        shown = headers_of(self._settings, _USER_AGENT)
-        proxy = proxy_for(address.server, os.environ)
+    def _once(self, body: bytes, deadline: float) -> QueryResult:
+        server = read_address(self._settings.endpoint)
+        shown = headers_of(self._settings, server)
+        proxy = proxy_for(server, os.environ)
         if isinstance(proxy, Gap):
             raise PrometheusError(proxy.reason)
-        patience = deadline - time.monotonic()
-        if patience <= 0:
-            raise DeadlineExceededError
-        question = Question(address.url, shown.headers, body, patience)
-        context = self._context() if address.server.scheme == "https" else None
-        return read_answer(send(question, context, proxy), (*shown.secrets, *_secret_of(proxy)))
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise PrometheusTimeoutError
+        endpoint = Endpoint(server, self._trust, proxy)
+        response = self._exchange(endpoint, body, shown, left)
+        return read_answer(response, (*shown.secrets, *_secret_of(proxy)))
 
-    def _context(self) -> "ssl.SSLContext":
+    def _exchange(
+        self, endpoint: Endpoint, body: bytes, shown: RequestHeaders, seconds: float
+    ) -> HttpResponse:
+        secure = endpoint.server.scheme == "https"
+        identity = certificate_of(self._settings) if secure else Identity()
+        context = self._context(identity) if secure else None
         try:
-            return self._contexts.context(certificate_of(self._settings))
+            return exchange(
+                endpoint,
+                HttpRequest("POST", _QUERY_PATH, body),
+                shown.headers.items(),
+                identity=identity,
+                context=context,
+                seconds=seconds,
+                largest=LARGEST_ANSWER,
+            )
+        except DeadlineExceededError:
+            raise PrometheusTimeoutError from None
+        except AnswerTooLargeError:
+            size = f"{LARGEST_ANSWER >> 20} MiB"
+            told = f"the answer has more than {size}; the query asks for too many series"
+            raise PrometheusError(told) from None
+        except TlsError as error:
+            raise PrometheusError(error.reason) from None
+        except UnreachableError as error:
+            raise TransientError(error.reason) from None
+
+    def _context(self, identity: Identity) -> "ssl.SSLContext":
+        try:
+            return self._contexts.context(identity)
         except RequestError as error:  # its sentences are about files and certificates
             raise PrometheusError(str(error)) from None
 
     def _named(self, error: PrometheusError, again: int) -> PrometheusError:
         """With whom was asked, and how often where that was more than once."""
         told = str(error)
-        if isinstance(error, DeadlineExceededError):
+        if isinstance(error, PrometheusTimeoutError):
             told = f"no whole answer within {self._timeout:g} s"
         tries = f" ({again + 1} tries)" if again else ""
         try:
-            base = read_address(self._settings.endpoint).base
+            server = read_address(self._settings.endpoint)
         except PrometheusError as malformed:
             return malformed
-        return _kind(error)(f"Prometheus at {base}: {told}{tries}")
+        return _kind(error)(f"Prometheus at {server.url}: {told}{tries}")
 
 
 def _kind(error: PrometheusError) -> type[PrometheusError]:
     """Of what the last try ended with."""
-    if isinstance(error, DeadlineExceededError):
-        return DeadlineExceededError
+    if isinstance(error, PrometheusTimeoutError):
+        return PrometheusTimeoutError
     gone = isinstance(error, TransientError) and not isinstance(error, ThrottledError)
     return PrometheusUnreachableError if gone else PrometheusError
 
 
 def _form(text: str, at: float) -> bytes:
-    from urllib.parse import urlencode
-
     try:
         return urlencode({"query": text, "time": f"{at:.3f}"}).encode("ascii")
     except UnicodeEncodeError:
@@ -145,30 +212,138 @@ def _secret_of(proxy: Proxy | None) -> tuple[str, ...]:
     return (proxy.authorization,) if proxy and proxy.authorization else ()
 
 
-_SHARE = 10
+class RoundPrometheusClient(PrometheusClient):
+    """Prometheus during one round: once it was unreachable, it is not asked again. Otherwise twenty
+    namespaces would wait half a minute each for a server that is not there.
 
-
-class RoundPrometheus(Prometheus):
-    """Guards what the first silence said. A new one for each round."""
+    An error in an answer is about its query and is not remembered. A query that took too long may
+    have been that one query: the next gets a tenth of the time to show it, so that one large
+    namespace does not keep the others from being judged."""
 
     def __init__(self, settings: PrometheusSettings) -> None:
         super().__init__(settings)
         brief = Micros(max(1000, settings.timeout // _SHARE))
-        self._brief = Prometheus(msgspec.structs.replace(settings, timeout=brief))
+        self._brief = PrometheusClient(msgspec.structs.replace(settings, timeout=brief))
         self._late = ""
         self._silence = ""
 
-    def ask(self, text: str, at: float | None = None) -> Answer:
+    def ask(self, text: str, at: float | None = None) -> QueryResult:
         """Raises the same again, once it is known that nobody answers."""
         if self._silence:
             raise PrometheusUnreachableError(self._silence)
         try:
             found = self._brief.ask(text, at) if self._late else super().ask(text, at)
-        except DeadlineExceededError as late:
+        except PrometheusTimeoutError as late:
             self._silence, self._late = self._late, self._late or str(late)
-            raise DeadlineExceededError(self._late) from None
+            raise PrometheusTimeoutError(self._late) from None
         except PrometheusUnreachableError as silent:
             self._silence = str(silent)
             raise
         self._late = ""
         return found
+
+
+def read_address(endpoint: str) -> Server:
+    """Raises PrometheusError. The path is a prefix, as VictoriaMetrics' cluster has one."""
+    try:
+        parts = urlsplit(endpoint)
+        port, host = parts.port, parts.hostname or ""
+    except ValueError:
+        raise _refused(endpoint) from None
+    plain = _ADDRESS.fullmatch(endpoint) and "@" not in parts.netloc
+    if parts.scheme not in DEFAULT_PORTS or not host or not plain:
+        raise _refused(endpoint)
+    prefix = parts.path.rstrip("/").removesuffix(_QUERY_PATH)
+    return Server(host, port or DEFAULT_PORTS[parts.scheme], parts.scheme, prefix)
+
+
+def headers_of(settings: PrometheusSettings, server: Server) -> RequestHeaders:
+    """Raises PrometheusError."""
+    headers = {
+        "Host": server.authority,
+        "User-Agent": _USER_AGENT,
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    secrets: list[str] = []
+    if settings.tenant:
+        headers[_TENANT] = _checked(settings.tenant, "the tenant")
+    authorization = _authorization(settings, secrets)
+    if authorization:
+        headers["Authorization"] = authorization
+    for name, value in settings.headers:
+        if not _NAME.fullmatch(name):
+            raise PrometheusError(f"{quoted(name)} is no name of a header")
+        if name.lower() == "authorization" and authorization:
+            way = "a token's file" if settings.token_file else "a user name"
+            raise PrometheusError(f"the header {name} and {way} exclude each other")
+        headers = {key: said for key, said in headers.items() if key.lower() != name.lower()}
+        headers[name] = _checked(value, f"the value of the header {name}")
+        secrets += [value, *value.split()[1:]]
+    kept = (each for each in secrets if len(each) >= _SHORTEST_SECRET)
+    return RequestHeaders(headers, tuple(sorted(set(kept), key=len, reverse=True)))
+
+
+def certificate_of(settings: PrometheusSettings) -> Identity:
+    """Ours; an empty one where none is set. Without a key's file the key stands beside it."""
+    if not settings.certificate_file:
+        if settings.key_file:
+            raise PrometheusError("there is a key's file, but no certificate's")
+        return Identity()
+    certificate = _contents(settings.certificate_file)
+    key = _contents(settings.key_file) if settings.key_file else b""
+    return Identity(certificate=certificate, key=key)
+
+
+def _authorization(settings: PrometheusSettings, secrets: list[str]) -> str:
+    if settings.token_file:
+        if settings.username:
+            raise PrometheusError("a token's file and a user name exclude each other")
+        token = _checked(
+            _secret(settings.token_file).strip(), f"the token in {settings.token_file}"
+        )
+        secrets.append(token)
+        return f"Bearer {token}"
+    if not settings.username:
+        if settings.password_file:
+            raise PrometheusError("there is a password's file, but no user name")
+        return ""
+    user = settings.username
+    password = _secret(settings.password_file) if settings.password_file else ""
+    if ":" in user:
+        raise PrometheusError("the user name has a colon, which basic authentication forbids")
+    found = basic_authorization(user, password)
+    secrets += [password, found.removeprefix("Basic ")]
+    return found
+
+
+def _secret(path: str) -> str:
+    """The text of a file, without the line end that editors leave."""
+    try:
+        text = _contents(path).decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        text = ""
+    if not text or not text.isprintable():
+        raise PrometheusError(f"{path} must hold one line of text, and nothing else")
+    return text
+
+
+def _contents(path: str) -> bytes:
+    match read_start(path, _LARGEST_FILE):
+        case Gap(reason):
+            raise PrometheusError(f"{path} is {reason}")
+        case found:
+            return found.data
+
+
+def _checked(value: str, what: str) -> str:
+    if not _VALUE.fullmatch(value):
+        raise PrometheusError(f"{what} must be one line of ASCII")
+    return value
+
+
+def _refused(endpoint: str) -> PrometheusError:
+    scheme, mark, rest = endpoint.partition("://")
+    told = f"{scheme}{mark}{rest.rpartition('@')[2]}".partition("?")[0]
+    return PrometheusError(f"the endpoint of Prometheus is {quoted(told)}, but must be {_WANTED}")

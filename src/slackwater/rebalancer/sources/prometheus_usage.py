@@ -16,9 +16,9 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.prometheus_client import (
-    Answer,
-    Prometheus,
+    PrometheusClient,
     PrometheusError,
+    QueryResult,
     Series,
 )
 from slackwater.rebalancer.sources.promql import (
@@ -36,7 +36,7 @@ _CLOCKS_APART = 60.0
 
 
 def read_usage(
-    prometheus: Prometheus,
+    prometheus: PrometheusClient,
     namespace: str,
     window: Micros,
     labels: MetricLabels,
@@ -81,7 +81,7 @@ def _cores(value: float) -> Cores | Gap:
 
 
 def _notes(
-    used: Answer, asked: Answer, lost: int, requests: int, labels: MetricLabels
+    used: QueryResult, asked: QueryResult, lost: int, requests: int, labels: MetricLabels
 ) -> tuple[str, ...]:
     """What a person should know of an answer that counts all the same."""
     notes = [f"Prometheus warns: {each}" for each in (*used.warnings, *asked.warnings)]
@@ -105,7 +105,7 @@ def _nameless(namespace: str, labels: MetricLabels) -> str:
 
 
 def _nothing(
-    prometheus: Prometheus, namespace: str, window: Micros, labels: MetricLabels, at: float
+    prometheus: PrometheusClient, namespace: str, window: Micros, labels: MetricLabels, at: float
 ) -> Unavailable:
     """Says why as far as one more query tells. Raises PrometheusError."""
     found = prometheus.ask(presence_query(namespace, labels), at)

@@ -3,7 +3,11 @@
 import pytest
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.prometheus_client import (
+    PrometheusClient,
+    PrometheusError,
+    Series,
+)
 from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire
 
@@ -30,7 +34,7 @@ def settings_for(port: int, timeout: float = 20.0, retries: int = 2) -> Promethe
     )
 
 
-def refusal(server: Prometheus) -> str:
+def refusal(server: PrometheusClient) -> str:
     with pytest.raises(PrometheusError) as caught:
         server.query("up")
     told = str(caught.value)

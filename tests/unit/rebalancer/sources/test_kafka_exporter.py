@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.sources.kafka_exporter import group_query, offset_query, read_lag
-from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.prometheus_client import (
+    PrometheusClient,
+    PrometheusError,
+    Series,
+)
 from slackwater.settings.rebalancer import KafkaSettings, LagSum
 
 Values = Mapping[tuple[str, str], float]
@@ -42,7 +46,7 @@ def t(*values: float, topic: str = "t", first: int = 0) -> Values:
 
 
 def lag_of(told: Told, settings: KafkaSettings | None = None) -> Lag | Gap:
-    return read_lag(cast("Prometheus", told), settings or KafkaSettings(enabled=True), "g")
+    return read_lag(cast("PrometheusClient", told), settings or KafkaSettings(enabled=True), "g")
 
 
 def known(messages: int, partitions: str) -> Lag:
@@ -186,7 +190,7 @@ def test_our_matchers_are_in_every_question() -> None:
     """Of one that needs all four."""
     told = Told(**{LAG: t(5, -1), NEWEST: t(25, 25), OLDEST: t(0, 0)})
     settings, ours = KafkaSettings(topic="t"), (("cluster", "prod-eu"), ("a", 'b"c'))
-    lag = read_lag(cast("Prometheus", told), settings, "g", ours)
+    lag = read_lag(cast("PrometheusClient", told), settings, "g", ours)
     assert lag == known(30, "2 partitions")
     assert len(told.asked) == 4
     assert all(query.endswith(',cluster="prod-eu",a="b\\"c"})') for query in told.asked)
@@ -241,14 +245,14 @@ def test_a_query_of_one_s_own(
     """Our matchers are not put into it."""
     own = Own(*values)
     settings = KafkaSettings(query="q", aggregate=aggregate)
-    assert read_lag(cast("Prometheus", own), settings, "g", (("cluster", "x"),)) == expected
+    assert read_lag(cast("PrometheusClient", own), settings, "g", (("cluster", "x"),)) == expected
     assert own.asked == ["q"]
 
 
 @pytest.mark.parametrize("query", ["", "q"])
 def test_prometheus_own_sentence_is_the_reason(query: str) -> None:
     own = Own(PrometheusError("no answer from http://p:9090 within 30 s"))
-    assert read_lag(cast("Prometheus", own), KafkaSettings(query=query), "g") == Gap(
+    assert read_lag(cast("PrometheusClient", own), KafkaSettings(query=query), "g") == Gap(
         "no answer from http://p:9090 within 30 s"
     )
 

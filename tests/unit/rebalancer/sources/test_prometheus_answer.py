@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.http.connection import HttpResponse
 from slackwater.rebalancer.sources.prometheus_answer import (
-    Answer,
     PrometheusError,
-    Reply,
+    QueryResult,
     Series,
     TransientError,
     read_answer,
@@ -31,8 +31,11 @@ VICTORIA = (
 HTML = b"<html>\n<body><h1>Please log in</h1></body></html>"
 
 
-def reply(body: bytes, status: int = 200, kind: str = "application/json") -> Reply:
-    return Reply(status, kind, body)
+def reply(
+    body: bytes, status: int = 200, kind: str = "application/json", **headers: str
+) -> HttpResponse:
+    shown = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HttpResponse(status, {"content-type": kind, **shown}, body)
 
 
 def vector(*samples: object) -> bytes:
@@ -44,14 +47,14 @@ def sample(value: object, **labels: str) -> dict[str, object]:
     return {"metric": labels, "value": [1794917409.853, value]}
 
 
-def refusal(answer: Reply, *secrets: str) -> PrometheusError:
+def refusal(answer: HttpResponse, *secrets: str) -> PrometheusError:
     with pytest.raises(PrometheusError) as caught:
         read_answer(answer, secrets)
     return caught.value
 
 
 def test_a_vector() -> None:
-    assert read_answer(reply(VECTOR)) == Answer(
+    assert read_answer(reply(VECTOR)) == QueryResult(
         (
             Series({"container": "app", "pod": "web-a"}, 1.2000000000000002),
             Series({"container": "app", "pod": "web-b"}, 1.1),
@@ -60,11 +63,11 @@ def test_a_vector() -> None:
 
 
 def test_victoria_metrics() -> None:
-    assert read_answer(reply(VICTORIA)) == Answer((Series({"pod": "web-a"}, 1.2),))
+    assert read_answer(reply(VICTORIA)) == QueryResult((Series({"pod": "web-a"}, 1.2),))
 
 
 def test_an_empty_vector_is_an_answer() -> None:
-    assert read_answer(reply(vector())) == Answer(())
+    assert read_answer(reply(vector())) == QueryResult(())
 
 
 @pytest.mark.parametrize(
@@ -195,7 +198,7 @@ def test_labels_in_a_sentence_are_bounded() -> None:
     ],
 )  # fmt: skip
 def test_refusals(status: int, kind: str, body: bytes, expected: str) -> None:
-    found = refusal(Reply(status, kind, body))
+    found = refusal(reply(body, status, kind))
     assert str(found) == expected
     assert not isinstance(found, TransientError)
 
@@ -206,7 +209,7 @@ def test_refusals(status: int, kind: str, body: bytes, expected: str) -> None:
     [("", None), ("7", 7.0), (" 7 ", 7.0), ("-1", None), ("9999999999", None), ("soon", None)],
 )
 def test_what_may_pass(status: int, header: str, expected: float | None) -> None:
-    found = refusal(Reply(status, "text/plain", b"busy", retry_after=header))
+    found = refusal(reply(b"busy", status, "text/plain", retry_after=header))
     assert isinstance(found, TransientError)
     assert (str(found), found.retry_after) == (f"it answered {status}: 'busy'", expected)
 
@@ -229,7 +232,7 @@ def test_an_empty_body_may_pass(body: bytes) -> None:
     ],
 )
 def test_redirects_are_not_followed(location: str, expected: str) -> None:
-    told = str(refusal(Reply(302, "text/html", HTML, location=location)))
+    told = str(refusal(reply(HTML, 302, "text/html", location=location)))
     assert told == (
         f"it sends us on to {expected} (302), and credentials do not follow; name the endpoint "
         "that answers itself"
@@ -261,7 +264,7 @@ def test_warnings_are_kept() -> None:
     ],
 )
 def test_the_servers_clock(date: str, expected: float | None) -> None:
-    assert read_answer(Reply(200, "application/json", VECTOR, date=date)).clock == expected
+    assert read_answer(reply(VECTOR, 200, "application/json", date=date)).clock == expected
 
 
 @pytest.mark.parametrize("status", [200, 302, 401, 500, 503])
@@ -269,6 +272,6 @@ def test_secrets_are_not_repeated(status: int) -> None:
     """Some servers and proxies show the request in their error pages."""
     page = b"<html>you sent Authorization: Bearer s3cr3t-t0ken</html>"
     location = "https://example.com/s3cr3t-t0ken"
-    found = refusal(Reply(status, "text/html", page, location=location), "s3cr3t-t0ken")
+    found = refusal(reply(page, status, "text/html", location=location), "s3cr3t-t0ken")
     assert "s3cr3t" not in str(found)
     assert "***" in str(found)

@@ -10,7 +10,11 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from slackwater.rebalancer.sources.prometheus_client import Prometheus, PrometheusError, Series
+from slackwater.rebalancer.sources.prometheus_client import (
+    PrometheusClient,
+    PrometheusError,
+    Series,
+)
 from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire, serving
 from tests.unit.rebalancer.sources.prometheus_world import (
@@ -27,7 +31,7 @@ from tests.unit.rebalancer.sources.prometheus_world import (
 
 def test_a_query() -> None:
     with serving(well) as server:
-        assert Prometheus(settings_for(server.port)).query("up", 1794917409.8531) == (ONE,)
+        assert PrometheusClient(settings_for(server.port)).query("up", 1794917409.8531) == (ONE,)
     (request,) = server.requests
     assert (request.method, request.target) == ("POST", "/api/v1/query")
     assert parse_qs(request.body.decode()) == {"query": ["up"], "time": ["1794917409.853"]}
@@ -40,7 +44,7 @@ def test_a_query() -> None:
 def test_the_instant_is_now_by_default() -> None:
     with serving(well) as server:
         before = time.time()
-        Prometheus(settings_for(server.port)).query("up")
+        PrometheusClient(settings_for(server.port)).query("up")
     asked = float(parse_qs(server.requests[0].body.decode())["time"][0])
     assert before - 0.001 <= asked <= time.time()
 
@@ -48,21 +52,21 @@ def test_the_instant_is_now_by_default() -> None:
 def test_a_path_in_front() -> None:
     with serving(well) as server:
         endpoint = f"http://127.0.0.1:{server.port}/select/0/prometheus/"
-        assert Prometheus(PrometheusSettings(endpoint=endpoint)).query("up") == (ONE,)
+        assert PrometheusClient(PrometheusSettings(endpoint=endpoint)).query("up") == (ONE,)
     assert server.asked() == ["POST /select/0/prometheus/api/v1/query"]
 
 
 def test_signs_of_all_kinds_come_through() -> None:
     text = 'up{a="ü→ &=+%\\n"}[5m]'
     with serving(well) as server:
-        Prometheus(settings_for(server.port)).query(text)
+        PrometheusClient(settings_for(server.port)).query(text)
     assert parse_qs(server.requests[0].body.decode())["query"] == [text]
 
 
 def test_what_is_no_unicode() -> None:
     """An argument or a variable of the environment that is no UTF-8 has such signs."""
     with pytest.raises(PrometheusError, match="the query holds characters that are no Unicode"):
-        Prometheus(settings_for(1)).query("up{a='\udcff'}")
+        PrometheusClient(settings_for(1)).query("up{a='\udcff'}")
 
 
 def test_headers_are_sent(tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ def test_headers_are_sent(tmp_path: Path) -> None:
             token_file=str(tmp_path / "token"),
             headers=(("X-Extra", "yes"),),
         )
-        Prometheus(settings).query("up")
+        PrometheusClient(settings).query("up")
     sent = server.requests[0]
     assert [sent.header(name) for name in ("X-Scope-OrgID", "Authorization", "X-Extra")] == [
         "team-a",
@@ -86,7 +90,7 @@ def test_headers_are_sent(tmp_path: Path) -> None:
 def test_warnings_come_with_ask() -> None:
     warned = GOOD[:-1] + b',"warnings":["a store is away"]}'
     with serving(lambda _request, wire: wire.answer(warned)) as server:
-        found = Prometheus(settings_for(server.port)).ask("up")
+        found = PrometheusClient(settings_for(server.port)).ask("up")
     assert (found.series, found.warnings) == ((ONE,), ("a store is away",))
 
 
@@ -124,7 +128,7 @@ def test_warnings_come_with_ask() -> None:
 )
 def test_bad_answers_are_not_asked_for_again(answer: Answer, expected: str) -> None:
     with serving(answer) as server:
-        told = refusal(Prometheus(settings_for(server.port), sleep=never))
+        told = refusal(PrometheusClient(settings_for(server.port), sleep=never))
     assert told == f"Prometheus at http://127.0.0.1:{server.port}: {expected}"
     assert len(server.requests) == 1
 
@@ -147,7 +151,7 @@ def test_bad_answers_are_not_asked_for_again(answer: Answer, expected: str) -> N
 def test_what_may_pass_is_asked_for_again(answer: Answer) -> None:
     pauses: list[float] = []
     with serving(first_then_well(answer, answer)) as server:
-        client = Prometheus(settings_for(server.port), pauses.append, random.Random(1))  # noqa: S311
+        client = PrometheusClient(settings_for(server.port), pauses.append, random.Random(1))  # noqa: S311
         assert client.query("up") == (ONE,)
     assert len(server.requests) == 3
     assert 0.125 <= pauses[0] <= 0.25 <= pauses[1] <= 0.5
@@ -156,7 +160,7 @@ def test_what_may_pass_is_asked_for_again(answer: Answer) -> None:
 def test_tries_have_an_end() -> None:
     pauses: list[float] = []
     with serving(status(503)) as server:
-        told = refusal(Prometheus(settings_for(server.port), pauses.append))
+        told = refusal(PrometheusClient(settings_for(server.port), pauses.append))
     assert (
         told == f"Prometheus at http://127.0.0.1:{server.port}: it answered 503: 'busy' (3 tries)"
     )
@@ -166,13 +170,13 @@ def test_tries_have_an_end() -> None:
 def test_retry_after_is_honoured() -> None:
     pauses: list[float] = []
     with serving(first_then_well(status(429, ("Retry-After", "3")))) as server:
-        assert Prometheus(settings_for(server.port), pauses.append).query("up") == (ONE,)
+        assert PrometheusClient(settings_for(server.port), pauses.append).query("up") == (ONE,)
     assert 3.0 < pauses[0] < 3.5
 
 
 def test_a_pause_beyond_the_timeout_is_not_waited_for() -> None:
     with serving(status(503, ("Retry-After", "3600"))) as server:
-        told = refusal(Prometheus(settings_for(server.port), sleep=never))
+        told = refusal(PrometheusClient(settings_for(server.port), sleep=never))
     assert told.endswith("it answered 503: 'busy'")
     assert len(server.requests) == 1
 
@@ -180,7 +184,7 @@ def test_a_pause_beyond_the_timeout_is_not_waited_for() -> None:
 def test_threads_may_share_it() -> None:
     found: list[tuple[Series, ...]] = []
     with serving(well) as server:
-        client = Prometheus(settings_for(server.port))
+        client = PrometheusClient(settings_for(server.port))
         threads = [
             threading.Thread(target=lambda: found.append(client.query("up"))) for _ in range(8)
         ]
@@ -205,7 +209,7 @@ def test_secrets_stay_ours(tmp_path: Path) -> None:
             username="me",
             password_file=str(tmp_path / "password"),
         )
-        told = refusal(Prometheus(settings))
+        told = refusal(PrometheusClient(settings))
     assert told.endswith("it answered 500: 'you sent Basic *** and ***'")
 
 
@@ -219,7 +223,7 @@ def test_redirects_get_no_credentials(tmp_path: Path) -> None:
             settings = PrometheusSettings(
                 endpoint=f"http://127.0.0.1:{server.port}", token_file=str(tmp_path / "token")
             )
-            told = refusal(Prometheus(settings))
+            told = refusal(PrometheusClient(settings))
     assert target in told
     assert other.requests == []
 
@@ -252,13 +256,13 @@ def test_redirects_get_no_credentials(tmp_path: Path) -> None:
     ],
 )
 def test_bad_settings(settings: PrometheusSettings, expected: str) -> None:
-    assert refusal(Prometheus(settings, sleep=never)) == expected
+    assert refusal(PrometheusClient(settings, sleep=never)) == expected
 
 
-def test_urllib3_is_not_loaded_before_a_query() -> None:
+def test_ssl_is_not_loaded_before_a_query() -> None:
     """A plan of the command line that fails early, or asks metrics.k8s.io, does not pay for it."""
     program = (
         "import sys, slackwater.rebalancer.sources.prometheus_usage as _; "
-        "sys.exit('urllib3' in sys.modules or 'ssl' in sys.modules)"
+        "sys.exit('http.client' in sys.modules or 'ssl' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from slackwater import __version__
 from slackwater.http.endpoint import Identity, Server
 from slackwater.rebalancer.sources.prometheus_answer import PrometheusError
-from slackwater.rebalancer.sources.prometheus_identity import (
-    Shown,
+from slackwater.rebalancer.sources.prometheus_client import (
+    RequestHeaders,
     certificate_of,
     headers_of,
     read_address,
@@ -16,15 +17,16 @@ from slackwater.rebalancer.sources.prometheus_identity import (
 from slackwater.settings.rebalancer import PrometheusSettings
 
 ALWAYS = {
-    "User-Agent": "test/1",
+    "Host": "localhost:9090",
+    "User-Agent": f"slackwater/{__version__}",
     "Accept": "application/json",
     "Accept-Encoding": "identity",
     "Content-Type": "application/x-www-form-urlencoded",
 }
 
 
-def shown(settings: PrometheusSettings) -> Shown:
-    return headers_of(settings, "test/1")
+def shown(settings: PrometheusSettings) -> RequestHeaders:
+    return headers_of(settings, read_address(settings.endpoint))
 
 
 def refusal(settings: PrometheusSettings) -> str:
@@ -67,8 +69,8 @@ def holding(folder: Path, content: bytes) -> str:
 )
 def test_addresses(endpoint: str, url: str, server: Server) -> None:
     found = read_address(endpoint)
-    assert (found.url, found.server) == (url, server)
-    assert found.base == url.removesuffix("/api/v1/query")
+    assert found == server
+    assert f"{found.url}/api/v1/query" == url
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_a_user_in_the_address_is_refused_and_not_repeated() -> None:
 
 
 def test_nothing_but_the_query_by_default() -> None:
-    assert shown(PrometheusSettings()) == Shown(ALWAYS, ())
+    assert shown(PrometheusSettings()) == RequestHeaders(ALWAYS, ())
 
 
 def test_tenant_and_headers() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.rebalancer.sources.prometheus_client import Prometheus
+from slackwater.rebalancer.sources.prometheus_client import PrometheusClient
 from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, Request, Wire, serving
 from tests.unit.kube.certificates import Papers
@@ -39,8 +39,10 @@ class TlsBed:
         self.certificate.write_bytes(self.papers.client_certificate)
         self.key.write_bytes(self.papers.client_key)
 
-    def settings(self, port: int, ca: str = "", certificate: str = "", key: str = "") -> Prometheus:
-        return Prometheus(
+    def settings(
+        self, port: int, ca: str = "", certificate: str = "", key: str = ""
+    ) -> PrometheusClient:
+        return PrometheusClient(
             PrometheusSettings(
                 endpoint=f"https://127.0.0.1:{port}",
                 ca_file=ca,
@@ -139,7 +141,7 @@ def test_a_proxy_is_asked_for_the_whole_address(monkeypatch: pytest.MonkeyPatch)
     with serving(well) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://me:pr0xypass@127.0.0.1:{proxy.port}")
         settings = PrometheusSettings(endpoint="http://prometheus.example:9090/p")
-        assert Prometheus(settings).query("up") == (ONE,)
+        assert PrometheusClient(settings).query("up") == (ONE,)
     (request,) = proxy.requests
     assert request.target == "http://prometheus.example:9090/p/api/v1/query"
     assert request.header("Proxy-Authorization").startswith("Basic ")
@@ -150,21 +152,24 @@ def test_no_proxy_spares(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.setenv("NO_PROXY", ".invalid")
         settings = PrometheusSettings(endpoint="http://prometheus.invalid:9090", retries=0)
-        assert refusal(Prometheus(settings)).endswith("its name is not known")
+        assert refusal(PrometheusClient(settings)).endswith("its name is not known")
     assert proxy.requests == []
 
 
 def test_loopback_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with serving(well) as server:
-        assert Prometheus(settings_for(server.port)).query("up") == (ONE,)
+        assert PrometheusClient(settings_for(server.port)).query("up") == (ONE,)
 
 
 def test_a_proxy_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     settings = PrometheusSettings(endpoint="http://prometheus.example:9090", retries=0)
-    told = refusal(Prometheus(settings))
-    assert told == "Prometheus at http://prometheus.example:9090: the proxy: Connection refused"
+    told = refusal(PrometheusClient(settings))
+    assert told == (
+        "Prometheus at http://prometheus.example:9090: through the proxy 127.0.0.1:1: "
+        "Connection refused"
+    )
 
 
 def test_a_tunnel_through_a_proxy(monkeypatch: pytest.MonkeyPatch, tls: TlsBed) -> None:
@@ -175,7 +180,7 @@ def test_a_tunnel_through_a_proxy(monkeypatch: pytest.MonkeyPatch, tls: TlsBed) 
         settings = PrometheusSettings(
             endpoint="https://prometheus.example:9090", ca_file=str(tls.authority)
         )
-        assert Prometheus(settings).query("up") == (ONE,)
+        assert PrometheusClient(settings).query("up") == (ONE,)
     assert [(each.method, each.target) for each in proxy.requests] == [
         ("CONNECT", "prometheus.example:9090")
     ]
@@ -209,12 +214,14 @@ def test_a_refused_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(status(403)) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
         settings = PrometheusSettings(endpoint="https://prometheus.example", retries=0)
-        told = refusal(Prometheus(settings))
-    assert told.endswith("the proxy: Tunnel connection failed: 403 Whatever")
+        told = refusal(PrometheusClient(settings))
+    assert told.endswith(
+        f"through the proxy 127.0.0.1:{proxy.port}: Tunnel connection failed: 403 Whatever"
+    )
 
 
 def test_a_bad_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "socks5://me:pr0xypass@proxy:1080")
-    told = refusal(Prometheus(PrometheusSettings(endpoint="http://prometheus.example")))
+    told = refusal(PrometheusClient(PrometheusSettings(endpoint="http://prometheus.example")))
     assert "HTTP_PROXY is 'socks5://proxy:1080', but must be an HTTP proxy" in told
     assert "pr0xypass" not in told

@@ -13,8 +13,8 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_answer import Answer, Series
-from slackwater.rebalancer.sources.prometheus_client import Prometheus
+from slackwater.rebalancer.sources.prometheus_answer import QueryResult, Series
+from slackwater.rebalancer.sources.prometheus_client import PrometheusClient
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import presence_query, request_query, usage_query
 from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
@@ -38,7 +38,7 @@ class World:
         self.broken: tuple[str, int] | None = None
         self.server = ByteServer(self._answer)
         settings = PrometheusSettings(endpoint=f"http://127.0.0.1:{self.server.port}")
-        self.client = Prometheus(settings, sleep=lambda _seconds: None)
+        self.client = PrometheusClient(settings, sleep=lambda _seconds: None)
 
     def _answer(self, request: Request, wire: Wire) -> None:
         query = _asked(request)["query"]
@@ -136,15 +136,15 @@ def test_numbers_that_mean_nothing(world: World, value: str, expected: str) -> N
     )
 
 
-class _Told(Prometheus):
+class _Told(PrometheusClient):
     """Answers without a network."""
 
     def __init__(self, series: tuple[Series, ...]) -> None:
         super().__init__(PrometheusSettings())
         self._series = series
 
-    def ask(self, text: str, at: float | None = None) -> Answer:  # noqa: ARG002
-        return Answer(self._series if text == USAGE else ())
+    def ask(self, text: str, at: float | None = None) -> QueryResult:  # noqa: ARG002
+        return QueryResult(self._series if text == USAGE else ())
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=5), st.floats(), min_size=1))

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from slackwater.model.units import Micros
-from slackwater.rebalancer.sources import prometheus_wire
-from slackwater.rebalancer.sources.prometheus_client import Prometheus
+from slackwater.rebalancer.sources import prometheus_client
+from slackwater.rebalancer.sources.prometheus_client import PrometheusClient
 from slackwater.settings.rebalancer import PrometheusSettings
 from tests.unit.kube.byte_server import Answer, HangUp, Request, Wire, serving
 from tests.unit.rebalancer.sources.prometheus_world import (
@@ -55,7 +55,7 @@ _CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 def test_half_an_answer_is_none(answer: Answer) -> None:
     """Also where what came would do: who knows what was to follow."""
     with serving(answer) as server:
-        told = refusal(Prometheus(settings_for(server.port, retries=0)))
+        told = refusal(PrometheusClient(settings_for(server.port, retries=0)))
     assert told == f"Prometheus at http://127.0.0.1:{server.port}: the answer ended in the middle"
 
 
@@ -75,15 +75,15 @@ def _packed(_request: Request, wire: Wire) -> None:
 @pytest.mark.parametrize("answer", [_in_chunks, _packed, _half(_HEAD, b"\r\n", GOOD)])
 def test_ways_to_send_an_answer(answer: Answer) -> None:
     with serving(answer) as server:
-        assert Prometheus(settings_for(server.port, retries=0)).query("up") == (ONE,)
+        assert PrometheusClient(settings_for(server.port, retries=0)).query("up") == (ONE,)
 
 
 def test_a_packed_answer_has_a_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus_wire, "LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(prometheus_client, "LARGEST_ANSWER", 1 << 20)
     bomb = gzip.compress(b" " * (64 << 20))
     encoded = ("Content-Encoding", "gzip")
     with serving(lambda _r, wire: wire.answer(bomb, 200, "application/json", encoded)) as server:
-        told = refusal(Prometheus(settings_for(server.port)))
+        told = refusal(PrometheusClient(settings_for(server.port)))
     assert told.endswith("the answer has more than 1 MiB; the query asks for too many series")
 
 
@@ -92,19 +92,19 @@ def test_nobody_listens() -> None:
         holder.bind(("127.0.0.1", 0))
         port = holder.getsockname()[1]
         pauses: list[float] = []
-        told = refusal(Prometheus(settings_for(port), pauses.append))
+        told = refusal(PrometheusClient(settings_for(port), pauses.append))
     assert told == f"Prometheus at http://127.0.0.1:{port}: Connection refused (3 tries)"
 
 
 def test_a_name_that_nobody_knows() -> None:
     settings = PrometheusSettings(endpoint="http://prometheus.invalid:9090", retries=0)
-    told = refusal(Prometheus(settings))
+    told = refusal(PrometheusClient(settings))
     assert told == "Prometheus at http://prometheus.invalid:9090: its name is not known"
 
 
 def test_what_is_no_http() -> None:
     with serving(lambda _r, wire: wire.raw(b"SSH-2.0-OpenSSH_9.2\r\n")) as server:
-        told = refusal(Prometheus(settings_for(server.port, retries=0)))
+        told = refusal(PrometheusClient(settings_for(server.port, retries=0)))
     assert "what came is not HTTP (BadStatusLine SSH-2.0-OpenSSH_9.2" in told
 
 
@@ -133,7 +133,7 @@ def test_the_timeout_is_for_all_of_it(answer: Answer) -> None:
     """A server that says a little again and again does not keep us."""
     with serving(answer) as server:
         began = time.monotonic()
-        told = refusal(Prometheus(settings_for(server.port, timeout=0.3)))
+        told = refusal(PrometheusClient(settings_for(server.port, timeout=0.3)))
         took = time.monotonic() - began
     assert told == f"Prometheus at http://127.0.0.1:{server.port}: no whole answer within 0.3 s"
     assert took > 0.25
@@ -160,7 +160,7 @@ def test_a_handshake_that_drips() -> None:
         try:
             endpoint = f"https://127.0.0.1:{listener.getsockname()[1]}"
             settings = PrometheusSettings(endpoint=endpoint, timeout=Micros(SECOND * 3 // 10))
-            told = refusal(Prometheus(settings))
+            told = refusal(PrometheusClient(settings))
         finally:
             stop.set()
             thread.join()
@@ -168,15 +168,15 @@ def test_a_handshake_that_drips() -> None:
 
 
 def test_an_answer_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus_wire, "LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(prometheus_client, "LARGEST_ANSWER", 1 << 20)
     with serving(lambda _r, wire: wire.answer(b" " * ((1 << 20) + 1))) as server:
-        told = refusal(Prometheus(settings_for(server.port)))
+        told = refusal(PrometheusClient(settings_for(server.port)))
     assert told.endswith("the answer has more than 1 MiB; the query asks for too many series")
 
 
 def test_no_sockets_and_threads_are_left() -> None:
     with serving(first_then_well(status(500))) as server:
-        client = Prometheus(settings_for(server.port))
+        client = PrometheusClient(settings_for(server.port))
         refusal(client)
         client.query("up")
         left = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
