@@ -18,9 +18,9 @@ from slackwater.rebalancer.observed import (
     Cores,
     HpaTarget,
     HpaTargetKind,
-    LivePod,
     NamespaceUsage,
     ObservedWorkload,
+    PodUsage,
     Scaling,
     WorkloadName,
 )
@@ -62,7 +62,7 @@ def workload(
         pod = f"{name}-7d9f8c6b5-{index:05d}"
         node = f"node-{chance.randrange(_NODES)}"
         age = chance.choice((60.0, 7200.0, 90_000.0, 600_000.0))
-        live.append(LivePod(pod, f"{number}-{index}", node, NOW - age, boxes))
+        live.append(PodUsage(pod, f"{number}-{index}", node, NOW - age, boxes))
         loads[pod] = 0.6 * chance.lognormvariate(0, 0.4)
     return ObservedWorkload(
         workload=WorkloadName(namespace, "Deployment", name),
@@ -98,7 +98,6 @@ def decide(
         assess(
             each,
             usages[each.workload.namespace],
-            each.workload,
             WorkloadSettings(each.workload.namespace, each.workload.name),
             RequestSource.AUTO,
             NOW,

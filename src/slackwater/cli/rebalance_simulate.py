@@ -134,7 +134,6 @@ def _lived(
     day: "Day", terms: "SimulationTerms", recording: str | None, seed: int | None
 ) -> "SimulationReport":
     """With a bar where somebody looks at it."""
-    from slackwater.kube.time_of_day import whole_seconds
     from slackwater.rebalancer.whatif.simulate_day import simulate_day
     from slackwater.rebalancer.whatif.simulation_report import build_report
 
@@ -145,7 +144,7 @@ def _lived(
         file=sys.stderr,
         hidden=not sys.stderr.isatty(),
     ) as bar:
-        result = simulate_day(day, terms, whole_seconds, lambda: bar.update(1))
+        result = simulate_day(day, terms, lambda: bar.update(1))
     return build_report(day, terms, result, recording, seed)
 
 

@@ -128,10 +128,10 @@ def _hpa(assessment: Assessment) -> HpaView | None:
 
 def _pods(assessment: Assessment, numbers: Numbers | None) -> tuple[PodView, ...]:
     measured = assessment.measured
-    groups = assessment.proposal.groups if assessment.proposal else {}
+    if measured is None:
+        return ()
     found = [
-        _pod(each, groups.get(each.name, PodGroup.REST), numbers)
-        for each in (measured.pods if measured else ())
+        _pod(each, measured.age(each), assessment.group_of(each), numbers) for each in measured.pods
     ]
     return tuple(sorted(found, key=_order))
 
@@ -140,7 +140,7 @@ def _order(pod: PodView) -> tuple[float, str]:
     return -(_UNKNOWN_LAST if pod.usage is None else pod.usage), pod.name
 
 
-def _pod(pod: PodUsage, group: PodGroup, numbers: Numbers | None) -> PodView:
+def _pod(pod: PodUsage, age: float, group: PodGroup, numbers: Numbers | None) -> PodView:
     usage, request = _known(pod.usage), _known(pod.request)
     because = pod.held_back
     if not because and isinstance(pod.usage, Gap):
@@ -154,7 +154,7 @@ def _pod(pod: PodUsage, group: PodGroup, numbers: Numbers | None) -> PodView:
         percent_of_target=_share(usage, numbers.target if numbers else None),
         group=group.value,
         node=pod.node,
-        age=int(pod.age),
+        age=int(age),
         ready=pod.ready and not pod.terminating,
         because=because,
     )

@@ -1,6 +1,8 @@
-"""One workload in one run: what was seen, what was proposed, what the guards said, what follows.
+"""Assesses workloads: whether each is to be rotated, which pods go together, or why not.
 
-Owns this value: `plan` prints it, `run` acts on it, metrics and events are read off it.
+`assess` judges one workload from what was read of it; `assess_all` reads and judges all workloads
+of a round and applies the caps that count over all of them. Nothing is changed: this is all of
+`plan` and the first half of `run`. Pure but for the sources it is given.
 """
 
 import itertools
@@ -9,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.guards import (
     LAG_GUARD,
+    GuardResult,
     budget_guard,
     check_guards,
     count_guards,
@@ -27,14 +31,13 @@ from slackwater.rebalancer.observed import (
     LastRotation,
     NamespaceUsage,
     ObservedWorkload,
+    PodUsage,
     Unavailable,
     WorkloadName,
     WorkloadUsage,
 )
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import (
-    Candidate,
-    GuardResult,
     PodGroup,
     Proposal,
     judge_gain,
@@ -53,235 +56,123 @@ from slackwater.settings.rebalancer import (
     WorkloadSettings,
 )
 
+_Answer = TypeVar("_Answer")
+#: Whose request failed, as `rebalancer_api_errors_total` counts it.
+PROMETHEUS, KUBERNETES, KAFKA = "prometheus", "kubernetes", "kafka"
+_COMPONENTS = {Reason.PROMETHEUS_ERROR: PROMETHEUS, Reason.KUBERNETES_ERROR: KUBERNETES}
+_CAPS_GUARD = "caps"
+_RUN, _NODE, _NAMESPACE = "run", "node", "namespace"
+#: How many pods go already, by kind of cap and node or namespace.
+_Used = Counter[tuple[str, str]]
+
 
 class Assessment(msgspec.Struct, frozen=True):
-    """`reason` is None where it is to be rotated, else why not; `because` is the sentence in either
-    case. `fleet` and `proposal` are None where it could not come so far. `batches`: who goes
-    together, in order; empty where nobody goes."""
+    """`reason` is None if the workload is to be rotated, else why not; `because` is a sentence in
+    either case. `measured` and `proposal` are None if the workload could not be read. `judged`: the
+    last rotation with what it brought, if that became known now. `batches`: which pods go together,
+    in order; empty if none goes."""
 
     workload: WorkloadName
     reason: Reason | None
     because: str
     measured: WorkloadUsage | None = None
     proposal: Proposal | None = None
+    judged: LastRotation | None = None
     guards: tuple[GuardResult, ...] = ()
-    batches: tuple[tuple[Candidate, ...], ...] = ()
+    batches: tuple[tuple[PodUsage, ...], ...] = ()
 
     @property
     def rotates(self) -> bool:
         return self.reason is None
 
+    def group_of(self, pod: PodUsage) -> PodGroup:
+        groups = self.proposal.groups if self.proposal else {}
+        return groups.get(pod.name, PodGroup.REST)
+
 
 def assess(
-    observed: ObservedWorkload | Unavailable,
+    observed: ObservedWorkload,
     usage: NamespaceUsage | Unavailable,
-    name: WorkloadName,
     settings: WorkloadSettings,
     requests: RequestSource,
     now: float,
 ) -> Assessment:
-    """`name` is used where the workload itself could not be read; `now` in seconds since 1970."""
-    if isinstance(observed, Unavailable):
-        return Assessment(name, observed.reason, observed.because)
-    unwanted = opted_out(observed)
+    """The order of reasons: an opt-out, usage that could not be read, what the selection finds, the
+    other guards. `now` in seconds since 1970."""
+    found = with_guard(Assessment(observed.workload, None, ""), opted_out(observed))
     if isinstance(usage, Unavailable):
-        # Who wants no rotation need not hear what it would take.
-        if unwanted.passed:
+        if found.rotates:
             return Assessment(observed.workload, usage.reason, usage.because)
-        return with_guard(Assessment(observed.workload, None, ""), unwanted)
+        return found
     measured = merge_usage(observed, usage, settings, requests, now)
-    proposal = _proposed(observed, measured, settings.moves)
-    decided = (proposal.reason, proposal.because) if unwanted.passed else (None, "")
-    found = Assessment(observed.workload, *decided, measured, proposal)
+    proposal = _propose(observed, measured, settings.moves)
+    if found.rotates:
+        found = replace(found, reason=proposal.reason, because=proposal.because)
+    judged = None
+    if isinstance(observed.last, LastRotation):
+        judged = judge_rotation(observed.last, measured, settings.moves, now)
+    if judged is not None:
+        # The pause depends on what the last rotation brought.
+        observed = replace(observed, last=judged)
+    found = replace(found, measured=measured, proposal=proposal, judged=judged)
     for guard in check_guards(proposal, measured, observed, settings.moves, now):
         found = with_guard(found, guard)
     if not found.rotates:
         return found
-    return msgspec.structs.replace(
-        found, batches=split_into_batches(proposal, measured, settings.moves)
-    )
+    return replace(found, batches=split_into_batches(proposal, measured, settings.moves))
 
 
-def _proposed(
+def _propose(
     observed: ObservedWorkload, measured: WorkloadUsage, settings: MoveSettings
 ) -> Proposal:
-    """A fleet knows only that there is no target; the reader knew whether none or several."""
+    """Without a target, whether there is none or several is known only from what was read."""
     proposal = propose(measured, settings)
-    if isinstance(observed.hpa_target, Unavailable):
-        return msgspec.structs.replace(
-            proposal, reason=observed.hpa_target.reason, because=observed.hpa_target.because
-        )
+    target = observed.hpa_target
+    if isinstance(target, Unavailable):
+        return replace(proposal, reason=target.reason, because=target.because)
     return proposal
 
 
 def with_guard(assessment: Assessment, guard: GuardResult) -> Assessment:
-    """With the finding of one more guard. Only the first that forbids gives the reason."""
+    """Adds a guard's result. Only the first guard that forbids gives the reason."""
     guards = (*assessment.guards, guard)
     if guard.passed or not assessment.rotates:
-        return msgspec.structs.replace(assessment, guards=guards)
+        return replace(assessment, guards=guards)
     if guard.reason is None:
         raise ValueError(f"the guard {guard.guard} forbids without a reason")
-    return msgspec.structs.replace(
+    return replace(
         assessment, guards=guards, reason=guard.reason, because=guard.because, batches=()
     )
 
 
-_CAPS = "caps"
-_RUN, _NODE, _NAMESPACE = "run", "node", "namespace"
-#: How many go already, by (kind of cap, node or namespace).
-_Used = Counter[tuple[str, str]]
+class Sources(Protocol):
+    """What a round reads."""
 
+    def observe(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
+        """From lists that are read once in a round."""
 
-def apply_caps(
-    assessments: Sequence[Assessment],
-    caps: CapSettings,
-    settings_of: Callable[[WorkloadName], MoveSettings],
-) -> tuple[Assessment, ...]:
-    """The same workloads in the same order. Who is not rotated uses nothing up."""
-    if not (caps.run or caps.node or caps.namespace):
-        return tuple(assessments)
-    used: _Used = Counter()
-    found: list[Assessment] = []
-    for each in assessments:
-        if each.proposal is not None and each.measured is not None and each.rotates:
-            settings = settings_of(each.workload)
-            each = _cut(each, each.proposal, each.measured, used, caps, settings)
-        if each.proposal is not None and each.rotates:
-            used += _needed(each.workload, each.proposal.rotate)
-        found.append(each)
-    return tuple(found)
+    def observe_again(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
+        """As it is now."""
 
+    def usage(self, namespace: str, window: Micros, at: float) -> NamespaceUsage | Unavailable: ...
 
-def _cut(
-    assessment: Assessment,
-    proposal: Proposal,
-    measured: WorkloadUsage,
-    used: _Used,
-    caps: CapSettings,
-    settings: MoveSettings,
-) -> Assessment:
-    kept = _kept(assessment.workload, proposal.rotate, used, caps)
-    wanted, limits = len(proposal.rotate), _limits(caps)
-    if len(kept) == wanted:
-        return with_guard(assessment, GuardResult(_CAPS, True, f"all {wanted} may go: {limits}"))
-    smaller = _smaller(proposal, kept, settings)
-    text = f"{len(kept)} of {wanted} pods may go: {limits}"
-    if smaller.reason is not None:
-        text += f"; {smaller.because}" if kept else _alone(assessment, proposal, used, caps)
-        return with_guard(assessment, GuardResult(_CAPS, False, text, Reason.CAPPED))
-    again = count_guards(smaller, measured, settings)
-    names = {each.guard for each in again}
-    guards = (*(each for each in assessment.guards if each.guard not in names), *again)
-    return msgspec.structs.replace(
-        assessment,
-        because=smaller.because,
-        proposal=smaller,
-        guards=(*guards, GuardResult(_CAPS, True, text)),
-        batches=split_into_batches(smaller, measured, settings),
-    )
+    def lag(self, settings: WorkloadSettings) -> Lag | Gap: ...
 
-
-def _kept(
-    workload: WorkloadName, rotate: tuple[Candidate, ...], used: _Used, caps: CapSettings
-) -> tuple[Candidate, ...]:
-    """Whole pairs while they fit, then those that never had a partner. In the proposal's order."""
-    hot = [each for each in rotate if each.group is PodGroup.TOP]
-    cold = [each for each in rotate if each.group is not PodGroup.TOP]
-    used, kept = Counter(used), set[str]()
-    whole = min(len(hot), len(cold))
-    while hot and cold:
-        pairs = itertools.product(hot, cold)
-        fitting = (pair for pair in pairs if _fits(workload, pair, used, caps))
-        pair = next(fitting, None)
-        if pair is None:
-            break
-        used += _needed(workload, pair)
-        kept |= {each.name for each in pair}
-        hot.remove(pair[0])
-        cold.remove(pair[1])
-    if len(kept) == 2 * whole:
-        for each in (*hot, *cold):
-            if _fits(workload, (each,), used, caps):
-                used += _needed(workload, (each,))
-                kept.add(each.name)
-    return tuple(each for each in rotate if each.name in kept)
-
-
-def _alone(assessment: Assessment, proposal: Proposal, used: _Used, caps: CapSettings) -> str:
-    """A remark where a cap has room for one, and yet nobody goes."""
-    if not any(_fits(assessment.workload, (each,), used, caps) for each in proposal.rotate):
-        return ""
-    return "; a hot and a cold pod go together, so one alone is not rotated"
-
-
-def _smaller(proposal: Proposal, kept: tuple[Candidate, ...], settings: MoveSettings) -> Proposal:
-    """What is left, with what it would bring; a reason where that is no longer enough."""
-    hot = [each for each in kept if each.group is PodGroup.TOP]
-    cold = [each for each in kept if each.group is not PodGroup.TOP]
-    if not hot or proposal.numbers is None:
-        return msgspec.structs.replace(proposal, rotate=(), reason=Reason.CAPPED)
-    gain = predict_gain(hot, cold)
-    reason, because = judge_gain(gain, settings)
-    because += "" if reason else remark_still_hot(gain, proposal.numbers)
-    left_out = {each.name: PodGroup.REST for each in proposal.rotate if each not in kept}
-    numbers = with_gain(proposal.numbers, gain)
-    return Proposal(kept, reason, because, proposal.groups | left_out, numbers)
-
-
-def _fits(
-    workload: WorkloadName, going: tuple[Candidate, ...], used: _Used, caps: CapSettings
-) -> bool:
-    most = {_RUN: caps.run, _NODE: caps.node, _NAMESPACE: caps.namespace}
-    needed = _needed(workload, going)
-    return all(used[key] + needed[key] <= most[key[0]] for key in needed if most[key[0]])
-
-
-def _needed(workload: WorkloadName, going: tuple[Candidate, ...]) -> _Used:
-    needed: _Used = Counter()
-    for each in going:
-        needed.update(((_RUN, ""), (_NODE, each.node), (_NAMESPACE, workload.namespace)))
-    return needed
-
-
-def _limits(caps: CapSettings) -> str:
-    each = ((caps.run, "in a run"), (caps.node, "from a node"), (caps.namespace, "of a namespace"))
-    return "at most " + ", ".join(f"{most} {where}" for most, where in each if most)
-
-
-_Answer = TypeVar("_Answer")
-#: Who failed, as `rebalancer_api_errors_total` counts it.
-PROMETHEUS, KUBERNETES, KAFKA = "prometheus", "kubernetes", "kafka"
-_COMPONENTS = {Reason.PROMETHEUS_ERROR: PROMETHEUS, Reason.KUBERNETES_ERROR: KUBERNETES}
-
-
-class Reader(Protocol):
-    """A ClusterReader: it lists each namespace once, so each round has a new one."""
-
-    def read(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable: ...
-
-
-class Sources(msgspec.Struct, frozen=True):
-    """Where a round reads. `usage`: of a namespace, over a window, at an instant in seconds since
-    1970. `halted` is why it is to stop, empty while it may go on."""
-
-    reader: Callable[[], Reader]
-    usage: Callable[[str, Micros, float], NamespaceUsage | Unavailable]
-    lag: Callable[[WorkloadSettings], Lag | Gap]
-    halted: Callable[[], str]
+    def halted(self) -> str:
+        """Why the round is to stop; empty while it may go on."""
 
 
 class AssessedWorkload(msgspec.Struct, frozen=True):
-    """One workload. `judged`: what its last rotation brought, where that was not known before."""
+    """`observed` has the last rotation as it was judged now."""
 
     settings: WorkloadSettings
     observed: ObservedWorkload | Unavailable
     assessment: Assessment
-    judged: LastRotation | None = None
 
 
 class RoundAssessment(msgspec.Struct, frozen=True):
-    """`errors`: how many questions failed, by whom they were asked of. `remarks`: what the sources
-    said beside their numbers, each with whose it is."""
+    """`errors`: how many requests failed, by component. `remarks`: what the sources said besides
+    their numbers, each with what it is about."""
 
     workloads: tuple[AssessedWorkload, ...]
     errors: Mapping[str, int]
@@ -292,32 +183,32 @@ class RoundAssessment(msgspec.Struct, frozen=True):
 
 
 def assess_all(sources: Sources, settings: RunSettings, now: float) -> RoundAssessment:
-    """`now` is the time of day, in seconds since 1970."""
-    ask = _RoundReader(sources, now)
-    found = [_assess_workload(ask, each, settings, now) for each in settings.workloads]
-    bounded = _cap_round(found, settings)
-    return RoundAssessment(tuple(bounded), dict(ask.errors), tuple(ask.remarks()))
+    """`now` is the time of day, in seconds since 1970. A workload that cannot be read or judged
+    does not affect the others."""
+    reader = _RoundReader(sources, now)
+    found = [_read_and_assess(reader, each, settings, now) for each in settings.workloads]
+    capped = _cap_round(found, settings)
+    return RoundAssessment(tuple(capped), dict(reader.errors), tuple(reader.remarks()))
 
 
 def configured_name(settings: WorkloadSettings) -> WorkloadName:
-    """Of a workload that could not be read: of what kind it is, its HPA would have said."""
+    """Of a workload that could not be read; its kind is known only if it is configured."""
     return WorkloadName(settings.namespace, settings.kind or "workload", settings.name)
 
 
 class _RoundReader:
-    """Guards the answers of one round, and counts those that failed."""
+    """Reads usage once for each namespace and window of a round, and counts failed requests."""
 
     def __init__(self, sources: Sources, now: float) -> None:
         self.errors: Counter[str] = Counter()
         self._sources = sources
         self._now = now
-        self._reader = sources.reader()
         self._usage: dict[tuple[str, Micros], NamespaceUsage | Unavailable] = {}
 
-    def observed(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
+    def observe(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
         if halted := self._sources.halted():
             return Unavailable(Reason.STOPPED, halted)
-        return self._counted(self._reader.read(settings))
+        return self._counted(self._sources.observe(settings))
 
     def usage(self, settings: WorkloadSettings) -> NamespaceUsage | Unavailable:
         if halted := self._sources.halted():
@@ -347,52 +238,144 @@ class _RoundReader:
         return found
 
 
-def _assess_workload(
-    ask: _RoundReader, settings: WorkloadSettings, run: RunSettings, now: float
+def _read_and_assess(
+    reader: _RoundReader, settings: WorkloadSettings, run: RunSettings, now: float
 ) -> AssessedWorkload:
-    observed = ask.observed(settings)
+    observed = reader.observe(settings)
     if isinstance(observed, Unavailable):
         name = configured_name(settings)
-        assessment = assess(observed, observed, name, settings, run.request_source, now)
+        assessment = Assessment(name, observed.reason, observed.because)
         return AssessedWorkload(settings, observed, assessment)
-    usage = ask.usage(settings)
-    news = _judge_last_rotation(observed, usage, settings, run, now)
-    if news is not None:
-        # The pause follows from what came out, so that comes first.
-        observed = msgspec.structs.replace(observed, last=news)
-    assessment = assess(observed, usage, observed.workload, settings, run.request_source, now)
+    assessment = assess(observed, reader.usage(settings), settings, run.request_source, now)
+    if assessment.judged is not None:
+        observed = replace(observed, last=assessment.judged)
     if assessment.rotates and run.removal is Removal.EVICT:
         assessment = with_guard(assessment, budget_guard(observed.budgets, assessment.batches))
     if assessment.rotates and settings.kafka.enabled:
-        assessment = with_guard(assessment, ask.lag_guard(settings, observed.workload.kind))
-    return AssessedWorkload(settings, observed, assessment, news)
-
-
-def _judge_last_rotation(
-    observed: ObservedWorkload,
-    usage: NamespaceUsage | Unavailable,
-    settings: WorkloadSettings,
-    run: RunSettings,
-    now: float,
-) -> LastRotation | None:
-    if (
-        isinstance(usage, Unavailable)
-        or not isinstance(observed.last, LastRotation)
-        or observed.last.judged
-    ):
-        return None
-    measured = merge_usage(observed, usage, settings, run.request_source, now)
-    return judge_rotation(observed.last, measured, settings.moves, now)
+        assessment = with_guard(assessment, reader.lag_guard(settings, observed.workload.kind))
+    return AssessedWorkload(settings, observed, assessment)
 
 
 def _cap_round(found: Sequence[AssessedWorkload], settings: RunSettings) -> list[AssessedWorkload]:
     moves = {each.assessment.workload: each.settings.moves for each in found}
-
-    def settings_of(name: WorkloadName) -> MoveSettings:
-        return moves[name]
-
-    bounded = apply_caps([each.assessment for each in found], settings.caps, settings_of)
+    capped = apply_caps([each.assessment for each in found], settings.caps, moves.__getitem__)
     return [
-        msgspec.structs.replace(each, assessment=assessment)
-        for each, assessment in zip(found, bounded, strict=True)
+        replace(each, assessment=assessment) for each, assessment in zip(found, capped, strict=True)
     ]
+
+
+def apply_caps(
+    assessments: Sequence[Assessment],
+    caps: CapSettings,
+    settings_of: Callable[[WorkloadName], MoveSettings],
+) -> tuple[Assessment, ...]:
+    """Limits how many pods go in one run, from one node and from one namespace. The workloads come
+    in order of precedence; those that are not rotated use nothing up."""
+    if not (caps.run or caps.node or caps.namespace):
+        return tuple(assessments)
+    used: _Used = Counter()
+    found: list[Assessment] = []
+    for each in assessments:
+        if each.proposal is not None and each.measured is not None and each.rotates:
+            settings = settings_of(each.workload)
+            each = _cap(each, each.proposal, each.measured, used, caps, settings)
+        if each.proposal is not None and each.rotates:
+            used += _needed(each.workload, each.proposal.rotate)
+        found.append(each)
+    return tuple(found)
+
+
+def _cap(
+    assessment: Assessment,
+    proposal: Proposal,
+    measured: WorkloadUsage,
+    used: _Used,
+    caps: CapSettings,
+    settings: MoveSettings,
+) -> Assessment:
+    kept = _kept(assessment.workload, proposal, used, caps)
+    wanted, limits = len(proposal.rotate), _limits(caps)
+    if len(kept) == wanted:
+        text = f"all {wanted} may go: {limits}"
+        return with_guard(assessment, GuardResult(_CAPS_GUARD, True, text))
+    smaller = _reduce(proposal, kept, settings)
+    text = f"{len(kept)} of {wanted} pods may go: {limits}"
+    if smaller.reason is not None:
+        text += f"; {smaller.because}" if kept else _pair_remark(assessment, proposal, used, caps)
+        return with_guard(assessment, GuardResult(_CAPS_GUARD, False, text, Reason.CAPPED))
+    again = count_guards(smaller, measured, settings)
+    names = {each.guard for each in again}
+    guards = (*(each for each in assessment.guards if each.guard not in names), *again)
+    return replace(
+        assessment,
+        because=smaller.because,
+        proposal=smaller,
+        guards=(*guards, GuardResult(_CAPS_GUARD, True, text)),
+        batches=split_into_batches(smaller, measured, settings),
+    )
+
+
+def _kept(
+    workload: WorkloadName, proposal: Proposal, used: _Used, caps: CapSettings
+) -> tuple[PodUsage, ...]:
+    """Whole pairs as long as they fit, then those that never had a partner. In the proposal's
+    order."""
+    hot, cold = list(proposal.hot), list(proposal.cold)
+    used, kept = Counter(used), set[str]()
+    whole = min(len(hot), len(cold))
+    while hot and cold:
+        pairs = itertools.product(hot, cold)
+        pair = next((pair for pair in pairs if _fits(workload, pair, used, caps)), None)
+        if pair is None:
+            break
+        used += _needed(workload, pair)
+        kept |= {pod.name for pod in pair}
+        hot.remove(pair[0])
+        cold.remove(pair[1])
+    if len(kept) == 2 * whole:
+        for pod in (*hot, *cold):
+            if _fits(workload, (pod,), used, caps):
+                used += _needed(workload, (pod,))
+                kept.add(pod.name)
+    return tuple(pod for pod in proposal.rotate if pod.name in kept)
+
+
+def _pair_remark(assessment: Assessment, proposal: Proposal, used: _Used, caps: CapSettings) -> str:
+    """If a cap has room for one pod, and yet none goes."""
+    if not any(_fits(assessment.workload, (pod,), used, caps) for pod in proposal.rotate):
+        return ""
+    return "; a hot and a cold pod go together, so one alone is not rotated"
+
+
+def _reduce(proposal: Proposal, kept: tuple[PodUsage, ...], settings: MoveSettings) -> Proposal:
+    """The proposal for fewer pods; it has a reason if that is not worth it any more."""
+    hot = [pod for pod in kept if proposal.groups[pod.name] is PodGroup.TOP]
+    if not hot or proposal.numbers is None:
+        return replace(proposal, rotate=(), reason=Reason.CAPPED)
+    gain = predict_gain(hot, kept[len(hot) :])
+    reason, because = judge_gain(gain, settings)
+    because += "" if reason else remark_still_hot(gain, proposal.numbers)
+    names = {pod.name for pod in kept}
+    left_out = {pod.name: PodGroup.REST for pod in proposal.rotate if pod.name not in names}
+    numbers = with_gain(proposal.numbers, gain)
+    return Proposal(kept, reason, because, proposal.groups | left_out, numbers)
+
+
+def _fits(
+    workload: WorkloadName, going: tuple[PodUsage, ...], used: _Used, caps: CapSettings
+) -> bool:
+    most = {_RUN: caps.run, _NODE: caps.node, _NAMESPACE: caps.namespace}
+    needed = _needed(workload, going)
+    return all(used[key] + needed[key] <= most[key[0]] for key in needed if most[key[0]])
+
+
+def _needed(workload: WorkloadName, going: tuple[PodUsage, ...]) -> _Used:
+    needed: _Used = Counter()
+    for pod in going:
+        needed.update(((_RUN, ""), (_NODE, pod.node), (_NAMESPACE, workload.namespace)))
+    return needed
+
+
+def _limits(caps: CapSettings) -> str:
+    each = ((caps.run, "in a run"), (caps.node, "from a node"), (caps.namespace, "of a namespace"))
+    return "at most " + ", ".join(f"{most} {where}" for most, where in each if most)

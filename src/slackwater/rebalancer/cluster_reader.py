@@ -48,8 +48,8 @@ from slackwater.rebalancer.observed import (
     ContainerAmounts,
     Cores,
     LastRotation,
-    LivePod,
     ObservedWorkload,
+    PodUsage,
     Scaling,
     Unavailable,
     WorkloadName,
@@ -82,13 +82,13 @@ def pods_owned_by(
     return [pod for owner in owners for pod in pods.get(owner, ()) if not pod.is_finished()]
 
 
-def select_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[LivePod, ...]:
+def select_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[PodUsage, ...]:
     """Those that the selector means; InvalidError where one cannot be understood."""
     return tuple(read_pod(pod) for pod in pods if selector.selects(pod.metadata.labels))
 
 
-def read_pod(pod: OwnedPod) -> LivePod:
-    return LivePod(
+def read_pod(pod: OwnedPod) -> PodUsage:
+    return PodUsage(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         node=pod.spec.node_name,
@@ -98,17 +98,23 @@ def read_pod(pod: OwnedPod) -> LivePod:
         ready=pod.is_ready(),
         terminating=bool(pod.metadata.deletion_timestamp),
         held_back=pod_held_back(pod),
-        whole=_whole(pod),
+        pod_level=_pod_level(pod),
     )
 
 
 def _started(pod: OwnedPod) -> float:
     """Seconds since 1970."""
     stated = began(pod)
-    at = parse_timestamp(stated.value) if isinstance(stated.value, str) else None
+    at = timestamp(stated.value) if isinstance(stated.value, str) else None
     if at is None:
         raise stated.refused("a time such as 2026-11-17T10:00:00Z")
-    return at.timestamp()
+    return at
+
+
+def timestamp(text: str) -> float | None:
+    """RFC 3339 as seconds since 1970; None if it is not."""
+    at = parse_timestamp(text)
+    return None if at is None else at.timestamp()
 
 
 def _amounts(pod: OwnedPod, container: PodContainer) -> ContainerAmounts:
@@ -117,7 +123,7 @@ def _amounts(pod: OwnedPod, container: PodContainer) -> ContainerAmounts:
     return ContainerAmounts(container.name, _typed(request), _typed(limit))
 
 
-def _whole(pod: OwnedPod) -> ContainerAmounts | None:
+def _pod_level(pod: OwnedPod) -> ContainerAmounts | None:
     """As the HPA asks: whether the pod has requests of its own (calculateRequests in
     pkg/controller/podautoscaler/replica_calculator.go)."""
     if pod.spec.resources == Resources():
@@ -353,7 +359,7 @@ def _owned(place: _Namespace, name: WorkloadName, uid: str) -> list[OwnedPod]:
 
 def _selected(
     owned: list[OwnedPod], settings: WorkloadSettings, name: WorkloadName
-) -> tuple[LivePod, ...]:
+) -> tuple[PodUsage, ...]:
     selector = parse_selector(settings.selector, f"the label selector of {name}")
     found = select_pods(owned, selector)
     if owned and not found:
@@ -420,7 +426,7 @@ def _pending(wanted: int, owned: list[OwnedPod]) -> str:
 
 def _last(workload: ScaledWorkload, name: WorkloadName) -> LastRotation | Gap | None:
     text = workload.metadata.annotations.get(last_rotation.ANNOTATION)
-    return None if text is None else last_rotation.decode_last_rotation(text, name)
+    return None if text is None else last_rotation.decode_last_rotation(text, name, timestamp)
 
 
 def covering_budgets(

@@ -1,10 +1,12 @@
-"""The annotation in which a workload keeps its last rotation.
+"""The last rotation of a workload: the annotation that keeps it, whether it brought what was
+predicted, and how long to wait before the next one.
 
-Owns its name and its spelling: whoever writes it and whoever reads it come here. One that cannot
-be read is a Gap that says how to get rid of it.
+Rotating helps only if load follows the pods. If a hot key stays hot whoever serves it, all that can
+be done is to rotate less often. Pure: how a time is written is an argument.
 """
 
 import math
+from collections.abc import Callable
 
 import msgspec
 
@@ -18,25 +20,42 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
     WorkloadUsage,
 )
-from slackwater.rebalancer.selection import PodGroup, Proposal
-from slackwater.record.timestamps import parse_timestamp
+from slackwater.rebalancer.selection import Proposal
 from slackwater.settings.rebalancer import MoveSettings
 
 ANNOTATION = "slackwater.io/last-rotation"
+_MICROS = 1_000_000
+_DAY = 86_400 * _MICROS
+#: One miss may be chance.
+_TOLERATED_MISSES = 2
+#: A day is less than 2^37 microseconds: no pause needs a larger exponent.
+_LARGEST_EXPONENT = 37
 
 
-def encode_last_rotation(last: LastRotation) -> str:
-    return msgspec.json.encode(last).decode()
+class _StatedTime(msgspec.Struct, frozen=True):
+    at: str
 
 
-def decode_last_rotation(text: str, workload: WorkloadName) -> LastRotation | Gap:
-    """What `text_of` wrote, as a person may have changed it."""
+def encode_last_rotation(last: LastRotation, format_time: Callable[[float], str]) -> str:
+    """The annotation's value; `format_time` writes seconds since 1970 as RFC 3339."""
+    values = msgspec.to_builtins(last)
+    return msgspec.json.encode({**values, "at": format_time(last.at)}).decode()
+
+
+def decode_last_rotation(
+    text: str, workload: WorkloadName, parse_time: Callable[[str], float | None]
+) -> LastRotation | Gap:
+    """The annotation's value, which somebody may have edited. A Gap says how to remove it.
+    `parse_time` gives seconds since 1970, None for what is not RFC 3339."""
     try:
-        last = msgspec.json.decode(text, type=LastRotation)
+        stated = msgspec.json.decode(text, type=_StatedTime).at
+        at = parse_time(stated)
+        values = {**msgspec.json.decode(text, type=dict), "at": at or 0.0}
+        last = msgspec.convert(values, LastRotation)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return _unreadable(str(error) or "nested too deeply", workload)
-    if parse_timestamp(last.at) is None:
-        return _unreadable(f"at is {quoted(last.at)}, but must be a time", workload)
+    if at is None:
+        return _unreadable(f"at is {quoted(stated)}, but must be a time", workload)
     amounts = {"top": last.top, "mean": last.mean, "improvement": last.improvement}
     for name, amount in amounts.items():
         if not (math.isfinite(amount) and amount >= 0):
@@ -48,7 +67,6 @@ def decode_last_rotation(text: str, workload: WorkloadName) -> LastRotation | Ga
 
 
 def removal_command(workload: WorkloadName) -> str:
-    """The command that removes it."""
     target = f"{workload.kind.lower()}/{workload.name} -n {workload.namespace}"
     return f"kubectl annotate {target} {ANNOTATION}-"
 
@@ -60,19 +78,11 @@ def _unreadable(why: str, workload: WorkloadName) -> Gap:
     )
 
 
-_MICROS = 1_000_000
-_DAY = 86_400 * _MICROS
-#: One miss may be chance.
-_PATIENCE = 2
-#: A day is less than 2^37 microseconds: no pause needs a larger exponent.
-_LARGEST_EXPONENT = 37
-
-
 def record_rotation(
-    proposal: Proposal, measured: WorkloadUsage, last: LastRotation | Gap | None, at: str
+    proposal: Proposal, measured: WorkloadUsage, last: LastRotation | Gap | None, at: float
 ) -> LastRotation | None:
-    """What the annotation is to keep of this proposal; `at` in RFC 3339. None where none is
-    rotated. Misses are carried on until a rotation is judged."""
+    """What the annotation is to keep of this proposal; None if no pod is to be rotated. Misses are
+    carried over until the rotation is judged."""
     numbers = proposal.numbers
     if not proposal.rotate or numbers is None or numbers.average is None:
         return None
@@ -85,19 +95,20 @@ def record_rotation(
         improvement=numbers.improvement,
         pods=len(proposal.rotate),
         misses=last.misses if isinstance(last, LastRotation) else 0,
-        hot=sum(each.group is PodGroup.TOP for each in proposal.rotate),
+        hot=len(proposal.hot),
     )
 
 
 def judge_rotation(
     last: LastRotation, measured: WorkloadUsage, settings: MoveSettings, now: float
 ) -> LastRotation | None:
-    """None: it is judged already, it is too early, or it cannot be said. Too early is also while
-    a pod is younger than the window: its rate is of the time before it as well."""
-    at = began(last)
-    if last.judged or at is None or now - at < _seconds(settings.window):
+    """None if it is judged already, if it is too early, and if there are no numbers. It is too
+    early until a window has passed and every pod is older than the window: the usage of a younger
+    one includes time before it existed."""
+    window = settings.window / _MICROS
+    if last.judged or now - last.at < window:
         return None
-    if any(each.age < _seconds(settings.window) for each in measured.pods if not each.terminating):
+    if any(measured.age(pod) < window for pod in measured.pods if not pod.terminating):
         return None
     realised = realised_improvement(last, measured)
     if realised is None:
@@ -108,8 +119,8 @@ def judge_rotation(
 
 
 def realised_improvement(last: LastRotation, measured: WorkloadUsage) -> PercentOf | None:
-    """100 x (1 - (top now / mean now) / (top then / mean then)): by how much the skew has become
-    less; negative where it has grown. Against the mean, so that a busier day is no miss."""
+    """100 x (1 - (top now / mean now) / (top then / mean then)): by how much the skew became
+    smaller; negative if it grew. Relative to the mean, so that a busier day is not a miss."""
     usages = sorted(_usages(measured), reverse=True)
     if not usages or min(last.top, last.mean, last.hot) <= 0:
         return None
@@ -121,31 +132,17 @@ def realised_improvement(last: LastRotation, measured: WorkloadUsage) -> Percent
 
 
 def pause_after(last: LastRotation, settings: MoveSettings) -> Micros:
-    """The usual pause; x 2^misses after two misses in a row, then at most a day."""
-    if last.misses < _PATIENCE:
+    """The configured pause; after two misses in a row x 2^misses, but then at most a day."""
+    if last.misses < _TOLERATED_MISSES:
         return settings.pause
     longer = settings.pause << min(last.misses, _LARGEST_EXPONENT)
     return Micros(max(settings.pause, min(longer, _DAY)))
 
 
-def began(last: LastRotation) -> float | None:
-    """In seconds since 1970; None where the annotation has no such time."""
-    at = parse_timestamp(last.at)
-    return None if at is None else at.timestamp()
-
-
 def _usages(measured: WorkloadUsage) -> list[float]:
     """Of all pods that carry load."""
-    return [
-        each.usage
-        for each in measured.pods
-        if each.running and each.ready and not each.terminating and not isinstance(each.usage, Gap)
-    ]
+    return [pod.usage for pod in measured.pods if pod.serves and not isinstance(pod.usage, Gap)]
 
 
 def _mean(amounts: list[float]) -> Cores:
     return Cores(math.fsum(amounts) / len(amounts) if amounts else 0.0)
-
-
-def _seconds(duration: Micros) -> float:
-    return duration / _MICROS

@@ -1,12 +1,13 @@
-"""What two servers said about the same pods, put together: the API server's objects, and usage.
+"""Adds measured CPU usage to the pods of a workload, container by container.
 
-Owns which containers of a pod count, and that usage, request and limit are of the same ones.
-Refuses numbers that mean nothing (NaN, infinite, negative, more than any machine has): they are
-Gaps. Asks nobody.
+Decides which container counts, and whether requests come from the pod's spec or from Prometheus.
+Pure.
 """
 
 import math
 from collections.abc import Iterable
+
+import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import (
@@ -14,11 +15,9 @@ from slackwater.rebalancer.observed import (
     ContainerAmounts,
     Cores,
     HpaTarget,
-    LivePod,
     NamespaceUsage,
     ObservedWorkload,
     PodUsage,
-    Seconds,
     WorkloadUsage,
 )
 from slackwater.settings.rebalancer import RequestSource, WorkloadSettings
@@ -34,75 +33,62 @@ def merge_usage(
     requests: RequestSource,
     now: float,
 ) -> WorkloadUsage:
-    """`now` in seconds since 1970. A series without a live pod is nobody's, and is left out."""
+    """`now` in seconds since 1970. Series of pods that are not live are ignored."""
     container = choose_container(observed, settings)
-    pods = tuple(_merge_pod(pod, container, usage, requests, now) for pod in observed.pods)
-    hpa_target = (
-        observed.hpa_target
-        if isinstance(observed.hpa_target, HpaTarget)
-        else Gap(observed.hpa_target.because)
-    )
-    return WorkloadUsage(observed.workload, pods, hpa_target)
+    pods = tuple(_merge_pod(pod, container, usage, requests) for pod in observed.pods)
+    target = observed.hpa_target
+    hpa_target = target if isinstance(target, HpaTarget) else Gap(target.because)
+    return WorkloadUsage(observed.workload, pods, hpa_target, now)
 
 
 def choose_container(observed: ObservedWorkload, settings: WorkloadSettings) -> str:
-    """The named one, else the HPA's, else the one called like the workload, else the whole pod."""
+    """The configured one, else the HPA's, else one named like the workload, else the whole pod."""
     if settings.container:
         return settings.container
-    if isinstance(observed.hpa_target, HpaTarget) and observed.hpa_target.container:
-        return observed.hpa_target.container
-    there = {each.name for pod in observed.pods for each in pod.containers}
-    # An HPA that was found by its own name may scale a workload that is called otherwise.
-    called = (name for name in (settings.name, observed.workload.name) if name in there)
-    return next(called, WHOLE)
+    target = observed.hpa_target
+    if isinstance(target, HpaTarget) and target.container:
+        return target.container
+    present = {each.name for pod in observed.pods for each in pod.containers}
+    # An HPA that was found by its own name may scale a workload with another name.
+    names = (name for name in (settings.name, observed.workload.name) if name in present)
+    return next(names, WHOLE)
 
 
 def _merge_pod(
-    pod: LivePod, container: str, usage: NamespaceUsage, requests: RequestSource, now: float
+    pod: PodUsage, container: str, usage: NamespaceUsage, requests: RequestSource
 ) -> PodUsage:
-    boxes = [each for each in pod.containers if container in (WHOLE, each.name)]
+    counted = [each for each in pod.containers if container in (WHOLE, each.name)]
     none = Gap("it has no containers" if container == WHOLE else f"it has no container {container}")
-    used = _sum(_used(usage, pod.name, each.name) for each in boxes) if boxes else none
-    asked = _sum(_asked(usage, pod.name, each, requests) for each in boxes) if boxes else none
-    limit = _sum(_finite(each.limit, f"limit of {each.name}") for each in boxes) if boxes else none
-    if container == WHOLE and pod.whole is not None:
-        asked, limit = _of_whole(pod.whole, asked, limit, requests)
-    return PodUsage(
-        name=pod.name,
-        uid=pod.uid,
-        node=pod.node,
-        usage=used,
-        request=_positive(asked),
-        limit=limit,
-        age=Seconds(max(now - pod.started, 0.0)),
-        running=pod.running,
-        ready=pod.ready,
-        terminating=pod.terminating,
-        held_back=pod.held_back,
-    )
+    used = _sum((_usage(usage, pod.name, each.name) for each in counted), none)
+    request = _sum((_request(usage, pod.name, each, requests) for each in counted), none)
+    limit = _sum((_finite(each.limit, f"limit of {each.name}") for each in counted), none)
+    if container == WHOLE and pod.pod_level is not None:
+        request, limit = _prefer_pod_level(pod.pod_level, request, limit, requests)
+    return msgspec.structs.replace(pod, usage=used, request=_positive(request), limit=limit)
 
 
-def _of_whole(
-    whole: ContainerAmounts, asked: Cores | Gap, limit: Cores | Gap, requests: RequestSource
+def _prefer_pod_level(
+    pod_level: ContainerAmounts, request: Cores | Gap, limit: Cores | Gap, requests: RequestSource
 ) -> tuple[Cores | Gap, Cores | Gap]:
-    """What the pod states for itself goes before its containers'. There is no series of it."""
-    if not isinstance(whole.request, Gap) and requests is not RequestSource.PROMETHEUS:
-        asked = whole.request
-    return asked, limit if isinstance(whole.limit, Gap) else whole.limit
+    """What the spec states for the whole pod replaces the containers' sums. Prometheus has no
+    series of it."""
+    if not isinstance(pod_level.request, Gap) and requests is not RequestSource.PROMETHEUS:
+        request = pod_level.request
+    return request, limit if isinstance(pod_level.limit, Gap) else pod_level.limit
 
 
-def _used(usage: NamespaceUsage, pod: str, container: str) -> Cores | Gap:
+def _usage(usage: NamespaceUsage, pod: str, container: str) -> Cores | Gap:
     found = usage.usage.get((pod, container), Gap(f"no usage of container {container}"))
     return _finite(found, f"usage of container {container}")
 
 
-def _asked(
-    usage: NamespaceUsage, pod: str, box: ContainerAmounts, requests: RequestSource
+def _request(
+    usage: NamespaceUsage, pod: str, container: ContainerAmounts, requests: RequestSource
 ) -> Cores | Gap:
-    series = usage.requests.get((pod, box.name))
-    what = f"request of container {box.name}"
+    series = usage.requests.get((pod, container.name))
+    what = f"request of container {container.name}"
     if requests is RequestSource.SPEC or (series is None and requests is RequestSource.AUTO):
-        return _finite(box.request, what)
+        return _finite(container.request, what)
     return Gap(f"no series of the {what}") if series is None else _finite(series, what)
 
 
@@ -115,17 +101,18 @@ def _finite(amount: Cores | Gap, what: str) -> Cores | Gap:
 
 
 def _positive(request: Cores | Gap) -> Cores | Gap:
-    """Of nothing there are no percents; the HPA says the same."""
+    """There is no percentage of zero; the HPA refuses it as well."""
     if isinstance(request, Gap) or request > 0:
         return request
     return Gap("its CPU request is zero")
 
 
-def _sum(amounts: Iterable[Cores | Gap]) -> Cores | Gap:
-    """Of all, or a Gap: a part of a pod is not a pod. The HPA does the same."""
-    found: list[float] = []
+def _sum(amounts: Iterable[Cores | Gap], none: Gap) -> Cores | Gap:
+    """`none` if there are no amounts. A Gap if one of them is: part of a pod says nothing about the
+    pod, and the HPA does the same."""
+    known: list[float] = []
     for amount in amounts:
         if isinstance(amount, Gap):
             return amount
-        found.append(amount)
-    return Cores(math.fsum(found))
+        known.append(amount)
+    return Cores(math.fsum(known)) if known else none

@@ -148,7 +148,8 @@ class RoundMetrics:
                 self._analyzed += (
                     len(each.assessment.measured.pods) if each.assessment.measured else 0
                 )
-                self._deleted.update(pod.group for pod in each.pods if each.rotated is not None)
+                removed = each.rotated.removed if each.rotated is not None else ()
+                self._deleted.update(each.assessment.group_of(pod) for pod in removed)
 
     def add_error(self, component: str) -> None:
         """One outside of a round."""

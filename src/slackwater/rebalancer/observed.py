@@ -21,6 +21,9 @@ Seconds = NewType("Seconds", float)
 MOST_CORES = 10_000.0
 
 
+_NOT_MERGED = Gap("not merged with usage yet")
+
+
 class HpaTargetKind(enum.Enum):
     """What an HPA's number means: percent of the request, or cores for each pod."""
 
@@ -48,30 +51,64 @@ class WorkloadName(msgspec.Struct, frozen=True, order=True):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
+class ContainerAmounts(msgspec.Struct, frozen=True):
+    """CPU request and limit from the pod's spec, of a regular container or a sidecar (an init
+    container that keeps running)."""
+
+    name: str
+    request: Cores | Gap
+    limit: Cores | Gap
+
+
 class PodUsage(msgspec.Struct, frozen=True):
-    """One live pod. `usage`: over the window; a Gap where there is no number that means something
-    (no series, NaN, infinite, negative). `request`, `limit`: of the same containers.
-    `held_back`: why it must not be rotated (an annotation, a bare pod); empty where it may."""
+    """A live pod as the API server reports it, and its CPU usage once `merge_usage` has added it.
+
+    `started`: seconds since 1970. `pod_level`: requests and limits that the spec states for the pod
+    as a whole, which the HPA prefers to its containers'. `held_back`: why it must not be rotated
+    (an annotation, a static pod); empty if it may be. `usage`: average over the window; a Gap if
+    there is no usable number (no series, NaN, infinite, negative). `request` and `limit` are of the
+    containers that `usage` counts.
+    """
 
     name: str
     uid: str
     node: str
-    usage: Cores | Gap
-    request: Cores | Gap
-    limit: Cores | Gap
-    age: Seconds
+    started: float
+    containers: tuple[ContainerAmounts, ...]
     running: bool = True
     ready: bool = True
     terminating: bool = False
     held_back: str = ""
+    pod_level: ContainerAmounts | None = None
+    usage: Cores | Gap = _NOT_MERGED
+    request: Cores | Gap = _NOT_MERGED
+    limit: Cores | Gap = _NOT_MERGED
+
+    @property
+    def cores(self) -> Cores:
+        """The usage of a pod that was selected, which is always known."""
+        if isinstance(self.usage, Gap):
+            raise ValueError(f"the usage of pod {self.name} is not known: {self.usage.reason}")
+        return self.usage
+
+    @property
+    def serves(self) -> bool:
+        """Whether it carries load now and is going to stay."""
+        return self.running and self.ready and not self.terminating
 
 
 class WorkloadUsage(msgspec.Struct, frozen=True):
-    """All live pods of one workload. The order of `members` means nothing."""
+    """All live pods of one workload with their usage `at` one time, in seconds since 1970. The
+    order of `pods` has no meaning."""
 
     workload: WorkloadName
     pods: tuple[PodUsage, ...]
     hpa_target: HpaTarget | Gap
+    at: float
+
+    def age(self, pod: PodUsage) -> Seconds:
+        """Never negative: clocks differ."""
+        return Seconds(max(self.at - pod.started, 0.0))
 
 
 class Scaling(msgspec.Struct, frozen=True):
@@ -89,7 +126,7 @@ class LastRotation(msgspec.Struct, frozen=True, rename="camel"):
     were rotated, `hot`: how many of them were hot. `misses`: rotations in a row that did not bring
     what was predicted; `realised`: what this one brought, in percent, once it is `judged`."""
 
-    at: str
+    at: float
     top: Cores
     mean: Cores
     improvement: PercentOf
@@ -111,31 +148,6 @@ class NoAutoscaler(Unavailable, frozen=True):
     """No HPA scales it: neither a target nor a wanted number of pods is known."""
 
 
-class ContainerAmounts(msgspec.Struct, frozen=True):
-    """Of the pod's spec: regular containers, and init containers that run on (sidecars)."""
-
-    name: str
-    request: Cores | Gap
-    limit: Cores | Gap
-
-
-class LivePod(msgspec.Struct, frozen=True):
-    """A pod as the API server has it. `started`: seconds since 1970. `held_back`: an annotation,
-    or that nobody would replace it; empty where it may go. `whole`: what the pod states for itself
-    as a whole, which the HPA takes before its containers'; None where it states nothing."""
-
-    name: str
-    uid: str
-    node: str
-    started: float
-    containers: tuple[ContainerAmounts, ...]
-    running: bool = True
-    ready: bool = True
-    terminating: bool = False
-    held_back: str = ""
-    whole: ContainerAmounts | None = None
-
-
 class Budget(msgspec.Struct, frozen=True):
     """A disruption budget: how many more of these pods may go now."""
 
@@ -154,7 +166,7 @@ class ObservedWorkload(msgspec.Struct, frozen=True):
     api_version: str
     uid: str
     resource_version: str
-    pods: tuple[LivePod, ...]
+    pods: tuple[PodUsage, ...]
     hpa_target: HpaTarget | Unavailable
     scaling: Scaling
     opted_out: str = ""

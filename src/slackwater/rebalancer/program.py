@@ -26,7 +26,7 @@ from slackwater.rebalancer.push import push
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.rotation import PodWriter
 from slackwater.rebalancer.round_result import RoundResult
-from slackwater.rebalancer.round_sources import ENDING, open_sources, plainly, until_asked_to_end
+from slackwater.rebalancer.round_sources import ENDING, RoundSources
 from slackwater.rebalancer.run import RoundDependencies, RoundMemory, run_once
 from slackwater.record.journal import Entry
 from slackwater.runtime.change_log import ChangeLog, EntrySink
@@ -173,7 +173,8 @@ def plan(access: Access, settings: RunSettings) -> RoundAssessment:
     """What `run` would decide now. Changes nothing."""
     client = Client(access, _USER_AGENT)
     try:
-        return assess_all(open_sources(client, settings, _never, plainly), settings, time.time())
+        sources = RoundSources(client, settings, _never, contextlib.nullcontext)
+        return assess_all(sources, settings, time.time())
     finally:
         client.close()
 
@@ -298,11 +299,9 @@ def _parts(
     send: Callable[[KubeEvent], None],
 ) -> RoundDependencies:
     writer = None if settings.dry_run else PodWriter(client, settings.removal, settings.grace)
-    sources = open_sources(client, settings, halted, until_asked_to_end(pipe))
     return RoundDependencies(
-        sources=sources,
+        sources=RoundSources(client, settings, halted, pipe.interrupting),
         writer=writer,
-        look=lambda each: sources.reader().read(each),
         clock=time.monotonic,
         wall=time.time,
         wait=pipe.sleep,

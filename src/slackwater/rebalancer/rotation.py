@@ -1,8 +1,10 @@
-"""One workload's rotation: batch after batch, each once the pods of the one before are replaced.
+"""Rotates the pods of one workload: evicts batch after batch, each once the pods of the previous
+one are replaced and Ready.
 
-Owns the order of the steps and when to stop. The claim on the workload comes before the first pod
-goes; the workload is looked at again before each batch. Whatever stops a rotation leaves the rest
-where it is, said. Clock and sleep are the caller's; the writes are pod_writer's.
+The rotation is claimed in an annotation of the workload before the first pod goes, and the workload
+is read again before each batch. A rotation that stops leaves the remaining pods alone and says why.
+`PodWriter` is the only place of the rebalancer that changes API objects; clock and sleep are
+arguments.
 """
 
 import enum
@@ -15,22 +17,22 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import PatchKind
 from slackwater.kube.resource import PODS, Resource
+from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
-from slackwater.rebalancer.observed import LastRotation, LivePod, ObservedWorkload, Unavailable
+from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Candidate
 from slackwater.settings.rebalancer import Removal
 
 _CONFLICT = 409
 #: Flow control answers 429 too; only this one is about a budget (pkg/registry/core/pod/storage).
 _BUDGET = "disruption budget"
-#: What it says of a pod that has the name by now, to an eviction and to a deletion.
+#: In the answers to an eviction and a deletion if another pod has the name now.
 _OTHER_UID = "UID in "
 
 
 class RemovalOutcome(enum.Enum):
-    """What became of a pod that was to go."""
+    """VANISHED: the pod was gone, or another one has its name."""
 
     EVICTED = "evicted"
     DELETED = "deleted"
@@ -41,32 +43,32 @@ class RemovalOutcome(enum.Enum):
 
 
 class RemovalAttempt(msgspec.Struct, frozen=True):
-    """`because` is one sentence; empty where the pod went."""
+    """`because` is a sentence; empty if the pod was removed."""
 
-    pod: Candidate
-    fate: RemovalOutcome
+    pod: PodUsage
+    outcome: RemovalOutcome
     because: str = ""
 
     @property
-    def went(self) -> bool:
-        return self.fate in (RemovalOutcome.EVICTED, RemovalOutcome.DELETED)
+    def removed(self) -> bool:
+        return self.outcome in (RemovalOutcome.EVICTED, RemovalOutcome.DELETED)
 
 
 class AnnotationOutcome(enum.Enum):
-    """OUTRUN: somebody changed the workload since it was read."""
+    """CONFLICT: the workload was changed since it was read."""
 
     WRITTEN = "written"
-    OUTRUN = "outrun"
+    CONFLICT = "conflict"
     FAILED = "failed"
 
 
 class AnnotationResult(msgspec.Struct, frozen=True):
-    ended: AnnotationOutcome
+    outcome: AnnotationOutcome
     because: str = ""
 
 
 class PodClient(Protocol):
-    """A client, as far as it is used here."""
+    """The part of kube.client.Client that is needed here."""
 
     def patch(
         self,
@@ -101,32 +103,32 @@ class PodClient(Protocol):
 
 
 class PodWriter:
-    """Guards the client's verbs that change something."""
+    """Removes pods and writes the annotation. Waits for nothing and retries nothing."""
 
     def __init__(self, client: PodClient, removal: Removal, grace: int | None) -> None:
         self._client = client
         self._removal = removal
         self._grace = grace
 
-    def remove(self, namespace: str, pod: Candidate) -> RemovalAttempt:
+    def remove(self, namespace: str, pod: PodUsage) -> RemovalAttempt:
         try:
             return RemovalAttempt(pod, self._remove(namespace, pod))
         except HttpStatusError as refused:
-            return RemovalAttempt(pod, _fate(refused), _describe_refusal(refused))
+            return RemovalAttempt(pod, _outcome(refused), _describe_refusal(refused))
         except RequestError as error:
-            # It may be gone all the same: the question was on its way.
+            # The pod may be gone all the same: the request was on its way.
             return RemovalAttempt(pod, RemovalOutcome.FAILED, str(error))
 
     def claim(self, observed: ObservedWorkload, last: LastRotation) -> AnnotationResult:
-        """Notes the rotation that is to begin, unless the workload was changed since it was read:
-        of two rebalancers that read the same, one is refused."""
+        """Annotates the workload with a rotation that is to begin, unless the workload was changed
+        since it was read: of two rebalancers that read the same version, one is refused."""
         return self._annotate(observed, last, {"resourceVersion": observed.resource_version})
 
     def note(self, observed: ObservedWorkload, last: LastRotation | None) -> AnnotationResult:
-        """Says more about a rotation that was claimed; None takes the claim back."""
+        """Updates the annotation of a rotation that was claimed; None removes it."""
         return self._annotate(observed, last, {})
 
-    def _remove(self, namespace: str, pod: Candidate) -> RemovalOutcome:
+    def _remove(self, namespace: str, pod: PodUsage) -> RemovalOutcome:
         if self._removal is Removal.DELETE:
             self._client.delete(PODS, pod.name, namespace, uid=pod.uid, grace_seconds=self._grace)
             return RemovalOutcome.DELETED
@@ -136,8 +138,8 @@ class PodWriter:
     def _annotate(
         self, observed: ObservedWorkload, last: LastRotation | None, only_if: dict[str, str]
     ) -> AnnotationResult:
-        text = None if last is None else encode_last_rotation(last)
-        # With the uid a workload of the same name that came since is not taken for this one.
+        text = None if last is None else encode_last_rotation(last, whole_seconds)
+        # The uid keeps this from annotating a new workload of the same name.
         meta = {"uid": observed.uid, "annotations": {ANNOTATION: text}, **only_if}
         workload = observed.workload
         try:
@@ -149,12 +151,14 @@ class PodWriter:
                 namespace=workload.namespace,
             )
         except HttpStatusError as refused:
-            ended = (
-                AnnotationOutcome.OUTRUN
+            outcome = (
+                AnnotationOutcome.CONFLICT
                 if refused.status == _CONFLICT
                 else AnnotationOutcome.FAILED
             )
-            return AnnotationResult(ended, f"the rotation cannot be noted on {workload}: {refused}")
+            return AnnotationResult(
+                outcome, f"the rotation cannot be noted on {workload}: {refused}"
+            )
         except RequestError as error:
             return AnnotationResult(
                 AnnotationOutcome.FAILED, f"the rotation cannot be noted on {workload}: {error}"
@@ -163,13 +167,13 @@ class PodWriter:
 
 
 def resource_of(observed: ObservedWorkload) -> Resource:
-    """The kinds that are rotated are all of apps, with a regular plural."""
+    """All kinds that are rotated are of the group apps and have a regular plural."""
     group, _, version = observed.api_version.rpartition("/")
     kind = observed.workload.kind
     return Resource(group, version, f"{kind.lower()}s", kind)
 
 
-def _fate(refused: HttpStatusError) -> RemovalOutcome:
+def _outcome(refused: HttpStatusError) -> RemovalOutcome:
     match refused.status:
         case 404:
             return RemovalOutcome.VANISHED
@@ -182,7 +186,7 @@ def _fate(refused: HttpStatusError) -> RemovalOutcome:
 
 
 def _describe_refusal(refused: HttpStatusError) -> str:
-    match _fate(refused):
+    match _outcome(refused):
         case RemovalOutcome.VANISHED:
             return "it was gone already"
         case RemovalOutcome.PDB_BLOCKED:
@@ -191,9 +195,9 @@ def _describe_refusal(refused: HttpStatusError) -> str:
             return str(refused)
 
 
-#: Between two looks while new pods start, in seconds: they take longer than that to be Ready.
+#: Seconds between reads while new pods start, which takes longer than that.
 LOOK_EVERY = 2.0
-#: A Deployment's status changes for many reasons; a claim that was outrun by one is made again.
+#: A Deployment's status changes for many reasons, and a claim that conflicts with it is retried.
 _MOST_CLAIMS = 5
 
 #: The workload as it is now.
@@ -201,9 +205,9 @@ Look = Callable[[], ObservedWorkload | Unavailable]
 
 
 class RotationWriter(Protocol):
-    """A PodWriter."""
+    """Implemented by PodWriter."""
 
-    def remove(self, namespace: str, pod: Candidate) -> RemovalAttempt: ...
+    def remove(self, namespace: str, pod: PodUsage) -> RemovalAttempt: ...
 
     def claim(self, observed: ObservedWorkload, last: LastRotation) -> AnnotationResult: ...
 
@@ -211,30 +215,30 @@ class RotationWriter(Protocol):
 
 
 class RotationContext(msgspec.Struct, frozen=True):
-    """What a rotation works with. `clock` only goes forward, in seconds; `wait` may return early
-    where we are to end; `halted` is why we are to stop, empty while we may go on; `told` hears of
-    each pod at once."""
+    """`look` reads the workload again. `clock` is monotonic, in seconds; `wait` may return early if
+    the program is to end; `halted` gives the reason to stop, empty while there is none;
+    `on_attempt` is called for each pod at once."""
 
     look: Look
     writer: RotationWriter
     clock: Callable[[], float]
     wait: Callable[[float], object]
     halted: Callable[[], str]
-    told: Callable[[RemovalAttempt], None]
+    on_attempt: Callable[[RemovalAttempt], None]
 
 
 class RotationTask(msgspec.Struct, frozen=True):
-    """`seen`: what the decision was made on; `claim`: what is noted on the workload. `patience`:
-    how long new pods may take to be Ready, in seconds."""
+    """`observed`: what the decision is based on; `claim`: what is written to the workload's
+    annotation. `patience`: seconds that new pods may take to be Ready."""
 
     observed: ObservedWorkload
-    batches: tuple[tuple[Candidate, ...], ...]
+    batches: tuple[tuple[PodUsage, ...], ...]
     claim: LastRotation
     patience: float
 
 
 class RotationStop(msgspec.Struct, frozen=True):
-    """Why a rotation stopped. `failed`: somebody has to look at it."""
+    """Why a rotation stopped early. `failed`: it needs somebody's attention."""
 
     reason: Reason
     because: str
@@ -242,76 +246,82 @@ class RotationStop(msgspec.Struct, frozen=True):
 
     @property
     def is_stuck(self) -> bool:
-        """Pods went, and their replacements do not come."""
+        """Pods were removed, and their replacements do not become Ready."""
         return self.failed and self.reason is Reason.ROTATED
 
 
 class RotationResult(msgspec.Struct, frozen=True):
-    """What was tried, and who was left where it is because it stopped: `halt` says why, None where
-    it came to its end. `remarks`: what went wrong beside the pods."""
+    """`left`: pods that were not tried because it stopped early; `stop` says why, None if it was
+    completed. `remarks`: what else went wrong."""
 
     attempts: tuple[RemovalAttempt, ...] = ()
-    left: tuple[Candidate, ...] = ()
+    left: tuple[PodUsage, ...] = ()
     stop: RotationStop | None = None
     remarks: tuple[str, ...] = ()
 
     @property
-    def went(self) -> tuple[Candidate, ...]:
-        return tuple(each.pod for each in self.attempts if each.went)
+    def removed(self) -> tuple[PodUsage, ...]:
+        return tuple(each.pod for each in self.attempts if each.removed)
 
 
 def rotate(task: RotationTask, context: RotationContext) -> RotationResult:
-    """Claims, removes, waits; and in the end says on the workload what came of the claim."""
+    """Claims the workload, removes its pods, and finally completes or withdraws the claim."""
     pods = [pod for batch in task.batches for pod in batch]
-    found = _claimed(task, context)
+    found = _claim(task, context)
     if isinstance(found, RotationStop):
         return RotationResult((), tuple(pods), found)
     attempts: list[RemovalAttempt] = []
-    stop = _all_batches(task, context, found, attempts)
+    stop = _rotate_batches(task, context, found, attempts)
     left = pods[len(attempts) :]
     if stop is not None and stop.reason is Reason.PDB_BLOCKED:
         blocked = attempts[-1].pod.name
         for pod in left:
-            said = f"not tried, since a disruption budget holds {blocked}"
-            attempts.append(_tell(RemovalAttempt(pod, RemovalOutcome.PDB_BLOCKED, said), context))
+            because = f"not tried, since a disruption budget holds {blocked}"
+            attempts.append(
+                _report(RemovalAttempt(pod, RemovalOutcome.PDB_BLOCKED, because), context)
+            )
         left = []
     done = RotationResult(tuple(attempts), tuple(left), stop)
-    return msgspec.structs.replace(done, remarks=_corrected(task, found, done, context))
+    return msgspec.structs.replace(done, remarks=_settle_claim(task, found, done, context))
 
 
-def ready_pods(observed: ObservedWorkload) -> tuple[LivePod, ...]:
-    """Those that carry load, and will go on to."""
+def ready_pods(observed: ObservedWorkload) -> tuple[PodUsage, ...]:
+    """Those that carry load and are going to stay."""
     return tuple(pod for pod in observed.pods if pod.ready and not pod.terminating)
 
 
-def _claimed(task: RotationTask, context: RotationContext) -> ObservedWorkload | RotationStop:
+def _claim(task: RotationTask, context: RotationContext) -> ObservedWorkload | RotationStop:
     """The workload as it was when it was claimed."""
-    outrun = ""
+    conflict = ""
     for _ in range(_MOST_CLAIMS):
         if halted := context.halted():
             return RotationStop(Reason.STOPPED, halted)
         found = context.look()
         if isinstance(found, Unavailable):
             return RotationStop(found.reason, found.because, failed=True)
-        if stop := _forbidden(task, found, _rotated_at(task.observed)) or _unsettled(found):
+        if stop := _check_unchanged(task, found, _rotated_at(task.observed)) or _check_rollout(
+            found
+        ):
             return stop
-        noted = context.writer.claim(found, _in_flight(task.claim))
-        if noted.ended is AnnotationOutcome.WRITTEN:
+        written = context.writer.claim(found, _in_flight(task.claim))
+        if written.outcome is AnnotationOutcome.WRITTEN:
             return found
-        if noted.ended is AnnotationOutcome.FAILED:
-            return RotationStop(Reason.KUBERNETES_ERROR, noted.because, failed=True)
-        outrun = noted.because
-    return RotationStop(Reason.COOLDOWN, f"somebody keeps changing it, so it waits: {outrun}")
+        if written.outcome is AnnotationOutcome.FAILED:
+            return RotationStop(Reason.KUBERNETES_ERROR, written.because, failed=True)
+        conflict = written.because
+    return RotationStop(Reason.COOLDOWN, f"somebody keeps changing it, so it waits: {conflict}")
 
 
 def _in_flight(claim: LastRotation) -> LastRotation:
-    """Not to be judged: whoever is killed in the middle of a rotation cannot say so any more."""
+    """Marked as judged, so that a rotation during which this process is killed is never judged."""
     return msgspec.structs.replace(claim, judged=True)
 
 
-def _forbidden(task: RotationTask, found: ObservedWorkload, rotated_at: str) -> RotationStop | None:
-    """What may have changed since the decision, or since the last batch. `rotated_at`: the last
-    rotation that we know of."""
+def _check_unchanged(
+    task: RotationTask, found: ObservedWorkload, rotated_at: float | str | None
+) -> RotationStop | None:
+    """Checks what may have changed since the decision or the last batch. `rotated_at`: the last
+    rotation that is known here."""
     name = task.observed.workload
     if found.uid != task.observed.uid:
         return RotationStop(
@@ -323,28 +333,29 @@ def _forbidden(task: RotationTask, found: ObservedWorkload, rotated_at: str) -> 
         return RotationStop(Reason.OPTED_OUT, found.opted_out)
     scaling = found.scaling
     if scaling.desired < scaling.current:
-        said = f"the HPA now wants {scaling.desired} pods instead of {scaling.current}"
-        return RotationStop(Reason.HPA_SCALING, said)
+        because = f"the HPA now wants {scaling.desired} pods instead of {scaling.current}"
+        return RotationStop(Reason.HPA_SCALING, because)
     return None
 
 
-def _unsettled(found: ObservedWorkload) -> RotationStop | None:
-    """A rollout that began meanwhile; later our own pods' replacement looks like one."""
+def _check_rollout(found: ObservedWorkload) -> RotationStop | None:
+    """Only before the first batch: later, the replacement of our own pods looks like a rollout."""
     rollout = found.scaling.rollout
     return RotationStop(Reason.ROLLOUT_IN_PROGRESS, rollout) if rollout else None
 
 
-def _rotated_at(observed: ObservedWorkload) -> str:
+def _rotated_at(observed: ObservedWorkload) -> float | str | None:
+    """Tells rotations apart; for an annotation that cannot be read by what is wrong with it."""
     match observed.last:
         case None:
-            return ""
+            return None
         case Gap(reason):
             return reason
         case last:
             return last.at
 
 
-def _all_batches(
+def _rotate_batches(
     task: RotationTask,
     context: RotationContext,
     found: ObservedWorkload,
@@ -353,20 +364,19 @@ def _all_batches(
     wanted = len(ready_pods(found))
     for batch in task.batches:
         before = len(attempts)
-        stop = _one_batch(batch, found, context, attempts)
-        went = any(each.went for each in attempts[before:])
+        stop = _remove_batch(batch, found, context, attempts)
         if stop is not None:
             return stop
-        if went:
-            settled = _settled(task, context, wanted, _uids(attempts))
-            if isinstance(settled, RotationStop):
-                return settled
-            found = settled
+        if any(each.removed for each in attempts[before:]):
+            ready = _wait_until_ready(task, context, wanted, _uids(attempts))
+            if isinstance(ready, RotationStop):
+                return ready
+            found = ready
     return None
 
 
-def _one_batch(
-    batch: tuple[Candidate, ...],
+def _remove_batch(
+    batch: tuple[PodUsage, ...],
     found: ObservedWorkload,
     context: RotationContext,
     attempts: list[RemovalAttempt],
@@ -374,33 +384,33 @@ def _one_batch(
     for pod in batch:
         if halted := context.halted():
             return RotationStop(Reason.STOPPED, halted)
-        attempt = _spared(pod, found) or context.writer.remove(found.workload.namespace, pod)
-        attempts.append(_tell(attempt, context))
-        if attempt.fate is RemovalOutcome.PDB_BLOCKED:
+        attempt = _skip(pod, found) or context.writer.remove(found.workload.namespace, pod)
+        attempts.append(_report(attempt, context))
+        if attempt.outcome is RemovalOutcome.PDB_BLOCKED:
             return RotationStop(Reason.PDB_BLOCKED, attempt.because)
-        if attempt.fate is RemovalOutcome.FAILED:
+        if attempt.outcome is RemovalOutcome.FAILED:
             return RotationStop(Reason.KUBERNETES_ERROR, attempt.because, failed=True)
     return None
 
 
-def _tell(attempt: RemovalAttempt, context: RotationContext) -> RemovalAttempt:
-    context.told(attempt)
+def _report(attempt: RemovalAttempt, context: RotationContext) -> RemovalAttempt:
+    context.on_attempt(attempt)
     return attempt
 
 
-def _spared(pod: Candidate, found: ObservedWorkload) -> RemovalAttempt | None:
-    """What the last look says against this pod; None where it may go."""
+def _skip(pod: PodUsage, found: ObservedWorkload) -> RemovalAttempt | None:
+    """Why this pod is not removed, as of the last read; None if it may be."""
     now = next((each for each in found.pods if each.uid == pod.uid), None)
     if now is None or now.terminating:
         return RemovalAttempt(pod, RemovalOutcome.VANISHED, "it was gone already")
     return RemovalAttempt(pod, RemovalOutcome.HELD_BACK, now.held_back) if now.held_back else None
 
 
-def _settled(
+def _wait_until_ready(
     task: RotationTask, context: RotationContext, wanted: int, gone: frozenset[str]
 ) -> ObservedWorkload | RotationStop:
-    """The workload once as many pods are Ready as before, without those that we sent away. By
-    uid: a StatefulSet's new pods have the old names."""
+    """The workload once as many pods are Ready as before, not counting those that were removed.
+    These are told apart by uid: a StatefulSet's new pods have the old names."""
     until = context.clock() + task.patience
     while True:
         if halted := context.halted():
@@ -408,18 +418,18 @@ def _settled(
         found = context.look()
         missing = found.because if isinstance(found, Unavailable) else _missing(found, wanted, gone)
         if isinstance(found, ObservedWorkload):
-            if stop := _forbidden(task, found, task.claim.at):
+            if stop := _check_unchanged(task, found, task.claim.at):
                 return stop
             if not missing:
                 return found
         if context.clock() >= until:
-            said = f"{missing}, {task.patience:g} s after the last pod went"
-            return RotationStop(Reason.ROTATED, said, failed=True)
+            because = f"{missing}, {task.patience:g} s after the last pod went"
+            return RotationStop(Reason.ROTATED, because, failed=True)
         context.wait(LOOK_EVERY)
 
 
 def _missing(found: ObservedWorkload, wanted: int, gone: frozenset[str]) -> str:
-    """Why the next batch has to wait; empty where it need not."""
+    """Why the next batch has to wait; empty if it need not."""
     ready = sum(pod.uid not in gone for pod in ready_pods(found))
     if ready < wanted:
         return f"{ready} of {wanted} pods are Ready"
@@ -427,19 +437,19 @@ def _missing(found: ObservedWorkload, wanted: int, gone: frozenset[str]) -> str:
 
 
 def _uids(attempts: Iterable[RemovalAttempt]) -> frozenset[str]:
-    return frozenset(each.pod.uid for each in attempts if each.went)
+    return frozenset(each.pod.uid for each in attempts if each.removed)
 
 
-def _corrected(
+def _settle_claim(
     task: RotationTask, found: ObservedWorkload, done: RotationResult, context: RotationContext
 ) -> tuple[str, ...]:
-    """Where nobody went the claim is taken back: there is nothing to cool down from. Where all
-    went, the outcome is to be judged; where some stayed, it is not held against the prediction."""
-    if not done.went:
+    """If no pod was removed, the claim is withdrawn: there is nothing to cool down from. If all
+    were, the outcome is to be judged; if only some were, it is never judged."""
+    if not done.removed:
         before = None if isinstance(task.observed.last, Gap) else task.observed.last
-        noted = context.writer.note(found, before)
-    elif len(done.went) == sum(map(len, task.batches)):
-        noted = context.writer.note(found, task.claim)
+        written = context.writer.note(found, before)
+    elif len(done.removed) == sum(map(len, task.batches)):
+        written = context.writer.note(found, task.claim)
     else:
         return ()
-    return () if noted.ended is AnnotationOutcome.WRITTEN else (noted.because,)
+    return () if written.outcome is AnnotationOutcome.WRITTEN else (written.because,)

@@ -1,6 +1,6 @@
-"""What the rebalancer tells: journal entries and Kubernetes events, as values.
+"""Journal entries and Kubernetes events about rotations.
 
-Owns their words. An event says the numbers too: whoever finds a pod gone reads there why.
+An event on a pod says why it was removed, with the numbers.
 """
 
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment
-from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, WorkloadName
+from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUsage
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.rebalancer.rotation import RemovalAttempt, RemovalOutcome
 from slackwater.rebalancer.round_result import WorkloadResult
-from slackwater.rebalancer.selection import Candidate, PodGroup
+from slackwater.rebalancer.selection import PodGroup
 from slackwater.record.journal import Entry
 
 ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (
@@ -23,21 +23,21 @@ JUDGED = "judged"
 _SIDES = {PodGroup.TOP: "most busy", PodGroup.BOTTOM: "least busy"}
 
 
-def attempt_entry(workload: WorkloadName, attempt: RemovalAttempt, tick: int, at: Micros) -> Entry:
-    pod = attempt.pod
+def attempt_entry(assessment: Assessment, attempt: RemovalAttempt, tick: int, at: Micros) -> Entry:
+    pod, workload = attempt.pod, assessment.workload
     return Entry(
         tick,
         at,
         f"Pod {workload.namespace}/{pod.name}",
-        before=f"{pod.usage:.3g} cores",
-        because=attempt.because or f"{_side(pod)} of {workload}",
-        result=attempt.fate.value,
+        before=f"{pod.cores:.3g} cores",
+        because=attempt.because or f"{_side(assessment, pod)} of {workload}",
+        result=attempt.outcome.value,
     )
 
 
 def result_entry(result: WorkloadResult, tick: int, at: Micros) -> Entry:
-    """Its result is a reason, but for a rotation that broke off: pods went, and all is not well."""
-    broke_off = result.failed and result.reason is Reason.ROTATED
+    """The result is the reason, except for a rotation that failed after pods were removed."""
+    broken_off = result.failed and result.reason is Reason.ROTATED
     pods = ", ".join(pod.name for pod in result.pods)
     return Entry(
         tick,
@@ -45,7 +45,7 @@ def result_entry(result: WorkloadResult, tick: int, at: Micros) -> Entry:
         str(result.assessment.workload),
         after=pods,
         because=result.because,
-        result=(RemovalOutcome.FAILED if broke_off else result.reason).value,
+        result=(RemovalOutcome.FAILED if broken_off else result.reason).value,
     )
 
 
@@ -54,15 +54,15 @@ def remark_entry(about: object, sentence: str, result: str, tick: int, at: Micro
 
 
 def describe_realised(judged: LastRotation) -> str:
-    realised = round(judged.realised or 0.0, 1) or 0.0  # -0.0 is no number for people
+    realised = round(judged.realised or 0.0, 1) or 0.0  # never "-0.0"
     return f"the last rotation brought {realised:.1f} %; {judged.improvement:.1f} % were predicted"
 
 
 def build_events(result: WorkloadResult, observed: ObservedWorkload) -> Iterator[KubeEvent]:
-    """One on each pod that went, and one on the workload where there is something to say."""
+    """One for each pod that was removed, and one if the workload was rotated or has a problem."""
     assessment = result.assessment
     for attempt in result.rotated.attempts if result.rotated else ():
-        if attempt.went:
+        if attempt.removed:
             yield _pod_event(assessment, attempt)
     about = ObjectReference(
         observed.api_version,
@@ -77,20 +77,21 @@ def build_events(result: WorkloadResult, observed: ObservedWorkload) -> Iterator
         pods = ", ".join(pod.name for pod in result.pods)
         yield KubeEvent(about, REBALANCED, f"rotated {pods}: {result.because}")
     elif result.reason in PROBLEMS:
-        said = f"{result.reason.value}: {result.because}"
-        yield KubeEvent(about, IMPOSSIBLE, said, EventType.WARNING)
+        message = f"{result.reason.value}: {result.because}"
+        yield KubeEvent(about, IMPOSSIBLE, message, EventType.WARNING)
 
 
 def _pod_event(assessment: Assessment, attempt: RemovalAttempt) -> KubeEvent:
     pod, workload = attempt.pod, assessment.workload
-    how = "deleted" if attempt.fate is RemovalOutcome.DELETED else "evicted"
+    how = "deleted" if attempt.outcome is RemovalOutcome.DELETED else "evicted"
     about = ObjectReference("v1", "Pod", pod.name, workload.namespace, pod.uid)
-    message = f"{how} as one of the {_side(pod)} pods of {workload}: {_numbers(assessment, pod)}"
+    side, numbers = _side(assessment, pod), _numbers(assessment, pod)
+    message = f"{how} as one of the {side} pods of {workload}: {numbers}"
     return KubeEvent(about, ROTATED, message)
 
 
-def _numbers(assessment: Assessment, pod: Candidate) -> str:
-    used = f"it used {pod.usage:.3g} cores"
+def _numbers(assessment: Assessment, pod: PodUsage) -> str:
+    used = f"it used {pod.cores:.3g} cores"
     numbers = assessment.proposal.numbers if assessment.proposal else None
     if numbers is None or numbers.average is None or numbers.predicted is None:
         return used
@@ -100,5 +101,6 @@ def _numbers(assessment: Assessment, pod: Candidate) -> str:
     )
 
 
-def _side(pod: Candidate) -> str:
-    return _SIDES.get(pod.group, pod.group.value)
+def _side(assessment: Assessment, pod: PodUsage) -> str:
+    group = assessment.group_of(pod)
+    return _SIDES.get(group, group.value)

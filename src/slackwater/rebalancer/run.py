@@ -10,11 +10,10 @@ from collections.abc import Callable
 import msgspec
 
 from slackwater.kube.events import KubeEvent
-from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import KUBERNETES, AssessedWorkload, Sources, assess_all
 from slackwater.rebalancer.last_rotation import record_rotation
-from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, Unavailable
+from slackwater.rebalancer.observed import LastRotation, ObservedWorkload
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.rotation import (
     AnnotationOutcome,
@@ -44,7 +43,7 @@ from slackwater.rebalancer.round_result import (
 )
 from slackwater.record.journal import Entry
 from slackwater.runtime.change_log import EntrySink
-from slackwater.settings.rebalancer import RunSettings, WorkloadSettings
+from slackwater.settings.rebalancer import RunSettings
 
 _MICROS = 1_000_000
 
@@ -56,7 +55,6 @@ class RoundDependencies(msgspec.Struct, frozen=True):
 
     sources: Sources
     writer: RotationWriter | None
-    look: Callable[[WorkloadSettings], ObservedWorkload | Unavailable]
     clock: Callable[[], float]
     wall: Callable[[], float]
     wait: Callable[[float], object]
@@ -118,8 +116,8 @@ class _Round:
 
     def finish(self, found: AssessedWorkload) -> WorkloadResult:
         writer = self._parts.writer
-        if writer is not None and found.judged is not None:
-            self._judge(writer, found, found.judged)
+        if writer is not None and found.assessment.judged is not None:
+            self._judge(writer, found, found.assessment.judged)
         result = self._result(writer, found)
         entry = result_entry(result, self._memory.rounds, self._at())
         if self._memory.is_news(entry):
@@ -169,21 +167,22 @@ class _Round:
         parts, assessment = self._parts, found.assessment
         claim = None
         if assessment.proposal is not None and assessment.measured is not None:
-            stamp = whole_seconds(parts.wall())
-            claim = record_rotation(assessment.proposal, assessment.measured, observed.last, stamp)
+            # The annotation has whole seconds.
+            at = float(int(parts.wall()))
+            claim = record_rotation(assessment.proposal, assessment.measured, observed.last, at)
         if claim is None:
             raise AssertionError(f"{assessment.workload} is to be rotated without a proposal")
 
-        def told(attempt: RemovalAttempt) -> None:
-            parts.tell(attempt_entry(assessment.workload, attempt, self._memory.rounds, self._at()))
+        def report(attempt: RemovalAttempt) -> None:
+            parts.tell(attempt_entry(assessment, attempt, self._memory.rounds, self._at()))
 
         context = RotationContext(
-            look=lambda: parts.look(found.settings),
+            look=lambda: parts.sources.observe_again(found.settings),
             writer=writer,
             clock=parts.clock,
             wait=parts.wait,
             halted=parts.sources.halted,
-            told=told,
+            on_attempt=report,
         )
         patience = self._settings.ready_timeout / _MICROS
         return rotate(RotationTask(observed, assessment.batches, claim, patience), context)
@@ -195,14 +194,14 @@ class _Round:
         name = found.assessment.workload
         # The claim of a rotation that follows carries it on. A write of its own raises a
         # Deployment's generation, and the look before the first batch would see a rollout.
-        ended = AnnotationResult(AnnotationOutcome.WRITTEN)
+        written = AnnotationResult(AnnotationOutcome.WRITTEN)
         if not found.assessment.rotates:
-            ended = writer.claim(found.observed, judged)
-        if ended.ended is AnnotationOutcome.WRITTEN:
+            written = writer.claim(found.observed, judged)
+        if written.outcome is AnnotationOutcome.WRITTEN:
             self.remark(name, describe_realised(judged), JUDGED)
-        elif ended.ended is AnnotationOutcome.FAILED:
+        elif written.outcome is AnnotationOutcome.FAILED:
             self.errors += 1
-            self.remark(name, ended.because, RemovalOutcome.FAILED.value)
+            self.remark(name, written.because, RemovalOutcome.FAILED.value)
 
     def remark(self, about: object, sentence: str, result: str) -> None:
         """Said once, until something else is to be said about it."""

@@ -1,8 +1,8 @@
-"""The seed's algorithm: who is hot, who is cold, and whether rotating them is worth it.
+"""Selects which pods to rotate, predicts what that brings, and splits them into batches.
 
-Owns the arithmetic of target, threshold and improvement, and the order in which pods are chosen.
-Pure and without chance: the order of the members does not matter. Whether something forbids the
-rotation is the guards' to say.
+The hottest pods above the HPA's target x tolerance are selected together with the coldest ones:
+what is replaced together shares its load anew. Pure and deterministic: the order of the pods does
+not matter. What forbids a rotation is up to `guards`.
 """
 
 import enum
@@ -26,9 +26,15 @@ from slackwater.rebalancer.observed import (
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rebalancer import MoveSettings
 
+#: 70 / 100 x 1.5 is 1.0499999999999998: a pod at 1.05 must not be above 1.05 because of that.
+_SLACK = 1e-9
+_MICROS = 1_000_000
+_PAIR = 2
+
 
 class PodGroup(enum.Enum):
-    """Where a pod stands in the decision. YOUNG, UNREADY, HELD_BACK, UNKNOWN are no candidates."""
+    """The role of a pod in the decision. YOUNG, UNREADY, HELD_BACK and UNKNOWN are not candidates
+    for rotation."""
 
     TOP = "top"
     BOTTOM = "bottom"
@@ -39,30 +45,10 @@ class PodGroup(enum.Enum):
     UNKNOWN = "unknown"
 
 
-class Candidate(msgspec.Struct, frozen=True):
-    """A pod to rotate, with what it uses."""
-
-    name: str
-    uid: str
-    node: str
-    usage: Cores
-    group: PodGroup
-
-
-class GuardResult(msgspec.Struct, frozen=True):
-    """One check that may forbid a rotation. `because` is one sentence with the numbers. `passed` is
-    None where it cannot be said, which happens only where something else forbids it already."""
-
-    guard: str
-    passed: bool | None
-    because: str
-    reason: Reason | None = None
-
-
 class Numbers(msgspec.Struct, frozen=True):
-    """`target`: what the HPA wants of a pod; `threshold`: target x tolerance. `average`: of the
-    filtered top; `predicted`: of top and bottom together; `improvement` of the first by the
-    second. The last three are None where no pod is above the threshold."""
+    """`target`: cores that the HPA wants of each pod; `threshold`: target x tolerance. `average`:
+    of the hot pods; `predicted`: of hot and cold pods together; `improvement`: of the first by the
+    second. The last three are None if no pod is above the threshold."""
 
     target: Cores
     threshold: Cores
@@ -73,25 +59,28 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """`rotate`: hottest first, then coldest first; empty where nothing is to be done. `reason` is
-    None where rotation is proposed; `because` is the sentence for people in either case.
-    `groups`: of every pod, by name."""
+    """`rotate`: hottest first, then coldest first; empty if nothing is to be done. `reason` is None
+    if a rotation is proposed; `because` is a sentence in either case. `groups`: of every pod, by
+    name."""
 
-    rotate: tuple[Candidate, ...]
+    rotate: tuple[PodUsage, ...]
     reason: Reason | None
     because: str
     groups: dict[str, PodGroup]
     numbers: Numbers | None = None
 
+    @property
+    def hot(self) -> tuple[PodUsage, ...]:
+        return tuple(pod for pod in self.rotate if self.groups[pod.name] is PodGroup.TOP)
 
-#: 70 / 100 x 1.5 is 1.0499999999999998: a pod at 1.05 must not be above 1.05 for that.
-_SLACK = 1e-9
-_MICROS = 1_000_000
+    @property
+    def cold(self) -> tuple[PodUsage, ...]:
+        return tuple(pod for pod in self.rotate if self.groups[pod.name] is not PodGroup.TOP)
 
 
 class Gain(msgspec.Struct, frozen=True):
-    """What a rotation would bring: `average` of the hot pods, `predicted` of hot and cold together,
-    `improvement` of the first by the second in percent."""
+    """What a rotation is predicted to bring: `average` of the hot pods, `predicted` of hot and cold
+    pods together, `improvement` of the first by the second in percent."""
 
     average: Cores
     predicted: Cores
@@ -99,49 +88,54 @@ class Gain(msgspec.Struct, frozen=True):
 
 
 def propose(measured: WorkloadUsage, settings: MoveSettings) -> Proposal:
-    groups = {each.name: initial_group(each, settings) for each in measured.pods}
-    if isinstance(measured.hpa_target, Gap):
-        return Proposal((), Reason.HPA_TARGET_MISSING, measured.hpa_target.reason, groups)
-    candidates = [each for each in measured.pods if groups[each.name] is PodGroup.REST]
+    groups = {pod.name: initial_group(pod, measured, settings) for pod in measured.pods}
+    target = measured.hpa_target
+    if isinstance(target, Gap):
+        return Proposal((), Reason.HPA_TARGET_MISSING, target.reason, groups)
+    candidates = [pod for pod in measured.pods if groups[pod.name] is PodGroup.REST]
     if not candidates:
-        return _nobody(measured, groups, settings)
-    request, remark = _request(candidates)
-    if isinstance(request, Gap) and measured.hpa_target.kind is HpaTargetKind.UTILIZATION:
+        return _without_candidates(measured, groups, settings)
+    request, remark = _mean_request(candidates)
+    if isinstance(request, Gap) and target.kind is HpaTargetKind.UTILIZATION:
         return Proposal((), Reason.REQUEST_MISSING, request.reason, groups)
-    numbers = _numbers(measured.hpa_target, None if isinstance(request, Gap) else request, settings)
-    said = remark if measured.hpa_target.kind is HpaTargetKind.UTILIZATION else ""
+    numbers = _numbers(target, None if isinstance(request, Gap) else request, settings)
+    remarks = remark if target.kind is HpaTargetKind.UTILIZATION else ""
     unknown = Counter(groups.values())[PodGroup.UNKNOWN]
-    said += _lacking(unknown, unknown + len(candidates), "usage")
-    return _chosen(candidates, numbers, groups, settings, said)
+    remarks += _lacking(unknown, unknown + len(candidates), "usage")
+    return _select(candidates, numbers, groups, settings, remarks)
 
 
-def initial_group(pod: PodUsage, settings: MoveSettings) -> PodGroup:
-    """Why a pod is no candidate, or REST where it is one. A pod that has just come has no usage
-    yet, and that is no fault: young goes before unknown."""
+def initial_group(pod: PodUsage, measured: WorkloadUsage, settings: MoveSettings) -> PodGroup:
+    """Why a pod is not a candidate; REST if it is one. A pod that has just started has no usage
+    yet, which is not an error: YOUNG takes precedence over UNKNOWN."""
     if not pod.running or pod.terminating:
         return PodGroup.UNREADY
     if pod.held_back:
         return PodGroup.HELD_BACK
-    if pod.age * _MICROS < settings.youngest:
+    return _group_by_usage(pod, measured, settings)
+
+
+def _group_by_usage(pod: PodUsage, measured: WorkloadUsage, settings: MoveSettings) -> PodGroup:
+    if measured.age(pod) * _MICROS < settings.youngest:
         return PodGroup.YOUNG
     return PodGroup.UNKNOWN if isinstance(pod.usage, Gap) else PodGroup.REST
 
 
 def is_above(value: float, bound: float) -> bool:
-    """Strictly; what differs only by the arithmetic is equal."""
+    """Strictly above, with differences that come only from floating point taken as equal."""
     return value > bound and not math.isclose(value, bound, rel_tol=_SLACK, abs_tol=_SLACK)
 
 
-def predict_gain(hot: Sequence[Candidate], cold: Sequence[Candidate]) -> Gain:
-    """At least one is hot, and uses something."""
-    average = _mean([each.usage for each in hot])
-    # Rounding must not predict that pods become hotter by being mixed with colder ones.
-    predicted = min(_mean([each.usage for each in (*hot, *cold)]), average)
+def predict_gain(hot: Sequence[PodUsage], cold: Sequence[PodUsage]) -> Gain:
+    """At least one pod must be hot and use something."""
+    average = _mean([pod.cores for pod in hot])
+    # Rounding must not predict that pods get hotter by being mixed with colder ones.
+    predicted = min(_mean([pod.cores for pod in (*hot, *cold)]), average)
     return Gain(average, predicted, PercentOf((average - predicted) / average * 100))
 
 
 def judge_gain(gain: Gain, settings: MoveSettings) -> tuple[Reason | None, str]:
-    """Whether it is enough, in the original's words. Just as much is not enough."""
+    """Whether it exceeds the minimum, in the wording of the original rebalancer. Equal does not."""
     least = settings.minimum_improvement
     enough = is_above(gain.improvement, least)
     word = "exceeds" if enough else "below"
@@ -150,7 +144,7 @@ def judge_gain(gain: Gain, settings: MoveSettings) -> tuple[Reason | None, str]:
 
 
 def remark_still_hot(gain: Gain, numbers: Numbers) -> str:
-    """A remark where a rotation evens out, but cools nobody down; empty where it does."""
+    """A remark if the rotation evens out load but leaves it above the threshold; else empty."""
     if not is_above(gain.predicted, numbers.threshold):
         return ""
     return (
@@ -168,76 +162,74 @@ def with_gain(numbers: Numbers, gain: Gain) -> Numbers:
     )
 
 
-def _chosen(
+def _select(
     candidates: list[PodUsage],
     numbers: Numbers,
     groups: dict[str, PodGroup],
     settings: MoveSettings,
-    remark: str,
+    remarks: str,
 ) -> Proposal:
-    ranked = sorted(candidates, key=lambda each: (-_used(each), each.name))
-    hot = [each for each in ranked[: settings.top_k] if is_above(_used(each), numbers.threshold)]
-    # Who is not Ready may be hot, but takes no load off others: never a cold one.
-    rest = sorted(ranked[len(hot) :], key=lambda each: (_used(each), each.name))
-    cold = [each for each in rest if each.ready][: settings.top_k] if hot else []
-    groups |= {each.name: PodGroup.UNREADY for each in rest if not each.ready}
-    groups |= {each.name: PodGroup.TOP for each in hot}
-    groups |= {each.name: PodGroup.BOTTOM for each in cold}
+    ranked = sorted(candidates, key=lambda pod: (-pod.cores, pod.name))
+    hot = [pod for pod in ranked[: settings.top_k] if is_above(pod.cores, numbers.threshold)]
+    # A pod that is not Ready may be hot, but cannot take load over: it is never selected as cold.
+    rest = sorted(ranked[len(hot) :], key=lambda pod: (pod.cores, pod.name))
+    cold = [pod for pod in rest if pod.ready][: settings.top_k] if hot else []
+    groups |= {pod.name: PodGroup.UNREADY for pod in rest if not pod.ready}
+    groups |= {pod.name: PodGroup.TOP for pod in hot}
+    groups |= {pod.name: PodGroup.BOTTOM for pod in cold}
     if not hot:
         text = f"No pods exceed tolerance threshold ({settings.tolerance:.1f}x of HPA target)"
         reason = Reason.NO_PODS_ABOVE_TOLERANCE
-        return Proposal((), reason, text + remark, groups, numbers)
-    rotate = tuple(_candidate(each, groups[each.name]) for each in (*hot, *cold))
-    gain = predict_gain(rotate[: len(hot)], rotate[len(hot) :])
+        return Proposal((), reason, text + remarks, groups, numbers)
+    gain = predict_gain(hot, cold)
     insufficient, text = judge_gain(gain, settings)
-    going = () if insufficient else rotate
+    rotate = () if insufficient else (*hot, *cold)
     text += "" if insufficient else remark_still_hot(gain, numbers)
-    return Proposal(going, insufficient, text + remark, groups, with_gain(numbers, gain))
+    return Proposal(rotate, insufficient, text + remarks, groups, with_gain(numbers, gain))
 
 
-def _numbers(hpa_target: HpaTarget, request: Cores | None, settings: MoveSettings) -> Numbers:
-    """Percent of the average request, or the cores themselves; threshold = target x tolerance."""
-    target = hpa_target.value
-    if hpa_target.kind is HpaTargetKind.UTILIZATION and request is not None:
-        target = hpa_target.value / 100 * request
-    return Numbers(Cores(target), Cores(target * settings.tolerance), request)
+def _numbers(target: HpaTarget, request: Cores | None, settings: MoveSettings) -> Numbers:
+    """The target is a percentage of the mean request, or cores; threshold = target x tolerance."""
+    cores = target.value
+    if target.kind is HpaTargetKind.UTILIZATION and request is not None:
+        cores = target.value / 100 * request
+    return Numbers(Cores(cores), Cores(cores * settings.tolerance), request)
 
 
-def _request(candidates: list[PodUsage]) -> tuple[Cores | Gap, str]:
-    """The average of those that have one, and a remark where some lack it."""
-    asked = [each.request for each in candidates if not isinstance(each.request, Gap)]
-    if not asked:
-        why = _why(each.request.reason for each in candidates if isinstance(each.request, Gap))
+def _mean_request(candidates: list[PodUsage]) -> tuple[Cores | Gap, str]:
+    """The mean over the pods that have a request, and a remark if some have none."""
+    requests = [pod.request for pod in candidates if not isinstance(pod.request, Gap)]
+    if not requests:
+        why = _why(pod.request.reason for pod in candidates if isinstance(pod.request, Gap))
         return Gap(f"no pod has a CPU request to take the HPA's percent of: {why}"), ""
-    lacking = len(candidates) - len(asked)
-    return _mean(asked), _lacking(lacking, len(candidates), "CPU request")
+    lacking = len(candidates) - len(requests)
+    return _mean(requests), _lacking(lacking, len(candidates), "CPU request")
 
 
 def _lacking(count: int, whole: int, what: str) -> str:
-    """A remark; empty where none lacks it."""
     if not count:
         return ""
     return f"; {count} of {whole} pods {'has' if count == 1 else 'have'} no {what}"
 
 
 def _why(reasons: Iterable[str]) -> str:
-    """One of them for all, always the same, and said to be one of several."""
+    """The only reason, or the first in alphabetical order as an example."""
     several = sorted(set(reasons))
     return several[0] if len(several) == 1 else f"for example, {several[0]}"
 
 
-def _nobody(
+def _without_candidates(
     measured: WorkloadUsage, groups: dict[str, PodGroup], settings: MoveSettings
 ) -> Proposal:
-    """Why there is no candidate at all. Only missing numbers are a fault."""
+    """Why there is no candidate at all. Only missing numbers are an error."""
     counts = Counter(groups.values())
     if counts[PodGroup.UNKNOWN]:
-        unknown = (each.usage for each in measured.pods if groups[each.name] is PodGroup.UNKNOWN)
+        unknown = (pod.usage for pod in measured.pods if groups[pod.name] is PodGroup.UNKNOWN)
         why = _why(usage.reason for usage in unknown if isinstance(usage, Gap))
         text = f"no usage of any pod is known, {counts[PodGroup.UNKNOWN]} asked for: {why}"
         return Proposal((), Reason.NO_USAGE_DATA, text, groups)
     if counts[PodGroup.HELD_BACK]:
-        why = _why(each.held_back for each in measured.pods if each.held_back)
+        why = _why(pod.held_back for pod in measured.pods if pod.held_back)
         text = f"all pods that could go are held back: {why}"
         return Proposal((), Reason.OPTED_OUT, text, groups)
     if counts[PodGroup.YOUNG]:
@@ -251,35 +243,18 @@ def _too_young(counts: Counter[PodGroup], settings: MoveSettings) -> str:
     young, others = counts[PodGroup.YOUNG], counts[PodGroup.UNREADY]
     age = f"younger than {format_duration(settings.youngest)} (minimumPodAge)"
     if others:
-        whole = young + others
-        return f"{young} of {whole} pods {_are(young)} {age}, and the others do not run"
+        verb = "is" if young == 1 else "are"
+        return f"{young} of {young + others} pods {verb} {age}, and the others do not run"
     return f"the only pod is {age}" if young == 1 else f"all {young} pods are {age}"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _candidate(pod: PodUsage, group: PodGroup) -> Candidate:
-    return Candidate(pod.name, pod.uid, pod.node, Cores(_used(pod)), group)
-
-
-def _used(pod: PodUsage) -> float:
-    if isinstance(pod.usage, Gap):
-        raise ValueError(f"{pod.name} has no usage, so it is no candidate")
-    return pod.usage
 
 
 def _mean(amounts: Sequence[float]) -> Cores:
     return Cores(math.fsum(amounts) / len(amounts))
 
 
-_PAIR = 2
-
-
 class Capacity(msgspec.Struct, frozen=True):
-    """`load`: what the carriers use together, and the pods to go. `carriers`: pods that can take
-    load over. `most`: what one of them can carry, `because` of what; `bound`: what it should
+    """`load`: usage of the carriers and of the pods to rotate, in cores. `carriers`: pods that can
+    take load over. `most`: what one of them can carry, `because` of what; `bound`: what it should
     carry."""
 
     load: Cores
@@ -289,13 +264,13 @@ class Capacity(msgspec.Struct, frozen=True):
     because: str
 
     def each(self, away: int) -> Cores:
-        """What each of the others carries meanwhile."""
+        """What each of the others carries while so many are away."""
         left = self.carriers - away
         return Cores(self.load / left if left > 0 else math.inf)
 
     def size(self) -> int:
-        """As many as leave the others at or below the bound; a pair or one pod also where the
-        others then work hard; 0 where they could not carry it."""
+        """How many pods can be away at once with the others at or below the bound. A pair or a
+        single pod may also go if the others can carry it at all; 0 if they cannot."""
         fits = (away for away in range(self.carriers - 1, 0, -1) if self._within(away, self.bound))
         tight = (away for away in (_PAIR, 1) if self._within(away, self.most))
         return max(next(fits, 0), next(tight, 0))
@@ -307,13 +282,13 @@ class Capacity(msgspec.Struct, frozen=True):
 def measure_capacity(
     proposal: Proposal, measured: WorkloadUsage, settings: MoveSettings
 ) -> Capacity:
-    """A carrier is Ready, stays for now, and its usage is known over the whole window: of another
-    nobody knows what it could take over, so neither its load nor its room is counted."""
-    carriers = [each for each in measured.pods if _carries(each, settings)]
-    used = [each.usage for each in carriers if not isinstance(each.usage, Gap)]
-    ready = {each.name for each in carriers}
-    going = [each.usage for each in proposal.rotate if each.name not in ready]
-    limits = [each.limit for each in carriers if not isinstance(each.limit, Gap)]
+    """A carrier is Ready, stays for now, and its usage is known for the whole window. What other
+    pods could take over is unknown, so neither their load nor their room counts."""
+    carriers = [pod for pod in measured.pods if _carries(pod, measured, settings)]
+    used = [pod.cores for pod in carriers]
+    names = {pod.name for pod in carriers}
+    going = [pod.cores for pod in proposal.rotate if pod.name not in names]
+    limits = [pod.limit for pod in carriers if not isinstance(pod.limit, Gap)]
     threshold = proposal.numbers.threshold if proposal.numbers else Cores(0.0)
     most, because = threshold, "the threshold"
     if used and max(used) > threshold:
@@ -324,34 +299,31 @@ def measure_capacity(
     return Capacity(load, len(used), most, min(threshold, most), because)
 
 
-def _carries(pod: PodUsage, settings: MoveSettings) -> bool:
-    """Who is held back carries load like any other."""
-    free = msgspec.structs.replace(pod, held_back="") if pod.held_back else pod
-    return pod.ready and initial_group(free, settings) is PodGroup.REST
+def _carries(pod: PodUsage, measured: WorkloadUsage, settings: MoveSettings) -> bool:
+    """A pod that must not be rotated carries load like any other."""
+    return pod.serves and _group_by_usage(pod, measured, settings) is PodGroup.REST
 
 
 def split_into_batches(
     proposal: Proposal, measured: WorkloadUsage, settings: MoveSettings
-) -> tuple[tuple[Candidate, ...], ...]:
-    """All to rotate, each once, in order; empty where nobody can go."""
+) -> tuple[tuple[PodUsage, ...], ...]:
+    """All pods to rotate, each once, in order; empty if none can go."""
     size = batch_size(measure_capacity(proposal, measured, settings), proposal, settings)
     if size == 0:
         return ()
-    order = interleave(proposal.rotate)
+    order = interleave(proposal.hot, proposal.cold)
     return tuple(order[start : start + size] for start in range(0, len(order), size))
 
 
-def batch_size(room: Capacity, proposal: Proposal, settings: MoveSettings) -> int:
-    """How many of a batch are away together. Pairs are not torn apart where more than one goes."""
-    size = room.size() if settings.batch == 0 else min(room.size(), settings.batch)
+def batch_size(capacity: Capacity, proposal: Proposal, settings: MoveSettings) -> int:
+    """How many pods of a batch are away together. Batches of more than two hold whole pairs."""
+    size = capacity.size() if settings.batch == 0 else min(capacity.size(), settings.batch)
     if size >= len(proposal.rotate):
         return len(proposal.rotate)
     return size - size % _PAIR if size > _PAIR else size
 
 
-def interleave(rotate: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+def interleave(hot: Sequence[PodUsage], cold: Sequence[PodUsage]) -> tuple[PodUsage, ...]:
     """The hottest, the coldest, the next hottest ..."""
-    hot = [each for each in rotate if each.group is PodGroup.TOP]
-    cold = [each for each in rotate if each.group is not PodGroup.TOP]
     pairs = itertools.zip_longest(hot, cold)
-    return tuple(each for pair in pairs for each in pair if each is not None)
+    return tuple(pod for pair in pairs for pod in pair if pod is not None)

@@ -23,7 +23,7 @@ SETTINGS = WorkloadSettings("shop", "web")
 def view(**pods: float | Gap) -> PlanView:
     usages = pods or F6
     world = observed(*(live(name) for name in usages))
-    return view_of(assess(world, usage(usages), NAME, SETTINGS, RequestSource.AUTO, NOON))
+    return view_of(assess(world, usage(usages), SETTINGS, RequestSource.AUTO, NOON))
 
 
 def lines(views: Sequence[PlanView], width: int = 80, wide: bool = False) -> list[str]:
@@ -99,15 +99,13 @@ def test_what_gives_way(width: int, row: str) -> None:
 
 def test_a_long_group_leaves_the_usage() -> None:
     world = observed(*(live(name, held_back="it says so" if name == "A" else "") for name in F6))
-    told = lines([view_of(assess(world, usage(), NAME, SETTINGS, RequestSource.AUTO, NOON))], 30)
+    told = lines([view_of(assess(world, usage(), SETTINGS, RequestSource.AUTO, NOON))], 30)
     assert "A    held back   1.20" in told
 
 
 def test_a_guard_that_cannot_say_is_not_passed() -> None:
     none = NoAutoscaler(Reason.HPA_TARGET_MISSING, "no HPA scales web")
-    assessment = assess(
-        observed(hpa_target=none), usage(), NAME, SETTINGS, RequestSource.AUTO, NOON
-    )
+    assessment = assess(observed(hpa_target=none), usage(), SETTINGS, RequestSource.AUTO, NOON)
     found = view_of(assessment)
     assert [each.passed for each in found.guards if each.guard == "hpa_scaling"] == [None]
     assert "?  hpa scaling   not known: no HPA" in lines([found])
@@ -134,7 +132,7 @@ def test_a_guard_s_sentence_is_not_joined_to_another() -> None:
 )
 def test_the_target_is_told_where_no_pod_is_old_enough(hpa_target: HpaTarget, line: str) -> None:
     world = observed(*(live(name, started=NOON - 60) for name in F6), hpa_target=hpa_target)
-    told = lines([view_of(assess(world, usage(), NAME, SETTINGS, RequestSource.AUTO, NOON))])
+    told = lines([view_of(assess(world, usage(), SETTINGS, RequestSource.AUTO, NOON))])
     assert told[:2] == ["Deployment shop/web: skip, pods_too_young", line]
     assert "all 6 pods are younger than 5m (minimumPodAge)" in told
 
@@ -158,7 +156,7 @@ def test_wide_has_nodes_ages_and_requests() -> None:
 
 def test_a_guard_that_forbids_is_marked() -> None:
     world = observed(scaling=Scaling(8, 6))
-    assessment = assess(world, usage(), NAME, SETTINGS, RequestSource.AUTO, NOON)
+    assessment = assess(world, usage(), SETTINGS, RequestSource.AUTO, NOON)
     told = lines([view_of(assessment)])
     assert told[0] == "Deployment shop/web: skip, hpa_scaling"
     assert "✗  hpa scaling   the HPA scales from 6 to 8 pods" in told
@@ -184,7 +182,7 @@ def test_nothing_but_a_reason() -> None:
 
 def test_a_target_in_cores() -> None:
     world = observed(hpa_target=HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.7, "keda-hpa-web"))
-    assessment = assess(world, usage(), NAME, SETTINGS, RequestSource.AUTO, NOON)
+    assessment = assess(world, usage(), SETTINGS, RequestSource.AUTO, NOON)
     told = lines([view_of(assessment)], 110)
     assert told[1] == "HPA keda-hpa-web wants 0.70 cores for each pod; hot is above 1.05"
 

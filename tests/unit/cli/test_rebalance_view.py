@@ -20,7 +20,7 @@ SETTINGS = WorkloadSettings("shop", "web")
 
 def assessed(given: Mapping[str, float | Gap] = F6, **workload: Any) -> Assessment:
     world = observed(*(live(name) for name in given), **workload)
-    return assess(world, usage(given), NAME, SETTINGS, RequestSource.AUTO, NOON)
+    return assess(world, usage(given), SETTINGS, RequestSource.AUTO, NOON)
 
 
 def plain(views: Sequence[PlanView]) -> dict[str, Any]:

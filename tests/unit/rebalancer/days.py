@@ -3,7 +3,6 @@
 import random
 from collections.abc import Mapping, Sequence
 
-from slackwater.kube.time_of_day import whole_seconds
 from slackwater.rebalancer.observed import Cores, HpaTarget, HpaTargetKind, Seconds
 from slackwater.rebalancer.whatif.day import Day, DayShape, Moment, PodLoad, generate_day
 from slackwater.rebalancer.whatif.simulate_day import (
@@ -40,10 +39,10 @@ def generated_day(seed: int = 0, **shape: float) -> Day:
 
 def result(day: Day, stickiness: float = 0.0, **moves: object) -> SimulationResult:
     settings = MoveSettings(**moves)  # type: ignore[arg-type]
-    return simulate_day(day, SimulationTerms(SEVENTY, settings, stickiness), whole_seconds)
+    return simulate_day(day, SimulationTerms(SEVENTY, settings, stickiness))
 
 
 def reported(day: Day, stickiness: float = 0.0, recording: str | None = None) -> SimulationReport:
     terms = SimulationTerms(SEVENTY, MoveSettings(), stickiness)
     seed = 0 if recording is None else None
-    return build_report(day, terms, simulate_day(day, terms, whole_seconds), recording, seed)
+    return build_report(day, terms, simulate_day(day, terms), recording, seed)

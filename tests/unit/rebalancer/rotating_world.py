@@ -17,23 +17,23 @@ from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources
+from slackwater.rebalancer.cluster_reader import timestamp
 from slackwater.rebalancer.last_rotation import ANNOTATION, decode_last_rotation
 from slackwater.rebalancer.observed import (
     Lag,
     LastRotation,
-    LivePod,
     NamespaceUsage,
     ObservedWorkload,
+    PodUsage,
     Scaling,
     Unavailable,
     WorkloadName,
 )
 from slackwater.rebalancer.rotation import PodWriter, RemovalAttempt, RotationContext
 from slackwater.rebalancer.run import RoundDependencies
-from slackwater.rebalancer.selection import Candidate, PodGroup
 from slackwater.record.journal import Entry
 from slackwater.settings.rebalancer import Removal, RunSettings, WorkloadSettings
-from tests.unit.rebalancer.workloads import F6, HPA70, NAME, NOON, cores, live
+from tests.unit.rebalancer.workloads import F6, HPA70, NAME, NOON, cores, live, pod_usage
 
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 SETTINGS = WorkloadSettings("shop", "web")
@@ -44,8 +44,8 @@ def refused(status: int, reason: str, message: str) -> HttpStatusError:
     return HttpStatusError("POST /x", status, reason, message)
 
 
-def pod(name: str, group: PodGroup = PodGroup.TOP, usage: float = 1.2) -> Candidate:
-    return Candidate(name, f"uid-{name}", f"node-{name}", cores(usage), group)  # type: ignore[arg-type]
+def pod(name: str, usage: float = 1.2) -> PodUsage:
+    return pod_usage(name, usage)
 
 
 class World:
@@ -61,7 +61,7 @@ class World:
         self.ready_after = ready_after
         self.workload = workload
         self.second = 0.0
-        self.pods: dict[str, LivePod] = {f"uid-{name}": live(name) for name in usages}
+        self.pods: dict[str, PodUsage] = {f"uid-{name}": live(name) for name in usages}
         self.ready_at: dict[str, float] = {}
         self.desired: int | None = None
         self.rollout = ""
@@ -118,7 +118,7 @@ class World:
         return (
             None
             if self.annotation is None
-            else decode_last_rotation(self.annotation, self.workload)
+            else decode_last_rotation(self.annotation, self.workload, timestamp)
         )
 
     def usage(self, _namespace: str, _window: Micros, _at: float) -> NamespaceUsage | Unavailable:
@@ -219,17 +219,16 @@ class World:
             clock=lambda: self.second,
             wait=self.wait,
             halted=lambda: self.halt,
-            told=self.attempts.append,
+            on_attempt=self.attempts.append,
         )
 
     def sources(self) -> Sources:
-        return Sources(lambda: self, self.usage, lambda _: self.lag, lambda: self.halt)
+        return _WorldSources(self)
 
     def parts(self, removal: Removal = Removal.EVICT) -> RoundDependencies:
         return RoundDependencies(
             sources=self.sources(),
             writer=PodWriter(self, removal, None),
-            look=self.read,
             clock=lambda: self.second,
             wall=lambda: NOON + self.second,
             wait=self.wait,
@@ -241,3 +240,16 @@ class World:
         """Whom it was asked to remove, in order."""
         verbs = ("evict ", "delete ")
         return " ".join(call.split()[1] for call in self.calls if call.startswith(verbs))
+
+
+class _WorldSources:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.observe = self.observe_again = world.read
+        self.usage = world.usage
+
+    def lag(self, _settings: WorkloadSettings) -> Lag | Gap:
+        return self._world.lag
+
+    def halted(self) -> str:
+        return self._world.halt

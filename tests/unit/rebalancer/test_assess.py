@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.assessment import Assessment, assess, with_guard
+from slackwater.model.units import Micros
+from slackwater.rebalancer.assessment import Assessment, assess_all, with_guard
+from slackwater.rebalancer.guards import GuardResult
 from slackwater.rebalancer.observed import (
     HpaTarget,
     HpaTargetKind,
@@ -16,8 +18,8 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
 )
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import GuardResult, PodGroup
-from slackwater.settings.rebalancer import MoveSettings, RequestSource, WorkloadSettings
+from slackwater.rebalancer.selection import PodGroup
+from slackwater.settings.rebalancer import MoveSettings, Removal, RunSettings, WorkloadSettings
 from tests.unit.rebalancer.workloads import (
     F6,
     NAME,
@@ -32,7 +34,7 @@ from tests.unit.rebalancer.workloads import (
 )
 
 WEB = WorkloadSettings("shop", "web")
-ASKED = WorkloadName("shop", "", "web")
+ASKED = WorkloadName("shop", "workload", "web")
 DOWN = Unavailable(Reason.PROMETHEUS_ERROR, "Prometheus does not answer")
 NO_HPA = Unavailable(Reason.HPA_TARGET_MISSING, "no HPA scales web")
 TWO_HPAS = Unavailable(Reason.HPA_TARGET_AMBIGUOUS, "web wants 70 %, keda-hpa-web wants 80 %")
@@ -42,13 +44,39 @@ SEED = MoveSettings()
 ROW7 = MoveSettings(top_k=3, tolerance=2.0, minimum_improvement=20.0)
 
 
+class Fixed:
+    """Sources with one answer each."""
+
+    def __init__(
+        self, workload: ObservedWorkload | Unavailable, used: NamespaceUsage | Unavailable
+    ) -> None:
+        self._workload = workload
+        self._used = used
+
+    def observe(self, _: WorkloadSettings) -> ObservedWorkload | Unavailable:
+        return self._workload
+
+    observe_again = observe
+
+    def usage(self, _namespace: str, _window: Micros, _at: float) -> NamespaceUsage | Unavailable:
+        return self._used
+
+    def lag(self, _: WorkloadSettings) -> Gap:
+        raise AssertionError("nobody asked for it")
+
+    def halted(self) -> str:
+        return ""
+
+
 def assessed(
     workload: ObservedWorkload | Unavailable,
     used: NamespaceUsage | Unavailable,
     moves: MoveSettings = SEED,
 ) -> Assessment:
     settings = WorkloadSettings("shop", "web", moves=moves)
-    return assess(workload, used, ASKED, settings, RequestSource.AUTO, NOON)
+    run = RunSettings(workloads=(settings,), removal=Removal.DELETE)
+    [found] = assess_all(Fixed(workload, used), run, NOON).assessments()
+    return found
 
 
 def of(usages: dict[str, Any], **other: Any) -> tuple[ObservedWorkload, NamespaceUsage]:

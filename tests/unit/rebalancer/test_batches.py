@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Cores, WorkloadUsage
+from slackwater.rebalancer.observed import Cores, PodUsage, WorkloadUsage
 from slackwater.rebalancer.selection import (
-    Candidate,
     Capacity,
-    PodGroup,
     Proposal,
     batch_size,
     interleave,
@@ -19,7 +17,7 @@ from slackwater.rebalancer.selection import (
     split_into_batches,
 )
 from slackwater.settings.rebalancer import MoveSettings
-from tests.unit.rebalancer.workloads import F6, NAN, all_with, measured, numbered
+from tests.unit.rebalancer.workloads import F6, NAN, all_with, measured, numbered, pod_usage
 
 SEED = MoveSettings()
 ROW7 = MoveSettings(top_k=3, tolerance=2.0, minimum_improvement=20.0)
@@ -156,11 +154,10 @@ def test_a_limit_below_the_threshold_bounds_all_sizes() -> None:
 
 
 def test_hot_ones_and_cold_ones_alternate() -> None:
-    def of(group: PodGroup, names: str) -> list[Candidate]:
-        return [Candidate(name, "", "", Cores(1.0), group) for name in names]
+    def of(names: str) -> list[PodUsage]:
+        return [pod_usage(name, 1.0) for name in names]
 
-    rotate = (*of(PodGroup.TOP, "abc"), *of(PodGroup.BOTTOM, "xy"))
-    assert "".join(each.name for each in interleave(rotate)) == "axbyc"
+    assert "".join(each.name for each in interleave(of("abc"), of("xy"))) == "axbyc"
 
 
 def test_without_numbers_nobody_goes() -> None:

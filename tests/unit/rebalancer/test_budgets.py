@@ -10,13 +10,13 @@ from slackwater.contract.disruption_budget import DisruptionBudget
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import covering_budgets
-from slackwater.rebalancer.guards import budget_guard
-from slackwater.rebalancer.observed import Budget, Cores
+from slackwater.rebalancer.guards import GuardResult, budget_guard
+from slackwater.rebalancer.observed import Budget
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.selection import Candidate, GuardResult, PodGroup
 from tests.unit.contract.served import Object, budget, owned_pod
+from tests.unit.rebalancer.workloads import pod_usage
 
-GOING = [Candidate(name, f"uid-{name}", "n1", Cores(1.0), PodGroup.TOP) for name in "ABEF"]
+GOING = [pod_usage(name, 1.0) for name in "ABEF"]
 BATCHES = [GOING[:2], GOING[2:]]
 SHORT = "; a batch has more of its pods, so the rest waits for another run"
 ALL = frozenset("ABCDEF")

@@ -31,7 +31,7 @@ def assessed(
     name = WorkloadName(namespace, "Deployment", workload)
     settings = WorkloadSettings(namespace, workload, container="web", moves=moves)
     there = observed(*pods, workload=name, **other)
-    return assess(there, usage(usages), name, settings, RequestSource.AUTO, NOON)
+    return assess(there, usage(usages), settings, RequestSource.AUTO, NOON)
 
 
 def cut(

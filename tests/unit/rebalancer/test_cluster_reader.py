@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
@@ -34,9 +35,10 @@ from tests.unit.contract.served import (
     stateful_set,
 )
 from tests.unit.rebalancer.served_api import serving
+from tests.unit.rebalancer.workloads import at
 
 WEB = WorkloadSettings("shop", "web")
-LAST = LastRotation("2026-11-17T10:00:00Z", Cores(1.15), Cores(0.73), PercentOf(34.8), 4)
+LAST = LastRotation(at("2026-11-17T10:00:00Z"), Cores(1.15), Cores(0.73), PercentOf(34.8), 4)
 
 
 def read(*objects: Object, settings: WorkloadSettings = WEB) -> ObservedWorkload | Unavailable:
@@ -279,7 +281,7 @@ def test_a_rollout_without_an_autoscaler() -> None:
 
 
 def test_annotations_of_the_workload() -> None:
-    kept = {ANNOTATION: encode_last_rotation(LAST), "slackwater.io/rotate": "false"}
+    kept = {ANNOTATION: encode_last_rotation(LAST, whole_seconds), "slackwater.io/rotate": "false"}
     found = observed(*fleet(annotations=kept), autoscaler())
     assert found.last == LAST
     assert found.opted_out == "its annotation slackwater.io/rotate is 'false'"

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,8 @@ from slackwater.rebalancer.last_rotation import judge_rotation, pause_after, rec
 from slackwater.rebalancer.observed import (
     HpaTarget,
     HpaTargetKind,
-    LivePod,
     NamespaceUsage,
+    PodUsage,
     Scaling,
     WorkloadName,
     WorkloadUsage,
@@ -86,7 +87,7 @@ def workloads_measured(draw: st.DrawFn, least: int = 0) -> WorkloadUsage:
         given_: dict[str, object] = {"usage": usage, "request": request, "limit": limit}
         given_ |= {"node": f"n{number % 4}", **odd.get(number, {})}
         pods.append(pod_usage(f"p{number}", **given_))  # type: ignore[arg-type]
-    return WorkloadUsage(NAME, tuple(pods), draw(AIMS))
+    return WorkloadUsage(NAME, tuple(pods), draw(AIMS), NOON)
 
 
 @given(workloads_measured(), SETTINGS)
@@ -114,10 +115,9 @@ def test_only_candidates_are_chosen(measured: WorkloadUsage, settings: MoveSetti
         assert pod.running
         assert not pod.terminating
         assert not pod.held_back
-        assert pod.age * 1e6 >= settings.youngest
-        assert each.group in (PodGroup.TOP, PodGroup.BOTTOM)
-        assert each.group is found.groups[each.name]
-        assert pod.ready or each.group is PodGroup.TOP
+        assert measured.age(pod) * 1e6 >= settings.youngest
+        assert found.groups[each.name] in (PodGroup.TOP, PodGroup.BOTTOM)
+        assert pod.ready or found.groups[each.name] is PodGroup.TOP
 
 
 @given(workloads_measured(), SETTINGS)
@@ -125,28 +125,27 @@ def test_a_reason_or_a_rotation(measured: WorkloadUsage, settings: MoveSettings)
     found = propose(measured, settings)
     assert bool(found.rotate) is (found.reason is None)
     assert found.because
-    hot = [each for each in found.rotate if each.group is PodGroup.TOP]
-    cold = [each for each in found.rotate if each.group is PodGroup.BOTTOM]
+    hot, cold = list(found.hot), list(found.cold)
+    assert all(found.groups[each.name] is PodGroup.BOTTOM for each in cold)
     assert len(hot) <= settings.top_k
     assert len(cold) <= settings.top_k
     if found.rotate:
         assert found.numbers is not None
-        assert all(is_above(each.usage, found.numbers.threshold) for each in hot)
+        assert all(is_above(each.cores, found.numbers.threshold) for each in hot)
         assert hot
         assert cold
         # Hottest first, then coldest first.
         assert found.rotate == (*hot, *cold)
-        assert hot == sorted(hot, key=lambda each: (-each.usage, each.name))
-        assert cold == sorted(cold, key=lambda each: (each.usage, each.name))
+        assert hot == sorted(hot, key=lambda each: (-each.cores, each.name))
+        assert cold == sorted(cold, key=lambda each: (each.cores, each.name))
 
 
 @given(st.data(), workloads_measured(), SETTINGS)
 def test_the_order_of_the_pods_does_not_matter(
     data: st.DataObject, measured: WorkloadUsage, settings: MoveSettings
 ) -> None:
-    shuffled = WorkloadUsage(
-        NAME, tuple(data.draw(st.permutations(measured.pods))), measured.hpa_target
-    )
+    pods = tuple(data.draw(st.permutations(measured.pods)))
+    shuffled = msgspec.structs.replace(measured, pods=pods)
     found = propose(measured, settings)
     assert propose(shuffled, settings) == found
     assert split_into_batches(found, shuffled, settings) == split_into_batches(
@@ -217,14 +216,14 @@ def test_each_batch_leaves_enough_to_carry_the_load(
             assert room.load / left <= room.bound * (1 + 1e-8) + 1e-8
 
 
-def live_pods(measured: WorkloadUsage) -> tuple[tuple[LivePod, ...], NamespaceUsage]:
+def live_pods(measured: WorkloadUsage) -> tuple[tuple[PodUsage, ...], NamespaceUsage]:
     """The same as the servers would tell it; some use is NaN instead of missing."""
     pods = tuple(
         live(
             each.name,
             box("web", each.request, each.limit),
             node=each.node,
-            started=NOON - each.age,
+            started=each.started,
             running=each.running,
             ready=each.ready,
             terminating=each.terminating,
@@ -251,7 +250,7 @@ def assessed(
     )
     there = observed(*pods, hpa_target=hpa_target, workload=name, scaling=Scaling(1, 1))
     whole = WorkloadSettings(name.namespace, name.name, container="web", moves=settings)
-    return assess(there, usage, name, whole, RequestSource.AUTO, NOON)
+    return assess(there, usage, whole, RequestSource.AUTO, NOON)
 
 
 def serving(measured: WorkloadUsage) -> int:
@@ -341,7 +340,7 @@ def test_what_did_not_change_anything_is_a_miss(
 ) -> None:
     """The same pods with the same use again: a skew of the same size."""
     proposal = propose(measured, settings)
-    note = record_rotation(proposal, measured, None, "2026-11-17T11:00:00Z")
+    note = record_rotation(proposal, measured, None, NOON - 3600)
     assert (note is None) is (not proposal.rotate)
     ordinary = [e for e in measured.pods if e.ready and e.running and not e.terminating]
     if note is None or len(ordinary) < len(measured.pods):

@@ -20,7 +20,7 @@ from slackwater.rebalancer.cluster_reader import (
     read_pod,
     select_pods,
 )
-from slackwater.rebalancer.observed import ContainerAmounts, Cores, LivePod
+from slackwater.rebalancer.observed import ContainerAmounts, Cores, PodUsage
 from tests.unit.contract.served import (
     Object,
     cpu,
@@ -95,7 +95,7 @@ def test_what_is_kept_of_a_pod() -> None:
         "containers": [cpu("web", "1", "2"), cpu("log")],
     }
     [pod] = pods(owned_pod("web-1-a", SETS[0], spec=spec))
-    assert read_pod(pod) == LivePod(
+    assert read_pod(pod) == PodUsage(
         name="web-1-a",
         uid="uid-web-1-a",
         node="n7",
@@ -168,7 +168,7 @@ def test_what_a_pod_states_for_itself(
     resources: dict[str, Any], whole: ContainerAmounts | None
 ) -> None:
     [pod] = pods(owned_pod("a", spec={"resources": resources}))
-    assert read_pod(pod).whole == whole
+    assert read_pod(pod).pod_level == whole
 
 
 def test_the_selector_narrows() -> None:

@@ -68,7 +68,7 @@ def test_the_seed_s_fleet() -> None:
     assert {each.name: each.usage for each in found.pods} == F6
     assert {each.request for each in found.pods} == {1.0}
     assert {each.limit for each in found.pods} == {NO_LIMIT}
-    assert {each.age for each in found.pods} == {HOUR}
+    assert {found.age(each) for each in found.pods} == {HOUR}
 
 
 def test_what_the_api_server_says_of_a_pod_is_kept() -> None:
@@ -81,7 +81,8 @@ def test_what_the_api_server_says_of_a_pod_is_kept() -> None:
 
 
 def test_a_clock_that_is_behind_makes_a_pod_young_not_negative() -> None:
-    assert joined(observed(live("a", started=NOON + 5)), told(1.0)).age == 0.0
+    found = merge_usage(observed(live("a", started=NOON + 5)), told(1.0), WEB, AUTO, NOON)
+    assert found.age(found.pods[0]) == 0.0
 
 
 def test_series_of_pods_that_are_gone_are_nobody_s() -> None:
@@ -251,7 +252,7 @@ def test_what_a_pod_states_for_itself_goes_before_its_containers(
 ) -> None:
     """As for the HPA, where a metric is of the whole pod."""
     whole = ContainerAmounts("", Cores(3.0), Cores(4.0))
-    pod = msgspec.structs.replace(live("a", box("web", 1.0, 2.0), SIDECAR), whole=whole)
+    pod = msgspec.structs.replace(live("a", box("web", 1.0, 2.0), SIDECAR), pod_level=whole)
     settings = msgspec.structs.replace(WEB, container=named)
     found = joined(observed(pod), told(1.0, 0.1, requests=(1.0, 0.25)), settings, source)
     assert (found.request, found.limit) == (request_, limit)

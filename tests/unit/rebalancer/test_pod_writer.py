@@ -70,7 +70,7 @@ def test_a_pod_is_evicted_by_its_uid(
     server: Server, grace: int | None, options: dict[str, object]
 ) -> None:
     attempt = server.writer(grace=grace).remove("shop", pod("A"))
-    assert (attempt.fate, attempt.went, attempt.because) == (Outcome.EVICTED, True, "")
+    assert (attempt.outcome, attempt.removed, attempt.because) == (Outcome.EVICTED, True, "")
     asked, body = server.sent()
     assert asked == "POST /api/v1/namespaces/shop/pods/A/eviction"
     assert body["deleteOptions"] == options
@@ -78,7 +78,7 @@ def test_a_pod_is_evicted_by_its_uid(
 
 def test_a_pod_is_deleted_by_its_uid(server: Server) -> None:
     attempt = server.writer(Removal.DELETE, grace=30).remove("shop", pod("A"))
-    assert (attempt.fate, attempt.went) == (Outcome.DELETED, True)
+    assert (attempt.outcome, attempt.removed) == (Outcome.DELETED, True)
     assert server.sent() == (
         "DELETE /api/v1/namespaces/shop/pods/A",
         {"preconditions": {"uid": "uid-A"}, "gracePeriodSeconds": 30},
@@ -126,7 +126,7 @@ def test_refusals(
 ) -> None:
     server.refuses(code, reason, message)
     attempt = server.writer(removal).remove("shop", pod("A"))
-    assert (attempt.fate, attempt.went) == (fate, False)
+    assert (attempt.outcome, attempt.removed) == (fate, False)
     assert because in attempt.because
     assert "\n" not in attempt.because
 
@@ -134,7 +134,7 @@ def test_refusals(
 def test_nobody_answers(server: Server) -> None:
     server.server.close()
     attempt = server.writer().remove("shop", pod("A"))
-    assert attempt.fate is Outcome.FAILED
+    assert attempt.outcome is Outcome.FAILED
     assert "Connection refused" in attempt.because
 
 
@@ -150,7 +150,8 @@ def test_a_claim_is_bound_to_what_was_read(server: Server) -> None:
     assert isinstance(meta, dict)
     text = meta.pop("annotations")[ANNOTATION]
     assert meta == {"uid": "uid-web", "resourceVersion": "7"}
-    assert msgspec.json.decode(text) == msgspec.to_builtins(last)
+    stated = {**msgspec.to_builtins(last), "at": "2026-11-17T11:00:00Z"}
+    assert msgspec.json.decode(text) == stated
 
 
 def test_a_later_note_is_bound_to_the_workload_only(server: Server) -> None:
@@ -162,7 +163,7 @@ def test_a_later_note_is_bound_to_the_workload_only(server: Server) -> None:
 @pytest.mark.parametrize(
     ("code", "reason", "ended"),
     [
-        (409, "Conflict", AnnotationOutcome.OUTRUN),
+        (409, "Conflict", AnnotationOutcome.CONFLICT),
         (404, "NotFound", AnnotationOutcome.FAILED),
         (403, "Forbidden", AnnotationOutcome.FAILED),
         (422, "Invalid", AnnotationOutcome.FAILED),
@@ -174,13 +175,13 @@ def test_a_note_that_is_refused(
 ) -> None:
     server.refuses(code, reason, "no")
     noted = server.writer().claim(observed(), rotated())
-    assert noted.ended is ended
+    assert noted.outcome is ended
     assert noted.because.startswith(f"the rotation cannot be noted on {NAME}: PATCH")
 
 
 def test_a_note_that_nobody_takes(server: Server) -> None:
     server.server.close()
-    assert server.writer().note(observed(), rotated()).ended is AnnotationOutcome.FAILED
+    assert server.writer().note(observed(), rotated()).outcome is AnnotationOutcome.FAILED
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.http.errors import UnreachableError
+from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import encode_last_rotation
-from slackwater.rebalancer.observed import LastRotation, Unavailable
+from slackwater.rebalancer.observed import LastRotation, PodUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.rotation import (
     LOOK_EVERY,
@@ -20,13 +21,12 @@ from slackwater.rebalancer.rotation import (
     ready_pods,
     rotate,
 )
-from slackwater.rebalancer.selection import Candidate, PodGroup
 from slackwater.settings.rebalancer import Removal
 from tests.unit.rebalancer.rotating_world import World, pod, refused
 from tests.unit.rebalancer.workloads import rotated
 
 A, B = pod("A"), pod("B", usage=1.1)
-E, F = pod("E", PodGroup.BOTTOM, 0.4), pod("F", PodGroup.BOTTOM, 0.3)
+E, F = pod("E", 0.4), pod("F", 0.3)
 PAIRS = ((A, F), (B, E))
 CLAIM = rotated("2026-11-17T12:00:00Z")
 GONE = refused(404, "NotFound", "gone")
@@ -36,7 +36,7 @@ BROKEN = refused(500, "InternalError", "two budgets")
 
 def go(
     world: World,
-    batches: tuple[tuple[Candidate, ...], ...] = PAIRS,
+    batches: tuple[tuple[PodUsage, ...], ...] = PAIRS,
     patience: float = 300.0,
     removal: Removal = Removal.EVICT,
 ) -> RotationResult:
@@ -48,7 +48,7 @@ def left(done: RotationResult) -> str:
 
 
 def fates(done: RotationResult) -> dict[str, RemovalOutcome]:
-    return {each.pod.name: each.fate for each in done.attempts}
+    return {each.pod.name: each.outcome for each in done.attempts}
 
 
 def test_batch_after_batch() -> None:
@@ -56,7 +56,7 @@ def test_batch_after_batch() -> None:
     done = go(world)
     assert world.calls == ["claim", "evict A", "evict F", "evict B", "evict E", "note"]
     assert done == RotationResult(tuple(world.attempts))
-    assert [each.name for each in done.went] == ["A", "F", "B", "E"]
+    assert [each.name for each in done.removed] == ["A", "F", "B", "E"]
     assert world.last() == CLAIM
 
 
@@ -99,7 +99,7 @@ def test_of_two_rebalancers_one_goes() -> None:
     world = World()
 
     def claimed_by_another() -> None:
-        world.annotation = encode_last_rotation(CLAIM)
+        world.annotation = encode_last_rotation(CLAIM, whole_seconds)
         world.version += 1
 
     world.patch_refusals = [CONFLICT]
@@ -146,7 +146,9 @@ CHANGES: dict[str, tuple[Change, Reason, str]] = {
     ),
     "rotated by another": (
         lambda world: setattr(
-            world, "annotation", encode_last_rotation(rotated("2026-11-17T11:59:59Z"))
+            world,
+            "annotation",
+            encode_last_rotation(rotated("2026-11-17T11:59:59Z"), whole_seconds),
         ),
         Reason.COOLDOWN,
         "another rebalancer began to rotate Deployment shop/web meanwhile",
@@ -179,7 +181,7 @@ def test_what_changed_since_the_decision_forbids_it(what: str) -> None:
     assert done.stop is not None
     assert done.stop.reason is reason
     assert because in done.stop.because
-    assert (world.calls, left(done), done.went) == ([], "A F B E", ())
+    assert (world.calls, left(done), done.removed) == ([], "A F B E", ())
 
 
 @pytest.mark.parametrize("what", [name for name in CHANGES if name != "a rollout"])
@@ -275,7 +277,7 @@ def test_a_pod_that_opts_out_meanwhile_stays() -> None:
     world = World()
     world.on_look[4] = lambda: world.change("B", held_back="annotation says so")
     done = go(world)
-    [kept] = [each for each in done.attempts if each.fate is RemovalOutcome.HELD_BACK]
+    [kept] = [each for each in done.attempts if each.outcome is RemovalOutcome.HELD_BACK]
     assert (kept.pod.name, kept.because) == ("B", "annotation says so")
     assert world.removed() == "A F E"
 
@@ -315,7 +317,7 @@ def test_the_end_is_heard_between_two_evictions() -> None:
 
     done = rotate(
         RotationTask(world.observed(), PAIRS, CLAIM, 300.0),
-        msgspec.structs.replace(context, told=told),
+        msgspec.structs.replace(context, on_attempt=told),
     )
     assert world.removed() == "A"
     assert done.stop is not None
@@ -337,10 +339,10 @@ def test_the_end_is_heard_while_it_waits() -> None:
 @pytest.mark.parametrize("before", [None, rotated(judged=True)], ids=["first", "again"])
 def test_where_nobody_went_the_claim_is_taken_back(before: LastRotation | None) -> None:
     world = World()
-    world.annotation = None if before is None else encode_last_rotation(before)
+    world.annotation = None if before is None else encode_last_rotation(before, whole_seconds)
     world.budget = 0
     done = go(world)
-    assert done.went == ()
+    assert done.removed == ()
     assert world.calls == ["claim", "note"]
     assert world.last() == before
 
@@ -361,7 +363,7 @@ def test_who_is_killed_in_the_middle_leaves_a_rotation_that_is_not_judged() -> N
     context = world.context()
     rotate(
         RotationTask(world.observed(), PAIRS, CLAIM, 300.0),
-        msgspec.structs.replace(context, told=lambda _: notes.append(world.last())),
+        msgspec.structs.replace(context, on_attempt=lambda _: notes.append(world.last())),
     )
     assert notes == [msgspec.structs.replace(CLAIM, judged=True)] * 4
     assert world.last() == CLAIM, "at its end it is to be judged"
@@ -378,7 +380,7 @@ def test_a_correction_that_fails_is_told() -> None:
 
     done = rotate(
         RotationTask(world.observed(), PAIRS, CLAIM, 300.0),
-        msgspec.structs.replace(context, told=told),
+        msgspec.structs.replace(context, on_attempt=told),
     )
     assert len(done.remarks) == 1
     assert "cannot be noted" in done.remarks[0]
@@ -409,7 +411,7 @@ def test_everybody_is_accounted_for(
 ) -> None:
     """Each pod is tried at most once, tried or left, and never more are away than one batch."""
     pods = [pod(name) for name in "ABCDEF"]
-    batches: list[tuple[Candidate, ...]] = []
+    batches: list[tuple[PodUsage, ...]] = []
     for size in sizes:
         batches.append(tuple(pods[:size]))
         pods = pods[size:]

@@ -1,5 +1,6 @@
 """What one round asks of servers that do not answer: each is waited for once."""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.observed import Lag, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.round_sources import open_sources, plainly
+from slackwater.rebalancer.round_sources import RoundSources
 from slackwater.settings.rebalancer import (
     KafkaSettings,
     MetricLabels,
@@ -45,7 +46,9 @@ def sources(client: Client, server: ByteServer, *matchers: tuple[str, str]) -> S
     prometheus = PrometheusSettings(
         f"http://127.0.0.1:{server.port}", retries=0, labels=MetricLabels(matchers=matchers)
     )
-    return open_sources(client, RunSettings(prometheus=prometheus), lambda: "", plainly)
+    return RoundSources(
+        client, RunSettings(prometheus=prometheus), lambda: "", contextlib.nullcontext
+    )
 
 
 def gone(_request: Request, wire: Wire) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kube.events import EventType
+from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.last_rotation import encode_last_rotation
@@ -22,7 +23,7 @@ from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import RoundMemory, run_once
 from slackwater.settings.rebalancer import KafkaSettings, MoveSettings, Removal, RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World, refused
-from tests.unit.rebalancer.workloads import rotated
+from tests.unit.rebalancer.workloads import NOON, rotated
 
 TWO_BUDGETS = refused(500, "InternalError", "This pod has more than one PodDisruptionBudget")
 
@@ -87,7 +88,7 @@ def test_its_note_says_what_was_expected() -> None:
     go(world)
     last = world.last()
     assert isinstance(last, LastRotation)
-    assert (last.at, last.pods, last.hot, last.judged) == ("2026-11-17T12:00:00Z", 4, 2, False)
+    assert (last.at, last.pods, last.hot, last.judged) == (NOON, 4, 2, False)
     assert last.top == pytest.approx(1.15)
     assert last.improvement == pytest.approx(34.78, abs=0.01)
 
@@ -113,9 +114,7 @@ def test_by_deletion() -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     world = World()
-    world.annotation = encode_last_rotation(
-        rotated()
-    )  # there is something to judge and to write, too
+    world.annotation = encode_last_rotation(rotated(), whole_seconds)  # there is something to judge
     parts = msgspec.structs.replace(world.parts(), writer=None)
     result = run_once(parts, RUN)
     reason, because = only(result)
@@ -309,7 +308,7 @@ def test_no_workload_is_rightly_nothing_to_do() -> None:
 
 def test_what_the_last_rotation_brought_is_noted_and_told() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(rotated())
+    world.annotation = encode_last_rotation(rotated(), whole_seconds)
     result = go(world)
     assert world.calls == ["claim"]
     last = world.last()
@@ -332,7 +331,7 @@ def test_nothing_is_not_a_negative_nothing(realised: float, told: str) -> None:
 
 def test_it_is_judged_again_where_the_note_was_outrun() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(rotated())
+    world.annotation = encode_last_rotation(rotated(), whole_seconds)
     world.patch_refusals = [refused(409, "Conflict", "modified")]
     go(world)
     assert [each.what for each in world.told] == ["Deployment shop/web"]
@@ -344,7 +343,7 @@ def test_it_is_judged_again_where_the_note_was_outrun() -> None:
 
 def test_a_note_that_fails_is_told_and_counted() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(rotated())
+    world.annotation = encode_last_rotation(rotated(), whole_seconds)
     world.patch_refusals = [refused(403, "Forbidden", "cannot patch resource")]
     result = go(world)
     assert "cannot patch resource" in world.told[0].because
@@ -354,11 +353,11 @@ def test_a_note_that_fails_is_told_and_counted() -> None:
 
 def test_a_judged_rotation_and_a_new_one_in_one_round() -> None:
     world = World()
-    world.annotation = encode_last_rotation(rotated())
+    world.annotation = encode_last_rotation(rotated(), whole_seconds)
     assert only(go(world))[0] is Reason.ROTATED
     last = world.last()
     assert isinstance(last, LastRotation)
-    assert (last.at, last.misses, last.judged) == ("2026-11-17T12:00:00Z", 1, False)
+    assert (last.at, last.misses, last.judged) == (NOON, 1, False)
     assert world.calls[:2] == ["claim", "evict A"], "a write of its own would look like a rollout"
     assert world.told[0].because == "the last rotation brought 0.0 %; 34.8 % were predicted"
 

@@ -7,10 +7,9 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.observed import Cores, HpaTarget, HpaTargetKind
+from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, PodUsage
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.selection import (
-    Candidate,
     PodGroup,
     is_above,
     judge_gain,
@@ -18,7 +17,16 @@ from slackwater.rebalancer.selection import (
     propose,
 )
 from slackwater.settings.rebalancer import MoveSettings
-from tests.unit.rebalancer.workloads import F6, HPA70, NAN, all_with, measured, names, numbered
+from tests.unit.rebalancer.workloads import (
+    F6,
+    HPA70,
+    NAN,
+    all_with,
+    measured,
+    names,
+    numbered,
+    pod_usage,
+)
 
 SEED = MoveSettings()
 STILL_HOT = (
@@ -38,7 +46,9 @@ def test_the_seed_s_example() -> None:
     assert found.reason is None
     assert found.because == "Improvement 34.8% exceeds minimum 10.0%"
     assert names(found) == "A B F E"
-    assert [each.group for each in found.rotate] == [PodGroup.TOP] * 2 + [PodGroup.BOTTOM] * 2
+    assert [found.groups[each.name] for each in found.rotate] == [PodGroup.TOP] * 2 + [
+        PodGroup.BOTTOM
+    ] * 2
     assert found.numbers is not None
     assert msgspec.structs.astuple(found.numbers) == pytest.approx(
         (0.7, 1.05, 1.0, 1.15, 0.75, 0.4 / 1.15 * 100)
@@ -385,14 +395,12 @@ def test_above(value: float, bound: float, found: bool) -> None:
 def test_the_gain_in_closed_form() -> None:
     """Facts 1.3: nb / (nt + nb) x (1 - average of the cold / average of the hot) x 100."""
 
-    def of(group: PodGroup, *usages: float) -> list[Candidate]:
-        return [Candidate(f"{u}", "", "", Cores(u), group) for u in usages]
+    def of(*usages: float) -> list[PodUsage]:
+        return [pod_usage(f"{usage}", usage) for usage in usages]
 
-    gain = predict_gain(of(PodGroup.TOP, 3.0), of(PodGroup.BOTTOM, 0.0, 0.0))
+    gain = predict_gain(of(3.0), of(0.0, 0.0))
     assert gain.improvement == pytest.approx(200 / 3)
     assert judge_gain(gain, MoveSettings(minimum_improvement=66.0))[0] is None
     too_much = judge_gain(gain, MoveSettings(minimum_improvement=67.0))
     assert too_much == (Reason.INSUFFICIENT_IMPROVEMENT, "Improvement 66.7% below minimum 67.0%")
-    assert predict_gain(
-        of(PodGroup.TOP, 2.0, 1.0), of(PodGroup.BOTTOM, 0.0)
-    ).improvement == pytest.approx(1 / 3 * 100)
+    assert predict_gain(of(2.0, 1.0), of(0.0)).improvement == pytest.approx(1 / 3 * 100)

@@ -3,19 +3,18 @@
 from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
+from slackwater.rebalancer.cluster_reader import timestamp
 from slackwater.rebalancer.observed import (
     ContainerAmounts,
     Cores,
     HpaTarget,
     HpaTargetKind,
     LastRotation,
-    LivePod,
     NamespaceUsage,
     ObservedWorkload,
     PercentOf,
     PodUsage,
     Scaling,
-    Seconds,
     Unavailable,
     WorkloadName,
     WorkloadUsage,
@@ -43,9 +42,10 @@ def pod_usage(
         "uid": f"uid-{name}",
         "node": f"node-{name}",
         "limit": NO_LIMIT,
-        "age": Seconds(HOUR),
+        "containers": (),
         **other,
     }
+    given["started"] = NOON - given.pop("age", HOUR)  # type: ignore[operator]
     return PodUsage(name=name, usage=cores(usage), request=cores(request), **given)  # type: ignore[arg-type]
 
 
@@ -57,7 +57,7 @@ def measured(
 ) -> WorkloadUsage:
     """All alike but for `others`: by pod, what is different about it."""
     pods = [pod_usage(name, usage, **others.get(name, {})) for name, usage in usages.items()]  # type: ignore[arg-type]
-    return WorkloadUsage(NAME, tuple(pods), hpa_target)
+    return WorkloadUsage(NAME, tuple(pods), hpa_target, NOON)
 
 
 def all_with(usages: Iterable[str] = F6, **other: object) -> dict[str, dict[str, object]]:
@@ -79,13 +79,13 @@ def box(
     return ContainerAmounts(name, cores(request), cores(limit))
 
 
-def live(name: str, *boxes: ContainerAmounts, **other: object) -> LivePod:
+def live(name: str, *boxes: ContainerAmounts, **other: object) -> PodUsage:
     given: dict[str, object] = {"node": f"node-{name}", "started": NOON - HOUR, **other}
-    return LivePod(name, f"uid-{name}", containers=boxes or (box(),), **given)  # type: ignore[arg-type]
+    return PodUsage(name, f"uid-{name}", containers=boxes or (box(),), **given)  # type: ignore[arg-type]
 
 
 def observed(
-    *pods: LivePod,
+    *pods: PodUsage,
     hpa_target: HpaTarget | Unavailable = HPA70,
     scaling: Scaling | None = None,
     workload: WorkloadName = NAME,
@@ -117,8 +117,15 @@ def usage(
     )
 
 
-def rotated(at: str = "2026-11-17T11:00:00Z", **other: object) -> LastRotation:
+def at(text: str) -> float:
+    """Seconds since 1970."""
+    found = timestamp(text)
+    assert found is not None
+    return found
+
+
+def rotated(stamp: str = "2026-11-17T11:00:00Z", **other: object) -> LastRotation:
     """The seed's example, an hour before noon."""
     given: dict[str, object] = {"pods": 4, "hot": 2, **other}
     values = (Cores(1.15), Cores(4.4 / 6), PercentOf(34.8))
-    return LastRotation(at, *values, **given)  # type: ignore[arg-type]
+    return LastRotation(at(stamp), *values, **given)  # type: ignore[arg-type]

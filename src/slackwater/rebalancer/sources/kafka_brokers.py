@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.lag import aggregate_lag, counted, partition_lag
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.sources.kafka_client import (
     BrokerClient,
@@ -20,6 +19,7 @@ from slackwater.rebalancer.sources.kafka_client import (
     BrokerUnreachableError,
     connected,
 )
+from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, counted, partition_lag
 from slackwater.settings.rebalancer import KafkaAccess, KafkaSettings
 
 #: Kafka's error codes (kafka.apache.org/protocol: errors).

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.lag import aggregate_lag, counted
 from slackwater.rebalancer.observed import Lag
+from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, counted
 from slackwater.rebalancer.sources.prometheus_client import (
     PrometheusClient,
     PrometheusError,

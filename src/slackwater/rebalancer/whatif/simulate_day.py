@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment, assess
-from slackwater.rebalancer.last_rotation import judge_rotation, record_rotation
+from slackwater.rebalancer.last_rotation import record_rotation
 from slackwater.rebalancer.merge_usage import WHOLE, merge_usage
 from slackwater.rebalancer.observed import (
     ContainerAmounts,
     Cores,
     HpaTarget,
     LastRotation,
-    LivePod,
     NamespaceUsage,
     ObservedWorkload,
     PercentOf,
+    PodUsage,
     Scaling,
     Seconds,
     WorkloadName,
@@ -119,9 +119,6 @@ def remove_pod(parts: LoadShares, gone: str) -> LoadShares:
     return rest
 
 
-#: Seconds since 1970 as RFC 3339, as the workload's annotation holds them.
-Stamp = Callable[[float], str]
-
 _NAME = WorkloadName("simulated", "Deployment", "simulated")
 _BOX = "main"
 _NO_LIMIT = Gap("a recording has no limits")
@@ -188,28 +185,28 @@ class _SimulationState(msgspec.Struct, frozen=True):
 
 
 def simulate_day(
-    day: Day, terms: SimulationTerms, stamp: Stamp, passed: Callable[[], object] = lambda: None
+    day: Day, terms: SimulationTerms, passed: Callable[[], object] = lambda: None
 ) -> SimulationResult:
     """`passed` is called after each step, for whoever waits."""
     steps: list[SimulatedStep] = []
     state = _SimulationState(started=_initial_start_times(day, terms))
     for moment in day.moments:
-        step, state = _simulate_step(moment, _update_pods(state, moment), terms, stamp)
+        step, state = _simulate_step(moment, _update_pods(state, moment), terms)
         steps.append(step)
         passed()
     return SimulationResult(tuple(steps), state.rotations)
 
 
 def _simulate_step(
-    moment: Moment, state: _SimulationState, terms: SimulationTerms, stamp: Stamp
+    moment: Moment, state: _SimulationState, terms: SimulationTerms
 ) -> tuple[SimulatedStep, _SimulationState]:
     recorded: dict[str, float] = {pod: load.cores for pod, load in moment.loads.items()}
     usages = carried_load(state.parts, recorded)
     assessment = _assess(moment, usages, state, terms)
     step = _step(moment, recorded, usages, assessment.reason or Reason.ROTATED, terms)
-    state = _judge_last(state, assessment, terms, moment.at)
+    state = _note_judged(state, assessment.judged)
     if assessment.rotates:
-        state = _apply_rotation(state, assessment, terms, moment.at, stamp)
+        state = _apply_rotation(state, assessment, terms, moment.at)
     return step, state
 
 
@@ -231,7 +228,7 @@ def _update_pods(state: _SimulationState, moment: Moment) -> _SimulationState:
 
 def _observe(moment: Moment, state: _SimulationState, hpa_target: HpaTarget) -> ObservedWorkload:
     pods = tuple(
-        LivePod(
+        PodUsage(
             name=pod,
             uid=f"{pod}@{state.started[pod]:g}",
             node="",
@@ -257,7 +254,7 @@ def _assess(
 ) -> Assessment:
     observed = _observe(moment, state, terms.hpa_target)
     settings = _settings(terms.moves)
-    return assess(observed, _usage(usages), _NAME, settings, RequestSource.SPEC, moment.at)
+    return assess(observed, _usage(usages), settings, RequestSource.SPEC, moment.at)
 
 
 def _step(
@@ -292,17 +289,12 @@ def _summarize(usages: Mapping[str, float], numbers: Numbers) -> LoadSummary:
     )
 
 
-def _judge_last(
-    state: _SimulationState, assessment: Assessment, terms: SimulationTerms, now: float
-) -> _SimulationState:
-    """What the last rotation brought, once that can be said."""
-    if state.last is None or assessment.measured is None:
+def _note_judged(state: _SimulationState, judged: LastRotation | None) -> _SimulationState:
+    """Adds what the last rotation brought, once that is known."""
+    if judged is None:
         return state
-    found = judge_rotation(state.last, assessment.measured, terms.moves, now)
-    if found is None:
-        return state
-    told = replace(state.rotations[-1], realised=found.realised)
-    return replace(state, last=found, rotations=(*state.rotations[:-1], told))
+    last = replace(state.rotations[-1], realised=judged.realised)
+    return replace(state, last=judged, rotations=(*state.rotations[:-1], last))
 
 
 def _apply_rotation(
@@ -310,13 +302,12 @@ def _apply_rotation(
     assessment: Assessment,
     terms: SimulationTerms,
     now: float,
-    stamp: Stamp,
 ) -> _SimulationState:
     """All batches of one rotation are one dealing: they follow each other within minutes."""
     measured, proposal = assessment.measured, assessment.proposal
     note = None
     if measured is not None and proposal is not None:
-        note = record_rotation(proposal, measured, state.last, stamp(now))
+        note = record_rotation(proposal, measured, state.last, float(int(now)))
     if note is None or proposal is None or proposal.numbers is None:
         raise ValueError("who rotates has a fleet, and a proposal with its numbers")
     pods = tuple(each.name for batch in assessment.batches for each in batch)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind
 from slackwater.rebalancer.reason import Reason
@@ -152,7 +151,7 @@ def test_a_pod_that_asks_for_more_has_a_higher_threshold() -> None:
 
 def test_an_average_value_is_the_target_itself() -> None:
     terms = SimulationTerms(HpaTarget(HpaTargetKind.AVERAGE_VALUE, 0.5, ""))
-    found = simulate_day(day_with([SIX], request=4.0), terms, whole_seconds)
+    found = simulate_day(day_with([SIX], request=4.0), terms)
     step = found.steps[0]
     assert (step.target, step.threshold, step.request) == (0.5, 0.75, 4.0)
 
@@ -170,7 +169,7 @@ def test_whoever_waits_is_told_after_each_step() -> None:
     steps: list[int] = []
     day = day_with([SIX] * 5)
     terms = SimulationTerms(HpaTarget(HpaTargetKind.UTILIZATION, 70.0, ""))
-    simulate_day(day, terms, whole_seconds, lambda: steps.append(1))
+    simulate_day(day, terms, lambda: steps.append(1))
     assert len(steps) == 5
 
 

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.guards import lag_guard
-from slackwater.rebalancer.lag import aggregate_lag, counted, partition_lag
+from slackwater.rebalancer.guards import GuardResult, lag_guard
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.selection import GuardResult
+from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, counted, partition_lag
 from slackwater.settings.rebalancer import KafkaSettings, LagMode, LagSum
 
 OFFSETS = st.integers(0, 1 << 62)
