@@ -46,7 +46,7 @@ STATUS = EnsuranceStatus(
     "throttle when cpu_total_usage > 6000, twice in a row; back after 2 below",
     3,
     (
-        Condition("Valid", Truth.TRUE, "AllGood", "", "2026-11-17T09:00:00Z", 1),
+        Condition("Valid", Truth.TRUE, "Valid", "", "2026-11-17T09:00:00Z", 1),
         Condition("Enforced", Truth.FALSE, "NotYet", "not yet", "2026-11-17T09:00:00Z", 1),
     ),
 )

@@ -57,12 +57,10 @@ def manager(
     \b
     Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
     """
-    from slackwater.manager.routes import respond
-    from slackwater.manager.wiring import run_rounds, running
+    from slackwater.manager.program import run_manager
     from slackwater.runtime.clock import monotonic_now
     from slackwater.runtime.leadership import Candidate, process_identity
     from slackwater.runtime.listen_address import CannotListenError
-    from slackwater.runtime.status_endpoint import bound_endpoint
     from slackwater.runtime.wakeup import WakePipe
 
     address = listen_address(listen, LISTEN)
@@ -71,11 +69,7 @@ def manager(
     lines, pipe = Lines(sys.stdout.fileno(), monotonic_now), WakePipe()
     pipe.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
-        with running(access, candidate, pipe, lines.tell) as built:
-            answer = lambda request: respond(built.notice, request, monotonic_now())  # noqa: E731
-            with bound_endpoint(address, answer, lines.tell) as serve:
-                serve()
-                run_rounds(built.loop, pipe)
+        run_manager(access, candidate, address, pipe, lines.tell)
     except CannotListenError as error:
         raise Failed(str(error)) from None
     finally:

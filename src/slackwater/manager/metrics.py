@@ -1,12 +1,12 @@
-"""The manager's metrics: their names, and their values out of where it stands.
+"""The manager's metrics: their names, and their values from its state.
 
-Owns both; the text is record.exposition's. What is not known is absent, never zero.
+What is not known is absent, never zero. The text format is record.exposition's.
 """
 
 from collections.abc import Iterator
 
 from slackwater import __version__
-from slackwater.manager.standing import Counts, Notice, Standing
+from slackwater.manager.state import ManagerCounts, ManagerState, RoundSummary
 from slackwater.model.units import Micros
 from slackwater.record.metric_table import BUILD, Kind, Metric
 from slackwater.record.metrics import Sample
@@ -60,26 +60,26 @@ METRICS: tuple[Metric, ...] = (
 )  # fmt: skip
 
 
-def samples(notice: Notice, at: Micros) -> Iterator[Sample]:
+def samples(state: ManagerState, at: Micros) -> Iterator[Sample]:
     yield Sample(BUILD, 1, (__version__,))
-    yield from _of_counts(notice.counts())
-    if notice.standing is not None:
-        yield from _of_standing(notice.standing, at)
+    yield from _of_counts(state.counts())
+    if state.last_round is not None:
+        yield from _of_round(state.last_round, at)
 
 
-def _of_counts(counts: Counts) -> Iterator[Sample]:
+def _of_counts(counts: ManagerCounts) -> Iterator[Sample]:
     yield Sample(ROUNDS, counts.rounds)
     yield Sample(EVENTS, counts.events)
     for (kind, result), number in sorted(counts.writes.items()):
         yield Sample(WRITES, number, (kind, result))
 
 
-def _of_standing(standing: Standing, at: Micros) -> Iterator[Sample]:
-    yield Sample(LEADER, standing.leads)
-    yield Sample(ROUND_AGE, (at - standing.ended) / _MICROS)
-    yield Sample(REPORTING, standing.reporting)
-    yield Sample(PROBLEMS, len(standing.problems))
-    for each in standing.kinds:
+def _of_round(last: RoundSummary, at: Micros) -> Iterator[Sample]:
+    yield Sample(LEADER, last.leads)
+    yield Sample(ROUND_AGE, (at - last.ended) / _MICROS)
+    yield Sample(REPORTING, last.reporting)
+    yield Sample(PROBLEMS, len(last.problems))
+    for each in last.kinds:
         yield Sample(SYNCED, each.synced, (each.kind,))
         if each.synced:
             yield Sample(OBJECTS, each.objects, (each.kind,))

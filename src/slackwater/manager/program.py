@@ -1,183 +1,247 @@
-"""The manager's loop: look, judge, write what differs. All replicas look; only the leader writes.
+"""The manager as a program: a loop over controllers, of which only the leader's writes.
 
-Owns the order of one round and the pause between two. Refuses to judge before it has seen every
-kind that the cluster has: an action that was not listed yet is not a missing one.
+Owns the order of one round, the pause between two, and the order in which the parts start and
+end: the Lease is given back once nothing is written any more, so that the next leader finds the
+objects at rest.
 """
 
+import contextlib
 import datetime as dt
+import random
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import msgspec
 
-from slackwater.contract.crane_status import EnsuranceStatus, Truth
-from slackwater.kube.events import EventType, KubeEvent, ObjectReference
+from slackwater import __version__
+from slackwater.kube.access import Access
+from slackwater.kube.client import Client
+from slackwater.kube.events import EventRecorder, KubeEvent
 from slackwater.kube.resource import NODES
 from slackwater.kube.time_of_day import whole_seconds
-from slackwater.manager.policy_object import PolicyObject
-from slackwater.manager.policy_status import stands, validity, wanted_status
-from slackwater.manager.standing import KindStanding, Notice, Standing
-from slackwater.manager.status_writer import Attempt, StatusWriter
-from slackwater.manager.watches import Sight
+from slackwater.manager.controllers import policy_status
+from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
+from slackwater.manager.informers import Informers
+from slackwater.manager.metrics import METRICS, samples
+from slackwater.manager.state import KindSummary, ManagerState, RoundSummary, why_not_ready
+from slackwater.manager.status_writer import (
+    FIELD_MANAGER,
+    StatusWriter,
+    WriteAttempt,
+    apply_with,
+)
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
-from slackwater.runtime.change_log import ChangeLog
-from slackwater.runtime.leadership import Leadership
+from slackwater.runtime.change_log import ChangeLog, EntrySink
+from slackwater.runtime.clock import monotonic_now
+from slackwater.runtime.health import ReplicaHealth
+from slackwater.runtime.http_exchange import Request, Response
+from slackwater.runtime.leadership import Candidate, Leadership, taking_part
+from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.loop import run_loop
+from slackwater.runtime.status_endpoint import bound_endpoint
+from slackwater.runtime.status_endpoint import respond as respond_with
+from slackwater.runtime.wakeup import WakePipe, Woken
 
-#: A burst of changes is one round.
+CONTROLLERS: tuple[Controller, ...] = (policy_status.CONTROLLER,)
+#: Seconds between the beginnings of two rounds: a burst of changes is one round.
 SETTLE = 1.0
-#: Without any change of a policy: nodes are counted so often. One round of 5,000 nodes and 20
-#: policies takes 0.2 s.
+#: Seconds without any change of a policy: nodes are counted so often. One round of 5,000 nodes and
+#: 20 policies takes 0.2 s.
 LONGEST_PAUSE = 10.0
-INVALID, VALID_AGAIN = "PolicyInvalid", "PolicyValid"
+_USER_AGENT = f"{FIELD_MANAGER}/{__version__}"
 
 
-class Eyes(Protocol):
-    def look(self) -> Sight: ...
+class ViewSource(Protocol):
+    """The informers."""
+
+    def look(self) -> ClusterView: ...
 
 
-class Messenger(Protocol):
-    """Kubernetes events."""
-
+class EventSink(Protocol):
     def send(self, event: KubeEvent) -> None: ...
 
     def problem(self) -> str: ...
 
 
-class Parts(msgspec.Struct, frozen=True):
-    """What the loop is made of."""
-
-    eyes: Eyes
+class ManagerDependencies(msgspec.Struct, frozen=True):
+    informers: ViewSource
     leadership: Leadership
     writer: StatusWriter
-    messenger: Messenger
-    notice: Notice
+    events: EventSink
+    state: ManagerState
     log: ChangeLog
+    controllers: tuple[Controller, ...] = CONTROLLERS
 
 
-class Loop:
+class ManagerLoop:
     """Guards the number of rounds."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, needs: ManagerDependencies) -> None:
+        self._needs = needs
         self._round = 0
 
+    def run_round(self, _woken: Woken) -> float:
+        self.once(monotonic_now(), dt.datetime.now(dt.UTC))
+        return self.pause(monotonic_now())
+
     def once(self, at: Micros, now: dt.datetime) -> None:
-        """One round. `at` is the clock that only goes forward, `now` the time of day."""
+        """One round. `at` is by the monotonic clock, `now` is the time of day."""
+        needs = self._needs
         self._round += 1
-        self._parts.log.round = self._round
-        parts = self._parts
-        sight = parts.eyes.look()
-        leads = parts.leadership.leads()
+        needs.log.round = self._round
+        view = needs.informers.look()
+        leads = needs.leadership.leads()
         problems = {
-            **sight.problems(),
-            "lease": parts.leadership.problem(),
-            "events": parts.messenger.problem(),
+            **view.problems(),
+            "lease": needs.leadership.problem(),
+            "events": needs.events.problem(),
         }
-        if leads and not sight.waits_for():
-            self._judge(sight, at, now)
+        if leads:
+            self._reconcile(view, at, whole_seconds(now.timestamp()))
         for about, text in problems.items():
-            parts.log.state(about, text, at)
-        leader = parts.leadership.leader()
-        parts.log.state("leader", f"{leader or 'nobody'} leads", at)
-        parts.notice.end_round(
-            Standing(
+            needs.log.state(about, text, at)
+        leader = needs.leadership.leader()
+        needs.log.state("leader", f"{leader or 'nobody'} leads", at)
+        needs.state.end_round(
+            RoundSummary(
                 ended=at,
                 leads=leads,
                 leader=leader,
-                reporting=sum(each.report is not None for each in sight.nodes.items.values()),
-                kinds=_kinds(sight),
-                waits_for=sight.waits_for(),
+                reporting=sum(each.report is not None for each in view.nodes.items.values()),
+                kinds=summarize_kinds(view),
+                unsynced=view.unsynced(view.by_kind()),
                 problems=tuple(f"{about}: {text}" for about, text in problems.items() if text),
             )
         )
 
     def pause(self, at: Micros) -> float:
         """Seconds until the next round, if nothing changes before."""
-        due = self._parts.writer.next_due()
+        due = self._needs.writer.next_due()
         if due is None:
             return LONGEST_PAUSE
         return min(max((due - at) / 1_000_000, SETTLE), LONGEST_PAUSE)
 
-    def _judge(self, sight: Sight, at: Micros, now: dt.datetime) -> None:
-        world = sight.world()
-        policies = sight.policies()
-        stamp = whole_seconds(now.timestamp())
-        for policy in policies:
-            wanted = wanted_status(policy, world, stamp)
-            if stands(policy, wanted):
-                self._parts.writer.settle(policy)
-            elif not self._parts.leadership.leads():
-                break  # lost while we wrote: from here on it is another's
-            elif attempt := self._parts.writer.write(policy, wanted, at):
-                self._follow(policy, attempt, at)
+    def _reconcile(self, view: ClusterView, at: Micros, now: str) -> None:
+        controllers = self._needs.controllers
+        ready = [each for each in controllers if not view.unsynced(each.watches)]
+        desired = [status for each in ready for status in each.reconcile(view, now)]
+        self._write(desired, at)
+        if len(ready) == len(controllers):
+            self._needs.writer.forget_all_but({each.uid for each in desired})
+
+    def _write(self, desired: Iterable[DesiredStatus], at: Micros) -> None:
+        """Until the leadership or the API server is lost."""
+        for each in desired:
+            if each.is_current:
+                self._needs.writer.settle(each.uid)
+            elif not self._needs.leadership.leads():
+                return
+            elif attempt := self._needs.writer.write(each, at):
+                self._record(attempt, at)
                 if not attempt.answered:
-                    break
-        self._parts.writer.forget_all_but({policy.uid for policy in policies})
+                    return
 
-    def _follow(self, policy: PolicyObject, attempt: Attempt, at: Micros) -> None:
-        """What a write has as a consequence: an entry, a count, and an event where it is news."""
-        parts = self._parts
-        kind, result = policy.resource.kind, attempt.result
-        parts.notice.count_write(kind, result.value)
-        valid = validity(attempt.wanted)
-        said = f"Valid={valid.status.value}" if valid else ""
-        because = (valid.message if valid else "") or attempt.wanted.summary
-        told = f"{result.value}: {attempt.detail}" if attempt.detail else result.value
+    def _record(self, attempt: WriteAttempt, at: Micros) -> None:
+        """A count and a log entry; and, once the status was written, the event."""
+        needs, desired, result = self._needs, attempt.desired, attempt.result
+        needs.state.count_write(desired.resource.kind, result.value)
         if result is Result.APPLIED or attempt.failures == 1:
-            what = f"status of {policy}"
-            parts.log.write(Entry(self._round, at, what, after=said, because=because, result=told))
-        if result is Result.APPLIED and (news := _news(policy, attempt.wanted)):
-            parts.messenger.send(news)
-            parts.notice.count_event()
-
-
-def _news(policy: PolicyObject, wanted: EnsuranceStatus) -> KubeEvent | None:
-    """When an object becomes invalid, and when it is mended. By the status that stood there, so a
-    manager that was restarted does not say it again."""
-    before, after = validity(policy.status), validity(wanted)
-    was_invalid = before is not None and before.status is Truth.FALSE
-    is_invalid = after is not None and after.status is Truth.FALSE
-    said_before = before.message if before else ""
-    message = after.message if after else ""
-    if is_invalid and not (was_invalid and message == said_before):
-        return KubeEvent(_about(policy), INVALID, message, EventType.WARNING)
-    if was_invalid and not is_invalid:
-        return KubeEvent(_about(policy), VALID_AGAIN, wanted.summary or "mended", EventType.NORMAL)
-    return None
-
-
-def _about(policy: PolicyObject) -> ObjectReference:
-    return ObjectReference(
-        policy.resource.api_version, policy.resource.kind, policy.name, uid=policy.uid
-    )
-
-
-def _kinds(sight: Sight) -> tuple[KindStanding, ...]:
-    nodes = KindStanding(
-        NODES.kind,
-        len(sight.nodes.items),
-        len(sight.nodes.unreadable),
-        sight.nodes.heard_at,
-        sight.nodes.problem,
-        sight.nodes.synced,
-    )
-    return (
-        nodes,
-        *(
-            KindStanding(
-                resource.kind,
-                len(view.items),
-                sum(_is_invalid(each) for each in view.items.values()),
-                view.heard_at,
-                view.problem,
-                view.synced,
+            needs.log.write(
+                Entry(
+                    self._round,
+                    at,
+                    f"status of {desired}",
+                    after=desired.outcome,
+                    because=desired.because,
+                    result=f"{result.value}: {attempt.detail}" if attempt.detail else result.value,
+                )
             )
-            for resource, view in sight.kinds.items()
-        ),
+        if result is Result.APPLIED and desired.event is not None:
+            needs.events.send(desired.event)
+            needs.state.count_event()
+
+
+def summarize_kinds(view: ClusterView) -> tuple[KindSummary, ...]:
+    invalid = {NODES: len(view.nodes.unreadable)}
+    for resource, found in view.policies.items():
+        statuses = (each.status for each in found.items.values())
+        invalid[resource] = sum(map(policy_status.is_invalid, statuses))
+    return tuple(
+        KindSummary(
+            resource.kind,
+            len(found.items),
+            invalid[resource],
+            found.heard_at,
+            found.problem,
+            found.synced,
+        )
+        for resource, found in view.by_kind().items()
     )
 
 
-def _is_invalid(policy: PolicyObject) -> bool:
-    valid = validity(policy.status)
-    return valid is not None and valid.status is Truth.FALSE
+def respond(state: ManagerState, request: Request, at: Micros) -> Response:
+    return respond_with(
+        request,
+        lambda: _health(state.health.why_unhealthy(at), state),
+        lambda: _health(why_not_ready(state), state),
+        lambda accept: _render_metrics(state, at, accept),
+    )
+
+
+def _health(why: str, state: ManagerState) -> ReplicaHealth:
+    last = state.last_round
+    if last is None:
+        return ReplicaHealth(not why, why)
+    return ReplicaHealth(not why, why, last.leads, last.leader, problems=last.problems)
+
+
+def _render_metrics(state: ManagerState, at: Micros, accept: str) -> tuple[str, bytes]:
+    from slackwater.record.exposition import build_families, render_families
+
+    return render_families(build_families(METRICS, samples(state, at)), accept)
+
+
+def run_manager(
+    access: Access,
+    candidate: Candidate,
+    address: ListenAddress | None,
+    pipe: WakePipe,
+    write: EntrySink,
+) -> None:
+    """Until `pipe` is asked to stop. Raises CannotListenError."""
+    state = ManagerState(monotonic_now())
+
+    def answer(request: Request) -> Response:
+        return respond(state, request, monotonic_now())
+
+    with (
+        bound_endpoint(address, answer, write) as serve,
+        building_loop(access, candidate, state, pipe, write) as loop,
+    ):
+        serve()
+        run_loop(loop.run_round, pipe.wait, settle=SETTLE)
+
+
+@contextlib.contextmanager
+def building_loop(
+    access: Access, candidate: Candidate, state: ManagerState, pipe: WakePipe, write: EntrySink
+) -> Iterator[ManagerLoop]:
+    """All threads run inside the block, and have ended after it."""
+    client = Client(access, _USER_AGENT)
+    jitter = random.Random()  # noqa: S311 - spreads retries, keeps no secret
+    informers = Informers(client, clock=monotonic_now, changed=pipe.wake, jitter=jitter)
+    recorder = EventRecorder(client, FIELD_MANAGER, candidate.identity)
+    writer = StatusWriter(apply_with(client))
+    with contextlib.ExitStack() as ending:
+        ending.callback(client.close)
+        with state.health.starting_threads():
+            for part in (informers, recorder):
+                part.start()
+                ending.callback(part.stop)
+            election = ending.enter_context(taking_part(access, candidate, _USER_AGENT, pipe.wake))
+        ending.callback(state.health.forget_threads)
+        yield ManagerLoop(
+            ManagerDependencies(informers, election, writer, recorder, state, ChangeLog(write))
+        )

@@ -1,19 +1,18 @@
-"""Statuses into the API server: the only module of the manager that changes a policy object.
+"""Writes statuses to the API server: the only module of the manager that changes an object.
 
-Owns the back-off. Writes by server-side apply on the status subresource, so that nobody else's
-fields are touched. What was written is not written again before the informer had time to show it,
-nor, when somebody undoes it, more often than that.
+Owns the back-off. Writes by server-side apply on the status subresource, so that other writers'
+fields are left alone. A status is not written again before the informer had time to show it, nor,
+if someone undoes it, more often than that.
 """
 
 from collections.abc import Callable, Collection
 
 import msgspec
 
-from slackwater.contract.crane_status import EnsuranceStatus
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
-from slackwater.manager.policy_object import PolicyObject
+from slackwater.manager.controllers.controller import DesiredStatus
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 
@@ -24,13 +23,13 @@ _FIRST_WAIT, _LONGEST_WAIT = Micros(2_000_000), Micros(300_000_000)
 _NOT_FOUND = "NotFound"
 
 #: Applies one status; raises RequestError.
-Apply = Callable[[PolicyObject, EnsuranceStatus], None]
+Apply = Callable[[DesiredStatus], None]
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """The last attempt on one object: of what, how it ended, and before when it is not repeated."""
+class WriteAttempt(msgspec.Struct, frozen=True):
+    """The last attempt on one object: what, how it ended, and until when it is not repeated."""
 
-    wanted: EnsuranceStatus
+    desired: DesiredStatus
     result: Result
     detail: str
     until: Micros
@@ -39,19 +38,22 @@ class Attempt(msgspec.Struct, frozen=True):
     #: False: no API server answered, so nothing else need be tried now.
     answered: bool = True
 
+    def forbids(self, desired: DesiredStatus) -> bool:
+        """Whether this status has to wait, as well: after a failure all have to."""
+        return bool(self.failures) or self.desired.meaning == desired.meaning
 
-def applier(client: Client) -> Apply:
-    def apply(policy: PolicyObject, wanted: EnsuranceStatus) -> None:
+
+def apply_with(client: Client) -> Apply:
+    def apply(desired: DesiredStatus) -> None:
+        resource = desired.resource
         body = {
-            "apiVersion": policy.resource.api_version,
-            "kind": policy.resource.kind,
-            # With the uid an object of the same name that came since is not taken for this one.
-            "metadata": {"name": policy.name, "uid": policy.uid},
-            "status": msgspec.to_builtins(wanted),
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            # With the uid, an object that replaced this one under its name is not mistaken for it.
+            "metadata": {"name": desired.name, "uid": desired.uid},
+            "status": msgspec.to_builtins(desired.status),
         }
-        client.apply(
-            policy.resource, policy.name, body, manager=FIELD_MANAGER, subresource="status"
-        )
+        client.apply(resource, desired.name, body, manager=FIELD_MANAGER, subresource="status")
 
     return apply
 
@@ -61,63 +63,49 @@ class StatusWriter:
 
     def __init__(self, apply: Apply) -> None:
         self._apply = apply
-        self._attempts: dict[str, Attempt] = {}
+        self._attempts: dict[str, WriteAttempt] = {}
 
-    def write(self, policy: PolicyObject, wanted: EnsuranceStatus, at: Micros) -> Attempt | None:
-        """None where it is too early to try, or to try again."""
-        last = self._attempts.get(policy.uid)
-        if last is not None and at < last.until and (last.failures or _same(last.wanted, wanted)):
+    def write(self, desired: DesiredStatus, at: Micros) -> WriteAttempt | None:
+        """None if it is too early to try, or to try again."""
+        last = self._attempts.get(desired.uid)
+        if last is not None and at < last.until and last.forbids(desired):
             return None
-        attempt = self._attempted(policy, wanted, at, last.failures if last else 0)
-        self._attempts[policy.uid] = attempt
+        attempt = self._attempt(desired, at, last.failures if last else 0)
+        self._attempts[desired.uid] = attempt
         return attempt
 
     def forget_all_but(self, uids: Collection[str]) -> None:
-        """Objects that are gone are not remembered."""
+        """Forgets objects that are gone."""
         for gone in self._attempts.keys() - set(uids):
             del self._attempts[gone]
 
     def next_due(self) -> Micros | None:
-        """When the first of those that failed may be tried again."""
+        """When the first failed write may be tried again."""
         waiting = [each.until for each in self._attempts.values() if each.failures]
         return min(waiting, default=None)
 
-    def settle(self, policy: PolicyObject) -> None:
-        """The object says what it should. What failed is not tried again; what was applied stays
-        noted, so that somebody who keeps undoing it is answered only every now and then."""
-        last = self._attempts.get(policy.uid)
+    def settle(self, uid: str) -> None:
+        """The object has the status that it should have. A failed write is not tried again; an
+        applied one stays remembered, so that someone who keeps undoing it does not start a war."""
+        last = self._attempts.get(uid)
         if last is not None and last.failures:
-            del self._attempts[policy.uid]
+            del self._attempts[uid]
 
-    def _attempted(
-        self, policy: PolicyObject, wanted: EnsuranceStatus, at: Micros, failures: int
-    ) -> Attempt:
+    def _attempt(self, desired: DesiredStatus, at: Micros, failures: int) -> WriteAttempt:
         try:
-            self._apply(policy, wanted)
+            self._apply(desired)
         except RequestError as error:
             gone = isinstance(error, HttpStatusError) and error.reason == _NOT_FOUND
             wait = min(_FIRST_WAIT << min(failures, 20), _LONGEST_WAIT)
             asked = error.retry_after if isinstance(error, HttpStatusError) else None
             until = at + max(wait, int((asked or 0) * 1_000_000))
             result = Result.VANISHED if gone else Result.REFUSED
-            return Attempt(
-                wanted,
+            return WriteAttempt(
+                desired,
                 result,
                 str(error),
                 Micros(until),
                 failures + 1,
                 answered=isinstance(error, HttpStatusError),
             )
-        return Attempt(wanted, Result.APPLIED, "", Micros(at + _ECHO))
-
-
-def _same(one: EnsuranceStatus, other: EnsuranceStatus) -> bool:
-    """But for the times, which are taken anew while the object does not show ours yet."""
-    return _timeless(one) == _timeless(other)
-
-
-def _timeless(status: EnsuranceStatus) -> EnsuranceStatus:
-    conditions = tuple(
-        msgspec.structs.replace(each, last_transition_time="") for each in status.conditions
-    )
-    return msgspec.structs.replace(status, conditions=conditions)
+        return WriteAttempt(desired, Result.APPLIED, "", Micros(at + _ECHO))

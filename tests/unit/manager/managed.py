@@ -11,11 +11,11 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.informer import View
 from slackwater.kube.resource import ENSURANCE_KINDS, Resource
+from slackwater.manager.controllers.controller import ClusterView, DesiredStatus
 from slackwater.manager.policy_object import PolicyObject
-from slackwater.manager.program import Loop, Parts
-from slackwater.manager.standing import Notice
+from slackwater.manager.program import ManagerDependencies, ManagerLoop
+from slackwater.manager.state import ManagerState
 from slackwater.manager.status_writer import StatusWriter
-from slackwater.manager.watches import Sight
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
 from slackwater.runtime.change_log import ChangeLog
@@ -24,7 +24,7 @@ from slackwater.status.api_objects import ClusterNode
 START = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 
 
-class Messenger:
+class FakeRecorder:
     """Keeps the events."""
 
     def __init__(self) -> None:
@@ -51,13 +51,15 @@ class Managed:
         self.echoes = True
         self.fails_with: RequestError | None = None
         self.writes: list[tuple[str, EnsuranceStatus]] = []
-        self.messenger = Messenger()
-        self.events = self.messenger.sent
+        self.recorder = FakeRecorder()
+        self.events = self.recorder.sent
         self.told: list[Entry] = []
-        self.notice = Notice(Micros(0))
+        self.state = ManagerState(Micros(0))
         writer = StatusWriter(self._apply)
         log = ChangeLog(self.told.append)
-        self.loop = Loop(Parts(self, self, writer, self.messenger, self.notice, log))
+        self.loop = ManagerLoop(
+            ManagerDependencies(self, self, writer, self.recorder, self.state, log)
+        )
         self.second = 0
 
     def go(self, rounds: int = 1) -> None:
@@ -73,7 +75,7 @@ class Managed:
         status = before.status if before else None
         self.objects[found.uid] = msgspec.structs.replace(found, status=status)
 
-    def look(self) -> Sight:
+    def look(self) -> ClusterView:
         kinds: dict[Resource, View[PolicyObject]] = {
             kind: View(
                 **{
@@ -84,7 +86,7 @@ class Managed:
             )
             for kind in ENSURANCE_KINDS
         }
-        return Sight(View(self.nodes, synced=True), kinds)
+        return ClusterView(View(self.nodes, synced=True), kinds)
 
     def leads(self) -> bool:
         return self.leading
@@ -95,9 +97,10 @@ class Managed:
     def problem(self) -> str:
         return self.lease_problem
 
-    def _apply(self, policy: PolicyObject, wanted: EnsuranceStatus) -> None:
+    def _apply(self, desired: DesiredStatus) -> None:
         if self.fails_with is not None:
             raise self.fails_with
-        self.writes.append((policy.name, wanted))
+        self.writes.append((desired.name, desired.status))
         if self.echoes:
-            self.objects[policy.uid] = msgspec.structs.replace(policy, status=wanted)
+            found = self.objects[desired.uid]
+            self.objects[desired.uid] = msgspec.structs.replace(found, status=desired.status)

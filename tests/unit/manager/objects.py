@@ -6,15 +6,19 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane_ensurance import AvoidanceAction
+from slackwater.kube.informer import View
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
+    ENSURANCE_KINDS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
     POD_QOS,
     Resource,
 )
+from slackwater.manager.controllers.controller import ClusterView
+from slackwater.manager.controllers.policy_status import PolicyContext
 from slackwater.manager.policy_object import PolicyObject, reader_of
-from slackwater.manager.policy_status import World
+from slackwater.status.api_objects import ClusterNode
 
 NOW = "2026-11-17T10:00:00Z"
 EARLIER = "2026-11-17T09:00:00Z"
@@ -76,7 +80,15 @@ def value_of(found: PolicyObject) -> AvoidanceAction:
     return found.value
 
 
-WORLD = World(
+WORLD = PolicyContext(
     nodes={"n1": {"pool": "web"}, "n2": {"pool": "batch"}, "n3": {}},
     actions={"throttle": value_of(action())},
 )
+
+
+def view_of(nodes: View[ClusterNode] | None = None, **said: Any) -> ClusterView:
+    """Everything is listed and empty, except for what is given for a kind."""
+    kinds = {
+        resource: said.get(resource.kind, View({}, synced=True)) for resource in ENSURANCE_KINDS
+    }
+    return ClusterView(nodes or View({}, synced=True), kinds)

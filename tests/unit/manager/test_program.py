@@ -9,10 +9,10 @@ from slackwater.http.errors import UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import EventType
 from slackwater.kube.resource import AVOIDANCE_ACTIONS, NODE_QOS, POD_QOS
+from slackwater.manager.controllers.policy_status import INVALID, VALID_AGAIN, find_validity
 from slackwater.manager.policy_object import PolicyObject
-from slackwater.manager.policy_status import validity
-from slackwater.manager.program import INVALID, LONGEST_PAUSE, SETTLE, VALID_AGAIN
-from slackwater.manager.standing import why_not_ready
+from slackwater.manager.program import LONGEST_PAUSE, SETTLE
+from slackwater.manager.state import why_not_ready
 from slackwater.model.units import Micros
 from tests.unit.manager.managed import Managed
 from tests.unit.manager.objects import action, pod_qos, policy, rule
@@ -31,7 +31,7 @@ def test_every_object_gets_its_status_once() -> None:
     managed.go(60)
     assert sorted(name for name, _ in managed.writes) == ["batch", "throttle", "waterline"]
     assert managed.events == []
-    assert managed.notice.counts().rounds == 60
+    assert managed.state.counts().rounds == 60
 
 
 def test_a_follower_looks_and_writes_nothing() -> None:
@@ -39,10 +39,10 @@ def test_a_follower_looks_and_writes_nothing() -> None:
     managed.leading, managed.who_leads = False, "another"
     managed.go(3)
     assert managed.writes == []
-    standing = managed.notice.standing
-    assert standing is not None
-    assert (standing.leads, standing.leader) == (False, "another")
-    assert why_not_ready(managed.notice) == ""
+    last = managed.state.last_round
+    assert last is not None
+    assert (last.leads, last.leader) == (False, "another")
+    assert why_not_ready(managed.state) == ""
     managed.leading = True
     managed.go()
     assert len(managed.writes) == 3
@@ -62,7 +62,7 @@ def test_nothing_is_judged_before_all_is_seen() -> None:
     managed.views[AVOIDANCE_ACTIONS] = {"items": {}, "synced": False, "problem": "refused"}
     managed.go(3)
     assert managed.writes == []
-    assert why_not_ready(managed.notice) == "AvoidanceAction: refused"
+    assert why_not_ready(managed.state) == "AvoidanceAction: refused"
     managed.views.clear()
     managed.go()
     assert {name for name, _ in managed.writes} == {"batch", "throttle", "waterline"}
@@ -79,7 +79,7 @@ def test_a_kind_that_is_not_installed_is_told_once_and_the_others_go_on() -> Non
     assert {name for name, _ in managed.writes} == {"throttle", "waterline"}
     told = [entry.because for entry in managed.told if entry.what == "PodQOS"]
     assert told == ["the cluster does not know this kind: its definition is not installed"]
-    assert why_not_ready(managed.notice) == ""
+    assert why_not_ready(managed.state) == ""
     managed.views.clear()
     managed.go()
     assert managed.writes[-1][0] == "batch"
@@ -91,7 +91,7 @@ def test_without_the_kind_of_actions_a_policy_is_neither_valid_nor_invalid() -> 
     managed.views[AVOIDANCE_ACTIONS] = {"items": {}, "unknown_kind": True, "synced": False}
     managed.go()
     [(_, status)] = managed.writes
-    valid = validity(status)
+    valid = find_validity(status)
     assert valid is not None
     assert (valid.status.value, valid.reason) == ("Unknown", "ActionsUnknown")
 
@@ -109,7 +109,7 @@ def test_an_unknown_action_is_an_event_and_so_is_its_mending() -> None:
     )  # fmt: skip
     assert (second.reason, second.type) == (VALID_AGAIN, EventType.NORMAL)
     assert second.message.startswith("throttle when cpu_total_usage > 6000")
-    assert managed.notice.counts().events == 2
+    assert managed.state.counts().events == 2
 
 
 def test_another_reason_is_another_event() -> None:
@@ -137,13 +137,13 @@ def test_a_write_that_fails_is_told_once_and_tried_again() -> None:
     managed.go(7)
     failed = [entry for entry in managed.told if "Conflict" in entry.result]
     assert len(failed) == 1
-    assert managed.events == []  # only what stands there is news
+    assert managed.events == []  # only what is_current there is news
     assert managed.loop.pause(Micros(7_000_000)) == pytest.approx(7, abs=1.1)
     managed.fails_with = None
     managed.go(9)
     assert len(managed.writes) == 1
     assert len(managed.events) == 1
-    writes = managed.notice.counts().writes
+    writes = managed.state.counts().writes
     assert writes["NodeQOS", "refused"] == 3
     assert writes["NodeQOS", "applied"] == 1
 
@@ -152,7 +152,7 @@ def test_when_nobody_answers_the_others_are_not_tried() -> None:
     managed = Managed([named(f"p{number}") for number in range(100)])
     managed.fails_with = UnreachableError("nobody answers")
     managed.go()
-    assert sum(managed.notice.counts().writes.values()) == 1
+    assert sum(managed.state.counts().writes.values()) == 1
     managed.fails_with = None
     managed.go(5)
     assert len(managed.writes) == 100
@@ -192,11 +192,11 @@ def test_states_are_told_when_they_change() -> None:
 
 def test_events_that_cannot_be_sent_are_a_problem() -> None:
     managed = Managed([])
-    managed.messenger.why_not = "events is forbidden"
+    managed.recorder.why_not = "events is forbidden"
     managed.go(3)
-    standing = managed.notice.standing
-    assert standing is not None
-    assert standing.problems == ("events: events is forbidden",)
+    last = managed.state.last_round
+    assert last is not None
+    assert last.problems == ("events: events is forbidden",)
     told = [entry.because for entry in managed.told if entry.what == "events"]
     assert told == ["events is forbidden"]
 
@@ -215,12 +215,12 @@ def test_where_it_stands() -> None:
     managed = Managed([action(), policy(rule("nope"))])
     managed.views[NODE_QOS] = {"problem": "the watch broke", "heard_at": Micros(1)}
     managed.go(2)
-    standing = managed.notice.standing
-    assert standing is not None
-    kinds = {each.kind: each for each in standing.kinds}
+    last = managed.state.last_round
+    assert last is not None
+    kinds = {each.kind: each for each in last.kinds}
     assert (kinds["Node"].objects, kinds["NodeQOS"].objects) == (1, 1)
     assert (kinds["NodeQOS"].invalid, kinds["AvoidanceAction"].invalid) == (1, 0)
-    assert standing.problems == ("NodeQOS: the watch broke",)
+    assert last.problems == ("NodeQOS: the watch broke",)
 
 
 @settings(max_examples=50)
@@ -248,7 +248,7 @@ def test_whatever_happens_it_comes_to_rest(steps: list[tuple[str, str]]) -> None
         managed.go(40)
         assert len(managed.writes) == before
     for each in managed.objects.values():
-        valid = validity(each.status)
+        valid = find_validity(each.status)
         assert valid is not None
         names_one = each.name.startswith("on-")
         there = f"uid-of-{each.name.removeprefix('on-')}" in managed.objects

@@ -10,9 +10,9 @@ from slackwater.contract.crane_status import EnsuranceStatus
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
-from slackwater.manager.policy_object import PolicyObject
-from slackwater.manager.policy_status import wanted_status
-from slackwater.manager.status_writer import FIELD_MANAGER, StatusWriter, applier
+from slackwater.manager.controllers.controller import DesiredStatus
+from slackwater.manager.controllers.policy_status import desire_status, judge_policy
+from slackwater.manager.status_writer import FIELD_MANAGER, StatusWriter, apply_with
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from tests.unit.manager.objects import EARLIER, NOW, WORLD, policy, rule
@@ -30,47 +30,48 @@ class Server:
     """Takes statuses, or fails as it is told."""
 
     def __init__(self) -> None:
-        self.taken: list[EnsuranceStatus] = []
+        self.taken: list[DesiredStatus] = []
         self.fails_with: RequestError | None = None
 
-    def apply(self, _policy: PolicyObject, wanted: EnsuranceStatus) -> None:
+    def apply(self, wanted: DesiredStatus) -> None:
         if self.fails_with is not None:
             raise self.fails_with
         self.taken.append(wanted)
 
 
 GOOD, BAD = policy(), policy(rule("nope"))
-WANTED = wanted_status(GOOD, WORLD, EARLIER)
+STATUS = judge_policy(GOOD, WORLD, EARLIER)
+WANTED = desire_status(GOOD, STATUS)
+OTHER = desire_status(GOOD, msgspec.structs.replace(STATUS, nodes=7))
 
 
 def test_what_was_written_is_not_written_again_before_it_comes_back() -> None:
     server = Server()
     writer = StatusWriter(server.apply)
-    first = writer.write(GOOD, WANTED, seconds(0))
+    first = writer.write(WANTED, seconds(0))
     assert first is not None
     assert first.result is Result.APPLIED
-    assert writer.write(GOOD, WANTED, seconds(29)) is None
-    later = wanted_status(GOOD, WORLD, NOW)  # the same but for the time
-    assert writer.write(GOOD, later, seconds(29)) is None
+    assert writer.write(WANTED, seconds(29)) is None
+    later = desire_status(GOOD, judge_policy(GOOD, WORLD, NOW))  # the same but for the time
+    assert writer.write(later, seconds(29)) is None
     assert server.taken == [WANTED]
 
 
 def test_another_status_is_written_at_once() -> None:
     server = Server()
     writer = StatusWriter(server.apply)
-    other = msgspec.structs.replace(WANTED, nodes=7)
-    assert writer.write(GOOD, WANTED, seconds(0))
-    assert writer.write(GOOD, other, seconds(1))
-    assert writer.write(GOOD, WANTED, seconds(2))
-    assert server.taken == [WANTED, other, WANTED]
+    assert writer.write(WANTED, seconds(0))
+    assert writer.write(OTHER, seconds(1))
+    assert writer.write(WANTED, seconds(2))
+    assert server.taken == [WANTED, OTHER, WANTED]
 
 
 def test_who_keeps_undoing_is_answered_every_half_minute() -> None:
     server = Server()
     writer = StatusWriter(server.apply)
     for second in range(120):
-        writer.write(GOOD, WANTED, seconds(second))
-        writer.settle(GOOD)  # seen for a moment, then undone again
+        writer.write(WANTED, seconds(second))
+        writer.settle(GOOD.uid)  # seen for a moment, then undone again
     assert len(server.taken) == 4
 
 
@@ -78,7 +79,7 @@ def test_failures_are_tried_again_later_and_later() -> None:
     server = Server()
     server.fails_with = refusal("Conflict")
     writer = StatusWriter(server.apply)
-    tries = [at for at in range(2000) if writer.write(GOOD, WANTED, seconds(at))]
+    tries = [at for at in range(2000) if writer.write(WANTED, seconds(at))]
     waits = [after - before for before, after in itertools.pairwise(tries)]
     assert waits[:7] == [2, 4, 8, 16, 32, 64, 128]
     assert set(waits[8:]) == {300}
@@ -88,12 +89,11 @@ def test_after_a_failure_even_another_status_waits() -> None:
     server = Server()
     server.fails_with = refusal("Forbidden")
     writer = StatusWriter(server.apply)
-    assert writer.write(GOOD, WANTED, seconds(0))
-    other = msgspec.structs.replace(WANTED, nodes=7)
-    assert writer.write(GOOD, other, seconds(1)) is None
+    assert writer.write(WANTED, seconds(0))
+    assert writer.write(OTHER, seconds(1)) is None
     assert writer.next_due() == seconds(2)
     server.fails_with = None
-    done = writer.write(GOOD, other, seconds(2))
+    done = writer.write(OTHER, seconds(2))
     assert done is not None
     assert (done.result, done.failures) == (Result.APPLIED, 0)
     assert writer.next_due() is None
@@ -103,7 +103,7 @@ def test_a_server_that_says_when_is_believed() -> None:
     server = Server()
     server.fails_with = refusal("TooManyRequests", 60.0)
     writer = StatusWriter(server.apply)
-    attempt = writer.write(GOOD, WANTED, seconds(0))
+    attempt = writer.write(WANTED, seconds(0))
     assert attempt is not None
     assert attempt.until == seconds(60)
 
@@ -121,7 +121,7 @@ def test_a_server_that_says_when_is_believed() -> None:
 def test_errors_are_outcomes(error: RequestError, result: Result, answered: bool) -> None:
     server = Server()
     server.fails_with = error
-    attempt = StatusWriter(server.apply).write(GOOD, WANTED, seconds(0))
+    attempt = StatusWriter(server.apply).write(WANTED, seconds(0))
     assert attempt is not None
     assert (attempt.result, attempt.answered, attempt.detail) == (result, answered, str(error))
 
@@ -130,10 +130,10 @@ def test_what_is_well_or_gone_is_not_tried_again() -> None:
     server = Server()
     server.fails_with = refusal("Conflict")
     writer = StatusWriter(server.apply)
-    other = msgspec.structs.replace(BAD, uid="another")
-    assert writer.write(GOOD, WANTED, seconds(0))
-    assert writer.write(other, WANTED, seconds(0))
-    writer.settle(GOOD)
+    other = desire_status(msgspec.structs.replace(BAD, uid="another"), STATUS)
+    assert writer.write(WANTED, seconds(0))
+    assert writer.write(other, seconds(0))
+    writer.settle(GOOD.uid)
     assert writer.next_due() == seconds(2)
     writer.forget_all_but({GOOD.uid})
     assert writer.next_due() is None
@@ -147,10 +147,10 @@ def test_the_body_is_the_status_of_this_object_alone() -> None:
             asked.append((said, named))
             return b""
 
-    applier(cast("Client", Recorder()))(GOOD, WANTED)
+    apply_with(cast("Client", Recorder()))(WANTED)
     [((resource, name, body), named)] = asked
     assert (resource, name) == (GOOD.resource, "waterline")
     assert named == {"manager": FIELD_MANAGER, "subresource": "status"}
     assert set(body) == {"apiVersion", "kind", "metadata", "status"}
     assert body["metadata"] == {"name": "waterline", "uid": "uid-of-waterline"}
-    assert msgspec.convert(body["status"], EnsuranceStatus) == WANTED
+    assert msgspec.convert(body["status"], EnsuranceStatus) == STATUS

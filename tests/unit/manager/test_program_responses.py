@@ -7,39 +7,41 @@ import pytest
 
 from slackwater import __version__
 from slackwater.manager.metrics import METRICS
-from slackwater.manager.routes import respond
-from slackwater.manager.standing import STALLED_AFTER, KindStanding, Notice, Standing
+from slackwater.manager.program import respond
+from slackwater.manager.state import STALLED_AFTER, KindSummary, ManagerState, RoundSummary
 from slackwater.model.units import Micros
 from slackwater.runtime.http_exchange import Request, Response
 
 SECOND = 1_000_000
 AT = Micros(10 * SECOND)
 KINDS = (
-    KindStanding("Node", 1000, 0, Micros(9 * SECOND), synced=True),
-    KindStanding("NodeQOS", 3, 1, Micros(9 * SECOND), "the watch broke", synced=True),
-    KindStanding("PodQOS", 0, 0, Micros(0), "there is no such kind"),
+    KindSummary("Node", 1000, 0, Micros(9 * SECOND), synced=True),
+    KindSummary("NodeQOS", 3, 1, Micros(9 * SECOND), "the watch broke", synced=True),
+    KindSummary("PodQOS", 0, 0, Micros(0), "there is no such kind"),
 )
-LEADS = Standing(
+LEADS = RoundSummary(
     AT, leads=True, leader="me", reporting=998, kinds=KINDS, problems=("NodeQOS: the watch broke",)
 )
 
 
-def ask(notice: Notice, path: str, at: int = AT, method: str = "GET", accept: str = "") -> Response:
-    return respond(notice, Request(method, path, accept=accept), Micros(at))
+def ask(
+    state: ManagerState, path: str, at: int = AT, method: str = "GET", accept: str = ""
+) -> Response:
+    return respond(state, Request(method, path, accept=accept), Micros(at))
 
 
 def told(answer: Response) -> Any:
     return msgspec.json.decode(answer.body)
 
 
-def noticed(standing: Standing = LEADS) -> Notice:
-    notice = Notice(Micros(0))
-    notice.end_round(standing)
-    return notice
+def shown(standing: RoundSummary = LEADS) -> ManagerState:
+    state = ManagerState(Micros(0))
+    state.end_round(standing)
+    return state
 
 
 def test_before_the_first_round_it_is_alive_and_not_ready() -> None:
-    fresh = Notice(Micros(0))
+    fresh = ManagerState(Micros(0))
     assert ask(fresh, "/healthz").status == 200
     assert told(ask(fresh, "/readyz")) == {"ok": False, "because": "there was no round yet"}
     assert ask(fresh, "/readyz").status == 503
@@ -48,8 +50,8 @@ def test_before_the_first_round_it_is_alive_and_not_ready() -> None:
 @pytest.mark.parametrize(("age", "status"), [(STALLED_AFTER, 200), (STALLED_AFTER + 1, 503)])
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_a_loop_that_stalls_is_not_healthy(age: int, status: int, rounds: int) -> None:
-    notice = Notice(AT) if not rounds else noticed()
-    answer = ask(notice, "/healthz", AT + age)
+    state = ManagerState(AT) if not rounds else shown()
+    answer = ask(state, "/healthz", AT + age)
     assert answer.status == status
     if status == 503:
         assert (
@@ -58,30 +60,30 @@ def test_a_loop_that_stalls_is_not_healthy(age: int, status: int, rounds: int) -
 
 
 def test_a_follower_is_ready() -> None:
-    notice = noticed(Standing(AT, leads=False, leader="another"))
-    answer = ask(notice, "/readyz")
+    state = shown(RoundSummary(AT, leads=False, leader="another"))
+    answer = ask(state, "/readyz")
     assert answer.status == 200
     assert told(answer) == {"ok": True, "leader": "another"}
 
 
 def test_what_was_never_listed_is_why_it_is_not_ready() -> None:
-    notice = noticed(Standing(AT, waits_for=("Node: forbidden", "NodeQOS: not listed yet")))
-    answer = ask(notice, "/readyz")
+    state = shown(RoundSummary(AT, unsynced=("Node: forbidden", "NodeQOS: not listed yet")))
+    answer = ask(state, "/readyz")
     assert answer.status == 503
     assert told(answer)["because"] == "Node: forbidden; NodeQOS: not listed yet"
 
 
 def test_problems_are_told_and_no_reason_against_it() -> None:
-    answer = ask(noticed(), "/readyz?verbose")
+    answer = ask(shown(), "/readyz?verbose")
     assert answer.status == 200
     assert told(answer)["problems"] == ["NodeQOS: the watch broke"]
 
 
 def test_other_paths_and_methods_hear_which_there_are() -> None:
-    lost = ask(noticed(), "/nowhere")
+    lost = ask(shown(), "/nowhere")
     assert lost.status == 404
     assert told(lost)["error"] == "there is no '/nowhere'; there are /healthz, /readyz, /metrics"
-    wrong = ask(noticed(), "/metrics", method="POST")
+    wrong = ask(shown(), "/metrics", method="POST")
     assert (wrong.status, wrong.headers["Allow"]) == (405, "GET, HEAD")
 
 
@@ -91,12 +93,12 @@ def numbers(answer: Response) -> dict[str, float]:
 
 
 def test_metrics() -> None:
-    notice = noticed()
-    notice.count_write("NodeQOS", "applied")
-    notice.count_write("NodeQOS", "applied")
-    notice.count_write("PodQOS", "refused")
-    notice.count_event()
-    answer = ask(notice, "/metrics", AT + SECOND)
+    state = shown()
+    state.count_write("NodeQOS", "applied")
+    state.count_write("NodeQOS", "applied")
+    state.count_write("PodQOS", "refused")
+    state.count_event()
+    answer = ask(state, "/metrics", AT + SECOND)
     assert answer.content_type.startswith("text/plain")
     found = numbers(answer)
     assert found == {
@@ -122,7 +124,7 @@ def test_metrics() -> None:
 
 
 def test_metrics_before_the_first_round_and_as_openmetrics() -> None:
-    fresh = ask(Notice(Micros(0)), "/metrics", accept="application/openmetrics-text")
+    fresh = ask(ManagerState(Micros(0)), "/metrics", accept="application/openmetrics-text")
     assert fresh.content_type.startswith("application/openmetrics-text")
     assert "slackwater_manager_leader" not in fresh.body.decode()
     assert fresh.body.endswith(b"# EOF\n")

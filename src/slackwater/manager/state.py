@@ -1,7 +1,6 @@
-"""Where the manager stands: what its loop leaves for other threads to read.
+"""What the manager's loop shows to other threads: its last round, and counts since the start.
 
-Owns the counts, and what "healthy" and "ready" mean. A follower is ready: it sees what the leader
-sees and can take over.
+A follower is ready: it sees what the leader sees and can take over.
 """
 
 import threading
@@ -17,8 +16,8 @@ from slackwater.runtime.health import HealthState
 STALLED_AFTER = Micros(120_000_000)
 
 
-class KindStanding(msgspec.Struct, frozen=True):
-    """One kind of objects: how many there are, how many are not valid, and how well it is heard."""
+class KindSummary(msgspec.Struct, frozen=True):
+    """One kind: how many objects there are, how many are invalid, and how its watch is doing."""
 
     kind: str
     objects: int
@@ -28,20 +27,20 @@ class KindStanding(msgspec.Struct, frozen=True):
     synced: bool = False
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """After a round. `waits_for` are the kinds that were never listed, `problems` all that is wrong
-    now."""
+class RoundSummary(msgspec.Struct, frozen=True):
+    """How a round ended. `unsynced` are the kinds that were never listed, `problems` all that is
+    wrong now."""
 
     ended: Micros
     leads: bool = False
     leader: str = ""
     reporting: int = 0
-    kinds: tuple[KindStanding, ...] = ()
-    waits_for: tuple[str, ...] = ()
+    kinds: tuple[KindSummary, ...] = ()
+    unsynced: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-class Counts(msgspec.Struct, frozen=True):
+class ManagerCounts(msgspec.Struct, frozen=True):
     """Since the start. Writes by kind and result."""
 
     rounds: int = 0
@@ -49,27 +48,27 @@ class Counts(msgspec.Struct, frozen=True):
     events: int = 0
 
 
-class Notice:
-    """Guards what crosses threads: the loop writes it, who asks over HTTP reads it."""
+class ManagerState:
+    """Guards what crosses threads: the loop writes it, the HTTP server's threads read it."""
 
     def __init__(self, started: Micros) -> None:
         self.health = HealthState(started, STALLED_AFTER)
         self._lock = threading.Lock()
-        self._standing: Standing | None = None
+        self._last: RoundSummary | None = None
         self._rounds = 0
         self._events = 0
         self._writes: Counter[tuple[str, str]] = Counter()
 
     @property
-    def standing(self) -> Standing | None:
+    def last_round(self) -> RoundSummary | None:
         """None before the first round."""
-        return self._standing
+        return self._last
 
-    def end_round(self, standing: Standing) -> None:
+    def end_round(self, ended: RoundSummary) -> None:
         with self._lock:
             self._rounds += 1
-            self._standing = standing
-        self.health.beat(standing.ended)
+            self._last = ended
+        self.health.beat(ended.ended)
 
     def count_write(self, kind: str, result: str) -> None:
         with self._lock:
@@ -79,13 +78,13 @@ class Notice:
         with self._lock:
             self._events += 1
 
-    def counts(self) -> Counts:
+    def counts(self) -> ManagerCounts:
         with self._lock:
-            return Counts(self._rounds, dict(self._writes), self._events)
+            return ManagerCounts(self._rounds, dict(self._writes), self._events)
 
 
-def why_not_ready(notice: Notice) -> str:
-    standing = notice.standing
-    if standing is None:
+def why_not_ready(state: ManagerState) -> str:
+    last = state.last_round
+    if last is None:
         return "there was no round yet"
-    return "; ".join(standing.waits_for)
+    return "; ".join(last.unsynced)

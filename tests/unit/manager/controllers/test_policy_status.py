@@ -8,29 +8,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.crane_status import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
+from slackwater.kube.informer import View
 from slackwater.kube.resource import NODE_QOS_ENSURANCE_POLICIES
-from slackwater.manager.policy_object import PolicyObject
-from slackwater.manager.policy_status import (
-    World,
-    stands,
-    validity,
-    wanted_status,
+from slackwater.manager.controllers.policy_status import (
+    CONTROLLER,
+    INVALID,
+    PolicyContext,
+    context_of,
+    find_validity,
+    is_current,
+    judge_policy,
 )
+from slackwater.manager.policy_object import PolicyObject
 from slackwater.model.gap import Gap
-from tests.unit.manager.objects import EARLIER, NOW, WORLD, action, pod_qos, policy, rule
+from slackwater.status.api_objects import ClusterNode
+from tests.unit.manager.objects import (
+    EARLIER,
+    NOW,
+    WORLD,
+    action,
+    pod_qos,
+    policy,
+    rule,
+    value_of,
+    view_of,
+)
 
-NO_KIND = World(nodes=WORLD.nodes, actions=Gap("the cluster does not know the kind"))
+NO_KIND = PolicyContext(nodes=WORLD.nodes, actions=Gap("the cluster does not know the kind"))
 
 
 def valid_of(status: EnsuranceStatus) -> Condition:
-    found = validity(status)
+    found = find_validity(status)
     assert found is not None
     return found
 
 
-ROWS: list[tuple[str, PolicyObject, World, Truth, str, str]] = [
-    ("all good", policy(), WORLD, Truth.TRUE, "AllGood", ""),
-    ("old name", policy(resource=NODE_QOS_ENSURANCE_POLICIES), WORLD, Truth.TRUE, "AllGood", ""),
+ROWS: list[tuple[str, PolicyObject, PolicyContext, Truth, str, str]] = [
+    ("all good", policy(), WORLD, Truth.TRUE, "Valid", ""),
+    ("old name", policy(resource=NODE_QOS_ENSURANCE_POLICIES), WORLD, Truth.TRUE, "Valid", ""),
     (
         "unknown action", policy(rule("nope")), WORLD, Truth.FALSE, "Invalid",
         "rule cpu-usage: there is no AvoidanceAction 'nope'",
@@ -50,11 +65,11 @@ ROWS: list[tuple[str, PolicyObject, World, Truth, str, str]] = [
     (
         "a broken action",
         policy(rule("bad")),
-        World(nodes={}, actions={}, broken_actions={"bad": "its step is 300", "other": "?"}),
+        PolicyContext({}, {}, broken_actions={"bad": "its step is 300", "other": "?"}),
         Truth.FALSE, "Invalid",
         "the AvoidanceAction bad is there, but cannot be used: its step is 300",
     ),
-    ("an action", action(), WORLD, Truth.TRUE, "AllGood", ""),
+    ("an action", action(), WORLD, Truth.TRUE, "Valid", ""),
     (
         "an action without effect", action(step=0), WORLD, Truth.FALSE, "Invalid",
         "stepCPURatio is 0",
@@ -63,7 +78,7 @@ ROWS: list[tuple[str, PolicyObject, World, Truth, str, str]] = [
         "an action that cannot be read", action(step=300), WORLD, Truth.FALSE, "Unreadable",
         "stepCPURatio is 300",
     ),
-    ("pods", pod_qos("throttle"), WORLD, Truth.TRUE, "AllGood", ""),
+    ("pods", pod_qos("throttle"), WORLD, Truth.TRUE, "Valid", ""),
     (
         "pods that allow nothing that there is", pod_qos("nope"), WORLD, Truth.FALSE, "Invalid",
         "there is no AvoidanceAction 'nope'",
@@ -81,9 +96,9 @@ ROWS: list[tuple[str, PolicyObject, World, Truth, str, str]] = [
     ids=[row[0] for row in ROWS],
 )
 def test_verdicts(
-    found: PolicyObject, world: World, status: Truth, reason: str, message: str
+    found: PolicyObject, world: PolicyContext, status: Truth, reason: str, message: str
 ) -> None:
-    valid = valid_of(wanted_status(found, world, NOW))
+    valid = valid_of(judge_policy(found, world, NOW))
     assert (valid.status, valid.reason) == (status, reason)
     assert message in valid.message
     assert bool(valid.message) is bool(message)
@@ -91,7 +106,7 @@ def test_verdicts(
 
 
 def test_nothing_is_said_to_be_enforced() -> None:
-    said = {each.type: each for each in wanted_status(policy(), WORLD, NOW).conditions}
+    said = {each.type: each for each in judge_policy(policy(), WORLD, NOW).conditions}
     assert set(said) == {VALID, ENFORCED}
     assert (said[ENFORCED].status, said[ENFORCED].reason) == (Truth.FALSE, "NotYet")
     assert "does not act on it yet" in said[ENFORCED].message
@@ -102,17 +117,17 @@ def test_nothing_is_said_to_be_enforced() -> None:
 )
 def test_nodes_that_are_meant_are_counted(selector: Any, nodes: int) -> None:
     found = policy(selector=selector) if selector else policy()
-    assert wanted_status(found, WORLD, NOW).nodes == nodes
+    assert judge_policy(found, WORLD, NOW).nodes == nodes
 
 
 @pytest.mark.parametrize("found", [action(), pod_qos("throttle")], ids=str)
 def test_what_is_not_about_nodes_counts_none(found: PolicyObject) -> None:
-    assert wanted_status(found, WORLD, NOW).nodes is None
+    assert judge_policy(found, WORLD, NOW).nodes is None
 
 
 def test_the_summary_says_what_it_does() -> None:
     found = policy(rule(avoidanceThreshold=2, restoreThreshold=2))
-    assert wanted_status(found, WORLD, NOW).summary == (
+    assert judge_policy(found, WORLD, NOW).summary == (
         "throttle when cpu_total_usage > 6000, twice in a row; back after 2 below"
     )
 
@@ -125,18 +140,18 @@ def with_status(found: PolicyObject, status: EnsuranceStatus) -> PolicyObject:
 def test_what_was_written_stands(row: Any) -> None:
     """Through JSON, as the API server keeps it, and later: nothing is left to write."""
     found, world = row[1], row[2]
-    wanted = wanted_status(found, world, EARLIER)
-    assert not stands(found, wanted)
+    wanted = judge_policy(found, world, EARLIER)
+    assert not is_current(found, wanted)
     kept = msgspec.json.decode(msgspec.json.encode(wanted), type=EnsuranceStatus)
     later = with_status(found, kept)
-    assert stands(later, wanted_status(later, world, NOW))
+    assert is_current(later, judge_policy(later, world, NOW))
 
 
 def test_a_conditions_time_is_its_last_change() -> None:
-    before = with_status(policy(), wanted_status(policy(), WORLD, EARLIER))
-    assert valid_of(wanted_status(before, WORLD, NOW)).last_transition_time == EARLIER
+    before = with_status(policy(), judge_policy(policy(), WORLD, EARLIER))
+    assert valid_of(judge_policy(before, WORLD, NOW)).last_transition_time == EARLIER
     broken = msgspec.structs.replace(policy(rule("nope")), status=before.status)
-    wanted = wanted_status(broken, WORLD, NOW)
+    wanted = judge_policy(broken, WORLD, NOW)
     assert valid_of(wanted).last_transition_time == NOW
     times = {each.type: each.last_transition_time for each in wanted.conditions}
     assert times[ENFORCED] == EARLIER
@@ -144,30 +159,30 @@ def test_a_conditions_time_is_its_last_change() -> None:
 
 def test_a_new_generation_is_written_though_the_verdict_is_the_same() -> None:
     before = policy(generation=1)
-    after = with_status(policy(generation=2), wanted_status(before, WORLD, EARLIER))
-    wanted = wanted_status(after, WORLD, NOW)
-    assert not stands(after, wanted)
+    after = with_status(policy(generation=2), judge_policy(before, WORLD, EARLIER))
+    wanted = judge_policy(after, WORLD, NOW)
+    assert not is_current(after, wanted)
     assert wanted.observed_generation == 2
     assert {each.observed_generation for each in wanted.conditions} == {2}
 
 
 def test_conditions_of_others_and_their_order_are_no_difference() -> None:
-    wanted = wanted_status(policy(), WORLD, EARLIER)
+    wanted = judge_policy(policy(), WORLD, EARLIER)
     other = Condition("Progressing", Truth.TRUE, "Other", "", EARLIER)
     mixed = msgspec.structs.replace(wanted, conditions=(other, *reversed(wanted.conditions)))
     found = with_status(policy(), mixed)
-    assert stands(found, wanted_status(found, WORLD, NOW))
+    assert is_current(found, judge_policy(found, WORLD, NOW))
 
 
 def test_what_somebody_else_changed_is_a_difference() -> None:
-    wanted = wanted_status(policy(), WORLD, EARLIER)
+    wanted = judge_policy(policy(), WORLD, EARLIER)
     found = with_status(policy(), msgspec.structs.replace(wanted, summary="mine"))
-    assert not stands(found, wanted_status(found, WORLD, NOW))
+    assert not is_current(found, judge_policy(found, WORLD, NOW))
 
 
 def test_a_long_story_is_cut_to_what_the_api_server_takes() -> None:
-    world = World(nodes={}, actions={}, broken_actions={"bad": "x" * 40_000})
-    assert len(valid_of(wanted_status(policy(rule("bad")), world, NOW)).message) <= 4000
+    world = PolicyContext(nodes={}, actions={}, broken_actions={"bad": "x" * 40_000})
+    assert len(valid_of(judge_policy(policy(rule("bad")), world, NOW)).message) <= 4000
 
 
 @given(
@@ -181,7 +196,49 @@ def test_a_long_story_is_cut_to_what_the_api_server_takes() -> None:
 def test_the_count_is_that_of_the_nodes_with_the_label(
     nodes: dict[str, dict[str, str]], wanted: str
 ) -> None:
-    world = World(nodes=nodes, actions=WORLD.actions)
+    world = PolicyContext(nodes=nodes, actions=WORLD.actions)
     meant = sum(labels.get("pool") == wanted for labels in nodes.values())
     found = policy(selector={"pool": wanted})
-    assert wanted_status(found, world, NOW).nodes == meant
+    assert judge_policy(found, world, NOW).nodes == meant
+
+
+def test_the_context_is_nodes_and_actions() -> None:
+    good, bad = action("good"), action("bad", step=300)
+    actions = View({"good": good, "bad": bad}, synced=True)
+    nodes = View({"n1": ClusterNode("n1", {"pool": "web"})}, synced=True)
+    context = context_of(view_of(nodes, AvoidanceAction=actions))
+    assert context.nodes == {"n1": {"pool": "web"}}
+    assert context.actions == {"good": value_of(good)}
+    assert list(context.broken_actions) == ["bad"]
+    assert "stepCPURatio is 300" in context.broken_actions["bad"]
+
+
+def test_without_the_kind_there_are_no_actions_to_know() -> None:
+    context = context_of(view_of(AvoidanceAction=View({}, unknown_kind=True)))
+    assert context.actions == Gap("the cluster does not know the kind AvoidanceAction")
+
+
+def test_every_object_of_every_kind_gets_a_status() -> None:
+    known, unknown = action(), policy(rule("later"))
+    view = view_of(
+        AvoidanceAction=View({"throttle": known}, synced=True),
+        NodeQOS=View({"waterline": unknown}, synced=True),
+    )
+    first, second = CONTROLLER.reconcile(view, NOW)
+    assert [str(first), str(second)] == ["AvoidanceAction throttle", "NodeQOS waterline"]
+    assert (first.outcome, first.event, first.is_current) == ("Valid=True", None, False)
+    assert (second.outcome, second.uid) == ("Valid=False", unknown.uid)
+    assert second.because == "rule cpu-usage: there is no AvoidanceAction 'later'"
+    assert second.event is not None
+    assert second.event.reason == INVALID
+
+
+def test_what_has_its_status_is_current_and_sends_no_event() -> None:
+    found = policy(rule("later"))
+    view = view_of(NodeQOS=View({"waterline": found}, synced=True))
+    [first] = CONTROLLER.reconcile(view, EARLIER)
+    done = with_status(found, first.status)
+    [again] = CONTROLLER.reconcile(view_of(NodeQOS=View({"waterline": done}, synced=True)), NOW)
+    assert again.is_current
+    assert again.event is None
+    assert again.meaning == first.meaning

@@ -1,0 +1,1 @@
+"""Controllers: the cluster in, what should be applied out."""
