@@ -1,6 +1,6 @@
 """Counters to rates. A counter that went backwards, or a group seen once, has no rate yet."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from slackwater.model.cgroup import CgroupReading, CpuTimes
 from slackwater.model.gap import Gap
@@ -13,24 +13,28 @@ _AT_REST = Rate(MilliCpu(0), 0)
 
 
 class Rates:
-    """Keeps the reading before, of each group and of the node."""
+    """Keeps the readings before, of the groups and of the node."""
 
     def __init__(self) -> None:
-        self._times: dict[int, tuple[Micros, CpuTimes]] = {}
+        self._groups: Mapping[int, CgroupReading] = {}
+        self._groups_at = Micros(0)
         self._node: tuple[Micros, NodeUsage] | None = None
 
-    def of_groups(self, readings: Iterable[CgroupReading]) -> dict[int, Rate]:
-        """By cgroup id; a group that was not read this time is forgotten."""
-        before, self._times = self._times, {}
+    def of_groups(self, readings: Mapping[int, CgroupReading], at: Micros) -> dict[int, Rate]:
+        """By cgroup id; a group that was not read this time is forgotten. All counters are those of
+        `at`, also in a reading that is older because nothing moved since."""
+        before, then = self._groups, self._groups_at
+        self._groups, self._groups_at = readings, at
         found: dict[int, Rate] = {}
-        for reading in readings:
-            if isinstance(reading.times, Gap):
+        for identity, reading in readings.items():
+            times = reading.times
+            if isinstance(times, Gap) or identity not in before:
                 continue
-            self._times[reading.ref.id] = (reading.at, reading.times)
-            if reading.ref.id in before:
-                rate = _rate(*before[reading.ref.id], reading.at, reading.times)
+            earlier = before[identity].times
+            if not isinstance(earlier, Gap):
+                rate = _rate(then, earlier, at, times)
                 if rate is not None:
-                    found[reading.ref.id] = rate
+                    found[identity] = rate
         return found
 
     def of_node(self, usage: NodeUsage | Gap, at: Micros) -> MilliCpu | Gap:

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from slackwater.contract.kubernetes_pod import Pod
-from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, Level
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, Level, Tier
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import WEIGHT, KnobKey
 from slackwater.model.needs import EACH_TICK, TIERS, Field, Needs
@@ -41,45 +41,77 @@ def wanted(fields: frozenset[Field]) -> Wanted:
     return Wanted(fields, fields & EACH_TICK, fields - EACH_TICK)
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    fields: frozenset[Field]
-    reading: CgroupReading
-
-
 class SlowReadings:
-    """Guards the last reading of each group's knobs."""
+    """Guards the last reading of each group. A group that reads as before has the same reading
+    object again, so that whoever compares by identity need not look at it."""
 
     def __init__(self, tree: CgroupTree) -> None:
         self._tree = tree
-        self._kept: dict[int, _Kept] = {}
+        self._last: dict[int, CgroupReading] = {}
+        #: The knobs that were read, by group; none where only counters were.
+        self._fields: dict[int, frozenset[Field]] = {}
 
     def read(self, ref: CgroupRef, wants: Wanted, at: Micros, due: bool) -> CgroupReading:
         """Counters of now, knobs of now or of a while ago."""
-        kept = self._kept.get(ref.id)
-        if wants.slow and (due or kept is None or not wants.slow <= kept.fields):
-            reading = self._tree.read(ref, wants.all, at)
-            self._kept[ref.id] = _Kept(wants.slow, reading)
-            return reading
-        quota = kept.reading.quota if kept is not None else NOT_ASKED
+        last = self._last.get(ref.id)
+        if wants.slow and (due or last is None or not wants.slow <= self._fields[ref.id]):
+            found = self._tree.read(ref, wants.all, at)
+            self._fields[ref.id] = wants.slow
+        elif not wants.fast and last is not None:
+            return last
+        else:
+            found = self._with_counters(ref, wants, at, last)
+        if last is not None and _says_the_same(last, found):
+            return last
+        self._last[ref.id] = found
+        return found
+
+    def _with_counters(
+        self, ref: CgroupRef, wants: Wanted, at: Micros, last: CgroupReading | None
+    ) -> CgroupReading:
+        quota = last.quota if last is not None else NOT_ASKED
         times, pressure = self._tree.counters(ref, wants.fast, quota)
-        if kept is None or not wants.slow or times is VANISHED:
+        if last is None or not wants.slow or times is VANISHED:
+            self._fields[ref.id] = frozenset()  # knobs are read anew when they are asked for
             return CgroupReading(ref, at, times, pressure=pressure)
-        old = kept.reading
+        if times is last.times and pressure == last.pressure:
+            return last
         return CgroupReading(
-            ref, at, times, old.quota, old.burst, old.weight, old.idle, old.cpus,
-            pressure, old.others,
+            ref, at, times, last.quota, last.burst, last.weight, last.idle, last.cpus,
+            pressure, last.others,
         )  # fmt: skip
 
     def keep(self, living: frozenset[int]) -> None:
         """Forgets all other groups."""
-        for gone in self._kept.keys() - living:
-            del self._kept[gone]
+        for gone in self._last.keys() - living:
+            del self._last[gone], self._fields[gone]
 
 
-#: What is read of a knob that is ours, whoever needs it.
-HELD = frozenset({Field.TIMES, Field.QUOTA})
+def _says_the_same(one: CgroupReading, other: CgroupReading) -> bool:
+    """Whatever the time of the reading."""
+    return one is other or (
+        one.times == other.times
+        and one.quota == other.quota
+        and one.burst == other.burst
+        and one.weight == other.weight
+        and one.idle == other.idle
+        and one.cpus == other.cpus
+        and one.pressure == other.pressure
+        and one.others == other.others
+    )
+
+
+#: What is read of a group with a knob of ours, whoever needs it.
+_HELD_ABOVE = frozenset({Field.TIMES, Field.QUOTA})
+_HELD_BELOW = frozenset({Field.QUOTA})
 _DEFAULT = WeightFormula.LINEAR
 _SLOW_LEVELS = frozenset({Level.POD, Level.CONTAINER})
+
+
+def read_of_held(level: Level) -> frozenset[Field]:
+    """Of a pod or a container only its quota, in turn: what it uses is read for whoever needs it,
+    and that it is gone shows by its directory."""
+    return _HELD_BELOW if level in _SLOW_LEVELS else _HELD_ABOVE
 
 
 class SnapshotInputs(msgspec.Struct, frozen=True):
@@ -99,6 +131,55 @@ class SnapshotInputs(msgspec.Struct, frozen=True):
     sources: Mapping[str, Freshness] = {}
 
 
+class _ReadingPlan(msgspec.Struct, frozen=True):
+    """What is read of which group, worked out once: it depends on nothing but these three."""
+
+    scan: Scan
+    needs: Needs
+    held: tuple[Held, ...]
+    #: Groups that are read at each tick.
+    each_tick: tuple[tuple[CgroupRef, Wanted], ...]
+    #: Groups of which only knobs are read, by the tick of the turn in which they are due.
+    in_turn: tuple[tuple[tuple[CgroupRef, Wanted], ...], ...]
+    #: The latter by id.
+    slow: dict[int, tuple[CgroupRef, Wanted]]
+    #: The turn of the groups with counters, by id, in which their knobs are due.
+    turns: dict[int, int]
+    tiers: dict[Tier, CgroupRef]
+    weights_held: frozenset[int]
+    counts_containers: bool
+
+
+def _plan_readings(scan: Scan, needs: Needs, held: tuple[Held, ...]) -> _ReadingPlan:
+    ours_ids = {each.ref.id for each in held}
+    plain = {level: wanted(needs.at(level)) for level in Level}
+    ours = {level: wanted(needs.at(level) | read_of_held(level)) for level in Level}
+    each_tick: list[tuple[CgroupRef, Wanted]] = []
+    in_turn: list[list[tuple[CgroupRef, Wanted]]] = [[] for _ in range(TURN)]
+    turns: dict[int, int] = {}
+    for place, ref in enumerate(scan.refs):
+        wants = (ours if ref.id in ours_ids else plain)[ref.level]
+        if not wants.all:
+            continue
+        if wants.fast or ref.level not in _SLOW_LEVELS:
+            each_tick.append((ref, wants))
+            turns[ref.id] = place % TURN
+        else:
+            in_turn[place % TURN].append((ref, wants))
+    return _ReadingPlan(
+        scan,
+        needs,
+        held,
+        tuple(each_tick),
+        tuple(map(tuple, in_turn)),
+        {ref.id: (ref, wants) for row in in_turn for ref, wants in row},
+        turns,
+        {ref.tier: ref for ref in scan.refs if ref.level is Level.TIER},
+        frozenset(each.ref.id for each in held if each.knob == WEIGHT.name),
+        Field.TIMES in needs.at(Level.CONTAINER),
+    )
+
+
 class Surveyor:
     """Guards the tree, the meter and the readings before."""
 
@@ -108,20 +189,24 @@ class Surveyor:
         self._slow = SlowReadings(tree)
         self._formulas = FormulaWatch(tree)
         self._matching = Matching()
-        self._scan: Scan | None = None
+        self._plan: _ReadingPlan | None = None
+        self._readings_before: dict[int, CgroupReading] = {}
+        self._depth: tuple[tuple[Held, ...], Needs, Depth] | None = None
         self._rates = Rates()
         self._before: Micros | None = None
 
     def close_snapshot(self, tick: int, at: Micros, known: SnapshotInputs) -> NodeSnapshot | Gap:
         """A Gap where the tree itself is gone."""
-        self._tree.look_to(depth_of(known))
+        self._tree.look_to(self._depth_of(known))
         usage = self._meter.read()
+        if self._plan is not None and not self._plan.counts_containers:
+            self._tree.look_at_containers()
         scan = self._tree.refresh()
         kubepods = next((ref for ref in scan.refs if ref.level is Level.NODE), None)
         if kubepods is None:
             return Gap("the kubelet's tree is gone")
-        readings = self._readings(tick, at, known, scan)
-        formulas = self._formulas_of(at, known, scan)
+        plan, readings = self._read(tick, at, known, scan)
+        formulas = self._formulas_of(at, known, plan)
         elapsed = Micros(at - self._before) if self._before is not None else Micros(0)
         self._before = at
         return NodeSnapshot(
@@ -131,10 +216,10 @@ class Surveyor:
             allocatable=known.allocatable,
             usage=self._rates.of_node(usage, at),
             kubepods=kubepods,
-            tiers={ref.tier: ref for ref in scan.refs if ref.level is Level.TIER},
+            tiers=plan.tiers,
             workloads=self._matching.match(known.pods, scan.refs),
             readings=readings,
-            rates=self._rates.of_groups(readings.values()),
+            rates=self._rates.of_groups(readings, at),
             pressure=self._pressure(known.needs),
             held=known.held,
             off=known.off,
@@ -146,40 +231,61 @@ class Surveyor:
             sources=dict(known.sources),
         )
 
+    def _depth_of(self, known: SnapshotInputs) -> Depth:
+        """Worked out again where what is ours, or needed, changed: hundreds of knobs may be."""
+        kept = self._depth
+        if kept is None or kept[0] is not known.held or kept[1] != known.needs:
+            self._depth = kept = (known.held, known.needs, depth_of(known))
+        return kept[2]
+
     def _pressure(self, needs: Needs) -> CpuPressure | Gap:
         asked = Field.PRESSURE in needs.at(Level.NODE)
         return self._meter.read_pressure() if asked else NOT_ASKED
 
     def _formulas_of(
-        self, at: Micros, known: SnapshotInputs, scan: Scan
+        self, at: Micros, known: SnapshotInputs, plan: _ReadingPlan
     ) -> tuple[WeightFormula, WeightFormula]:
         """Of pods and of containers, where somebody needs weights; the kubelet's own formula
         until there is evidence."""
         if not any(Field.WEIGHT in known.needs.at(level) for level in _SLOW_LEVELS):
             return _DEFAULT, _DEFAULT
-        ours = frozenset(each.ref.id for each in known.held if each.knob == WEIGHT.name)
-        found = self._formulas.formulas(scan, known.allocatable, ours, at)
+        found = self._formulas.formulas(plan.scan, known.allocatable, plan.weights_held, at)
         pods = _DEFAULT if isinstance(found.pods, Gap) else found.pods
         return pods, _DEFAULT if isinstance(found.containers, Gap) else found.containers
 
-    def _readings(
+    def _read(
         self, tick: int, at: Micros, known: SnapshotInputs, scan: Scan
-    ) -> dict[int, CgroupReading]:
-        """Tiers whole at each tick; below them the knobs in turn."""
-        if scan is not self._scan:
-            self._scan = scan
-            self._slow.keep(frozenset(ref.id for ref in scan.refs))
-        held, turn = {each.ref.id for each in known.held}, tick % TURN
-        plain = {level: wanted(known.needs.at(level)) for level in Level}
-        ours = {level: wanted(known.needs.at(level) | HELD) for level in Level}
+    ) -> tuple[_ReadingPlan, dict[int, CgroupReading]]:
+        """Tiers whole at each tick; below them the knobs in turn. Under the plan of the tick before
+        only what is due is looked at: everything else is as it was then."""
+        plan, turn = self._plan, tick % TURN
         found: dict[int, CgroupReading] = {}
-        for place, ref in enumerate(scan.refs):
-            wants = (ours if ref.id in held else plain)[ref.level]
-            if not wants.all:
-                continue
-            due = place % TURN == turn or ref.level not in _SLOW_LEVELS or ref.id in known.written
-            found[ref.id] = self._slow.read(ref, wants, at, due)
-        return found
+        if (
+            plan is not None
+            and plan.scan is scan
+            and plan.held is known.held
+            and plan.needs == known.needs
+        ):
+            found = self._readings_before.copy()
+            due = [*plan.in_turn[turn], *(plan.slow[i] for i in known.written if i in plan.slow)]
+        else:
+            if plan is None or plan.scan is not scan:
+                self._slow.keep(frozenset(ref.id for ref in scan.refs))
+            self._plan = plan = _plan_readings(scan, known.needs, known.held)
+            due = list(plan.slow.values())
+        for ref, wants in plan.each_tick:
+            now = (
+                plan.turns[ref.id] == turn
+                or ref.level not in _SLOW_LEVELS
+                or ref.id in known.written
+            )
+            found[ref.id] = self._slow.read(ref, wants, at, now)
+        in_turn = {ref.id for ref, _ in plan.in_turn[turn]}
+        for ref, wants in due:
+            now = ref.id in in_turn or ref.id in known.written
+            found[ref.id] = self._slow.read(ref, wants, at, now)
+        self._readings_before = found
+        return plan, found
 
     def protected(self) -> tuple[CgroupRef, ...]:
         """The groups that best-effort work must not hurt, as of the last snapshot."""

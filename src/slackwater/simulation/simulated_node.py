@@ -27,7 +27,7 @@ from slackwater.observation.cgroups.tree import Depth
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.rates import Rates
-from slackwater.observation.survey import HELD, SnapshotInputs, depth_of
+from slackwater.observation.survey import SnapshotInputs, depth_of, read_of_held
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from slackwater.runtime.change_log import EntrySink
@@ -146,7 +146,10 @@ class KernelSight:
         readings = {
             ref.id: self._read(ref, wants, at)
             for ref in refs
-            if (wants := known.needs.at(ref.level) | (HELD if ref.id in held else _NOTHING))
+            if (
+                wants := known.needs.at(ref.level)
+                | (read_of_held(ref.level) if ref.id in held else _NOTHING)
+            )
         }
         elapsed = Micros(0 if self._before is None else at - self._before)
         self._before = at
@@ -160,7 +163,7 @@ class KernelSight:
             tiers={ref.tier: ref for ref in refs if ref.level is Level.TIER},
             workloads=self._matching.match(known.pods, refs),
             readings=readings,
-            rates=self._rates.of_groups(readings.values()),
+            rates=self._rates.of_groups(readings, at),
             pressure=NO_PRESSURE if Field.PRESSURE in known.needs.at(Level.NODE) else NOT_ASKED,
             held=known.held,
             off=known.off,

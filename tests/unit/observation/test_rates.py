@@ -18,42 +18,46 @@ def read(at: int, usage: int | Gap, throttled: int = 0, ref: CgroupRef = REF) ->
     return CgroupReading(ref, Micros(at), times, NONE, NONE, NONE, NONE, NONE, NONE)
 
 
+def of_groups(rates: Rates, reading: CgroupReading) -> dict[int, Rate]:
+    return rates.of_groups({reading.ref.id: reading}, reading.at)
+
+
 def node(usage: int, source: UsageSource = UsageSource.ROOT_GROUP) -> NodeUsage:
     return NodeUsage(Micros(usage), source)
 
 
 def test_the_first_reading_has_no_rate_and_the_second_has() -> None:
     rates = Rates()
-    assert rates.of_groups([read(0, 1_000_000)]) == {}
-    found = rates.of_groups([read(2_000_000, 2_500_000, throttled=500_000)])
+    assert of_groups(rates, read(0, 1_000_000)) == {}
+    found = of_groups(rates, read(2_000_000, 2_500_000, throttled=500_000))
     assert found == {7: Rate(MilliCpu(750), 250)}
 
 
 def test_a_counter_that_goes_backwards_is_a_gap_and_then_a_new_start() -> None:
     rates = Rates()
-    rates.of_groups([read(0, 1_000_000)])
-    assert rates.of_groups([read(1_000_000, 10)]) == {}
-    assert rates.of_groups([read(2_000_000, 1_000_010)]) == {7: Rate(MilliCpu(1000), 0)}
+    of_groups(rates, read(0, 1_000_000))
+    assert of_groups(rates, read(1_000_000, 10)) == {}
+    assert of_groups(rates, read(2_000_000, 1_000_010)) == {7: Rate(MilliCpu(1000), 0)}
 
 
 def test_an_unread_group_has_no_rate_and_no_memory() -> None:
     rates = Rates()
-    rates.of_groups([read(0, 0)])
-    assert rates.of_groups([read(1_000_000, VANISHED)]) == {}
-    assert rates.of_groups([read(2_000_000, 5)]) == {}
+    of_groups(rates, read(0, 0))
+    assert of_groups(rates, read(1_000_000, VANISHED)) == {}
+    assert of_groups(rates, read(2_000_000, 5)) == {}
 
 
 def test_another_group_at_the_same_path_is_another() -> None:
     rates = Rates()
-    rates.of_groups([read(0, 0)])
+    of_groups(rates, read(0, 0))
     again = CgroupRef("kubepods", 8, Level.NODE)
-    assert rates.of_groups([read(1_000_000, 900, ref=again)]) == {}
+    assert of_groups(rates, read(1_000_000, 900, ref=again)) == {}
 
 
 def test_no_time_between_two_readings_is_no_rate() -> None:
     rates = Rates()
-    rates.of_groups([read(5, 0)])
-    assert rates.of_groups([read(5, 100)]) == {}
+    of_groups(rates, read(5, 0))
+    assert of_groups(rates, read(5, 100)) == {}
 
 
 def test_the_nodes_usage() -> None:

@@ -47,12 +47,31 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     made.tree.close()
 
 
-@pytest.mark.parametrize(("due", "seen"), [(False, 50_000), (True, 20_000)])
-def test_a_knob_is_kept_until_it_is_due(kept: Kept, due: bool, seen: int) -> None:
+@pytest.mark.parametrize(("due", "seen", "at"), [(False, 50_000, AT), (True, 20_000, LATER)])
+def test_a_knob_is_kept_until_it_is_due(kept: Kept, due: bool, seen: int, at: Micros) -> None:
     assert kept.read(QUOTA).quota == Bandwidth(Micros(50_000))
     kept.write("cpu.max", "20000 100000")
     found = kept.read(QUOTA, at=LATER, due=due)
-    assert (found.quota, found.at) == (Bandwidth(Micros(seen)), LATER)
+    assert (found.quota, found.at) == (Bandwidth(Micros(seen)), at)
+
+
+@pytest.mark.parametrize("fields", [(QUOTA,), (QUOTA, TIMES), (TIMES,)])
+@pytest.mark.parametrize("due", [False, True])
+def test_what_reads_as_before_is_the_same_object(
+    kept: Kept, fields: tuple[Field, ...], due: bool
+) -> None:
+    first = kept.read(*fields)
+    assert kept.read(*fields, at=LATER, due=due) is first
+    kept.write("cpu.max", "20000 100000")
+    kept.write("cpu.stat", "usage_usec 9\nnr_periods 4\nnr_throttled 3\nthrottled_usec 2\n")
+    assert (kept.read(*fields, at=LATER, due=True) is first) is False
+
+
+def test_knobs_are_read_anew_after_counters_alone(kept: Kept) -> None:
+    kept.read(QUOTA, TIMES)
+    kept.read(TIMES)
+    kept.write("cpu.max", "20000 100000")
+    assert kept.read(QUOTA, TIMES).quota == Bandwidth(Micros(20_000))
 
 
 def test_counters_are_of_now(kept: Kept) -> None:
@@ -96,9 +115,9 @@ def test_a_group_that_went_shows_it_by_its_counters(kept: Kept) -> None:
 def test_other_groups_are_forgotten(kept: Kept) -> None:
     kept.read(QUOTA)
     kept.slow.keep(frozenset({kept.ref.id}))
-    assert len(kept.slow._kept) == 1
+    assert len(kept.slow._last) == len(kept.slow._fields) == 1
     kept.slow.keep(frozenset())
-    assert len(kept.slow._kept) == 0
+    assert len(kept.slow._last) == len(kept.slow._fields) == 0
 
 
 def test_on_v1_the_counters_of_a_group_without_quota_are_its_usage_alone(tmp_path: Path) -> None:

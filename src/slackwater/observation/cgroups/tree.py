@@ -79,7 +79,7 @@ class CgroupTree:
 
     `kubepods` is relative to the mount. At Depth.TIERS nothing below the tiers is listed, nor
     asked for its links. A container that is replaced by another between two looks is noticed
-    when the old one is read: where containers are never read, an old one may stay in sight.
+    when the old one is read or looked at.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class CgroupTree:
         self._listings: dict[str, _Listing] = {}
         self._suspects: set[str] = {kubepods}
         self._parents: tuple[CgroupRef, ...] = ()
+        self._containers: tuple[CgroupRef, ...] = ()
         self._turn = 0
         self._scan = Scan(())
 
@@ -125,6 +126,14 @@ class CgroupTree:
                 continue
             self._look_at(ref)
         return self._walk() if self._suspects else self._scan
+
+    def look_at_containers(self) -> None:
+        """Before a refresh, where their counters are not read at each tick: a container that was
+        replaced by another keeps its pod's link count. In a large tree they take turns, as pods."""
+        containers = self._containers
+        large = len(self._parents) > _SMALL_TREE
+        for ref in containers[self._turn :: _TURNS] if large else containers:
+            self._look_at(ref)
 
     def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
         """What stands in the group's files. A field that is not wanted is a Gap."""
@@ -201,6 +210,7 @@ class CgroupTree:
             return self._scan
         self._scan = scan
         self._parents = tuple(ref for ref in scan.refs if ref.level is not Level.CONTAINER)
+        self._containers = tuple(ref for ref in scan.refs if ref.level is Level.CONTAINER)
         paths = {ref.path for ref in self._parents}
         self._listings = {path: kept for path, kept in self._listings.items() if path in paths}
         self._reader.keep(frozenset(ref.id for ref in scan.refs))

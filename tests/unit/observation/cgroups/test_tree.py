@@ -244,3 +244,25 @@ def test_a_group_that_goes_while_it_is_walked_is_not_there(
     assert len(found.refs) == 9
     assert going not in by_path(found)
     assert tree.refresh() == found == tree.scan()
+
+
+@pytest.mark.parametrize("more", [0, 80])
+def test_a_replaced_container_is_noticed_where_containers_are_looked_at(
+    plain: PlainTree, more: int
+) -> None:
+    """One that goes and one that comes keep their pod's link count."""
+    path = pods(plain)[-1]
+    for number in range(more):
+        plain.make(f"kubepods/burstable/pod{UID.format(100 + number)}")
+    tree = CgroupTree(plain.mounts, "kubepods")
+    before = tree.scan()
+    for _ in range(4):
+        tree.look_at_containers()
+        assert tree.refresh() is before
+    plain.remove(path)
+    successor = plain.make(f"{path.rpartition('/')[0]}/{CONTAINER.format(999)}")
+    for _ in range(3 if more else 1):
+        tree.look_at_containers()
+        tree.refresh()
+    found = by_path(tree.refresh())
+    assert (path in found, successor in found) == (False, True)
