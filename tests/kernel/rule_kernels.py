@@ -16,7 +16,7 @@ from slackwater.model.knob import CPUS, Knob, KnobValue
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import Micros, MilliCpu, Ratio
 from slackwater.simulation.demand import Square, Steady
-from slackwater.simulation.fake_cgroup import Task
+from slackwater.simulation.fake_cgroup import SimulatedTask
 from slackwater.simulation.fake_kernel import FakeKernel
 from tests.kernel.bed import Bed
 from tests.kernel.hand import PAGE, clock, ref_of, work, writer_of
@@ -177,13 +177,15 @@ class SimulatedKernel:
         return self._fake.write(Change(ref, knob, new, new)).result
 
     def burn(self, ref: CgroupRef, loops: int) -> None:
-        self._start(ref, Task("burn", Steady(MilliCpu(1000 * loops)), loops))
+        self._start(ref, SimulatedTask("burn", Steady(MilliCpu(1000 * loops)), loops))
 
     def alternate(self, ref: CgroupRef, busy: Micros, rest: Micros) -> None:
         period = Micros(busy + rest)
-        self._start(ref, Task("alternate", Square(period, Ratio(busy, period), MilliCpu(1000))))
+        self._start(
+            ref, SimulatedTask("alternate", Square(period, Ratio(busy, period), MilliCpu(1000)))
+        )
 
-    def _start(self, ref: CgroupRef, task: Task) -> None:
+    def _start(self, ref: CgroupRef, task: SimulatedTask) -> None:
         assert self._fake.attach(ref, task).result is Result.APPLIED
         self._started.append((ref, task.name))
 
@@ -195,7 +197,7 @@ class SimulatedKernel:
             self._fake.detach(ref, name)
 
     def admits(self, ref: CgroupRef) -> bool:
-        admitted = self._fake.attach(ref, Task("guest", Steady(MilliCpu(0)))).result
+        admitted = self._fake.attach(ref, SimulatedTask("guest", Steady(MilliCpu(0)))).result
         self._fake.detach(ref, "guest")
         return admitted is Result.APPLIED
 

@@ -32,12 +32,12 @@ from slackwater.record.recording import lines
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
 from slackwater.simulation.scenario_picture import picture
-from slackwater.simulation.scenario_report import Report, clock, report_of
-from slackwater.simulation.simulation_run import CannotSimulate, Life
-from slackwater.simulation.timeline import FEW, MANY, SCENARIO, Row
+from slackwater.simulation.scenario_report import ScenarioReport, format_clock, make_report
+from slackwater.simulation.simulation_run import Simulation, SimulationError
+from slackwater.simulation.timeline import FEW, MANY, SCENARIO, TimelineRow
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a fresh folder is made in it
-#: The bar moves so often.
+#: Updates of the progress bar.
 _BAR_STEPS = 200
 #: Wide enough for a table whatever the terminal: lines are folded, not cut.
 _WIDTH = 110
@@ -95,14 +95,15 @@ def simulate(
     """
     read = _read(scenario)
     kept: list[TickRecord] = []
-    with _lived(read, CommandLineOverrides(settings=texts_of(settings))) as life:
-        _run(life, kept if record else None)
-        every = life.timeline.rows(MANY)
-        shown = life.timeline.rows(FEW)
-        report = report_of(life, every, life.release())
+    with _open_simulation(read, CommandLineOverrides(settings=texts_of(settings))) as simulation:
+        _run(simulation, kept if record else None)
+        every = simulation.timeline.rows(MANY)
+        shown = simulation.timeline.rows(FEW)
+        report = make_report(simulation, every, simulation.release())
         if svg != "":
             _write(
-                svg or f"{Path(scenario).stem}.svg", [picture(report, life.meter, every).encode()]
+                svg or f"{Path(scenario).stem}.svg",
+                [picture(report, simulation.meter, every).encode()],
             )
     if record:
         _write(record, lines(kept))
@@ -111,7 +112,7 @@ def simulate(
     sys.exit(1 if report.left else 0)
 
 
-def _print(report: Report, rows: list[Row], output: Output, colour: bool) -> None:
+def _print(report: ScenarioReport, rows: list[TimelineRow], output: Output, colour: bool) -> None:
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
         return
@@ -126,27 +127,27 @@ def _read(path: str) -> Scenario:
 
 
 @contextlib.contextmanager
-def _lived(scenario: Scenario, orders: CommandLineOverrides) -> Iterator[Life]:
-    """A life whose ledger is in memory where there is such a folder, and goes with it."""
+def _open_simulation(scenario: Scenario, orders: CommandLineOverrides) -> Iterator[Simulation]:
+    """A simulation with its ledger in memory, if there is such a folder, until the end."""
     folder = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="slackwater-", dir=folder) as state:
         try:
-            life = Life(scenario, state, orders)
-        except CannotSimulate as error:
+            simulation = Simulation(scenario, state, orders)
+        except SimulationError as error:
             raise WrongSettings(str(error)) from None
         try:
-            yield life
+            yield simulation
         finally:
-            life.close()
+            simulation.close()
 
 
-def _run(life: Life, kept: list[TickRecord] | None) -> None:
-    """With a bar where somebody looks at it."""
-    length = life.scenario.duration
+def _run(simulation: Simulation, kept: list[TickRecord] | None) -> None:
+    """With a progress bar on a terminal."""
+    length = simulation.scenario.duration
     step, shown = max(length // _BAR_STEPS, 1), 0
     with click.progressbar(
         length=length,
-        label=life.scenario.name,
+        label=simulation.scenario.name,
         width=0,
         file=sys.stderr,
         hidden=not sys.stderr.isatty(),
@@ -160,7 +161,7 @@ def _run(life: Life, kept: list[TickRecord] | None) -> None:
                 bar.update(at - shown)
                 shown = at
 
-        life.run(watch)
+        simulation.run(watch)
         bar.update(length - shown)
 
 
@@ -173,7 +174,7 @@ def _write(path: str, parts: Iterable[bytes]) -> None:
     click.echo(f"slackwater: wrote {path}", err=True)
 
 
-def print_simulation(report: Report, rows: Iterable[Row], colour: bool) -> None:
+def print_simulation(report: ScenarioReport, rows: Iterable[TimelineRow], colour: bool) -> None:
     console = Console(
         no_color=not colour,
         force_terminal=colour,
@@ -187,7 +188,7 @@ def print_simulation(report: Report, rows: Iterable[Row], colour: bool) -> None:
         console.print(sentence, soft_wrap=True)
 
 
-def _timeline(rows: Iterable[Row]) -> Table:
+def _timeline(rows: Iterable[TimelineRow]) -> Table:
     table = make_table(_TIMELINE)
     for row in rows:
         style = "cyan" if row.by == SCENARIO else ""
@@ -197,11 +198,15 @@ def _timeline(rows: Iterable[Row]) -> Table:
     return table
 
 
-def _when(row: Row) -> str:
-    return clock(row.at) if row.at == row.until else f"{clock(row.at)}-{clock(row.until)}"
+def _when(row: TimelineRow) -> str:
+    return (
+        format_clock(row.at)
+        if row.at == row.until
+        else f"{format_clock(row.at)}-{format_clock(row.until)}"
+    )
 
 
-def _because(row: Row) -> str:
+def _because(row: TimelineRow) -> str:
     """The reason without the policy's name where there is one; how a fold went; what went wrong."""
     parts = [_without_name(row.because)]
     if row.changes > 1:
@@ -219,7 +224,7 @@ def _without_name(because: str) -> str:
     return because.removeprefix(named[0]) if len(named) == 1 else because
 
 
-def _tiers(report: Report) -> Table:
+def _tiers(report: ScenarioReport) -> Table:
     seconds = report.scenario.seconds
     rows = []
     for tier in report.tiers:
@@ -229,7 +234,7 @@ def _tiers(report: Report) -> Table:
     return make_table(_TIERS, rows)
 
 
-def sentences(report: Report) -> list[str]:
+def sentences(report: ScenarioReport) -> list[str]:
     """The rest of the summary. CPUs are averages over the whole time."""
     seconds, best, agent = report.scenario.seconds, report.best_effort, report.agent
     online = (

@@ -18,7 +18,7 @@ from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import Spike, Steady
 from slackwater.simulation.scenario import Scenario, ScenarioPod
-from slackwater.simulation.simulation_run import Life
+from slackwater.simulation.simulation_run import Simulation
 
 CPUS = 4
 _CALM, _BUSY, _REQUEST = MilliCpu(800), MilliCpu(3000), MilliCpu(3000)
@@ -30,15 +30,15 @@ def run_simulated(phase: Phase, seconds: float, folder: Path, watch: Watch) -> M
     """One phase of so many simulated seconds; it takes a blink."""
     state = folder / phase.name
     state.mkdir(parents=True)
-    life = Life(scenario(phase, seconds), str(state))
+    simulation = Simulation(scenario(phase, seconds), str(state))
     try:
         if phase.hold is Hold.DEFAULT_WEIGHT:
-            for ref in life.node.tiers.values():
-                life.node.put(ref, WEIGHT, _DEFAULT_SHARES)
-        return _Watching(life, phase, seconds, watch).run()
+            for ref in simulation.node.tiers.values():
+                simulation.node.put(ref, WEIGHT, _DEFAULT_SHARES)
+        return _Watching(simulation, phase, seconds, watch).run()
     finally:
-        life.release()
-        life.close()
+        simulation.release()
+        simulation.close()
 
 
 def scenario(phase: Phase, seconds: float) -> Scenario:
@@ -60,8 +60,8 @@ def scenario(phase: Phase, seconds: float) -> Scenario:
 class _Watching:
     """Guards the counters before the present look."""
 
-    def __init__(self, life: Life, phase: Phase, seconds: float, watch: Watch) -> None:
-        self._life = life
+    def __init__(self, simulation: Simulation, phase: Phase, seconds: float, watch: Watch) -> None:
+        self._life = simulation
         self._phase = phase
         self._seconds = seconds
         self._watch = watch

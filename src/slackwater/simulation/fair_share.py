@@ -73,12 +73,12 @@ def divide(top_down: Sequence[Claim], pools: Sequence[Pool], duration: int) -> N
         claim.usable = min(claim.asked, claim.limit)
     top_down[0].got = top_down[0].usable
     for claim in top_down:
-        _hand_down(claim)
+        _divide_among_children(claim)
     if any(sum(t.got for t in pool.tasks) > pool.cpus * duration for pool in pools):
         _divide_by_pools(top_down, pools, duration)
 
 
-def _hand_down(claim: Claim) -> None:
+def _divide_among_children(claim: Claim) -> None:
     claims = claim.claims
     if claim.got == claim.asked:
         for below in claims:
@@ -102,7 +102,7 @@ def _satisfied_at(claim: Claim) -> float:
     return claim.usable / claim.weight
 
 
-class _Bound:
+class _SharedLimit:
     """Some tasks that have so much left together."""
 
     __slots__ = ("left", "tasks")
@@ -115,9 +115,9 @@ class _Bound:
 def _divide_by_pools(top_down: Sequence[Claim], pools: Sequence[Pool], duration: int) -> None:
     """The same rule where cpusets bind, by filling all tasks at their pace until one bound is
     reached, then the others. Rounds down, so that no bound is exceeded by a nanosecond."""
-    bounds = [_Bound(claim.usable, list(_tasks(claim))) for claim in top_down]
-    bounds += [_Bound(pool.cpus * duration, pool.tasks) for pool in pools]
-    bounds += [_Bound(task.usable, [task]) for task in bounds[0].tasks]
+    bounds = [_SharedLimit(claim.usable, list(_tasks(claim))) for claim in top_down]
+    bounds += [_SharedLimit(pool.cpus * duration, pool.tasks) for pool in pools]
+    bounds += [_SharedLimit(task.usable, [task]) for task in bounds[0].tasks]
     got = dict.fromkeys(bounds[0].tasks, 0.0)
     growing = set(got)
     while growing:

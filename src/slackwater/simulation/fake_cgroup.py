@@ -52,7 +52,7 @@ SHORTEST_PERIOD, LONGEST_PERIOD = Micros(1_000), Micros(1_000_000)
 _RATIO_SHIFT = 20
 
 
-class Runtime:
+class CfsBandwidth:
     """Guards one group's budget."""
 
     __slots__ = (
@@ -157,7 +157,7 @@ class Runtime:
         ) = (new + times * (new - old) for old, new in zip(before, now, strict=True))
 
 
-class Task(msgspec.Struct, frozen=True):
+class SimulatedTask(msgspec.Struct, frozen=True):
     """Some threads that want CPU time together, and no more CPUs than there are threads."""
 
     name: str
@@ -169,15 +169,15 @@ class Task(msgspec.Struct, frozen=True):
         return min(max(self.demand(at), 0), 1000 * self.threads)
 
 
-class Group:
+class FakeCgroup:
     """Guards one cgroup."""
 
-    def __init__(self, ref: CgroupRef, parent: "Group | None", version: CgroupVersion) -> None:
+    def __init__(self, ref: CgroupRef, parent: "FakeCgroup | None", version: CgroupVersion) -> None:
         self.ref = ref
         self.parent = parent
         self.version = version
-        self.children: dict[str, Group] = {}
-        self.tasks: dict[str, Task] = {}
+        self.children: dict[str, FakeCgroup] = {}
+        self.tasks: dict[str, SimulatedTask] = {}
         self.weight = DEFAULT_WEIGHT[version]
         self.quota = Bandwidth(UNLIMITED)
         self.burst = Micros(0)
@@ -185,7 +185,7 @@ class Group:
         #: Empty means none on v1, and the parent's on v2.
         self.cpus = CpuSet()
         self.memory = dict(DEFAULT_MEMORY)
-        self.runtime = Runtime()
+        self.runtime = CfsBandwidth()
         self.claim = Claim(NICE_0_SHARES, 0)
         #: Nanoseconds of CPU time: used, and wanted but not got, with all groups below.
         self.used = 0
@@ -241,7 +241,7 @@ class Group:
         above = self.parent.effective_cpus()
         return CpuSet(self.cpus.mask & above.mask or above.mask)
 
-    def below(self) -> Iterator["Group"]:
+    def below(self) -> Iterator["FakeCgroup"]:
         """This group and all below it, parents first."""
         yield self
         for child in self.children.values():
@@ -263,7 +263,7 @@ class Group:
         )
 
 
-def error_of(group: Group, knob: Knob, value: KnobValue) -> int:
+def check_value(group: FakeCgroup, knob: Knob, value: KnobValue) -> int:
     """The error number for this write now, or 0."""
     if group.parent is None:
         return errno.EINVAL  # the root group has no limits, and its files say so
@@ -279,7 +279,7 @@ def error_of(group: Group, knob: Knob, value: KnobValue) -> int:
     return 0
 
 
-def ways_to(group: Group, value: KnobValue) -> tuple[tuple[KnobValue, ...], ...]:
+def write_sequences(group: FakeCgroup, value: KnobValue) -> tuple[tuple[KnobValue, ...], ...]:
     """The values that stand there one after the other until `value` does; a second way follows
     where there is one, for when the first is refused.
 
@@ -298,7 +298,7 @@ def ways_to(group: Group, value: KnobValue) -> tuple[tuple[KnobValue, ...], ...]
     return quota_first, period_first
 
 
-def _bandwidth_error(group: Group, quota: Bandwidth, burst: int) -> int:
+def _bandwidth_error(group: FakeCgroup, quota: Bandwidth, burst: int) -> int:
     """tg_set_cfs_bandwidth."""
     if not SHORTEST_PERIOD <= quota.period <= LONGEST_PERIOD:
         return errno.EINVAL
@@ -317,7 +317,7 @@ def _ratio(quota: Bandwidth) -> int | Unlimited:
     return (quota.limit << _RATIO_SHIFT) // quota.period
 
 
-def _inherited(group: Group | None) -> int | Unlimited:
+def _inherited(group: FakeCgroup | None) -> int | Unlimited:
     """A group without a quota has its parent's (hierarchical_quota)."""
     if group is None:
         return UNLIMITED
@@ -325,7 +325,7 @@ def _inherited(group: Group | None) -> int | Unlimited:
     return _inherited(group.parent) if isinstance(own, Unlimited) else own
 
 
-def _exceeds(group: Group, quota: Bandwidth, ceiling: int | Unlimited) -> bool:
+def _exceeds(group: FakeCgroup, quota: Bandwidth, ceiling: int | Unlimited) -> bool:
     """tg_cfs_schedulable_down: whether this quota, or one below it, is above what is above it."""
     own = _ratio(quota)
     if isinstance(own, Unlimited):
@@ -335,7 +335,7 @@ def _exceeds(group: Group, quota: Bandwidth, ceiling: int | Unlimited) -> bool:
     return any(_exceeds(child, child.quota, own) for child in group.children.values())
 
 
-def _cpus_error(group: Group, cpus: CpuSet) -> int:
+def _cpus_error(group: FakeCgroup, cpus: CpuSet) -> int:
     """update_cpumask and validate_change."""
     root = group
     while root.parent is not None:

@@ -32,16 +32,23 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import DEFAULT_PERIOD, Micros, Unlimited
 from slackwater.simulation.demand import FOREVER
 from slackwater.simulation.fair_share import Claim, Pool, divide, pools_of
-from slackwater.simulation.fake_cgroup import NANOS, NICE_0_SHARES, Group, Task, error_of, ways_to
+from slackwater.simulation.fake_cgroup import (
+    NANOS,
+    NICE_0_SHARES,
+    FakeCgroup,
+    SimulatedTask,
+    check_value,
+    write_sequences,
+)
 
 
 class _Layout:
     """The tree as the scheduler walks it; made anew after each change of the tree."""
 
-    def __init__(self, root: Group) -> None:
+    def __init__(self, root: FakeCgroup) -> None:
         self.groups = list(root.below())
         self.find_limits()
-        self.work: list[tuple[Task, Claim]] = []
+        self.work: list[tuple[SimulatedTask, Claim]] = []
         for group in self.groups:
             mask = group.effective_cpus().mask
             own = [Claim(NICE_0_SHARES * task.threads, mask) for task in group.tasks.values()]
@@ -65,7 +72,7 @@ class _Layout:
 class Scheduler:
     """Guards the clock."""
 
-    def __init__(self, root: Group) -> None:
+    def __init__(self, root: FakeCgroup) -> None:
         self.now = Micros(0)
         self._root = root
         self._layout: _Layout | None = None
@@ -157,7 +164,7 @@ class FakeKernel:
     def __init__(self, version: CgroupVersion, cpus: int, page_size: int = COMMON_PAGE) -> None:
         self.page_size = page_size
         self._version = version
-        self._root = Group(CgroupRef("", _ROOT_ID, Level.NODE), None, version)
+        self._root = FakeCgroup(CgroupRef("", _ROOT_ID, Level.NODE), None, version)
         self._root.cpus = CpuSet.of(range(cpus))
         self._groups = {"": self._root}
         self._last_id = _ROOT_ID
@@ -197,7 +204,7 @@ class FakeKernel:
             raise TreeError(f"{path!r} cannot be made: there are tasks in its parent")
         self._last_id += 1
         ref = CgroupRef(path, self._last_id, level, tier, owner)
-        self._groups[path] = parent.children[name] = Group(ref, parent, self._version)
+        self._groups[path] = parent.children[name] = FakeCgroup(ref, parent, self._version)
         self._listed = None
         self._scheduler.forget_layout()
         return ref
@@ -215,7 +222,7 @@ class FakeKernel:
         self._scheduler.forget_layout()
         return _APPLIED
 
-    def attach(self, ref: CgroupRef, task: Task) -> Attempt:
+    def attach(self, ref: CgroupRef, task: SimulatedTask) -> Attempt:
         """Starts work in a group, in place of work of the same name."""
         group = self._find(ref)
         if group is None:
@@ -317,11 +324,11 @@ class FakeKernel:
         used = self._carried + sum(child.used for child in self._root.children.values())
         return NodeUsage(Micros(used // NANOS), UsageSource.TOP_GROUPS)
 
-    def _find(self, ref: CgroupRef) -> Group | None:
+    def _find(self, ref: CgroupRef) -> FakeCgroup | None:
         group = self._groups.get(ref.path)
         return group if group is not None and group.ref.id == ref.id else None
 
-    def _open(self, ref: CgroupRef, knob: Knob) -> tuple[Group, KnobFile] | Attempt:
+    def _open(self, ref: CgroupRef, knob: Knob) -> tuple[FakeCgroup, KnobFile] | Attempt:
         """The group and the file, or what the real edge says without them."""
         file = knob.file(self._version)
         if isinstance(file, Gap):
@@ -336,7 +343,7 @@ class FakeKernel:
             return Attempt(Result.UNSUPPORTED, f"this cgroup has no {file.name}")
         return group, file
 
-    def _write(self, group: Group, file: KnobFile, change: Change, note: Note) -> Attempt:
+    def _write(self, group: FakeCgroup, file: KnobFile, change: Change, note: Note) -> Attempt:
         knob, new = change.knob, change.new
         if self._is_shown(knob, group.value(knob), new):
             return Attempt(Result.UNCHANGED)
@@ -355,10 +362,10 @@ class FakeKernel:
         detail = f"the kernel refused {text!r} in {file.name}: {os.strerror(error)}"
         return Attempt(Result.REFUSED, detail)
 
-    def _put(self, group: Group, knob: Knob, new: KnobValue) -> int:
+    def _put(self, group: FakeCgroup, knob: Knob, new: KnobValue) -> int:
         """The way to a value, or the other one; the error if both are closed."""
         error = 0
-        for way in ways_to(group, new):
+        for way in write_sequences(group, new):
             error = self._put_in_turn(group, knob, way)
             if not error:
                 break
@@ -368,13 +375,13 @@ class FakeKernel:
             self._scheduler.forget_layout()
         return error
 
-    def _put_in_turn(self, group: Group, knob: Knob, values: tuple[KnobValue, ...]) -> int:
+    def _put_in_turn(self, group: FakeCgroup, knob: Knob, values: tuple[KnobValue, ...]) -> int:
         """One write after the other; if a later one is refused, the first is taken back."""
         old = group.value(knob)
         for value in values:
-            error = error_of(group, knob, value)
+            error = check_value(group, knob, value)
             if error:
-                if group.value(knob) != old and not error_of(group, knob, old):
+                if group.value(knob) != old and not check_value(group, knob, old):
                     group.take(knob, old)
                 return error
             group.take(knob, settle_in_file(knob, value, self.page_size))

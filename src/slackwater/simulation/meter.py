@@ -1,7 +1,7 @@
-"""What a simulated node did: who wanted, got and lost how much CPU, and when.
+"""Measures a simulated node: who wanted, got and lost how much CPU, and when.
 
-Owns the sums, and the same in a few hundred equal stretches of time for a picture. Looks at the
-fake kernel's counters, which know what was wanted; an agent never sees those.
+Sums over the whole run, and the same for a few hundred equal intervals of it, for a picture. It
+reads the fake kernel's counters of unmet demand, which an agent never sees.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from slackwater.record.journal import TickRecord
 from slackwater.simulation.simulated_node import SimulatedNode
 
 #: Enough for one picture across a screen.
-STRETCHES = 450
+INTERVALS = 450
 _ONLINE = (Tier.GUARANTEED, Tier.BURSTABLE)
 
 
@@ -27,8 +27,8 @@ class CpuTime(msgspec.Struct):
     lost: int = 0
 
 
-class Stretch(msgspec.Struct):
-    """Some time. CPU times are sums over it; `quota` is that of `limited`, the part of it with a
+class Interval(msgspec.Struct):
+    """CPU times are sums over it; `quota` is that of `limited`, the part of it with a
     quota, and `allowed` the last that stood in it, None where there was none."""
 
     length: int = 0
@@ -39,8 +39,8 @@ class Stretch(msgspec.Struct):
     allowed: MilliCpu | None = None
 
 
-class Meter:
-    """Guards the sums. `look` ends a span of time, `note` says what the agent thinks of it."""
+class UsageMeter:
+    """The sums. `measure` ends a span of time, `add_round` adds what the agent did."""
 
     def __init__(self, node: SimulatedNode, duration: Micros) -> None:
         self._node = node
@@ -67,9 +67,9 @@ class Meter:
         self.writes: Counter[str] = Counter()
         self.notes: Counter[str] = Counter()
         self.courses: Counter[str] = Counter()
-        self.stretches = [Stretch() for _ in range(STRETCHES)]
+        self.intervals = [Interval() for _ in range(INTERVALS)]
 
-    def note(self, done: TickRecord | Gap) -> None:
+    def add_round(self, done: TickRecord | Gap) -> None:
         """What all work together is allowed is what a policy said last; none while it is off."""
         if isinstance(done, Gap):
             self.rounds["blind"] += 1
@@ -86,8 +86,8 @@ class Meter:
         if self._allowed_by not in {report.policy for report in done.story.told}:
             self._allowed = None
 
-    def look(self, now: Micros) -> None:
-        """Counts what happened since the last look."""
+    def measure(self, now: Micros) -> None:
+        """Adds what happened since the last call."""
         length = now - self._then
         if not length:
             return
@@ -106,7 +106,7 @@ class Meter:
         self._share(length, online, spent[Tier.BESTEFFORT])
         lost = sum(spent[tier].lost for tier in _ONLINE)
         self.lost[lost * 1000 // length] += length
-        self._draw(now, length, spent, system, lost)
+        self._add_to_interval(now, length, spent, system, lost)
         self._then, self._before, self._system_before = now, now_at, system_now
 
     def _share(self, length: int, online: int, best: CpuTime) -> None:
@@ -123,20 +123,20 @@ class Meter:
         self.had += min(best.used, could)
         self.beyond += max(best.used - room, 0)
 
-    def _draw(
+    def _add_to_interval(
         self, now: Micros, length: int, spent: dict[Tier, CpuTime], system: int, lost: int
     ) -> None:
         middle = now - length // 2
-        stretch = self.stretches[min(middle * STRETCHES // self._duration, STRETCHES - 1)]
-        stretch.length += length
+        interval = self.intervals[min(middle * INTERVALS // self._duration, INTERVALS - 1)]
+        interval.length += length
         for name, used in (("system", system), *((t.value, c.used) for t, c in spent.items())):
-            stretch.used[name] = stretch.used.get(name, 0) + used
-        stretch.lost += lost
-        stretch.allowed = self._allowed
+            interval.used[name] = interval.used.get(name, 0) + used
+        interval.lost += lost
+        interval.allowed = self._allowed
         quota = self._quota()
         if not isinstance(quota, Unlimited):
-            stretch.quota += quota * length
-            stretch.limited += length
+            interval.quota += quota * length
+            interval.limited += length
 
     def _quota(self) -> MilliCpu | Unlimited:
         found = self._node.kernel.read(self._node.tiers[Tier.BESTEFFORT], QUOTA)

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from slackwater.simulation.meter import Meter, Stretch
-from slackwater.simulation.scenario_report import Report, clock
+from slackwater.simulation.meter import Interval, UsageMeter
+from slackwater.simulation.scenario_report import ScenarioReport, format_clock
 from slackwater.simulation.svg import (
     LEFT,
     WIDTH,
@@ -20,7 +20,7 @@ from slackwater.simulation.svg import (
     text,
     time_axis,
 )
-from slackwater.simulation.timeline import SCENARIO, Row
+from slackwater.simulation.timeline import SCENARIO, TimelineRow
 
 _RIGHT = 236
 _MAIN_TOP, _MAIN_HEIGHT = 124, 290
@@ -44,35 +44,35 @@ class Mark(msgspec.Struct, frozen=True):
     times: int = 1
 
 
-def picture(report: Report, meter: Meter, rows: list[Row]) -> str:
+def picture(report: ScenarioReport, meter: UsageMeter, rows: list[TimelineRow]) -> str:
     """The whole SVG document."""
-    stretches = [s for s in meter.stretches if s.length]
+    intervals = [s for s in meter.intervals if s.length]
     end = report.scenario.seconds
     happened = _happened(rows)
-    has_lost = any(s.lost for s in stretches)
+    has_lost = any(s.lost for s in intervals)
     share_top = _MAIN_TOP + _MAIN_HEIGHT + _GAP
     lost_top = share_top + _SHARE_HEIGHT + _GAP
     list_top = lost_top + (_LOST_HEIGHT + _GAP if has_lost else 0) - 22
     height = list_top + 20 * len(happened) + 20
     width = WIDTH - LEFT - _RIGHT
     main = Frame(LEFT, _MAIN_TOP, width, _MAIN_HEIGHT, end, float(report.scenario.cpus))
-    share = Frame(LEFT, share_top, width, _SHARE_HEIGHT, end, _share_top(stretches))
+    share = Frame(LEFT, share_top, width, _SHARE_HEIGHT, end, _share_top(intervals))
     parts = [
         *_head(report),
-        *_usage(main, stretches),
-        *_share(share, stretches),
+        *_usage(main, intervals),
+        *_share(share, intervals),
     ]
     frames = [main, share]
     if has_lost:
-        lost = Frame(LEFT, lost_top, width, _LOST_HEIGHT, end, _lost_top(stretches))
+        lost = Frame(LEFT, lost_top, width, _LOST_HEIGHT, end, _lost_top(intervals))
         frames.append(lost)
-        parts += _lost(lost, stretches, report)
+        parts += _lost(lost, intervals, report)
     parts += marks([each.at for each in happened], frames)
     parts += _list(happened, list_top)
     return page(f"Simulation of {report.scenario.name}", height, parts)
 
 
-def _head(report: Report) -> list[str]:
+def _head(report: ScenarioReport) -> list[str]:
     about, best = report.scenario, report.best_effort
     got = (
         f"{100 * best.part:.0f} % of what it could have had" if best.part is not None else "nothing"
@@ -81,9 +81,7 @@ def _head(report: Report) -> list[str]:
     lost = sum(tier.lost for tier in report.tiers if tier.tier != "besteffort")
     share = f"{100 * lost / online:.2f} %" if online else "0 %"
     told = f"Best effort got {got}. Guaranteed and burstable pods lost {share} of what they wanted."
-    size = (
-        f"{about.cpus} CPUs, cgroup {about.cgroup}, {clock(round(about.seconds * 1e6))} simulated"
-    )
+    size = f"{about.cpus} CPUs, cgroup {about.cgroup}, {format_clock(about.seconds)} simulated"
     return [
         text(LEFT, 38, about.name, "title"),
         text(LEFT, 62, told),
@@ -91,26 +89,26 @@ def _head(report: Report) -> list[str]:
     ]
 
 
-def _usage(frame: Frame, stretches: list[Stretch]) -> list[str]:
+def _usage(frame: Frame, intervals: list[Interval]) -> list[str]:
     """Who used the node, one on top of the other, under what is allowed."""
     parts = [
         text(frame.left, frame.top - 28, "CPUs in use", "head"),
         *grid(frame, cpu_ticks(frame)),
     ]
-    times = _edges(stretches)
-    floor = [0.0] * len(stretches)
+    times = _edges(intervals)
+    floor = [0.0] * len(intervals)
     levels: dict[str, float] = {}
     for name in _LAYERS:
         top = [
-            low + s.used.get(name, 0) / s.length for low, s in zip(floor, stretches, strict=True)
+            low + s.used.get(name, 0) / s.length for low, s in zip(floor, intervals, strict=True)
         ]
-        levels[name] = sum(s.used.get(name, 0) for s in stretches) / sum(
-            s.length for s in stretches
+        levels[name] = sum(s.used.get(name, 0) for s in intervals) / sum(
+            s.length for s in intervals
         )
         if levels[name]:
             parts.append(area(frame, times, floor, top, name))
         floor = top
-    allowed = [None if s.allowed is None else s.allowed / 1000 for s in stretches]
+    allowed = [None if s.allowed is None else s.allowed / 1000 for s in intervals]
     parts.append(steps(frame, times, allowed, "allowed"))
     parts += time_axis(frame)
     return parts + _legend(frame, levels, allowed)
@@ -130,10 +128,10 @@ def _legend(frame: Frame, levels: dict[str, float], allowed: list[float | None])
     return parts
 
 
-def _share(frame: Frame, stretches: list[Stretch]) -> list[str]:
-    times = _edges(stretches)
-    used = [s.used.get("besteffort", 0) / s.length for s in stretches]
-    quota = [_quota(stretch) for stretch in stretches]
+def _share(frame: Frame, intervals: list[Interval]) -> list[str]:
+    times = _edges(intervals)
+    used = [s.used.get("besteffort", 0) / s.length for s in intervals]
+    quota = [_quota(interval) for interval in intervals]
     left, top = frame.left + frame.width + 20, frame.top + 12
     return [
         text(frame.left, frame.top - 12, "Best effort: its quota, and its use of it", "head"),
@@ -145,46 +143,46 @@ def _share(frame: Frame, stretches: list[Stretch]) -> list[str]:
     ]
 
 
-def _lost(frame: Frame, stretches: list[Stretch], report: Report) -> list[str]:
-    lost = [s.lost / s.length for s in stretches]
+def _lost(frame: Frame, intervals: list[Interval], report: ScenarioReport) -> list[str]:
+    lost = [s.lost / s.length for s in intervals]
     left, top = frame.left + frame.width + 20, frame.top + 12
     title = "CPUs that guaranteed and burstable pods wanted and did not get"
     return [
         text(frame.left, frame.top - 12, title, "head"),
         *grid(frame, cpu_ticks(frame, 1)),
-        area(frame, _edges(stretches), [0.0] * len(lost), lost, "lost"),
+        area(frame, _edges(intervals), [0.0] * len(lost), lost, "lost"),
         *time_axis(frame),
         text(left, top, f"{report.online.mean_lost_milli:g}m on average", "faint"),
         text(left, top + 18, f"{report.online.p99_lost_milli}m in the worst 1 %", "faint"),
     ]
 
 
-def _edges(stretches: list[Stretch]) -> list[float]:
+def _edges(intervals: list[Interval]) -> list[float]:
     """Where each begins, and where the last one ends, in seconds."""
     edges = [0.0]
-    for stretch in stretches:
-        edges.append(edges[-1] + stretch.length / 1e6)
+    for interval in intervals:
+        edges.append(edges[-1] + interval.length / 1e6)
     return edges
 
 
-def _quota(stretch: Stretch) -> float | None:
+def _quota(interval: Interval) -> float | None:
     """In CPUs, on average over the time with one."""
-    return stretch.quota / stretch.limited / 1000 if stretch.limited else None
+    return interval.quota / interval.limited / 1000 if interval.limited else None
 
 
-def _share_top(stretches: list[Stretch]) -> float:
-    used = max((s.used.get("besteffort", 0) / s.length for s in stretches), default=0)
-    return 1.1 * max(used, *(_quota(s) or 0 for s in stretches), 0.1)
+def _share_top(intervals: list[Interval]) -> float:
+    used = max((s.used.get("besteffort", 0) / s.length for s in intervals), default=0)
+    return 1.1 * max(used, *(_quota(s) or 0 for s in intervals), 0.1)
 
 
-def _lost_top(stretches: list[Stretch]) -> float:
-    return 1.1 * max(*(s.lost / s.length for s in stretches), 0.01)
+def _lost_top(intervals: list[Interval]) -> float:
+    return 1.1 * max(*(s.lost / s.length for s in intervals), 0.01)
 
 
-def _happened(rows: list[Row]) -> list[Mark]:
+def _happened(rows: list[TimelineRow]) -> list[Mark]:
     """What the scenario did; what it did again soon after is one mark."""
     found = (row for row in rows if row.by == SCENARIO)
-    marked = [Mark(row.at / 1e6, f"{row.what}: {row.because}", row.times) for row in found]
+    marked = [Mark(row.at, f"{row.what}: {row.because}", row.times) for row in found]
     return marked[:_MOST_MARKS]
 
 
@@ -194,5 +192,5 @@ def _list(happened: list[Mark], top: int) -> list[str]:
         y = top + 20 * number
         times = f" ({each.times} times)" if each.times > 1 else ""
         parts += badge(LEFT + 8, y - 4, number)
-        parts.append(text(LEFT + 24, y, f"{clock(round(each.at * 1e6))}  {each.what}{times}"))
+        parts.append(text(LEFT + 24, y, f"{format_clock(each.at)}  {each.what}{times}"))
     return parts

@@ -1,6 +1,6 @@
 """The result of a simulation as one value: what tables show and scripts read.
 
-Owns the report's keys (docs/reference/simulate.md). CPU time is in CPU seconds, times are seconds
+Its keys are described in docs/reference/simulate.md. CPU time is in CPU seconds, times are seconds
 of the simulation.
 """
 
@@ -9,16 +9,15 @@ from collections import Counter
 import msgspec
 
 from slackwater.model.cgroup import Tier
-from slackwater.model.units import Micros
 from slackwater.settings.file import API_VERSION
-from slackwater.simulation.simulation_run import Life
-from slackwater.simulation.timeline import Row
+from slackwater.simulation.simulation_run import Simulation
+from slackwater.simulation.timeline import TimelineRow
 
 KIND = "SimulationReport"
 _MICROS = 1_000_000
 
 
-class About(msgspec.Struct, frozen=True, rename="camel"):
+class ScenarioSummary(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     cgroup: str
     cpus: int
@@ -36,7 +35,7 @@ class TierReport(msgspec.Struct, frozen=True, rename="camel"):
     lost: float
 
 
-class Online(msgspec.Struct, frozen=True, rename="camel"):
+class OnlineLoss(msgspec.Struct, frozen=True, rename="camel"):
     """What guaranteed and burstable pods together wanted and did not get, in milliCPU: over the
     whole time, and in the worst hundredth of it."""
 
@@ -44,7 +43,7 @@ class Online(msgspec.Struct, frozen=True, rename="camel"):
     p99_lost_milli: int
 
 
-class BestEffort(msgspec.Struct, frozen=True, rename="camel"):
+class BestEffortUse(msgspec.Struct, frozen=True, rename="camel"):
     """CPU seconds: wanted and got by best effort, left idle by all others, of that what the
     threshold allows (null where no quota was ever wanted), and what it got beyond that. `part` is
     how much it got of what it wanted and could have had at each moment."""
@@ -57,7 +56,7 @@ class BestEffort(msgspec.Struct, frozen=True, rename="camel"):
     part: float | None
 
 
-class Rounds(msgspec.Struct, frozen=True, rename="camel"):
+class AgentActivity(msgspec.Struct, frozen=True, rename="camel"):
     """What the agent did. `holds` counts ticks in which a policy could not see."""
 
     ticks: int
@@ -71,54 +70,37 @@ class Rounds(msgspec.Struct, frozen=True, rename="camel"):
     releases: int
 
 
-class Line(msgspec.Struct, frozen=True, rename="camel"):
-    """One line of the timeline."""
-
-    at: float
-    until: float
-    by: str
-    what: str
-    before: str
-    after: str
-    lowest: str
-    highest: str
-    changes: int
-    because: str
-    result: str
-    times: int
-
-
-class Report(msgspec.Struct, frozen=True, rename="camel"):
+class ScenarioReport(msgspec.Struct, frozen=True, rename="camel"):
     """`left` is how many values a release at the end could not put back."""
 
-    scenario: About
+    scenario: ScenarioSummary
     tiers: tuple[TierReport, ...]
-    online: Online
-    best_effort: BestEffort
-    agent: Rounds
+    online: OnlineLoss
+    best_effort: BestEffortUse
+    agent: AgentActivity
     left: int
-    timeline: tuple[Line, ...]
+    timeline: tuple[TimelineRow, ...]
     api_version: str = API_VERSION
     kind: str = KIND
 
 
-def report_of(life: Life, rows: list[Row], left: int) -> Report:
-    meter, scenario = life.meter, life.scenario
-    about = About(
+def make_report(simulation: Simulation, rows: list[TimelineRow], left: int) -> ScenarioReport:
+    meter, scenario = simulation.meter, simulation.scenario
+    about = ScenarioSummary(
         scenario.name,
         scenario.version.value,
         scenario.cpus,
         _seconds(scenario.duration),
-        _seconds(life.agent.settings.period),
+        _seconds(simulation.agent.settings.period),
         scenario.seed,
     )
     tiers = tuple(
         TierReport(t.value, _seconds(c.used + c.lost), _seconds(c.used), _seconds(c.lost))
         for t, c in meter.tiers.items()
     )
-    return Report(
-        about, tiers, _online(meter.lost), _best_effort(life), _rounds(life), left,
-        tuple(_line(row) for row in rows),
+    return ScenarioReport(
+        about, tiers, _online(meter.lost), _best_effort(simulation), _rounds(simulation), left,
+        tuple(rows),
     )  # fmt: skip
 
 
@@ -126,7 +108,7 @@ def _seconds(micros: int) -> float:
     return round(micros / _MICROS, 3)
 
 
-def _online(lost: Counter[int]) -> Online:
+def _online(lost: Counter[int]) -> OnlineLoss:
     """`lost` is time by milliCPU lost."""
     total, seen, worst = sum(lost.values()), 0, 0
     for milli in sorted(lost):
@@ -134,12 +116,12 @@ def _online(lost: Counter[int]) -> Online:
         if seen * 100 >= total * 99:
             break
     mean = sum(milli * length for milli, length in lost.items()) / max(total, 1)
-    return Online(round(mean, 1), worst)
+    return OnlineLoss(round(mean, 1), worst)
 
 
-def _best_effort(life: Life) -> BestEffort:
-    meter, spent = life.meter, life.meter.tiers[Tier.BESTEFFORT]
-    return BestEffort(
+def _best_effort(simulation: Simulation) -> BestEffortUse:
+    meter, spent = simulation.meter, simulation.meter.tiers[Tier.BESTEFFORT]
+    return BestEffortUse(
         _seconds(spent.used + spent.lost),
         _seconds(spent.used),
         _seconds(meter.idle),
@@ -149,9 +131,9 @@ def _best_effort(life: Life) -> BestEffort:
     )
 
 
-def _rounds(life: Life) -> Rounds:
-    meter = life.meter
-    return Rounds(
+def _rounds(simulation: Simulation) -> AgentActivity:
+    meter = simulation.meter
+    return AgentActivity(
         ticks=meter.rounds.total() - meter.rounds["blind"],
         early=meter.rounds["early"],
         blind=meter.rounds["blind"],
@@ -164,14 +146,7 @@ def _rounds(life: Life) -> Rounds:
     )
 
 
-def _line(row: Row) -> Line:
-    return Line(
-        _seconds(row.at), _seconds(row.until), row.by, row.what, row.before, row.after,
-        row.lowest, row.highest, row.changes, row.because, row.result, row.times,
-    )  # fmt: skip
-
-
-def clock(micros: Micros | int) -> str:
-    """A time of the simulation as people write it: 0:00:07, 26:10:00."""
-    seconds = round(micros / _MICROS)
-    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+def format_clock(seconds: float) -> str:
+    """A time of the simulation: 0:00:07, 26:10:00."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -32,7 +32,7 @@ from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from slackwater.runtime.change_log import EntrySink
 from slackwater.simulation.demand import Demand
-from slackwater.simulation.fake_cgroup import Task
+from slackwater.simulation.fake_cgroup import SimulatedTask
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
 from slackwater.simulation.scenario import ScenarioPod
 
@@ -67,7 +67,7 @@ class SimulatedNode:
         }
         self.put(self.tiers[Tier.BESTEFFORT], WEIGHT, self._weight(MilliCpu(0)))
         if system is not None:
-            self.kernel.attach(self._make(_SYSTEM), Task(_WORK, system, _THREADS))
+            self.kernel.attach(self._make(_SYSTEM), SimulatedTask(_WORK, system, _THREADS))
 
     @property
     def pods(self) -> tuple[ScenarioPod, ...]:
@@ -89,7 +89,7 @@ class SimulatedNode:
         self.put(ref, WEIGHT, weight)
         if not isinstance(pod.limit, Unlimited):
             self.put(ref, QUOTA, bandwidth(pod.limit))
-        self.kernel.attach(ref, Task(_WORK, pod.demand, _THREADS))
+        self.kernel.attach(ref, SimulatedTask(_WORK, pod.demand, _THREADS))
         self._weigh_burstable()
 
     def remove(self, name: str) -> None:
@@ -124,7 +124,7 @@ class SimulatedNode:
         return weight_of(shares, WeightFormula.LINEAR)
 
 
-class KernelSight:
+class SimulatedSnapshotReader:
     """Guards the readings before. One that was made anew has seen nothing yet."""
 
     def __init__(self, kernel: FakeKernel, kubepods: CgroupRef) -> None:
@@ -226,13 +226,13 @@ class ScenarioSource:
         return self.objects
 
     def set_pods(self, pods: tuple[ScenarioPod, ...]) -> None:
-        listed = tuple(_object(pod) for pod in pods)
+        listed = tuple(_pod_object(pod) for pod in pods)
         self.objects = msgspec.structs.replace(self.objects, pods=listed)
 
 
-class Process(msgspec.Struct, frozen=True):
+class SimulatedAgent(msgspec.Struct, frozen=True):
     agent: Agent
-    sight: KernelSight
+    sight: SimulatedSnapshotReader
     hands: Executor
     ledger: Ledger
 
@@ -241,20 +241,20 @@ class Process(msgspec.Struct, frozen=True):
         self.ledger.close()
 
 
-def start_process(
+def start_agent(
     node: SimulatedNode,
     source: ScenarioSource,
     ledger: Ledger,
     tell: EntrySink,
     orders: CommandLineOverrides = NO_OVERRIDES,
-) -> Process:
+) -> SimulatedAgent:
     """`agent.start` is still to come: it says what is wrong with the settings."""
     kernel = node.kernel
 
     def clock() -> Micros:
         return kernel.now
 
-    sight = KernelSight(kernel, node.kubepods)
+    sight = SimulatedSnapshotReader(kernel, node.kubepods)
     hands = Executor(ledger, kernel, None, clock)
     parts = AgentDependencies(
         source=source,
@@ -264,14 +264,14 @@ def start_process(
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
     )
-    return Process(Agent(parts, tell, orders), sight, hands, ledger)
+    return SimulatedAgent(Agent(parts, tell, orders), sight, hands, ledger)
 
 
 def _nobody_waits() -> None:
     """A simulation has one thread."""
 
 
-def _object(pod: ScenarioPod) -> Pod:
+def _pod_object(pod: ScenarioPod) -> Pod:
     """The pod as an API server would show it."""
     main = Container("main", requests=Requests(pod.request), limits=Limits(pod.limit))
     return Pod(

@@ -1,7 +1,7 @@
-"""A scenario lived through: the real agent, executor, ledger and journal on a node in memory.
+"""Runs a scenario: the real agent, executor, ledger and journal on a node in memory.
 
-Owns virtual time and what happens when. Refuses to decide: each round is the agent's own, so what
-a simulation shows is what the same build would do on a node.
+It drives virtual time and applies the scenario's events. Every decision is the agent's own, so a
+simulation shows what the same build would do on a real node.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from slackwater.model.units import DEFAULT_PERIOD, Micros, MilliCpu, Unlimited
 from slackwater.record.journal import TickRecord, format_value
 from slackwater.resolution.quota import quota_value
 from slackwater.simulation.fake_kernel import FakeKernel
-from slackwater.simulation.meter import Meter
+from slackwater.simulation.meter import UsageMeter
 from slackwater.simulation.scenario import (
     Blind,
     Event,
@@ -27,21 +27,21 @@ from slackwater.simulation.scenario import (
     Scenario,
     ScenarioPod,
 )
-from slackwater.simulation.simulated_node import ScenarioSource, SimulatedNode, start_process
+from slackwater.simulation.simulated_node import ScenarioSource, SimulatedNode, start_agent
 from slackwater.simulation.timeline import Timeline
 
 BOOT = "simulation"
 _SECOND = 1_000_000
 
-Watch = Callable[[Micros, TickRecord | Gap], None]
+RoundObserver = Callable[[Micros, TickRecord | Gap], None]
 
 
-class CannotSimulate(Exception):  # noqa: N818  it reads as a sentence where it is caught
-    """One sentence about what is missing, or set wrongly."""
+class SimulationError(Exception):
+    """One sentence about what is missing or misconfigured."""
 
 
-class Life:
-    """Guards one run: the node, its agent, the ledger's folder, and what was seen of them."""
+class Simulation:
+    """One run: the node, its agent, the ledger's folder, the timeline and the meter."""
 
     def __init__(
         self, scenario: Scenario, folder: str, orders: CommandLineOverrides = NO_OVERRIDES
@@ -50,57 +50,57 @@ class Life:
         self.kernel = FakeKernel(scenario.version, scenario.cpus)
         self.node = SimulatedNode(self.kernel, scenario.system)
         self.timeline = Timeline()
-        self.meter = Meter(self.node, scenario.duration)
+        self.meter = UsageMeter(self.node, scenario.duration)
         self._folder = folder
         self._orders = orders
         self._source = ScenarioSource(scenario.objects)
         self._events = list(scenario.events)
-        self._pods = sorted(_moves(scenario.pods), key=lambda move: move[0])
+        self._pods = sorted(_pod_changes(scenario.pods), key=lambda move: move[0])
         self._blind_until = Micros(0)
-        #: None while the agent lives.
+        #: None while the agent runs.
         self._restart_at: Micros | None = None
-        self._come_and_go()
+        self._update_pods()
         self._start()
 
-    def run(self, watch: Watch) -> None:
-        """To the scenario's end; `watch` hears of every round."""
+    def run(self, watch: RoundObserver) -> None:
+        """To the scenario's end; `watch` is called with every round."""
         end = self.scenario.duration
         while self.kernel.now < end:
-            self._live_moment(watch)
+            self._step(watch)
             self.kernel.advance(Micros(min(self._next(), end) - self.kernel.now))
-        self.meter.look(self.kernel.now)
+        self.meter.measure(self.kernel.now)
 
     def release(self) -> int:
-        """Everything back, as by `slackwater release`; how many knobs are left."""
+        """Restores everything, as `slackwater release` does; returns how many knobs are left."""
         if self._restart_at is not None:
             self._start()
         return self.agent.release(self.kernel.now, "the simulation ends").left
 
     @property
     def agent(self) -> Agent:
-        """The one that lives, or lived last."""
+        """The one that runs, or ran last."""
         return self._process.agent
 
     def close(self) -> None:
         self._process.end()
 
-    def _live_moment(self, watch: Watch) -> None:
-        """What was, what happens, and what the agent makes of it, in that order."""
+    def _step(self, watch: RoundObserver) -> None:
+        """Measures, applies what is due, and runs a round of the agent, in that order."""
         now = self.kernel.now
-        self.meter.look(now)
-        self._come_and_go()
+        self.meter.measure(now)
+        self._update_pods()
         if self._restart_at is not None and now >= self._restart_at:
             self._start()
-        early = self._happen(now)
+        early = self._apply_due_events(now)
         due = self.agent.pause(now) == 0
         if self._restart_at is None and (early or due):
             done = self.agent.once(now, early=not due)
-            self.meter.note(done)
+            self.meter.add_round(done)
             watch(now, done)
 
     def _next(self) -> Micros:
-        """While the agent is down, time passes in steps of its period all the same: the meter's
-        worst hundredth is one of such steps."""
+        """The next moment at which something happens. While the agent is down, time still passes in
+        steps of its period: the report's worst hundredth is counted in them."""
         now, period = self.kernel.now, self.agent.settings.period
         lives = self._restart_at is None
         moments = [Micros(now + (round(self.agent.pause(now) * _SECOND) if lives else period))]
@@ -108,74 +108,74 @@ class Life:
         moments += [at for at, _ in self._pods[:1]]
         return min(moments if self._restart_at is None else [*moments, self._restart_at])
 
-    def _come_and_go(self) -> None:
+    def _update_pods(self) -> None:
         now, before = self.kernel.now, self.node.pods
         while self._pods and self._pods[0][0] <= now:
             at, pod = self._pods.pop(0)
             if at == pod.ends:
                 self.node.remove(pod.name)
-                self.timeline.happened(now, f"pod {pod.name}", "it ended")
+                self.timeline.add_event(now, f"pod {pod.name}", "it ended")
             else:
                 self.node.add(pod)
                 if now:
-                    self.timeline.happened(now, f"pod {pod.name}", f"it came, {pod.tier.value}")
+                    self.timeline.add_event(now, f"pod {pod.name}", f"it came, {pod.tier.value}")
         if self.node.pods != before:
             self._source.set_pods(self.node.pods)
 
-    def _happen(self, now: Micros) -> bool:
-        """Whether the agent is woken before its time."""
+    def _apply_due_events(self, now: Micros) -> bool:
+        """Returns whether the agent is woken before its time."""
         woken = False
         while self._events and self._events[0].at <= now:
             event = self._events.pop(0)
             if isinstance(event, Pressure):
                 woken = True
-                self.timeline.happened(now, "agent", "woken early by pressure")
+                self.timeline.add_event(now, "agent", "woken early by pressure")
             else:
-                self._take(event, now)
+                self._apply_event(event, now)
         return woken
 
-    def _take(self, event: Event, now: Micros) -> None:
+    def _apply_event(self, event: Event, now: Micros) -> None:
         match event:
             case Kill(down=down):
-                self.timeline.happened(now, "agent", f"killed; back in {down // _SECOND} s")
+                self.timeline.add_event(now, "agent", f"killed; back in {down // _SECOND} s")
                 self._process.end()
                 self._restart_at = Micros(now + down)
                 if not down:
                     self._start()
             case NewSettings(settings=settings):
-                self.timeline.happened(now, "settings", "new settings")
+                self.timeline.add_event(now, "settings", "new settings")
                 objects = msgspec.structs.replace(self._source.objects, settings=settings)
                 self._source.objects = objects
             case Blind(length=length):
                 because = f"its usage cannot be read for {length // _SECOND} s"
-                self.timeline.happened(now, "node", because)
+                self.timeline.add_event(now, "node", because)
                 self._blind_until = self._process.sight.blind_until = Micros(now + length)
             case RivalWrite(target=target, quota=quota):
-                self._rival_writes(target, quota, now)
+                self._write_as_rival(target, quota, now)
 
-    def _rival_writes(self, target: str, quota: MilliCpu | Unlimited, now: Micros) -> None:
+    def _write_as_rival(self, target: str, quota: MilliCpu | Unlimited, now: Micros) -> None:
         what, ref = f"quota of {target}", self.node.group(target)
         if isinstance(ref, Gap):
-            self.timeline.happened(now, what, f"somebody else would write it, but {ref.reason}")
+            self.timeline.add_event(now, what, f"somebody else would write it, but {ref.reason}")
             return
         value = quota_value(quota, DEFAULT_PERIOD)
         outcome = self.node.put(ref, QUOTA, value)
         because = f"somebody else wrote {format_value(value)}: {outcome.result.value}"
-        self.timeline.happened(now, what, because)
+        self.timeline.add_event(now, what, because)
 
     def _start(self) -> None:
         ledger = Ledger.open(self._folder, BOOT)
         if isinstance(ledger, Gap):
-            raise CannotSimulate(ledger.reason)
-        self._process = start_process(
-            self.node, self._source, ledger, self.timeline.told, self._orders
+            raise SimulationError(ledger.reason)
+        self._process = start_agent(
+            self.node, self._source, ledger, self.timeline.add_entry, self._orders
         )
         self._process.sight.blind_until = self._blind_until
         self._restart_at = None
         problems = self.agent.start(self.kernel.now)
         if problems:
-            raise CannotSimulate("; ".join(problems))
+            raise SimulationError("; ".join(problems))
 
 
-def _moves(pods: tuple[ScenarioPod, ...]) -> list[tuple[Micros, ScenarioPod]]:
+def _pod_changes(pods: tuple[ScenarioPod, ...]) -> list[tuple[Micros, ScenarioPod]]:
     return [(at, pod) for pod in pods for at in (pod.starts, pod.ends)]

@@ -1,7 +1,7 @@
-"""What happened, in few lines: effects, states and the scenario's own events, in their order.
+"""The timeline of a simulation: the agent's effects and the scenario's events, in few lines.
 
-Owns the folding: neighbours about one quota become one line, first those that go the same way,
-then whatever hides the least, until a person can read the rest.
+Neighbouring lines about one quota are folded into one, first those that go the same way, then those
+whose fold hides the least, until a person can read the rest.
 """
 
 import functools
@@ -15,31 +15,32 @@ from slackwater.record.journal import Entry
 
 #: Lines on a screen; and as many as are kept at all, for scripts.
 FEW, MANY = 40, 2000
-SCENARIO = "scenario"
+SCENARIO, AGENT = "scenario", "agent"
 _UNLIMITED = "unlimited"
-#: A swing of so many times the slack may go under in its neighbour.
+#: A swing of up to this many times the slack may disappear in its neighbour.
 _SMALL = 4
-#: So many lines back, and so long ago, the same line is not repeated but counted.
-_NEAR, _SOON = 8, Micros(60_000_000)
+#: A line that repeats one of the last few, within so many seconds, is counted there.
+_NEAR, _SOON = 8, 60.0
 #: How much slack grows from one try to the next.
 _PATIENCE = 1.25
 
 
-class Row(msgspec.Struct, frozen=True, rename="camel"):
-    """One line, by the agent or by the scenario. A fold of several goes from the first `before` to
-    the last `after`, and says between which values; all four are empty for what is no change."""
+class TimelineRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One line, by the agent or by the scenario; `at` and `until` are seconds of the simulation. A
+    fold of several goes from the first `before` to the last `after`, and says between which values;
+    all four are empty for what is not a change. `times` counts repetitions."""
 
-    at: Micros
-    until: Micros
+    at: float
+    until: float
+    by: str
     what: str
-    because: str
     before: str = ""
     after: str = ""
     lowest: str = ""
     highest: str = ""
     changes: int = 0
+    because: str = ""
     result: str = ""
-    by: str = "agent"
     times: int = 1
 
     def folds(self) -> bool:
@@ -48,37 +49,38 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Timeline:
-    """Guards the lines so far; never many more than MANY."""
+    """Holds the lines so far; never many more than MANY."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[TimelineRow] = []
 
-    def happened(self, at: Micros, what: str, because: str) -> None:
-        """By the scenario, not by the agent."""
-        self._add(Row(at, at, what, because, by=SCENARIO))
+    def add_event(self, at: Micros, what: str, because: str) -> None:
+        """Something that the scenario did, not the agent."""
+        self._add(TimelineRow(_seconds(at), _seconds(at), SCENARIO, what, because=because))
 
-    def told(self, entry: Entry) -> None:
-        """An entry of the journal's. Events repeat what the effect says."""
+    def add_entry(self, entry: Entry) -> None:
+        """An entry of the agent's journal. Events are left out: the effect says the same."""
         if entry.event is not None:
             return
         applied = entry.result == "applied"
-        row = Row(
-            entry.at,
-            entry.at,
-            entry.what,
-            entry.because,
-            entry.before,
-            entry.after,
-            min(entry.before, entry.after, key=_amount) if applied else "",
-            max(entry.before, entry.after, key=_amount) if applied else "",
-            int(applied),
-            "" if applied else entry.result,
+        row = TimelineRow(
+            at=_seconds(entry.at),
+            until=_seconds(entry.at),
+            by=AGENT,
+            what=entry.what,
+            before=entry.before,
+            after=entry.after,
+            lowest=min(entry.before, entry.after, key=_amount) if applied else "",
+            highest=max(entry.before, entry.after, key=_amount) if applied else "",
+            changes=int(applied),
+            because=entry.because,
+            result="" if applied else entry.result,
         )
         self._add(row)
         if len(self._rows) >= 2 * MANY:
-            self._rows = folded(self._rows, MANY)
+            self._rows = fold_rows(self._rows, MANY)
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: TimelineRow) -> None:
         """The same again soon after, between other lines: the earlier line says so."""
         for place in range(len(self._rows) - 1, max(len(self._rows) - _NEAR, 0) - 1, -1):
             seen = self._rows[place]
@@ -88,17 +90,21 @@ class Timeline:
                 return
         self._rows.append(row)
 
-    def rows(self, most: int = MANY) -> list[Row]:
-        return folded(self._rows, most)
+    def rows(self, most: int = MANY) -> list[TimelineRow]:
+        return fold_rows(self._rows, most)
 
 
-def _is_again(seen: Row, row: Row) -> bool:
+def _seconds(at: Micros) -> float:
+    return round(at / 1_000_000, 3)
+
+
+def _is_again(seen: TimelineRow, row: TimelineRow) -> bool:
     alike = (seen.what, seen.because, seen.by) == (row.what, row.because, row.by)
-    return alike and seen.result == row.result and row.at - seen.until <= _SOON
+    return alike and seen.result == row.result and round(row.at - seen.until, 3) <= _SOON
 
 
-def folded(rows: list[Row], most: int) -> list[Row]:
-    """At most so many, if folding gets there: what is no change stays."""
+def fold_rows(rows: list[TimelineRow], most: int) -> list[TimelineRow]:
+    """At most `most`, if folding gets there: what is not a change stays."""
     rows = list(_fold(rows, 0))
     slack = 1.0
     while len(rows) > most and slack < 1 << 30:
@@ -107,8 +113,8 @@ def folded(rows: list[Row], most: int) -> list[Row]:
     return rows
 
 
-def _fold(rows: list[Row], slack: float) -> Iterator[Row]:
-    current: Row | None = None
+def _fold(rows: list[TimelineRow], slack: float) -> Iterator[TimelineRow]:
+    current: TimelineRow | None = None
     for row in rows:
         if current is not None and _joins(current, row, slack):
             current = _joined(current, row)
@@ -120,7 +126,7 @@ def _fold(rows: list[Row], slack: float) -> Iterator[Row]:
         yield current
 
 
-def _joins(one: Row, other: Row, slack: float) -> bool:
+def _joins(one: TimelineRow, other: TimelineRow, slack: float) -> bool:
     if not (one.folds() and other.folds() and one.what == other.what):
         return False
     limitless = [_UNLIMITED in (row.before, row.after) for row in (one, other)]
@@ -134,31 +140,27 @@ def _joins(one: Row, other: Row, slack: float) -> bool:
     return _span(_joined(one, other)) - spans[1] <= slack and spans[0] <= _SMALL * slack
 
 
-def _joined(one: Row, other: Row) -> Row:
-    return Row(
-        one.at,
-        other.until,
-        one.what,
-        other.because,
-        one.before,
-        other.after,
-        min(one.lowest, other.lowest, key=_amount),
-        max(one.highest, other.highest, key=_amount),
-        one.changes + other.changes,
-        other.result,
+def _joined(one: TimelineRow, other: TimelineRow) -> TimelineRow:
+    return replace(
+        other,
+        at=one.at,
+        before=one.before,
+        lowest=min(one.lowest, other.lowest, key=_amount),
+        highest=max(one.highest, other.highest, key=_amount),
+        changes=one.changes + other.changes,
     )
 
 
-def _way(row: Row) -> float:
+def _way(row: TimelineRow) -> float:
     return _amount(row.after) - _amount(row.before)
 
 
-def _span(row: Row) -> float:
+def _span(row: TimelineRow) -> float:
     return _amount(row.highest) - _amount(row.lowest)
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _amount(text: str) -> float:
-    """ "1200m" as 1200; what is no such amount is beyond all."""
+    """ "1200m" as 1200; anything else is infinite."""
     number = text.removesuffix("m")
     return int(number) if number.isdigit() else float("inf")

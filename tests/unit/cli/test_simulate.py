@@ -12,17 +12,16 @@ import yaml
 from click.testing import CliRunner, Result
 
 from slackwater.cli.simulate import _because, _when, print_simulation, sentences, simulate
-from slackwater.model.units import Micros
 from slackwater.record.recording import decode
 from slackwater.simulation.scenario_report import (
-    About,
-    BestEffort,
-    Online,
-    Report,
-    Rounds,
+    AgentActivity,
+    BestEffortUse,
+    OnlineLoss,
+    ScenarioReport,
+    ScenarioSummary,
     TierReport,
 )
-from slackwater.simulation.timeline import SCENARIO, Row
+from slackwater.simulation.timeline import AGENT, SCENARIO, TimelineRow
 
 SMALL: dict[str, Any] = {
     "apiVersion": "slackwater.io/v1",
@@ -207,22 +206,21 @@ def test_a_long_run_has_a_bar_on_a_terminal_only(here: Path) -> None:
     assert "100%" not in (here / "out").read_text()
 
 
-SECOND = 1_000_000
 QUOTA = "quota of kubepods/besteffort"
 WHY = "best_effort_share: used by all but best effort 1m, 2m allowed"
 
 
-def row(at: int = 0, until: int = 0, because: str = WHY, **more: object) -> Row:
-    return Row(Micros(at * SECOND), Micros(until * SECOND), QUOTA, because, **more)  # type: ignore[arg-type]
+def row(at: int = 0, until: int = 0, because: str = WHY, **more: object) -> TimelineRow:
+    return TimelineRow(at, until, AGENT, QUOTA, because=because, **more)  # type: ignore[arg-type]
 
 
-def report(budget: float | None = 300.0, part: float | None = 0.5, left: int = 0) -> Report:
-    return Report(
-        About("small", "v2", 4, 100.0, 1.0, 0),
+def report(budget: float | None = 300.0, part: float | None = 0.5, left: int = 0) -> ScenarioReport:
+    return ScenarioReport(
+        ScenarioSummary("small", "v2", 4, 100.0, 1.0, 0),
         (TierReport("guaranteed", 0.0, 0.0, 0.0), TierReport("burstable", 200.0, 150.0, 50.0)),
-        Online(12.5, 700),
-        BestEffort(400.0, 150.0, 350.0, budget, 0.0, part),
-        Rounds(100, 2, 0, 7, 1, 3, 1, 4, 0),
+        OnlineLoss(12.5, 700),
+        BestEffortUse(400.0, 150.0, 350.0, budget, 0.0, part),
+        AgentActivity(100, 2, 0, 7, 1, 3, 1, 4, 0),
         left,
         (),
     )
@@ -236,7 +234,7 @@ def report(budget: float | None = 300.0, part: float | None = 0.5, left: int = 0
         (row(3600, 90_000), "1:00:00-25:00:00"),
     ],
 )
-def test_when(shown: Row, said: str) -> None:
+def test_when(shown: TimelineRow, said: str) -> None:
     assert _when(shown) == said
 
 
@@ -253,7 +251,7 @@ def test_when(shown: Row, said: str) -> None:
         ),
     ],
 )
-def test_because(shown: Row, said: str) -> None:
+def test_because(shown: TimelineRow, said: str) -> None:
     assert _because(shown) == said
 
 
@@ -273,14 +271,14 @@ DID = "100 ticks (2 early), 7 writes, 1 refused, 3 repairs, 1 yields, 4 ticks on
         (report(left=2), "release       2 values could not be put back"),
     ],
 )
-def test_the_summary(said: Report, line: str) -> None:
+def test_the_summary(said: ScenarioReport, line: str) -> None:
     assert line in sentences(said)
 
 
 def test_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         row(1, 1, before="unlimited", after="900m", changes=1),
-        Row(Micros(2 * SECOND), Micros(2 * SECOND), "agent", "killed; back in 0 s", by=SCENARIO),
+        TimelineRow(2, 2, SCENARIO, "agent", because="killed; back in 0 s"),
     ]
     print_simulation(report(), rows, colour=False)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -300,7 +298,7 @@ def test_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_colour_only_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [Row(Micros(0), Micros(0), "agent", "killed", by=SCENARIO)]
+    rows = [TimelineRow(0, 0, SCENARIO, "agent", because="killed")]
     print_simulation(report(), rows, colour=True)
     assert "\x1b[" in capsys.readouterr().out
     print_simulation(report(), rows, colour=False)
@@ -309,7 +307,7 @@ def test_colour_only_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_names_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     """Rich would take [x] for a style."""
-    rows = [Row(Micros(0), Micros(0), "pod [bold]x", "because [red]y", by=SCENARIO)]
+    rows = [TimelineRow(0, 0, SCENARIO, "pod [bold]x", because="because [red]y")]
     print_simulation(report(), rows, colour=False)
     told = capsys.readouterr().out
     assert "pod [bold]x" in told

@@ -43,10 +43,10 @@ from slackwater.simulation.demand import Demand, Steady
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.scenario import ScenarioPod
 from slackwater.simulation.simulated_node import (
-    Process,
     ScenarioSource,
+    SimulatedAgent,
     SimulatedNode,
-    start_process,
+    start_agent,
 )
 
 _Done = TypeVar("_Done")
@@ -141,7 +141,7 @@ class Bed:
         self.node = SimulatedNode(self.kernel)
         self.source = ScenarioSource(Objects(settings=settings))
         self._folder = str(folder)
-        self.process: Process | None = None
+        self.process: SimulatedAgent | None = None
 
     def pod(self, name: str, tier: Tier, demand: Demand | int, request: int = 0) -> CgroupRef:
         wants = Steady(MilliCpu(demand)) if isinstance(demand, int) else demand
@@ -154,17 +154,17 @@ class Bed:
     def set(self, settings: Settings) -> None:
         self.source.objects = msgspec.structs.replace(self.source.objects, settings=settings)
 
-    def start(self) -> Process:
+    def start(self) -> SimulatedAgent:
         """A new process in place of whichever there was."""
         if self.process is not None:
             self.process.end()
         ledger = Ledger.open(self._folder, "boot")
         assert isinstance(ledger, Ledger), ledger
-        self.process = start_process(self.node, self.source, ledger, lambda _entry: None)
+        self.process = start_agent(self.node, self.source, ledger, lambda _entry: None)
         assert self.process.agent.start(self.kernel.now) == ()
         return self.process
 
-    def alive(self) -> Process:
+    def alive(self) -> SimulatedAgent:
         return self.process or self.start()
 
     def once(self, *, early: bool = False, after: Micros = SECOND) -> TickRecord:

@@ -7,7 +7,7 @@ from slackwater.model.knob import CPUS, Knob, KnobValue
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.simulation.demand import Demand, Steady
-from slackwater.simulation.fake_cgroup import Task
+from slackwater.simulation.fake_cgroup import SimulatedTask
 from slackwater.simulation.fake_kernel import FakeKernel
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
@@ -47,7 +47,7 @@ def burn(kernel: FakeKernel, ref: CgroupRef, loops: int = 1) -> None:
 
 
 def run(kernel: FakeKernel, ref: CgroupRef, demand: Demand, threads: int = 64) -> None:
-    assert kernel.attach(ref, Task("work", demand, threads)).result is Result.APPLIED
+    assert kernel.attach(ref, SimulatedTask("work", demand, threads)).result is Result.APPLIED
 
 
 def times(kernel: FakeKernel, ref: CgroupRef) -> CpuTimes:

@@ -123,10 +123,10 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_plan(plot: Plot, ticks: i
 
 @FEW
 @given(PLOTS, st.lists(st.sampled_from(("tick", "early", "kill")), max_size=25))
-def test_a_release_after_any_ticks_and_kills_is_the_baseline(plot: Plot, life: list[str]) -> None:
+def test_a_release_after_any_ticks_and_kills_is_the_baseline(plot: Plot, steps: list[str]) -> None:
     with bed_of(plot) as bed:
         baseline = bed.knobs()
-        for step in life:
+        for step in steps:
             if step == "kill":
                 bed.start()
             else:

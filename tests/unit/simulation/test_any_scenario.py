@@ -12,8 +12,8 @@ from slackwater.model.units import Micros
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import scenario_in
 from slackwater.simulation.scenario_picture import picture
-from slackwater.simulation.scenario_report import report_of
-from slackwater.simulation.simulation_run import Life
+from slackwater.simulation.scenario_report import make_report
+from slackwater.simulation.simulation_run import Simulation
 from slackwater.simulation.timeline import FEW
 from tests.unit.simulation.mortal import KNOBS, MEMORY
 
@@ -153,17 +153,17 @@ def lives(draw: st.DrawFn) -> Scenario:
 def test_any_life_ends_and_is_undone(scenario: Scenario) -> None:
     """The best-effort tier is as the kubelet made it; what a rival wrote elsewhere stays."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        life = Life(scenario, folder)
-        tier = next(ref for ref in life.kernel.refs() if ref.name() == "besteffort")
-        baseline = {knob.name: life.kernel.read(tier, knob) for knob in KNOBS}
+        simulation = Simulation(scenario, folder)
+        tier = next(ref for ref in simulation.kernel.refs() if ref.name() == "besteffort")
+        baseline = {knob.name: simulation.kernel.read(tier, knob) for knob in KNOBS}
         times: list[Micros] = []
-        life.run(lambda at, _done: times.append(at))
-        rows = life.timeline.rows(FEW)
-        report = report_of(life, rows, life.release())
-        life.close()
+        simulation.run(lambda at, _done: times.append(at))
+        rows = simulation.timeline.rows(FEW)
+        report = make_report(simulation, rows, simulation.release())
+        simulation.close()
         assert report.left == 0
-        assert {knob.name: life.kernel.read(tier, knob) for knob in KNOBS} == baseline
+        assert {knob.name: simulation.kernel.read(tier, knob) for knob in KNOBS} == baseline
         assert times == sorted(times)
-        assert picture(report, life.meter, rows).endswith("</svg>\n")
+        assert picture(report, simulation.meter, rows).endswith("</svg>\n")
         assert report.best_effort.part is None or 0 <= report.best_effort.part <= 1
         assert sum(tier.got for tier in report.tiers) <= 20 * scenario.cpus + 0.01

@@ -10,8 +10,8 @@ from slackwater.model.units import Micros
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
 from slackwater.simulation.scenario_picture import picture
-from slackwater.simulation.scenario_report import Report, report_of
-from slackwater.simulation.simulation_run import Life
+from slackwater.simulation.scenario_report import ScenarioReport, make_report
+from slackwater.simulation.simulation_run import Simulation
 from slackwater.simulation.timeline import FEW
 from tests.unit.simulation.mortal import MEMORY
 
@@ -25,25 +25,25 @@ def example(name: str) -> Scenario:
     return read_scenario(str(FOLDER / f"{name}.yaml"))
 
 
-def lived(scenario: Scenario) -> Report:
+def lived(scenario: Scenario) -> ScenarioReport:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        life = Life(scenario, folder)
-        life.run(lambda _at, _done: None)
-        rows = life.timeline.rows(FEW)
-        report = report_of(life, rows, life.release())
-        life.close()
-    assert picture(report, life.meter, rows).startswith("<svg ")
+        simulation = Simulation(scenario, folder)
+        simulation.run(lambda _at, _done: None)
+        rows = simulation.timeline.rows(FEW)
+        report = make_report(simulation, rows, simulation.release())
+        simulation.close()
+    assert picture(report, simulation.meter, rows).startswith("<svg ")
     assert len(rows) <= FEW + 5
     assert report.left == 0
     return report
 
 
-def part(report: Report) -> float:
+def part(report: ScenarioReport) -> float:
     assert report.best_effort.part is not None
     return report.best_effort.part
 
 
-def lost(report: Report, tier: str) -> float:
+def lost(report: ScenarioReport, tier: str) -> float:
     (found,) = [each for each in report.tiers if each.tier == tier]
     return found.lost / found.wanted
 

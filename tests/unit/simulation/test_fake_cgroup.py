@@ -18,22 +18,27 @@ from slackwater.model.knob import (
 )
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.simulation.demand import Steady
-from slackwater.simulation.fake_cgroup import Group, Task, error_of, ways_to
+from slackwater.simulation.fake_cgroup import (
+    FakeCgroup,
+    SimulatedTask,
+    check_value,
+    write_sequences,
+)
 from tests.unit.simulation.nodes import V1, V2, quota
 
 NO_QUOTA = Bandwidth(UNLIMITED)
 NO_QUOTA_50 = Bandwidth(UNLIMITED, Micros(50_000))
 
 
-def chain(version: CgroupVersion) -> tuple[Group, Group, Group]:
+def chain(version: CgroupVersion) -> tuple[FakeCgroup, FakeCgroup, FakeCgroup]:
     """A parent, a child and a grandchild below a root of four CPUs."""
-    root = Group(CgroupRef("", 1, Level.NODE), None, version)
+    root = FakeCgroup(CgroupRef("", 1, Level.NODE), None, version)
     root.cpus = CpuSet.of(range(4))
     found, path = root, ""
     line = []
     for name in ("tier", "pod", "box"):
         path = f"{path}/{name}".strip("/")
-        child = found.children[name] = Group(CgroupRef(path, 1, Level.POD), found, version)
+        child = found.children[name] = FakeCgroup(CgroupRef(path, 1, Level.POD), found, version)
         child.cpus = root.cpus if version is V1 else CpuSet()
         line.append(child)
         found = child
@@ -67,7 +72,7 @@ def test_quotas_nest_on_v1(
             group.quota = standing
         out_of_bounds = not 1_000 <= new.period <= 1_000_000
         want = v1 if version is V1 or out_of_bounds else 0
-        assert error_of(groups[1], QUOTA, new) == want
+        assert check_value(groups[1], QUOTA, new) == want
         assert groups[1].quota == pod, "asking changes nothing"
 
 
@@ -96,7 +101,7 @@ def test_a_burst_fits_its_quota(
     group = chain(version)[0]
     group.take(QUOTA, standing)
     group.take(BURST, burst)
-    assert error_of(group, knob, new) == want
+    assert check_value(group, knob, new) == want
 
 
 @pytest.mark.parametrize(
@@ -117,27 +122,27 @@ def test_cpusets_nest_on_v1(
         groups = chain(version)
         for group, cpus in zip(groups, (tier, pod, box), strict=True):
             group.cpus = CpuSet.of(cpus)
-        assert error_of(groups[1], CPUS, CpuSet.of(new)) == want
+        assert check_value(groups[1], CPUS, CpuSet.of(new)) == want
 
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_a_populated_cpuset_is_not_emptied(version: CgroupVersion) -> None:
     tier, _, box = chain(version)
-    box.tasks["w"] = Task("w", Steady(MilliCpu(1)))
-    assert error_of(box, CPUS, CpuSet()) == errno.ENOSPC
+    box.tasks["w"] = SimulatedTask("w", Steady(MilliCpu(1)))
+    assert check_value(box, CPUS, CpuSet()) == errno.ENOSPC
     above = errno.EBUSY if version is V1 else errno.ENOSPC
-    assert error_of(tier, CPUS, CpuSet()) == above
+    assert check_value(tier, CPUS, CpuSet()) == above
     box.tasks.clear()
-    assert error_of(box, CPUS, CpuSet()) == 0
+    assert check_value(box, CPUS, CpuSet()) == 0
 
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_an_idle_group_takes_no_weight(version: CgroupVersion) -> None:
     tier = chain(version)[0]
-    assert error_of(tier, WEIGHT, 50) == 0
+    assert check_value(tier, WEIGHT, 50) == 0
     tier.take(IDLE, True)
-    assert error_of(tier, WEIGHT, 50) == errno.EINVAL
-    assert error_of(tier, IDLE, False) == 0
+    assert check_value(tier, WEIGHT, 50) == errno.EINVAL
+    assert check_value(tier, IDLE, False) == 0
 
 
 @pytest.mark.parametrize("version", [V1, V2])
@@ -147,7 +152,7 @@ def test_an_idle_group_takes_no_weight(version: CgroupVersion) -> None:
 def test_the_root_takes_nothing(version: CgroupVersion, knob: Knob, value: KnobValue) -> None:
     root = chain(version)[0].parent
     assert root is not None
-    assert error_of(root, knob, value) == errno.EINVAL
+    assert check_value(root, knob, value) == errno.EINVAL
 
 
 @pytest.mark.parametrize(
@@ -165,9 +170,9 @@ def test_a_v1_bandwidth_goes_by_the_lower_mixture_or_by_the_higher(
 ) -> None:
     group = chain(V1)[0]
     group.quota = old
-    assert ways_to(group, new) == ((lower, new), (higher, new))
+    assert write_sequences(group, new) == ((lower, new), (higher, new))
     group.version = V2
-    assert ways_to(group, new) == ((new,),)
+    assert write_sequences(group, new) == ((new,),)
 
 
 @pytest.mark.parametrize(
@@ -182,5 +187,5 @@ def test_a_v1_bandwidth_goes_by_the_lower_mixture_or_by_the_higher(
 def test_one_file_is_one_write(old: Bandwidth, new: Bandwidth) -> None:
     group = chain(V1)[0]
     group.quota = old
-    assert ways_to(group, new) == ((new,),)
-    assert ways_to(group, 50) == ((50,),)
+    assert write_sequences(group, new) == ((new,),)
+    assert write_sequences(group, 50) == ((50,),)

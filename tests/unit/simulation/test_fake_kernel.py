@@ -27,7 +27,7 @@ from slackwater.model.machine import UsageSource
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.simulation.demand import Steady
-from slackwater.simulation.fake_cgroup import Task
+from slackwater.simulation.fake_cgroup import SimulatedTask
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel, TreeError
 from tests.unit.simulation.nodes import SECOND, V1, V2, burn, made, put, quota, write
 
@@ -42,8 +42,8 @@ VALUES: tuple[tuple[Knob, KnobValue], ...] = (
 )
 
 
-def idler(name: str = "idler") -> Task:
-    return Task(name, Steady(MilliCpu(0)))
+def idler(name: str = "idler") -> SimulatedTask:
+    return SimulatedTask(name, Steady(MilliCpu(0)))
 
 
 def test_a_ref_carries_what_it_was_made_with() -> None:

@@ -15,7 +15,7 @@ from slackwater.record.journal import Inputs, TickRecord
 from slackwater.settings.agent import AgentSettings
 from slackwater.simulation.demand import SECOND, Steady, Steps
 from slackwater.simulation.fake_kernel import FakeKernel
-from slackwater.simulation.meter import STRETCHES, Meter
+from slackwater.simulation.meter import INTERVALS, UsageMeter
 from slackwater.simulation.scenario import ScenarioPod
 from slackwater.simulation.scenario_report import _online
 from slackwater.simulation.simulated_node import SimulatedNode
@@ -57,10 +57,10 @@ def test_sums_are_the_kernels_however_time_is_cut(
     pods: list[tuple[Tier, int]], cuts: list[int]
 ) -> None:
     node = node_with(*pods)
-    meter = Meter(node, END)
+    meter = UsageMeter(node, END)
     for cut in cuts:
         node.kernel.advance(Micros(cut))
-        meter.look(node.kernel.now)
+        meter.measure(node.kernel.now)
     tree = node.kernel.times(node.kubepods)
     assert isinstance(tree, CpuTimes)
     assert sum(each.used for each in meter.tiers.values()) == tree.usage
@@ -77,43 +77,43 @@ def test_sums_are_the_kernels_however_time_is_cut(
 @given(PODS, CUTS)
 def test_stretches_hold_the_same_sums(pods: list[tuple[Tier, int]], cuts: list[int]) -> None:
     node = node_with(*pods)
-    meter = Meter(node, END)
+    meter = UsageMeter(node, END)
     for cut in cuts:
         node.kernel.advance(Micros(cut))
-        meter.look(node.kernel.now)
-    assert len(meter.stretches) == STRETCHES
-    assert sum(each.length for each in meter.stretches) == sum(cuts)
+        meter.measure(node.kernel.now)
+    assert len(meter.intervals) == INTERVALS
+    assert sum(each.length for each in meter.intervals) == sum(cuts)
     for tier in Tier:
-        drawn = sum(each.used.get(tier.value, 0) for each in meter.stretches)
+        drawn = sum(each.used.get(tier.value, 0) for each in meter.intervals)
         assert drawn == meter.tiers[tier].used
     online = meter.tiers[Tier.GUARANTEED].lost + meter.tiers[Tier.BURSTABLE].lost
-    assert sum(each.lost for each in meter.stretches) == online
+    assert sum(each.lost for each in meter.intervals) == online
 
 
 def test_a_look_without_time_counts_nothing() -> None:
-    meter = Meter(node_with((Tier.BURSTABLE, 1000)), END)
-    meter.look(Micros(0))
-    assert sum(each.length for each in meter.stretches) == 0
+    meter = UsageMeter(node_with((Tier.BURSTABLE, 1000)), END)
+    meter.measure(Micros(0))
+    assert sum(each.length for each in meter.intervals) == 0
     assert meter.lost.total() == 0
 
 
 def test_what_ended_stays_counted() -> None:
     node = node_with((Tier.GUARANTEED, 1000), (Tier.BESTEFFORT, 500))
-    meter = Meter(node, END)
+    meter = UsageMeter(node, END)
     node.kernel.advance(SECOND)
     node.remove("p0")
     node.remove("p1")
     node.kernel.advance(SECOND)
-    meter.look(node.kernel.now)
+    meter.measure(node.kernel.now)
     assert meter.tiers[Tier.GUARANTEED].used == SECOND
     assert meter.tiers[Tier.BESTEFFORT].used == SECOND // 2
 
 
 def test_system_work_is_no_tiers() -> None:
     node = SimulatedNode(FakeKernel(CgroupVersion.V2, CPUS), Steady(MilliCpu(700)))
-    meter = Meter(node, END)
+    meter = UsageMeter(node, END)
     node.kernel.advance(SECOND)
-    meter.look(node.kernel.now)
+    meter.measure(node.kernel.now)
     assert meter.system == 700_000
     assert meter.idle == CPUS * SECOND - 700_000
     assert all(each.used == 0 for each in meter.tiers.values())
@@ -136,11 +136,11 @@ def test_what_best_effort_could_have_had(
     allowed: int | None, online: int, wanted: int, budget: int, could: int, beyond: int
 ) -> None:
     node = node_with((Tier.BURSTABLE, online), (Tier.BESTEFFORT, wanted))
-    meter = Meter(node, END)
+    meter = UsageMeter(node, END)
     if allowed is not None:
-        meter.note(record(node, {"allowed": allowed}))
+        meter.add_round(record(node, {"allowed": allowed}))
     node.kernel.advance(SECOND)
-    meter.look(node.kernel.now)
+    meter.measure(node.kernel.now)
     milli = SECOND // 1000
     # Best effort's weight is the least, and not nothing.
     some = 60 * milli
@@ -153,7 +153,7 @@ def test_what_best_effort_could_have_had(
 
 def test_what_is_allowed_is_what_was_said_last() -> None:
     node = node_with()
-    meter = Meter(node, END)
+    meter = UsageMeter(node, END)
     said: list[TickRecord | Gap] = [
         record(node, {"allowed": 3000}),
         record(node, {}, PolicyAction.HELD),  # it could not see: what it said before stands
@@ -162,10 +162,10 @@ def test_what_is_allowed_is_what_was_said_last() -> None:
     ]
     seen = []
     for each in said:
-        meter.note(each)
-        node.kernel.advance(Micros(END // STRETCHES))
-        meter.look(node.kernel.now)
-    seen = [each.allowed for each in meter.stretches[:4]]
+        meter.add_round(each)
+        node.kernel.advance(Micros(END // INTERVALS))
+        meter.measure(node.kernel.now)
+    seen = [each.allowed for each in meter.intervals[:4]]
     assert seen == [3000, 3000, 3000, None]
     assert meter.rounds == {"regular": 3, "blind": 1}
     assert meter.courses == {"acted": 1, "held": 1}
@@ -174,14 +174,14 @@ def test_what_is_allowed_is_what_was_said_last() -> None:
 
 def test_a_stretchs_quota_is_that_of_the_time_with_one() -> None:
     node = node_with((Tier.BESTEFFORT, 4000))
-    meter = Meter(node, Micros(STRETCHES * 10 * SECOND))
+    meter = UsageMeter(node, Micros(INTERVALS * 10 * SECOND))
     tier = node.tiers[Tier.BESTEFFORT]
     for limit in (None, 100_000, 300_000):
         if limit is not None:
             node.put(tier, QUOTA, Bandwidth(Micros(limit)))
         node.kernel.advance(SECOND)
-        meter.look(node.kernel.now)
-    first = meter.stretches[0]
+        meter.measure(node.kernel.now)
+    first = meter.intervals[0]
     assert (first.length, first.limited) == (3 * SECOND, 2 * SECOND)
     assert first.quota / first.limited == 2000
 
@@ -190,10 +190,10 @@ def test_lost_time_is_counted_by_how_bad_it_was() -> None:
     node = SimulatedNode(FakeKernel(CgroupVersion.V2, 1))
     levels = tuple(MilliCpu(level) for level in (500, 1500, 1500, 3000))
     node.add(ScenarioPod("web", Tier.BURSTABLE, Steps(levels, SECOND), MilliCpu(500)))
-    meter = Meter(node, END)
+    meter = UsageMeter(node, END)
     for _ in levels:
         node.kernel.advance(SECOND)
-        meter.look(node.kernel.now)
+        meter.measure(node.kernel.now)
     assert meter.lost == {0: SECOND, 500: 2 * SECOND, 2000: SECOND}
     online = _online(meter.lost)
     assert (online.mean_lost_milli, online.p99_lost_milli) == (750, 2000)

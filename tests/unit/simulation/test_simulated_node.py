@@ -14,7 +14,11 @@ from slackwater.observation.survey import SnapshotInputs
 from slackwater.simulation.demand import SECOND, Steady
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
 from slackwater.simulation.scenario import ScenarioPod
-from slackwater.simulation.simulated_node import KernelSight, ScenarioSource, SimulatedNode
+from slackwater.simulation.simulated_node import (
+    ScenarioSource,
+    SimulatedNode,
+    SimulatedSnapshotReader,
+)
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 KNOWN = SnapshotInputs(MilliCpu(4000))
@@ -102,7 +106,7 @@ def test_pods_come_and_go() -> None:
 
 
 def looks(node: SimulatedNode, known: SnapshotInputs, count: int = 2) -> NodeSnapshot:
-    sight = KernelSight(node.kernel, node.kubepods)
+    sight = SimulatedSnapshotReader(node.kernel, node.kubepods)
     snapshot: NodeSnapshot | Gap = Gap("")
     for number in range(count):
         node.kernel.advance(SECOND)
@@ -181,7 +185,7 @@ def test_pods_are_matched_with_their_objects_once() -> None:
     node, source = node_of(V2, WEB, BATCH), ScenarioSource(Objects())
     source.set_pods(node.pods)
     known = SnapshotInputs(MilliCpu(4000), pods=source.read().pods, needs=PODS)
-    sight = KernelSight(node.kernel, node.kubepods)
+    sight = SimulatedSnapshotReader(node.kernel, node.kubepods)
     first, second = (sight.close_snapshot(n, Micros(n + 1), known) for n in range(2))
     assert isinstance(first, NodeSnapshot)
     assert isinstance(second, NodeSnapshot)
@@ -199,7 +203,7 @@ def test_pods_are_matched_with_their_objects_once() -> None:
 
 def test_a_blind_sight_has_no_usage() -> None:
     node = node_of(V2, WEB)
-    sight = KernelSight(node.kernel, node.kubepods)
+    sight = SimulatedSnapshotReader(node.kernel, node.kubepods)
     sight.blind_until = Micros(2 * SECOND)
     usages = []
     for number in range(4):
@@ -215,6 +219,6 @@ def test_a_blind_sight_has_no_usage() -> None:
 def test_a_tree_that_is_gone_is_a_gap() -> None:
     kernel = FakeKernel(V2, 1)
     other = SimulatedNode(FakeKernel(V2, 1))
-    sight = KernelSight(kernel, other.kubepods)
+    sight = SimulatedSnapshotReader(kernel, other.kubepods)
     assert sight.close_snapshot(1, Micros(1), KNOWN) == Gap("the kubelet's tree is gone")
     sight.close()

@@ -1,4 +1,4 @@
-"""A scenario lived through: who got what, what the events do, what the report and picture say."""
+"""A scenario run through: who got what, what the events do, what the report and picture say."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -14,8 +14,8 @@ from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
 from slackwater.simulation.scenario_file import scenario_in
 from slackwater.simulation.scenario_picture import picture
-from slackwater.simulation.scenario_report import Report, clock, report_of
-from slackwater.simulation.simulation_run import CannotSimulate, Life
+from slackwater.simulation.scenario_report import ScenarioReport, format_clock, make_report
+from slackwater.simulation.simulation_run import Simulation, SimulationError
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 ON = {"bestEffortShare": {"enabled": True}}
@@ -24,7 +24,7 @@ BATCH = {"name": "batch", "tier": "besteffort", "demand": 4}
 SECOND = 1_000_000
 
 
-class Lived:
+class Run:
     """A life to its end, with all its ticks and its report."""
 
     def __init__(
@@ -37,13 +37,15 @@ class Lived:
             "metadata": {"name": 'a "small" <one>'},
             "spec": base | spec,
         }
-        self.life = Life(scenario_in(document, "s.yaml"), str(folder), orders)
+        self.simulation = Simulation(scenario_in(document, "s.yaml"), str(folder), orders)
         self.ticks: list[TickRecord] = []
         self.gaps = 0
-        self.life.run(self._watch)
-        self.rows = self.life.timeline.rows()
-        self.report: Report = report_of(self.life, self.rows, self.life.release())
-        self.life.close()
+        self.simulation.run(self._watch)
+        self.rows = self.simulation.timeline.rows()
+        self.report: ScenarioReport = make_report(
+            self.simulation, self.rows, self.simulation.release()
+        )
+        self.simulation.close()
 
     def _watch(self, _at: Micros, done: object) -> None:
         if isinstance(done, TickRecord):
@@ -52,13 +54,13 @@ class Lived:
             self.gaps += 1
 
     def told(self, what: str) -> list[tuple[float, str]]:
-        return [(row.at / SECOND, row.because) for row in self.rows if row.what.endswith(what)]
+        return [(row.at, row.because) for row in self.rows if row.what.endswith(what)]
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_who_wanted_got_and_lost_how_much(tmp_path: Path, version: str) -> None:
-    lived = Lived(tmp_path, cgroup=version, system="200m")
-    tiers = {tier.tier: tier for tier in lived.report.tiers}
+    run = Run(tmp_path, cgroup=version, system="200m")
+    tiers = {tier.tier: tier for tier in run.report.tiers}
     assert (tiers["burstable"].wanted, tiers["burstable"].got) == (60.0, 60.0)
     assert tiers["guaranteed"].wanted == 0
     best = tiers["besteffort"]
@@ -66,18 +68,18 @@ def test_who_wanted_got_and_lost_how_much(tmp_path: Path, version: str) -> None:
     # A second without a quota: 2.8 CPUs; then 3.2 less 1.2.
     assert best.got == pytest.approx(2.8 + 59 * 2.0, abs=0.2)
     assert best.lost == pytest.approx(best.wanted - best.got, abs=0.01)
-    assert lived.report.online.mean_lost_milli == 0
-    share = lived.report.best_effort
+    assert run.report.online.mean_lost_milli == 0
+    share = run.report.best_effort
     assert share.idle == pytest.approx(60 * 2.8, abs=0.1)
     assert share.budget == pytest.approx(59 * 2.0, abs=0.1)
     assert share.part == pytest.approx(1.0, abs=0.001)
-    assert lived.report.left == 0
-    assert (lived.report.agent.ticks, lived.report.agent.writes) == (60, 1)
-    assert lived.report.agent.holds == 1
+    assert run.report.left == 0
+    assert (run.report.agent.ticks, run.report.agent.writes) == (60, 1)
+    assert run.report.agent.holds == 1
 
 
 def test_without_the_policy_there_is_no_quota(tmp_path: Path) -> None:
-    report = Lived(tmp_path, settings={}).report
+    report = Run(tmp_path, settings={}).report
     assert (report.agent.writes, report.best_effort.budget) == (0, None)
     assert report.best_effort.part == pytest.approx(1.0, abs=0.01)
     [line] = report.timeline  # why there is none
@@ -86,7 +88,7 @@ def test_without_the_policy_there_is_no_quota(tmp_path: Path) -> None:
 
 def test_online_work_that_lacks_cpu_is_counted(tmp_path: Path) -> None:
     hungry = {**WEB, "demand": {"steps": {"levels": [6, *[1] * 49]}}}
-    report = Lived(tmp_path, duration="50s", pods=[hungry]).report
+    report = Run(tmp_path, duration="50s", pods=[hungry]).report
     (burstable,) = [tier for tier in report.tiers if tier.tier == "burstable"]
     assert burstable.lost == pytest.approx(2.0, abs=0.01)
     assert report.online.mean_lost_milli == pytest.approx(40, abs=0.5)
@@ -94,46 +96,46 @@ def test_online_work_that_lacks_cpu_is_counted(tmp_path: Path) -> None:
 
 
 def test_flags_win_over_the_scenario(tmp_path: Path) -> None:
-    lived = Lived(tmp_path, CommandLineOverrides(settings={"bestEffortShare.threshold": "50"}))
-    assert lived.ticks[-1].story.told[0].numbers["allowed"] == 2000
+    run = Run(tmp_path, CommandLineOverrides(settings={"bestEffortShare.threshold": "50"}))
+    assert run.ticks[-1].story.told[0].numbers["allowed"] == 2000
 
 
 def test_bad_flags_end_it(tmp_path: Path) -> None:
-    with pytest.raises(CannotSimulate, match=r"threshold \(.*\) is 0, but must be"):
-        Lived(tmp_path, CommandLineOverrides(settings={"bestEffortShare.threshold": "0"}))
+    with pytest.raises(SimulationError, match=r"threshold \(.*\) is 0, but must be"):
+        Run(tmp_path, CommandLineOverrides(settings={"bestEffortShare.threshold": "0"}))
 
 
 def test_pods_come_and_go(tmp_path: Path) -> None:
-    lived = Lived(
+    run = Run(
         tmp_path,
         pods=[WEB, {**BATCH, "from": "20s", "until": "40s"}, {**WEB, "name": "api", "from": "30s"}],
     )
-    assert lived.told("pod batch") == [(20, "it came, besteffort"), (40, "it ended")]
-    assert lived.told("pod api") == [(30, "it came, burstable")]
-    (best,) = [tier for tier in lived.report.tiers if tier.tier == "besteffort"]
+    assert run.told("pod batch") == [(20, "it came, besteffort"), (40, "it ended")]
+    assert run.told("pod api") == [(30, "it came, burstable")]
+    (best,) = [tier for tier in run.report.tiers if tier.tier == "besteffort"]
     assert best.wanted == pytest.approx(80, abs=0.1)
-    numbers = {len(tick.snapshot.workloads) for tick in lived.ticks}
+    numbers = {len(tick.snapshot.workloads) for tick in run.ticks}
     assert numbers == {1, 2, 3}
 
 
 @pytest.mark.parametrize("down", ["0s", "10s"])
 def test_a_kill_and_what_the_next_agent_adopts(tmp_path: Path, down: str) -> None:
-    lived = Lived(tmp_path, events=[{"at": "30s", "kind": "kill", "down": down}])
+    run = Run(tmp_path, events=[{"at": "30s", "kind": "kill", "down": down}])
     back = 30 + int(down[:-1])
-    assert (30, f"killed; back in {down[:-1]} s") in lived.told("agent")
-    assert (back, "adopted: ours") in lived.told("besteffort")
-    assert len(lived.ticks) == 60 - int(down[:-1])
-    assert lived.ticks[-1].snapshot.tick < 40  # it counts anew
-    assert lived.report.left == 0
-    assert lived.report.agent.holds == 2
+    assert (30, f"killed; back in {down[:-1]} s") in run.told("agent")
+    assert (back, "adopted: ours") in run.told("besteffort")
+    assert len(run.ticks) == 60 - int(down[:-1])
+    assert run.ticks[-1].snapshot.tick < 40  # it counts anew
+    assert run.report.left == 0
+    assert run.report.agent.holds == 2
 
 
 def test_an_agent_that_is_dead_at_the_end_is_released_by_another(tmp_path: Path) -> None:
-    lived = Lived(tmp_path, events=[{"at": "30s", "kind": "kill", "down": "5m"}])
-    assert lived.report.left == 0
-    assert len(lived.ticks) == 30
-    tier = lived.life.node.tiers[Tier.BESTEFFORT]
-    assert lived.life.kernel.text(tier, QUOTA) == "max 100000"
+    run = Run(tmp_path, events=[{"at": "30s", "kind": "kill", "down": "5m"}])
+    assert run.report.left == 0
+    assert len(run.ticks) == 30
+    tier = run.simulation.node.tiers[Tier.BESTEFFORT]
+    assert run.simulation.kernel.text(tier, QUOTA) == "max 100000"
 
 
 def test_blindness_outlasts_a_kill(tmp_path: Path) -> None:
@@ -141,37 +143,35 @@ def test_blindness_outlasts_a_kill(tmp_path: Path) -> None:
         {"at": "20s", "kind": "blind", "for": "20s"},
         {"at": "25s", "kind": "kill", "down": "5s"},
     ]
-    lived = Lived(tmp_path, events=events)
-    blind = [isinstance(tick.snapshot.usage, Gap) for tick in lived.ticks]
+    run = Run(tmp_path, events=events)
+    blind = [isinstance(tick.snapshot.usage, Gap) for tick in run.ticks]
     # 20 to 24 and 30 to 39, and 40, when it was read only once.
     assert blind == [True, *[False] * 19, *[True] * 16, *[False] * 19]
 
 
 def test_a_rival_is_repaired_then_yielded_to(tmp_path: Path) -> None:
     rival = {"at": "20s", "kind": "rival-write", "target": "besteffort", "quota": "unlimited"}
-    lived = Lived(tmp_path, events=[{**rival, "times": 8, "every": "3s"}])
-    assert (lived.report.agent.repairs, lived.report.agent.yields) == (4, 1)
-    assert any("somebody else wrote unlimited: applied" in why for _, why in lived.told("effort"))
-    once = Lived(tmp_path, events=[{**rival, "quota": "500m"}])
+    run = Run(tmp_path, events=[{**rival, "times": 8, "every": "3s"}])
+    assert (run.report.agent.repairs, run.report.agent.yields) == (4, 1)
+    assert any("somebody else wrote unlimited: applied" in why for _, why in run.told("effort"))
+    once = Run(tmp_path, events=[{**rival, "quota": "500m"}])
     assert (once.report.agent.repairs, once.report.agent.yields) == (1, 0)
 
 
 def test_a_rival_of_a_pod_that_is_not_there(tmp_path: Path) -> None:
     rival = {"at": "20s", "kind": "rival-write", "target": "batch", "quota": "1"}
-    lived = Lived(tmp_path, pods=[{**BATCH, "from": "30s"}], events=[rival])
-    assert (20, "somebody else would write it, but there is no pod batch now") in lived.told(
-        "batch"
-    )
+    run = Run(tmp_path, pods=[{**BATCH, "from": "30s"}], events=[rival])
+    assert (20, "somebody else would write it, but there is no pod batch now") in run.told("batch")
 
 
 def test_new_settings_count_at_the_next_round(tmp_path: Path) -> None:
     new = {"at": "30s", "kind": "settings", "settings": {"bestEffortShare": {"threshold": 50}}}
-    lived = Lived(tmp_path, events=[new])
-    allowed = [tick.story.told[0].numbers.get("allowed") for tick in lived.ticks]
+    run = Run(tmp_path, events=[new])
+    allowed = [tick.story.told[0].numbers.get("allowed") for tick in run.ticks]
     assert allowed[29:31] == [3200, 2000]
     off = {"at": "30s", "kind": "settings", "settings": {"bestEffortShare": {"enabled": False}}}
-    freed = Lived(tmp_path, events=[off])
-    tier = freed.life.node.tiers[Tier.BESTEFFORT]
+    freed = Run(tmp_path, events=[off])
+    tier = freed.simulation.node.tiers[Tier.BESTEFFORT]
     assert freed.ticks[30].outcomes[0].change.ref == tier
     assert freed.ticks[31].outcomes == ()
 
@@ -179,35 +179,35 @@ def test_new_settings_count_at_the_next_round(tmp_path: Path) -> None:
 def test_pressure_wakes_the_agent_before_its_time(tmp_path: Path) -> None:
     spike = {**WEB, "demand": {"spike": {"at": "30s", "height": 3, "for": "20s", "base": 1}}}
     events = [{"at": "30.4s", "kind": "pressure"}, {"at": "45s", "kind": "pressure"}]
-    lived = Lived(tmp_path, pods=[spike, BATCH], events=events)
-    early = [tick for tick in lived.ticks if tick.snapshot.early]
+    run = Run(tmp_path, pods=[spike, BATCH], events=events)
+    early = [tick for tick in run.ticks if tick.snapshot.early]
     assert [tick.snapshot.at for tick in early] == [30_400_000]  # the other one was due anyway
     assert len(early[0].outcomes) == 1
-    assert lived.report.agent.early == 1
-    assert len(lived.ticks) == 61
-    assert [t.snapshot.at % SECOND for t in lived.ticks if not t.snapshot.early] == [0] * 60
+    assert run.report.agent.early == 1
+    assert len(run.ticks) == 61
+    assert [t.snapshot.at % SECOND for t in run.ticks if not t.snapshot.early] == [0] * 60
 
 
 def test_blindness_holds_then_releases(tmp_path: Path) -> None:
-    lived = Lived(tmp_path, duration="90s", events=[{"at": "20s", "kind": "blind", "for": "45s"}])
-    reasons = [why for _, why in lived.told("best_effort_share")]
+    run = Run(tmp_path, duration="90s", events=[{"at": "20s", "kind": "blind", "for": "45s"}])
+    reasons = [why for _, why in run.told("best_effort_share")]
     assert "held: the scenario hides the node's usage" in reasons
     assert sum("held for 30 s, so let go" in why for why in reasons) == 1
-    assert lived.report.agent.releases == 15
+    assert run.report.agent.releases == 15
     assert reasons[-1] == "recovered"
 
 
 def test_the_period_is_the_settings(tmp_path: Path) -> None:
-    lived = Lived(tmp_path, period="5s")
-    times = [tick.snapshot.at // SECOND for tick in lived.ticks]
+    run = Run(tmp_path, period="5s")
+    times = [tick.snapshot.at // SECOND for tick in run.ticks]
     assert times[-1] - times[-2] == 5
-    assert lived.report.scenario.period_seconds == 5
+    assert run.report.scenario.period_seconds == 5
 
 
 def test_the_same_seed_is_the_same_life(tmp_path: Path) -> None:
     noisy = {**WEB, "demand": {"noise": {"low": 0, "high": 3}}}
-    first, second = (Lived(tmp_path / name, pods=[noisy, BATCH], seed=5) for name in "ab")
-    other = Lived(tmp_path / "c", pods=[noisy, BATCH], seed=6)
+    first, second = (Run(tmp_path / name, pods=[noisy, BATCH], seed=5) for name in "ab")
+    other = Run(tmp_path / "c", pods=[noisy, BATCH], seed=6)
     assert first.report == second.report
     assert first.ticks == second.ticks
     assert first.report.tiers != other.report.tiers
@@ -215,26 +215,26 @@ def test_the_same_seed_is_the_same_life(tmp_path: Path) -> None:
 
 def test_a_ledger_that_cannot_be_had(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CannotSimulate, match="cannot be used"):
-        Lived(tmp_path / "file")
+    with pytest.raises(SimulationError, match="cannot be used"):
+        Run(tmp_path / "file")
 
 
 def elements(svg: str, name: str) -> list[ET.Element]:
     return ET.fromstring(svg).findall(f".//{{http://www.w3.org/2000/svg}}{name}")  # noqa: S314 - ours
 
 
-def drawn(lived: Lived) -> str:
-    return picture(lived.report, lived.life.meter, lived.rows)
+def drawn(run: Run) -> str:
+    return picture(run.report, run.simulation.meter, run.rows)
 
 
 def test_the_picture_is_one_svg_with_all_its_parts(tmp_path: Path) -> None:
-    lived = Lived(
+    run = Run(
         tmp_path,
         system="100m",
         pods=[WEB, {**WEB, "name": "db", "tier": "guaranteed"}, BATCH],
         events=[{"at": "30s", "kind": "kill"}, {"at": "31s", "kind": "pressure"}],
     )
-    svg = drawn(lived)
+    svg = drawn(run)
     classes = [each.get("class") for each in elements(svg, "path")]
     for part in ("system", "guaranteed", "burstable", "besteffort", "allowed", "quota"):
         assert part in classes
@@ -252,37 +252,40 @@ def test_the_picture_is_one_svg_with_all_its_parts(tmp_path: Path) -> None:
 
 def test_lost_cpu_has_a_panel_only_if_there_is_some(tmp_path: Path) -> None:
     panel = "CPUs that guaranteed and burstable pods wanted and did not get"
-    calm = Lived(tmp_path / "calm")
+    calm = Run(tmp_path / "calm")
     assert panel not in drawn(calm)
-    hungry = Lived(tmp_path / "hungry", pods=[{**WEB, "demand": 6}, BATCH])
+    hungry = Run(tmp_path / "hungry", pods=[{**WEB, "demand": 6}, BATCH])
     assert panel in drawn(hungry)
 
 
 def test_without_a_quota_the_picture_says_so(tmp_path: Path) -> None:
-    svg = drawn(Lived(tmp_path, settings={}))
+    svg = drawn(Run(tmp_path, settings={}))
     assert "no quota" in svg
     assert 'class="quota" d=' not in svg
     assert 'class="allowed" d=' not in svg
 
 
 def test_nothing_at_all_can_be_drawn(tmp_path: Path) -> None:
-    svg = drawn(Lived(tmp_path, pods=[], duration="1s"))
+    svg = drawn(Run(tmp_path, pods=[], duration="1s"))
     assert elements(svg, "rect")
 
 
 @pytest.mark.parametrize(
-    ("micros", "shown"),
+    ("seconds", "shown"),
     [
         (0, "0:00:00"),
-        (61 * SECOND, "0:01:01"),
-        (26 * 3600 * SECOND, "26:00:00"),
-        (1_600_000, "0:00:02"),
+        (61, "0:01:01"),
+        (26 * 3600, "26:00:00"),
+        (1.6, "0:00:02"),
     ],
 )
-def test_times_as_people_write_them(micros: int, shown: str) -> None:
-    assert clock(micros) == shown
+def test_times_as_people_write_them(seconds: float, shown: str) -> None:
+    assert format_clock(seconds) == shown
 
 
 def test_the_quota_is_back_after_the_report(tmp_path: Path) -> None:
-    lived = Lived(tmp_path)
-    assert lived.life.kernel.text(lived.life.node.tiers[Tier.BESTEFFORT], QUOTA) == "max 100000"
+    run = Run(tmp_path)
+    assert (
+        run.simulation.kernel.text(run.simulation.node.tiers[Tier.BESTEFFORT], QUOTA)
+        == "max 100000"
+    )

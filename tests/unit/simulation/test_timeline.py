@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slackwater.model.decision import Event
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.journal import Entry
-from slackwater.simulation.timeline import FEW, MANY, SCENARIO, Row, Timeline, folded
+from slackwater.simulation.timeline import FEW, MANY, SCENARIO, Timeline, TimelineRow, fold_rows
 
 QUOTA = "quota of kubepods/besteffort"
 SECOND = 1_000_000
@@ -19,26 +19,26 @@ def change(at: int, before: str, after: str, what: str = QUOTA) -> Entry:
     return Entry(at, Micros(at * SECOND), what, before, after, f"reason {at}", "applied")
 
 
-def told(*entries: Entry) -> Timeline:
+def recorded(*entries: Entry) -> Timeline:
     timeline = Timeline()
     for entry in entries:
-        timeline.told(entry)
+        timeline.add_entry(entry)
     return timeline
 
 
-def short(row: Row) -> tuple[int, int, str, str, int]:
-    return row.at // SECOND, row.until // SECOND, row.before, row.after, row.changes
+def short(row: TimelineRow) -> tuple[float, float, str, str, int]:
+    return row.at, row.until, row.before, row.after, row.changes
 
 
 def test_a_ramp_is_one_line() -> None:
     ramp = [change(n, f"{1000 + 10 * n}m", f"{1010 + 10 * n}m") for n in range(50)]
-    (row,) = told(*ramp).rows()
+    (row,) = recorded(*ramp).rows()
     assert short(row) == (0, 49, "1000m", "1500m", 50)
     assert (row.lowest, row.highest, row.because) == ("1000m", "1500m", "reason 49")
 
 
 def test_the_first_throttle_and_the_release_are_lines_of_their_own() -> None:
-    rows = told(
+    rows = recorded(
         change(1, "unlimited", "3000m"),
         change(2, "3000m", "2000m"),
         change(3, "2000m", "1000m"),
@@ -54,9 +54,9 @@ def test_the_first_throttle_and_the_release_are_lines_of_their_own() -> None:
 def test_a_fight_is_few_lines() -> None:
     timeline = Timeline()
     for n in range(5):
-        timeline.happened(Micros(n * SECOND), QUOTA, "somebody else wrote unlimited")
-        timeline.told(change(n, "unlimited", "2000m"))
-        timeline.told(Entry(n, Micros(n * SECOND), QUOTA, because="written again"))
+        timeline.add_event(Micros(n * SECOND), QUOTA, "somebody else wrote unlimited")
+        timeline.add_entry(change(n, "unlimited", "2000m"))
+        timeline.add_entry(Entry(n, Micros(n * SECOND), QUOTA, because="written again"))
     rows = timeline.rows()
     assert [(row.by, row.times, row.changes) for row in rows] == [
         (SCENARIO, 5, 0),
@@ -64,31 +64,31 @@ def test_a_fight_is_few_lines() -> None:
         ("agent", 5, 0),
         ("agent", 1, 4),
     ]
-    assert rows[0].until == 4 * SECOND
+    assert rows[0].until == 4
 
 
 def test_the_same_much_later_is_told_again() -> None:
     timeline = Timeline()
     for at in (0, 30, 300):
-        timeline.happened(Micros(at * SECOND), "agent", "killed")
-    assert [(row.at // SECOND, row.times) for row in timeline.rows()] == [(0, 2), (300, 1)]
+        timeline.add_event(Micros(at * SECOND), "agent", "killed")
+    assert [(row.at, row.times) for row in timeline.rows()] == [(0, 2), (300, 1)]
 
 
 def test_events_say_what_the_effect_says() -> None:
     event = Event("NodeCPUThrottleEvent", "cpu", MilliCpu(5))
-    assert told(Entry(1, Micros(1), "NodeCPUThrottleEvent", event=event)).rows() == []
+    assert recorded(Entry(1, Micros(1), "NodeCPUThrottleEvent", event=event)).rows() == []
 
 
 def test_what_failed_says_so_and_does_not_fold() -> None:
     failed = Entry(1, Micros(1), QUOTA, "1000m", "900m", "reason", "refused: Invalid argument")
-    (row,) = told(failed).rows()
+    (row,) = recorded(failed).rows()
     assert (row.result, row.changes, row.lowest) == ("refused: Invalid argument", 0, "")
 
 
 def test_other_groups_do_not_fold_into_each_other() -> None:
-    rows = told(change(1, "10m", "20m", "quota of a"), change(2, "20m", "30m", "quota of b")).rows(
-        1
-    )
+    rows = recorded(
+        change(1, "10m", "20m", "quota of a"), change(2, "20m", "30m", "quota of b")
+    ).rows(1)
     assert [row.what for row in rows] == ["quota of a", "quota of b"]
 
 
@@ -99,14 +99,14 @@ def test_small_swings_go_under_before_large_ones() -> None:
         change(n, f"{one}m", f"{other}m")
         for n, (one, other) in enumerate(itertools.pairwise(levels))
     ]
-    rows = told(*entries).rows(8)
+    rows = recorded(*entries).rows(8)
     assert len(rows) <= 8
     (cut,) = [row for row in rows if row.after == "500m"]
     assert row_span(cut) >= 4400
     assert short(rows[-1])[3] == "5070m"
 
 
-def row_span(row: Row) -> int:
+def row_span(row: TimelineRow) -> int:
     return int(row.highest[:-1]) - int(row.lowest[:-1])
 
 
@@ -120,7 +120,7 @@ def test_a_fold_keeps_ends_counts_and_range(levels: list[int], most: int) -> Non
         change(n, f"{one}m", f"{other}m")
         for n, (one, other) in enumerate(itertools.pairwise(levels))
     ]
-    rows = told(*entries).rows(most)
+    rows = recorded(*entries).rows(most)
     assert len(rows) <= most
     assert sum(row.changes for row in rows) == len(entries)
     assert (rows[0].before, rows[-1].after) == (f"{levels[0]}m", f"{levels[-1]}m")
@@ -134,7 +134,7 @@ def test_a_fold_keeps_ends_counts_and_range(levels: list[int], most: int) -> Non
 def test_it_never_grows_without_bound() -> None:
     timeline = Timeline()
     for n in range(3 * MANY):
-        timeline.told(change(n, f"{1000 + n * 37 % 500}m", f"{1000 + (n + 1) * 37 % 500}m"))
+        timeline.add_entry(change(n, f"{1000 + n * 37 % 500}m", f"{1000 + (n + 1) * 37 % 500}m"))
     assert len(timeline._rows) < 2 * MANY
     assert len(timeline.rows()) <= MANY
     assert sum(row.changes for row in timeline.rows(FEW)) == 3 * MANY
@@ -142,5 +142,5 @@ def test_it_never_grows_without_bound() -> None:
 
 @pytest.mark.parametrize("most", [1, 5])
 def test_what_is_no_change_always_stays(most: int) -> None:
-    rows = [Row(Micros(n), Micros(n), f"pod {n}", "it came") for n in range(9)]
-    assert folded(rows, most) == rows
+    rows = [TimelineRow(n, n, SCENARIO, f"pod {n}", because="it came") for n in range(9)]
+    assert fold_rows(rows, most) == rows
