@@ -47,13 +47,13 @@ def raw_deflate(body: bytes) -> bytes:
     [
         (TEXT, "identity"),
         (TEXT, "br"),  # not ours to unpack
-        (gzip.compress(TEXT), "gzip"),
-        (gzip.compress(TEXT), "X-GZIP"),
-        (gzip.compress(TEXT[:100]) + gzip.compress(TEXT[100:]), "gzip"),
-        (gzip.compress(TEXT) + bytes(7), "gzip"),
+        (gzip.compress(TEXT, mtime=0), "gzip"),
+        (gzip.compress(TEXT, mtime=0), "X-GZIP"),
+        (gzip.compress(TEXT[:100], mtime=0) + gzip.compress(TEXT[100:], mtime=0), "gzip"),
+        (gzip.compress(TEXT, mtime=0) + bytes(7), "gzip"),
         (zlib.compress(TEXT), "deflate"),
         (raw_deflate(TEXT), "deflate"),
-        (gzip.compress(zlib.compress(TEXT)), "deflate, gzip"),
+        (gzip.compress(zlib.compress(TEXT), mtime=0), "deflate, gzip"),
     ],
 )
 def test_packed_answers(body: bytes, coding: str) -> None:
@@ -65,7 +65,7 @@ def test_packed_answers(body: bytes, coding: str) -> None:
 @pytest.mark.parametrize(
     ("body", "clause"),
     [
-        (gzip.compress(TEXT)[:-12], "the answer ended in the middle"),
+        (gzip.compress(TEXT, mtime=0)[:-12], "the answer ended in the middle"),
         (b"no gzip at all", "the answer cannot be decompressed: "),
     ],
 )
@@ -77,7 +77,7 @@ def test_packed_answers_that_are_broken(body: bytes, clause: str) -> None:
 
 
 def test_a_small_answer_that_unpacks_to_a_large_one() -> None:
-    bomb = gzip.compress(b" " * (8 << 20))
+    bomb = gzip.compress(b" " * (8 << 20), mtime=0)
     with serving(packed(bomb, "gzip")) as server, pytest.raises(AnswerTooLargeError):
         ask(server.port)
 
