@@ -97,6 +97,8 @@ LINT = Stage(
 )
 TYPES = Stage("types", "mypy", ((PYTHON, "-m", "mypy"),))
 LAYERS = Stage("layers", "lint-imports", ((str(PROGRAMS / "lint-imports"),),))
+#: Seconds that a test with real programs may take, in place of pyproject's; only a hang reaches it.
+_PATIENT = ("--timeout", "1800")
 # worksteal: with long tests among short ones a fixed half each is never half of the time.
 _TWO_WORKERS = ("-n", "2", "--dist", "worksteal")
 UNIT = Stage("unit", "pytest tests/unit", tests=("tests/unit", *_TWO_WORKERS))
@@ -106,20 +108,23 @@ QUICK_UNIT = Stage(
     tests=("tests/unit", *_TWO_WORKERS, "-m", "not long"),
 )
 BROKER = Stage(
-    "kafka", "pytest tests/kafka: a real Kafka broker", tests=("tests/kafka",), needs=(_KAFKA,)
+    "kafka",
+    "pytest tests/kafka: a real Kafka broker",
+    tests=("tests/kafka", *_PATIENT),
+    needs=(_KAFKA,),
 )
 CLUSTER = Stage(
     "cluster",
     "pytest tests/cluster: real control planes",
     # A control plane for each worker; the tests of one file share it.
-    tests=("tests/cluster", "-m", "not node", "-n", "2", "--dist", "loadfile"),
+    tests=("tests/cluster", "-m", "not node", "-n", "2", "--dist", "loadfile", *_PATIENT),
     programs=_CONTROL_PLANE,
     needs=(_CLUSTER,),
 )
 NODE = Stage(
     "node",
     "pytest tests/cluster: a real node on this host's cgroups",
-    tests=("tests/cluster", "-m", "node"),
+    tests=("tests/cluster", "-m", "node", *_PATIENT),
     programs=(*CONTROL_PLANE_PROGRAMS, *NODE_PROGRAMS),
     needs=(_CLUSTER, _NODE, _IMAGE),
     uses_host_cgroups=True,
@@ -127,14 +132,14 @@ NODE = Stage(
 KERNEL_V1 = Stage(
     "kernel v1",
     "pytest tests/kernel on this host's cgroup v1",
-    tests=("tests/kernel",),
+    tests=("tests/kernel", *_PATIENT),
     kernel="v1",
     uses_host_cgroups=True,
 )
 KERNEL_V2_HOST = Stage(
     "kernel v2 host",
     "pytest tests/kernel on this host's cgroup v2",
-    tests=("tests/kernel",),
+    tests=("tests/kernel", *_PATIENT),
     kernel="v2",
     uses_host_cgroups=True,
 )
@@ -142,14 +147,14 @@ KERNEL_V2_HOST = Stage(
 KERNEL_V2 = Stage(
     "kernel v2",
     "pytest tests/kernel in a VM: 6.12, cgroupfs",
-    tests=("tests/kernel",),
+    tests=("tests/kernel", *_PATIENT),
     kernel="v2",
     machine=_machine("cgroupfs", "6.12", "2G", "instructions"),
 )
 KERNEL_V2_SYSTEMD = Stage(
     "kernel v2 systemd",
     "pytest tests/kernel in a VM: 6.1, systemd",
-    tests=("tests/kernel",),
+    tests=("tests/kernel", *_PATIENT),
     kernel="v2-systemd",
     machine=_machine("systemd", "6.1", "2G", "instructions"),
 )
@@ -157,7 +162,7 @@ KERNEL_V2_SYSTEMD = Stage(
 KUBELET_SYSTEMD = Stage(
     "kubelet systemd",
     "pytest tests/kubelet in a VM: 6.1, systemd, a real kubelet",
-    tests=("tests/kubelet",),
+    tests=("tests/kubelet", *_PATIENT),
     kernel="v2-systemd",
     machine=_machine("systemd", "6.1", "3G", "host"),
     programs=NODE_PROGRAMS,
@@ -166,7 +171,7 @@ KUBELET_SYSTEMD = Stage(
 KUBELET_CGROUPFS = Stage(
     "kubelet cgroupfs",
     "pytest tests/kubelet in a VM: 6.12, a real kubelet",
-    tests=("tests/kubelet",),
+    tests=("tests/kubelet", *_PATIENT),
     kernel="v2",
     machine=_machine("cgroupfs", "6.12", "3G", "host"),
     programs=NODE_PROGRAMS,

@@ -59,7 +59,7 @@ class ClusterAgent:
         """From its endpoint, whatever the status is."""
         address = (self.state / "endpoint").read_text().strip()
         try:
-            with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=300) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             return error.read().decode()
@@ -97,5 +97,5 @@ def quota(bed: Bed, path: str) -> int | None:
     return None if text in ("-1", "max") else int(text) // 100
 
 
-def eventually(what: str, look: Callable[[], Any], patience: float = 30.0) -> Any:
+def eventually(what: str, look: Callable[[], Any], patience: float = 300.0) -> Any:
     return wait_for(what, look, patience)

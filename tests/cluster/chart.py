@@ -127,7 +127,7 @@ def token_client(plane: ControlPlane, name: str, account: str, *bound: str) -> C
 def client(kubeconfig: Path) -> Client:
     access = find_access(os.environ, str(kubeconfig))
     assert isinstance(access, Access)
-    return Client(access, "slackwater-test", timeout=60.0)
+    return Client(access, "slackwater-test", timeout=300)
 
 
 def refusal(who: Client, ask: Ask) -> str:

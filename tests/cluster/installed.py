@@ -79,7 +79,7 @@ class Installed:
 
     def await_agent(self) -> None:
         self.plane.kubectl(
-            "rollout", "status", "-n", NAMESPACE, f"daemonset/{AGENT}", "--timeout=120s"
+            "rollout", "status", "-n", NAMESPACE, f"daemonset/{AGENT}", "--timeout=300s"
         )
 
     @property
@@ -132,7 +132,7 @@ class Installed:
         chosen = f"involvedObject.kind=Node,reason={reason}"
         return list(self.plane.get("events", "-n", "default", "--field-selector", chosen)["items"])
 
-    def await_quota(self, what: str, low: int, high: int, patience: float = 60.0) -> int:
+    def await_quota(self, what: str, low: int, high: int, patience: float = 300.0) -> int:
         def is_there() -> int | None:
             found = self.quota()
             return found if found is not None and low <= found <= high else None

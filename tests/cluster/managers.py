@@ -24,7 +24,7 @@ PROBE = {"nodeLocalGet": {"localCacheTTLSeconds": 60}}
 
 def install_kinds(control_plane: ControlPlane) -> None:
     control_plane.kubectl("apply", "-f", str(CHART / "crds"))
-    control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s")
 
 
 def ensurance(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class ManagerProcess:
             lambda: [line["because"] for line in self.lines() if line["what"] == "endpoint"],
         )
         port = int(said[0].rpartition(":")[2])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         with contextlib.closing(connection):
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -124,7 +124,7 @@ class ManagerProcess:
     def end(self) -> int:
         """As the kubelet does; its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=300)
 
 
 class Crew:

@@ -32,7 +32,7 @@ _READING = ("get", "list", "watch")
 _BUDGET = "PodDisruptionBudget"
 _NODES = 5
 #: Of one call of the command line: a rotation waits for new pods.
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 
 
 class Scene(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,17 +49,15 @@ class Resident:
         wait_for("where it listens", lambda: bool(self.said("endpoint")))
         url = self.said("endpoint")[0].removeprefix("listening on ")
         try:
-            with build_opener(ProxyHandler({})).open(url + path, timeout=10) as answer:
+            with build_opener(ProxyHandler({})).open(url + path, timeout=300) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             return error.code, error.read().decode()
 
-    def end(self) -> float:
-        """How long it took; its exit code is 0."""
-        began = time.monotonic()
+    def end(self) -> None:
+        """Its exit code is 0."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(60) == 0, self.log.read_text()
-        return time.monotonic() - began
+        assert self.process.wait() == 0, self.log.read_text()
 
 
 @contextmanager

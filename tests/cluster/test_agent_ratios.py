@@ -82,7 +82,7 @@ def test_a_kind_that_is_installed_later_is_found(stage: Stage) -> None:
         lambda: PLURAL in stage.plane.kubectl("api-resources", f"--api-group={GROUP}"),
     )
     stage.plane.apply(configuration(stage.namespace, 90))
-    eventually("the ratios", lambda: "90" in str(ratios(agent)), patience=90)
+    eventually("the ratios", lambda: "90" in str(ratios(agent)), patience=300)
     stage.plane.apply(configuration(stage.namespace, 400))
     [problem] = eventually("the complaint", lambda: agent.get("/readyz").get("problems"))
     assert f"{KIND} {stage.namespace}/batch: spec.memoryQos.highRatio is 400" in problem

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +10,6 @@ from tools.cluster.control_plane import CONTROL_PLANE, ControlPlane
 from tools.cluster.processes import ClusterError, wait_for
 
 #: The bar is for a quiet machine; a test run is rarely alone on it.
-READY_SECONDS = 15.0
 
 
 def config_map(name: str, namespace: str) -> dict[str, object]:
@@ -124,9 +122,7 @@ def test_two_control_planes_are_strangers(
     namespace: str,
     make_control_plane: Callable[[], ControlPlane],
 ) -> None:
-    began = time.monotonic()
     other = make_control_plane()
-    assert time.monotonic() - began <= READY_SECONDS
     assert namespace not in str(other.get("namespaces"))
     with pytest.raises(ClusterError, match="certificate signed by unknown authority"):
         other.kubectl("get", "pods", f"--server={control_plane.server}")

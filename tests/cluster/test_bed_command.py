@@ -14,7 +14,7 @@ from tools.kubernetes.programs import variable_of
 from tools.provision import ROOT
 
 #: A cluster on a busy machine.
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 

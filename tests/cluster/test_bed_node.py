@@ -33,7 +33,7 @@ def pod(namespace: str, name: str, script: str, **spec: Any) -> dict[str, Any]:
 
 
 def await_running(plane: ControlPlane, namespace: str, name: str) -> dict[str, Any]:
-    plane.kubectl("wait", "-n", namespace, "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+    plane.kubectl("wait", "-n", namespace, "--for=condition=Ready", f"pod/{name}", "--timeout=300s")
     return plane.get("pod", name, "-n", namespace)
 
 

@@ -212,7 +212,7 @@ def test_print_apply_and_delete(plane: ControlPlane) -> None:
     second = plane.kubectl("apply", "--server-side", "-f", "-", given=text)
     assert first == second
     plane.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", given=text)
-    wait_for("all to go", lambda: not _left(plane) and not _has_namespace(plane), patience=120)
+    wait_for("all to go", lambda: not _left(plane) and not _has_namespace(plane), patience=300)
 
 
 def test_install_upgrade_and_uninstall(plane: ControlPlane) -> None:

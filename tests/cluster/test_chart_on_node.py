@@ -58,7 +58,7 @@ def pods(plane: ControlPlane, component: str) -> list[dict[str, Any]]:
 
 def test_the_programs_become_ready(installed: ControlPlane) -> None:
     for what in (f"daemonset/{AGENT}", f"deployment/{MANAGER}"):
-        installed.kubectl("-n", NAMESPACE, "rollout", "status", what, "--timeout=100s")
+        installed.kubectl("-n", NAMESPACE, "rollout", "status", what, "--timeout=300s")
     for component in ("agent", "manager"):
         [pod] = pods(installed, component)
         [state] = pod["status"]["containerStatuses"]
@@ -130,7 +130,7 @@ def test_uninstalled_with_release_every_value_is_back(installed: ControlPlane, n
     where = ("--namespace", NAMESPACE)
     release = ("--reuse-values", "--set", "agent.onExit=release")
     installed.helm("upgrade", "slackwater", str(CHART), *where, *release)
-    installed.kubectl("-n", NAMESPACE, "rollout", "status", f"daemonset/{AGENT}", "--timeout=100s")
+    installed.kubectl("-n", NAMESPACE, "rollout", "status", f"daemonset/{AGENT}", "--timeout=300s")
     assert quota.read_text() != "-1\n", "an upgrade lets nothing loose"
     installed.helm("uninstall", "slackwater", *where, "--wait")
     wait_for("it to be back", lambda: quota.read_text() == "-1\n")

@@ -67,7 +67,7 @@ def run(root: Path, *command: str, user: str = NOBODY) -> subprocess.CompletedPr
     return subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", str(root), user,
          "/usr/bin/env", *inside[1:]],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def applied(control_plane: ControlPlane) -> ControlPlane:
     """With our definitions, established."""
     control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CHART))
     names = [f"crd/{each.name}" for each in DEFINITIONS]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=300s", *names)
     return control_plane
 
 

@@ -63,7 +63,7 @@ def client(own_server: ControlPlane) -> Client:
     """Of a cluster with a good and a bad object of Crane's time, and now our definitions."""
     plane = own_server
     plane.apply(CRANES)
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{NAME}")
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=300s", f"crd/{NAME}")
     access = find_access({}, str(plane.kubeconfig()))
     assert isinstance(access, Access)
     made = Client(access, "slackwater-test")

@@ -20,7 +20,7 @@ NAME = "pushgateway"
 
 
 def read(url: str) -> str:
-    with build_opener(ProxyHandler({})).open(url, timeout=10) as answer:
+    with build_opener(ProxyHandler({})).open(url, timeout=300) as answer:
         return str(answer.read().decode())
 
 

@@ -36,7 +36,7 @@ def query() -> str:
 def answer(endpoint: str, start: float, end: float) -> str:
     asked = urlencode({"query": query(), "start": start, "end": end, "step": STEP})
     opener = build_opener(ProxyHandler({}))
-    with opener.open(f"{endpoint}/api/v1/query_range?{asked}", timeout=30) as response:
+    with opener.open(f"{endpoint}/api/v1/query_range?{asked}", timeout=300) as response:
         text: str = response.read().decode()
     return text
 

@@ -27,7 +27,7 @@ NODES, MINUTES = 1000, 6
 MEMORY = 100.0
 AGENT = "slackwater-agent/minute-"
 #: Writing by hand what a thousand agents write in so many minutes takes some.
-PATIENCE = 900
+PATIENCE = 3600
 
 
 @pytest.mark.long
@@ -104,7 +104,7 @@ def _check_status(plane: ControlPlane) -> None:
     began = time.monotonic()
     shown = subprocess.run(
         [sys.executable, "-m", "slackwater", "status"],
-        env=environ, capture_output=True, text=True, timeout=60, check=False,
+        env=environ, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     took = time.monotonic() - began
     assert shown.returncode == 1, shown.stderr
@@ -116,6 +116,6 @@ def _check_status(plane: ControlPlane) -> None:
     print(f"slackwater status of {NODES} nodes: {took:.1f} s")
     whole = subprocess.run(
         [sys.executable, "-m", "slackwater", "status", "-o", "json"],
-        env=environ, capture_output=True, timeout=60, check=False,
+        env=environ, capture_output=True, timeout=300, check=False,
     )  # fmt: skip
     assert len(msgspec.json.decode(whole.stdout)["nodes"]) == NODES

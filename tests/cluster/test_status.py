@@ -25,7 +25,7 @@ def status(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "slackwater", "status", *arguments],
         env=environ | {"KUBECONFIG": str(kubeconfig)},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

@@ -101,7 +101,7 @@ def work(bed: Bed, path: str, busy: float, idle: float) -> None:
 
 def until(
     met: Callable[[], bool],
-    seconds: float = 10.0,
+    seconds: float = 300.0,
     what: Callable[[], str] = lambda: "it",
     pause: float = 0.02,
 ) -> None:

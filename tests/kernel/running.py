@@ -30,7 +30,7 @@ ALLOWED = 1800
 #: A fifth of the default, and twice the shortest: what is waited for is often the next look.
 PERIOD = 0.2
 #: In seconds; an emulated machine on a busy host is slow.
-PATIENCE = 60.0
+PATIENCE = 300.0
 TICKS = 'slackwater_ticks_total{kind="regular"}'
 
 
@@ -57,7 +57,7 @@ class Running:
     def get(self, path: str) -> str:
         """From its endpoint."""
         address = (self.state / "endpoint").read_text().strip()
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=300) as answer:
             return str(answer.read().decode())
 
     def metric(self, name: str) -> float:
@@ -78,7 +78,7 @@ class Running:
         return self.lines()
 
     def lines(self) -> list[dict[str, Any]]:
-        output, errors = self.process.communicate(timeout=60)
+        output, errors = self.process.communicate(timeout=300)
         assert "Traceback" not in errors
         return [json.loads(line) for line in output.splitlines()]
 

@@ -92,7 +92,7 @@ def test_wrong_settings_end_a_start_and_not_a_run(
     told = [line["because"] for line in lines if line["what"] == "folder"]
     assert any("threshold is 400" in text and "stays" in text for text in told), told
     again = start()
-    output, errors = again.process.communicate(timeout=60)
+    output, errors = again.process.communicate(timeout=300)
     assert again.process.returncode == 2
     assert [json.loads(line)["what"] for line in output.splitlines()] == ["kubelet's tree"]
     assert "threshold is 400" in errors
@@ -117,7 +117,7 @@ def test_two_agents_never_share_a_ledger(
     first = start()
     wait_for(bed, tiers[0], 10, ALLOWED)
     second = start()
-    _, errors = second.process.communicate(timeout=60)
+    _, errors = second.process.communicate(timeout=300)
     assert second.process.returncode == 1
     assert f"process {first.process.pid} holds the ledger" in errors
     first.end(signal.SIGTERM)

@@ -27,7 +27,7 @@ RESTLESS = SETTINGS.replace('cpu: "2"', 'cpu: "64"').replace(
 
 
 def waiting(for_what: str) -> Iterator[None]:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         yield
         time.sleep(0.1)
@@ -43,7 +43,7 @@ def note_of(running: Running) -> EndpointFile:
 
 
 def ask(note: EndpointFile, path: str, method: str = "GET", token: str = "") -> tuple[int, str]:
-    connection = http.client.HTTPConnection(note.address.host, note.address.port, timeout=30)
+    connection = http.client.HTTPConnection(note.address.host, note.address.port, timeout=300)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with contextlib.closing(connection):
         connection.request(method, path, headers=headers)
@@ -54,7 +54,7 @@ def ask(note: EndpointFile, path: str, method: str = "GET", token: str = "") -> 
 def release_beside(running: Running) -> tuple[int, list[dict[str, Any]], str]:
     """`slackwater release` while the agent runs."""
     asking = running._start("release")
-    output, errors = asking.communicate(timeout=60)
+    output, errors = asking.communicate(timeout=300)
     return asking.returncode, [json.loads(line) for line in output.splitlines()], errors
 
 

@@ -24,7 +24,7 @@ def test_a_dry_run_says_what_would_be_done(
     arguments = ("--standalone", str(EXAMPLES), "--once", "--dry-run", "--listen", "")
     place = ("--state", str(tmp_path), "--kubepods", bed.kubepods)
     process = launching.launch("agent", *arguments, *place)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     told = [json.loads(line) for line in out.splitlines()]
     planned = {

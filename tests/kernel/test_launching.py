@@ -11,7 +11,7 @@ pytestmark = pytest.mark.cgroupfs
 
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     return process.returncode, output, errors
 
 

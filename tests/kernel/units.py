@@ -24,7 +24,7 @@ from tests.kernel.hand import clock, until, writer_of
 
 _numbers = itertools.count(1)
 #: Under emulation a daemon-reload keeps systemd busy for seconds.
-PATIENCE = 30.0
+PATIENCE = 300.0
 MOUNTS = mounts_of(CgroupVersion.V2)
 
 
@@ -44,7 +44,7 @@ def to(ref: CgroupRef, knob: Knob, new: KnobValue) -> Change:
 
 
 def systemctl(*words: str) -> None:
-    subprocess.run(["systemctl", *words], check=True, timeout=60)
+    subprocess.run(["systemctl", *words], check=True, timeout=300)
 
 
 class Node:

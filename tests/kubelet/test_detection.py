@@ -8,7 +8,7 @@ from tests.kernel.launching import run
 from tests.kubelet import node_files
 from tests.kubelet.node import Node
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 def test_the_kubelet_runs_a_pod_of_each_tier(node: Node) -> None:

@@ -193,7 +193,7 @@ def _controller(port: int, kubeconfig: Path) -> list[str]:
 
 
 #: Of one call of kubectl or helm, which may wait for something itself.
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 600.0
 
 
 class ControlPlane:

@@ -144,7 +144,7 @@ INIT = Path(__file__).parent / "node_init.sh"
 _INIT, _CONTAINERD, _KUBELET, _RELAY = "node-init", "containerd", "kubelet", "relay"
 _NAMESPACES = ("--mount", "--pid", "--net")
 #: Of one command inside the node.
-_COMMAND_SECONDS = 120.0
+_COMMAND_SECONDS = 600.0
 #: Without proxies: what is asked is never beyond this machine.
 _GET = """import sys, urllib.request as r
 opener = r.build_opener(r.ProxyHandler({}))
