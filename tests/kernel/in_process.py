@@ -78,11 +78,11 @@ class InProcess:
         )
         cpu = mounts.identity()
         version = cpu if isinstance(cpu, Gap) else cpu.version
-        self.board = SharedState(Journal(60), Tally(), lambda: None, version)
+        self.shared = SharedState(Journal(60), Tally(), lambda: None, version)
         self.lines: list[Entry] = []
         source = Folder(str(self._node), NODE)
         self.parts = AgentDependencies(
-            source, self.sight, self.hands, self.board, MilliCpu(2000), clock
+            source, self.sight, self.hands, self.shared, MilliCpu(2000), clock
         )
         self.agent = Agent(self.parts, self.lines.append)
         self._round = 0

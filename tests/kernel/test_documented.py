@@ -76,7 +76,7 @@ def busy_node(bed: Bed, agent: InProcess) -> list[TickRecord]:
 
 def test_every_documented_metric(bed: Bed, pod: BatchPod, agent: InProcess) -> None:
     busy_node(bed, agent)
-    answer = metrics(Query(agent.board, clock()))
+    answer = metrics(Query(agent.shared, clock()))
     absent = NEEDS_A_CLUSTER | (NEEDS_V2 if bed.version is V1 else set())
     absent |= set() if has_psi() else NEEDS_PSI
     assert documented() - families(answer.body.decode()) == absent

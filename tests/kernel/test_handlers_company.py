@@ -169,7 +169,7 @@ def test_three_policies_meet_in_any_order(
 
 def explained(agent: InProcess) -> dict[tuple[str, str], list[tuple[str, str]]]:
     """Who took part in each value, by target and knob."""
-    rows = explain(view_of(agent.board, clock()), "")
+    rows = explain(view_of(agent.shared, clock()), "")
     assert not isinstance(rows, Gap)
     return {
         (row.target, row.knob): [(part.policy, part.verb) for part in row.contributions]

@@ -105,7 +105,7 @@ class BuiltAgent(msgspec.Struct, frozen=True):
     """An agent, what it shares with other threads, its sleep, and its side towards a cluster."""
 
     agent: Agent
-    board: SharedState
+    shared: SharedState
     pipe: WakePipe
     cluster: "ClusterConnection | None" = None
 
@@ -162,7 +162,7 @@ def _connected(built: BuiltAgent, *, once: bool, dry_run: bool) -> Iterator[None
     if built.cluster is None:
         yield
         return
-    health = built.board.health
+    health = built.shared.health
     try:
         with health.starting_threads():
             built.cluster.start_informers()
@@ -191,7 +191,7 @@ def _serving(
     def report(sentence: str) -> None:
         write(Entry(0, monotonic_now(), "endpoint", because=sentence))
 
-    endpoint = Endpoint(address, folder, built.board, monotonic_now, report)
+    endpoint = Endpoint(address, folder, built.shared, monotonic_now, report)
     try:
         yield
     finally:
@@ -207,7 +207,7 @@ def _run_rounds(built: BuiltAgent, how: RunOptions) -> int:
         built.agent.once(monotonic_now(), early=woken is not Woken.TIMEOUT)
         number = next(done)
         if built.cluster is not None:
-            built.cluster.report(built.board, monotonic_now())
+            built.cluster.report(built.shared, monotonic_now())
             if number == _SETTLED_ROUNDS:
                 give_back_spare_memory()
         if how.once and number == _ROUNDS_FOR_A_RATE:
@@ -224,13 +224,13 @@ def _run_rounds(built: BuiltAgent, how: RunOptions) -> int:
 def _release_at_exit(built: BuiltAgent) -> int:
     left = built.agent.release(monotonic_now(), "released at exit").left
     if built.cluster is not None:
-        built.cluster.report_release(built.board, monotonic_now(), left)
+        built.cluster.report_release(built.shared, monotonic_now(), left)
     return left
 
 
 def _has_failed(built: BuiltAgent) -> bool:
     """Whether a change of the last round failed, or a cluster's agent never saw its objects."""
-    latest = built.board.journal.latest
+    latest = built.shared.journal.latest
     if latest is None:
         return built.cluster is not None
     return any(each.result in (Result.REFUSED, Result.UNSUPPORTED) for each in latest.outcomes)
@@ -252,7 +252,7 @@ def build_agent(
 
     def watched() -> Watched:
         latest = journal.latest
-        stall = board.last_round.settings.pressure_stall
+        stall = shared.last_round.settings.pressure_stall
         return Watched(surveyor.protected(), stall, bool(latest and latest.outcomes))
 
     if options.dry_run and os.path.exists(f"{paths.state}/ledger.jsonl"):
@@ -263,7 +263,7 @@ def build_agent(
     version = cpu if isinstance(cpu, Gap) else cpu.version
     cluster = _cluster(options)
     link = cluster.link if cluster else no_link
-    board = SharedState(journal, Tally(), pipe.wake, version, link)
+    shared = SharedState(journal, Tally(), pipe.wake, version, link)
     orders = options.orders
     source: ObjectSource = (
         cluster.objects if cluster else Folder(options.folder, orders.node, orders.host)
@@ -274,12 +274,12 @@ def build_agent(
         hands=DryRun(_PAGE)
         if options.dry_run
         else build_executor(paths, mounts, tree.driver, write),
-        board=board,
+        shared=shared,
         machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
         clock=monotonic_now,
         origin="cluster" if cluster else "folder",
     )
-    return BuiltAgent(Agent(parts, write, options.orders), board, pipe, cluster)
+    return BuiltAgent(Agent(parts, write, options.orders), shared, pipe, cluster)
 
 
 def _guarded(surveyor: Surveyor, mounts: CgroupMounts, tree: Kubepods) -> TreeGuard:

@@ -62,7 +62,7 @@ class AgentDependencies(msgspec.Struct, frozen=True):
     source: ObjectSource
     sight: SnapshotReader
     hands: Actuator
-    board: SharedState
+    shared: SharedState
     machine_cpu: MilliCpu | Gap
     clock: Callable[[], Micros]
     #: What problems with the objects are told under.
@@ -147,7 +147,7 @@ class Agent:
     def release(self, at: Micros, because: str) -> ReleaseDone:
         """Everything back."""
         outcomes = self._parts.hands.release()
-        self._parts.board.tally.add_outcomes(outcomes)
+        self._parts.shared.tally.add_outcomes(outcomes)
         entries = tuple(told(outcome, self._round, at, because) for outcome in outcomes)
         for entry in entries:
             self._log.effect(entry)
@@ -163,10 +163,10 @@ class Agent:
         self._log.round = self._round
         if not early:
             self._due = Micros((at if self._due is None else self._due) + self.settings.period)
-        if self._parts.board.is_release_requested():
+        if self._parts.shared.is_release_requested():
             self._paused = RELEASED_BY_HAND
             self._memory = TickMemory()
-            self._parts.board.finish_release(self.release(at, "released by hand"))
+            self._parts.shared.finish_release(self.release(at, "released by hand"))
         self._look(at)
         waits = self._wait()
         done = waits or self._see(at, early=early)
@@ -191,7 +191,7 @@ class Agent:
 
     def _look(self, at: Micros) -> None:
         """The objects, and what they wish; what cannot be read stays as it was."""
-        silent = ", ".join(self._parts.board.link(at).lost_touch())
+        silent = ", ".join(self._parts.shared.link(at).lost_touch())
         going_on = f"nothing is heard of {silent}; what was known counts" if silent else ""
         self._log.state("API server", going_on, at)
         found = self._parts.source.read()
@@ -239,13 +239,13 @@ class Agent:
             needs=self._needs(at, off),
             early=early,
             written=self._written,
-            sources=self._parts.board.link(at).sources,
+            sources=self._parts.shared.link(at).sources,
         )
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
         """What the policies need, and what somebody looks at."""
         needs = needs_of_policies(self._parts.policies, self._policies(), off)
-        requested = self._parts.board.is_detail_requested(at)
+        requested = self._parts.shared.is_detail_requested(at)
         seen = requested or self.settings.reading is Reading.EVERYTHING
         return merge_needs((needs, EVERYTHING)) if seen else needs
 
@@ -266,10 +266,10 @@ class Agent:
         return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took)
 
     def _show(self, done: TickRecord | Gap) -> None:
-        board = self._parts.board
+        shared = self._parts.shared
         if isinstance(done, TickRecord):
-            board.add_tick(done)
-        board.end_round(
+            shared.add_tick(done)
+        shared.end_round(
             RoundState(
                 ended=self._parts.clock(),
                 problems=self._problems(),

@@ -75,3 +75,11 @@ class EnsuranceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults
             },
         ),
     ] = ()
+
+
+def read_ensurance_status(raw: msgspec.Raw) -> EnsuranceStatus | None:
+    """None if the object has no status, or one that is not ours to understand."""
+    try:
+        return msgspec.json.decode(raw, type=EnsuranceStatus | None)
+    except msgspec.DecodeError:
+        return None

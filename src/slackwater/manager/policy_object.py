@@ -1,7 +1,7 @@
-"""The objects that the manager judges, as they came: what is wrong in one is a finding.
+"""The policy objects that the manager judges, as they came from the API server.
 
-Owns their reading. A spec that the contract refuses stays here with its sentence, so that its
-condition can say so; the head and the status of such an object are read all the same.
+A spec that the contract refuses is kept with the reason, so that the object's condition can say
+so; metadata and status of such an object are read all the same.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from slackwater.contract.crane_objects import (
     read_pod_qos,
 )
 from slackwater.contract.crane_pod_qos import PodQos
-from slackwater.contract.crane_status import EnsuranceStatus
+from slackwater.contract.crane_status import EnsuranceStatus, read_ensurance_status
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
     NODE_QOS,
@@ -79,7 +79,7 @@ def reader_of(resource: Resource) -> Callable[[msgspec.Raw], PolicyObject]:
             meta.name,
             meta.uid,
             meta.generation,
-            _status(head.status),
+            read_ensurance_status(head.status),
             _value(read_value, raw, f"{_SOURCE}: {resource.kind} {meta.name}: "),
         )
 
@@ -95,10 +95,3 @@ def _value(read: _Read, raw: msgspec.Raw, prefix: str) -> Value | Gap:
         return read(document, _SOURCE)
     except InvalidError as error:
         return Gap(str(error).replace(prefix, ""))
-
-
-def _status(raw: msgspec.Raw) -> EnsuranceStatus | None:
-    try:
-        return msgspec.json.decode(raw, type=EnsuranceStatus | None)
-    except msgspec.DecodeError:
-        return None

@@ -260,7 +260,7 @@ def start_agent(
         source=source,
         sight=sight,
         hands=hands,
-        board=SharedState(Journal(_KEPT), Tally(), _nobody_waits),
+        shared=SharedState(Journal(_KEPT), Tally(), _nobody_waits),
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
     )

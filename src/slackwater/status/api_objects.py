@@ -1,20 +1,22 @@
-"""Objects of the cluster as small values: a node, an agent's pod, a judged policy, a lease.
+"""The API server's objects that the status is made of: Nodes, agents' Pods, policies, a Lease.
 
-Owns which fields are decoded: of a Node's 10 KiB only what is used is kept, because a manager keeps
-thousands of them. Values that are merely odd are kept as they are; who uses them judges them.
+Only the fields that are used are decoded: of a Node's 10 KiB little is kept, because the manager
+caches thousands of them. Odd values are kept as they are; their users judge them.
 """
 
 import sys
 
 import msgspec
 
+from slackwater.contract.crane_status import Condition as PolicyCondition
+from slackwater.contract.crane_status import EnsuranceStatus, read_ensurance_status
 from slackwater.contract.node_condition import CONDITION as ACTING
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.units import MilliCpu, QuantityError, parse_milli_cpu
 from slackwater.record.clipping import clipped
 
 READY = "Ready"
-#: Reasons to wait that are no failure.
+#: Reasons to wait that are not failures.
 _BEGINNINGS = ("ContainerCreating", "PodInitializing")
 _LONGEST_TROUBLE = 400
 
@@ -47,7 +49,7 @@ class AgentPod(msgspec.Struct, frozen=True):
     ends: str | None = None
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
+class NodeOrPodCondition(msgspec.Struct, frozen=True, rename="camel"):
     type: str
     status: str = "Unknown"
     reason: str = ""
@@ -56,20 +58,17 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class JudgedPolicy(msgspec.Struct, frozen=True):
-    """A policy object as `slackwater status` needs it: what the manager said about it."""
+    """A policy object and the status that the manager wrote on it; an empty one before that."""
 
     kind: str
     name: str
     generation: int = 0
-    observed: int = 0
-    summary: str = ""
-    nodes: int | None = None
-    conditions: tuple[Condition, ...] = ()
+    status: EnsuranceStatus = EnsuranceStatus()
 
-    def condition(self, kind: str) -> Condition | None:
-        """None also where it was said about an older generation of the object."""
-        found = next((each for each in self.conditions if each.type == kind), None)
-        return found if self.observed >= self.generation else None
+    def condition(self, kind: str) -> PolicyCondition | None:
+        """None also if the status is about an older generation of the object."""
+        found = next((each for each in self.status.conditions if each.type == kind), None)
+        return found if self.status.observed_generation >= self.generation else None
 
 
 class SeenLease(msgspec.Struct, frozen=True):
@@ -92,7 +91,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 class _NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
     allocatable: dict[str, str | int | float] = {}
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[NodeOrPodCondition, ...] = ()
 
 
 class _Node(msgspec.Struct, frozen=True):
@@ -143,7 +142,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[NodeOrPodCondition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
     init_container_statuses: tuple[_ContainerStatus, ...] = ()
 
@@ -179,7 +178,7 @@ def _waiting(status: _PodStatus) -> str:
 
 
 def _failure(container: _ContainerStatus) -> str:
-    """Why a container fails; nothing of one that is just beginning, or goes on."""
+    """Why a container fails; empty for one that is starting or running."""
     waits, ended = container.state.waiting, container.state.terminated
     before = ended or container.last_state.terminated
     if waits and waits.reason and waits.reason not in _BEGINNINGS:
@@ -194,7 +193,7 @@ def _failure(container: _ContainerStatus) -> str:
 
 
 def _last_line(stopped: _Stopped | None) -> str:
-    """Of a log the end tells why; what is in it for a terminal is not."""
+    """The end of a log says why; line breaks and control sequences are dropped."""
     if stopped is None:
         return ""
     lines = [each for each in stopped.message.splitlines() if each.strip()]
@@ -208,30 +207,15 @@ def _because(reason: str, message: str) -> str:
     return clipped(said, _LONGEST_TROUBLE)
 
 
-class _PolicyStatus(msgspec.Struct, frozen=True, rename="camel"):
-    observed_generation: int = 0
-    summary: str = ""
-    nodes: int | None = None
-    conditions: tuple[Condition, ...] = ()
-
-
 class _Policy(msgspec.Struct, frozen=True):
     metadata: _Metadata
-    status: _PolicyStatus = _PolicyStatus()
+    status: msgspec.Raw = msgspec.Raw(b"null")
 
 
 def read_judged_policy(raw: msgspec.Raw | bytes, kind: str) -> JudgedPolicy:
     found = msgspec.json.decode(raw, type=_Policy)
-    status = found.status
-    return JudgedPolicy(
-        kind,
-        found.metadata.name,
-        found.metadata.generation,
-        status.observed_generation,
-        status.summary,
-        status.nodes,
-        status.conditions,
-    )
+    status = read_ensurance_status(found.status) or EnsuranceStatus()
+    return JudgedPolicy(kind, found.metadata.name, found.metadata.generation, status)
 
 
 class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):

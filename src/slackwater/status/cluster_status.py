@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from slackwater.contract.crane_status import ENFORCED, VALID
+from slackwater.contract.crane_status import ENFORCED, VALID, Truth
 from slackwater.model.gap import Gap
 from slackwater.record.agent_view import API_VERSION
 from slackwater.record.timestamps import time_since
@@ -133,11 +133,11 @@ def _policy_row(policy: JudgedPolicy) -> PolicyRow:
     return PolicyRow(
         policy.kind,
         policy.name,
-        valid.status if valid else None,
-        enforced.status if enforced else None,
-        policy.nodes,
-        policy.summary,
-        (valid.message or valid.reason,) if valid and valid.status == "False" else (),
+        valid.status.value if valid else None,
+        enforced.status.value if enforced else None,
+        policy.status.nodes,
+        policy.status.summary,
+        (valid.message or valid.reason,) if valid and valid.status is Truth.FALSE else (),
     )
 
 

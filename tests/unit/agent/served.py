@@ -10,7 +10,7 @@ from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
 from slackwater.runtime.listen_address import ListenAddress
-from tests.unit.agent.shared_states import board, seconds
+from tests.unit.agent.shared_states import seconds, shared
 
 ANY_PORT = ListenAddress("127.0.0.1", 0)
 ENTRY = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
@@ -20,12 +20,12 @@ class Served:
     """An endpoint, what it complained about, and a loop that releases at once."""
 
     def __init__(self, state: str, address: ListenAddress = ANY_PORT) -> None:
-        made = board()
-        self.board = SharedState(made.journal, made.tally, self._wake)
+        made = shared()
+        self.shared = SharedState(made.journal, made.tally, self._wake)
         self.released = 0
         self.reports: list[str] = []
         self.now = seconds(100)
-        self.endpoint = Endpoint(address, state, self.board, lambda: self.now, self.reports.append)
+        self.endpoint = Endpoint(address, state, self.shared, lambda: self.now, self.reports.append)
 
     @property
     def complaints(self) -> list[str]:
@@ -34,7 +34,7 @@ class Served:
 
     def _wake(self) -> None:
         self.released += 1
-        self.board.finish_release(ReleaseDone((ENTRY,), 0))
+        self.shared.finish_release(ReleaseDone((ENTRY,), 0))
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
         status, _, content = self.ask_all(method, path, body, **headers)

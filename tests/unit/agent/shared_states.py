@@ -13,7 +13,7 @@ TOKEN = "the-token"  # noqa: S105
 LOOPBACK = ListenAddress("127.0.0.1", 10480)
 
 
-def board() -> SharedState:
+def shared() -> SharedState:
     return SharedState(Journal(10), Tally(), lambda: None)
 
 
@@ -24,7 +24,7 @@ def seconds(count: float) -> Micros:
 def context(
     shown: SharedState | None = None, address: ListenAddress = LOOPBACK, token: str = TOKEN
 ) -> EndpointContext:
-    state = shown or board()
+    state = shown or shared()
     state.health.beat(seconds(100))
     return EndpointContext(state, address, token)
 

@@ -60,7 +60,7 @@ class Recipient:
 
 
 class Side:
-    """A side by hand: informers, writer and board."""
+    """A connection by hand: informers, writer and shared state."""
 
     def __init__(self) -> None:
         self.now = Micros(0)
@@ -69,14 +69,14 @@ class Side:
         chance = random.Random(1)  # noqa: S311
         writer = NodeWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
         self.side = ClusterConnection(self.cluster.objects, writer, HERE)
-        self.board = SharedState(Journal(5), Tally(), lambda: None, link=self.side.link)
+        self.shared = SharedState(Journal(5), Tally(), lambda: None, link=self.side.link)
         self.now = NOW
 
     def round(self, condition: RoundState | None = None) -> None:
         kept = (held(BESTEFFORT, FREE, OURS),)
-        self.board.add_tick(record(node(quota=OURS, kept=kept), lines=(told(claim=600),)))
-        self.board.end_round(condition or RoundState())
-        self.side.report(self.board, self.now)
+        self.shared.add_tick(record(node(quota=OURS, kept=kept), lines=(told(claim=600),)))
+        self.shared.end_round(condition or RoundState())
+        self.side.report(self.shared, self.now)
 
 
 def test_a_round_becomes_a_face_and_an_event() -> None:
@@ -97,7 +97,7 @@ def test_who_put_everything_back_says_so_at_the_end(left: int, status: str) -> N
     made.side.start_writer()
     made.round()
     assert made.there.wrote.wait()
-    made.side.report_release(made.board, made.now, left)
+    made.side.report_release(made.shared, made.now, left)
     made.side.stop()
     assert len(made.there.applied) == 2
     body = msgspec.convert(made.there.applied[-1], dict)
@@ -113,8 +113,8 @@ def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
     made = Side()
     made.side.start_writer()
     first = msgspec.structs.replace(told(PolicyAction.HELD), since=Micros(1_000_000))
-    made.board.add_tick(record(node(), lines=(first,)))
-    made.side.report(made.board, made.now)
+    made.shared.add_tick(record(node(), lines=(first,)))
+    made.side.report(made.shared, made.now)
     made.round()
     assert made.there.wrote.wait()
     made.side.stop()
@@ -125,7 +125,7 @@ def test_a_policys_first_look_is_not_told_as_a_hold() -> None:
 def test_a_dry_run_tells_nobody() -> None:
     made = Side()
     made.round()
-    made.side.report_release(made.board, made.now, 0)
+    made.side.report_release(made.shared, made.now, 0)
     made.side.stop()
     assert (made.there.applied, made.there.sent) == ([], [])
 
@@ -150,7 +150,7 @@ def test_the_link_tells_ages_and_how_writes_fare() -> None:
     made.round()
     assert made.there.wrote.wait()
     made.side.stop()
-    link = made.board.link(Micros(NOW + 1_000_000))
+    link = made.shared.link(Micros(NOW + 1_000_000))
     assert link.sources["pods"].problem == "refused"
     assert link.sources["node"].age == NOW + 1_000_000 - 1
     assert "pod_configurations" not in link.sources

@@ -15,7 +15,7 @@ from slackwater.runtime.http_exchange import Response
 from slackwater.runtime.http_server import LARGEST_REQUEST, MOST_AT_ONCE
 from slackwater.runtime.listen_address import CannotListenError, ListenAddress
 from tests.unit.agent.served import Served
-from tests.unit.agent.shared_states import board, ended, seconds
+from tests.unit.agent.shared_states import ended, seconds, shared
 from tests.unit.record.tick_records import record
 
 
@@ -35,7 +35,7 @@ def test_head_has_no_body(served: Served) -> None:
 
 
 def test_a_loop_that_stalls_is_told(served: Served) -> None:
-    served.board.end_round(ended(100))
+    served.shared.end_round(ended(100))
     served.now = seconds(190)
     assert served.ask("GET", "/healthz")[0] == 200
     served.now = seconds(191)
@@ -45,7 +45,7 @@ def test_a_loop_that_stalls_is_told(served: Served) -> None:
 
 
 def test_the_format_that_was_asked_for(served: Served) -> None:
-    served.board.add_tick(record())
+    served.shared.add_tick(record())
     kinds = [
         served.ask_all("GET", "/metrics", Accept=accept)[1]["Content-Type"]
         for accept in ("text/plain", "application/openmetrics-text;version=1.0.0")
@@ -203,7 +203,7 @@ def test_a_client_that_leaves_is_no_news(
 
 def test_two_cannot_listen_at_one_place(served: Served, tmp_path: Path) -> None:
     with pytest.raises(CannotListenError) as caught:
-        Endpoint(served.endpoint.address, "", board(), lambda: seconds(0), served.reports.append)
+        Endpoint(served.endpoint.address, "", shared(), lambda: seconds(0), served.reports.append)
     where = served.endpoint.address
     assert str(caught.value) == f"cannot listen on {where}: Address already in use"
     assert read_endpoint_file(str(tmp_path)) is not None  # the first one's
@@ -212,7 +212,7 @@ def test_two_cannot_listen_at_one_place(served: Served, tmp_path: Path) -> None:
 def test_an_address_of_somebody_else() -> None:
     far = ListenAddress("192.0.2.1", 0)  # TEST-NET-1: nobody's
     with pytest.raises(CannotListenError, match=r"^cannot listen on 192\.0\.2\.1:0: "):
-        Endpoint(far, "", board(), lambda: seconds(0), lambda _: None)
+        Endpoint(far, "", shared(), lambda: seconds(0), lambda _: None)
 
 
 def test_the_note_lives_as_long_as_the_endpoint(tmp_path: Path) -> None:

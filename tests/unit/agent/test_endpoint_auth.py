@@ -12,7 +12,7 @@ from slackwater.agent.endpoint import GET_ROUTES, POST_ROUTES, respond
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.runtime.http_exchange import Request, Response
 from slackwater.runtime.listen_address import ListenAddress
-from tests.unit.agent.shared_states import LOOPBACK, TOKEN, board, context, seconds
+from tests.unit.agent.shared_states import LOOPBACK, TOKEN, context, seconds, shared
 
 NOW = seconds(101)
 
@@ -99,12 +99,12 @@ class Loop:
 
     def __init__(self) -> None:
         self.released = 0
-        made = board()
-        self.board = SharedState(made.journal, made.tally, self._wake)
+        made = shared()
+        self.shared = SharedState(made.journal, made.tally, self._wake)
 
     def _wake(self) -> None:
         self.released += 1
-        self.board.finish_release(ReleaseDone((), 0))
+        self.shared.finish_release(ReleaseDone((), 0))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ class Loop:
 def test_a_release_needs_the_token(token: str, authorization: str, status: int) -> None:
     loop = Loop()
     request = Request("POST", "/v1/release", "localhost", authorization)
-    answer = respond(context(loop.board, token=token), request, NOW)
+    answer = respond(context(loop.shared, token=token), request, NOW)
     assert answer.status == status
     assert loop.released == (1 if status == 200 else 0)
     if status != 200:
@@ -139,7 +139,7 @@ def test_a_release_needs_the_token(token: str, authorization: str, status: int) 
 def test_a_foreign_name_with_the_right_token_is_a_foreign_name() -> None:
     loop = Loop()
     request = Request("POST", "/v1/release", "evil.example", f"Bearer {TOKEN}")
-    assert respond(context(loop.board), request, NOW).status == 403
+    assert respond(context(loop.shared), request, NOW).status == 403
     assert loop.released == 0
 
 

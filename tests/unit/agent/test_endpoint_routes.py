@@ -15,7 +15,7 @@ from slackwater.record.journal import Entry
 from slackwater.record.recording import CONTENT_TYPE, decode
 from slackwater.runtime.http_exchange import Response
 from slackwater.settings.agent import AgentSettings
-from tests.unit.agent.shared_states import board, ended, seconds
+from tests.unit.agent.shared_states import ended, seconds, shared
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, record, told
 
@@ -101,7 +101,7 @@ def test_a_loop_that_stands_still_is_told_first() -> None:
 
 
 def assert_health(condition: RoundState, second: float, because: str) -> None:
-    shown = board()
+    shown = shared()
     shown.health.beat(STARTED)
     shown.end_round(condition)
     answer = healthz(asked(shown, second))
@@ -132,7 +132,7 @@ def assert_health(condition: RoundState, second: float, because: str) -> None:
     ],
 )
 def test_ready(ticks: int, condition: RoundState, status: int, body: dict[str, Any]) -> None:
-    shown = board()
+    shown = shared()
     for number in range(ticks):
         shown.add_tick(record(node(tick=number)))
     shown.end_round(condition)
@@ -141,7 +141,7 @@ def test_ready(ticks: int, condition: RoundState, status: int, body: dict[str, A
 
 
 def test_metrics_are_made_of_the_board() -> None:
-    shown = board()
+    shown = shared()
     shown.add_tick(record(node(usage=250), lines=(told(),)))
     shown.end_round(ended(101, problems=("one",), paused="by hand"))
     answer = endpoint.metrics(asked(shown, 103))
@@ -159,7 +159,7 @@ def test_metrics_are_made_of_the_board() -> None:
 
 
 def with_a_tick() -> SharedState:
-    shown = board()
+    shown = shared()
     kept = (held(BESTEFFORT, FREE, OURS),)
     shown.add_tick(record(node(usage=250, quota=OURS, kept=kept), lines=(told(),)))
     shown.end_round(ended(101))
@@ -202,7 +202,7 @@ def test_top() -> None:
 
 
 def test_ticks_are_a_recording() -> None:
-    shown = board()
+    shown = shared()
     assert endpoint.ticks(asked(shown)).status == 503
     for number in (1, 2):
         shown.add_tick(record(node(tick=number)))
@@ -213,7 +213,7 @@ def test_ticks_are_a_recording() -> None:
 
 def test_a_release_waits_for_the_loop() -> None:
     wake = threading.Event()
-    shown = SharedState(board().journal, board().tally, wake.set)
+    shown = SharedState(shared().journal, shared().tally, wake.set)
     entry = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
 
     def loop() -> None:
@@ -230,7 +230,7 @@ def test_a_release_waits_for_the_loop() -> None:
 
 def test_a_release_that_no_round_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "RELEASE_PATIENCE", 0.0)
-    shown = board()
+    shown = shared()
     answer = endpoint.release(asked(shown))
     assert answer.status == 504
     assert "the next one will release" in said(answer)["error"]

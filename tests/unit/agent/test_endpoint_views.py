@@ -1,4 +1,4 @@
-"""From the board to answers: what the endpoint's two looks say, and when pods are waited for."""
+"""From the shared state to responses: explain and top, and when pods are waited for."""
 
 import threading
 
@@ -21,7 +21,7 @@ OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
 SECOND = 1_000_000
 
 
-def board(*, ticks: int = 1) -> SharedState:
+def shared(*, ticks: int = 1) -> SharedState:
     made = SharedState(Journal(60), Tally(), lambda: None, CgroupVersion.V1)
     told = Told()
     for second in range(1, ticks + 1):
@@ -38,7 +38,7 @@ def asked(of: SharedState, path: str, **query: str) -> tuple[int, bytes]:
 
 
 def test_the_view_has_what_the_board_has() -> None:
-    shown = board()
+    shown = shared()
     view = view_of(shown, Micros(5))
     assert (view.ticks, view.off, view.problems) == (shown.journal.ticks, OFF, ("a problem",))
     assert view.version is CgroupVersion.V1
@@ -46,7 +46,7 @@ def test_the_view_has_what_the_board_has() -> None:
 
 
 def test_a_lost_tree_is_among_the_problems_of_top() -> None:
-    shown = board()
+    shown = shared()
     shown.end_round(RoundState(blind="gone", lost_since=Micros(3), problems=("a problem",)))
     view = view_of(shown, Micros(5))
     assert (view.lost, view.problems) == ("gone", ("a problem",))
@@ -55,7 +55,7 @@ def test_a_lost_tree_is_among_the_problems_of_top() -> None:
 
 
 def test_explain_and_top_as_they_are_asked() -> None:
-    shown = board()
+    shown = shared()
     status, body = asked(shown, "/v1/explain")
     rows = msgspec.json.decode(body, type=list[Explanation])
     assert (status, rows[0].target, rows[0].file) == (200, "besteffort", "cpu.cfs_quota_us")
@@ -75,13 +75,13 @@ def test_explain_and_top_as_they_are_asked() -> None:
     ],
 )
 def test_who_looks_at_pods_has_them_read(path: str, query: dict[str, str], watched: bool) -> None:
-    shown = board()
+    shown = shared()
     asked(shown, path, **query)
     assert shown.is_detail_requested(Micros(1)) is watched
 
 
 def test_a_tick_before_the_look_is_not_enough() -> None:
-    shown = board()
+    shown = shared()
     shown.request_detail(Micros(5 * SECOND))
     assert not shown.wait_for_detail(0.01)
     later = Told().tick(node(usage=200, tick=6)).journal.ticks[0]

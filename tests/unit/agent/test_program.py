@@ -10,21 +10,25 @@ from slackwater.agent.program import (
     Agent,
     AgentDependencies,
     CommandLineOverrides,
+    log_tick,
 )
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano_document import read_config
 from slackwater.model.cgroup import Level
+from slackwater.model.decision import Remark
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
+from slackwater.model.tick_report import PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import SnapshotInputs
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.metrics import Tally
+from slackwater.runtime.change_log import ChangeLog
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
@@ -52,8 +56,8 @@ class Bench:
         self.lines: list[Entry] = []
         self.released = 0
         self.calls = 0
-        self.board = SharedState(Journal(60), Tally(), self._called)
-        parts = AgentDependencies(self, self, self, self.board, MilliCpu(2000), lambda: Micros(77))
+        self.shared = SharedState(Journal(60), Tally(), self._called)
+        parts = AgentDependencies(self, self, self, self.shared, MilliCpu(2000), lambda: Micros(77))
         self.agent = Agent(parts, self.lines.append, orders or CommandLineOverrides())
 
     def _called(self) -> None:
@@ -112,9 +116,9 @@ def test_one_round_is_written_told_and_shown() -> None:
     record = bench.agent.once(at(1))
     assert isinstance(record, TickRecord)
     assert [change.new for change in bench.applied] == [OURS]
-    assert bench.board.journal.latest is record
-    assert bench.board.tally.counts().ticks == 1
-    assert bench.board.last_round.ended == 77
+    assert bench.shared.journal.latest is record
+    assert bench.shared.tally.counts().ticks == 1
+    assert bench.shared.last_round.ended == 77
     assert [line.what for line in bench.lines] == [
         "NodeCPUThrottleEvent",
         "quota of kubepods/besteffort",
@@ -150,11 +154,11 @@ def test_a_tree_that_is_gone_is_told_once_and_writes_nothing() -> None:
         assert isinstance(bench.agent.once(at(second)), Gap)
     assert bench.applied == []
     assert bench.told("survey") == ["the kubelet's tree is gone"]
-    assert bench.board.last_round.blind == "the kubelet's tree is gone"
+    assert bench.shared.last_round.blind == "the kubelet's tree is gone"
     bench.view = node(usage=200)
     bench.agent.once(at(4))
     assert bench.told("survey")[1:] == ["recovered"]
-    assert bench.board.last_round.blind == ""
+    assert bench.shared.last_round.blind == ""
 
 
 def test_since_when_the_tree_is_gone() -> None:
@@ -165,7 +169,7 @@ def test_since_when_the_tree_is_gone() -> None:
     for second, view in enumerate(views):
         bench.view = view
         bench.agent.once(at(second))
-        seen.append((bench.board.last_round.lost_since, bench.board.last_round.lost))
+        seen.append((bench.shared.last_round.lost_since, bench.shared.last_round.lost))
     assert seen == [(at(0), gone.reason), (at(0), gone.reason), (None, ""), (at(3), gone.reason)]
 
 
@@ -175,7 +179,7 @@ def test_a_folder_that_cannot_be_read_keeps_what_was_known() -> None:
     bench.objects = Gap("the folder x cannot be read")
     bench.agent.once(at(2))
     assert bench.told("folder") == ["the folder x cannot be read"]
-    assert bench.board.last_round.problems == ("the folder x cannot be read",)
+    assert bench.shared.last_round.problems == ("the folder x cannot be read",)
     assert len(bench.applied) == 2  # the policy is still on
 
 
@@ -217,13 +221,13 @@ def test_rounds_keep_to_the_period_and_early_ones_do_not_move_them() -> None:
 def test_release_by_hand_lasts() -> None:
     bench = Bench()
     bench.agent.once(at(1))
-    bench.board._release_requested.set()  # as request_release does, from another thread
+    bench.shared._release_requested.set()  # as request_release does, from another thread
     written = len(bench.applied)
     for second in range(2, 5):
         bench.agent.once(at(second))
     assert (bench.released, len(bench.applied)) == (1, written)
-    assert bench.board.last_round.paused == RELEASED_BY_HAND
-    assert not bench.board.is_release_requested()
+    assert bench.shared.last_round.paused == RELEASED_BY_HAND
+    assert not bench.shared.is_release_requested()
 
 
 @pytest.mark.parametrize(
@@ -242,7 +246,7 @@ def test_what_is_read(
     bench.shut = shut
     bench.agent.once(at(0))  # its settings are known from the first look on
     if watched:
-        bench.board.request_detail(at(1))
+        bench.shared.request_detail(at(1))
     bench.agent.once(at(2))
     levels = list(Level)
     found = max(bench.known[-1].needs.fields, key=levels.index)
@@ -354,3 +358,60 @@ def test_what_a_colocation_config_wants_on_is_told_at_once(
         bench.agent.once(at(second))
     assert bench.told("quota_burst") == [f"off: {why}"]
     assert bench.told("qos_level") == []  # nobody enabled it
+
+
+class Logged:
+    """What the log has of ticks whose policies went as a test says."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._log = ChangeLog(self.entries.append)
+
+    def tick(self, *reports: PolicyReport) -> None:
+        log_tick(self._log, node(), (), TickReport(reports))
+
+    def lines(self) -> list[tuple[str, str]]:
+        return [(each.what, each.because) for each in self.entries]
+
+
+def test_how_a_policy_went_is_logged_when_it_changes() -> None:
+    logged = Logged()
+    for action, reason in (
+        (PolicyAction.ACTED, "as usual"),
+        (PolicyAction.HELD, "no samples"),
+        (PolicyAction.HELD, "no samples"),
+        (PolicyAction.RELEASED, "no samples; let go"),
+        (PolicyAction.ACTED, "as usual"),
+    ):
+        logged.tick(PolicyReport("share", action, reason, {}))
+    assert logged.lines() == [
+        ("share", "held: no samples"),
+        ("share", "released: no samples; let go"),
+        ("share", "recovered"),
+    ]
+
+
+def test_remarks_of_two_policies_on_one_pod_are_two() -> None:
+    logged, remark = Logged(), Remark("default/a", "bad")
+    for remarks in ((remark,), (remark,), ()):
+        logged.tick(
+            *(
+                PolicyReport(name, PolicyAction.ACTED, "", {}, remarks=remarks)
+                for name in ("one", "two")
+            )
+        )
+    assert sorted(logged.lines()) == [
+        ("default/a: one", "bad"),
+        ("default/a: one", "recovered"),
+        ("default/a: two", "bad"),
+        ("default/a: two", "recovered"),
+    ]
+
+
+def test_the_log_names_the_round() -> None:
+    bench = Bench()
+    bench.agent.start(at(0))
+    bench.agent.once(at(1))
+    bench.view = Gap("the kubelet's tree is gone")
+    bench.agent.once(at(2))
+    assert [line.tick for line in bench.lines if line.what == "survey"] == [2]

@@ -37,7 +37,7 @@ class ClusterBench(Bench):
         super().__init__(objects, orders)
         self.kept = (held(BESTEFFORT, FREE, OURS),)
         self.sources: dict[str, Freshness] = {}
-        self.board.link = lambda _at: ClusterLink(self.sources)
+        self.shared.link = lambda _at: ClusterLink(self.sources)
 
     def adopt(self) -> Adoption:
         entry = LedgerEntry(BESTEFFORT, "quota", "file", "-1", "-1", "60000", Micros(0))
@@ -57,11 +57,11 @@ def test_until_objects_come_nothing_is_released_and_nothing_decided() -> None:
         assert bench.agent.once(at(second)) == WAITING
     assert (bench.applied, bench.released, bench.known) == ([], 0, [])
     assert bench.told("folder") == [WAITING.reason]
-    condition = bench.board.last_round
+    condition = bench.shared.last_round
     assert (condition.blind, condition.problems) == (WAITING.reason, ())
     assert (condition.lost_since, condition.lost) == (None, "")  # no reason for a restart
     assert condition.ended == 77
-    assert bench.board.tally.counts().blind_rounds == 99
+    assert bench.shared.tally.counts().blind_rounds == 99
 
 
 def test_when_objects_come_the_agent_begins() -> None:
@@ -70,7 +70,7 @@ def test_when_objects_come_the_agent_begins() -> None:
     bench.agent.once(at(1))
     bench.objects = ON
     assert isinstance(bench.agent.once(at(2)), TickRecord)
-    assert bench.board.last_round.blind == ""
+    assert bench.shared.last_round.blind == ""
     assert bench.released == 0
     assert bench.told("folder") == [WAITING.reason, "recovered"]
 
@@ -92,11 +92,11 @@ def test_configuration_that_is_wrong_from_the_start_holds_as_well() -> None:
     assert isinstance(found, Gap)
     assert "cpuThrottlingThreshold is 400" in found.reason
     assert (bench.released, bench.applied) == (0, [])
-    report = node_report(view_of(bench.board, at(1)))
+    report = node_report(view_of(bench.shared, at(1)))
     assert report.holding == 1  # adopted, and it stands
     bench.objects = throttling(40)
     assert isinstance(bench.agent.once(at(2)), TickRecord)
-    assert bench.board.last_round.kept is None
+    assert bench.shared.last_round.kept is None
 
 
 def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
@@ -107,7 +107,7 @@ def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
     found = bench.agent.once(at(2))
     assert isinstance(found, TickRecord)
     assert "best_effort_share" in found.inputs.policies
-    assert bench.board.last_round.problems == ("the informers are gone",)
+    assert bench.shared.last_round.problems == ("the informers are gone",)
 
 
 def test_a_wrong_flag_ends_a_start_whatever_the_cluster_says() -> None:
@@ -181,5 +181,5 @@ def test_settings_and_configuration_change_without_a_restart() -> None:
 
 
 def test_without_a_cluster_there_is_no_link() -> None:
-    assert isinstance(Bench().board, SharedState)
-    assert Bench().board.link(at(1)) == ClusterLink()
+    assert isinstance(Bench().shared, SharedState)
+    assert Bench().shared.link(at(1)) == ClusterLink()

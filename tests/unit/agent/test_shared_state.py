@@ -1,4 +1,4 @@
-"""The board: what the loop shows, what others ask of it, and neither waits for the other."""
+"""What the loop shares with other threads, and what they ask of it; neither waits for the other."""
 
 import threading
 
@@ -15,13 +15,13 @@ from tests.unit.record.tick_records import outcome, record
 DONE = ReleaseDone((Entry(3, Micros(7), "quota of kubepods/besteffort"),), 0)
 
 
-def board(wake: threading.Event | None = None) -> SharedState:
+def shared(wake: threading.Event | None = None) -> SharedState:
     called = wake or threading.Event()
     return SharedState(Journal(3), Tally(), called.set)
 
 
 def test_a_tick_is_kept_and_counted() -> None:
-    shown = board()
+    shown = shared()
     tick = record(outcomes=(outcome(),))
     shown.add_tick(tick)
     assert shown.journal.latest is tick
@@ -39,7 +39,7 @@ def test_a_tick_is_kept_and_counted() -> None:
     ],
 )
 def test_a_rounds_end(rounds: list[RoundState], blind: int, problems: int) -> None:
-    shown = board()
+    shown = shared()
     for condition in rounds:
         shown.end_round(condition)
     assert shown.last_round is rounds[-1]
@@ -48,7 +48,7 @@ def test_a_rounds_end(rounds: list[RoundState], blind: int, problems: int) -> No
 
 
 def test_somebody_looks_for_a_while() -> None:
-    shown = board()
+    shown = shared()
     assert not shown.is_detail_requested(Micros(0))
     shown.request_detail(Micros(5))
     assert shown.is_detail_requested(Micros(5 + DETAIL_PERIOD - 1))
@@ -56,7 +56,7 @@ def test_somebody_looks_for_a_while() -> None:
 
 
 def test_who_looks_waits_for_a_tick_that_began_after() -> None:
-    shown = board()
+    shown = shared()
     shown.add_tick(record(node(tick=1)))  # at 1 s
     shown.request_detail(Micros(1_500_000))
     assert not shown.wait_for_detail(0)
@@ -72,7 +72,7 @@ def test_who_looks_waits_for_a_tick_that_began_after() -> None:
 
 def test_a_release_is_asked_and_answered() -> None:
     wake = threading.Event()
-    shown = board(wake)
+    shown = shared(wake)
     answers: list[ReleaseDone | None] = []
     asker = threading.Thread(target=lambda: answers.append(shown.request_release(30)))
     assert not shown.is_release_requested()
@@ -86,13 +86,13 @@ def test_a_release_is_asked_and_answered() -> None:
 
 
 def test_nobody_answers_and_the_order_stands() -> None:
-    shown = board()
+    shown = shared()
     assert shown.request_release(0) is None
     assert shown.is_release_requested()
 
 
 def test_a_late_answer_is_not_the_next_askers() -> None:
-    shown = board()
+    shown = shared()
     assert shown.request_release(0) is None
     shown.finish_release(DONE)
     assert shown.request_release(0) is None  # this one was not answered

@@ -41,7 +41,7 @@ def test_top_shows_ages_and_what_is_wrong(view: object) -> None:
     assert shown.sources == (SourceRow("pods", 61.2, "connection refused"), SourceRow("node", 0.0))
 
 
-def board(link: ClusterLink) -> SharedState:
+def shared(link: ClusterLink) -> SharedState:
     made = SharedState(Journal(3), Tally(), lambda: None, link=lambda _at: link)
     for record in Told().tick(node(usage=200)).journal.ticks:
         made.add_tick(record)
@@ -51,18 +51,18 @@ def board(link: ClusterLink) -> SharedState:
 @pytest.mark.parametrize("route", [healthz, readyz])
 def test_health_tells_it_and_stays_good(route: object) -> None:
     """A restart would not bring the API server back, and values stand as they should."""
-    answer = route(Query(board(AWAY), Micros(5)))  # type: ignore[operator]
+    answer = route(Query(shared(AWAY), Micros(5)))  # type: ignore[operator]
     assert answer.status == 200
     assert msgspec.json.decode(answer.body) == {"ok": True, "cluster": [SENTENCE]}
 
 
 @pytest.mark.parametrize("route", [healthz, readyz])
 def test_without_trouble_there_is_no_word_of_it(route: object) -> None:
-    answer = route(Query(board(ClusterLink()), Micros(5)))  # type: ignore[operator]
+    answer = route(Query(shared(ClusterLink()), Micros(5)))  # type: ignore[operator]
     assert msgspec.json.decode(answer.body) == {"ok": True}
 
 
 def test_metrics_have_the_ages() -> None:
-    body = metrics(Query(board(AWAY), Micros(5))).body.decode()
+    body = metrics(Query(shared(AWAY), Micros(5))).body.decode()
     assert 'slackwater_source_age_seconds{source="pods"} 61.25' in body
     assert 'slackwater_source_silent{source="node"} 0.0' in body

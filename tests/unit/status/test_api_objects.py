@@ -9,6 +9,7 @@ from slackwater.model.units import MilliCpu
 from slackwater.status.api_objects import (
     AgentPod,
     ClusterNode,
+    JudgedPolicy,
     SeenLease,
     read_agent_pod,
     read_judged_policy,
@@ -149,13 +150,24 @@ def test_an_agents_pod_that_ends() -> None:
 def test_a_judged_policy_of_an_older_generation_is_not_judged() -> None:
     status = {
         "observedGeneration": 1, "summary": "throttles", "nodes": 3,
-        "conditions": [{"type": "Valid", "status": "True"}],
+        "conditions": [
+            {
+                "type": "Valid", "status": "True", "reason": "Valid", "message": "",
+                "lastTransitionTime": "2026-11-17T10:00:00Z",
+            }
+        ],
     }  # fmt: skip
     for generation, judged in ((1, True), (2, False)):
         value = {"metadata": {"name": "w", "generation": generation}, "status": status}
         found = read_judged_policy(raw(value), "NodeQOS")
-        assert (found.kind, found.nodes, found.summary) == ("NodeQOS", 3, "throttles")
+        assert (found.kind, found.status.nodes, found.status.summary) == ("NodeQOS", 3, "throttles")
         assert (found.condition("Valid") is not None) is judged
+
+
+@pytest.mark.parametrize("status", [None, [], {"nodes": "three"}, {"conditions": [{}]}])
+def test_a_status_that_is_not_ours_is_none(status: Any) -> None:
+    found = read_judged_policy(raw({"metadata": {"name": "w"}, "status": status}), "NodeQOS")
+    assert found == JudgedPolicy("NodeQOS", "w")
 
 
 def test_leases() -> None:

@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.contract.crane_status import Condition, EnsuranceStatus, Truth
 from slackwater.contract.node_report import NodeReport
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, MilliCpu
-from slackwater.status.api_objects import Condition, JudgedPolicy, SeenLease
+from slackwater.status.api_objects import JudgedPolicy, SeenLease
 from slackwater.status.cluster_status import ClusterStatus
 from slackwater.status.node_row import NodeState
 from tests.unit.status.reported import ago, judged, node, pod
@@ -57,11 +58,14 @@ def test_totals() -> None:
 
 def policy(name: str = "w", valid: str | None = "True", **said: Any) -> JudgedPolicy:
     conditions = (
-        (Condition("Valid", valid, "R", said.pop("message", "")), Condition("Enforced", "False"))
+        (
+            Condition("Valid", Truth(valid), "R", said.pop("message", ""), ago(hours=1)),
+            Condition("Enforced", Truth.FALSE, "NotYet", "", ago(hours=1)),
+        )
         if valid
         else ()
     )
-    return JudgedPolicy("NodeQOS", name, 1, 1, "throttles", 3, conditions)
+    return JudgedPolicy("NodeQOS", name, 1, EnsuranceStatus(1, "throttles", 3, conditions))
 
 
 def test_policies_that_are_wrong_come_first_and_say_why() -> None:
