@@ -19,10 +19,10 @@ from msgspec import inspect
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import PROGRAMS
 from slackwater.contract.schema import GO_PATTERN, Unit, annotation_of, pair_types
+from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.bound import Bound
 from slackwater.settings.bound import Unit as OldUnit
 from slackwater.settings.choice import Choice, Flag
-from slackwater.settings.document import SETTINGS
 from slackwater.settings.real import Real
 from slackwater.settings.rotation_entry import Entry, Kind
 from slackwater.settings.rotation_run import RUN_ENTRIES
@@ -55,7 +55,7 @@ def render(helm: str, namespace: str = NAMESPACE, *values: str) -> str:
 def settings_schema() -> dict[str, object]:
     """What the chart takes below agent.settings: our own bounds, so that helm refuses early."""
     sections: dict[str, dict[str, object]] = {}
-    for each in SETTINGS:
+    for each in SETTINGS.rows:
         section, _, key = each.key.partition(".")
         sections.setdefault(section, {})[key] = _schema_of(each.type)
     return _closed({key: _closed(section) for key, section in sections.items()})

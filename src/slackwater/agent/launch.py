@@ -55,7 +55,7 @@ from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.listen_address import ListenAddress
 from slackwater.runtime.loop import run_loop
 from slackwater.runtime.wakeup import WakePipe, Woken
-from slackwater.settings.document import DEFAULTS
+from slackwater.settings.agent import AgentSettings
 
 if TYPE_CHECKING:
     from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions
@@ -248,7 +248,7 @@ def build_agent(
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, paths.roots)
     )
-    journal = Journal(DEFAULTS.agent.kept_ticks)
+    journal = Journal(AgentSettings().kept_ticks)
 
     def watched() -> Watched:
         latest = journal.latest

@@ -8,10 +8,12 @@ from typing import Protocol
 
 import msgspec
 
+from slackwater.agent.effective_settings import Dialect, EffectiveSettings, resolve_settings
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.agent.tick import TickMemory, needs_of_policies, tick
-from slackwater.agent.wishes import EVERY_FEATURE, Wishes, wishes_of
+from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.kubernetes import Node
+from slackwater.contract.volcano import EVERY_FEATURE, sections_for_node
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
@@ -22,7 +24,7 @@ from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader
-from slackwater.policies.catalog import POLICIES
+from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Entry, Inputs, TickRecord, entries_of, told
@@ -83,6 +85,15 @@ class CommandLineOverrides(msgspec.Struct, frozen=True):
 NO_OVERRIDES = CommandLineOverrides()
 
 
+def volcano_dialect(features: tuple[str, ...] = EVERY_FEATURE) -> Dialect:
+    """Volcano's ColocationConfig as settings, as far as this agent supports its features."""
+
+    def dialect(objects: Objects, labels: Mapping[str, str]) -> Mapping[str, ForeignSection]:
+        return sections_for_node(objects.colocation, labels, features)
+
+    return dialect
+
+
 class Agent:
     """One node's agent between rounds."""
 
@@ -93,11 +104,12 @@ class Agent:
         orders: CommandLineOverrides = NO_OVERRIDES,
     ) -> None:
         self._parts = parts
+        self._schema = schema_of(parts.policies)
         self._orders = orders
         self._log = ChangeLog(write)
         self._round = 0
         self._memory = TickMemory()
-        self._wishes = Wishes()
+        self._effective = EffectiveSettings()
         self._objects = Objects()
         self._due: Micros | None = None
         self._paused = ""
@@ -108,7 +120,7 @@ class Agent:
     @property
     def settings(self) -> AgentSettings:
         """In force now."""
-        return self._wishes.agent
+        return self._effective.agent
 
     def start(self, at: Micros) -> tuple[str, ...]:
         """What an earlier run left is ours again. Problems with the settings end a start: there
@@ -116,7 +128,7 @@ class Agent:
         found = self._parts.source.read()
         if isinstance(found, Gap):
             return (found.reason,)
-        problems = self._wished(found).problems
+        problems = self._resolve(found).problems
         if not problems:
             self._adopt(at)
         return problems
@@ -124,7 +136,7 @@ class Agent:
     def start_waiting(self, at: Micros) -> tuple[str, ...]:
         """The same where objects may come later, from a cluster: only what the command line says
         can be wrong already. Until they come everything is held."""
-        problems = self._wished(Objects()).problems
+        problems = self._resolve(Objects()).problems
         if not problems:
             self._adopt(at)
         return problems
@@ -179,9 +191,11 @@ class Agent:
 
     def _wait(self) -> Gap | None:
         """Nothing good was ever read: nobody can say what is to be done, so all stays as it is."""
-        if self._wishes.is_known():
+        if self._effective.is_known():
             return None
-        return Gap("; ".join(filter(None, (self._unread, *self._wishes.problems))) or "no objects")
+        return Gap(
+            "; ".join(filter(None, (self._unread, *self._effective.problems))) or "no objects"
+        )
 
     def _see(self, at: Micros, *, early: bool) -> TickRecord | Gap:
         known = self._known(at, early=early)
@@ -201,26 +215,31 @@ class Agent:
             return
         if found is self._objects:
             return
-        self._objects, before = found, self._wishes
-        self._wishes = self._wished(found)
+        self._objects, before = found, self._effective
+        self._effective = self._resolve(found)
         self._tell_off(before, at)
-        self._log.state(self._parts.origin, "; ".join(self._wishes.problems), at)
-        self._log.state("configuration", "; ".join((*found.warnings, *self._wishes.remarks)), at)
-        reasons = "; ".join(f"{name}: {why}" for name, why in self._wishes.off.items())
-        nothing_on = "" if self._wishes.policies else f"no policy is on: {reasons}"
+        self._log.state(self._parts.origin, "; ".join(self._effective.problems), at)
+        self._log.state("configuration", "; ".join((*found.warnings, *self._effective.remarks)), at)
+        reasons = "; ".join(f"{name}: {why}" for name, why in self._effective.off.items())
+        nothing_on = "" if self._effective.policies else f"no policy is on: {reasons}"
         self._log.state("policies", nothing_on, at)
 
-    def _tell_off(self, before: Wishes, at: Micros) -> None:
+    def _tell_off(self, before: EffectiveSettings, at: Micros) -> None:
         """Why a policy is off that somebody wants on: it was, or a ColocationConfig enables it.
         That it is on again the tick tells, as the end of this state."""
-        for name, why in self._wishes.off.items():
-            if name in before.policies or name in self._wishes.wanted:
+        for name, why in self._effective.off.items():
+            if name in before.policies or name in self._effective.wanted:
                 self._log.state(name, f"off: {why}", at)
 
-    def _wished(self, objects: Objects) -> Wishes:
-        orders = self._orders
-        return wishes_of(
-            objects, self._node(objects), self._wishes, orders.settings, orders.features
+    def _resolve(self, objects: Objects) -> EffectiveSettings:
+        return resolve_settings(
+            objects,
+            self._node(objects),
+            self._effective,
+            self._orders.settings,
+            volcano_dialect(self._orders.features),
+            self._parts.policies,
+            self._schema,
         )
 
     def _node(self, objects: Objects) -> Node | None:
@@ -250,7 +269,7 @@ class Agent:
         return merge_needs((needs, EVERYTHING)) if seen else needs
 
     def _policies(self) -> dict[str, object]:
-        return {} if self._paused else self._wishes.policies
+        return {} if self._paused else self._effective.policies
 
     def _act(self, snapshot: NodeSnapshot) -> TickRecord:
         hands, inputs = self._parts.hands, Inputs(self._memory, self._policies(), self.settings)
@@ -278,15 +297,15 @@ class Agent:
                 paused=self._paused,
                 kept=len(self._parts.hands.held()) if isinstance(done, Gap) else None,
                 settings=self.settings,
-                off=self._wishes.off,
+                off=self._effective.off,
             )
         )
 
     def _problems(self) -> tuple[str, ...]:
         """While the agent waits for objects, why it does so is all that there is to say."""
-        if not self._wishes.is_known():
+        if not self._effective.is_known():
             return ()
-        return tuple(filter(None, (self._unread, *self._wishes.problems)))
+        return tuple(filter(None, (self._unread, *self._effective.problems)))
 
 
 def log_tick(

@@ -16,7 +16,7 @@ from slackwater.policies.policy import Policy
 from slackwater.record.recording import RecordedSettings, decode_key
 from slackwater.resolution.planning import Drift
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.document import DEFAULTS, Settings
+from slackwater.settings.document import Settings
 
 _Read = TypeVar("_Read")
 Tell = Callable[[str], None]
@@ -38,19 +38,21 @@ def settings_of(recorded: RecordedSettings, policies: Sequence[Policy], tell: Te
     agent = _read(recorded.agent, AgentSettings)
     if isinstance(agent, str):
         tell(f"the agent's settings cannot be read, so the defaults count: {agent}")
-    sections: dict[str, Any] = {"agent": DEFAULTS.agent if isinstance(agent, str) else agent}
-    for name in sorted(recorded.policies.keys() & known):
-        section = _read(recorded.policies[name], type(getattr(DEFAULTS, name)))
+    sections = {policy.name: policy.settings() for policy in policies}
+    for policy in sorted(policies, key=lambda each: each.name):
+        if policy.name not in recorded.policies:
+            continue
+        section = _read(recorded.policies[policy.name], policy.settings)
         if isinstance(section, str):
-            tell(f"the settings of {name} cannot be read, so it is off: {section}")
+            tell(f"the settings of {policy.name} cannot be read, so it is off: {section}")
         else:
-            sections[name] = section
-    return msgspec.structs.replace(DEFAULTS, **sections)
+            sections[policy.name] = section
+    return Settings(AgentSettings() if isinstance(agent, str) else agent, sections)
 
 
 def switched_on(settings: Settings, policies: Sequence[Policy]) -> dict[str, Any]:
-    """The settings of each policy that is on, by its name: the name of its section as well."""
-    sections = {policy.name: getattr(settings, policy.name) for policy in policies}
+    """The settings of each policy that is on, by its name."""
+    sections = {policy.name: settings.policies[policy.name] for policy in policies}
     return {name: section for name, section in sections.items() if section.enabled}
 
 

@@ -22,9 +22,9 @@ from slackwater.cli.terminal import Column, make_table, print_blocks
 from slackwater.contract.kubernetes import kind_of, objects_in
 from slackwater.model.problem import InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
-from slackwater.policies.catalog import POLICIES
+from slackwater.policies.catalog import POLICIES, SETTINGS
 from slackwater.record.recording import RecordingError, decode
-from slackwater.settings.document import KIND, read_settings
+from slackwater.settings.document import KIND
 
 STDIN = "-"
 #: Ten times the largest journal: 3600 ticks of tiers, or 6000 readings of containers.
@@ -103,10 +103,10 @@ def _overlay(path: str) -> Overlay:
         chosen = [each for each in objects if kind_of(each, path) == KIND]
         if len(chosen) != 1:
             raise WrongSettings(f"{path} has {len(chosen)} {KIND} documents, but must have one")
-        read_settings(chosen[0], path)
+        SETTINGS.read_file(chosen[0], path)
     except InvalidError as error:
         raise WrongSettings(str(error)) from None
-    return lambda recorded: read_settings(chosen[0], path, recorded)
+    return lambda recorded: SETTINGS.read_file(chosen[0], path, recorded)
 
 
 def print_replayed(report: Replayed, colour: bool, wide: bool) -> None:

@@ -5,14 +5,14 @@ from typing import Any, TypeVar
 
 import click
 
-from slackwater.settings.document import SETTINGS
+from slackwater.policies.catalog import SETTINGS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def settings_options(command: _Command) -> _Command:
     """Their texts are checked as the settings file is, so that all problems read alike."""
-    for setting in reversed(SETTINGS):
+    for setting in reversed(SETTINGS.rows):
         command = click.option(
             setting.flag,
             metavar=setting.unit.upper(),
@@ -26,5 +26,5 @@ def settings_options(command: _Command) -> _Command:
 
 def texts_of(said: Mapping[str, str | None]) -> dict[str, str]:
     """What was said, by the setting's key."""
-    keys = {each.option: each.key for each in SETTINGS}
+    keys = {each.option: each.key for each in SETTINGS.rows}
     return {keys[option]: text for option, text in said.items() if text is not None}

@@ -1,26 +1,37 @@
-"""Volcano's ColocationConfig for one node: merged and validated.
+"""Volcano's ColocationConfig for one node: merged, validated, and as sections of our settings.
 
-Owns the merge: defaults, then globalConfig, then the last entry of nodesConfig whose selector
+The merge: defaults, then globalConfig, then the last entry of nodesConfig whose selector
 matches, key by key. A value outside its bound is a problem that names where it was said, and
 all of them are told at once. The schema is in volcano_sections, the document in
 volcano_document, what labels and flags say in volcano_node.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.volcano_document import GLOBAL, ColocationConfig, Said
-from slackwater.contract.volcano_node import node_label
+from slackwater.contract.volcano_node import (
+    COLOCATION_LABEL,
+    OVER_SUBSCRIPTION_LABEL,
+    Feature,
+    is_active,
+    is_supported,
+    node_label,
+)
 from slackwater.contract.volcano_sections import (
     ORDERS,
     OVER_SUBSCRIPTION_TYPES,
     RANGES,
     Colocation,
+    NodeLabel,
 )
 from slackwater.model.problem import InvalidError, Problem, quoted
 
+#: Volcano's own default lacks CPUThrottle; here the configuration decides (docs/differences.md).
+EVERY_FEATURE = ("*",)
 _TYPES_WANTED = f"a list of {' and '.join(OVER_SUBSCRIPTION_TYPES)}, separated by commas alone"
 
 
@@ -92,3 +103,99 @@ def _file_key(section: str, attribute: str) -> str:
     outer = {info.name: info for info in msgspec.structs.fields(Colocation)}[section]
     inner = {info.name: info for info in msgspec.structs.fields(outer.type)}[attribute]
     return f"{outer.encode_name}.{inner.encode_name}"
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A section of our settings in Volcano's words: the features that switch it on, the section of
+    its file, and what that says of our settings. Its `values` fill what ours do not state, also
+    where ours switch the section on; the rest follows from Volcano's own switches."""
+
+    key: str
+    features: tuple[Feature, ...]
+    section: str
+    says: Callable[[Colocation, frozenset[Feature]], dict[str, object]]
+    values: tuple[str, ...] = ()
+
+
+def _throttling(config: Colocation, _: frozenset[Feature]) -> dict[str, object]:
+    section = config.cpu_throttling
+    return {
+        "threshold": section.threshold,
+        "jitter": section.jitter,
+        "recover": section.recover,
+    }
+
+
+def _memory(_: Colocation, on: frozenset[Feature]) -> dict[str, object]:
+    """Volcano's two features are one policy here: levels, and ratios on cgroup v2."""
+    formula = "ratios" if Feature.MEMORY_QOS_V2 in on else "none"
+    return {"levels": Feature.MEMORY_QOS in on, "formula": formula}
+
+
+def _nothing(_: Colocation, __: frozenset[Feature]) -> dict[str, object]:
+    return {}
+
+
+_ROWS = (
+    _Row(
+        "bestEffortShare",
+        (Feature.CPU_THROTTLE,),
+        "cpuThrottlingConfig",
+        _throttling,
+        ("threshold", "jitter", "recover"),
+    ),
+    _Row("batchResources", (Feature.RESOURCES,), "", _nothing),
+    _Row("qosLevel", (Feature.CPU_QOS,), "cpuQosConfig", _nothing),
+    _Row(
+        "memoryQos",
+        (Feature.MEMORY_QOS, Feature.MEMORY_QOS_V2),
+        "memoryQosConfig or memoryQosV2Config",
+        _memory,
+    ),
+    _Row("quotaBurst", (Feature.CPU_BURST,), "cpuBurstConfig", _nothing),
+)
+
+
+def sections_for_node(
+    config: ColocationConfig | None,
+    labels: Mapping[str, str],
+    supported: tuple[str, ...] = EVERY_FEATURE,
+) -> dict[str, ForeignSection]:
+    """What Volcano's configuration says of our sections, by their keys, on a node with these
+    labels, to an agent that supports these of its features. Raises InvalidError."""
+    colocation = for_node(config, labels) if config else None
+    return {row.key: _section(row, colocation, labels, supported) for row in _ROWS}
+
+
+def _section(
+    row: _Row, config: Colocation | None, labels: Mapping[str, str], supported: tuple[str, ...]
+) -> ForeignSection:
+    title = row.section or row.key
+    if config is None:
+        missing = row.section or "ColocationConfig"
+        return ForeignSection(
+            title, why_off=f"{row.key}.enabled is false, and there is no {missing}"
+        )
+    labelled = msgspec.structs.replace(config, node_label=NodeLabel(True, True))
+    wanted = any(is_active(labelled, each) for each in row.features)
+    known = [each for each in row.features if is_supported(supported, each)]
+    on = frozenset(each for each in known if is_active(config, each))
+    if not on:
+        return ForeignSection(title, why_off=_why_off(row, known, labels, wanted), wanted=wanted)
+    said = row.says(config, on)
+    values = {name: said[name] for name in row.values if said.get(name) is not None}
+    return ForeignSection(title, {"enabled": True, **said}, values, wanted=wanted)
+
+
+def _why_off(row: _Row, known: list[Feature], labels: Mapping[str, str], wanted: bool) -> str:
+    if not known:
+        names = " or ".join(each.value for each in row.features)
+        return f"{row.key}.enabled is false, and --supported-features has no {names}"
+    if not wanted:
+        return f"neither {row.key}.enabled nor {row.section}.enable is true"
+    throttle = row.features == (Feature.CPU_THROTTLE,)
+    label = OVER_SUBSCRIPTION_LABEL if throttle else COLOCATION_LABEL
+    enabled = f"{row.section} is enabled, but the node"
+    if label in labels:
+        return f"{enabled}'s label {label} is {quoted(labels[label])}, which is not true"
+    return f'{enabled} has no label {label}: "true"'

@@ -13,8 +13,9 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Percent, Unlimited
 from slackwater.observation.objects.object_set import Objects
+from slackwater.policies import best_effort_share
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import Entry, TickRecord
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import Spike, Steady
 from slackwater.simulation.scenario import Scenario, ScenarioPod
@@ -53,7 +54,7 @@ def scenario(phase: Phase, seconds: float) -> Scenario:
     )
     return Scenario(
         phase.name, CgroupVersion.V1, CPUS, length, tuple(pods),
-        objects=Objects(settings=Settings(best_effort_share=share)),
+        objects=Objects(settings=Settings(policies={best_effort_share.NAME: share})),
     )  # fmt: skip
 
 

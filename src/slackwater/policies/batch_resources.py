@@ -7,10 +7,14 @@ requests as well: a batch sidecar never makes a pod lighter than the kubelet has
 latency-critical (level 2) are left alone: what they may use is the kubelet's business.
 """
 
+import enum
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from slackwater.contract.schema import ResourceName, SettingsStruct
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import (
     Act,
@@ -23,12 +27,59 @@ from slackwater.model.decision import (
 from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA, MEMORY_MAX, QUOTA, WEIGHT, KnobKey
 from slackwater.model.needs import Field, Needs
+from slackwater.model.problem import Problem, ProblemCode, quoted
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import MilliCpu, left_over, smallest_milli
 from slackwater.model.weight import WeightFormula, shares_of, weight_for
 from slackwater.model.workload import Amounts, Workload
 from slackwater.policies.policy import STATELESS, Policy
-from slackwater.settings.batch_resources import BatchResourcesSettings, WeightRule
+
+
+class WeightRule(enum.Enum):
+    """How a request becomes a weight on cgroup v2."""
+
+    KUBELET = "kubelet"
+    VOLCANO = "volcano"
+
+
+class BatchResourcesSettings(SettingsStruct, frozen=True):
+    """Settings of batch resources."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether pods that ask for batch resources get a CPU weight, a quota and "
+            "a memory limit from them. The kubelet knows nothing of these resources and leaves "
+            "such pods without any.",
+        ),
+    ] = False
+    cpu_resource: Annotated[
+        ResourceName,
+        Meta(
+            description="The extended resource that stands for CPU, in whole milliCPU: 500 is "
+            "half a CPU.",
+        ),
+    ] = "kubernetes.io/batch-cpu"
+    memory_resource: Annotated[
+        ResourceName,
+        Meta(description="The extended resource that stands for memory, in bytes."),
+    ] = "kubernetes.io/batch-memory"
+    weight_formula: Annotated[
+        WeightRule,
+        Meta(
+            description="How a request becomes a weight on cgroup v2: as the kubelet and the "
+            "runtime of this node do it, or as Volcano does, a tenth of the milliCPU, with which "
+            "batch pods can outweigh others.",
+        ),
+    ] = WeightRule.KUBELET
+
+    def conflicts(self) -> Iterator[Problem]:
+        """One resource cannot count both milliCPU and bytes."""
+        if self.cpu_resource == self.memory_resource:
+            bound = f"another resource than cpuResource, which is {quoted(self.cpu_resource)}"
+            value = quoted(self.memory_resource)
+            yield Problem("memoryResource", value, bound, ProblemCode.CONFLICT)
+
 
 NAME = "batch_resources"
 #: Above it a pod is latency-critical.
@@ -205,6 +256,7 @@ POLICY = Policy(
     STATELESS,
     needs,
     decide,
+    settings=BatchResourcesSettings,
     description="weight, quota and memory of pods with batch resources",
     concerns=concerns,
     knobs=((WEIGHT.name, QUOTA.name, MEMORY_MAX.name),),

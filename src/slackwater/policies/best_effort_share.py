@@ -9,10 +9,14 @@ exhausted budget claims zero, which the quota law turns into the kernel's smalle
 never un-throttles. Where the tier's own group cannot be written, its pods carry the quota.
 """
 
+import enum
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from slackwater.contract.schema import Percentage, SettingsStruct
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.decision import (
     THROTTLE_EVENT,
@@ -32,6 +36,7 @@ from slackwater.model.units import (
     DEFAULT_PERIOD,
     Bandwidth,
     MilliCpu,
+    Percent,
     Unlimited,
     left_over,
     percent,
@@ -39,8 +44,61 @@ from slackwater.model.units import (
 )
 from slackwater.model.workload import Workload
 from slackwater.policies.policy import Policy, list_numbers
-from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.signals import is_beyond_deadband, ramp_towards
+
+
+class Accounting(enum.Enum):
+    """What counts as used by everything that is not best-effort."""
+
+    USAGE = "usage"
+    REQUEST = "request"
+
+
+class BestEffortShareSettings(SettingsStruct, frozen=True):
+    """Settings of the best-effort tier's share."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether the best-effort tier has a quota at all. Switching it off "
+            "releases the tier, once.",
+        ),
+    ] = False
+    threshold: Annotated[
+        Percentage,
+        Meta(
+            ge=1,
+            le=100,
+            description="The part of the node's allocatable CPU that all its work together may "
+            "use; what the other tiers leave of it is the best-effort tier's budget. The rest is "
+            "kept free for their peaks.",
+        ),
+    ] = Percent(80)
+    jitter: Annotated[
+        Percentage,
+        Meta(
+            ge=0,
+            description="A change of the quota smaller than this part of it is not made: writing "
+            "a quota disturbs the tier. 0 makes every change.",
+        ),
+    ] = Percent(1)
+    recover: Annotated[
+        Percentage,
+        Meta(
+            ge=1,
+            description="The most that the quota may grow in one tick, as a part of it. Cuts are "
+            "made at once, raises slowly, so that a short lull does not let best-effort work back "
+            "in full.",
+        ),
+    ] = Percent(10)
+    accounting: Annotated[
+        Accounting,
+        Meta(
+            description="What the other tiers are counted with: the CPU they use, or the larger "
+            "of that and what their pods request.",
+        ),
+    ] = Accounting.USAGE
+
 
 NAME = "best_effort_share"
 FLOOR = smallest_milli(DEFAULT_PERIOD)
@@ -180,6 +238,7 @@ POLICY = Policy(
     Memory(),
     needs,
     decide,
+    settings=BestEffortShareSettings,
     description="bounds the best-effort tier by what is left",
     concerns=concerns,
     knobs=((QUOTA.name,),),

@@ -1,4 +1,6 @@
-"""The policies of the agent, in the order in which they are asked and listed."""
+"""The policies of the agent, in the order in which they are listed, and their settings."""
+
+from collections.abc import Iterable
 
 from slackwater.policies import (
     batch_resources,
@@ -8,6 +10,7 @@ from slackwater.policies import (
     quota_burst,
 )
 from slackwater.policies.policy import Policy
+from slackwater.settings.document import SettingsSchema, settings_schema
 
 POLICIES: tuple[Policy, ...] = (
     best_effort_share.POLICY,
@@ -16,3 +19,10 @@ POLICIES: tuple[Policy, ...] = (
     memory_qos.POLICY,
     quota_burst.POLICY,
 )
+
+
+def schema_of(policies: Iterable[Policy]) -> SettingsSchema:
+    return settings_schema({policy.name: policy.settings for policy in policies})
+
+
+SETTINGS = schema_of(POLICIES)

@@ -4,10 +4,12 @@ A new policy is a file with such a value and a line in policies.catalog.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
+from slackwater.contract.schema import SettingsStruct
 from slackwater.model.cgroup import Level
 from slackwater.model.decision import Decision
 from slackwater.model.knob import KnobKey
@@ -24,11 +26,19 @@ def list_numbers(numbers: Mapping[str, int]) -> str:
     return "; ".join(f"{name} {value}" for name, value in numbers.items())
 
 
+class SwitchSettings(SettingsStruct, frozen=True):
+    """The settings of a policy that can only be switched on."""
+
+    enabled: Annotated[bool, Meta(description="Whether the policy is on.")] = False
+
+
 class Policy(msgspec.Struct, frozen=True):
     """`decide(snapshot, memory, settings)` is the policy itself; settings of None switch it off.
 
     `needs(settings, off)` is what it has to see, given the knobs that cannot be written here.
-    Memory and settings are the policy's own types; the tick only keeps and passes them.
+    Memory and settings are the policy's own types; the tick only keeps and passes them. `settings`
+    is an annotated Struct with at least `enabled`: its annotations are what the settings file,
+    flags, variables and docs go by.
 
     `description` says in a few words what it does. `concerns(pod)` is whether the pod asks
     something of this policy, so that `explain` can say why it is off; a value that cannot be read
@@ -44,6 +54,7 @@ class Policy(msgspec.Struct, frozen=True):
     concerns: Callable[[Workload], bool] = concerns_nobody
     knobs: tuple[tuple[str, ...], ...] = ()
     level: Level = Level.CONTAINER
+    settings: type[msgspec.Struct] = SwitchSettings
     explain_numbers: Callable[[Mapping[str, int]], str] = list_numbers
 
 

@@ -6,8 +6,13 @@ stand in for level BE, on the pod's own group, beside its neighbours. Where none
 nothing is done, and it is said.
 """
 
+import enum
 from collections.abc import Iterator
+from typing import Annotated
 
+from msgspec import Meta
+
+from slackwater.contract.schema import SettingsStruct
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import Gap
@@ -17,7 +22,35 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.weight import SMALLEST_SHARES, SMALLEST_WEIGHT
 from slackwater.model.workload import Workload
 from slackwater.policies.policy import STATELESS, Policy
-from slackwater.settings.qos_level import QosLevelSettings, StandIn
+
+
+class StandIn(enum.Enum):
+    """What is done for best-effort pods on a kernel without cpu.qos_level."""
+
+    IDLE = "idle"
+    WEIGHT = "weight"
+    NONE = "none"
+
+
+class QosLevelSettings(SettingsStruct, frozen=True):
+    """Settings of the QoS level."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether the level that a pod's volcano.sh/qos-level names is set on its "
+            "cgroups.",
+        ),
+    ] = False
+    stand_in: Annotated[
+        StandIn,
+        Meta(
+            description="What pods of level BE get where the kernel has no cpu.qos_level, a "
+            "vendor's file: cpu.idle, or the lowest weight where that is missing too; the lowest "
+            "weight at once; or nothing.",
+        ),
+    ] = StandIn.IDLE
+
 
 NAME = "qos_level"
 _BEST_EFFORT = -1
@@ -86,6 +119,7 @@ POLICY = Policy(
     STATELESS,
     needs,
     decide,
+    settings=QosLevelSettings,
     description="best-effort work yields the CPU at once",
     concerns=concerns,
     knobs=((CPU_QOS_LEVEL.name,), (IDLE.name,), (WEIGHT.name,)),

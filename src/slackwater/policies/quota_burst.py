@@ -6,17 +6,42 @@ quota that is granted in the same tick, so that the kernel takes them in any ord
 """
 
 from collections.abc import Iterator
+from typing import Annotated
 
+from msgspec import Meta
+
+from slackwater.contract.schema import Percentage, SettingsStruct
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import BURST, KnobKey
 from slackwater.model.needs import Field, Needs
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Bandwidth, Micros, Unlimited, percent
+from slackwater.model.units import Bandwidth, Micros, Percent, Unlimited, percent
 from slackwater.model.workload import BurstWish, Workload
 from slackwater.policies.policy import STATELESS, Policy
-from slackwater.settings.quota_burst import QuotaBurstSettings
+
+
+class QuotaBurstSettings(SettingsStruct, frozen=True):
+    """Settings of quota bursts."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether pods whose volcano.sh/enable-quota-burst is true may spend in a "
+            "busy period what they left of their quota in quiet ones.",
+        ),
+    ] = False
+    most: Annotated[
+        Percentage,
+        Meta(
+            ge=1,
+            le=100,
+            description="The most that a burst may be, as a part of the container's quota, "
+            "whatever the pod asks for. The kernel refuses a burst above the quota.",
+        ),
+    ] = Percent(100)
+
 
 NAME = "quota_burst"
 _FIELDS = frozenset({Field.QUOTA, Field.BURST})
@@ -108,6 +133,7 @@ POLICY = Policy(
     STATELESS,
     needs,
     decide,
+    settings=QuotaBurstSettings,
     description="lets a container catch up after a quiet period",
     concerns=concerns,
     knobs=((BURST.name,),),

@@ -11,7 +11,8 @@ from slackwater.contract.kubernetes import milli_cpu
 from slackwater.model.cgroup import Tier
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
-from slackwater.settings.document import Settings, read_spec
+from slackwater.policies.catalog import SETTINGS
+from slackwater.settings.document import Settings
 from slackwater.simulation.demand_file import duration, known, needed, number, word
 from slackwater.simulation.pod_file import (
     LONGEST,
@@ -53,7 +54,7 @@ def read_events(
             case "pod-removed":
                 pods = _removed(each, at, pods)
             case "settings":
-                settings = read_spec(_only(each, "settings", "a mapping"), settings)
+                settings = SETTINGS.read_spec(_only(each, "settings", "a mapping"), settings)
                 events.append(NewSettings(at, settings))
             case "rival-write":
                 events += _rival_writes(each, at)

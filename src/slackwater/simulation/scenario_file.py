@@ -15,7 +15,7 @@ from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
-from slackwater.settings.document import DEFAULTS, read_spec
+from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.file import API_VERSION
 from slackwater.simulation.demand_file import (
     Chance,
@@ -60,7 +60,9 @@ def scenario_in(document: object, source: str) -> Scenario:
     seed = number(said["seed"], 0, 2**63 - 1) if "seed" in said else 0
     objects = _objects(said, source)
     pods = read_pods(said.get("pods"), seed)
-    events, pods = read_events(said.get("events"), pods, objects.settings or DEFAULTS, length, seed)
+    events, pods = read_events(
+        said.get("events"), pods, objects.settings or SETTINGS.defaults, length, seed
+    )
     version = said.get("cgroup")
     return Scenario(
         name=_title(outline.get("metadata"), source),
@@ -92,9 +94,9 @@ def _objects(said: dict[str, Field], source: str) -> Objects:
             raise InvalidError(Problem(where, "a Pod", "an object of another kind: pods are "
                                           "listed under spec.pods, with their demand"))  # fmt: skip
         found = with_object(found, each.value, where)
-    own = found.settings or DEFAULTS
+    own = found.settings or SETTINGS.defaults
     if "settings" in said:
-        own = read_spec(said["settings"], own)
+        own = SETTINGS.read_spec(said["settings"], own)
     if "period" in said:
         period = Field(source, "spec", {"period": said["period"].value})
         own = msgspec.structs.replace(own, agent=read_over(period, own.agent))

@@ -26,16 +26,17 @@ from slackwater.model.tick_report import PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import SnapshotInputs
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import Entry, Journal, TickRecord
 from slackwater.record.metrics import Tally
 from slackwater.runtime.change_log import ChangeLog
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, SECOND, node
 
 OURS = Bandwidth(Micros(60_000))
-ON = Objects(settings=Settings(best_effort_share=BestEffortShareSettings(enabled=True)))
+SHARE = BestEffortShareSettings(enabled=True)
+ON = Objects(settings=Settings(policies={"best_effort_share": SHARE}))
 UNSTATED = Gap("not stated")
 BURST_ON = "cpuBurstConfig is enabled, but the node"
 

@@ -11,10 +11,10 @@ from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Ownership
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros, Percent
 from slackwater.observation.objects.object_set import Objects
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.cluster_link import A_WHILE, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import node_report
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from tests.unit.agent.test_program import ON, OURS, Bench, at
 from tests.unit.contract.volcano_config import throttle
@@ -174,7 +174,7 @@ def test_settings_and_configuration_change_without_a_restart() -> None:
     bench.agent.start_waiting(at(0))
     bench.agent.once(at(1))
     share = BestEffortShareSettings(enabled=True, threshold=Percent(50))
-    bench.objects = Objects(settings=Settings(best_effort_share=share))
+    bench.objects = Objects(settings=Settings(policies={"best_effort_share": share}))
     found = bench.agent.once(at(2))
     assert isinstance(found, TickRecord)
     assert found.inputs.policies["best_effort_share"] == share

@@ -42,8 +42,9 @@ def rows(report: Replayed) -> list[tuple[int, str, str, str, str]]:
 
 def to_threshold(percent: int) -> Any:
     def overlay(settings: Settings) -> Settings:
-        share = msgspec.structs.replace(settings.best_effort_share, threshold=percent)
-        return msgspec.structs.replace(settings, best_effort_share=share)
+        share = msgspec.structs.replace(settings.policies["best_effort_share"], threshold=percent)
+        policies = {**settings.policies, NAME: share}
+        return msgspec.structs.replace(settings, policies=policies)
 
     return overlay
 
@@ -196,7 +197,7 @@ def test_another_reason_to_hold_is_a_difference() -> None:
 
 def test_a_policy_that_is_new_acts_where_it_was_off() -> None:
     def switch_on(settings: Settings) -> Settings:
-        return msgspec.structs.replace(settings, best_effort_share=ON[NAME])
+        return msgspec.structs.replace(settings, policies={**settings.policies, **ON})
 
     report = replay(recording(run([200], settings={})), POLICIES, switch_on)
     assert rows(report) == [

@@ -12,7 +12,6 @@ from slackwater.policies import best_effort_share
 from slackwater.policies.catalog import POLICIES as TODAY
 from slackwater.policies.policy import Policy
 from slackwater.record.recording import Recording, RecordingError, decode, encode
-from slackwater.settings.document import DEFAULTS
 from tests.unit.record.ticks import POLICIES, run
 
 NAME = best_effort_share.NAME
@@ -21,7 +20,7 @@ NAME = best_effort_share.NAME
 @pytest.mark.parametrize("policy", TODAY, ids=lambda policy: policy.name)
 def test_every_policy_can_be_recorded(policy: Policy) -> None:
     """Its section has its name and says whether it is on; its types read what they write."""
-    section = getattr(DEFAULTS, policy.name)
+    section: Any = policy.settings()
     assert section.enabled in (True, False)
     for value in (section, policy.first_memory):
         kind: type[Any] = type(value)

@@ -14,9 +14,9 @@ from slackwater.model.needs import Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies import best_effort_share
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.policies.policy import Policy
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 
 OURS = Bandwidth(Micros(60_000))

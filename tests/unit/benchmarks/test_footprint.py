@@ -87,7 +87,7 @@ def test_the_agent_reads_the_pods_as_they_are_placed(
     assert not isinstance(found, Gap)
     assert found.problems == ()
     assert found.settings is not None
-    assert found.settings.best_effort_share.threshold == 90
+    assert found.settings.policies["best_effort_share"].threshold == 90
     assert [pod.cgroup_uid for pod in found.pods] == [pod.uid for pod in pods]
     for pod, read in zip(pods, found.pods, strict=True):
         tier = Tier(pod.tier) if pod.tier else Tier.GUARANTEED

@@ -16,7 +16,7 @@ from slackwater.contract.volcano_document import parse_text_json, read_config
 from slackwater.contract.volcano_node import OVER_SUBSCRIPTION_LABEL, Feature, is_active
 from slackwater.contract.volcano_sections import RANGES, Colocation, Range
 from slackwater.model.problem import InvalidError
-from slackwater.settings.best_effort_share import BestEffortShareSettings
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 
 LABELS = {OVER_SUBSCRIPTION_LABEL: "true"}
 THROTTLING = [each for each in RANGES if each.section == "cpu_throttling"]

@@ -58,8 +58,8 @@ def test_the_agent_reads_what_it_is_told_without_a_problem(tmp_path: Path) -> No
     found = objects(tmp_path, 3)
     assert found.problems == ()
     assert found.settings is not None
-    assert found.settings.best_effort_share.enabled
-    assert found.settings.best_effort_share.threshold == THRESHOLD
+    assert found.settings.policies["best_effort_share"].enabled
+    assert found.settings.policies["best_effort_share"].threshold == THRESHOLD
     (node,) = found.nodes
     assert node.allocatable_cpu == 3000
 

@@ -82,7 +82,7 @@ def test_a_watcher_sees_every_tick(tmp_path: Path) -> None:
 def test_the_agent_is_on_in_its_own_phase_alone(phase: Phase) -> None:
     found = scenario(phase, SECONDS)
     assert found.objects.settings is not None
-    assert found.objects.settings.best_effort_share.enabled == (phase == SLACKWATER)
+    assert found.objects.settings.policies["best_effort_share"].enabled == (phase == SLACKWATER)
     assert len(found.pods) == (1 if phase == ALONE else 2)
 
 

@@ -12,7 +12,7 @@ from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.host_options import STATE
 from slackwater.cli.install import IMAGE, PROGRAMS
 from slackwater.model.problem import InvalidError
-from slackwater.settings.document import SETTINGS, read_settings
+from slackwater.policies.catalog import SETTINGS
 from tools import manifests
 from tools.cluster.playground import ON_THIS_NODE
 from tools.image import DEBIAN_PACKAGES
@@ -142,7 +142,7 @@ def settings(section: str, key: str, value: object) -> dict[str, object]:
 
 def test_the_schema_knows_every_setting() -> None:
     shown = {f"{name}.{key}" for name, section in SECTIONS.items() for key in section["properties"]}
-    assert shown == {each.key for each in SETTINGS}
+    assert shown == {each.key for each in SETTINGS.rows}
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_what_the_schema_bounds_the_agent_bounds_too(section: str, key: str) -> 
     told = SECTIONS[section]["properties"][key]
     good, bad = _examples(told)
     for value in good:
-        read_settings(settings(section, key, value), "test")
+        SETTINGS.read_file(settings(section, key, value), "test")
     for value in bad:
         with pytest.raises(InvalidError):
-            read_settings(settings(section, key, value), "test")
+            SETTINGS.read_file(settings(section, key, value), "test")
 
 
 def _examples(told: dict[str, Any]) -> tuple[list[object], list[object]]:

@@ -17,13 +17,12 @@ from slackwater.model.snapshot import NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.model.weight import WeightFormula, shares_of, weight_for
 from slackwater.model.workload import Workload
-from slackwater.policies.batch_resources import MOST, POLICY
+from slackwater.policies.batch_resources import MOST, POLICY, BatchResourcesSettings, WeightRule
 from slackwater.policies.policy import STATELESS
 from slackwater.resolution.planning import plan_changes
 from slackwater.resolution.quota import quota_value
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.batch_resources import BatchResourcesSettings, WeightRule
 from tests.unit.policies.pods import CPU, MEMORY, V1, V2, asked, box, pod, remarks, snapshot
 
 ON = BatchResourcesSettings(enabled=True)

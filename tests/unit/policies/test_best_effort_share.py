@@ -12,8 +12,13 @@ from slackwater.model.knob import KnobKey
 from slackwater.model.needs import PODS, TIERS
 from slackwater.model.snapshot import Held
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
-from slackwater.policies.best_effort_share import Memory, decide, needs
-from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
+from slackwater.policies.best_effort_share import (
+    Accounting,
+    BestEffortShareSettings,
+    Memory,
+    decide,
+    needs,
+)
 from tests.unit.policies.nodes import BESTEFFORT, BURSTABLE, FREE, KUBEPODS, held, node, pod
 
 SEED = BestEffortShareSettings(enabled=True)

@@ -12,9 +12,8 @@ from slackwater.model.needs import Field
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bytes, Unlimited
 from slackwater.model.workload import MemoryRatios
-from slackwater.policies.memory_qos import POLICY
+from slackwater.policies.memory_qos import POLICY, MemoryFormula, MemoryQosSettings
 from slackwater.policies.policy import STATELESS
-from slackwater.settings.memory_qos import MemoryFormula, MemoryQosSettings
 from tests.unit.policies.pods import (
     MEMORY,
     V1,

@@ -13,8 +13,7 @@ from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Field
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.policies.policy import STATELESS
-from slackwater.policies.qos_level import POLICY
-from slackwater.settings.qos_level import QosLevelSettings, StandIn
+from slackwater.policies.qos_level import POLICY, QosLevelSettings, StandIn
 from tests.unit.policies.pods import (
     NO_FILE,
     V1,

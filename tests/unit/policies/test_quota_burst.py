@@ -14,9 +14,8 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Percent, Unlimited
 from slackwater.model.workload import BurstWish
 from slackwater.policies.policy import STATELESS
-from slackwater.policies.quota_burst import POLICY
+from slackwater.policies.quota_burst import POLICY, QuotaBurstSettings
 from slackwater.resolution.resolver import resolve
-from slackwater.settings.quota_burst import QuotaBurstSettings
 from tests.unit.policies.pods import (
     CPU,
     V1,

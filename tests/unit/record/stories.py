@@ -11,11 +11,11 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.policies import best_effort_share
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import Explanation, explain
 from slackwater.record.journal import Inputs, Journal, TickRecord, entries_of
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 
 ON: dict[str, Any] = {"best_effort_share": BestEffortShareSettings(enabled=True)}
 #: 2026-01-01T00:00:00Z, less a clock that stands at zero.

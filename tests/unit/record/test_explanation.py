@@ -14,9 +14,9 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.tick_report import Note, NoteKind, PolicyAction, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Percent, Ratio
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import Explanation, explain
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, pod
 from tests.unit.record.stories import Told, only, rows
 

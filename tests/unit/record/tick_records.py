@@ -16,9 +16,9 @@ from slackwater.model.tick_report import (
     Yielded,
 )
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import Inputs, TickRecord
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node
 
 SHARE = "best_effort_share"

@@ -12,10 +12,10 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.policies import best_effort_share
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import Inputs, TickRecord, entries_of
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, reading
 
 POLICIES = (best_effort_share.POLICY,)

@@ -12,22 +12,15 @@ from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field
 from slackwater.contract.schema import describe_type
 from slackwater.model.problem import InvalidError
-from slackwater.settings.document import (
-    DEFAULTS,
-    SECTIONS,
-    SETTINGS,
-    Settings,
-    read_settings,
-    read_spec,
-    section_key,
-    settings_page,
-    with_texts,
-)
+from slackwater.policies.catalog import POLICIES, SETTINGS
+from slackwater.settings.document import Settings, section_key
 from slackwater.settings.setting import Setting
 from tests.unit.settings.setting_values import file_value, value_of
 
 FILE = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
-BY_KEY = {each.key: each for each in SETTINGS}
+ROWS = SETTINGS.rows
+SECTIONS = SETTINGS.sections
+BY_KEY = {each.key: each for each in ROWS}
 EVERY_SECTION = pytest.mark.parametrize("attribute", list(SECTIONS))
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
@@ -37,13 +30,13 @@ ANYTHING = st.recursive(
 PAGE = Path(__file__).parents[3] / "docs/reference/settings.md"
 AGAIN = (
     "docs/reference/settings.md is old; write it again: .venv/bin/python -c "
-    "'from slackwater.settings.document import settings_page; print(settings_page(), end=\"\")' "
+    "'from slackwater.policies.catalog import SETTINGS; print(SETTINGS.render_page(), end=\"\")' "
     "> docs/reference/settings.md"
 )
 
 
 def of_section(attribute: str) -> list[Setting]:
-    return [each for each in SETTINGS if each.key.startswith(f"{section_key(attribute)}.")]
+    return [each for each in ROWS if each.key.startswith(f"{section_key(attribute)}.")]
 
 
 def key_in(setting: Setting) -> str:
@@ -61,9 +54,13 @@ SPECS = st.fixed_dictionaries(
 )
 
 
-def test_every_section_is_an_attribute_of_the_settings() -> None:
-    names = [info.name for info in msgspec.structs.fields(Settings)]
-    assert names == [*SECTIONS, "stated"]
+def section_of(settings: Settings, name: str) -> Any:
+    return settings.agent if name == "agent" else settings.policies[name]
+
+
+def test_there_is_a_section_for_the_agent_and_for_each_policy() -> None:
+    assert [*SECTIONS] == ["agent", *(policy.name for policy in POLICIES)]
+    assert [*SETTINGS.defaults.policies] == [policy.name for policy in POLICIES]
     assert [section_key(attribute) for attribute in SECTIONS] == [
         "agent",
         "bestEffortShare",
@@ -86,7 +83,7 @@ def test_every_field_is_a_setting_with_finished_prose(attribute: str) -> None:
 
 @EVERY_SECTION
 def test_every_default_is_inside_its_bound(attribute: str) -> None:
-    default = getattr(DEFAULTS, attribute)
+    default = section_of(SETTINGS.defaults, attribute)
     assert read_over(Field("", "x", {}), default) == default
     stated = {key_in(each): file_value(each, each.default_value) for each in of_section(attribute)}
     assert read_over(Field("", "x", stated), default) == default
@@ -94,7 +91,7 @@ def test_every_default_is_inside_its_bound(attribute: str) -> None:
 
 def test_every_policy_is_off_until_somebody_switches_it_on() -> None:
     for attribute in SECTIONS.keys() - {"agent"}:
-        assert getattr(DEFAULTS, attribute).enabled is False
+        assert section_of(SETTINGS.defaults, attribute).enabled is False
 
 
 @EVERY_SECTION
@@ -106,22 +103,22 @@ def test_unknown_keys_and_other_shapes_are_refused(attribute: str) -> None:
         ("on", f"{where} is 'on', but must be a mapping"),
     ):
         with pytest.raises(InvalidError) as caught:
-            read_settings({**FILE, "spec": {section_key(attribute): value}}, "s.yaml")
+            SETTINGS.read_file({**FILE, "spec": {section_key(attribute): value}}, "s.yaml")
         assert str(caught.value).startswith(sentence)
 
 
 @given(SPECS)
 def test_every_file_inside_the_bounds_reads_and_reads_back(spec: dict[str, Any]) -> None:
-    settings = read_settings({**FILE, "spec": spec}, "s.yaml")
+    settings = SETTINGS.read_file({**FILE, "spec": spec}, "s.yaml")
     assert settings.stated == {f"{key}.{word}" for key in spec for word in spec[key]}
-    assert read_settings({**FILE, "spec": spec}, "s.yaml", settings) == settings
-    assert read_spec(Field("x.yaml", "a.b", spec)) == settings
+    assert SETTINGS.read_file({**FILE, "spec": spec}, "s.yaml", settings) == settings
+    assert SETTINGS.read_spec(Field("x.yaml", "a.b", spec)) == settings
     again: dict[str, dict[str, Any]] = {}
     for attribute in SECTIONS:
-        values = msgspec.structs.asdict(getattr(settings, attribute))
+        values = msgspec.structs.asdict(section_of(settings, attribute))
         for each, value in zip(of_section(attribute), values.values(), strict=True):
             again.setdefault(section_key(attribute), {})[key_in(each)] = file_value(each, value)
-    back = read_settings({**FILE, "spec": again}, "s.yaml")
+    back = SETTINGS.read_file({**FILE, "spec": again}, "s.yaml")
     assert msgspec.structs.replace(back, stated=settings.stated) == settings
     for key, section in spec.items():
         assert again[key] | section == again[key]
@@ -129,23 +126,26 @@ def test_every_file_inside_the_bounds_reads_and_reads_back(spec: dict[str, Any])
 
 @given(SPECS, SPECS)
 def test_flags_say_what_a_file_says_and_win(base: dict[str, Any], spec: dict[str, Any]) -> None:
-    below = read_settings({**FILE, "spec": base}, "s.yaml")
+    below = SETTINGS.read_file({**FILE, "spec": base}, "s.yaml")
     said = {
         f"{key}.{word}": str(value).lower() if isinstance(value, bool) else str(value)
         for key, section in spec.items()
         for word, value in section.items()
     }
-    assert with_texts(below, said) == read_settings({**FILE, "spec": spec}, "s.yaml", below)
+    assert SETTINGS.with_texts(below, said) == SETTINGS.read_file(
+        {**FILE, "spec": spec}, "s.yaml", below
+    )
 
 
 def test_no_texts_change_nothing() -> None:
-    assert with_texts(Settings(), {}) == Settings()
+    assert SETTINGS.with_texts(None, {}) == SETTINGS.defaults
+    assert SETTINGS.with_texts(Settings(), {}) == SETTINGS.defaults
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: each.key)
+@pytest.mark.parametrize("setting", ROWS, ids=lambda each: each.key)
 def test_a_bad_text_of_any_setting_is_told_by_its_name(setting: Setting) -> None:
     with pytest.raises(InvalidError) as caught:
-        with_texts(Settings(), {setting.key: "no such value"})
+        SETTINGS.with_texts(None, {setting.key: "no such value"})
     said = f"{setting.flag} or {setting.variable}"
     bound = describe_type(setting.type)
     sentence = f"{setting.key} ({said}) is 'no such value', but must be {bound}"
@@ -155,7 +155,7 @@ def test_a_bad_text_of_any_setting_is_told_by_its_name(setting: Setting) -> None
 def test_every_bad_value_is_told_at_once() -> None:
     spec = {"agent": {"period": "5ms", "perod": 1}, "quotaBurst": {"most": 0}}
     with pytest.raises(InvalidError) as caught:
-        read_settings({**FILE, "spec": spec}, "s.yaml")
+        SETTINGS.read_file({**FILE, "spec": spec}, "s.yaml")
     assert [each.where for each in caught.value.problems] == [
         "a key of s.yaml: spec.agent",
         "s.yaml: spec.agent.period",
@@ -165,11 +165,11 @@ def test_every_bad_value_is_told_at_once() -> None:
 
 def test_a_whole_file() -> None:
     spec = {"agent": {"period": "2s"}, "bestEffortShare": {"enabled": True}}
-    settings = read_settings({**FILE, "metadata": {"name": "x"}, "spec": spec}, "s.yaml")
+    settings = SETTINGS.read_file({**FILE, "metadata": {"name": "x"}, "spec": spec}, "s.yaml")
     assert settings.agent.period == 2_000_000
-    assert settings.best_effort_share.enabled
-    assert read_settings({**FILE}, "s.yaml") == Settings()
-    assert read_settings({**FILE, "spec": None}, "s.yaml", settings) == settings
+    assert settings.policies["best_effort_share"].enabled
+    assert SETTINGS.read_file({**FILE}, "s.yaml") == SETTINGS.defaults
+    assert SETTINGS.read_file({**FILE, "spec": None}, "s.yaml", settings) == settings
     assert settings.stated == {"agent.period", "bestEffortShare.enabled"}
 
 
@@ -192,7 +192,7 @@ def test_a_whole_file() -> None:
 )
 def test_bad_files(document: object, start: str) -> None:
     with pytest.raises(InvalidError) as caught:
-        read_settings(document, "s.yaml")
+        SETTINGS.read_file(document, "s.yaml")
     assert str(caught.value).startswith(start)
 
 
@@ -200,7 +200,7 @@ def test_bad_files(document: object, start: str) -> None:
 def test_any_document_reads_or_is_refused(document: object) -> None:
     for wrapped in (document, {**FILE, "spec": document}, {**FILE, "spec": {"agent": document}}):
         try:
-            read_settings(wrapped, "s.yaml")
+            SETTINGS.read_file(wrapped, "s.yaml")
         except InvalidError as error:
             assert "\n" not in str(error)
 
@@ -208,7 +208,7 @@ def test_any_document_reads_or_is_refused(document: object) -> None:
 @given(st.dictionaries(st.sampled_from(["period", "holdFor", "yieldAfter"]), ANYTHING))
 def test_any_values_of_known_keys_read_or_are_refused(section: object) -> None:
     try:
-        settings = read_over(Field("", "x", section), DEFAULTS.agent)
+        settings = read_over(Field("", "x", section), SETTINGS.defaults.agent)
     except InvalidError as error:
         assert "\n" not in str(error)
     else:
@@ -219,12 +219,12 @@ def test_any_values_of_known_keys_read_or_are_refused(section: object) -> None:
 
 
 def test_the_page_in_docs_is_the_page() -> None:
-    assert PAGE.read_text() == settings_page(), AGAIN
+    assert PAGE.read_text() == SETTINGS.render_page(), AGAIN
 
 
 def test_names_flags_and_variables_are_unique() -> None:
     for name in ("key", "flag", "variable", "option"):
-        assert len({getattr(setting, name) for setting in SETTINGS}) == len(SETTINGS)
+        assert len({getattr(setting, name) for setting in ROWS}) == len(ROWS)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_rows(key: str, default: str, bound: str, unit: str) -> None:
 
 
 def test_every_setting_is_told_once_in_the_table_and_once_in_prose() -> None:
-    for setting in SETTINGS:
-        assert settings_page().count(f"| `{setting.key}` |") == 1
-        assert settings_page().count(f"**`{setting.key}`** {setting.description}\n") == 1
+    for setting in ROWS:
+        assert SETTINGS.render_page().count(f"| `{setting.key}` |") == 1
+        assert SETTINGS.render_page().count(f"**`{setting.key}`** {setting.description}\n") == 1
         assert "|" not in setting.description

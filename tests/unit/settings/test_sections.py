@@ -9,22 +9,22 @@ from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
+from slackwater.policies.batch_resources import BatchResourcesSettings, WeightRule
+from slackwater.policies.best_effort_share import Accounting, BestEffortShareSettings
+from slackwater.policies.catalog import SETTINGS
+from slackwater.policies.memory_qos import MemoryFormula, MemoryQosSettings
+from slackwater.policies.qos_level import QosLevelSettings, StandIn
+from slackwater.policies.quota_burst import QuotaBurstSettings
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.batch_resources import BatchResourcesSettings, WeightRule
-from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
-from slackwater.settings.document import DEFAULTS, with_texts
-from slackwater.settings.memory_qos import MemoryFormula, MemoryQosSettings
-from slackwater.settings.qos_level import QosLevelSettings, StandIn
-from slackwater.settings.quota_burst import QuotaBurstSettings
+
+AGENT, SHARE = AgentSettings(), BestEffortShareSettings()
 
 
-def read_agent(said: object, base: AgentSettings = DEFAULTS.agent) -> AgentSettings:
+def read_agent(said: object, base: AgentSettings = AGENT) -> AgentSettings:
     return read_over(Field("", "x", said), base)
 
 
-def read_share(
-    said: object, base: BestEffortShareSettings = DEFAULTS.best_effort_share
-) -> BestEffortShareSettings:
+def read_share(said: object, base: BestEffortShareSettings = SHARE) -> BestEffortShareSettings:
     return read_over(Field("", "x", said), base)
 
 
@@ -219,7 +219,7 @@ def test_one_resource_is_not_two_over_a_base_either() -> None:
     with pytest.raises(InvalidError, match="another resource than cpuResource"):
         read_over(Field("", "x", {"memoryResource": "a/b"}), base)
     with pytest.raises(InvalidError, match=r"batchResources\.memoryResource is 'kubernetes\.io"):
-        with_texts(DEFAULTS, {"batchResources.cpuResource": "kubernetes.io/batch-memory"})
+        SETTINGS.with_texts(None, {"batchResources.cpuResource": "kubernetes.io/batch-memory"})
 
 
 @pytest.mark.parametrize("word", [each.value for each in StandIn])
@@ -290,8 +290,8 @@ def test_what_is_refused(section: type[msgspec.Struct], said: object, sentence: 
 
 
 def test_flags() -> None:
-    made = with_texts(
-        DEFAULTS,
+    made = SETTINGS.with_texts(
+        None,
         {
             "batchResources.enabled": "1",
             "batchResources.cpuResource": "example.com/cpu",
@@ -300,10 +300,16 @@ def test_flags() -> None:
             "quotaBurst.most": "50",
         },
     )
-    assert made.batch_resources == batch(enabled=True, cpu_resource="example.com/cpu")
-    assert made.qos_level.stand_in is StandIn.WEIGHT
-    assert (made.memory_qos.throttling_factor, made.quota_burst.most) == (80, 50)
-    assert (made.agent, made.best_effort_share) == (DEFAULTS.agent, DEFAULTS.best_effort_share)
+    assert made.policies["batch_resources"] == batch(enabled=True, cpu_resource="example.com/cpu")
+    assert made.policies["qos_level"].stand_in is StandIn.WEIGHT
+    assert (made.policies["memory_qos"].throttling_factor, made.policies["quota_burst"].most) == (
+        80,
+        50,
+    )
+    assert (made.agent, made.policies["best_effort_share"]) == (
+        AgentSettings(),
+        BestEffortShareSettings(),
+    )
 
 
 def test_recordings_hold_settings_by_the_names_of_their_fields() -> None:

@@ -35,9 +35,8 @@ from slackwater.model.knob import (
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.observation.objects.object_set import Objects
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import TickRecord
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import Demand, Steady
 from slackwater.simulation.fake_kernel import FakeKernel
@@ -54,8 +53,8 @@ _Done = TypeVar("_Done")
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SECOND = Micros(1_000_000)
 KNOBS = (QUOTA, BURST, WEIGHT, IDLE, CPUS, MEMORY_MAX, MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN)
-ON = Settings(AgentSettings(), BestEffortShareSettings(enabled=True))
-OFF = Settings(AgentSettings(), BestEffortShareSettings(enabled=False))
+ON = Settings(policies={"best_effort_share": BestEffortShareSettings(enabled=True)})
+OFF = Settings()
 
 
 class Killed(BaseException):

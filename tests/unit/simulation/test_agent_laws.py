@@ -32,10 +32,10 @@ from slackwater.model.units import (
     Permille,
     Unlimited,
 )
+from slackwater.policies.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import SECOND, Steps
 from tests.unit.simulation.mortal import MEMORY, Bed
@@ -238,7 +238,8 @@ def test_the_law_sees_real_changes() -> None:
     """The random nodes above are no empty rooms."""
     pods = [(Tier.BESTEFFORT, Steps((MilliCpu(4000),)), 0)]
     share = BestEffortShareSettings(enabled=True)
-    with bed_of(Plot(CgroupVersion.V2, Settings(AgentSettings(), share), pods)) as bed:
+    settings = Settings(policies={"best_effort_share": share})
+    with bed_of(Plot(CgroupVersion.V2, settings, pods)) as bed:
         bed.once()
         record: TickRecord = bed.once()
         assert [each.result for each in record.outcomes] == [Result.APPLIED]

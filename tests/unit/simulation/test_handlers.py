@@ -16,13 +16,8 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.knob import BURST, IDLE, MEMORY_HIGH, MEMORY_MAX, QUOTA, WEIGHT, Knob
 from slackwater.model.plan import Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Unlimited
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.batch_resources import BatchResourcesSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
+from slackwater.policies.catalog import POLICIES
 from slackwater.settings.document import Settings
-from slackwater.settings.memory_qos import MemoryQosSettings
-from slackwater.settings.qos_level import QosLevelSettings
-from slackwater.settings.quota_burst import QuotaBurstSettings
 from tests.unit.simulation.mortal import Bed, doomed_ledger
 
 pytestmark = pytest.mark.long
@@ -40,12 +35,7 @@ SAID = {
 
 def chosen(*names: str) -> Settings:
     return Settings(
-        AgentSettings(),
-        BestEffortShareSettings(enabled="best_effort_share" in names),
-        batch_resources=BatchResourcesSettings(enabled="batch_resources" in names),
-        qos_level=QosLevelSettings(enabled="qos_level" in names),
-        memory_qos=MemoryQosSettings(enabled="memory_qos" in names),
-        quota_burst=QuotaBurstSettings(enabled="quota_burst" in names),
+        policies={policy.name: policy.settings(enabled=policy.name in names) for policy in POLICIES}
     )
 
 

@@ -9,7 +9,7 @@ from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.duration import EXAMPLES
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Ratio
-from slackwater.settings.document import DEFAULTS
+from slackwater.policies.catalog import SETTINGS
 from slackwater.simulation.demand import (
     FOREVER,
     SECOND,
@@ -54,7 +54,7 @@ def test_the_least_that_a_scenario_says() -> None:
     assert found.name == "s"
     assert (found.version, found.cpus, found.duration) == (CgroupVersion.V2, 4, 10 * MINUTE)
     assert (found.pods, found.events, found.system, found.seed) == ((), (), None, 0)
-    assert found.objects.settings == DEFAULTS
+    assert found.objects.settings == SETTINGS.defaults
 
 
 def test_everything_at_once() -> None:
@@ -83,7 +83,7 @@ def test_everything_at_once() -> None:
     settings = found.objects.settings
     assert settings is not None
     assert settings.agent.period == 5 * SECOND
-    share = settings.best_effort_share
+    share = settings.policies["best_effort_share"]
     # The scenario's own settings are said over those among its objects.
     assert (share.enabled, share.threshold, share.jitter) == (True, 60, 2)
 
@@ -184,8 +184,8 @@ def test_settings_are_said_over_those_before() -> None:
     first, second = found.events
     assert isinstance(first, NewSettings)
     assert isinstance(second, NewSettings)
-    assert first.settings.best_effort_share.threshold == 50
-    share = second.settings.best_effort_share
+    assert first.settings.policies["best_effort_share"].threshold == 50
+    share = second.settings.policies["best_effort_share"]
     assert (share.enabled, share.threshold, share.jitter) == (True, 50, 5)
 
 

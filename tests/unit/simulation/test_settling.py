@@ -11,8 +11,7 @@ import pytest
 
 from slackwater.model.cgroup import CgroupVersion, CpuTimes, Tier
 from slackwater.model.units import Micros, MilliCpu, Percent, Unlimited
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.best_effort_share import BestEffortShareSettings
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import Spike
 from tests.unit.simulation.mortal import SECOND, Bed
@@ -25,7 +24,7 @@ TICKS = 120
 
 def settings(threshold: int) -> Settings:
     share = BestEffortShareSettings(enabled=True, threshold=Percent(threshold))
-    return Settings(AgentSettings(), share)
+    return Settings(policies={"best_effort_share": share})
 
 
 def besteffort_used(bed: Bed) -> int:

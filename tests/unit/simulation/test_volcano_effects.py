@@ -15,8 +15,8 @@ from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KNOBS, QUOTA, Knob
 from slackwater.model.units import Micros, MilliCpu
+from slackwater.policies.catalog import SETTINGS
 from slackwater.record.journal import TickRecord
-from slackwater.settings.document import DEFAULTS
 from slackwater.simulation.demand import Steps
 from tests.unit.simulation.mortal import SECOND, Bed
 
@@ -43,7 +43,7 @@ def volcano(
     label: str = "true",
 ) -> Bed:
     """A labelled node of Volcano's, with one hungry best-effort pod."""
-    bed = Bed(folder, version, -(-allocatable // 1000), DEFAULTS)
+    bed = Bed(folder, version, -(-allocatable // 1000), SETTINGS.defaults)
     milli = MilliCpu(allocatable)
     node = Node("worker", {LABEL: label}, {}, milli, UNKNOWN, milli, UNKNOWN)
     bed.source.objects = msgspec.structs.replace(

@@ -11,6 +11,8 @@ from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, joined, with_object
+from slackwater.policies.catalog import SETTINGS
+from slackwater.settings.document import SettingsSchema
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _AgeMark = tuple[int, int, int]
@@ -23,10 +25,13 @@ _TURNS = 10
 class Folder:
     """Guards nothing but its memory of the files."""
 
-    def __init__(self, path: str, node: str = "", host: str = "") -> None:
+    def __init__(
+        self, path: str, node: str = "", host: str = "", schema: SettingsSchema = SETTINGS
+    ) -> None:
         """`node` and `host` are what this agent's node goes by; static pods of others are not
         believed."""
         self._path = path
+        self._schema = schema
         self._node, self._host = node, host
         self._marks: dict[str, _AgeMark] = {}
         self._good: dict[str, Objects] = {}
@@ -80,7 +85,7 @@ class Folder:
     def _take(self, name: str) -> None:
         self._problems.pop(name, None)
         try:
-            self._good[name] = _objects(f"{self._path}/{name}", name)
+            self._good[name] = _objects(f"{self._path}/{name}", name, self._schema)
         except InvalidError as error:
             stays = "; what it said before stays" if name in self._good else ""
             self._problems[name] = f"{error}{stays}"
@@ -104,9 +109,9 @@ def _mark(path: str) -> _AgeMark:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _objects(path: str, source: str) -> Objects:
+def _objects(path: str, source: str, schema: SettingsSchema) -> Objects:
     found = Objects()
     for document in documents_in(file_text(path, source), source):
         for each in objects_in(document, source) if document is not None else ():
-            found = with_object(found, each, source)
+            found = with_object(found, each, source, schema)
     return found

@@ -35,8 +35,9 @@ from slackwater.contract.volcano_memory_ratios import (
 from slackwater.contract.volcano_pod import COLOCATION_CONFIG
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.observation.objects.documents import one_document
+from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.document import KIND as SETTINGS_KIND
-from slackwater.settings.document import Settings, read_settings
+from slackwater.settings.document import Settings, SettingsSchema
 
 #: Our own settings in a cluster.
 SETTINGS_MAP, SETTINGS_KEY = "slackwater-agent", "settings.yaml"
@@ -110,7 +111,9 @@ def _configured(pod: Pod, configurations: Iterable[PodConfiguration]) -> Pod:
     return msgspec.structs.replace(pod, annotations={**pod.annotations, COLOCATION_CONFIG: said})
 
 
-def with_object(found: Objects, document: object, source: str) -> Objects:
+def with_object(
+    found: Objects, document: object, source: str, schema: SettingsSchema = SETTINGS
+) -> Objects:
     """The objects so far and this one; kinds that nobody reads are left out."""
     match kind_of(document, source):
         case "Pod":
@@ -120,25 +123,27 @@ def with_object(found: Objects, document: object, source: str) -> Objects:
             nodes = (*found.nodes, read_node(document, source))
             return msgspec.structs.replace(found, nodes=nodes)
         case "ConfigMap":
-            return _with_config_map(found, read_config_map(document, source), source)
+            return _with_config_map(found, read_config_map(document, source), source, schema)
         case kind if kind == POD_CONFIGURATION:
             made = read_colocation_configuration(document, source)
             configurations = (*found.pod_configurations, made)
             return msgspec.structs.replace(found, pod_configurations=configurations)
         case kind if kind == SETTINGS_KIND:
-            return msgspec.structs.replace(found, settings=read_settings(document, source))
+            return msgspec.structs.replace(found, settings=schema.read_file(document, source))
         case "" if is_config(document):
             return msgspec.structs.replace(found, colocation=read_config(document, source))
         case _:
             return found
 
 
-def _with_config_map(found: Objects, config_map: ConfigMap, source: str) -> Objects:
+def _with_config_map(
+    found: Objects, config_map: ConfigMap, source: str, schema: SettingsSchema
+) -> Objects:
     where = f"{source}: ConfigMap {config_map.name}"
     if config_map.name == CONFIG_MAP:
         return msgspec.structs.replace(found, colocation=colocation_in(config_map, where))
     if config_map.name == SETTINGS_MAP:
-        return msgspec.structs.replace(found, settings=settings_in(config_map, where))
+        return msgspec.structs.replace(found, settings=settings_in(config_map, where, schema))
     return found
 
 
@@ -146,8 +151,8 @@ def colocation_in(config_map: ConfigMap, where: str) -> ColocationConfig:
     return read_config(one_document(config_text(config_map, where), where), where)
 
 
-def settings_in(config_map: ConfigMap, where: str) -> Settings:
+def settings_in(config_map: ConfigMap, where: str, schema: SettingsSchema = SETTINGS) -> Settings:
     if SETTINGS_KEY not in config_map.data:
         missing = Problem(f"{where}: data[{SETTINGS_KEY!r}]", "missing", "AgentSettings as YAML")
         raise InvalidError(missing)
-    return read_settings(one_document(config_map.data[SETTINGS_KEY], where), where)
+    return schema.read_file(one_document(config_map.data[SETTINGS_KEY], where), where)

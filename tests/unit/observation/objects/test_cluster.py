@@ -16,7 +16,7 @@ from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
 from slackwater.observation.objects.cluster import SeenMap, SeenNode
 from slackwater.observation.objects.object_set import Objects
-from slackwater.settings.best_effort_share import BestEffortShareSettings
+from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from tests.unit.observation.objects.feeds import (
     CONFIG,
@@ -178,7 +178,7 @@ def test_what_is_broken_and_said_nothing_before_is_told_without_promises() -> No
 def test_a_config_map_that_is_gone_says_nothing() -> None:
     """Who deletes the configuration wants it gone."""
     cluster = Cluster().fill()
-    own = Settings(best_effort_share=BestEffortShareSettings(enabled=True))
+    own = Settings(policies={"best_effort_share": BestEffortShareSettings(enabled=True)})
     cluster.hand("settings").put({"ns/s": SeenMap("u", own)})
     assert read(cluster).settings == own
     cluster.hand("settings").put({})

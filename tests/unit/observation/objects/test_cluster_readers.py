@@ -128,7 +128,7 @@ def test_our_settings() -> None:
     text = f"{HEAD}spec: {{bestEffortShare: {{enabled: true, threshold: 70}}}}"
     seen = readers.settings_of(config_map("settings.yaml", text))
     assert seen.value is not None
-    assert seen.value.best_effort_share.threshold == 70
+    assert seen.value.policies["best_effort_share"].threshold == 70
     assert seen.problem == ""
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
+from slackwater.agent.program import volcano_dialect
 from slackwater.agent.tick import TickMemory, tick
-from slackwater.agent.wishes import Wishes, wishes_of
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros
@@ -58,13 +59,17 @@ def test_nothing_is_wrong_with_it() -> None:
     found = objects()
     assert (found.problems, found.warnings) == ((), ())
     assert {pod.name for pod in found.pods} == {"report", "encoder"}
-    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes())
+    wishes = resolve_settings(
+        found, own_node(found.nodes, "", ""), EffectiveSettings(), {}, volcano_dialect()
+    )
     assert set(wishes.policies) == {policy.name for policy in POLICIES} - {"memory_qos"}
 
 
 def granted(snapshot: NodeSnapshot) -> dict[tuple[str, str], Any]:
     found = objects()
-    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes())
+    wishes = resolve_settings(
+        found, own_node(found.nodes, "", ""), EffectiveSettings(), {}, volcano_dialect()
+    )
     memory, policies = TickMemory(), wishes.policies
     done = tick(snapshot, memory, POLICIES, policies, wishes.agent)
     assert [line.remarks for line in done.story.told] == [()] * len(done.story.told)

@@ -227,7 +227,7 @@ def test_in_a_large_folder_pods_are_looked_at_in_turns_and_settings_each_time(
     second = folder.read()
     assert isinstance(second, Objects)
     assert second.settings is not None
-    assert second.settings.best_effort_share.threshold == 51
+    assert second.settings.policies["best_effort_share"].threshold == 51
     changed = (tmp_path / "042.yaml").read_text().replace("name: p,", "name: renamed,")
     (tmp_path / "042.yaml").write_text(changed)
     reads = 0

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.agent.wishes import Wishes, wishes_of
+from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
+from slackwater.agent.program import volcano_dialect
 from slackwater.contract.volcano_node import read_features
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects, own_node
@@ -42,8 +43,8 @@ def objects(folder: Path, *documents: str) -> Objects:
     return found
 
 
-def wished(found: Objects, before: Wishes) -> Wishes:
-    return wishes_of(found, own_node(found.nodes, "", ""), before)
+def wished(found: Objects, before: EffectiveSettings) -> EffectiveSettings:
+    return resolve_settings(found, own_node(found.nodes, "", ""), before, {}, volcano_dialect())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_whose_node_counts(tmp_path: Path, name: str, host: str, chosen: str | N
     ],
 )
 def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None) -> None:
-    wishes = wished(objects(tmp_path, *documents), Wishes())
+    wishes = wished(objects(tmp_path, *documents), EffectiveSettings())
     found = wishes.policies.get("best_effort_share")
     assert (found.threshold if found else None) == threshold
     assert wishes.problems == ()
@@ -84,17 +85,19 @@ def test_rows(tmp_path: Path, documents: tuple[str, ...], threshold: int | None)
 def test_a_value_of_volcanos_that_does_not_count_is_told(tmp_path: Path) -> None:
     found = objects(tmp_path, OWN, THROTTLING, LABELLED)
     overruled = "bestEffortShare.threshold is 55 by our settings; cpuThrottlingConfig's 70 does not"
-    assert wished(found, Wishes()).remarks == (f"{overruled} count",)
+    assert wished(found, EffectiveSettings()).remarks == (f"{overruled} count",)
     unlabelled = objects(tmp_path, OWN, THROTTLING, PLAIN)
-    assert wished(unlabelled, Wishes()).remarks == ()
+    assert wished(unlabelled, EffectiveSettings()).remarks == ()
     same = objects(tmp_path, OWN.replace("55", "70"), THROTTLING, LABELLED)
-    assert wished(same, Wishes()).remarks == ()
+    assert wished(same, EffectiveSettings()).remarks == ()
 
 
 def test_a_flag_states_a_value_as_well(tmp_path: Path) -> None:
     found = objects(tmp_path, OWN.replace(", threshold: 55", ""), THROTTLING, LABELLED)
     said = {"bestEffortShare.threshold": "80"}
-    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes(), said)
+    wishes = resolve_settings(
+        found, own_node(found.nodes, "", ""), EffectiveSettings(), said, volcano_dialect()
+    )
     assert wishes.policies["best_effort_share"].threshold == 80
     assert len(wishes.remarks) == 1
 
@@ -123,7 +126,7 @@ def test_a_flag_states_a_value_as_well(tmp_path: Path) -> None:
 def test_what_would_switch_it_on(
     tmp_path: Path, documents: tuple[str, ...], why: str | None
 ) -> None:
-    wishes = wished(objects(tmp_path, *documents), Wishes())
+    wishes = wished(objects(tmp_path, *documents), EffectiveSettings())
     assert wishes.off.get("best_effort_share") == why
 
 
@@ -167,7 +170,9 @@ def test_features_are_switched_as_in_volcano(
     """facts/volcano.md 4.4: coloc or over and enable; throttling needs over; Resources always."""
     found = objects(tmp_path, *documents)
     supported = read_features(features, "--supported-features")
-    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes(), {}, supported)
+    wishes = resolve_settings(
+        found, own_node(found.nodes, "", ""), EffectiveSettings(), {}, volcano_dialect(supported)
+    )
     assert list(wishes.policies) == policies.split()
     assert {*wishes.policies, *wishes.off} == {policy.name for policy in POLICIES}
 
@@ -183,7 +188,9 @@ def test_features_are_switched_as_in_volcano(
 def test_two_memory_features_are_one_policy(
     tmp_path: Path, sections: str, levels: bool, formula: str
 ) -> None:
-    settings = wished(objects(tmp_path, sections, LABELLED), Wishes()).policies["memory_qos"]
+    settings = wished(objects(tmp_path, sections, LABELLED), EffectiveSettings()).policies[
+        "memory_qos"
+    ]
     assert (settings.levels, settings.formula.value) == (levels, formula)
 
 
@@ -196,18 +203,24 @@ def test_half_of_the_memory_policy_may_be_unsupported(
 ) -> None:
     found = objects(tmp_path, ALL_ON, LABELLED)
     supported = read_features(features, "--supported-features")
-    wishes = wishes_of(found, own_node(found.nodes, "", ""), Wishes(), {}, supported)
+    wishes = resolve_settings(
+        found, own_node(found.nodes, "", ""), EffectiveSettings(), {}, volcano_dialect(supported)
+    )
     settings = wishes.policies["memory_qos"]
     assert (settings.levels, settings.formula.value) == (levels, formula)
 
 
 def test_every_reason_names_what_would_switch_it_on(tmp_path: Path) -> None:
     found = objects(tmp_path, ALL_ON, PLAIN)
-    off = wishes_of(found, own_node(found.nodes, "", ""), Wishes()).off
+    off = resolve_settings(
+        found, own_node(found.nodes, "", ""), EffectiveSettings(), {}, volcano_dialect()
+    ).off
     assert off["qos_level"] == (
         'cpuQosConfig is enabled, but the node has no label volcano.sh/colocation: "true"'
     )
-    unsupported = wishes_of(found, None, Wishes(), {}, ("Resources",)).off
+    unsupported = resolve_settings(
+        found, None, EffectiveSettings(), {}, volcano_dialect(("Resources",))
+    ).off
     assert unsupported["quota_burst"] == (
         "quotaBurst.enabled is false, and --supported-features has no CPUBurst"
     )
@@ -215,13 +228,13 @@ def test_every_reason_names_what_would_switch_it_on(tmp_path: Path) -> None:
 
 def test_defaults_of_what_volcano_does_not_say(tmp_path: Path) -> None:
     bare = "cpuThrottlingConfig: {enable: true, cpuJitterLimitPercent: 5}"
-    wishes = wished(objects(tmp_path, bare, LABELLED), Wishes())
+    wishes = wished(objects(tmp_path, bare, LABELLED), EffectiveSettings())
     found = wishes.policies["best_effort_share"]
     assert (found.threshold, found.jitter, found.recover) == (80, 5, 10)
 
 
 def test_wrong_configuration_is_told_and_what_was_set_stays(tmp_path: Path) -> None:
-    good = wished(objects(tmp_path, THROTTLING, LABELLED), Wishes())
+    good = wished(objects(tmp_path, THROTTLING, LABELLED), EffectiveSettings())
     wrong = THROTTLING.replace("70", "700")
     found = wished(objects(tmp_path, wrong, LABELLED), good)
     assert found.policies == good.policies

@@ -1,0 +1,123 @@
+"""The settings in force: our own, and a foreign configuration's where ours leave room for it.
+
+Our own settings switch a policy on directly. A foreign dialect is optional: a policy that none
+mentions is set by our own settings alone. Configuration that is wrong is a problem to report, and
+what was good before stays.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from slackwater.contract.decoding import read_over
+from slackwater.contract.dialect import ForeignSection
+from slackwater.contract.document import Field
+from slackwater.contract.kubernetes import Node
+from slackwater.model.problem import InvalidError
+from slackwater.observation.objects.object_set import Objects
+from slackwater.policies.catalog import POLICIES, schema_of
+from slackwater.policies.policy import Policy
+from slackwater.settings.agent import AgentSettings
+from slackwater.settings.document import Settings, SettingsSchema, section_key
+
+#: What a foreign configuration among the objects says of our sections, by their keys, on a node
+#: with these labels. Raises InvalidError.
+Dialect = Callable[[Objects, Mapping[str, str]], Mapping[str, ForeignSection]]
+NO_TEXTS: Mapping[str, str] = {}
+
+
+def no_dialect(_objects: Objects, _labels: Mapping[str, str]) -> Mapping[str, ForeignSection]:
+    return {}
+
+
+class EffectiveSettings(msgspec.Struct, frozen=True):
+    """Settings by policy name, where a policy that is off is missing; and the agent's own.
+    `off` says of each policy that is missing what would switch it on; `wanted` are those that a
+    foreign configuration enables, in vain or not. `remarks` say which of its values do not count,
+    because ours are stated."""
+
+    policies: dict[str, Any] = {}
+    agent: AgentSettings = AgentSettings()
+    problems: tuple[str, ...] = ()
+    off: dict[str, str] = {}
+    wanted: frozenset[str] = frozenset()
+    remarks: tuple[str, ...] = ()
+
+    def is_known(self) -> bool:
+        """Whether the objects were ever good: then each policy is on, or off for a reason."""
+        return bool(self.policies or self.off)
+
+
+def resolve_settings(
+    objects: Objects,
+    node: Node | None,
+    before: EffectiveSettings,
+    texts: Mapping[str, str] = NO_TEXTS,
+    dialect: Dialect = no_dialect,
+    policies: Sequence[Policy] = POLICIES,
+    schema: SettingsSchema | None = None,
+) -> EffectiveSettings:
+    """`texts` is what flags and variables say over the objects' settings; `before` is what was in
+    force so far; `schema` is that of the policies, where it is at hand."""
+    try:
+        own = (schema or schema_of(policies)).with_texts(objects.settings, texts)
+        foreign = dialect(objects, node.labels if node else {})
+        choices = [
+            _choose(policy, own, foreign.get(section_key(policy.name))) for policy in policies
+        ]
+    except InvalidError as error:
+        stays = "; what was set before stays" if before != EffectiveSettings() else ""
+        problems = (*objects.problems, f"{error}{stays}")
+        return msgspec.structs.replace(before, problems=problems)
+    return EffectiveSettings(
+        {each.policy: each.settings for each in choices if each.settings is not None},
+        own.agent,
+        objects.problems,
+        {each.policy: each.why_off for each in choices if each.settings is None},
+        frozenset(each.policy for each in choices if each.wanted),
+        tuple(remark for each in choices for remark in each.remarks),
+    )
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """A policy's settings, or why it is off."""
+
+    policy: str
+    settings: Any = None
+    why_off: str = ""
+    wanted: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def _choose(policy: Policy, own: Settings, foreign: ForeignSection | None) -> _Choice:
+    name, key, settings = policy.name, section_key(policy.name), own.policies[policy.name]
+    if foreign is None:
+        if settings.enabled:
+            return _Choice(name, settings)
+        return _Choice(name, why_off=f"{key}.enabled is false")
+    where, wanted = Field("", foreign.title, None), foreign.wanted
+    if settings.enabled:
+        stated = {each for each in foreign.values if _is_stated(policy, own, each)}
+        free = {each: value for each, value in foreign.values.items() if each not in stated}
+        remarks = tuple(
+            f"{key}.{each} is {ours} by our settings; {foreign.title}'s {theirs} does not count"
+            for each, theirs in foreign.values.items()
+            if each in stated and (ours := getattr(settings, each)) != theirs
+        )
+        chosen = read_over(msgspec.structs.replace(where, value=free), settings)
+        return _Choice(name, chosen, wanted=wanted, remarks=remarks)
+    if foreign.switched_on is None:
+        return _Choice(name, why_off=foreign.why_off, wanted=wanted)
+    said = dict(foreign.switched_on)
+    return _Choice(
+        name, read_over(msgspec.structs.replace(where, value=said), settings), "", wanted
+    )
+
+
+def _is_stated(policy: Policy, own: Settings, name: str) -> bool:
+    """In a file, a flag or a variable; whoever builds settings by hand states what differs."""
+    default, value = (
+        getattr(each, name) for each in (policy.settings(), own.policies[policy.name])
+    )
+    return f"{section_key(policy.name)}.{name}" in own.stated or value != default
