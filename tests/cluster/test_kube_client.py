@@ -159,6 +159,7 @@ def test_a_disruption_budget_holds(client: Client, namespace: str) -> None:
     with pytest.raises(HttpStatusError) as refused:
         client.evict(namespace, "web")
     assert refused.value.status == 429
+    assert refused.value.causes == ("DisruptionBudget",)
     assert "disruption budget" in str(refused.value)
 
 

@@ -228,7 +228,7 @@ def test_it_may_not(stage: Stage, rebalancer: Client, what: str) -> None:
 
 
 def test_a_pod_of_another_uid_stays(stage: Stage, rebalancer: Client) -> None:
-    """What the API server says then is what pod_writer takes for "gone"."""
+    """It is a conflict like any other by its code: PodWriter reads the pod then."""
     name = stage.names["rights"]["A"]
     other = "00000000-0000-0000-0000-000000000000"
     admin = client(stage.plane.kubeconfig("admin"))

@@ -29,10 +29,17 @@ _REASONS = {
 
 
 class HttpStatusError(RequestError):
-    """An answer that is not 2xx. `retry_after` is in seconds."""
+    """An answer that is not 2xx. `retry_after` is in seconds; `causes` are the reasons in
+    `details.causes`, such as DisruptionBudget."""
 
     def __init__(
-        self, asked: str, status: int, reason: str, message: str, retry_after: float | None = None
+        self,
+        asked: str,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after: float | None = None,
+        causes: tuple[str, ...] = (),
     ) -> None:
         said = " ".join(message.split()) or "no reason given"
         super().__init__(f"{asked}: refused with {status} {reason}: {said}")
@@ -40,10 +47,16 @@ class HttpStatusError(RequestError):
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
+        self.causes = causes
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str = ""
 
 
 class _Details(msgspec.Struct, frozen=True, rename="camel"):
     retry_after_seconds: int | None = None
+    causes: list[_Cause] | None = None
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -70,10 +83,13 @@ def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "")
     reason = told.reason or _REASONS.get(code, "Unknown")
     # Gone is the word of servers before 1.17 and of the watch itself for what is Expired.
     reason = "Expired" if reason == "Gone" else reason
+    details = told.details or _Details()
     waiting = retry_after_seconds(retry_after)
-    if waiting is None and told.details and told.details.retry_after_seconds:
-        waiting = float(told.details.retry_after_seconds)
-    return HttpStatusError(asked, code, reason, (told.message or "")[:_LONGEST_MESSAGE], waiting)
+    if waiting is None and details.retry_after_seconds:
+        waiting = float(details.retry_after_seconds)
+    causes = tuple(each.reason for each in details.causes or ())
+    message = (told.message or "")[:_LONGEST_MESSAGE]
+    return HttpStatusError(asked, code, reason, message, waiting, causes)
 
 
 def excerpt(body: bytes) -> str:

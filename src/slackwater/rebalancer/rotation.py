@@ -25,10 +25,8 @@ from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rebalancer import Removal
 
 _CONFLICT = 409
-#: Flow control answers 429 too; only this one is about a budget (pkg/registry/core/pod/storage).
-_BUDGET = "disruption budget"
-#: In the answers to an eviction and a deletion if another pod has the name now.
-_OTHER_UID = "UID in "
+#: Flow control answers 429 too; only with this cause is it about a budget (policy/v1).
+_BUDGET_CAUSE = "DisruptionBudget"
 
 
 class RemovalOutcome(enum.Enum):
@@ -67,8 +65,18 @@ class AnnotationResult(msgspec.Struct, frozen=True):
     because: str = ""
 
 
+class _PodMetadata(msgspec.Struct, frozen=True):
+    uid: str
+
+
+class _NamedPod(msgspec.Struct, frozen=True):
+    metadata: _PodMetadata
+
+
 class PodClient(Protocol):
     """The part of kube.client.Client that is needed here."""
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> bytes: ...
 
     def patch(
         self,
@@ -114,7 +122,7 @@ class PodWriter:
         try:
             return RemovalAttempt(pod, self._remove(namespace, pod))
         except HttpStatusError as refused:
-            return RemovalAttempt(pod, _outcome(refused), _describe_refusal(refused))
+            return self._refused(namespace, pod, refused)
         except RequestError as error:
             # The pod may be gone all the same: the request was on its way.
             return RemovalAttempt(pod, RemovalOutcome.FAILED, str(error))
@@ -134,6 +142,26 @@ class PodWriter:
             return RemovalOutcome.DELETED
         self._client.evict(namespace, pod.name, uid=pod.uid, grace_seconds=self._grace)
         return RemovalOutcome.EVICTED
+
+    def _refused(self, namespace: str, pod: PodUsage, refused: HttpStatusError) -> RemovalAttempt:
+        conflict = refused.status == _CONFLICT
+        if refused.status == 404 or (conflict and self._is_gone(namespace, pod)):
+            return RemovalAttempt(pod, RemovalOutcome.VANISHED, "it was gone already")
+        if _BUDGET_CAUSE in refused.causes:
+            because = f"a disruption budget holds it: {' '.join(refused.message.split())}"
+            return RemovalAttempt(pod, RemovalOutcome.PDB_BLOCKED, because)
+        return RemovalAttempt(pod, RemovalOutcome.FAILED, str(refused))
+
+    def _is_gone(self, namespace: str, pod: PodUsage) -> bool:
+        """Whether another pod has the name by now, or none. A conflict about the uid has the same
+        status and reason as one with another writer, so the pod is read."""
+        try:
+            body = self._client.get(PODS, pod.name, namespace)
+            return msgspec.json.decode(body, type=_NamedPod).metadata.uid != pod.uid
+        except HttpStatusError as refused:
+            return refused.status == 404
+        except (RequestError, msgspec.DecodeError):
+            return False
 
     def _annotate(
         self, observed: ObservedWorkload, last: LastRotation | None, only_if: dict[str, str]
@@ -171,28 +199,6 @@ def resource_of(observed: ObservedWorkload) -> Resource:
     group, _, version = observed.api_version.rpartition("/")
     kind = observed.workload.kind
     return Resource(group, version, f"{kind.lower()}s", kind)
-
-
-def _outcome(refused: HttpStatusError) -> RemovalOutcome:
-    match refused.status:
-        case 404:
-            return RemovalOutcome.VANISHED
-        case 409 if _OTHER_UID in refused.message:
-            return RemovalOutcome.VANISHED
-        case 429 if _BUDGET in refused.message.lower():
-            return RemovalOutcome.PDB_BLOCKED
-        case _:
-            return RemovalOutcome.FAILED
-
-
-def _describe_refusal(refused: HttpStatusError) -> str:
-    match _outcome(refused):
-        case RemovalOutcome.VANISHED:
-            return "it was gone already"
-        case RemovalOutcome.PDB_BLOCKED:
-            return f"a disruption budget holds it: {' '.join(refused.message.split())}"
-        case _:
-            return str(refused)
 
 
 #: Seconds between reads while new pods start, which takes longer than that.

@@ -59,7 +59,8 @@ class World:
         elif request.method == "GET":
             self._list(request, wire)
         elif request.path.endswith("/eviction") and self.refused:
-            wire.json(status(self.refused, "Refused", REFUSAL), self.refused)
+            causes = ("DisruptionBudget",) if self.refused == 429 else ()
+            wire.json(status(self.refused, "Refused", REFUSAL, *causes), self.refused)
         elif request.path.endswith("/eviction"):
             self._evict(request.path.split("/")[-2])
             wire.json({"kind": "Status", "status": "Success"}, 201)

@@ -163,8 +163,10 @@ def expired() -> dict[str, object]:
     }
 
 
-def status(code: int, reason: str, message: str) -> dict[str, object]:
-    return {"kind": "Status", "code": code, "reason": reason, "message": message}
+def status(code: int, reason: str, message: str, *causes: str) -> dict[str, object]:
+    found = {"kind": "Status", "code": code, "reason": reason, "message": message}
+    details = {"causes": [{"reason": each} for each in causes]}
+    return {**found, "details": details} if causes else {**found}
 
 
 def _verb(request: Request) -> str:

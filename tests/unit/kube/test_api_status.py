@@ -78,3 +78,18 @@ def test_whatever_comes_becomes_one_line(content: bytes, status: int, header: st
     assert isinstance(told, RequestError)
     assert told.status == status
     assert told.retry_after is None or told.retry_after >= 0
+
+
+@pytest.mark.parametrize(
+    ("details", "causes"),
+    [
+        (None, ()),
+        ({}, ()),
+        ({"causes": None}, ()),
+        ({"causes": [{"reason": "DisruptionBudget", "message": "it needs 3"}, {}]},
+         ("DisruptionBudget", "")),
+    ],
+)  # fmt: skip
+def test_causes(details: dict[str, object] | None, causes: tuple[str, ...]) -> None:
+    content = msgspec.json.encode({"reason": "TooManyRequests", "details": details})
+    assert refusal("POST /x", 429, content).causes == causes

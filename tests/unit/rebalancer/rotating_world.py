@@ -40,8 +40,8 @@ SETTINGS = WorkloadSettings("shop", "web")
 RUN = RunSettings(workloads=(SETTINGS,))
 
 
-def refused(status: int, reason: str, message: str) -> HttpStatusError:
-    return HttpStatusError("POST /x", status, reason, message)
+def refused(status: int, reason: str, message: str, *causes: str) -> HttpStatusError:
+    return HttpStatusError("POST /x", status, reason, message, causes=causes)
 
 
 def pod(name: str, usage: float = 1.2) -> PodUsage:
@@ -147,6 +147,12 @@ class World:
 
     # What a client may do to it
 
+    def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
+        uid = next((uid for uid, each in self.pods.items() if each.name == name), None)
+        if uid is None:
+            raise refused(404, "NotFound", name)
+        return msgspec.json.encode({"metadata": {"name": name, "uid": uid}})
+
     def evict(
         self,
         namespace: str,
@@ -158,7 +164,7 @@ class World:
     ) -> None:
         assert not dry_run
         if self.budget == 0:
-            raise refused(429, "TooManyRequests", BUDGET)
+            raise refused(429, "TooManyRequests", BUDGET, "DisruptionBudget")
         self._remove("evict", name, uid)
         if self.budget is not None:
             self.budget -= 1

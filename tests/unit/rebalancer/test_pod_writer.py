@@ -33,13 +33,15 @@ class Server:
         self.says: Answer = DONE
         self.server = ByteServer(self._answer)
         self.client = plain_client(self.server.port)
+        #: The answer to a GET, where it is another.
+        self.shows: Answer | None = None
 
-    def _answer(self, _request: Request, wire: Wire) -> None:
-        code, body = self.says
+    def _answer(self, request: Request, wire: Wire) -> None:
+        code, body = (request.method == "GET" and self.shows) or self.says
         wire.json(body, code)
 
-    def refuses(self, code: int, reason: str, message: str) -> None:
-        self.says = code, status(code, reason, message)
+    def refuses(self, code: int, reason: str, message: str, *causes: str) -> None:
+        self.says = code, status(code, reason, message, *causes)
 
     def sent(self) -> tuple[str, dict[str, object]]:
         [request] = self.server.requests
@@ -91,7 +93,6 @@ UID_IN_RECORD = (
     "the UID in the precondition (uid-A) does not match the UID in record (uid-B). The object "
     "might have been deleted and then recreated"
 )
-HELD = "a disruption budget holds it: Cannot"
 FLOW_CONTROL = "too many requests, try later"
 TWO_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
@@ -102,11 +103,9 @@ TWO_BUDGETS = (
 @pytest.mark.parametrize(
     ("code", "reason", "message", "fate", "because"),
     [
-        (429, "TooManyRequests", BUDGET, Outcome.PDB_BLOCKED, HELD),
+        (429, "TooManyRequests", BUDGET, Outcome.FAILED, "refused with 429"),  # words alone
         (429, "TooManyRequests", FLOW_CONTROL, Outcome.FAILED, "refused with 429"),
         (404, "NotFound", 'pods "A" not found', Outcome.VANISHED, "it was gone already"),
-        (409, "Conflict", OTHER_UID, Outcome.VANISHED, "it was gone already"),
-        (409, "Conflict", UID_IN_RECORD, Outcome.VANISHED, "it was gone already"),
         (409, "Conflict", "liquid-1 was modified", Outcome.FAILED, "refused with 409"),
         (409, "Conflict", "the object has been modified", Outcome.FAILED, "refused with 409"),
         (500, "InternalError", TWO_BUDGETS, Outcome.FAILED, "more than one PodDisruptionBudget"),
@@ -129,6 +128,37 @@ def test_refusals(
     assert (attempt.outcome, attempt.removed) == (fate, False)
     assert because in attempt.because
     assert "\n" not in attempt.because
+
+
+@pytest.mark.parametrize("words", [BUDGET, "in another language"])
+def test_a_budgets_refusal_is_known_by_its_cause(server: Server, words: str) -> None:
+    server.refuses(429, "TooManyRequests", words, "Other", "DisruptionBudget")
+    attempt = server.writer().remove("shop", pod("A"))
+    assert attempt.outcome is Outcome.PDB_BLOCKED
+    assert attempt.because == f"a disruption budget holds it: {words}"
+
+
+@pytest.mark.parametrize("removal", Removal)
+@pytest.mark.parametrize(
+    ("shown", "fate"),
+    [
+        ((200, {"metadata": {"name": "A", "uid": "uid-B"}}), Outcome.VANISHED),
+        ((404, status(404, "NotFound", "gone")), Outcome.VANISHED),
+        ((200, {"metadata": {"name": "A", "uid": "uid-A"}}), Outcome.FAILED),
+        ((403, status(403, "Forbidden", "no")), Outcome.FAILED),
+        ((200, {}), Outcome.FAILED),
+    ],
+)
+@pytest.mark.parametrize("words", [OTHER_UID, UID_IN_RECORD, "the object has been modified"])
+def test_after_a_conflict_the_pod_is_read(
+    server: Server, removal: Removal, shown: Answer, fate: Outcome, words: str
+) -> None:
+    """What the API server says of another uid has no code of its own."""
+    server.refuses(409, "Conflict", words)
+    server.shows = shown
+    attempt = server.writer(removal).remove("shop", pod("A"))
+    assert attempt.outcome is fate
+    assert server.server.requests[-1].path == "/api/v1/namespaces/shop/pods/A"
 
 
 def test_nobody_answers(server: Server) -> None:
