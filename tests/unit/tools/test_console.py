@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tools.console import Colour, ProgressLine, elapsed_text, paint, wants_colour
+from tools.console import ProgressLine, elapsed_text, wants_colour
 
 
 class Terminal(io.StringIO):
@@ -25,13 +25,6 @@ class Terminal(io.StringIO):
 )
 def test_wants_colour(stream: io.StringIO, environ: dict[str, str], expected: bool) -> None:
     assert wants_colour(stream, environ) is expected
-
-
-def test_paint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert paint("passed", Colour.GREEN, Terminal()) == "\033[32mpassed\033[0m"
-    assert paint("passed", Colour.GREEN, io.StringIO()) == "passed"
 
 
 @pytest.mark.parametrize(
@@ -61,14 +54,3 @@ def test_on_a_terminal_the_line_is_redrawn_with_the_time_and_erased(
     assert re.match(r"\r\x1b\[Ktypes: mypy \(\d+\.\d s\)", stream.getvalue())
     assert stream.getvalue().endswith("\r\033[K")
     assert "\n" not in stream.getvalue()
-
-
-def test_a_live_line_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "20")
-    stream = Terminal()
-    with ProgressLine("kernel v2 systemd: fetching its kernel", stream):
-        pass
-    drawn = stream.getvalue().split("\r\033[K")
-    assert drawn[1] == "kernel v2 systemd: "
-    assert len(drawn[1]) < 20

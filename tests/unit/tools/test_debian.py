@@ -114,31 +114,12 @@ def test_what_a_killed_run_left_is_mended(tmp_path: Path, before: str | None) ->
     assert not (tmp_path / "policy-rc.d.slackwater-saved").exists()
 
 
-def test_missing_keeps_the_order_that_was_asked_for() -> None:
-    assert debian.missing(("c", "a", "b"), ("a", "z")) == ("c", "b")
-    assert debian.missing(("a",), ("a",)) == ()
-    assert debian.missing((), ()) == ()
-
-
 def test_only_what_is_fully_there_counts_as_installed() -> None:
     said = (
         "kmod installed\ncpio not-installed\nqemu-system-x86 config-files\nzstd half-configured\n"
         "dpkg-query: no packages found matching nosuch\nstrace installed\n"
     )
     assert debian.names_installed(said) == ("kmod", "strace")
-
-
-@pytest.mark.parametrize(
-    ("user", "there", "expected"),
-    [
-        (0, True, ""),
-        (1000, True, "only root can install packages"),
-        (0, False, "there is no apt-get here"),
-        (1000, False, "there is no apt-get here"),
-    ],
-)
-def test_obstacle(user: int, there: bool, expected: str) -> None:
-    assert debian.obstacle(user, lambda name: f"/usr/bin/{name}" if there else None) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,12 +137,3 @@ def test_obstacle(user: int, there: bool, expected: str) -> None:
 )
 def test_progress(row: str, expected: str) -> None:
     assert debian.progress(row) == expected
-
-
-def test_the_first_thing_that_is_missing_is_told_with_its_package() -> None:
-    needs = {"runc": "runc", "ip": "iproute2", "/usr/lib/cni/ptp": "containernetworking-plugins"}
-    assert debian.lacks(needs, lambda program: f"/usr/bin/{program}") == ""
-    assert debian.lacks({}, lambda _: None) == ""
-    assert debian.lacks(needs, lambda program: "/p" if program == "runc" else None) == (
-        "ip is missing: apt-get install iproute2."
-    )

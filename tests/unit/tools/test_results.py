@@ -15,7 +15,6 @@ from tools.results import (
     Verdict,
     count,
     judge,
-    strictness,
     summary,
     table,
     total,
@@ -102,21 +101,6 @@ SKIP = Skip("tests.a::test_c", "not here")
 )
 def test_judge(exit_code: int, text: str | None, expected: Verdict) -> None:
     assert judge(exit_code, text) == expected
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"CI": "true"}, Strictness.CI),
-        ({"CI": "True"}, Strictness.CI),
-        ({"CI": "1"}, Strictness.CI),
-        ({"CI": "false"}, Strictness.LOCAL),
-        ({"CI": ""}, Strictness.LOCAL),
-        ({}, Strictness.LOCAL),
-    ],
-)
-def test_strictness(environ: dict[str, str], expected: Strictness) -> None:
-    assert strictness(environ) is expected
 
 
 FINISHED = (

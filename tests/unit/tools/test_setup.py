@@ -68,13 +68,6 @@ def test_cache_folder(
     assert provision.cache_folder(environ) == Path(expected)
 
 
-def test_a_relative_cache_folder_does_not_move_with_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert provision.cache_folder({"SLACKWATER_CACHE": "kept"}) == tmp_path / "kept"
-
-
 def test_a_cache_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
@@ -119,22 +112,6 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_kept_uv_wins_over_the_one_on_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = program(tmp_path / "cache/tools" / provision.UV_NAME, "exit 0")
-    program(tmp_path / "bin/uv", "echo uv 99.0.0")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    assert provision.provide_uv(Children(tmp_path), tmp_path / "cache") == kept
-
-
-def test_a_uv_on_the_path_saves_a_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = program(tmp_path / "bin/uv", "echo uv 99.0.0")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    assert provision.provide_uv(Children(tmp_path), tmp_path / "cache") == there
-    assert not (tmp_path / "cache").exists()
-
-
 def test_an_old_uv_on_the_path_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,16 +145,6 @@ def test_a_fetch_that_fails_every_way_is_one_sentence_and_leaves_nothing(
     with pytest.raises(provision.SetupError, match="Debian: python3-venv") as raised:
         provision.fetch_uv(Children(tmp_path), tmp_path / "kept")
     assert "\n" not in str(raised.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_pip_and_venv_are_not_tried_where_they_are_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    children = Children(tmp_path)
-    assert provision.fetch_by_venv(children, tmp_path, "uv") is None
-    assert provision.fetch_by_target(children, tmp_path, "uv") is None
     assert list(tmp_path.iterdir()) == []
 
 

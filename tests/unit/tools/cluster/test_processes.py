@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster.processes import ClusterError, Processes, wait_for
+from tools.cluster.processes import Processes, wait_for
 from tools.provision import ROOT
 
 SLEEP = ("sleep", "600")
@@ -50,36 +50,6 @@ def test_a_program_runs_until_it_is_stopped(processes: Processes) -> None:
     assert not is_alive(pid)
 
 
-def test_one_name_runs_once(processes: Processes) -> None:
-    processes.start("sleep", SLEEP)
-    with pytest.raises(ClusterError, match="sleep runs already"):
-        processes.start("sleep", SLEEP)
-    processes.kill("sleep")
-    processes.start("sleep", SLEEP)
-    assert processes.is_running("sleep")
-
-
-def test_who_ended_by_itself_is_known(processes: Processes) -> None:
-    processes.start("short", ["true"])
-    processes.start("sleep", SLEEP)
-    wait_for("its end", lambda: processes.ended() == ["short"])
-    processes.stop("short")
-    assert processes.ended() == []
-
-
-@pytest.mark.parametrize("action", ["pid", "kill", "stop"])
-def test_what_does_not_run_is_told(action: str, processes: Processes) -> None:
-    with pytest.raises(ClusterError, match="etcd does not run here; these do: none"):
-        getattr(processes, action)("etcd")
-
-
-def test_a_program_that_cannot_start_is_told(processes: Processes, tmp_path: Path) -> None:
-    processes.start("nonsense", [str(tmp_path / "nonsense")])
-    with pytest.raises(ClusterError, match="nonsense ended by itself") as told:
-        processes.wait_until("it", "nonsense", lambda: False)
-    assert "No such file" in str(told.value)
-
-
 def test_a_deaf_program_is_killed(processes: Processes) -> None:
     processes.start("deaf", DEAF)
     log = processes.log("deaf")
@@ -87,21 +57,6 @@ def test_a_deaf_program_is_killed(processes: Processes) -> None:
     pid = processes.pid("deaf")
     processes.stop("deaf", patience=0.2)
     assert not is_alive(pid)
-
-
-def test_a_paused_program_can_be_stopped(processes: Processes) -> None:
-    processes.start("sleep", SLEEP)
-    processes.send("sleep", signal.SIGSTOP)
-    processes.stop("sleep")
-
-
-def test_the_last_words_of_a_program_are_told_when_patience_ends(processes: Processes) -> None:
-    processes.start("talks", ("sh", "-c", "seq 100; sleep 600"))
-    wait_for("its words", lambda: "100" in processes.last_words("talks"))
-    with pytest.raises(ClusterError, match=r"0 s were not enough for a wonder:") as told:
-        processes.wait_until("a wonder", "talks", lambda: False, patience=0.0)
-    assert str(told.value).splitlines()[1:] == [str(number) for number in range(86, 101)]
-    assert processes.last_words("unknown") == "it said nothing"
 
 
 def test_a_persons_proxy_is_not_the_clusters(

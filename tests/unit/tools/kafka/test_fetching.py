@@ -11,7 +11,7 @@ import pytest
 from tools.children import Children
 from tools.kafka import DEBIAN_PACKAGES, NEEDS, fetching
 from tools.kafka.__main__ import main
-from tools.kafka.fetching import CHECKSUMS, POM, KafkaError, compare, fetch, kept_folder, pinned
+from tools.kafka.fetching import CHECKSUMS, POM, KafkaError, fetch, kept_folder, pinned
 
 ARCHIVES = {"kafka.jar": b"a broker", "scala.jar": b"a language"}
 #: Copies the folder `brings`, and notes how it was called.
@@ -62,16 +62,6 @@ def test_fetched_once_and_whole(maven: Path, cache: Path) -> None:
     assert len((maven / "calls").read_text().splitlines()) == 1
 
 
-def test_nothing_of_the_person_s_own_repository_is_touched(maven: Path, cache: Path) -> None:
-    fetch(Children(maven), cache)
-    [call] = (maven / "calls").read_text().splitlines()
-    assert f"--file {POM}" in call
-    assert f"-Dmaven.repo.local={cache}/kafka/" in call
-    assert [path.name for path in (cache / "kafka").iterdir() if path.is_dir()] == [
-        kept_folder(cache).name
-    ]
-
-
 def test_another_pin_is_another_folder(
     maven: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,17 +85,6 @@ def test_what_is_not_as_pinned_is_not_kept(
     with pytest.raises(KafkaError, match=sentence):
         fetch(Children(maven), cache)
     assert not kept_folder(cache).exists()
-
-
-def test_an_archive_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(KafkaError, match=r"lists: kafka\.jar"):
-        compare(tmp_path / "nothing", {"kafka.jar": "00"})
-
-
-def test_maven_s_last_words_are_told(maven: Path, cache: Path) -> None:
-    (maven / "fails").touch()
-    with pytest.raises(KafkaError, match=r"Maven cannot fetch Kafka 4.0.2; .*\nno such artifact"):
-        fetch(Children(maven), cache)
 
 
 def test_the_pinned_list_is_of_this_kafka() -> None:

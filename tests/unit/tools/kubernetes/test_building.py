@@ -2,16 +2,12 @@
 
 import re
 import shutil
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from tools.cache import sole_builder
 from tools.children import Children
-from tools.console import ProgressLine
-from tools.kubernetes.building import Progress, build
+from tools.kubernetes.building import build
 from tools.kubernetes.programs import (
     ETCD,
     HELM,
@@ -23,9 +19,7 @@ from tools.kubernetes.programs import (
     Module,
     Toolchain,
     build_flags,
-    compiled_name,
     key,
-    variable_of,
 )
 
 GO = Toolchain(Path("/go"), "go version go1.26.8 linux/amd64")
@@ -96,23 +90,6 @@ def test_programs_know_their_version(module: Module, stamp: str) -> None:
     assert f" -X {stamp}" in build_flags(module)[-1]
 
 
-def test_a_program_without_stamps_is_only_stripped() -> None:
-    assert build_flags(ETCD)[-1] == "-ldflags=-s -w"
-
-
-@pytest.mark.parametrize(
-    ("package", "name"),
-    [
-        ("go.etcd.io/etcd/server/v3", "server"),
-        ("helm.sh/helm/v3/cmd/helm", "helm"),
-        ("example.com/v", "v"),
-        ("example.com/a/vet", "vet"),
-    ],
-)
-def test_a_compiled_program_is_named_by_its_package(package: str, name: str) -> None:
-    assert compiled_name(package) == name
-
-
 def test_the_key_is_of_the_sources_and_the_toolchain(tmp_path: Path) -> None:
     folder = tmp_path / "module"
     shutil.copytree(KUBERNETES.folder, folder)
@@ -145,10 +122,6 @@ def test_a_ready_made_program_needs_no_go(cache: Path, tmp_path: Path) -> None:
     assert not cache.exists()
 
 
-def test_a_program_has_a_variable_of_its_name() -> None:
-    assert variable_of("kube-apiserver") == "SLACKWATER_KUBE_APISERVER"
-
-
 def test_a_program_is_built_once(go: Path, cache: Path) -> None:
     children = Children(cache.parent)
     [kubelet] = build(children, ["kubelet"], cache)
@@ -156,14 +129,6 @@ def test_a_program_is_built_once(go: Path, cache: Path) -> None:
     assert kubelet.is_relative_to(cache / "kubernetes")
     assert build(children, ["kubelet"], cache) == [kubelet]
     assert len(calls(go, "build")) == 1
-
-
-def test_only_what_is_missing_is_built(go: Path, cache: Path) -> None:
-    children = Children(cache.parent)
-    [kubelet] = build(children, ["kubelet"], cache)
-    both = build(children, ["kubectl", "kubelet"], cache)
-    assert both == [kubelet.with_name("kubectl"), kubelet]
-    assert calls(go, "build")[1].endswith(" k8s.io/kubernetes/cmd/kubectl")
 
 
 def test_another_go_is_another_build(go: Path, cache: Path) -> None:
@@ -180,39 +145,3 @@ def test_a_build_that_fails_leaves_nothing_and_says_why(go: Path, cache: Path) -
     with pytest.raises(BuildError, match=r"go build failed:\nmain\.go:1: undefined: x"):
         build(Children(cache.parent), ["kubelet"], cache)
     assert [path.name for path in (cache / "kubernetes").iterdir()] == ["lock"]
-
-
-def test_two_builders_build_once(go: Path, cache: Path) -> None:
-    found: list[Path] = []
-    other = threading.Thread(
-        target=lambda: found.extend(build(Children(cache.parent), ["kubelet"], cache))
-    )
-    with sole_builder(cache / "kubernetes"):
-        other.start()
-        time.sleep(0.2)
-        assert found == []
-    other.join()
-    assert build(Children(cache.parent), ["kubelet"], cache) == found
-    assert len(calls(go, "build")) == 1
-
-
-def test_progress_counts_packages_and_never_passes_the_whole(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with ProgressLine("building") as line:
-        progress = Progress(line, 4)
-        for row in ("k8s.io/a\n", "# k8s.io/a: a warning\n", "\n", *["k8s.io/b\n"] * 5):
-            progress.hear(row)
-    assert capsys.readouterr().out.splitlines() == [
-        "building",
-        "building: 20 % compiled",
-        "building: 50 % compiled",
-        "building: 70 % compiled",
-        "building: 100 % compiled",
-    ]
-
-
-def test_progress_of_nothing_is_no_division_by_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressLine("building") as line:
-        Progress(line, 0).hear("k8s.io/a\n")
-    assert capsys.readouterr().out.endswith("100 % compiled\n")

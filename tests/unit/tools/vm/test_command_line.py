@@ -9,29 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tools.vm.stand_ins import make_kernel, stand_in
-from tools.vm import DEBIAN_PACKAGES, NO_RESULT, VmError
-from tools.vm import __main__ as host
-from tools.vm.__main__ import main, split_command
-from tools.vm.kernel import Kernel, Series
-from tools.vm.machine import Init, StoppedBySignalError, signals_raised
+from tools.vm import DEBIAN_PACKAGES, NO_RESULT
+from tools.vm.__main__ import main
+from tools.vm.kernel import Kernel
 
 pytestmark = pytest.mark.long
 
 REPOSITORY = Path(__file__).parents[4]
-
-
-def test_only_the_first_double_dash_splits() -> None:
-    assert split_command(["run", "--", "x", "--", "y"]) == (["run"], ["x", "--", "y"])
-    assert split_command(["check"]) == (["check"], ())
-
-
-@pytest.mark.parametrize("arguments", [["run"], ["run", "--"], ["prepare", "--", "x"]])
-def test_run_and_only_run_takes_a_command(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    assert "needs `-- COMMAND`" in capsys.readouterr().err
 
 
 def test_a_host_without_qemu_is_told_what_to_install(
@@ -46,37 +30,8 @@ def test_a_host_without_qemu_is_told_what_to_install(
     assert capsys.readouterr().err == sentence
 
 
-def test_a_host_without_apt_and_kernels_is_told_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busybox: Path
-) -> None:
-    for program in ("qemu-system-x86_64", "setpriv"):
-        stand_in(busybox.parent, program, "")
-    with pytest.raises(VmError, match="no apt-get to fetch one"):
-        host.require(Series.V6_12, Init.CGROUPFS, tmp_path)
-    make_kernel(tmp_path, "linux-image-6.12.1-amd64_1")
-    host.require(Series.V6_12, Init.CGROUPFS, tmp_path)
-    monkeypatch.setattr(host, "SYSTEMD", tmp_path / "systemd")
-    with pytest.raises(VmError, match="apt-get install systemd"):
-        host.require(Series.V6_12, Init.SYSTEMD, tmp_path)
-
-
-def test_another_kind_of_computer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    with pytest.raises(VmError, match="this is Linux on aarch64"):
-        host.require(Series.V6_12, Init.CGROUPFS, tmp_path)
-
-
 def test_every_program_that_is_named_has_its_package_listed() -> None:
     assert {"qemu-system-x86", "busybox-static", "kmod", "zstd", "systemd"} == {*DEBIAN_PACKAGES}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_becomes_an_exception_and_then_the_shells_code(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    with pytest.raises(StoppedBySignalError) as raised, signals_raised():
-        signal.raise_signal(number)
-    assert raised.value.exit_code == 128 + number
-    assert signal.getsignal(number) is before
 
 
 @pytest.fixture
@@ -116,17 +71,15 @@ def test_no_machine_outlives_its_caller(
     tmp_path: Path,
     number: signal.Signals,
 ) -> None:
-    emulate(f"echo $$ >{tmp_path}/pid; touch started; echo up >>output; exec sleep 60")
+    emulate(f"echo $$ >{tmp_path}/pid; touch started; echo up >>output; exec sleep 3600")
     with command_line() as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.send_signal(number)
         process.communicate()
     machine_process = Path("/proc", (tmp_path / "pid").read_text().strip())
-    deadline = time.monotonic() + 60
-    while machine_process.exists() and time.monotonic() < deadline:
+    while machine_process.exists():
         time.sleep(0.02)
-    assert not machine_process.exists()
     if number is signal.SIGTERM:
         assert process.returncode == 128 + number
         assert list((tmp_path / "temporary").iterdir()) == []

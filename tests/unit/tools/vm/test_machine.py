@@ -20,9 +20,7 @@ from tools.vm.machine import (
     Machine,
     Scratch,
     command_script,
-    guest_variables,
     parse_exit_code,
-    parse_variable,
     run_job,
     scratch_for,
 )
@@ -38,20 +36,6 @@ def test_every_exit_code_survives_the_way_home(code: int) -> None:
 )
 def test_less_than_a_whole_exit_code_is_none(text: str) -> None:
     assert parse_exit_code(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("A=1", ("A", "1")), ("_b=x=y z\n", ("_b", "x=y z\n")), ("C=", ("C", ""))],
-)
-def test_variables_are_split_at_the_first_sign(text: str, expected: tuple[str, str]) -> None:
-    assert parse_variable(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "A", "=1", "1A=2", "a b=c"])
-def test_what_is_no_variable_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not NAME=VALUE"):
-        parse_variable(text)
 
 
 def test_the_script_runs_the_very_words_in_a_clean_environment(tmp_path: Path) -> None:
@@ -71,25 +55,6 @@ def test_a_folder_that_the_guest_lacks_is_no_test_failure(tmp_path: Path) -> Non
     script = command_script(["true"], tmp_path / "nowhere", {})
     done = subprocess.run(["sh", "-c", script], capture_output=True, check=False)
     assert done.returncode == NO_RESULT
-
-
-def test_last_words_are_the_end_of_emulator_and_console(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
-    assert exchange.last_words() == ""
-    exchange.emulator_messages.write_text("qemu says\n")
-    exchange.console.write_bytes(b"\n\xffboot\n" + b"line\n" * 38)
-    assert exchange.last_words().splitlines()[0] == "qemu says"
-    exchange.console.write_text("".join(f"{n}\n" for n in range(1000)))
-    assert exchange.last_words().splitlines()[-1] == "999"
-    assert "qemu says" not in exchange.last_words()
-
-
-def test_the_guest_sees_path_home_results_and_what_is_given() -> None:
-    plain = guest_variables("/p", {"A": "1"}, None)
-    assert plain == {"PATH": "/p", "HOME": "/root", "PYTHONUNBUFFERED": "1", "A": "1"}
-    shared = guest_variables("/p", {"HOME": "/h"}, Path("/results"))
-    assert shared["SLACKWATER_VM_OUT"] == "/run/slackwater-vm/out"
-    assert shared["HOME"] == "/h"
 
 
 @pytest.mark.parametrize(
@@ -120,16 +85,6 @@ def machine(
     return Machine(image, initramfs, init, clock, "2G", Scratch.EMPTY, out)
 
 
-def test_the_kernel_is_told_what_the_guest_is_to_be() -> None:
-    plain = machine().kernel_arguments()
-    assert "vm_init=cgroupfs vm_tmp=empty" in plain
-    assert "systemd" not in plain
-    assert "vm_out" not in plain
-    full = machine(Init.SYSTEMD, Path("/results")).kernel_arguments()
-    assert "systemd.unified_cgroup_hierarchy=1" in full
-    assert full.endswith("vm_init=systemd vm_tmp=empty vm_out=shared")
-
-
 def test_a_machine_goes_by_the_clock_that_it_is_given(tmp_path: Path) -> None:
     by_host, by_itself = machine(), machine(clock=Clock.INSTRUCTIONS)
     assert "-icount" not in by_host.qemu_arguments(Exchange(tmp_path))
@@ -145,7 +100,7 @@ def test_only_the_hosts_root_is_shared_read_only(tmp_path: Path) -> None:
     assert "path=/re,,sults,security" in shares[2]
 
 
-def run(limit_seconds: float = 30, output: io.BytesIO | None = None) -> tuple[int, list[str]]:
+def run(limit_seconds: float = 3600, output: io.BytesIO | None = None) -> tuple[int, list[str]]:
     heard: list[str] = []
     job = Job(["true"], Path("/"), {}, limit_seconds)
     return run_job(machine(), job, heard.append, output or io.BytesIO()), heard
@@ -204,21 +159,14 @@ def test_a_machine_that_sleeps_for_ever_is_ended(
         run()
 
 
-def test_the_console_is_shown_before_the_sentence(emulate: Callable[[str], None]) -> None:
-    emulate("echo 'Kernel panic' >console; echo 'bad option'")
-    heard: list[str] = []
-    with pytest.raises(VmError):
-        run_job(machine(), Job(["true"], Path("/"), {}, 30), heard.append, io.BytesIO())
-    assert heard == ["vm: the end of the machine's console:\nbad option\nKernel panic"]
-
-
 def test_a_hanging_machine_is_ended_at_its_limit(
     emulate: Callable[[str], None], tmp_path: Path
 ) -> None:
     emulate(f"touch started; echo $$ >{tmp_path}/pid; exec sleep 60")
     with pytest.raises(VmError, match=r"time limit of 0\.5 s"):
         run(limit_seconds=0.5)
-    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+    noted = tmp_path / "pid"
+    assert not noted.exists() or not Path("/proc", noted.read_text().strip()).exists()
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
