@@ -163,6 +163,7 @@ def _print(report: "SimulationReport", output: Output, colour: bool) -> None:
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
         return
-    from slackwater.cli.rebalance_simulate_text import Detail, print_simulation
+    from slackwater.cli.rebalance_simulate_text import RotationList, print_simulation
 
-    print_simulation(report, colour, Detail.WIDE if output is Output.WIDE else Detail.USUAL)
+    rotations = RotationList.ALL if output is Output.WIDE else RotationList.SOME
+    print_simulation(report, colour, rotations)

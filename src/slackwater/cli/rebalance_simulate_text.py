@@ -1,18 +1,23 @@
-"""The what-if of rotating for people: two bands, two tables, and what it comes to."""
+"""Prints a simulated day: two bands of characters, two tables and the conclusions.
+
+A band shows the mean and the hottest pod against the threshold, with a column for each stretch of
+time. It is readable without colours.
+"""
 
 import enum
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.rebalance_simulate_band import MARGIN, axis, band, legend, ticks
 from slackwater.cli.terminal import picture_width, print_blocks
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.duration import format_duration
 from slackwater.model.units import Micros
-from slackwater.rebalancer.whatif.simulate_day import SimulatedRotation
+from slackwater.rebalancer.whatif.simulate_day import LoadSummary, SimulatedRotation, SimulatedStep
 from slackwater.rebalancer.whatif.simulation_report import (
     SideSummary,
     SimulationReport,
@@ -20,28 +25,155 @@ from slackwater.rebalancer.whatif.simulation_report import (
     counted,
 )
 
-#: Columns of the bands: more are no clearer.
+#: For the numbers at the left.
+MARGIN = 7
+_ROWS = 8
+_MEAN, _HOTTEST, _ABOVE, _THRESHOLD, _TICK = "█", "░", "▓", "┄", "▲"
+_STYLES = {_MEAN: "blue", _HOTTEST: "cyan", _ABOVE: "red", _THRESHOLD: "yellow", _TICK: "green"}
+LEGEND = (
+    f"{_MEAN} mean of pods",
+    f"{_HOTTEST} hottest pod",
+    f"{_ABOVE} above the threshold",
+    f"{_THRESHOLD} threshold",
+    f"{_TICK} rotation",
+)
+_BETWEEN = "  "
+
+Chosen = Callable[[SimulatedStep], LoadSummary]
+
+
+class BandColumn(msgspec.Struct, frozen=True):
+    """A stretch of time, in cores: the maximum of the hottest pod, the means of the others."""
+
+    hottest: float
+    mean: float
+    threshold: float
+
+
+def scale_of(report: SimulationReport) -> float:
+    """The maximum of both bands, which have the same scale."""
+    return max(max(line.without.hottest, line.rotated.hottest, line.threshold)
+               for line in report.steps)  # fmt: skip
+
+
+def places(report: SimulationReport, width: int) -> list[int]:
+    """Each step's column. A day shorter than the width gets as many columns as it has steps."""
+    day = report.day
+    count = round(day.seconds / day.step_seconds)
+    columns = min(width, count)
+    return [
+        min(round((line.at - day.start) / day.step_seconds) * columns // count, columns - 1)
+        for line in report.steps
+    ]
+
+
+def columns_of(report: SimulationReport, chosen: Chosen, width: int) -> list[BandColumn | None]:
+    """None if nothing was recorded."""
+    placed = places(report, width)
+    found: list[list[SimulatedStep]] = [[] for _ in range(max(placed) + 1)]
+    for place, line in zip(placed, report.steps, strict=True):
+        found[place].append(line)
+    return [_column(lines, chosen) if lines else None for lines in found]
+
+
+def _column(lines: Sequence[SimulatedStep], chosen: Chosen) -> BandColumn:
+    summaries = [chosen(line) for line in lines]
+    return BandColumn(
+        max(each.hottest for each in summaries),
+        math.fsum(each.mean for each in summaries) / len(lines),
+        math.fsum(line.threshold for line in lines) / len(lines),
+    )
+
+
+def band(report: SimulationReport, chosen: Chosen, width: int) -> list[Text]:
+    """From the top down, with the scale at the left."""
+    most = scale_of(report) or 1.0
+    columns = columns_of(report, chosen, width)
+    limit = report.steps[0].threshold
+    rows = []
+    for row in reversed(range(_ROWS)):
+        label = f"{most:.2f}" if row == _ROWS - 1 else ""
+        if _is_in(limit, row, most):
+            label = f"{limit:.2f}"
+        cells = "".join(_cell(column, row, most) for column in columns)
+        rows.append(_styled(f"{label:>{MARGIN - 2}}  ", cells))
+    return rows
+
+
+def _is_in(amount: float, row: int, most: float) -> bool:
+    """The maximum of the scale belongs to the top row."""
+    return row == min(int(amount / most * _ROWS), _ROWS - 1)
+
+
+def _cell(column: BandColumn | None, row: int, most: float) -> str:
+    """Decided by the middle of the cell; the threshold shows only where nothing else is."""
+    if column is None:
+        return " "
+    middle = (row + 0.5) * most / _ROWS
+    if middle <= column.mean:
+        return _MEAN
+    if middle <= column.hottest:
+        return _ABOVE if middle > column.threshold else _HOTTEST
+    return _THRESHOLD if _is_in(column.threshold, row, most) else " "
+
+
+def ticks(report: SimulationReport, width: int) -> Text:
+    """Marks the rotations."""
+    placed = dict(zip((line.at for line in report.steps), places(report, width), strict=True))
+    rotated = {placed[rotation.at] for rotation in report.rotations}
+    cells = "".join(_TICK if n in rotated else " " for n in range(max(placed.values()) + 1))
+    return _styled(" " * MARGIN, cells)
+
+
+def axis(report: SimulationReport, width: int) -> Text:
+    """Begin and end, in hours and minutes."""
+    columns = max(places(report, width)) + 1
+    end = _clock(report.day.seconds)
+    return Text(" " * MARGIN + f"0:00{end:>{max(columns - 4, len(end) + 1)}}", "dim")
+
+
+def legend(width: int) -> Text:
+    """A line breaks before a sign, never after it."""
+    lines = [LEGEND[0]]
+    for part in LEGEND[1:]:
+        longer = f"{lines[-1]}{_BETWEEN}{part}"
+        lines[-1:] = [longer] if len(longer) <= width else [lines[-1], part]
+    return Text("\n".join(lines), "dim")
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 3600)}:{int(seconds // 60 % 60):02}"
+
+
+def _styled(margin: str, cells: str) -> Text:
+    line = Text(margin, no_wrap=True, overflow="ignore")
+    for cell in cells:
+        line.append(cell, _STYLES.get(cell, ""))
+    return line
+
+
+#: Columns of the bands; more would not be clearer.
 _WIDEST = 96
-#: Seconds below this are counted from anywhere, not from 1970.
+#: Smaller times are not counted from 1970.
 _NO_DATE = 1e8
-#: Rotations that are listed where not all are asked for.
+#: Rotations that are listed without -o wide.
 _FEW = 8
 
 
-class Detail(enum.Enum):
-    """How many rotations are listed: some, or all."""
+class RotationList(enum.Enum):
+    """How many rotations are listed."""
 
-    USUAL = "usual"
-    WIDE = "wide"
+    SOME = "some"
+    ALL = "all"
 
 
-def print_simulation(report: SimulationReport, colour: bool, detail: Detail) -> None:
+def print_simulation(report: SimulationReport, colour: bool, listed: RotationList) -> None:
     screen = picture_width()
     band_width = min(screen - MARGIN, _WIDEST)
-    print_blocks(blocks(report, band_width, detail), colour, width=screen)
+    print_blocks(blocks(report, band_width, listed), colour, width=screen)
 
 
-def blocks(report: SimulationReport, width: int, detail: Detail) -> Iterator[RenderableType]:
+def blocks(report: SimulationReport, width: int, listed: RotationList) -> Iterator[RenderableType]:
     yield Text(_headline(report), "bold")
     yield Text("\nwithout rotation, in cores")
     yield from band(report, lambda line: line.without, width)
@@ -54,7 +186,7 @@ def blocks(report: SimulationReport, width: int, detail: Detail) -> Iterator[Ren
     yield _sides(report)
     yield Text("")
     if report.rotations:
-        yield from _rotations(report, detail)
+        yield from _rotations(report, listed)
         yield Text("")
     if report.skipped:
         told = ", ".join(f"{reason} {count}" for reason, count in report.skipped.items())
@@ -97,8 +229,8 @@ def _numbers(side: SideSummary) -> list[str]:
     ]
 
 
-def _rotations(report: SimulationReport, detail: Detail) -> Iterator[RenderableType]:
-    shown = report.rotations if detail is Detail.WIDE else report.rotations[:_FEW]
+def _rotations(report: SimulationReport, listed: RotationList) -> Iterator[RenderableType]:
+    shown = report.rotations if listed is RotationList.ALL else report.rotations[:_FEW]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("TIME", no_wrap=True)
     for head in ("HOT", "PREDICTED", "GAIN", "REALISED"):

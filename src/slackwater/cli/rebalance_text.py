@@ -28,7 +28,7 @@ _FEW = 5
 _MICROS = 1_000_000
 
 
-class Scale(msgspec.Struct, frozen=True):
+class BarScale(msgspec.Struct, frozen=True):
     """What the bars are measured against, in cores, and where their marks are."""
 
     most: float
@@ -160,17 +160,17 @@ def _width(columns: Sequence[Column], rows: Iterable[Sequence[Text]]) -> int:
     )
 
 
-def _scale(view: PlanView, room: int, names: int) -> Scale | None:
+def _scale(view: PlanView, room: int, names: int) -> BarScale | None:
     """`room`: of names and bars; `names`: the longest. None where a bar leaves too little of it."""
     if room - min(names, _NAME_BESIDE_A_BAR) < _NARROWEST_BAR:
         return None
     usages = [pod.usage for pod in view.pods if pod.usage is not None]
     most = max([*usages, view.threshold or 0.0, view.target or 0.0])
     width = min(max(room - names, _NARROWEST_BAR), _WIDEST_BAR)
-    return Scale(most or 1.0, view.target, view.threshold, width)
+    return BarScale(most or 1.0, view.target, view.threshold, width)
 
 
-def _bar(pod: PodView, scale: Scale) -> Text:
+def _bar(pod: PodView, scale: BarScale) -> Text:
     """What it uses, with the marks of target and threshold across."""
     filled = scale.place(pod.usage or 0.0)
     cells = [_FULL] * filled + [" "] * (scale.width - filled)

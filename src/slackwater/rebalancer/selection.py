@@ -88,7 +88,8 @@ class Gain(msgspec.Struct, frozen=True):
 
 
 def propose(measured: WorkloadUsage, settings: MoveSettings) -> Proposal:
-    groups = {pod.name: initial_group(pod, measured, settings) for pod in measured.pods}
+    latest_start = _latest_start(measured, settings)
+    groups = {pod.name: _initial_group(pod, latest_start) for pod in measured.pods}
     target = measured.hpa_target
     if isinstance(target, Gap):
         return Proposal((), Reason.HPA_TARGET_MISSING, target.reason, groups)
@@ -105,18 +106,23 @@ def propose(measured: WorkloadUsage, settings: MoveSettings) -> Proposal:
     return _select(candidates, numbers, groups, settings, remarks)
 
 
-def initial_group(pod: PodUsage, measured: WorkloadUsage, settings: MoveSettings) -> PodGroup:
+def _latest_start(measured: WorkloadUsage, settings: MoveSettings) -> float:
+    """Pods that started later are too young."""
+    return measured.at - settings.youngest / _MICROS if settings.youngest else math.inf
+
+
+def _initial_group(pod: PodUsage, latest_start: float) -> PodGroup:
     """Why a pod is not a candidate; REST if it is one. A pod that has just started has no usage
     yet, which is not an error: YOUNG takes precedence over UNKNOWN."""
     if not pod.running or pod.terminating:
         return PodGroup.UNREADY
     if pod.held_back:
         return PodGroup.HELD_BACK
-    return _group_by_usage(pod, measured, settings)
+    return _group_by_usage(pod, latest_start)
 
 
-def _group_by_usage(pod: PodUsage, measured: WorkloadUsage, settings: MoveSettings) -> PodGroup:
-    if measured.age(pod) * _MICROS < settings.youngest:
+def _group_by_usage(pod: PodUsage, latest_start: float) -> PodGroup:
+    if pod.started > latest_start:
         return PodGroup.YOUNG
     return PodGroup.UNKNOWN if isinstance(pod.usage, Gap) else PodGroup.REST
 
@@ -284,7 +290,8 @@ def measure_capacity(
 ) -> Capacity:
     """A carrier is Ready, stays for now, and its usage is known for the whole window. What other
     pods could take over is unknown, so neither their load nor their room counts."""
-    carriers = [pod for pod in measured.pods if _carries(pod, measured, settings)]
+    latest_start = _latest_start(measured, settings)
+    carriers = [pod for pod in measured.pods if _carries(pod, latest_start)]
     used = [pod.cores for pod in carriers]
     names = {pod.name for pod in carriers}
     going = [pod.cores for pod in proposal.rotate if pod.name not in names]
@@ -299,9 +306,9 @@ def measure_capacity(
     return Capacity(load, len(used), most, min(threshold, most), because)
 
 
-def _carries(pod: PodUsage, measured: WorkloadUsage, settings: MoveSettings) -> bool:
+def _carries(pod: PodUsage, latest_start: float) -> bool:
     """A pod that must not be rotated carries load like any other."""
-    return pod.serves and _group_by_usage(pod, measured, settings) is PodGroup.REST
+    return pod.serves and _group_by_usage(pod, latest_start) is PodGroup.REST
 
 
 def split_into_batches(

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.rebalancer.whatif.simulate_day import LoadSummary
+from slackwater.rebalancer.whatif.simulate_day import LoadSummary, SimulatedStep
 from slackwater.rebalancer.whatif.simulation_report import (
-    Line,
     SideSummary,
     SimulationReport,
     conclusions,
@@ -37,13 +36,13 @@ _ROOM = 1.08
 #: Percent of pods' time above the threshold.
 _GOOD = 1.0
 
-Chosen = Callable[[Line], LoadSummary]
+Chosen = Callable[[SimulatedStep], LoadSummary]
 
 
 class _Grid(msgspec.Struct, frozen=True):
     """The day's steps with a None where nothing was recorded, and the seconds between them."""
 
-    lines: tuple[Line | None, ...]
+    lines: tuple[SimulatedStep | None, ...]
     edges: tuple[float, ...]
 
 
@@ -77,7 +76,7 @@ def picture(report: SimulationReport) -> str:
 def _laid(report: SimulationReport) -> _Grid:
     day = report.day
     count = round(day.seconds / day.step_seconds)
-    lines: list[Line | None] = [None] * count
+    lines: list[SimulatedStep | None] = [None] * count
     for each in report.steps:
         lines[round((each.at - day.start) / day.step_seconds)] = each
     return _Grid(tuple(lines), tuple(day.step_seconds * n for n in range(count + 1)))

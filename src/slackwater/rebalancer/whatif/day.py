@@ -42,6 +42,10 @@ class Moment(msgspec.Struct, frozen=True):
     at: float
     loads: dict[str, PodLoad]
 
+    @property
+    def mean_request(self) -> Cores:
+        return Cores(math.fsum(load.request for load in self.loads.values()) / len(self.loads))
+
 
 class Day(msgspec.Struct, frozen=True):
     """`missing`: steps between the first and the last sample in which nothing was recorded."""

@@ -1,8 +1,13 @@
-"""What if this workload had been rotated: a day lived through twice, without and with.
+"""Simulates a day of a workload twice, without and with rotation, in virtual time.
 
-Owns the virtual time between decisions. Each decision is the rebalancer's own (`assess`, with
-joining, moves, guards and batches), each rotation's outcome is judged by its own `judged`; what a
-rotation does to the load is `whatif_dealing`'s to say. Pure: the same day is the same answer.
+Every decision is made by `assess`, as in `plan` and `run`. What a rotation does to the load is a
+model: load follows the pods. The load of pods that are rotated together is distributed among their
+successors, evenly but for the part that is sticky (a hot key stays hot whoever serves it), and what
+the recording says of a pod later applies to all that carry its load then.
+
+So after any number of rotations a pod carries fixed shares of the recorded pods' loads. The shares
+of one recorded pod add up to 1 over all that carry it, and so do the shares that one pod carries:
+no load is lost or made, and no pod carries more than the hottest recorded one. Pure.
 """
 
 import math
@@ -35,13 +40,13 @@ from slackwater.rebalancer.whatif.day import Day, Moment
 from slackwater.settings.rebalancer import MoveSettings, RequestSource, WorkloadSettings
 
 _HOUR = 3600.0
-#: A quotient that is whole but for rounding needs no further replica.
+#: A quotient that is an integer but for rounding needs no further replica.
 _SLACK = 1e-9
 
 
 class Savings(msgspec.Struct, frozen=True, rename="camel"):
-    """By an HPA that scales on the flatter fleet: replicas x time, the same in requested CPU, and
-    as a part of what it would need without rotation."""
+    """What an HPA needs less if load is more even: replicas x time, the same in requested CPU, and
+    in percent of what it would need without rotation."""
 
     replica_hours: float
     core_hours: float
@@ -49,8 +54,9 @@ class Savings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def needed_replicas(usages: Sequence[float], target: Cores, threshold: Cores) -> int:
-    """max(total / target, total x (hottest / mean) / threshold), rounded up; at least one.
-    total x hottest / mean is hottest x pods. All in cores."""
+    """Replicas that an HPA would need for the mean to be at the target and the hottest pod not
+    above the threshold, if load divides among more pods in the same proportions:
+    max(total / target, hottest x pods / threshold), rounded up; at least one. All in cores."""
     total, hottest = math.fsum(usages), max(usages)
     needed = max(total / target, hottest * len(usages) / threshold)
     return max(math.ceil(needed * (1 - _SLACK)), 1)
@@ -59,7 +65,7 @@ def needed_replicas(usages: Sequence[float], target: Cores, threshold: Cores) ->
 def compare_replicas(
     without: Sequence[int], rotated: Sequence[int], requests: Sequence[Cores], step: Seconds
 ) -> Savings:
-    """Step by step: replicas needed without and with rotation, and one pod's request."""
+    """Of each step: replicas needed without and with rotation, and the request of one pod."""
     fewer = [one - other for one, other in zip(without, rotated, strict=True)]
     cores = math.fsum(f * request for f, request in zip(fewer, requests, strict=True))
     all_cores = math.fsum(n * request for n, request in zip(without, requests, strict=True))
@@ -68,59 +74,60 @@ def compare_replicas(
     return Savings(round(sum(fewer) * hours, 2), round(cores * hours, 2), percent)
 
 
-#: By carrier, then by recorded pod. Who is not in it carries itself.
+#: Shares of recorded loads, by the pod that carries them, then by the recorded pod. A pod that is
+#: not in it carries its own load.
 LoadShares = Mapping[str, Mapping[str, float]]
 
 
-def carried_load(parts: LoadShares, loads: Mapping[str, float]) -> dict[str, float]:
-    """What each pod carries, in the unit of `loads` (cores), which are the recorded ones."""
+def carried_load(shares: LoadShares, loads: Mapping[str, float]) -> dict[str, float]:
+    """What each pod carries, in the unit of the recorded `loads`."""
     return {
-        pod: math.fsum(part * loads[other] for other, part in parts[pod].items())
-        if pod in parts
+        pod: math.fsum(share * loads[other] for other, share in shares[pod].items())
+        if pod in shares
         else load
         for pod, load in loads.items()
     }
 
 
-def redistribute(parts: LoadShares, group: Collection[str], stickiness: float) -> LoadShares:
-    """After the group was rotated: each successor carries an equal part of what all carried, but
-    for `stickiness` (0 to 1) of its predecessor's own."""
-    rows = {pod: parts.get(pod, {pod: 1.0}) for pod in group}
+def redistribute(shares: LoadShares, group: Collection[str], stickiness: float) -> LoadShares:
+    """After the group was rotated: each successor carries an equal share of what all carried,
+    except for `stickiness` (0 to 1) of its predecessor's own."""
+    rows = {pod: shares.get(pod, {pod: 1.0}) for pod in group}
     even: dict[str, float] = {}
     for row in rows.values():
-        for other, part in row.items():
-            even[other] = even.get(other, 0.0) + part / len(rows)
+        for other, share in row.items():
+            even[other] = even.get(other, 0.0) + share / len(rows)
     anew = {
         pod: {
-            other: stickiness * row.get(other, 0.0) + (1 - stickiness) * part
-            for other, part in even.items()
+            other: stickiness * row.get(other, 0.0) + (1 - stickiness) * share
+            for other, share in even.items()
         }
         for pod, row in rows.items()
     }
-    return {**parts, **anew}
+    return {**shares, **anew}
 
 
-def remove_pod(parts: LoadShares, gone: str) -> LoadShares:
-    """After a pod left the recording. What it would have carried goes to those who carry parts of
-    it, so that all sums stay 1: a Markov chain watched only while it is elsewhere."""
-    if gone not in parts:
-        return parts
-    passed_on = {other: part for other, part in parts[gone].items() if other != gone and part}
+def remove_pod(shares: LoadShares, gone: str) -> LoadShares:
+    """After a pod left the recording. What it would have carried goes to those that carry its load,
+    so that all sums stay 1: a Markov chain censored to the remaining pods."""
+    if gone not in shares:
+        return shares
+    passed_on = {other: share for other, share in shares[gone].items() if other != gone and share}
     whole = math.fsum(passed_on.values())
     rest: dict[str, Mapping[str, float]] = {}
-    for pod, row in parts.items():
+    for pod, row in shares.items():
         if pod == gone:
             continue
         through = row.get(gone, 0.0)
-        kept = {other: part for other, part in row.items() if other != gone}
-        for other, part in passed_on.items() if through else ():
-            kept[other] = kept.get(other, 0.0) + through * part / whole
+        kept = {other: share for other, share in row.items() if other != gone}
+        for other, share in passed_on.items() if through else ():
+            kept[other] = kept.get(other, 0.0) + through * share / whole
         rest[pod] = kept
     return rest
 
 
 _NAME = WorkloadName("simulated", "Deployment", "simulated")
-_BOX = "main"
+_CONTAINER = "main"
 _NO_LIMIT = Gap("a recording has no limits")
 _MICROS = 1_000_000
 
@@ -134,8 +141,8 @@ class SimulationTerms(msgspec.Struct, frozen=True):
 
 
 class LoadSummary(msgspec.Struct, frozen=True):
-    """The fleet in one step: `above` counts pods above the threshold, `replicas` is what an HPA
-    would need for it."""
+    """The pods in one step: `above` counts those above the threshold, `replicas` is what an HPA
+    would need."""
 
     hottest: Cores
     mean: Cores
@@ -143,22 +150,21 @@ class LoadSummary(msgspec.Struct, frozen=True):
     replicas: int
 
 
-class SimulatedStep(msgspec.Struct, frozen=True):
-    """`reason` is ROTATED, or why not. `request` is the mean of the pods'."""
+class SimulatedStep(msgspec.Struct, frozen=True, rename="camel"):
+    """`reason` is ROTATED, or why not."""
 
     at: float
     pods: int
     target: Cores
     threshold: Cores
-    request: Cores
     without: LoadSummary
-    rotated: LoadSummary
+    rotated: LoadSummary = msgspec.field(name="with")
     reason: Reason
 
 
 class SimulatedRotation(msgspec.Struct, frozen=True, rename="camel"):
-    """`improvement`: predicted, in percent of `average`, which is the hot pods'. `realised`: found
-    once the window had passed; None where the day was over, or it could not be said."""
+    """`average`: of the hot pods; `improvement`: predicted, in percent of it. `realised`: known
+    once the window has passed; None if the day was over or there were no numbers."""
 
     at: float
     pods: tuple[str, ...]
@@ -169,16 +175,14 @@ class SimulatedRotation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SimulationResult(msgspec.Struct, frozen=True):
-    """The whole day."""
-
     steps: tuple[SimulatedStep, ...]
     rotations: tuple[SimulatedRotation, ...]
 
 
 class _SimulationState(msgspec.Struct, frozen=True):
-    """Between two steps. `started`: of each pod that is there."""
+    """Between two steps. `started`: of each pod that is present."""
 
-    parts: LoadShares = {}
+    shares: LoadShares = {}
     started: Mapping[str, float] = {}
     last: LastRotation | None = None
     rotations: tuple[SimulatedRotation, ...] = ()
@@ -187,7 +191,7 @@ class _SimulationState(msgspec.Struct, frozen=True):
 def simulate_day(
     day: Day, terms: SimulationTerms, passed: Callable[[], object] = lambda: None
 ) -> SimulationResult:
-    """`passed` is called after each step, for whoever waits."""
+    """`passed` is called after each step, for a progress bar."""
     steps: list[SimulatedStep] = []
     state = _SimulationState(started=_initial_start_times(day, terms))
     for moment in day.moments:
@@ -201,7 +205,7 @@ def _simulate_step(
     moment: Moment, state: _SimulationState, terms: SimulationTerms
 ) -> tuple[SimulatedStep, _SimulationState]:
     recorded: dict[str, float] = {pod: load.cores for pod, load in moment.loads.items()}
-    usages = carried_load(state.parts, recorded)
+    usages = carried_load(state.shares, recorded)
     assessment = _assess(moment, usages, state, terms)
     step = _step(moment, recorded, usages, assessment.reason or Reason.ROTATED, terms)
     state = _note_judged(state, assessment.judged)
@@ -211,19 +215,19 @@ def _simulate_step(
 
 
 def _initial_start_times(day: Day, terms: SimulationTerms) -> dict[str, float]:
-    """Who is there at the beginning has been there: nobody knows for how long."""
+    """The first pods are old enough to be rotated: a recording does not say when they started."""
     first = day.moments[0] if day.moments else Moment(0.0, {})
     started = first.at - terms.moves.youngest / _MICROS - day.step
     return dict.fromkeys(first.loads, started)
 
 
 def _update_pods(state: _SimulationState, moment: Moment) -> _SimulationState:
-    """Who left took its parts; who came is as old as this step."""
-    parts = state.parts
+    """Removes pods that are gone from the shares, and adds new ones, which start in this step."""
+    shares = state.shares
     for gone in sorted(state.started.keys() - moment.loads.keys()):
-        parts = remove_pod(parts, gone)
+        shares = remove_pod(shares, gone)
     started = {pod: state.started.get(pod, moment.at) for pod in moment.loads}
-    return replace(state, parts=parts, started=started)
+    return replace(state, shares=shares, started=started)
 
 
 def _observe(moment: Moment, state: _SimulationState, hpa_target: HpaTarget) -> ObservedWorkload:
@@ -233,7 +237,7 @@ def _observe(moment: Moment, state: _SimulationState, hpa_target: HpaTarget) -> 
             uid=f"{pod}@{state.started[pod]:g}",
             node="",
             started=state.started[pod],
-            containers=(ContainerAmounts(_BOX, load.request, _NO_LIMIT),),
+            containers=(ContainerAmounts(_CONTAINER, load.request, _NO_LIMIT),),
         )
         for pod, load in moment.loads.items()
     )
@@ -242,7 +246,7 @@ def _observe(moment: Moment, state: _SimulationState, hpa_target: HpaTarget) -> 
 
 
 def _usage(usages: Mapping[str, float]) -> NamespaceUsage:
-    return NamespaceUsage({(pod, _BOX): Cores(used) for pod, used in usages.items()}, {})
+    return NamespaceUsage({(pod, _CONTAINER): Cores(used) for pod, used in usages.items()}, {})
 
 
 def _settings(moves: MoveSettings) -> WorkloadSettings:
@@ -264,7 +268,7 @@ def _step(
     reason: Reason,
     terms: SimulationTerms,
 ) -> SimulatedStep:
-    """Measured on all pods, however young: the same threshold counts for both sides."""
+    """Both runs are measured on all pods, however young, and against the same threshold."""
     state = _SimulationState(started=dict.fromkeys(moment.loads, moment.at))
     moves = replace(terms.moves, minimum_pod_age=Micros(0))
     observed, usage = _observe(moment, state, terms.hpa_target), _usage(recorded)
@@ -272,11 +276,15 @@ def _step(
     numbers = propose(measured, moves).numbers
     if numbers is None:
         raise ValueError("a day's pods have usage and request, so there is a threshold")
-    request = math.fsum(load.request for load in moment.loads.values()) / len(moment.loads)
     return SimulatedStep(
-        moment.at, len(moment.loads), numbers.target, numbers.threshold, Cores(request),
-        _summarize(recorded, numbers), _summarize(usages, numbers), reason,
-    )  # fmt: skip
+        at=moment.at,
+        pods=len(moment.loads),
+        target=numbers.target,
+        threshold=numbers.threshold,
+        without=_summarize(recorded, numbers),
+        rotated=_summarize(usages, numbers),
+        reason=reason,
+    )
 
 
 def _summarize(usages: Mapping[str, float], numbers: Numbers) -> LoadSummary:
@@ -303,21 +311,21 @@ def _apply_rotation(
     terms: SimulationTerms,
     now: float,
 ) -> _SimulationState:
-    """All batches of one rotation are one dealing: they follow each other within minutes."""
+    """All batches of a rotation count as one: they follow each other within minutes."""
     measured, proposal = assessment.measured, assessment.proposal
-    note = None
+    last = None
     if measured is not None and proposal is not None:
-        note = record_rotation(proposal, measured, state.last, float(int(now)))
-    if note is None or proposal is None or proposal.numbers is None:
-        raise ValueError("who rotates has a fleet, and a proposal with its numbers")
+        last = record_rotation(proposal, measured, state.last, float(int(now)))
+    if last is None or proposal is None or proposal.numbers is None:
+        raise ValueError("a workload that is rotated has usage, and a proposal with numbers")
     pods = tuple(each.name for batch in assessment.batches for each in batch)
-    predicted = proposal.numbers.predicted or note.top
+    predicted = proposal.numbers.predicted or last.top
     return _SimulationState(
-        parts=redistribute(state.parts, pods, terms.stickiness),
+        shares=redistribute(state.shares, pods, terms.stickiness),
         started={**state.started, **dict.fromkeys(pods, now)},
-        last=note,
+        last=last,
         rotations=(
             *state.rotations,
-            SimulatedRotation(now, pods, note.top, predicted, note.improvement),
+            SimulatedRotation(now, pods, last.top, predicted, last.improvement),
         ),
     )

@@ -1,12 +1,12 @@
-"""The what-if's answer as one value: what tables and pictures show and scripts read.
+"""The report of a simulated day, as scripts read it and tables and pictures show it.
 
-Owns the report's keys (docs/reference/rebalance-simulate.md) and its sentences. Times are seconds
-since 1970, or since the day's beginning where it was generated; CPU is in cores.
+Its keys are documented in docs/reference/rebalance-simulate.md. Times are seconds since 1970, or
+since the beginning of a generated day; CPU is in cores.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ class HpaSummary(msgspec.Struct, frozen=True):
 
 
 class TriedSettings(msgspec.Struct, frozen=True, rename="camel"):
-    """What was tried. Durations are texts."""
+    """Durations are texts."""
 
     top_k: int
     tolerance: float
@@ -66,9 +66,9 @@ class TriedSettings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SideSummary(msgspec.Struct, frozen=True, rename="camel"):
-    """One of the two runs. `skew`: hottest / mean, on average and at worst, null where nobody used
-    anything. `above`: percent of all pods' time above the threshold. `replica_hours`: as an HPA
-    would need them."""
+    """One of the two runs. `skew`: hottest / mean, on average and at worst; null if no pod used
+    anything. `above`: percent of all pods' time above the threshold. `replica_hours`: what an HPA
+    would need."""
 
     skew: float | None
     worst_skew: float | None
@@ -76,18 +76,6 @@ class SideSummary(msgspec.Struct, frozen=True, rename="camel"):
     replica_hours: float
     core_hours: float
     most_replicas: int
-
-
-class Line(msgspec.Struct, frozen=True, rename="camel"):
-    """One step. `reason` is rotated, or why not."""
-
-    at: float
-    pods: int
-    target: Cores
-    threshold: Cores
-    without: LoadSummary
-    rotated: LoadSummary = msgspec.field(name="with")
-    reason: Reason
 
 
 class SimulationReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -102,7 +90,7 @@ class SimulationReport(msgspec.Struct, frozen=True, rename="camel"):
     rotated: SideSummary = msgspec.field(name="with")
     saved: Savings
     rotations: tuple[SimulatedRotation, ...]
-    steps: tuple[Line, ...]
+    steps: tuple[SimulatedStep, ...]
     api_version: str = API_VERSION
     kind: str = KIND
 
@@ -114,10 +102,10 @@ def build_report(
     recording: str | None,
     seed: int | None,
 ) -> SimulationReport:
-    steps = result.steps
+    steps, requests = result.steps, [moment.mean_request for moment in day.moments]
     reasons = Counter(step.reason for step in steps)
     return SimulationReport(
-        day=_about(day, recording, seed),
+        day=_day_summary(day, recording, seed),
         hpa=_hpa(terms),
         settings=_tried(terms),
         rotated_pods=sum(len(rotation.pods) for rotation in result.rotations),
@@ -126,20 +114,20 @@ def build_report(
             for reason, count in reasons.most_common()
             if reason is not Reason.ROTATED
         },
-        without=_side(steps, lambda step: step.without, day),
-        rotated=_side(steps, lambda step: step.rotated, day),
+        without=_side([step.without for step in steps], requests, day),
+        rotated=_side([step.rotated for step in steps], requests, day),
         saved=compare_replicas(
             [step.without.replicas for step in steps],
             [step.rotated.replicas for step in steps],
-            [step.request for step in steps],
+            requests,
             day.step,
         ),
-        rotations=tuple(_told(rotation) for rotation in result.rotations),
-        steps=tuple(_line(step) for step in steps),
+        rotations=tuple(_rounded_rotation(rotation) for rotation in result.rotations),
+        steps=tuple(_rounded_step(step) for step in steps),
     )
 
 
-def _about(day: Day, recording: str | None, seed: int | None) -> DaySummary:
+def _day_summary(day: Day, recording: str | None, seed: int | None) -> DaySummary:
     first, last = day.moments[0].at, day.moments[-1].at
     length = last - first + day.step
     return DaySummary(
@@ -161,33 +149,30 @@ def _tried(terms: SimulationTerms) -> TriedSettings:
     )  # fmt: skip
 
 
-def _side(
-    steps: Sequence[SimulatedStep], chosen: Callable[[SimulatedStep], LoadSummary], day: Day
-) -> SideSummary:
-    summaries = [chosen(step) for step in steps]
-    skews = [each.hottest / each.mean for each in summaries if each.mean > 0]
-    cores = math.fsum(chosen(step).replicas * step.request for step in steps)
-    above = sum(each.above for each in summaries) / sum(step.pods for step in steps)
+def _side(loads: Sequence[LoadSummary], requests: Sequence[Cores], day: Day) -> SideSummary:
+    skews = [each.hottest / each.mean for each in loads if each.mean > 0]
+    cores = math.fsum(
+        each.replicas * request for each, request in zip(loads, requests, strict=True)
+    )
+    pods = sum(len(moment.loads) for moment in day.moments)
     hours = day.step / _HOUR
     return SideSummary(
         skew=round(math.fsum(skews) / len(skews), 4) if skews else None,
         worst_skew=round(max(skews), 4) if skews else None,
-        above=PercentOf(round(100 * above, 2)),
-        replica_hours=round(sum(each.replicas for each in summaries) * hours, 2),
+        above=PercentOf(round(100 * sum(each.above for each in loads) / pods, 2)),
+        replica_hours=round(sum(each.replicas for each in loads) * hours, 2),
         core_hours=round(cores * hours, 2),
-        most_replicas=max(each.replicas for each in summaries),
+        most_replicas=max(each.replicas for each in loads),
     )
 
 
-def _line(step: SimulatedStep) -> Line:
-    return Line(
-        at=step.at,
-        pods=step.pods,
+def _rounded_step(step: SimulatedStep) -> SimulatedStep:
+    return replace(
+        step,
         target=_cores(step.target),
         threshold=_cores(step.threshold),
         without=_rounded(step.without),
         rotated=_rounded(step.rotated),
-        reason=step.reason,
     )
 
 
@@ -196,11 +181,11 @@ def _rounded(summary: LoadSummary) -> LoadSummary:
 
 
 def _cores(amount: float) -> Cores:
-    """To a tenth of a milliCPU: what is behind it is arithmetic, not measurement."""
+    """To a tenth of a milliCPU: more digits are arithmetic, not measurement."""
     return Cores(round(amount, 4))
 
 
-def _told(rotation: SimulatedRotation) -> SimulatedRotation:
+def _rounded_rotation(rotation: SimulatedRotation) -> SimulatedRotation:
     realised = rotation.realised
     return replace(
         rotation,
@@ -212,7 +197,7 @@ def _told(rotation: SimulatedRotation) -> SimulatedRotation:
 
 
 def conclusions(report: SimulationReport) -> list[str]:
-    """What it comes to, for people."""
+    """The result in sentences."""
     if not report.rotations:
         most = next(iter(report.skipped)).replace("_", " ")
         return [f"It would never have rotated; the usual reason: {most}."]
@@ -231,18 +216,18 @@ def conclusions(report: SimulationReport) -> list[str]:
         f"{without.core_hours:.0f} core-hours, with rotation {rotated.core_hours:.0f}: "
         f"{report.saved.percent:.1f} % saved."
     )
-    return [often, skew, *_above(report), cpu]
+    return [often, skew, *_hot_remark(report), cpu]
 
 
-def _above(report: SimulationReport) -> list[str]:
-    """A hot load is shared, so that the hottest pod is cooler: but sharers may all be hot."""
+def _hot_remark(report: SimulationReport) -> list[str]:
+    """Sharing the load of a hot pod may leave all that share it above the threshold."""
     if report.rotated.above <= report.without.above:
         return []
-    told = (
+    remark = (
         "That is more than without: the load of the hottest pods is now shared by pods that are "
         "each cooler, and still above the threshold. More pods, not rotation, would help them."
     )
-    return [told]
+    return [remark]
 
 
 def counted(number: int, what: str) -> str:
