@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from slackwater.cli.rebalance_simulate import simulate
 from slackwater.rebalancer.whatif.day import Day
 from tests.cluster.prometheus_bed import Backfill, prometheus_with, usage
-from tests.unit.rebalancer.days import generated_day, reported
+from tests.unit.rebalancer.whatif.days import generated_day, reported
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "rebalance-simulate.md"
 F6 = {"a": 1.2, "b": 1.1, "c": 0.8, "d": 0.6, "e": 0.4, "f": 0.3}

@@ -17,12 +17,12 @@ from slackwater.cli.terminal import picture_width, print_blocks
 from slackwater.kube.time_of_day import whole_seconds
 from slackwater.model.duration import format_duration
 from slackwater.model.units import Micros
+from slackwater.rebalancer.reason import counted
 from slackwater.rebalancer.whatif.simulate_day import LoadSummary, SimulatedRotation, SimulatedStep
 from slackwater.rebalancer.whatif.simulation_report import (
     SideSummary,
     SimulationReport,
     conclusions,
-    counted,
 )
 
 #: For the numbers at the left.

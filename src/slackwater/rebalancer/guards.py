@@ -24,7 +24,7 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
     WorkloadUsage,
 )
-from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.reason import Reason, counted
 from slackwater.rebalancer.selection import Proposal, batch_size, measure_capacity
 from slackwater.settings.rebalancer import KafkaSettings, LagMode, LagSum, MoveSettings
 
@@ -81,10 +81,10 @@ def hpa_scaling(observed: ObservedWorkload) -> GuardResult:
         return GuardResult("hpa_scaling", None, "not known: no HPA")
     wanted, there = observed.scaling.desired, observed.scaling.current
     if wanted != there:
-        text = f"the HPA scales from {there} to {_counted(wanted, 'pod')}"
+        text = f"the HPA scales from {there} to {counted(wanted, 'pod')}"
         return GuardResult("hpa_scaling", False, text, Reason.HPA_SCALING)
     are = "is" if there == 1 else "are"
-    text = f"the HPA wants {_counted(wanted, 'pod')}, and there {are} {there}"
+    text = f"the HPA wants {counted(wanted, 'pod')}, and there {are} {there}"
     return GuardResult("hpa_scaling", True, text)
 
 
@@ -123,7 +123,7 @@ def minimum_pods(
     left, least = ready - len(proposal.rotate), settings.minimum_pods
     if not proposal.rotate:
         are = "is" if ready == 1 else "are"
-        text = f"{_counted(ready, 'pod')} {are} Ready, and none is to go"
+        text = f"{counted(ready, 'pod')} {are} Ready, and none is to go"
         return GuardResult("minimum_pods", True, text)
     if left < least:
         text = f"deletion would leave {left} pods, minimum required is {least}"
@@ -142,7 +142,7 @@ def capacity(proposal: Proposal, measured: WorkloadUsage, settings: MoveSettings
         left = max(found.carriers - 1, 0)
         stay = "stays" if left == 1 else "stay"
         text = (
-            f"{found.load:.2f} cores on the {_counted(left, 'pod')} that {stay} "
+            f"{found.load:.2f} cores on the {counted(left, 'pod')} that {stay} "
             f"are more than the {found.most:.2f} that each can carry ({found.because})"
         )
         return GuardResult("capacity", False, text, Reason.CAPACITY_GUARD)
@@ -198,7 +198,7 @@ def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str, kind: str = "
         return GuardResult(LAG_GUARD, False, because, Reason.KAFKA_REBALANCING)
     if lag.static_members and kind == _KEEPS_NAMES:
         because = (
-            f"{whose} has {_counted(lag.static_members, 'static member')} ({lag.source}): a pod of "
+            f"{whose} has {counted(lag.static_members, 'static member')} ({lag.source}): a pod of "
             "a StatefulSet comes back under its name and gets the same partitions, so nothing "
             "would move"
         )
@@ -207,7 +207,7 @@ def lag_guard(lag: Lag | Gap, settings: KafkaSettings, group: str, kind: str = "
     relation = "above" if above else "not above"
     where = " in one partition" if settings.aggregate is LagSum.MAX else ""
     because = (
-        f"{whose} is {_counted(lag.messages, 'message')} behind{where}, {relation} "
+        f"{whose} is {counted(lag.messages, 'message')} behind{where}, {relation} "
         f"{settings.threshold} ({lag.source})"
     )
     return _judge_lag(above, settings.mode, because)
@@ -219,10 +219,6 @@ def _judge_lag(above: bool, mode: LagMode, because: str) -> GuardResult:
     if mode is LagMode.REQUIRE_ABOVE and not above:
         return GuardResult(LAG_GUARD, False, because, Reason.KAFKA_LAG_LOW)
     return GuardResult(LAG_GUARD, True, because)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _ago(seconds: float) -> str:

@@ -1,6 +1,6 @@
-"""Why a workload was rotated, or was not: one word for scripts and metrics.
+"""Why a workload was rotated or not, as a word for scripts and metrics.
 
-Owns the words. `rebalancer_rotation_decisions_total{reason}` has exactly these.
+`rebalancer_rotation_decisions_total{reason}` has exactly these words.
 """
 
 import enum
@@ -20,8 +20,8 @@ class Reason(enum.Enum):
     HPA_SCALING = "hpa_scaling"
     ROLLOUT_IN_PROGRESS = "rollout_in_progress"
     PDB_BLOCKED = "pdb_blocked"
-    #: We were asked to end, another replica leads, new pods of one before it do not come, or the
-    #: round took too long before its turn came.
+    #: The program is to end, another replica leads, the new pods of a workload before this one do
+    #: not become Ready, or the usage is too old by the time it is this workload's turn.
     STOPPED = "stopped"
     KAFKA_LAG_HIGH = "kafka_lag_high"
     KAFKA_LAG_LOW = "kafka_lag_low"
@@ -37,7 +37,7 @@ class Reason(enum.Enum):
     KUBERNETES_ERROR = "kubernetes_error"
 
 
-#: Somebody has to mend something before this workload can be judged or rotated: exit code 1.
+#: Something has to be repaired before the workload can be judged or rotated: exit code 1.
 PROBLEMS = frozenset(
     (
         Reason.KAFKA_LAG_UNKNOWN,
@@ -50,3 +50,7 @@ PROBLEMS = frozenset(
         Reason.KUBERNETES_ERROR,
     )
 )
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from slackwater.rebalancer.reason import counted
 from slackwater.rebalancer.whatif.simulate_day import LoadSummary, SimulatedStep
 from slackwater.rebalancer.whatif.simulation_report import (
     SideSummary,
     SimulationReport,
     conclusions,
-    counted,
 )
 from slackwater.simulation.svg import (
     LEFT,

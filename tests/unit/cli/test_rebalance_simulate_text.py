@@ -20,7 +20,7 @@ from slackwater.cli.rebalance_simulate_text import (
 )
 from slackwater.rebalancer.whatif.simulate_day import LoadSummary, SimulatedStep
 from slackwater.rebalancer.whatif.simulation_report import SimulationReport, conclusions
-from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
+from tests.unit.rebalancer.whatif.days import SIX, day_with, generated_day, reported
 
 EVEN = dict.fromkeys("abcd", 0.5)
 STICKY = reported(generated_day(skew=1.0), stickiness=0.9)

@@ -10,7 +10,7 @@ from slackwater.model.gap import Gap
 from slackwater.rebalancer.whatif.simulation_report import SimulationReport, conclusions
 from slackwater.simulation.rotation_picture import picture
 from slackwater.simulation.svg import render_png
-from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported
+from tests.unit.rebalancer.whatif.days import SIX, day_with, generated_day, reported
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVEN = dict.fromkeys("abcd", 0.5)

@@ -13,13 +13,14 @@ import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import Lag
+from slackwater.rebalancer.reason import counted
 from slackwater.rebalancer.sources.kafka_client import (
     BrokerClient,
     BrokerError,
     BrokerUnreachableError,
     connected,
 )
-from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, counted, partition_lag
+from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, partition_lag
 from slackwater.settings.rebalancer import KafkaAccess, KafkaSettings
 
 #: Kafka's error codes (kafka.apache.org/protocol: errors).

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import Lag
-from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, counted
+from slackwater.rebalancer.reason import counted
+from slackwater.rebalancer.sources.kafka_lag import aggregate_lag
 from slackwater.rebalancer.sources.prometheus_client import (
     PrometheusClient,
     PrometheusError,

@@ -18,7 +18,3 @@ def aggregate_lag(partitions: Iterable[float], aggregate: LagSum) -> int:
     """Rounded up, so that 1000.5 is above 1000. At least one partition is needed."""
     fold = max if aggregate is LagSum.MAX else math.fsum
     return math.ceil(fold(partitions))
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

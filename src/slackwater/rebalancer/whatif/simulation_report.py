@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from slackwater.model.duration import format_duration
 from slackwater.rebalancer.observed import Cores, HpaTargetKind, PercentOf
-from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.reason import Reason, counted
 from slackwater.rebalancer.whatif.day import Day
 from slackwater.rebalancer.whatif.simulate_day import (
     LoadSummary,
@@ -228,10 +228,6 @@ def _hot_remark(report: SimulationReport) -> list[str]:
         "each cooler, and still above the threshold. More pods, not rotation, would help them."
     )
     return [remark]
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _times(count: int) -> str:

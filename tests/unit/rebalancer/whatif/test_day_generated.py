@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.rebalancer.observed import Cores, Seconds
 from slackwater.rebalancer.whatif.day import Day, DayShape, generate_day
-from tests.unit.rebalancer.days import generated_day
+from tests.unit.rebalancer.whatif.days import generated_day
 
 
 def totals(day: Day) -> list[float]:

@@ -10,7 +10,7 @@ from statistics import mean
 
 import pytest
 
-from tests.unit.rebalancer.days import day_with, generated_day, result
+from tests.unit.rebalancer.whatif.days import day_with, generated_day, result
 
 K, TOLERANCE, MINIMUM, LEAST, WINDOW = 2, 1.5, 10.0, 2, 300.0
 TARGET = 0.7

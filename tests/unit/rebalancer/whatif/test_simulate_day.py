@@ -19,7 +19,7 @@ from slackwater.rebalancer.whatif.simulate_day import (
     SimulationTerms,
     simulate_day,
 )
-from tests.unit.rebalancer.days import SIX, day_with, generated_day, result
+from tests.unit.rebalancer.whatif.days import SIX, day_with, generated_day, result
 
 MINUTE = 60_000_000
 EVEN: Mapping[str, float] = dict.fromkeys("abcdef", 0.7)

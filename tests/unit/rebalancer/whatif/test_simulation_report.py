@@ -14,7 +14,7 @@ from slackwater.rebalancer.whatif.simulation_report import (
     conclusions,
 )
 from slackwater.settings.rebalancer import MoveSettings
-from tests.unit.rebalancer.days import SIX, day_with, generated_day, reported, result
+from tests.unit.rebalancer.whatif.days import SIX, day_with, generated_day, reported, result
 
 EVEN = dict.fromkeys("abcd", 0.5)
 

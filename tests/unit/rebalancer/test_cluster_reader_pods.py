@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.decoding import decode_struct
+from slackwater.contract.decoding import decode_struct, parse_bool
+from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.contract.scaled_workload import ScaledWorkload
@@ -15,10 +16,15 @@ from slackwater.contract.selector_text import parse_selector
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.rebalancer.cluster_reader import (
+    EVICT,
+    PREFER_NO_EVICTION,
+    ROTATE,
     group_by_controller,
+    pod_held_back,
     pods_owned_by,
     read_pod,
     select_pods,
+    workload_opted_out,
 )
 from slackwater.rebalancer.observed import ContainerAmounts, Cores, PodUsage
 from tests.unit.contract.served import (
@@ -184,3 +190,59 @@ def test_every_pod_is_one_workloads(owners: list[int]) -> None:
     web, other = owned("uid-web", *every), owned("uid-other", *every)
     assert sorted(web + other) == sorted(each["metadata"]["name"] for each in every)
     assert not set(web) & set(other)
+
+
+BAD = (
+    "its annotation slackwater.io/rotate is 'no', but must be true or false (1, t, T, TRUE and "
+    "True are true, their opposites false)"
+)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [
+        ({}, ""),
+        ({"other": "false"}, ""),
+        ({ROTATE: "true"}, ""),
+        ({ROTATE: "1"}, ""),
+        ({ROTATE: "false"}, "its annotation slackwater.io/rotate is 'false'"),
+        ({ROTATE: "F"}, "its annotation slackwater.io/rotate is 'F'"),
+        ({ROTATE: "no"}, BAD),
+        # The descheduler's are the pods' alone.
+        ({PREFER_NO_EVICTION: ""}, ""),
+        ({EVICT: "false"}, ""),
+    ],
+)
+def test_workloads(annotations: dict[str, str], told: str) -> None:
+    assert workload_opted_out(annotations) == told
+
+
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [
+        ({}, ""),
+        ({ROTATE: "true"}, ""),
+        ({ROTATE: "false"}, "its annotation slackwater.io/rotate is 'false'"),
+        ({ROTATE: "no"}, BAD),
+        ({PREFER_NO_EVICTION: ""}, f"it has the annotation {PREFER_NO_EVICTION}"),
+        # It is there: its value does not count.
+        ({PREFER_NO_EVICTION: "false"}, f"it has the annotation {PREFER_NO_EVICTION}"),
+        ({EVICT: "false"}, f"its annotation {EVICT} is 'false'"),
+        # Its presence means that the pod may go, whatever it says.
+        ({EVICT: "true"}, ""),
+        ({EVICT: ""}, ""),
+        ({EVICT: "whatever"}, ""),
+        ({ROTATE: "true", EVICT: "false"}, f"its annotation {EVICT} is 'false'"),
+        ({MIRROR: "x"}, "it is a static pod, which its node alone decides on"),
+    ],
+)
+def test_pods(annotations: dict[str, str], told: str) -> None:
+    made = owned_pod("a", replica_set("web-1"), annotations=annotations)
+    assert pod_held_back(msgspec.convert(made, OwnedPod)) == told
+
+
+@given(st.text(max_size=200))
+def test_only_true_lets_go(value: str) -> None:
+    told = workload_opted_out({ROTATE: value})
+    assert (told == "") is (parse_bool(value) is True)
+    assert "\n" not in told
