@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from slackwater.demo.demo_report import NOISY
-from slackwater.demo.measurements import Measured, percentiles
+from slackwater.demo.measurements import PhaseMeasurement, find_percentiles
 from slackwater.demo.plan import ALONE, CALM, KUBELET, SLACKWATER
 
 #: The goals of the project.
@@ -56,9 +56,9 @@ class Goal(msgspec.Struct, frozen=True):
     reached: bool | None
 
 
-def round_of(number: int, measured: Measured, cpus: int) -> Round | None:
+def round_of(number: int, measured: PhaseMeasurement, cpus: int) -> Round | None:
     """None where there was no answer at all."""
-    found, noise = percentiles(measured.answers), measured.noise
+    found, noise = find_percentiles(measured.answers), measured.noise
     if found is None or noise is None:
         return None
     cpu = measured.cpu
@@ -70,7 +70,7 @@ def round_of(number: int, measured: Measured, cpus: int) -> Round | None:
     )  # fmt: skip
 
 
-def _idle_used(measured: Measured) -> float | None:
+def _idle_used(measured: PhaseMeasurement) -> float | None:
     end = CALM.share * measured.seconds
     calm = [(s.cpu, s.until - s.at) for s in measured.samples if s.until <= end]
     hog = sum(cpu.hog * length for cpu, length in calm)

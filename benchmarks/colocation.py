@@ -18,13 +18,13 @@ import msgspec
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from benchmarks._colocation import Goal, Round, Spread, goals, of, quiet, round_of
-from slackwater.demo.demo_report import NOISY, About
-from slackwater.demo.interrupts import endings_raised
-from slackwater.demo.measurements import CannotMeasure, unwatched
-from slackwater.demo.plan import BENCHMARK, BUSY, CALM, THRESHOLD, Phase
-from slackwater.demo.program import about_machine, find_real, opened_stage
-from slackwater.demo.testbed import Stage
-from slackwater.demo.tree import CannotBuildTree
+from slackwater.demo.demo_environment import DemoEnvironment
+from slackwater.demo.demo_report import NOISY, MachineSummary
+from slackwater.demo.interrupts import raise_on_termination
+from slackwater.demo.measurements import MeasurementError, ignore_progress
+from slackwater.demo.plan import BENCHMARK, BUSY, CALM, THRESHOLD, DemoPhase
+from slackwater.demo.program import describe_machine, find_cgroup_mounts, open_environment
+from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.observation.host import Roots
 
 
@@ -36,21 +36,23 @@ class Plan(msgspec.Struct, frozen=True):
     json: str
 
 
-def run(stage: Stage, plan: Plan, cpus: int) -> list[Round]:
+def run(environment: DemoEnvironment, plan: Plan, cpus: int) -> list[Round]:
     found: list[Round] = []
     for number in range(1, plan.rounds + 1):
         order = random.Random(number).sample(BENCHMARK, len(BENCHMARK))  # noqa: S311
         for phase in order:
-            one = _one(stage, phase, number, plan.seconds, cpus)
+            one = _one(environment, phase, number, plan.seconds, cpus)
             if one is not None:
                 found.append(one)
                 print(round_line(one), flush=True)
     return found
 
 
-def _one(stage: Stage, phase: Phase, number: int, seconds: float, cpus: int) -> Round | None:
+def _one(
+    environment: DemoEnvironment, phase: DemoPhase, number: int, seconds: float, cpus: int
+) -> Round | None:
     try:
-        measured = stage.run(phase, seconds, unwatched, seed=number)
+        measured = environment.run(phase, seconds, ignore_progress, seed=number)
     except OSError as error:  # cpu.idle is not in every kernel
         print(f"{number:>5} {phase.name:<11} cannot be run here: {error.strerror}", flush=True)
         return None
@@ -122,7 +124,7 @@ def report(rounds: list[Round]) -> list[str]:
     return [*lines, "", "Goals, over the quiet rounds:", *map(goal_line, goals(calm))]
 
 
-def describe(about: About, cost: float, plan: Plan) -> str:
+def describe(about: MachineSummary, cost: float, plan: Plan) -> str:
     return (
         f"{about.model or 'unknown CPU'}, {about.cpus} CPUs, Linux {about.kernel}, cgroup "
         f"{about.cgroup}; {plan.rounds} rounds of {plan.seconds:g} s; one request costs "
@@ -144,15 +146,15 @@ def read_plan(arguments: Sequence[str]) -> Plan:
 def main() -> int:
     plan, roots = read_plan(sys.argv[1:]), Roots()
     try:
-        mounts = find_real(roots, os.environ)
-        about = about_machine(roots, mounts)
-        with endings_raised(), opened_stage(mounts, roots, about.cpus) as stage:
-            print(describe(about, stage.cost, plan))
+        mounts = find_cgroup_mounts(roots, os.environ)
+        about = describe_machine(roots, mounts)
+        with raise_on_termination(), open_environment(mounts, roots, about.cpus) as environment:
+            print(describe(about, environment.cost, plan))
             print(
                 "round row         p50 ms   p90 ms   p99 ms    hog node%  steal foreign", flush=True
             )
-            rounds = run(stage, plan, about.cpus)
-    except (CannotBuildTree, CannotMeasure) as error:
+            rounds = run(environment, plan, about.cpus)
+    except (CannotBuildTreeError, MeasurementError) as error:
         print(f"colocation: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

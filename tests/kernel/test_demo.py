@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.demo.plan import DEMO, SLACKWATER, Hold
-from slackwater.demo.tree import PREFIX, Tree, clear_leftovers
+from slackwater.demo.plan import DEMO, SLACKWATER, BatchControl
+from slackwater.demo.tree import PREFIX, DemoTree, clear_leftovers
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion
 from tests.kernel.bed import mounts_of
 from tests.kernel.launching import launch
@@ -197,7 +197,7 @@ def test_what_a_killed_demo_left_is_cleared_by_the_next(
 
 
 def test_a_living_demo_is_no_leftover(mounts: CgroupMounts) -> None:
-    tree = Tree(mounts, CPUS)
+    tree = DemoTree(mounts, CPUS)
     try:
         tree.make()
         made = ours(mounts, os.getpid())
@@ -210,42 +210,44 @@ def test_a_living_demo_is_no_leftover(mounts: CgroupMounts) -> None:
 
 
 #: Weights of the best-effort and the burstable tier, quota in CPUs, cpu.idle.
-HOLDS: dict[CgroupVersion, dict[Hold, tuple[str | float | None, ...]]] = {
+HOLDS: dict[CgroupVersion, dict[BatchControl, tuple[str | float | None, ...]]] = {
     CgroupVersion.V1: {
-        Hold.ABSENT: ("2", "1024", None, "0"),
-        Hold.DEFAULT_WEIGHT: ("1024", "1024", None, "0"),
-        Hold.KUBELET: ("2", "1024", None, "0"),
-        Hold.STATIC_QUOTA: ("1024", "1024", CPUS / 2, "0"),
-        Hold.IDLE: ("3", "1024", None, "1"),
-        Hold.SLACKWATER: ("2", "1024", None, "0"),
+        BatchControl.ABSENT: ("2", "1024", None, "0"),
+        BatchControl.DEFAULT_WEIGHT: ("1024", "1024", None, "0"),
+        BatchControl.KUBELET: ("2", "1024", None, "0"),
+        BatchControl.STATIC_QUOTA: ("1024", "1024", CPUS / 2, "0"),
+        BatchControl.IDLE: ("3", "1024", None, "1"),
+        BatchControl.SLACKWATER: ("2", "1024", None, "0"),
     },
     CgroupVersion.V2: {
-        Hold.ABSENT: ("1", "39", None, "0"),
-        Hold.DEFAULT_WEIGHT: ("100", "100", None, "0"),
-        Hold.KUBELET: ("1", "39", None, "0"),
-        Hold.STATIC_QUOTA: ("100", "100", CPUS / 2, "0"),
-        Hold.IDLE: ("1", "39", None, "1"),
-        Hold.SLACKWATER: ("1", "39", None, "0"),
+        BatchControl.ABSENT: ("1", "39", None, "0"),
+        BatchControl.DEFAULT_WEIGHT: ("100", "100", None, "0"),
+        BatchControl.KUBELET: ("1", "39", None, "0"),
+        BatchControl.STATIC_QUOTA: ("100", "100", CPUS / 2, "0"),
+        BatchControl.IDLE: ("1", "39", None, "1"),
+        BatchControl.SLACKWATER: ("1", "39", None, "0"),
     },
 }
 
 
 def test_every_hold_follows_every_other(mounts: CgroupMounts, version: CgroupVersion) -> None:
-    tree = Tree(mounts, CPUS)
+    tree = DemoTree(mounts, CPUS)
     try:
         tree.make()
-        for first, second in itertools.product(Hold, Hold):
+        for first, second in itertools.product(BatchControl, BatchControl):
             for each in (first, second):
-                tree.hold(each)
+                tree.apply(each)
                 found, expected = standing(tree, version), HOLDS[version][each]
-                if each is Hold.IDLE:  # what an idle group's weight reads as differs by kernel
+                if (
+                    each is BatchControl.IDLE
+                ):  # what an idle group's weight reads as differs by kernel
                     found, expected = found[1:], expected[1:]
                 assert found == expected, (first, second)
     finally:
         tree.remove()
 
 
-def standing(tree: Tree, version: CgroupVersion) -> tuple[str | float | None, ...]:
+def standing(tree: DemoTree, version: CgroupVersion) -> tuple[str | float | None, ...]:
     file = "cpu.shares" if version is CgroupVersion.V1 else "cpu.weight"
     top = "/sys/fs/cgroup/cpu" if version is CgroupVersion.V1 else "/sys/fs/cgroup"
     best_effort, burstable = Path(top, tree.besteffort), Path(top, tree.burstable)

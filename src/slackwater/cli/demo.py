@@ -31,9 +31,15 @@ from slackwater.cli.terminal import (
     stacked_bar,
     text_width,
 )
-from slackwater.demo.demo_report import WHY_A_QUOTA, PhaseReport, Report, milliseconds
-from slackwater.demo.measurements import CpuUse, Glimpse, Line, Watch, percentiles
-from slackwater.demo.plan import DEMO, Phase
+from slackwater.demo.demo_report import WHY_A_QUOTA, DemoReport, PhaseReport, format_milliseconds
+from slackwater.demo.measurements import (
+    AgentEntry,
+    CpuUse,
+    PhaseProgress,
+    ProgressObserver,
+    find_percentiles,
+)
+from slackwater.demo.plan import DEMO, DemoPhase
 
 NAME = "slackwater-demo"
 _INTERRUPTED = 130
@@ -106,11 +112,11 @@ def demo(
     Exit codes: 0 done, 1 it did not work, 2 wrong usage or environment, 130 interrupted.
     """
     try:
-        from slackwater.demo.interrupts import endings_raised
+        from slackwater.demo.interrupts import raise_on_termination
 
         if not no_picture:
             _check_pictures(out)
-        with endings_raised():
+        with raise_on_termination():
             report = _run(seconds, simulated, no_color)
             files, unwritten = ((), "") if no_picture else _write_pictures(report, out)
         _show(report, files, output, no_color)
@@ -139,10 +145,10 @@ def _paths(out: str) -> tuple[str, str]:
     return os.path.join(out, f"{NAME}.svg"), os.path.join(out, f"{NAME}.png")
 
 
-def _run(seconds: float, simulated: bool, no_color: bool) -> Report:
-    from slackwater.demo.measurements import CannotMeasure
+def _run(seconds: float, simulated: bool, no_color: bool) -> DemoReport:
+    from slackwater.demo.measurements import MeasurementError
     from slackwater.demo.program import ASKED, run_demo, simulate_demo
-    from slackwater.demo.tree import CannotBuildTree
+    from slackwater.demo.tree import CannotBuildTreeError
     from slackwater.observation.detection import EnvironmentValueError
     from slackwater.observation.host import Roots
 
@@ -153,16 +159,16 @@ def _run(seconds: float, simulated: bool, no_color: bool) -> Report:
                 return run_demo(roots, os.environ, seconds, watch)
             except EnvironmentValueError as error:
                 raise WrongSettings(str(error)) from None
-            except CannotMeasure as error:
+            except MeasurementError as error:
                 raise Failed(str(error)) from None
-            except CannotBuildTree as error:
+            except CannotBuildTreeError as error:
                 because = str(error)
         click.echo(f"slackwater: simulated, because {because}", err=True)
         return simulate_demo(roots, because, seconds, watch)
 
 
 @contextlib.contextmanager
-def _watched(no_color: bool) -> Iterator[Watch]:
+def _watched(no_color: bool) -> Iterator[ProgressObserver]:
     """A live screen where somebody looks at it, else a line for each phase. On stderr, both."""
     if not sys.stderr.isatty():
         yield _Lines().see
@@ -179,14 +185,14 @@ class _Lines:
     def __init__(self) -> None:
         self._told = ""
 
-    def see(self, glimpse: Glimpse) -> None:
-        if self._told != glimpse.phase.name:
-            self._told = glimpse.phase.name
-            length = f"{glimpse.seconds:g} {glimpse.unit}"
-            click.echo(f"slackwater: {glimpse.phase.title}, {length}", err=True)
+    def see(self, progress: PhaseProgress) -> None:
+        if self._told != progress.phase.name:
+            self._told = progress.phase.name
+            length = f"{progress.seconds:g} {progress.unit}"
+            click.echo(f"slackwater: {progress.phase.title}, {length}", err=True)
 
 
-def _write_pictures(report: Report, out: str) -> tuple[tuple[str, ...], str]:
+def _write_pictures(report: DemoReport, out: str) -> tuple[tuple[str, ...], str]:
     """The files that were written, and why others were not: the numbers are shown all the same."""
     from slackwater.demo.demo_picture import picture
     from slackwater.model.gap import Gap
@@ -208,7 +214,7 @@ def _write_pictures(report: Report, out: str) -> tuple[tuple[str, ...], str]:
     return tuple(files), ""
 
 
-def _show(report: Report, files: tuple[str, ...], output: Output, no_color: bool) -> None:
+def _show(report: DemoReport, files: tuple[str, ...], output: Output, no_color: bool) -> None:
     import msgspec
 
     report = msgspec.structs.replace(report, pictures=files)
@@ -227,13 +233,13 @@ class Detail(enum.Enum):
     WIDE = "wide"
 
 
-def print_demo(report: Report, colour: bool, wide: bool) -> None:
+def print_demo(report: DemoReport, colour: bool, wide: bool) -> None:
     width = text_width(_SHORT)
     usual = Detail.USUAL if width >= NARROWEST else Detail.SHORT
     print_blocks(demo_blocks(report, Detail.WIDE if wide else usual), colour, _SHORT)
 
 
-def demo_blocks(report: Report, detail: Detail) -> Iterator[RenderableType]:
+def demo_blocks(report: DemoReport, detail: Detail) -> Iterator[RenderableType]:
     if report.machine.simulated_because is not None:
         because = report.machine.simulated_because
         yield Text(f"On the simulated kernel ({because}); lost: CPUs wanted in vain.", "bold")
@@ -256,7 +262,7 @@ def demo_blocks(report: Report, detail: Detail) -> Iterator[RenderableType]:
         yield Text(f"picture: {', '.join(report.pictures)}")
 
 
-def _table(report: Report, detail: Detail) -> Table:
+def _table(report: DemoReport, detail: Detail) -> Table:
     real = report.machine.simulated_because is None
     heads = ["P50", "P90", "P99"] if real else ["LOST", "WORST"]
     shown = _shown(heads, detail)
@@ -283,7 +289,7 @@ def _shown(heads: list[str], detail: Detail) -> list[int]:
 def _numbers(phase: PhaseReport) -> list[str]:
     if phase.latency is not None:
         found = phase.latency
-        return [milliseconds(each) for each in (found.p50, found.p90, found.p99)]
+        return [format_milliseconds(each) for each in (found.p50, found.p90, found.p99)]
     if phase.lost is not None:
         return [f"{phase.lost.mean:.2f}", f"{phase.lost.worst:.2f}"]
     return ["-", "-", "-"]
@@ -305,8 +311,8 @@ class LiveView:
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._done: list[Glimpse] = []
-        self._last: Glimpse | None = None
+        self._done: list[PhaseProgress] = []
+        self._last: PhaseProgress | None = None
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -315,14 +321,14 @@ class LiveView:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def see(self, glimpse: Glimpse) -> None:
-        if self._last is not None and self._last.phase != glimpse.phase:
+    def see(self, progress: PhaseProgress) -> None:
+        if self._last is not None and self._last.phase != progress.phase:
             self._done.append(self._last)
-        self._last = glimpse
-        self._live.update(screen(self._done, glimpse), refresh=True)
+        self._last = progress
+        self._live.update(screen(self._done, progress), refresh=True)
 
 
-def screen(done: Sequence[Glimpse], now: Glimpse) -> RenderableType:
+def screen(done: Sequence[PhaseProgress], now: PhaseProgress) -> RenderableType:
     """The phases so far with their latencies, then the present one's CPUs and the agent's words."""
     parts: list[RenderableType] = [_phases(done, now), Text("")]
     if now.sample is not None:
@@ -336,27 +342,33 @@ def screen(done: Sequence[Glimpse], now: Glimpse) -> RenderableType:
     return Group(*parts)
 
 
-def _phases(done: Sequence[Glimpse], now: Glimpse) -> Table:
+def _phases(done: Sequence[PhaseProgress], now: PhaseProgress) -> Table:
     numbers = [Column(name, right=True) for name in ("P50", "P90", "P99")]
     table = make_table([Column(""), Column("PHASE"), *numbers, Column("TIME")])
     for column in table.columns[2:5]:
         column.min_width = 8
-    seen = {glimpse.phase.name: glimpse for glimpse in (*done, now)}
+    seen = {progress.phase.name: progress for progress in (*done, now)}
     for phase in DEMO:
         table.add_row(*_row(phase, seen.get(phase.name), phase == now.phase))
     return table
 
 
-def _row(phase: Phase, glimpse: Glimpse | None, current: bool) -> tuple[RenderableType, ...]:
-    if glimpse is None:
+def _row(
+    phase: DemoPhase, progress: PhaseProgress | None, current: bool
+) -> tuple[RenderableType, ...]:
+    if progress is None:
         return Text(" "), Text(phase.title, "dim"), "", "", "", ""
-    found = percentiles(glimpse.answers)
+    found = find_percentiles(progress.answers)
     numbers = ("", "", "")
     if found is not None:
-        numbers = (milliseconds(found.p50), milliseconds(found.p90), milliseconds(found.p99))
+        numbers = (
+            format_milliseconds(found.p50),
+            format_milliseconds(found.p90),
+            format_milliseconds(found.p99),
+        )
     style = "bold" if current else ""
     mark = Text("▶" if current else "✓", "cyan" if current else "green")
-    when = f"{glimpse.at:.0f} of {glimpse.seconds:g} {glimpse.unit}" if current else ""
+    when = f"{progress.at:.0f} of {progress.seconds:g} {progress.unit}" if current else ""
     return mark, Text(phase.title, style), *numbers, when
 
 
@@ -377,7 +389,7 @@ def _quota(quota: float | None) -> Text:
     return Text().append("quota   ", "bold").append(said, "red" if quota is not None else "dim")
 
 
-def _said(line: Line) -> Text:
+def _said(line: AgentEntry) -> Text:
     text = Text(f"{line.at:5.1f} s ", "dim", no_wrap=True, overflow="ellipsis")
     if line.after:
         text.append(f"quota {line.before} → {line.after} ", "bold")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from slackwater.demo.demo_report import PhaseReport, Report, milliseconds
-from slackwater.demo.measurements import Bin, Line, Sample
+from slackwater.demo.demo_report import DemoReport, PhaseReport, format_milliseconds
+from slackwater.demo.measurements import AgentEntry, LatencyBin, PhaseSample
 from slackwater.demo.plan import ALONE
 from slackwater.simulation.svg import (
     LEFT,
@@ -37,15 +37,15 @@ _MOST_TEXT = 4
 _GOOD, _FAIR = 1.25, 2.0
 
 
-class Scale(msgspec.Struct, frozen=True):
+class LogScale(msgspec.Struct, frozen=True):
     """Milliseconds on a logarithmic axis, from `low` to `high`."""
 
     low: float
     high: float
 
-    def place(self, milliseconds: float) -> float:
+    def place(self, format_milliseconds: float) -> float:
         """0 at the bottom, 1 at the top."""
-        inside = min(max(milliseconds, self.low), self.high)
+        inside = min(max(format_milliseconds, self.low), self.high)
         return math.log(inside / self.low) / math.log(self.high / self.low)
 
     def ticks(self) -> list[float]:
@@ -62,11 +62,11 @@ def _is_power(value: float) -> bool:
     return abs(math.log10(value) - round(math.log10(value))) < 1e-6
 
 
-def scale_of(phases: Sequence[PhaseReport]) -> Scale:
+def log_scale_for(phases: Sequence[PhaseReport]) -> LogScale:
     """Wide enough for every point, and for at least one power of ten."""
     values = [v for p in phases for b in p.curve for v in (b.p50, b.p90) if v > 0] or [1.0]
     low = _nice_below(min(values))
-    return Scale(low, max(_nice_above(max(values)), low * 10))
+    return LogScale(low, max(_nice_above(max(values)), low * 10))
 
 
 def _nice_below(value: float) -> float:
@@ -79,7 +79,7 @@ def _nice_above(value: float) -> float:
     return min(unit * power for unit in (*_NICE, 10) if unit * power >= value * 0.9999)
 
 
-def frames(top: int, height: int, phases: Sequence[PhaseReport], most: float) -> list[Frame]:
+def phase_frames(top: int, height: int, phases: Sequence[PhaseReport], most: float) -> list[Frame]:
     """One beside the other, all of the same width."""
     room = WIDTH - LEFT - RIGHT - GAP * (len(phases) - 1)
     width = room // max(len(phases), 1)
@@ -103,7 +103,7 @@ def panel(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> list[s
     return parts
 
 
-def latency_panel(frame: Frame, scale: Scale, phase: PhaseReport) -> list[str]:
+def latency_panel(frame: Frame, scale: LogScale, phase: PhaseReport) -> list[str]:
     """p50 and p90 of each second; `frame.most` is 1."""
     ticks = [(scale.place(tick), f"{tick:g}") for tick in scale.ticks()]
     return [
@@ -113,7 +113,7 @@ def latency_panel(frame: Frame, scale: Scale, phase: PhaseReport) -> list[str]:
     ]
 
 
-def _curve(frame: Frame, scale: Scale, curve: Sequence[Bin], name: str) -> str:
+def _curve(frame: Frame, scale: LogScale, curve: Sequence[LatencyBin], name: str) -> str:
     points = []
     for each in curve:
         middle = min((each.at + each.until) / 2, frame.seconds)
@@ -151,14 +151,14 @@ def whole_ticks(most: float) -> list[float]:
     return [step * number for number in range(int(most / step + 1e-9) + 1)]
 
 
-def _sample_edges(samples: Sequence[Sample], seconds: float) -> list[float]:
+def _sample_edges(samples: Sequence[PhaseSample], seconds: float) -> list[float]:
     """Where each begins, and where the last one ends; never past the frame."""
     if not samples:
         return [0.0]
     return [min(s.at, seconds) for s in samples] + [min(samples[-1].until, seconds)]
 
 
-def picture(report: Report) -> str:
+def picture(report: DemoReport) -> str:
     """The whole SVG document."""
     said = _said(report)
     height = _SAID_TOP + _LINE_HEIGHT * (len(said) + 1) + 32
@@ -177,7 +177,7 @@ def picture(report: Report) -> str:
     return page(title, height, parts)
 
 
-def _sentences(report: Report) -> list[str]:
+def _sentences(report: DemoReport) -> list[str]:
     """Below the title, folded to the page; whether they can be trusted last, in red."""
     folded = [part for sentence in report.meaning for part in _fold(sentence, _LETTERS)]
     parts = [text(LEFT, 64 + 18 * number, part) for number, part in enumerate(folded[:_MOST_TEXT])]
@@ -195,7 +195,9 @@ def _fold(sentence: str, letters: int) -> list[str]:
     return found
 
 
-def _heads(report: Report, number: int, left: int, big: str, kind: str, small: str) -> list[str]:
+def _heads(
+    report: DemoReport, number: int, left: int, big: str, kind: str, small: str
+) -> list[str]:
     phase = report.phases[number]
     return [
         text(left, _HEAD_TOP + 10, phase.title, "head"),
@@ -205,9 +207,9 @@ def _heads(report: Report, number: int, left: int, big: str, kind: str, small: s
     ]
 
 
-def _latencies(report: Report) -> list[str]:
-    scale = scale_of(report.phases)
-    places = frames(_LATENCY_TOP, _LATENCY_HEIGHT, report.phases, 1.0)
+def _latencies(report: DemoReport) -> list[str]:
+    scale = log_scale_for(report.phases)
+    places = phase_frames(_LATENCY_TOP, _LATENCY_HEIGHT, report.phases, 1.0)
     alone = next((p.latency for p in report.phases if p.name == ALONE.name), None)
     parts = []
     for number, (phase, frame) in enumerate(zip(report.phases, places, strict=True)):
@@ -217,8 +219,8 @@ def _latencies(report: Report) -> list[str]:
             ratio = found.p90 / alone.p90 if alone is not None and alone.p90 else 1.0
             kind = "good" if ratio <= _GOOD else "fair" if ratio <= _FAIR else "bad"
             kind = "" if report.warning else kind  # nothing follows from such numbers
-            big = f"p90 {milliseconds(found.p90)}"
-            small = f"p50 {milliseconds(found.p50)}, p99 {milliseconds(found.p99)}"
+            big = f"p90 {format_milliseconds(found.p90)}"
+            small = f"p50 {format_milliseconds(found.p50)}, p99 {format_milliseconds(found.p99)}"
             if phase.name != ALONE.name and not report.warning:
                 small += f"; p90 {ratio:.1f}× alone"
         parts += _heads(report, number, frame.left, big, kind, small)
@@ -230,9 +232,9 @@ def _latencies(report: Report) -> list[str]:
     )
 
 
-def _losses(report: Report) -> list[str]:
+def _losses(report: DemoReport) -> list[str]:
     most = max([p.lost.worst for p in report.phases if p.lost] + [0.25]) * 1.1
-    places = frames(_LATENCY_TOP, _LATENCY_HEIGHT, report.phases, most)
+    places = phase_frames(_LATENCY_TOP, _LATENCY_HEIGHT, report.phases, most)
     parts = []
     for number, (phase, frame) in enumerate(zip(report.phases, places, strict=True)):
         lost = phase.lost.mean if phase.lost else 0.0
@@ -247,18 +249,18 @@ def _losses(report: Report) -> list[str]:
     return [*parts, text(LEFT, y, what, "faint")]
 
 
-def _boundary(report: Report, frame: Frame) -> str:
+def _boundary(report: DemoReport, frame: Frame) -> str:
     """Where the service's calm part ends and its busy part begins."""
     return vertical_line(frame.x(frame.seconds * report.load.calm_share), frame, "part")
 
 
-def _part_names(report: Report, frame: Frame) -> list[str]:
+def _part_names(report: DemoReport, frame: Frame) -> list[str]:
     x, y = frame.x(frame.seconds * report.load.calm_share), frame.top - 5
     return [text(x - 6, y, "calm", "faint end"), text(x + 6, y, "busy", "faint")]
 
 
-def _cpus(report: Report) -> list[str]:
-    places = frames(_CPU_TOP, _CPU_HEIGHT, report.phases, float(report.machine.cpus))
+def _cpus(report: DemoReport) -> list[str]:
+    places = phase_frames(_CPU_TOP, _CPU_HEIGHT, report.phases, float(report.machine.cpus))
     parts = []
     for phase, frame in zip(report.phases, places, strict=True):
         parts += _cpu_head(phase, frame)
@@ -289,18 +291,18 @@ def _legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ...]) -
     return parts
 
 
-def _said(report: Report) -> list[Line]:
+def _said(report: DemoReport) -> list[AgentEntry]:
     """The agent's changes of the quota: the largest ones, in their order."""
     changes = _moves(report)
     largest = sorted(changes, key=_size, reverse=True)[:_MOST_LINES]
     return [each for each in changes if each in largest]
 
 
-def _moves(report: Report) -> list[Line]:
+def _moves(report: DemoReport) -> list[AgentEntry]:
     return [x for x in report.agent if x.after and "quota" in x.what and x.at >= 0]
 
 
-def _size(each: Line) -> float:
+def _size(each: AgentEntry) -> float:
     before, after = _milli(each.before), _milli(each.after)
     return abs(after - before) if before is not None and after is not None else 1e9
 
@@ -310,7 +312,7 @@ def _milli(word: str) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _lines(said: list[Line], moves: int) -> list[str]:
+def _lines(said: list[AgentEntry], moves: int) -> list[str]:
     part = f" ({len(said)} of {moves} moves)" if moves > len(said) else ""
     head = f"Why the quota moved, in the agent's words{part}:"
     head = head if said else "The agent changed no quota."
@@ -322,7 +324,7 @@ def _lines(said: list[Line], moves: int) -> list[str]:
     return parts
 
 
-def _footer(report: Report) -> str:
+def _footer(report: DemoReport) -> str:
     about, load = report.machine, report.load
     size = f"{about.cpus} CPUs"
     if about.simulated_because is not None:

@@ -1,6 +1,6 @@
 """The demo's result as one value: what the table shows, the picture draws and scripts read.
 
-Owns the report's keys (docs/reference/demo.md) and the sentences that say what the numbers mean.
+Its keys are described in docs/reference/demo.md. The sentences say what the numbers mean.
 """
 
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import msgspec
 
 from slackwater.demo.measurements import (
-    Bin,
+    AgentEntry,
     CpuUse,
-    Line,
-    Measured,
+    LatencyBin,
     Noise,
     Percentiles,
-    Sample,
-    bins,
-    percentiles,
+    PhaseMeasurement,
+    PhaseSample,
+    find_percentiles,
+    latency_bins,
 )
 from slackwater.demo.plan import ALONE, BUSY, CALM, DEFAULT_WEIGHT, KUBELET, SLACKWATER, THRESHOLD
 from slackwater.settings.file import API_VERSION
@@ -29,11 +29,11 @@ WHY_A_QUOTA = (
     "A weight only divides a CPU that two want at once. A quota bounds what it cannot: caches, "
     "hyper-threads, power, and how much batch work grows used to."
 )
-#: The latency curve has a point for so many seconds.
+#: Seconds for each point of the latency curve.
 _BIN = 1.0
 
 
-class About(msgspec.Struct, frozen=True, rename="camel"):
+class MachineSummary(msgspec.Struct, frozen=True, rename="camel"):
     """The machine. `simulated_because` is null on real cgroups; `request_milliseconds`, the CPU
     time of one request, is null in a simulation."""
 
@@ -45,7 +45,7 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
     request_milliseconds: float | None = None
 
 
-class Load(msgspec.Struct, frozen=True, rename="camel"):
+class LoadDescription(msgspec.Struct, frozen=True, rename="camel"):
     """The service's own load in CPUs, and the agent's threshold in percent."""
 
     calm: float = CALM.load
@@ -54,8 +54,8 @@ class Load(msgspec.Struct, frozen=True, rename="camel"):
     threshold: int = THRESHOLD
 
 
-class Lost(msgspec.Struct, frozen=True, rename="camel"):
-    """What the service wanted and did not get, in CPUs: on average, and in the worst stretch."""
+class UnmetDemand(msgspec.Struct, frozen=True, rename="camel"):
+    """What the service wanted and did not get, in CPUs: on average, and in the worst sample."""
 
     mean: float
     worst: float
@@ -72,22 +72,22 @@ class PhaseReport(msgspec.Struct, frozen=True, rename="camel"):
     requests: int
     unanswered: int
     latency: Percentiles | None
-    lost: Lost | None
+    lost: UnmetDemand | None
     cpu: CpuUse
     utilisation: float
     noise: Noise | None
-    samples: tuple[Sample, ...]
-    curve: tuple[Bin, ...]
+    samples: tuple[PhaseSample, ...]
+    curve: tuple[LatencyBin, ...]
 
 
-class Report(msgspec.Struct, frozen=True, rename="camel"):
+class DemoReport(msgspec.Struct, frozen=True, rename="camel"):
     """`agent` is what the agent said in the last phase; `warning` is empty where the machine was
     quiet, `meaning` where it was not: nothing follows then. `pictures` are the files written."""
 
-    machine: About
-    load: Load
+    machine: MachineSummary
+    load: LoadDescription
     phases: tuple[PhaseReport, ...]
-    agent: tuple[Line, ...]
+    agent: tuple[AgentEntry, ...]
     meaning: tuple[str, ...]
     warning: str = ""
     pictures: tuple[str, ...] = ()
@@ -98,14 +98,16 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
         return next(phase for phase in self.phases if phase.name == name)
 
 
-def report_of(about: About, measured: Sequence[Measured]) -> Report:
-    phases = tuple(phase_of(each, about.cpus) for each in measured)
+def make_report(about: MachineSummary, measured: Sequence[PhaseMeasurement]) -> DemoReport:
+    phases = tuple(make_phase_report(each, about.cpus) for each in measured)
     said = tuple(line for each in measured for line in each.lines)
-    noisy = warning(phases)
-    return Report(about, Load(), phases, said, () if noisy else meaning(phases), noisy)
+    noisy = noise_warning(phases)
+    return DemoReport(
+        about, LoadDescription(), phases, said, () if noisy else meaning(phases), noisy
+    )
 
 
-def phase_of(measured: Measured, cpus: int) -> PhaseReport:
+def make_phase_report(measured: PhaseMeasurement, cpus: int) -> PhaseReport:
     phase, cpu = measured.phase, measured.cpu
     return PhaseReport(
         name=phase.name,
@@ -114,22 +116,22 @@ def phase_of(measured: Measured, cpus: int) -> PhaseReport:
         seconds=measured.seconds,
         requests=len(measured.answers),
         unanswered=sum(not answer.ok for answer in measured.answers),
-        latency=percentiles(measured.answers),
+        latency=find_percentiles(measured.answers),
         lost=_lost(measured.samples),
         cpu=cpu,
         utilisation=round((cpu.service + cpu.hog + cpu.other) / cpus, 4),
         noise=measured.noise,
         samples=measured.samples,
-        curve=bins(measured.answers, _BIN),
+        curve=latency_bins(measured.answers, _BIN),
     )
 
 
-def _lost(samples: Sequence[Sample]) -> Lost | None:
+def _lost(samples: Sequence[PhaseSample]) -> UnmetDemand | None:
     known = [(s.lost, s.until - s.at) for s in samples if s.lost is not None]
     if not known:
         return None
     mean = sum(lost * length for lost, length in known) / sum(length for _, length in known)
-    return Lost(round(mean, 4), round(max(lost for lost, _ in known), 4))
+    return UnmetDemand(round(mean, 4), round(max(lost for lost, _ in known), 4))
 
 
 def meaning(phases: Sequence[PhaseReport]) -> tuple[str, ...]:
@@ -161,7 +163,9 @@ def _harm(alone: PhaseReport, default: PhaseReport) -> str:
     if alone.latency is None or default.latency is None:
         lost = default.lost.mean if default.lost else 0.0
         return f"At the default weight batch took {lost:.2f} CPUs that the service wanted"
-    before, after = (milliseconds(each.latency.p90) for each in (alone, default) if each.latency)
+    before, after = (
+        format_milliseconds(each.latency.p90) for each in (alone, default) if each.latency
+    )
     times = _times(default.latency.p90, alone.latency.p90)
     if times is None:
         return f"At the default weight batch did not harm the service's p90 here ({after})"
@@ -173,13 +177,13 @@ def _protected(alone: PhaseReport, ours: PhaseReport) -> str:
         lost = ours.lost.mean if ours.lost else 0.0
         return f"with Slackwater the service lost {lost:.2f}"
     times = _times(ours.latency.p90, alone.latency.p90) or "as it was"
-    return f"with Slackwater it is {times} ({milliseconds(ours.latency.p90)})"
+    return f"with Slackwater it is {times} ({format_milliseconds(ours.latency.p90)})"
 
 
 def _short(phase: PhaseReport) -> str:
     if phase.latency is None:
         return f"the service lost {phase.lost.mean if phase.lost else 0.0:.2f} CPUs"
-    return f"p90 {milliseconds(phase.latency.p90)}"
+    return f"p90 {format_milliseconds(phase.latency.p90)}"
 
 
 def _cost(kubelet: PhaseReport, ours: PhaseReport) -> str:
@@ -189,7 +193,7 @@ def _cost(kubelet: PhaseReport, ours: PhaseReport) -> str:
     return f"cost batch {less:.2f} CPUs"
 
 
-def warning(phases: Sequence[PhaseReport]) -> str:
+def noise_warning(phases: Sequence[PhaseReport]) -> str:
     """Empty where the machine was quiet."""
     worst = max((max(p.noise.steal, p.noise.foreign) for p in phases if p.noise), default=0.0)
     if worst <= NOISY:
@@ -208,7 +212,7 @@ def _times(value: float, base: float) -> str | None:
     return None if times == "1.0" else f"{times}× as long"
 
 
-def milliseconds(value: float) -> str:
+def format_milliseconds(value: float) -> str:
     """Three digits at most, as people say them."""
     if value >= 1000:
         return f"{value / 1000:.1f} s"

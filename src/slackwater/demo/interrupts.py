@@ -1,6 +1,6 @@
-"""Ctrl-C, SIGTERM and SIGHUP while the demo owns things: in order, and never in between.
+"""Signal handling while the demo owns processes and cgroups: Ctrl-C, SIGTERM and SIGHUP.
 
-Owns the process's handlers for these three while a block runs, and puts the old ones back.
+Each context manager replaces the handlers while its block runs and restores the old ones.
 """
 
 import signal
@@ -15,23 +15,23 @@ _Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 @contextmanager
-def endings_raised() -> Iterator[None]:
-    """SIGTERM and SIGHUP unwind as Ctrl-C does."""
+def raise_on_termination() -> Iterator[None]:
+    """SIGTERM and SIGHUP unwind the stack, as Ctrl-C does."""
     with _handled(_ENDINGS, _exit):
         yield
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Nothing interrupts: another Ctrl-C while things are put back would leave some of them.
-    For blocks that start no process, which would inherit this deafness."""
+def ignore_signals() -> Iterator[None]:
+    """For cleaning up: another Ctrl-C would leave something behind. Do not start processes in it,
+    they would inherit the ignored signals."""
     with _handled(_ALL, signal.SIG_IGN):
         yield
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
-    """What comes meanwhile is delivered at the end."""
+def defer_signals() -> Iterator[None]:
+    """A signal that arrives in the block is delivered at its end."""
     came: list[int] = []
     with _handled(_ALL, lambda number, _: came.append(number)):
         yield

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from slackwater.demo.plan import Phase
-from slackwater.demo.tree import Tree
+from slackwater.demo.plan import DemoPhase
+from slackwater.demo.tree import DemoTree
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.observation.host import NodeUsageMeter, Roots, read_ticks
@@ -22,11 +22,11 @@ _MICROS = 1e6
 _USER_HZ = os.sysconf("SC_CLK_TCK")
 
 
-class CannotMeasure(Exception):  # noqa: N818  it reads as a sentence where it is caught
-    """One sentence about what is missing."""
+class MeasurementError(Exception):
+    """One sentence about what could not be measured."""
 
 
-class Counters(msgspec.Struct, frozen=True):
+class CpuCounters(msgspec.Struct, frozen=True):
     """CPU seconds so far, and when. `own` is this process's, `tree` everything else of ours."""
 
     at: float
@@ -54,8 +54,8 @@ class Noise(msgspec.Struct, frozen=True, rename="camel"):
     foreign: float
 
 
-def use_between(before: Counters, after: Counters, cpus: int) -> CpuUse:
-    """`before` must be earlier."""
+def use_between(before: CpuCounters, after: CpuCounters, cpus: int) -> CpuUse:
+    """`before` must be earlier than `after`."""
     service, hog = (_rate(before, after, name) for name in ("service", "hog"))
     node, steal = (_rate(before, after, name) for name in ("node", "steal"))
     other = max(node - service - hog, 0.0)
@@ -63,32 +63,32 @@ def use_between(before: Counters, after: Counters, cpus: int) -> CpuUse:
     return CpuUse(round(service, 4), round(hog, 4), round(other, 4), round(idle, 4))
 
 
-def noise_between(before: Counters, after: Counters) -> Noise:
+def noise_between(before: CpuCounters, after: CpuCounters) -> Noise:
     foreign = _rate(before, after, "node") - _rate(before, after, "tree")
     foreign -= _rate(before, after, "own")
     return Noise(round(_rate(before, after, "steal"), 4), round(max(foreign, 0.0), 4))
 
 
-def _rate(before: Counters, after: Counters, name: str) -> float:
+def _rate(before: CpuCounters, after: CpuCounters, name: str) -> float:
     moved: float = getattr(after, name) - getattr(before, name)
     return moved / (after.at - before.at)
 
 
-class Gauges:
-    """Guards the descriptors behind the counters."""
+class CpuMeter:
+    """Reads the counters; owns their file descriptors."""
 
-    def __init__(self, mounts: CgroupMounts, roots: Roots, tree: Tree) -> None:
+    def __init__(self, mounts: CgroupMounts, roots: Roots, tree: DemoTree) -> None:
         self._roots = roots
         self._tree = tree
         self._meter = NodeUsageMeter(mounts, roots)
 
-    def read(self) -> Counters:
+    def read(self) -> CpuCounters:
         node, ticks = self._meter.read(), read_ticks(self._roots)
         if isinstance(node, Gap) or isinstance(ticks, Gap):
             reason = node.reason if isinstance(node, Gap) else f"{ticks}"
-            raise CannotMeasure(f"the node's CPU time cannot be read: {reason}")
+            raise MeasurementError(f"the node's CPU time cannot be read: {reason}")
         tree = self._tree
-        return Counters(
+        return CpuCounters(
             at=time.monotonic(),
             node=node.usage / _MICROS,
             tree=tree.usage(tree.top) / _MICROS,
@@ -102,7 +102,7 @@ class Gauges:
         self._meter.close()
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class RequestResult(msgspec.Struct, frozen=True, array_like=True):
     """`at` is the intended time in seconds after the phase's start."""
 
     at: float
@@ -119,7 +119,7 @@ class Percentiles(msgspec.Struct, frozen=True, rename="camel"):
     worst: float
 
 
-class Bin(msgspec.Struct, frozen=True, rename="camel"):
+class LatencyBin(msgspec.Struct, frozen=True, rename="camel"):
     """The answers to what was meant to be sent in one stretch of time."""
 
     at: float
@@ -134,7 +134,7 @@ def percentile(ascending: Sequence[float], percent: float) -> float:
     return ascending[min(max(rank, 1), len(ascending)) - 1]
 
 
-def percentiles(answers: Iterable[Answer]) -> Percentiles | None:
+def find_percentiles(answers: Iterable[RequestResult]) -> Percentiles | None:
     """None where there was no request."""
     ascending = sorted(answer.milliseconds for answer in answers)
     if not ascending:
@@ -143,7 +143,7 @@ def percentiles(answers: Iterable[Answer]) -> Percentiles | None:
     return Percentiles(p50, p90, p99, round(ascending[-1], 3))
 
 
-def bins(answers: Iterable[Answer], length: float) -> tuple[Bin, ...]:
+def latency_bins(answers: Iterable[RequestResult], length: float) -> tuple[LatencyBin, ...]:
     """Stretches without a request are left out."""
     by_bin: dict[int, list[float]] = {}
     for answer in answers:
@@ -152,11 +152,13 @@ def bins(answers: Iterable[Answer], length: float) -> tuple[Bin, ...]:
     for number, values in sorted(by_bin.items()):
         values.sort()
         p50, p90 = (round(percentile(values, p), 3) for p in (50, 90))
-        found.append(Bin(round(number * length, 3), round((number + 1) * length, 3), p50, p90))
+        found.append(
+            LatencyBin(round(number * length, 3), round((number + 1) * length, 3), p50, p90)
+        )
     return tuple(found)
 
 
-class Sample(msgspec.Struct, frozen=True, rename="camel"):
+class PhaseSample(msgspec.Struct, frozen=True, rename="camel"):
     """A stretch of a phase, in seconds after its start: CPU use, and the hog's quota at its end in
     CPUs, None while it is unlimited. `lost` is what the service wanted and did not get, in CPUs;
     only a simulation knows it."""
@@ -168,8 +170,8 @@ class Sample(msgspec.Struct, frozen=True, rename="camel"):
     lost: float | None = None
 
 
-class Line(msgspec.Struct, frozen=True, rename="camel"):
-    """What the agent said, and when in the phase."""
+class AgentEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """An entry that the agent printed, and when in the phase."""
 
     at: float
     what: str
@@ -178,33 +180,33 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     because: str = ""
 
 
-class Measured(msgspec.Struct, frozen=True):
+class PhaseMeasurement(msgspec.Struct, frozen=True):
     """One phase. A simulation has no answers and no noise."""
 
-    phase: Phase
+    phase: DemoPhase
     seconds: float
     cpu: CpuUse
-    samples: tuple[Sample, ...]
-    answers: tuple[Answer, ...] = ()
+    samples: tuple[PhaseSample, ...]
+    answers: tuple[RequestResult, ...] = ()
     noise: Noise | None = None
-    lines: tuple[Line, ...] = ()
+    lines: tuple[AgentEntry, ...] = ()
 
 
-class Glimpse(msgspec.Struct, frozen=True):
-    """What a watcher sees of a phase that runs; in the last one of a phase it is complete."""
+class PhaseProgress(msgspec.Struct, frozen=True):
+    """A running phase so far; the last one of a phase is complete."""
 
-    phase: Phase
+    phase: DemoPhase
     at: float
     seconds: float
-    answers: tuple[Answer, ...] = ()
-    sample: Sample | None = None
-    lines: tuple[Line, ...] = ()
+    answers: tuple[RequestResult, ...] = ()
+    sample: PhaseSample | None = None
+    lines: tuple[AgentEntry, ...] = ()
     #: What `seconds` are.
     unit: str = "s"
 
 
-Watch = Callable[[Glimpse], None]
+ProgressObserver = Callable[[PhaseProgress], None]
 
 
-def unwatched(_: Glimpse) -> None:
-    """For those who need no view."""
+def ignore_progress(_: PhaseProgress) -> None:
+    """For callers without a view."""

@@ -22,7 +22,7 @@ SERVICE_UID = "5e41ce00-0000-4000-8000-000000000001"
 HOG_UID = "ba7c4000-0000-4000-8000-000000000002"
 SERVICE_CONTAINER = "5e" * 32
 HOG_CONTAINER = "ba" * 32
-#: What the agent is told: the one place to switch a policy on for demo and benchmark.
+#: The agent's settings: the one place to switch a policy on for demo and benchmark.
 AGENT_SETTINGS = f"""\
 apiVersion: slackwater.io/v1
 kind: AgentSettings
@@ -49,8 +49,8 @@ status:
 """
 
 
-class Hold(enum.Enum):
-    """How the hog is held back, if it is there at all."""
+class BatchControl(enum.Enum):
+    """How batch work is restricted, if it is there at all."""
 
     ABSENT = "no hog"
     DEFAULT_WEIGHT = "the kernel's default weight"
@@ -60,35 +60,45 @@ class Hold(enum.Enum):
     SLACKWATER = "the kubelet's weight and the agent"
 
 
-class Phase(msgspec.Struct, frozen=True):
-    """`hint` says in a few words what a person sees."""
+class DemoPhase(msgspec.Struct, frozen=True):
+    """`hint` says in a few words what one sees."""
 
     name: str
     title: str
     hint: str
-    hold: Hold
+    control: BatchControl
 
 
-ALONE = Phase("alone", "service alone", "most of the CPU is paid for and idle", Hold.ABSENT)
-DEFAULT_WEIGHT = Phase(
-    "default", "batch at default weight", "batch and service as equals", Hold.DEFAULT_WEIGHT
+ALONE = DemoPhase(
+    "alone", "service alone", "most of the CPU is paid for and idle", BatchControl.ABSENT
 )
-KUBELET = Phase(
-    "kubelet", "batch at kubelet's weight", "batch gives way, and is not bounded", Hold.KUBELET
+DEFAULT_WEIGHT = DemoPhase(
+    "default", "batch at default weight", "batch and service as equals", BatchControl.DEFAULT_WEIGHT
 )
-STATIC_QUOTA = Phase(
-    "static", "batch at quota of 50 %", "batch is bounded, busy or not", Hold.STATIC_QUOTA
+KUBELET = DemoPhase(
+    "kubelet",
+    "batch at kubelet's weight",
+    "batch gives way, and is not bounded",
+    BatchControl.KUBELET,
 )
-IDLE = Phase("idle", "batch at cpu.idle", "batch runs when nobody else wants to", Hold.IDLE)
-SLACKWATER = Phase(
-    "slackwater", "batch under Slackwater", "batch gives way, within a budget", Hold.SLACKWATER
+STATIC_QUOTA = DemoPhase(
+    "static", "batch at quota of 50 %", "batch is bounded, busy or not", BatchControl.STATIC_QUOTA
+)
+IDLE = DemoPhase(
+    "idle", "batch at cpu.idle", "batch runs when nobody else wants to", BatchControl.IDLE
+)
+SLACKWATER = DemoPhase(
+    "slackwater",
+    "batch under Slackwater",
+    "batch gives way, within a budget",
+    BatchControl.SLACKWATER,
 )
 
 DEMO = (ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER)
 BENCHMARK = (ALONE, DEFAULT_WEIGHT, KUBELET, STATIC_QUOTA, IDLE, SLACKWATER)
 
 
-class Part(msgspec.Struct, frozen=True):
+class LoadPart(msgspec.Struct, frozen=True):
     """A part of each phase: its share of the time, and the service's own load in CPUs."""
 
     name: str
@@ -96,8 +106,8 @@ class Part(msgspec.Struct, frozen=True):
     load: float
 
 
-CALM = Part("calm", 0.4, 0.20)
-BUSY = Part("busy", 0.6, 0.55)
+CALM = LoadPart("calm", 0.4, 0.20)
+BUSY = LoadPart("busy", 0.6, 0.55)
 #: The same in each phase, so that latencies compare; about 0.4 of one CPU on average.
 LOAD = (CALM, BUSY)
 
@@ -124,7 +134,9 @@ def node_folder(cpus: int) -> dict[str, str]:
     }
 
 
-def intended_times(parts: Sequence[Part], seconds: float, cost: float, seed: int) -> list[float]:
+def intended_times(
+    parts: Sequence[LoadPart], seconds: float, cost: float, seed: int
+) -> list[float]:
     """Seconds after the start, ascending. `cost` is the CPU time of one request in seconds, so a
     part's load in CPUs asks for load / cost requests a second."""
     chance = random.Random(seed)  # noqa: S311 - arrivals, not secrets
@@ -139,7 +151,7 @@ def intended_times(parts: Sequence[Part], seconds: float, cost: float, seed: int
     return times
 
 
-def parts_of(parts: Sequence[Part], seconds: float) -> list[tuple[Part, float, float]]:
+def part_times(parts: Sequence[LoadPart], seconds: float) -> list[tuple[LoadPart, float, float]]:
     """Each part with its first and its last second."""
     found, start = [], 0.0
     for part in parts:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from slackwater.demo.interrupts import deferred
-from slackwater.demo.measurements import CannotMeasure, Line
+from slackwater.demo.interrupts import defer_signals
+from slackwater.demo.measurements import AgentEntry, MeasurementError
 from slackwater.demo.plan import node_folder
-from slackwater.demo.tree import Tree
+from slackwater.demo.tree import DemoTree
 
 _END_TIMEOUT = 15.0
 #: Until its first quota; a slow machine needs long to start Python.
@@ -28,35 +28,35 @@ _VARIABLE = "SLACKWATER_"
 _KEPT = ("SLACKWATER_CGROUP_VERSION",)
 
 
-class Child:
-    """Guards one process and the thread that reads its lines."""
+class ChildProcess:
+    """One process and the thread that reads its output."""
 
-    def __init__(self, process: subprocess.Popen[str], hear: Callable[[str], None]) -> None:
+    def __init__(self, process: subprocess.Popen[str], on_line: Callable[[str], None]) -> None:
         self.process = process
-        self._hear = hear
+        self._on_line = on_line
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         for line in self.process.stdout or ():
-            self._hear(line.rstrip("\n"))
+            self._on_line(line.rstrip("\n"))
 
-    def is_silent(self) -> bool:
-        """Whether its last line was read."""
+    def output_ended(self) -> bool:
+        """Whether its last line has been read."""
         return not self._reader.is_alive()
 
-    def wait_silent(self, seconds: float) -> bool:
+    def wait_for_output(self, seconds: float) -> bool:
         self._reader.join(seconds)
-        return self.is_silent()
+        return self.output_ended()
 
-    def ask_to_end(self) -> None:
-        """Lets it put things back first."""
+    def terminate(self) -> None:
+        """With SIGTERM, so that it can clean up; waits for it."""
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_END_TIMEOUT)
 
     def end(self) -> None:
-        """By its own id."""
+        """Kills it by its own pid."""
         self.process.kill()
         self.process.wait()
         self._reader.join(_END_TIMEOUT)
@@ -66,23 +66,23 @@ class Child:
                     stream.close()
 
 
-class Crew:
-    """Guards what was started and has not been ended."""
+class ChildProcesses:
+    """All children that were started and have not been ended."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: DemoTree) -> None:
         self._tree = tree
-        self._children: list[Child] = []
+        self._children: list[ChildProcess] = []
 
     def start(
         self,
         module: str,
         arguments: Sequence[str],
         group: str,
-        hear: Callable[[str], None],
+        on_line: Callable[[str], None],
         environ: Mapping[str, str] = os.environ,
-    ) -> Child:
+    ) -> ChildProcess:
         """`python -m module arguments` in a group; `hear` gets its lines, from another thread."""
-        with deferred():  # or an interrupt between two lines would leave a process to nobody
+        with defer_signals():  # an interrupt in between would leave a process without an owner
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 stdin=subprocess.PIPE,
@@ -92,26 +92,26 @@ class Crew:
                 env=dict(environ),
                 process_group=0,
             )
-            child = Child(process, hear)
+            child = ChildProcess(process, on_line)
             self._children.append(child)
             self._tree.enter(group, process.pid)
         return child
 
-    def end(self, child: Child) -> None:
+    def end(self, child: ChildProcess) -> None:
         child.end()
         self._children.remove(child)
 
     def end_all(self) -> None:
-        """The last one first: the agent before those that it acts on."""
+        """The last one first: the agent before those it acts on."""
         for child in reversed(list(self._children)):
             self.end(child)
 
 
 class AgentProcess:
-    """Guards one agent, from its start to its release of all it set."""
+    """One agent, from its start until it has released everything."""
 
-    def __init__(self, crew: Crew, tree: Tree, folder: Path) -> None:
-        self._crew = crew
+    def __init__(self, children: ChildProcesses, tree: DemoTree, folder: Path) -> None:
+        self._crew = children
         self._tree = tree
         self._said: list[tuple[float, str]] = []
         node = folder / "node"
@@ -121,8 +121,8 @@ class AgentProcess:
         arguments = ["agent", "--standalone", str(node), "--state", str(folder / "state")]
         arguments += ["--kubepods", tree.kubepods, "--node", "demo"]
         arguments += ["--listen", "", "--on-exit", "release"]
-        self._child: Child = crew.start(
-            "slackwater", arguments, tree.agent, self._hear, environment(os.environ)
+        self._child: ChildProcess = children.start(
+            "slackwater", arguments, tree.agent, self._on_line, agent_environment(os.environ)
         )
 
     def wait_for_quota(self) -> None:
@@ -131,25 +131,25 @@ class AgentProcess:
         while self._tree.quota() is None:
             if self._child.process.poll() is not None or time.monotonic() > deadline:
                 words = self._said[-1][1] if self._said else "nothing"
-                raise CannotMeasure(f"the agent set no quota; the last that it said: {words}")
+                raise MeasurementError(f"the agent set no quota; the last that it said: {words}")
             time.sleep(0.02)
 
-    def lines(self, start: float) -> tuple[Line, ...]:
-        """What it said, by seconds after a moment of the monotonic clock."""
-        read = (line_of(text, at - start) for at, text in list(self._said))
+    def lines(self, start: float) -> tuple[AgentEntry, ...]:
+        """What it printed, in seconds after `start` of the monotonic clock."""
+        read = (parse_entry(text, at - start) for at, text in list(self._said))
         return tuple(line for line in read if line is not None)
 
     def end(self) -> None:
-        """It releases what it set; everything it said stays readable."""
-        self._child.ask_to_end()
+        """It releases what it set; its output stays readable."""
+        self._child.terminate()
         self._crew.end(self._child)
 
-    def _hear(self, text: str) -> None:
+    def _on_line(self, text: str) -> None:
         self._said.append((time.monotonic(), text))
 
 
-def line_of(text: str, at: float) -> Line | None:
-    """One of its lines of JSON about a value; None for everything else it says."""
+def parse_entry(text: str, at: float) -> AgentEntry | None:
+    """The entry in a line of JSON about a value; None for any other output."""
     try:
         said = msgspec.json.decode(text, type=dict[str, object])
     except msgspec.DecodeError:
@@ -157,10 +157,10 @@ def line_of(text: str, at: float) -> Line | None:
     words = {key: str(said.get(key, "")) for key in ("what", "before", "after", "because")}
     if not words["what"] or "event" in said:
         return None
-    return Line(round(at, 3), **words)
+    return AgentEntry(round(at, 3), **words)
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, str]:
+def agent_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()

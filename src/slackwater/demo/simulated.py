@@ -1,13 +1,20 @@
 """The same phases on the simulated kernel, for machines whose cgroups cannot be written.
 
-Owns a scenario for each phase: a larger service on four CPUs, so that it can lose some. What it
-shows instead of latency is CPU time that the service wanted and did not get; the agent is real.
+Each phase is a scenario with a larger service on four CPUs, so that it can lose some. Instead of
+latency it measures CPU time that the service wanted and did not get. The agent is the real one.
 """
 
 from pathlib import Path
 
-from slackwater.demo.measurements import CpuUse, Glimpse, Line, Measured, Sample, Watch
-from slackwater.demo.plan import CALM, THRESHOLD, Hold, Phase
+from slackwater.demo.measurements import (
+    AgentEntry,
+    CpuUse,
+    PhaseMeasurement,
+    PhaseProgress,
+    PhaseSample,
+    ProgressObserver,
+)
+from slackwater.demo.plan import CALM, THRESHOLD, BatchControl, DemoPhase
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
@@ -27,30 +34,32 @@ _DEFAULT_SHARES = 1024
 _MICROS = 1_000_000
 
 
-def run_simulated(phase: Phase, seconds: float, folder: Path, watch: Watch) -> Measured:
-    """One phase of so many simulated seconds; it takes a blink."""
+def run_simulated(
+    phase: DemoPhase, seconds: float, folder: Path, watch: ProgressObserver
+) -> PhaseMeasurement:
+    """One phase; `seconds` are simulated, and pass in an instant."""
     state = folder / phase.name
     state.mkdir(parents=True)
-    simulation = Simulation(scenario(phase, seconds), str(state))
+    simulation = Simulation(make_scenario(phase, seconds), str(state))
     try:
-        if phase.hold is Hold.DEFAULT_WEIGHT:
+        if phase.control is BatchControl.DEFAULT_WEIGHT:
             for ref in simulation.node.tiers.values():
                 simulation.node.put(ref, WEIGHT, _DEFAULT_SHARES)
-        return _Watching(simulation, phase, seconds, watch).run()
+        return _SimulatedPhase(simulation, phase, seconds, watch).run()
     finally:
         simulation.release()
         simulation.close()
 
 
-def scenario(phase: Phase, seconds: float) -> Scenario:
+def make_scenario(phase: DemoPhase, seconds: float) -> Scenario:
     length = Micros(round(seconds * _MICROS))
     busy_from = Micros(round(length * CALM.share))
     demand = Spike(busy_from, _BUSY, Micros(length - busy_from), _CALM)
     pods = [ScenarioPod("service", Tier.BURSTABLE, demand, _REQUEST)]
-    if phase.hold is not Hold.ABSENT:
+    if phase.control is not BatchControl.ABSENT:
         pods.append(ScenarioPod("hog", Tier.BESTEFFORT, Steady(MilliCpu(1000 * CPUS))))
     share = BestEffortShareSettings(
-        enabled=phase.hold is Hold.SLACKWATER, threshold=Percent(THRESHOLD)
+        enabled=phase.control is BatchControl.SLACKWATER, threshold=Percent(THRESHOLD)
     )
     return Scenario(
         phase.name, CgroupVersion.V1, CPUS, length, tuple(pods),
@@ -58,34 +67,38 @@ def scenario(phase: Phase, seconds: float) -> Scenario:
     )  # fmt: skip
 
 
-class _Watching:
-    """Guards the counters before the present look."""
+class _SimulatedPhase:
+    """A phase that runs: its samples, and the counters at the last one."""
 
-    def __init__(self, simulation: Simulation, phase: Phase, seconds: float, watch: Watch) -> None:
-        self._life = simulation
+    def __init__(
+        self, simulation: Simulation, phase: DemoPhase, seconds: float, watch: ProgressObserver
+    ) -> None:
+        self._simulation = simulation
         self._phase = phase
         self._seconds = seconds
         self._watch = watch
-        self._before = self._look()
-        self._standing = self._quota()
-        self._samples: list[Sample] = []
-        self._lines: list[Line] = []
+        self._before = self._read_counters()
+        self._last_quota = self._quota()
+        self._samples: list[PhaseSample] = []
+        self._lines: list[AgentEntry] = []
 
-    def run(self) -> Measured:
-        self._life.run(self._see)
+    def run(self) -> PhaseMeasurement:
+        self._simulation.run(self._on_round)
         self._sample()
         first = Micros(0), 0.0, 0.0, 0.0
-        return Measured(
+        return PhaseMeasurement(
             self._phase, self._seconds, self._use(first, self._before), tuple(self._samples),
             lines=tuple(self._lines),
         )  # fmt: skip
 
-    def _see(self, at: Micros, done: TickRecord | Gap) -> None:
+    def _on_round(self, at: Micros, done: TickRecord | Gap) -> None:
         self._sample()
         if isinstance(done, TickRecord):
-            self._lines += [_line(entry, at) for entry in done.entries if entry.event is None]
+            self._lines += [
+                _agent_entry(entry, at) for entry in done.entries if entry.event is None
+            ]
         self._watch(
-            Glimpse(
+            PhaseProgress(
                 self._phase, at / _MICROS, self._seconds,
                 sample=self._samples[-1] if self._samples else None, lines=tuple(self._lines),
                 unit="simulated s",
@@ -93,20 +106,20 @@ class _Watching:
         )  # fmt: skip
 
     def _sample(self) -> None:
-        now = self._look()
+        now = self._read_counters()
         before, self._before = self._before, now
-        # What a tick just wrote binds what comes after it.
-        quota, self._standing = self._standing, self._quota()
+        # What a tick just wrote applies from now on.
+        quota, self._last_quota = self._last_quota, self._quota()
         length = (now[0] - before[0]) / _MICROS
         if length <= 0:
             return
         use, lost = self._use(before, now), (now[3] - before[3]) / length
         at, until = before[0] / _MICROS, now[0] / _MICROS
-        self._samples.append(Sample(at, until, use, quota, round(lost, 4)))
+        self._samples.append(PhaseSample(at, until, use, quota, round(lost, 4)))
 
-    def _look(self) -> tuple[Micros, float, float, float]:
+    def _read_counters(self) -> tuple[Micros, float, float, float]:
         """The time; service and hog, and what the service lost, in CPU seconds so far."""
-        tiers, kernel = self._life.node.tiers, self._life.kernel
+        tiers, kernel = self._simulation.node.tiers, self._simulation.kernel
         lost = kernel.lost(tiers[Tier.BURSTABLE])
         return (
             kernel.now,
@@ -116,7 +129,7 @@ class _Watching:
         )
 
     def _used(self, ref: CgroupRef) -> float:
-        times = self._life.kernel.times(ref)
+        times = self._simulation.kernel.times(ref)
         return times.usage / _MICROS if isinstance(times, CpuTimes) else 0.0
 
     def _use(
@@ -129,10 +142,10 @@ class _Watching:
         )
 
     def _quota(self) -> float | None:
-        found = self._life.kernel.read(self._life.node.tiers[Tier.BESTEFFORT], QUOTA)
+        found = self._simulation.kernel.read(self._simulation.node.tiers[Tier.BESTEFFORT], QUOTA)
         milli = found.milli() if isinstance(found, Bandwidth) else None
         return None if milli is None or isinstance(milli, Unlimited) else milli / 1000
 
 
-def _line(entry: Entry, at: Micros) -> Line:
-    return Line(at / _MICROS, entry.what, entry.before, entry.after, entry.because)
+def _agent_entry(entry: Entry, at: Micros) -> AgentEntry:
+    return AgentEntry(at / _MICROS, entry.what, entry.before, entry.after, entry.because)

@@ -1,9 +1,8 @@
-"""A small kubelet's tree of the demo's own, made for it and removed after it.
+"""A small cgroup tree like a kubelet's, made for the demo and removed after it.
 
-Owns one top folder in every hierarchy of this machine, named after this process, and all that is
-below it. The hog is held back by hand here, as a kubelet or an administrator would; what the
-agent does, it does itself. Refuses to touch anything outside, but for the root's list of
-controllers on v2, which is put back.
+It is one top directory in every hierarchy of this machine, named after this process, and all that
+is below it. Batch work is restricted here as a kubelet or an administrator would; the agent does
+its own part. Nothing outside is touched but the root's controllers on v2, which are restored.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from slackwater.demo.plan import (
     SERVICE_REQUEST,
     SERVICE_UID,
     STATIC_PERCENT,
-    Hold,
+    BatchControl,
 )
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller
 from slackwater.model.gap import Gap
@@ -42,17 +41,17 @@ _PERIOD = 100_000
 _PATIENCE = 10.0
 
 
-class CannotBuildTree(Exception):  # noqa: N818  it reads as a sentence where it is caught
+class CannotBuildTreeError(Exception):
     """One sentence about why no cgroups can be made here."""
 
 
-class Tree:
-    """Guards the demo's cgroups."""
+class DemoTree:
+    """The demo's cgroups."""
 
     def __init__(self, mounts: CgroupMounts, cpus: int) -> None:
         cpu = mounts.identity()
         if isinstance(cpu, Gap):
-            raise CannotBuildTree(cpu.reason)
+            raise CannotBuildTreeError(cpu.reason)
         self.version = cpu.version
         self.cpus = cpus
         self._mounts = mounts
@@ -77,59 +76,61 @@ class Tree:
             self._weigh(self.client, shares_of(MilliCpu(1000 * self.cpus * _CLIENT_CPUS)))
             self._weigh(self.service.rpartition("/")[0], shares_of(MilliCpu(SERVICE_REQUEST)))
             self._weigh(self.hog.rpartition("/")[0], SMALLEST_SHARES)
-            self.hold(Hold.KUBELET)
+            self.apply(BatchControl.KUBELET)
         except OSError as error:
             where = error.filename or self.top
-            raise CannotBuildTree(f"no cgroups can be made at {where}: {error.strerror}") from error
+            raise CannotBuildTreeError(
+                f"no cgroups can be made at {where}: {error.strerror}"
+            ) from error
 
-    def hold(self, hold: Hold) -> None:
-        """How the hog is held back from now on. Raises OSError where the kernel cannot."""
+    def apply(self, control: BatchControl) -> None:
+        """How batch work is restricted from now on. Raises OSError if the kernel cannot."""
         tier = self.besteffort
         if os.path.exists(f"{self._directory(tier)}/cpu.idle"):
             self._put(tier, "cpu.idle", "0")
         self._bound(tier, None)
-        if hold in (Hold.DEFAULT_WEIGHT, Hold.STATIC_QUOTA):
+        if control in (BatchControl.DEFAULT_WEIGHT, BatchControl.STATIC_QUOTA):
             self._weigh_default(tier)
             self._weigh_default(self.burstable)
         else:
             self._weigh(tier, SMALLEST_SHARES)
             self._weigh(self.burstable, shares_of(MilliCpu(SERVICE_REQUEST)))
-        if hold is Hold.STATIC_QUOTA:
+        if control is BatchControl.STATIC_QUOTA:
             self._bound(tier, _PERIOD * self.cpus * STATIC_PERCENT // 100)
-        if hold is Hold.IDLE:
+        if control is BatchControl.IDLE:
             self._put(tier, "cpu.idle", "1")
 
     def enter(self, path: str, pid: int) -> None:
         """Moves a process into a group, in every hierarchy."""
         for directory in self._directories(path):
-            put(f"{directory}/cgroup.procs", str(pid))
+            write_file(f"{directory}/cgroup.procs", str(pid))
 
     def usage(self, path: str) -> int:
         """Exact CPU time in microseconds."""
         mount = self._mounts.mount(Controller.CPUACCT)
         if not isinstance(mount, Gap) and mount.version is CgroupVersion.V1:
-            return int(get(f"{mount.directory}/{path}/cpuacct.usage")) // 1000
-        words = get(f"{self._directory(path)}/cpu.stat").split()
+            return int(read_file(f"{mount.directory}/{path}/cpuacct.usage")) // 1000
+        words = read_file(f"{self._directory(path)}/cpu.stat").split()
         return int(words[words.index("usage_usec") + 1])
 
     def quota(self) -> float | None:
         """Of the hog's tier, in CPUs; None is unlimited."""
         if self.version is CgroupVersion.V1:
-            quota = get(f"{self._directory(self.besteffort)}/cpu.cfs_quota_us")
-            period = get(f"{self._directory(self.besteffort)}/cpu.cfs_period_us")
+            quota = read_file(f"{self._directory(self.besteffort)}/cpu.cfs_quota_us")
+            period = read_file(f"{self._directory(self.besteffort)}/cpu.cfs_period_us")
         else:
-            quota, period = get(f"{self._directory(self.besteffort)}/cpu.max").split()
+            quota, period = read_file(f"{self._directory(self.besteffort)}/cpu.max").split()
         return None if quota in ("-1", "max") else int(quota) / int(period)
 
     def remove(self) -> None:
-        """Ends what still runs in it, and leaves the machine as it was."""
+        """Kills what still runs in it, and restores the machine."""
         for mount in self._mount_directories():
             remove_tree(f"{mount}/{self.top}")
         for directory, controller in reversed(self._enabled):
             if directory in self._mount_directories():
-                # EBUSY: somebody else has begun to use it.
+                # EBUSY: it is in use by something else by now.
                 with contextlib.suppress(OSError):
-                    put(f"{directory}/cgroup.subtree_control", f"-{controller}")
+                    write_file(f"{directory}/cgroup.subtree_control", f"-{controller}")
         self._enabled.clear()
 
     def _make(self, path: str) -> None:
@@ -148,8 +149,8 @@ class Tree:
             if mount.version is CgroupVersion.V1 or controller is Controller.CPUACCT:
                 continue
             directory = f"{mount.directory}/{above}".rstrip("/")
-            if controller.value not in get(f"{directory}/cgroup.subtree_control").split():
-                put(f"{directory}/cgroup.subtree_control", f"+{controller.value}")
+            if controller.value not in read_file(f"{directory}/cgroup.subtree_control").split():
+                write_file(f"{directory}/cgroup.subtree_control", f"+{controller.value}")
                 self._enabled.append((directory, controller.value))
 
     def _fill_cpuset(self, here: str, above: str) -> None:
@@ -158,8 +159,11 @@ class Tree:
         if isinstance(mount, Gap) or mount.version is CgroupVersion.V2:
             return
         for file in ("cpuset.cpus", "cpuset.mems"):
-            if not get(f"{mount.directory}/{here}/{file}"):
-                put(f"{mount.directory}/{here}/{file}", get(f"{mount.directory}/{above}/{file}"))
+            if not read_file(f"{mount.directory}/{here}/{file}"):
+                write_file(
+                    f"{mount.directory}/{here}/{file}",
+                    read_file(f"{mount.directory}/{above}/{file}"),
+                )
 
     def _weigh(self, path: str, shares: Shares) -> None:
         if self.version is CgroupVersion.V1:
@@ -180,7 +184,7 @@ class Tree:
             self._put(path, "cpu.max", f"{'max' if micros is None else micros} {_PERIOD}")
 
     def _put(self, path: str, file: str, text: str) -> None:
-        put(f"{self._directory(path)}/{file}", text)
+        write_file(f"{self._directory(path)}/{file}", text)
 
     def _directory(self, path: str) -> str:
         return f"{self._mounts.by_controller[Controller.CPU].directory}/{path}"
@@ -211,12 +215,12 @@ def remove_tree(directory: str) -> None:
         _rmdir(folder)
 
 
-def get(file: str) -> str:
+def read_file(file: str) -> str:
     with open(file) as opened:
         return opened.read().strip()
 
 
-def put(file: str, text: str) -> None:
+def write_file(file: str, text: str) -> None:
     """By os.write: the kernel's refusal must be raised here, with the file's name in it."""
     try:
         fd = os.open(file, os.O_WRONLY)
@@ -237,7 +241,7 @@ def _kill(directory: str) -> None:
 
 def _pids(directory: str) -> Iterator[int]:
     """0 is a process that this one cannot see: never a pid to kill."""
-    for word in get(f"{directory}/cgroup.procs").split():
+    for word in read_file(f"{directory}/cgroup.procs").split():
         if int(word) > 1:
             yield int(word)
 
@@ -268,6 +272,6 @@ def _started(pid: int) -> str:
     """In ticks since boot; empty for a process that is gone."""
     # The name, in brackets, may hold blanks.
     try:
-        return get(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
+        return read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
     except OSError:
         return ""

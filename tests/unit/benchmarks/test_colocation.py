@@ -24,11 +24,19 @@ from benchmarks.colocation import (
     run,
     table,
 )
+from slackwater.demo.demo_environment import DemoEnvironment
 from slackwater.demo.demo_report import NOISY
-from slackwater.demo.measurements import CpuUse, Measured, Noise, Sample
-from slackwater.demo.plan import ALONE, BENCHMARK, CALM, KUBELET, SLACKWATER, Hold, Phase
-from slackwater.demo.testbed import Stage
-from slackwater.demo.tree import CannotBuildTree
+from slackwater.demo.measurements import CpuUse, Noise, PhaseMeasurement, PhaseSample
+from slackwater.demo.plan import (
+    ALONE,
+    BENCHMARK,
+    CALM,
+    KUBELET,
+    SLACKWATER,
+    BatchControl,
+    DemoPhase,
+)
+from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.model.cgroup import CgroupMounts
 from tests.unit.demo.examples import MACHINE, answers, measured
 
@@ -70,9 +78,12 @@ def test_a_round_without_an_answer_is_none() -> None:
 def test_idle_cpu_counts_in_the_calm_part_alone() -> None:
     calm, busy = CpuUse(0.2, 1.7, 0.0, 0.1), CpuUse(0.6, 0.1, 0.0, 1.3)
     samples = tuple(
-        Sample(float(n), n + 1.0, calm if n + 1 <= 10 * CALM.share else busy) for n in range(10)
+        PhaseSample(float(n), n + 1.0, calm if n + 1 <= 10 * CALM.share else busy)
+        for n in range(10)
     )
-    found = round_of(1, Measured(SLACKWATER, 10.0, busy, samples, answers(5.0), Noise(0.0, 0.0)), 2)
+    found = round_of(
+        1, PhaseMeasurement(SLACKWATER, 10.0, busy, samples, answers(5.0), Noise(0.0, 0.0)), 2
+    )
     assert found is not None
     assert found.idle_used == pytest.approx(1.7 / 1.8)
 
@@ -192,9 +203,9 @@ class FakeStage:
     def __init__(self) -> None:
         self.runs: list[tuple[str, int]] = []
 
-    def run(self, phase: Phase, seconds: float, _watch: object, seed: int) -> Measured:
+    def run(self, phase: DemoPhase, seconds: float, _watch: object, seed: int) -> PhaseMeasurement:
         assert seconds == 3.0
-        if phase.hold is Hold.IDLE:
+        if phase.control is BatchControl.IDLE:
             raise FileNotFoundError(2, "No such file or directory", "cpu.idle")
         self.runs.append((phase.name, seed))
         return measured(phase, 5.0, 0.0 if phase == ALONE else 1.2)
@@ -204,9 +215,9 @@ def test_every_round_has_every_row_in_an_order_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     stage = FakeStage()
-    found = run(cast("Stage", stage), Plan(6, 3.0, ""), 2)
+    found = run(cast("DemoEnvironment", stage), Plan(6, 3.0, ""), 2)
     orders = [[name for name, seed in stage.runs if seed == number] for number in range(1, 7)]
-    wanted = sorted(phase.name for phase in BENCHMARK if phase.hold is not Hold.IDLE)
+    wanted = sorted(phase.name for phase in BENCHMARK if phase.control is not BatchControl.IDLE)
     assert [sorted(order) for order in orders] == [wanted] * 6
     assert len({tuple(order) for order in orders}) > 1
     assert len(found) == 6 * len(wanted)
@@ -223,9 +234,9 @@ def test_without_cgroups_it_cannot_measure_and_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object) -> None:
-        raise CannotBuildTree("no cgroups can be made at /x: Permission denied")
+        raise CannotBuildTreeError("no cgroups can be made at /x: Permission denied")
 
-    monkeypatch.setattr(colocation, "find_real", refuse)
+    monkeypatch.setattr(colocation, "find_cgroup_mounts", refuse)
     monkeypatch.setattr(sys, "argv", ["colocation.py", "--quick"])
     assert colocation.main() == 1
     assert capsys.readouterr().err == (
@@ -240,8 +251,8 @@ def test_a_whole_run_is_printed_and_kept(
     def opened(*_: object) -> Iterator[FakeStage]:
         yield FakeStage()
 
-    monkeypatch.setattr(colocation, "find_real", lambda *_: CgroupMounts({}))
-    monkeypatch.setattr(colocation, "opened_stage", opened)
+    monkeypatch.setattr(colocation, "find_cgroup_mounts", lambda *_: CgroupMounts({}))
+    monkeypatch.setattr(colocation, "open_environment", opened)
     kept = tmp_path / "rounds.json"
     monkeypatch.setattr(sys, "argv", ["colocation.py", "--quick", "--json", str(kept)])
     assert colocation.main() == 0

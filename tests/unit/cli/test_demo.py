@@ -18,10 +18,10 @@ from rich.console import Console
 from slackwater.cli import demo as command
 from slackwater.cli.demo import Detail, demo, demo_blocks
 from slackwater.demo import program
-from slackwater.demo.demo_report import Report
-from slackwater.demo.measurements import CannotMeasure, Glimpse, Noise
+from slackwater.demo.demo_report import DemoReport
+from slackwater.demo.measurements import MeasurementError, Noise, PhaseProgress
 from slackwater.demo.plan import DEMO
-from slackwater.demo.tree import CannotBuildTree
+from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import EnvironmentValueError
 from slackwater.simulation import svg as drawing
@@ -115,7 +115,7 @@ def test_an_old_picture_is_left_alone_until_there_is_a_new_one(
 ) -> None:
     old = tmp_path / "slackwater-demo.svg"
     old.write_text("old")
-    monkeypatch.setattr(program, "run_demo", fail(CannotMeasure("no")))
+    monkeypatch.setattr(program, "run_demo", fail(MeasurementError("no")))
     assert run("--out", str(tmp_path)).exit_code == 1
     assert old.read_text() == "old"
 
@@ -130,7 +130,7 @@ def fail(error: BaseException) -> Any:
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (CannotMeasure("the demo's load did not start"), 1, "the demo's load did not start"),
+        (MeasurementError("the demo's load did not start"), 1, "the demo's load did not start"),
         (WRONG, 2, f"slackwater: {WRONG}"),
         (KeyboardInterrupt(), 130, "slackwater: stopped; everything is put back"),
     ],
@@ -149,7 +149,7 @@ def test_where_no_cgroups_can_be_made_it_is_simulated_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     why = "no cgroups can be made at /x: Permission denied"
-    monkeypatch.setattr(program, "run_demo", fail(CannotBuildTree(why)))
+    monkeypatch.setattr(program, "run_demo", fail(CannotBuildTreeError(why)))
     done = run("--no-picture", "-o", "json")
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == f"slackwater: simulated, because {why}"
@@ -212,7 +212,7 @@ def test_without_a_renderer_the_svg_alone_is_written_and_told(
 def test_a_picture_that_cannot_be_written_after_all_is_1_and_the_table_is_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def spoil(*_: object) -> Report:
+    def spoil(*_: object) -> DemoReport:
         (tmp_path / "slackwater-demo.svg").mkdir()
         return real_report()
 
@@ -227,10 +227,10 @@ def test_each_phase_is_told_once_without_a_terminal(capsys: pytest.CaptureFixtur
     lines = command._Lines()
     for phase in DEMO:
         for at in (0.0, 1.0, 2.0):
-            lines.see(Glimpse(phase, at, 13.0))
+            lines.see(PhaseProgress(phase, at, 13.0))
     told = capsys.readouterr().err.splitlines()
     assert told == [f"slackwater: {phase.title}, 13 s" for phase in DEMO]
-    command._Lines().see(Glimpse(DEMO[0], 0.0, 13.0, unit="simulated s"))
+    command._Lines().see(PhaseProgress(DEMO[0], 0.0, 13.0, unit="simulated s"))
     assert capsys.readouterr().err == "slackwater: service alone, 13 simulated s\n"
 
 

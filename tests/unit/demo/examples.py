@@ -1,51 +1,65 @@
 """Measured phases and reports for the tests, as small as they can be."""
 
-from slackwater.demo.demo_report import About, Report, report_of
-from slackwater.demo.measurements import Answer, Counters, CpuUse, Line, Measured, Noise, Sample
-from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, Phase
+from slackwater.demo.demo_report import DemoReport, MachineSummary, make_report
+from slackwater.demo.measurements import (
+    AgentEntry,
+    CpuCounters,
+    CpuUse,
+    Noise,
+    PhaseMeasurement,
+    PhaseSample,
+    RequestResult,
+)
+from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, DemoPhase
 
 QUIET = Noise(0.0, 0.01)
-MACHINE = About(2, "Some CPU", "6.12.0", "v2", None, 2.9)
-SIMULATED = About(4, None, "6.12.0", None, "only root can make cgroups")
+MACHINE = MachineSummary(2, "Some CPU", "6.12.0", "v2", None, 2.9)
+SIMULATED = MachineSummary(4, None, "6.12.0", None, "only root can make cgroups")
 SAID = (
-    Line(-0.5, "best_effort_share", because="held: the node was read only once so far"),
-    Line(0.5, "quota of kubepods/besteffort", "unlimited", "1500m", "best_effort_share: used, 1"),
-    Line(5.0, "quota of kubepods/besteffort", "1500m", "1200m", "best_effort_share: used, 2"),
+    AgentEntry(-0.5, "best_effort_share", because="held: the node was read only once so far"),
+    AgentEntry(
+        0.5, "quota of kubepods/besteffort", "unlimited", "1500m", "best_effort_share: used, 1"
+    ),
+    AgentEntry(5.0, "quota of kubepods/besteffort", "1500m", "1200m", "best_effort_share: used, 2"),
 )
 
 
-def answers(milliseconds: float, seconds: float = 10.0, each: float = 0.1) -> tuple[Answer, ...]:
+def answers(
+    milliseconds: float, seconds: float = 10.0, each: float = 0.1
+) -> tuple[RequestResult, ...]:
     """Evenly spread; every tenth takes twice as long."""
     count = round(seconds / each)
-    return tuple(Answer(n * each, milliseconds * (2 if n % 10 == 9 else 1)) for n in range(count))
+    return tuple(
+        RequestResult(n * each, milliseconds * (2 if n % 10 == 9 else 1)) for n in range(count)
+    )
 
 
 def samples(
     cpu: CpuUse, quota: float | None, lost: float | None, seconds: float = 10.0
-) -> tuple[Sample, ...]:
-    return tuple(Sample(float(n), n + 1.0, cpu, quota, lost) for n in range(round(seconds)))
+) -> tuple[PhaseSample, ...]:
+    return tuple(PhaseSample(float(n), n + 1.0, cpu, quota, lost) for n in range(round(seconds)))
 
 
 def measured(
-    phase: Phase,
+    phase: DemoPhase,
     milliseconds: float,
     hog: float,
     noise: Noise = QUIET,
     quota: float | None = None,
-    lines: tuple[Line, ...] = (),
-) -> Measured:
+    lines: tuple[AgentEntry, ...] = (),
+) -> PhaseMeasurement:
     cpu = CpuUse(0.4, hog, 0.1, round(1.5 - hog, 4))
     found = answers(milliseconds)
-    return Measured(phase, 10.0, cpu, samples(cpu, quota, None), found, noise, lines)
+    return PhaseMeasurement(phase, 10.0, cpu, samples(cpu, quota, None), found, noise, lines)
 
 
-def lost(phase: Phase, cpus: float, hog: float) -> Measured:
+def lost(phase: DemoPhase, cpus: float, hog: float) -> PhaseMeasurement:
     cpu = CpuUse(2.0, hog, 0.0, 2.0 - hog)
-    return Measured(phase, 10.0, cpu, samples(cpu, None, cpus))
+    return PhaseMeasurement(phase, 10.0, cpu, samples(cpu, None, cpus))
 
 
-def real_report(noise: Noise = QUIET) -> Report:
-    return report_of(
+def real_report(noise: Noise = QUIET) -> DemoReport:
+    return make_report(
         MACHINE,
         [
             measured(ALONE, 5.0, 0.0),
@@ -56,8 +70,8 @@ def real_report(noise: Noise = QUIET) -> Report:
     )
 
 
-def simulated_report() -> Report:
-    return report_of(
+def simulated_report() -> DemoReport:
+    return make_report(
         SIMULATED,
         [
             lost(ALONE, 0.0, 0.0),
@@ -68,6 +82,6 @@ def simulated_report() -> Report:
     )
 
 
-def counters(at: float, **seconds: float) -> Counters:
+def counters(at: float, **seconds: float) -> CpuCounters:
     names = ("node", "tree", "service", "hog", "own", "steal")
-    return Counters(at, **{name: seconds.get(name, 0.0) for name in names})
+    return CpuCounters(at, **{name: seconds.get(name, 0.0) for name in names})

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from slackwater.demo.demo_picture import (
     RIGHT,
-    Scale,
+    LogScale,
     cpu_panel,
-    frames,
     latency_panel,
+    log_scale_for,
     lost_panel,
+    phase_frames,
     picture,
-    scale_of,
     whole_ticks,
 )
-from slackwater.demo.demo_report import PhaseReport, Report, report_of
-from slackwater.demo.measurements import Line, Noise
+from slackwater.demo.demo_report import DemoReport, PhaseReport, make_report
+from slackwater.demo.measurements import AgentEntry, Noise
 from slackwater.simulation import svg as drawing
 from slackwater.simulation.svg import LEFT, WIDTH, Frame
 from tests.unit.demo.examples import MACHINE, real_report, simulated_report
@@ -33,16 +33,16 @@ from tests.unit.demo.examples import MACHINE, real_report, simulated_report
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def root(report: Report) -> ET.Element:
+def root(report: DemoReport) -> ET.Element:
     return ET.fromstring(picture(report))  # noqa: S314 - our own text
 
 
-def words(report: Report) -> list[str]:
+def words(report: DemoReport) -> list[str]:
     return [node.text or "" for node in root(report).iter(f"{SVG}text")]
 
 
 @pytest.mark.parametrize("report", [real_report(), simulated_report()], ids=["real", "simulated"])
-def test_everything_is_on_the_page(report: Report) -> None:
+def test_everything_is_on_the_page(report: DemoReport) -> None:
     drawn = root(report)
     width, height = float(drawn.attrib["width"]), float(drawn.attrib["height"])
     for node in drawn.iter():
@@ -87,7 +87,7 @@ def test_why_the_quota_moved() -> None:
 
 def test_only_the_largest_changes_are_told() -> None:
     changes = tuple(
-        Line(float(n), "quota of a", f"{1000 + n}m", f"{1000 + 2 * n}m", f"p: {n} seen")
+        AgentEntry(float(n), "quota of a", f"{1000 + n}m", f"{1000 + 2 * n}m", f"p: {n} seen")
         for n in range(20)
     )
     said = words(msgspec.structs.replace(real_report(), agent=changes))
@@ -106,7 +106,7 @@ def test_an_agent_that_did_nothing_is_told_too() -> None:
     ("report", "units"),
     [(real_report(), ["ms", "CPUs"]), (simulated_report(), ["CPUs", "CPUs"])],
 )
-def test_each_axis_says_what_it_counts(report: Report, units: list[str]) -> None:
+def test_each_axis_says_what_it_counts(report: DemoReport, units: list[str]) -> None:
     assert [word for word in words(report) if word in ("ms", "CPUs")] == units
 
 
@@ -123,13 +123,13 @@ def test_a_noisy_machine_is_told_in_the_picture() -> None:
 
 
 def test_strange_words_do_not_break_it() -> None:
-    strange = Line(1.0, "quota of <&>", "<1>", "&2", 'x: "a" < b & c')
+    strange = AgentEntry(1.0, "quota of <&>", "<1>", "&2", 'x: "a" < b & c')
     said = words(msgspec.structs.replace(real_report(), agent=(strange,)))
     assert any('"a" < b & c' in text for text in said)
 
 
 def test_a_report_without_phases_can_be_drawn() -> None:
-    assert root(report_of(MACHINE, [])).tag == f"{SVG}svg"
+    assert root(make_report(MACHINE, [])).tag == f"{SVG}svg"
 
 
 def test_the_png_is_twice_the_size() -> None:
@@ -171,24 +171,24 @@ REAL, LOST = real_report().phases, simulated_report().phases
 
 @given(st.floats(0.01, 1e4), st.floats(1.1, 1e4), st.floats(0.001, 1e6))
 def test_a_place_is_between_bottom_and_top(low: float, times: float, value: float) -> None:
-    assert 0 <= Scale(low, low * times).place(value) <= 1
+    assert 0 <= LogScale(low, low * times).place(value) <= 1
 
 
 @pytest.mark.parametrize(
     ("scale", "ticks"),
     [
-        (Scale(1, 10), [1, 2, 5, 10]),
-        (Scale(2, 100), [2, 5, 10, 20, 50, 100]),
-        (Scale(1, 1000), [1, 10, 100, 1000]),
+        (LogScale(1, 10), [1, 2, 5, 10]),
+        (LogScale(2, 100), [2, 5, 10, 20, 50, 100]),
+        (LogScale(1, 1000), [1, 10, 100, 1000]),
     ],
 )
-def test_round_ticks_and_not_too_many(scale: Scale, ticks: list[float]) -> None:
+def test_round_ticks_and_not_too_many(scale: LogScale, ticks: list[float]) -> None:
     assert scale.ticks() == pytest.approx(ticks)
     assert [scale.place(tick) for tick in ticks] == sorted(scale.place(tick) for tick in ticks)
 
 
 def test_the_scale_holds_every_point() -> None:
-    scale = scale_of(REAL)
+    scale = log_scale_for(REAL)
     points = [value for phase in REAL for b in phase.curve for value in (b.p50, b.p90)]
     assert scale.low <= min(points)
     assert max(points) <= scale.high
@@ -196,12 +196,12 @@ def test_the_scale_holds_every_point() -> None:
 
 
 def test_the_scale_of_nothing() -> None:
-    assert scale_of([]) == Scale(1.0, 10.0)
+    assert log_scale_for([]) == LogScale(1.0, 10.0)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_frames_stand_side_by_side_on_the_page(count: int) -> None:
-    found = frames(100, 50, REAL[:count], 2.0)
+    found = phase_frames(100, 50, REAL[:count], 2.0)
     assert len(found) == count
     assert found[0].left == LEFT
     assert found[-1].left + found[-1].width <= WIDTH - RIGHT
@@ -224,14 +224,14 @@ def points(svg: list[str]) -> list[tuple[float, float]]:
 
 
 def frame(phase: PhaseReport, most: float) -> Frame:
-    return frames(100, 150, [phase], most)[0]
+    return phase_frames(100, 150, [phase], most)[0]
 
 
 @pytest.mark.parametrize("phase", REAL, ids=lambda phase: phase.name)
 def test_real_panels_stay_inside(phase: PhaseReport) -> None:
     place = frame(phase, 2.0)
     drawn = points(cpu_panel(place, phase)) + points(
-        latency_panel(frame(phase, 1.0), scale_of(REAL), phase)
+        latency_panel(frame(phase, 1.0), log_scale_for(REAL), phase)
     )
     assert drawn
     assert all(place.left <= x <= place.left + place.width for x, _ in drawn)

@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from slackwater.demo.demo_report import NOISY, meaning, milliseconds, phase_of, report_of, warning
+from slackwater.demo.demo_report import (
+    NOISY,
+    format_milliseconds,
+    make_phase_report,
+    make_report,
+    meaning,
+    noise_warning,
+)
 from slackwater.demo.measurements import Noise
 from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER
 from tests.unit.demo.examples import MACHINE, QUIET, SAID, measured, real_report, simulated_report
@@ -33,7 +40,7 @@ def test_it_can_be_read_back() -> None:
 
 
 def test_a_real_phase() -> None:
-    found = phase_of(measured(KUBELET, 5.0, 1.2), 2)
+    found = make_phase_report(measured(KUBELET, 5.0, 1.2), 2)
     assert (found.requests, found.unanswered) == (100, 0)
     assert found.latency is not None
     assert (found.latency.p50, found.latency.p99) == (5, 10)
@@ -77,10 +84,10 @@ def test_nothing_follows_from_a_noisy_run() -> None:
 
 def test_equal_numbers_are_not_compared() -> None:
     phases = [
-        phase_of(measured(ALONE, 5.0, 1.5), 2),
-        phase_of(measured(DEFAULT_WEIGHT, 5.01, 1.5), 2),
-        phase_of(measured(KUBELET, 5.0, 1.5), 2),
-        phase_of(measured(SLACKWATER, 5.02, 1.5), 2),
+        make_phase_report(measured(ALONE, 5.0, 1.5), 2),
+        make_phase_report(measured(DEFAULT_WEIGHT, 5.01, 1.5), 2),
+        make_phase_report(measured(KUBELET, 5.0, 1.5), 2),
+        make_phase_report(measured(SLACKWATER, 5.02, 1.5), 2),
     ]
     assert meaning(phases)[0] == (
         "At the default weight batch did not harm the service's p90 here (5.0 ms); with "
@@ -89,7 +96,9 @@ def test_equal_numbers_are_not_compared() -> None:
 
 
 def test_a_part_of_the_phases_means_nothing_yet() -> None:
-    phases = [phase_of(measured(phase, 5.0, 0.1), 2) for phase in (ALONE, KUBELET, SLACKWATER)]
+    phases = [
+        make_phase_report(measured(phase, 5.0, 0.1), 2) for phase in (ALONE, KUBELET, SLACKWATER)
+    ]
     assert meaning(phases) == ()
 
 
@@ -106,7 +115,7 @@ def test_a_noisy_machine_is_told(noise: Noise, said: str) -> None:
     report = real_report(noise)
     assert said in report.warning
     assert bool(report.warning) == bool(said)
-    assert report.warning == warning(report.phases)
+    assert report.warning == noise_warning(report.phases)
 
 
 def test_what_the_agent_said_is_kept() -> None:
@@ -114,7 +123,7 @@ def test_what_the_agent_said_is_kept() -> None:
 
 
 def test_a_report_of_nothing() -> None:
-    report = report_of(MACHINE, [])
+    report = make_report(MACHINE, [])
     assert (report.phases, report.meaning, report.warning) == ((), (), "")
 
 
@@ -124,4 +133,4 @@ def test_a_report_of_nothing() -> None:
      (1000.0, "1.0 s"), (12_345.0, "12.3 s")],
 )  # fmt: skip
 def test_milliseconds_as_people_say_them(value: float, said: str) -> None:
-    assert milliseconds(value) == said
+    assert format_milliseconds(value) == said

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo.measurements import (
-    Answer,
-    Counters,
-    bins,
+    CpuCounters,
+    RequestResult,
+    find_percentiles,
+    latency_bins,
     noise_between,
     percentile,
-    percentiles,
     use_between,
 )
 from tests.unit.demo.examples import counters
@@ -40,7 +40,7 @@ def test_nearest_rank(values: list[float], percent: float, expected: float) -> N
 
 @given(LATENCIES)
 def test_percentiles_ascend_and_were_measured(values: list[float]) -> None:
-    found = percentiles([Answer(0.0, value) for value in values])
+    found = find_percentiles([RequestResult(0.0, value) for value in values])
     assert found is not None
     assert found.p50 <= found.p90 <= found.p99 <= found.worst
     assert found.worst == round(max(values), 3)
@@ -55,23 +55,25 @@ def test_so_many_do_not_exceed_a_percentile(values: list[float], percent: int) -
 
 
 def test_no_request_has_no_percentiles() -> None:
-    assert percentiles([]) is None
+    assert find_percentiles([]) is None
 
 
 def test_an_unanswered_request_counts_with_the_time_it_was_waited_for() -> None:
-    found = percentiles([Answer(0.0, 1.0), Answer(1.0, 10_000.0, ok=False)])
+    found = find_percentiles([RequestResult(0.0, 1.0), RequestResult(1.0, 10_000.0, ok=False)])
     assert found is not None
     assert found.worst == 10_000
 
 
 def test_bins_are_stretches_of_time_and_empty_ones_are_left_out() -> None:
-    found = bins([Answer(0.1, 1.0), Answer(0.9, 3.0), Answer(2.5, 7.0)], 1.0)
+    found = latency_bins(
+        [RequestResult(0.1, 1.0), RequestResult(0.9, 3.0), RequestResult(2.5, 7.0)], 1.0
+    )
     assert [(b.at, b.until, b.p50, b.p90) for b in found] == [(0, 1, 1, 3), (2, 3, 7, 7)]
 
 
 @given(st.lists(st.tuples(st.floats(0, 20), st.floats(0.1, 100)), max_size=100))
 def test_every_answer_is_in_its_bin(pairs: list[tuple[float, float]]) -> None:
-    found = {int(b.at): b for b in bins([Answer(at, ms) for at, ms in pairs], 1.0)}
+    found = {int(b.at): b for b in latency_bins([RequestResult(at, ms) for at, ms in pairs], 1.0)}
     assert set(found) == {int(at) for at, _ in pairs}
     for number, each in found.items():
         inside = [round(ms, 3) for at, ms in pairs if int(at) == number]
@@ -112,7 +114,7 @@ def test_noise(after: dict[str, float], noise: tuple[float, float]) -> None:
     assert (found.steal, found.foreign) == pytest.approx(noise)
 
 
-@given(st.builds(Counters, st.just(10.0), *[SECONDS] * 6), st.integers(1, 64))
-def test_nothing_is_ever_negative(after: Counters, cpus: int) -> None:
+@given(st.builds(CpuCounters, st.just(10.0), *[SECONDS] * 6), st.integers(1, 64))
+def test_nothing_is_ever_negative(after: CpuCounters, cpus: int) -> None:
     use, noise = use_between(counters(0.0), after, cpus), noise_between(counters(0.0), after)
     assert min(use.service, use.hog, use.other, use.idle, noise.steal, noise.foreign) >= 0

@@ -20,11 +20,11 @@ from slackwater.demo.plan import (
     SERVICE_UID,
     SLACKWATER,
     THRESHOLD,
-    Hold,
-    Part,
+    BatchControl,
+    LoadPart,
     intended_times,
     node_folder,
-    parts_of,
+    part_times,
 )
 from slackwater.model.cgroup import Tier
 from slackwater.observation.objects.folder import Folder
@@ -42,13 +42,16 @@ def objects(folder: Path, cpus: int) -> Objects:
 def test_the_demo_goes_from_alone_to_slackwater() -> None:
     assert DEMO[0] == ALONE
     assert DEMO[-1] == SLACKWATER
-    assert [phase.hold for phase in DEMO] == [
-        Hold.ABSENT, Hold.DEFAULT_WEIGHT, Hold.KUBELET, Hold.SLACKWATER,
-    ]  # fmt: skip
+    assert [phase.control for phase in DEMO] == [
+        BatchControl.ABSENT,
+        BatchControl.DEFAULT_WEIGHT,
+        BatchControl.KUBELET,
+        BatchControl.SLACKWATER,
+    ]
 
 
 def test_the_benchmark_has_every_way_to_hold_batch_back() -> None:
-    assert {phase.hold for phase in BENCHMARK} == set(Hold)
+    assert {phase.control for phase in BENCHMARK} == set(BatchControl)
     assert set(DEMO) <= set(BENCHMARK)
     assert len({phase.name for phase in BENCHMARK}) == len(BENCHMARK)
     assert len({phase.title for phase in BENCHMARK}) == len(BENCHMARK)
@@ -86,7 +89,7 @@ def test_times_ascend_within_the_phase(
     seconds: float, cost: float, seed: int, shares: list[tuple[float, float]]
 ) -> None:
     total = sum(share for share, _ in shares)
-    parts = [Part("part", share / total, load) for share, load in shares]
+    parts = [LoadPart("part", share / total, load) for share, load in shares]
     times = intended_times(parts, seconds, cost, seed)
     assert times == sorted(times)
     assert all(0 < at < seconds * 1.000001 for at in times)
@@ -99,13 +102,13 @@ def test_the_same_seed_means_the_same_times_and_another_one_others() -> None:
 
 @pytest.mark.parametrize("load", [0.1, 0.5, 1.0])
 def test_a_load_asks_for_so_many_requests(load: float) -> None:
-    times = intended_times([Part("all", 1.0, load)], 1000, COST, 7)
+    times = intended_times([LoadPart("all", 1.0, load)], 1000, COST, 7)
     assert len(times) * COST / 1000 == pytest.approx(load, rel=0.05)
 
 
 def test_arrivals_are_poisson() -> None:
     """Gaps of an exponential distribution: as wide as they are long on average."""
-    times = intended_times([Part("all", 1.0, 0.5)], 500, COST, 3)
+    times = intended_times([LoadPart("all", 1.0, 0.5)], 500, COST, 3)
     gaps = [after - before for before, after in itertools.pairwise(times)]
     assert statistics.stdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.05)
 
@@ -118,7 +121,7 @@ def test_the_calm_part_comes_first() -> None:
 
 
 def test_parts_follow_each_other_to_the_end() -> None:
-    parts = parts_of(LOAD, 10)
+    parts = part_times(LOAD, 10)
     assert [part for part, _, _ in parts] == list(LOAD)
     assert [round(start, 6) for _, start, _ in parts] == [0, 4]
     assert [round(end, 6) for _, _, end in parts] == [4, 10]

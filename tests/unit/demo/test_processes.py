@@ -11,11 +11,11 @@ from typing import cast
 import pytest
 
 from slackwater.demo import processes
-from slackwater.demo.interrupts import deferred, endings_raised, undisturbed
-from slackwater.demo.measurements import CannotMeasure, Line
+from slackwater.demo.interrupts import defer_signals, ignore_signals, raise_on_termination
+from slackwater.demo.measurements import AgentEntry, MeasurementError
 from slackwater.demo.plan import node_folder
-from slackwater.demo.processes import AgentProcess, Crew, environment, line_of
-from slackwater.demo.tree import Tree
+from slackwater.demo.processes import AgentProcess, ChildProcesses, agent_environment, parse_entry
+from slackwater.demo.tree import DemoTree
 
 
 class Groups:
@@ -28,16 +28,16 @@ class Groups:
         self.entered.append((path, pid))
 
 
-def crew() -> tuple[Crew, Groups]:
+def children() -> tuple[ChildProcesses, Groups]:
     groups = Groups()
-    return Crew(cast("Tree", groups)), groups
+    return ChildProcesses(cast("DemoTree", groups)), groups
 
 
 def test_a_child_is_put_into_its_group_and_heard() -> None:
-    made, groups = crew()
+    made, groups = children()
     said: list[str] = []
     child = made.start("slackwater", ["version"], "group", said.append)
-    assert child.wait_silent(60)
+    assert child.wait_for_output(60)
     made.end(child)
     assert groups.entered == [("group", child.process.pid)]
     assert len(said) == 1
@@ -45,19 +45,19 @@ def test_a_child_is_put_into_its_group_and_heard() -> None:
 
 
 def test_all_are_ended_the_last_one_first() -> None:
-    made, _ = crew()
-    children = [made.start("slackwater.demo.hog", [], "group", print) for _ in range(3)]
-    assert all(os.getpgid(child.process.pid) == child.process.pid for child in children)
+    made, _ = children()
+    started = [made.start("slackwater.demo.hog", [], "group", print) for _ in range(3)]
+    assert all(os.getpgid(child.process.pid) == child.process.pid for child in started)
     made.end_all()
-    assert [child.process.returncode for child in children] == [-signal.SIGKILL] * 3
-    assert all(child.is_silent() for child in children)
+    assert [child.process.returncode for child in started] == [-signal.SIGKILL] * 3
+    assert all(child.output_ended() for child in started)
     made.end_all()
 
 
 def test_one_that_is_asked_may_end_by_itself() -> None:
-    made, _ = crew()
+    made, _ = children()
     child = made.start("slackwater.demo.hog", [], "group", print)
-    child.ask_to_end()
+    child.terminate()
     made.end(child)
     assert child.process.returncode == -signal.SIGTERM
 
@@ -67,7 +67,7 @@ def test_a_child_that_cannot_enter_its_group_is_still_ended() -> None:
         def enter(self, path: str, pid: int) -> None:
             raise OSError(28, "No space left on device", f"{path} for {pid}")
 
-    made = Crew(cast("Tree", Closed()))
+    made = ChildProcesses(cast("DemoTree", Closed()))
     with pytest.raises(OSError, match="No space"):
         made.start("slackwater.demo.hog", [], "group", print)
     (child,) = made._children
@@ -78,7 +78,7 @@ def test_a_child_that_cannot_enter_its_group_is_still_ended() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_endings_unwind(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(SystemExit) as ended, endings_raised():
+    with pytest.raises(SystemExit) as ended, raise_on_termination():
         signal.raise_signal(number)
     assert ended.value.code == 128 + number
     assert signal.getsignal(number) is before
@@ -86,7 +86,7 @@ def test_endings_unwind(number: signal.Signals) -> None:
 
 def test_nothing_interrupts_an_undisturbed_block() -> None:
     done = []
-    with undisturbed():
+    with ignore_signals():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
         done.append(True)
@@ -98,7 +98,7 @@ def test_a_deferred_interrupt_comes_at_the_end() -> None:
     done = []
 
     def interrupted() -> None:
-        with deferred():
+        with defer_signals():
             signal.raise_signal(signal.SIGINT)
             done.append(True)
 
@@ -108,13 +108,13 @@ def test_a_deferred_interrupt_comes_at_the_end() -> None:
 
 
 def test_without_an_interrupt_nothing_is_raised() -> None:
-    with deferred():
+    with defer_signals():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_interrupt_while_a_child_starts_leaves_no_orphan() -> None:
-    made, groups = crew()
+    made, groups = children()
     main = threading.main_thread()
     assert threading.current_thread() is main
     enter = groups.enter
@@ -137,10 +137,10 @@ def test_an_interrupt_while_a_child_starts_leaves_no_orphan() -> None:
     [
         (
             '{"tick":2,"at":5,"what":"quota of a/b","before":"1m","after":"2m","because":"p: s"}',
-            Line(1.5, "quota of a/b", "1m", "2m", "p: s"),
+            AgentEntry(1.5, "quota of a/b", "1m", "2m", "p: s"),
         ),
         ('{"what":"best_effort_share","because":"held: x"}',
-         Line(1.5, "best_effort_share", because="held: x")),
+         AgentEntry(1.5, "best_effort_share", because="held: x")),
         # An event repeats what the effect says.
         ('{"what":"NodeCPUThrottleEvent","after":"2m","event":{"name":"e"}}', None),
         ("Traceback (most recent call last):", None),
@@ -149,8 +149,8 @@ def test_an_interrupt_while_a_child_starts_leaves_no_orphan() -> None:
         ("", None),
     ],
 )  # fmt: skip
-def test_a_line(text: str, line: Line | None) -> None:
-    assert line_of(text, 1.5) == line
+def test_a_line(text: str, line: AgentEntry | None) -> None:
+    assert parse_entry(text, 1.5) == line
 
 
 def test_nobody_sets_the_agent_from_outside() -> None:
@@ -160,7 +160,7 @@ def test_nobody_sets_the_agent_from_outside() -> None:
         "SLACKWATER_LISTEN": "x",
         "SLACKWATER_CGROUP_VERSION": "v2",
     }
-    assert environment(said) == {"PATH": "/bin", "SLACKWATER_CGROUP_VERSION": "v2"}
+    assert agent_environment(said) == {"PATH": "/bin", "SLACKWATER_CGROUP_VERSION": "v2"}
 
 
 class FakeChild:
@@ -174,7 +174,7 @@ class FakeChild:
     def poll(self) -> int | None:
         return self.code
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         self.asked += 1
 
 
@@ -214,17 +214,17 @@ class FakeTree:
         return self._quotas.pop(0) if len(self._quotas) > 1 else self._quotas[0]
 
 
-def started(crew: FakeCrew, tree: FakeTree, folder: Path) -> AgentProcess:
-    return AgentProcess(cast("Crew", crew), cast("Tree", tree), folder)
+def started(children: FakeCrew, tree: FakeTree, folder: Path) -> AgentProcess:
+    return AgentProcess(cast("ChildProcesses", children), cast("DemoTree", tree), folder)
 
 
 def test_the_agent_is_started_as_a_user_starts_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACKWATER_PERIOD", "9s")
-    crew = FakeCrew()
-    started(crew, FakeTree(None), tmp_path)
-    ((module, arguments, group, environ),) = crew.started
+    children = FakeCrew()
+    started(children, FakeTree(None), tmp_path)
+    ((module, arguments, group, environ),) = children.started
     assert (module, arguments[0], group) == ("slackwater", "agent", "top/agent")
     said = dict(zip(arguments[1::2], arguments[2::2], strict=True))
     assert said == {
@@ -246,10 +246,10 @@ def test_it_waits_for_the_first_quota(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
-    crew = FakeCrew(("first", "slackwater: the settings are wrong"))
-    agent = started(crew, FakeTree(None), tmp_path)
-    crew.child.code = 2
-    with pytest.raises(CannotMeasure, match="the last that it said: slackwater: the settings"):
+    children = FakeCrew(("first", "slackwater: the settings are wrong"))
+    agent = started(children, FakeTree(None), tmp_path)
+    children.child.code = 2
+    with pytest.raises(MeasurementError, match="the last that it said: slackwater: the settings"):
         agent.wait_for_quota()
 
 
@@ -258,20 +258,20 @@ def test_a_silent_agent_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(processes, "_FIRST_QUOTA_TIMEOUT", 0.05)
     agent = started(FakeCrew(), FakeTree(None), tmp_path)
-    with pytest.raises(CannotMeasure, match="the last that it said: nothing"):
+    with pytest.raises(MeasurementError, match="the last that it said: nothing"):
         agent.wait_for_quota()
 
 
 def test_its_lines_have_the_phases_time(tmp_path: Path) -> None:
-    crew = FakeCrew(('{"what":"quota of a","after":"2m","because":"p: x"}', "not JSON"))
-    agent = started(crew, FakeTree(1.0), tmp_path)
+    children = FakeCrew(('{"what":"quota of a","after":"2m","because":"p: x"}', "not JSON"))
+    agent = started(children, FakeTree(1.0), tmp_path)
     (line,) = agent.lines(time.monotonic() - 100)
     assert line.at == pytest.approx(100, abs=5)
     assert (line.what, line.after) == ("quota of a", "2m")
 
 
 def test_it_is_asked_before_it_is_ended(tmp_path: Path) -> None:
-    crew = FakeCrew()
-    started(crew, FakeTree(1.0), tmp_path).end()
-    assert crew.child.asked == 1
-    assert crew.ended == [crew.child]
+    children = FakeCrew()
+    started(children, FakeTree(1.0), tmp_path).end()
+    assert children.child.asked == 1
+    assert children.ended == [children.child]

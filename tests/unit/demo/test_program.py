@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from slackwater.demo import program
-from slackwater.demo.measurements import CannotMeasure, unwatched
+from slackwater.demo.measurements import MeasurementError, ignore_progress
 from slackwater.demo.plan import DEMO
 from slackwater.demo.simulated import CPUS
-from slackwater.demo.tree import CannotBuildTree
+from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.detection import EnvironmentValueError
 from slackwater.observation.host import Roots
@@ -18,24 +18,24 @@ from tests.unit.doctor.host_tree import host
 
 def test_no_cgroups_at_all(tmp_path: Path) -> None:
     roots = Roots(str(tmp_path / "none"), "/proc", "/sys", "")
-    with pytest.raises(CannotBuildTree):
-        program.run_demo(roots, {}, 1.0, unwatched)
+    with pytest.raises(CannotBuildTreeError):
+        program.run_demo(roots, {}, 1.0, ignore_progress)
 
 
 def test_folders_that_are_no_cgroups_are_told_with_their_place(tmp_path: Path) -> None:
     roots = host(tmp_path)
     (Path(roots.cgroup) / "cpu").mkdir(parents=True, exist_ok=True)
-    with pytest.raises(CannotBuildTree, match="no cgroups can be made at"):
-        program.run_demo(roots, {"SLACKWATER_CGROUP_VERSION": "v1"}, 1.0, unwatched)
+    with pytest.raises(CannotBuildTreeError, match="no cgroups can be made at"):
+        program.run_demo(roots, {"SLACKWATER_CGROUP_VERSION": "v1"}, 1.0, ignore_progress)
 
 
 def test_a_bad_variable_is_no_reason_to_simulate(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentValueError, match="SLACKWATER_CGROUP_VERSION"):
-        program.run_demo(host(tmp_path), {"SLACKWATER_CGROUP_VERSION": "3"}, 1.0, unwatched)
+        program.run_demo(host(tmp_path), {"SLACKWATER_CGROUP_VERSION": "3"}, 1.0, ignore_progress)
 
 
 def test_a_simulated_demo_says_why() -> None:
-    report = program.simulate_demo(Roots(), "somebody asked", 6.0, unwatched)
+    report = program.simulate_demo(Roots(), "somebody asked", 6.0, ignore_progress)
     assert report.machine.simulated_because == "somebody asked"
     assert report.machine.cpus == CPUS
     assert report.machine.cgroup is None
@@ -44,7 +44,7 @@ def test_a_simulated_demo_says_why() -> None:
 
 
 def test_this_machine() -> None:
-    about = program.about_machine(Roots(), CgroupMounts({}))
+    about = program.describe_machine(Roots(), CgroupMounts({}))
     assert about.cpus >= 1
     assert about.kernel == os.uname().release
     assert about.cgroup is None
@@ -66,11 +66,11 @@ class Broken:
         Broken.closed += 1
 
 
-def test_what_goes_wrong_on_the_way_is_one_sentence_and_the_stage_is_closed(
+def test_what_goes_wrong_on_the_way_is_one_sentence_and_the_environment_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(program, "Stage", Broken)
-    monkeypatch.setattr(program, "find_real", lambda *_: CgroupMounts({}))
-    with pytest.raises(CannotMeasure, match=r"^cpu.stat: No such file or directory$"):
-        program.run_demo(Roots(), {}, 1.0, unwatched)
+    monkeypatch.setattr(program, "DemoEnvironment", Broken)
+    monkeypatch.setattr(program, "find_cgroup_mounts", lambda *_: CgroupMounts({}))
+    with pytest.raises(MeasurementError, match=r"^cpu.stat: No such file or directory$"):
+        program.run_demo(Roots(), {}, 1.0, ignore_progress)
     assert Broken.closed == 1

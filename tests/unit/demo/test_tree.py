@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.tree import PREFIX, CannotBuildTree, Tree, clear_leftovers, put, remove_tree
+from slackwater.demo.tree import (
+    PREFIX,
+    CannotBuildTreeError,
+    DemoTree,
+    clear_leftovers,
+    remove_tree,
+    write_file,
+)
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
 
 
@@ -19,28 +26,28 @@ def mounts(folder: Path, version: CgroupVersion = CgroupVersion.V1) -> CgroupMou
 
 
 def test_a_tree_is_named_after_its_process(tmp_path: Path) -> None:
-    tree = Tree(mounts(tmp_path), 2)
+    tree = DemoTree(mounts(tmp_path), 2)
     assert tree.top.startswith(f"{PREFIX}{os.getpid()}-")
-    assert tree.top == Tree(mounts(tmp_path), 2).top
+    assert tree.top == DemoTree(mounts(tmp_path), 2).top
     assert tree.service.startswith(f"{tree.top}/kubepods/burstable/pod")
     assert tree.hog.startswith(f"{tree.top}/kubepods/besteffort/pod")
     assert "kubepods" not in tree.client + tree.agent
 
 
 def test_without_a_cpu_controller_there_is_no_tree() -> None:
-    with pytest.raises(CannotBuildTree, match="cpu controller is mounted nowhere"):
-        Tree(CgroupMounts({}), 2)
+    with pytest.raises(CannotBuildTreeError, match="cpu controller is mounted nowhere"):
+        DemoTree(CgroupMounts({}), 2)
 
 
 def test_plain_folders_are_no_cgroups_and_one_sentence_says_where(tmp_path: Path) -> None:
-    tree = Tree(mounts(tmp_path), 2)
-    with pytest.raises(CannotBuildTree, match=r"no cgroups can be made at .*: No such file"):
+    tree = DemoTree(mounts(tmp_path), 2)
+    with pytest.raises(CannotBuildTreeError, match=r"no cgroups can be made at .*: No such file"):
         tree.make()
 
 
 def test_leftovers_are_those_of_processes_that_are_gone(tmp_path: Path) -> None:
     found = mounts(tmp_path)
-    alive = Tree(found, 2).top
+    alive = DemoTree(found, 2).top
     reused = f"{PREFIX}{os.getpid()}-1"  # this pid, but another process
     for name in (alive, reused, f"{PREFIX}4194999-77", f"{PREFIX}nonsense", "kubepods"):
         (tmp_path / "cpu" / name / "inner").mkdir(parents=True)
@@ -66,13 +73,13 @@ def test_removing_what_is_not_there_is_fine(tmp_path: Path) -> None:
 
 def test_a_refused_write_names_its_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as refused:
-        put(str(tmp_path / "cpu.max"), "1")
+        write_file(str(tmp_path / "cpu.max"), "1")
     assert refused.value.filename == str(tmp_path / "cpu.max")
 
 
 def test_a_write_ends_with_a_line(tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text("")
-    put(str(tmp_path / "cpu.max"), "max 100000")
+    write_file(str(tmp_path / "cpu.max"), "max 100000")
     assert (tmp_path / "cpu.max").read_text() == "max 100000\n"
 
 
@@ -88,7 +95,7 @@ def test_a_write_ends_with_a_line(tmp_path: Path) -> None:
 def test_the_quota_in_cpus(
     tmp_path: Path, version: CgroupVersion, files: dict[str, str], quota: float | None
 ) -> None:
-    tree = Tree(mounts(tmp_path, version), 2)
+    tree = DemoTree(mounts(tmp_path, version), 2)
     top = tmp_path if version is CgroupVersion.V2 else tmp_path / "cpu"
     (top / tree.besteffort).mkdir(parents=True)
     for name, text in files.items():
@@ -106,7 +113,7 @@ def test_the_quota_in_cpus(
 def test_usage_in_microseconds(
     tmp_path: Path, version: CgroupVersion, controller: str, file: str, text: str
 ) -> None:
-    tree = Tree(mounts(tmp_path, version), 2)
+    tree = DemoTree(mounts(tmp_path, version), 2)
     folder = tmp_path / controller / tree.hog
     folder.mkdir(parents=True)
     (folder / file).write_text(text)
