@@ -6,6 +6,7 @@ round and never waits for any of it.
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -30,9 +31,11 @@ from slackwater.model.units import Micros
 from slackwater.observation.objects import cluster as readers
 from slackwater.observation.objects.cluster import ClusterObjects, Feeds
 from slackwater.observation.objects.object_set import SETTINGS_MAP
+from slackwater.policies.catalog import SETTINGS
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.node_events import EventContext, SentState, due_events
 from slackwater.record.node_status import farewell, grain_of, is_settling, node_status_patch
+from slackwater.settings.document import SettingsSchema
 
 _Item = TypeVar("_Item")
 #: Seconds for a write that is on its way when the agent ends.
@@ -97,7 +100,9 @@ class ClusterConnection:
             self._writer.send(each)
 
 
-def open_cluster(options: ClusterOptions, clock: Callable[[], Micros]) -> ClusterConnection:
+def open_cluster(
+    options: ClusterOptions, clock: Callable[[], Micros], schema: SettingsSchema = SETTINGS
+) -> ClusterConnection:
     """Sends no request before it is started."""
     jitter = random.Random()  # noqa: S311 - it spreads requests, it hides nothing
     client = Client(options.access, f"{FIELD_MANAGER}/{__version__}")
@@ -128,7 +133,10 @@ def open_cluster(options: ClusterOptions, clock: Callable[[], Micros]) -> Cluste
             options.volcano_namespace,
         ),
         settings=feed(
-            CONFIG_MAPS, readers.settings_of, f"metadata.name={SETTINGS_MAP}", options.namespace
+            CONFIG_MAPS,
+            partial(readers.settings_of, schema=schema),
+            f"metadata.name={SETTINGS_MAP}",
+            options.namespace,
         ),
         pod_configurations=feed(COLOCATION_CONFIGURATIONS, readers.pod_configuration_of),
     )

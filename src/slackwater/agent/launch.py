@@ -48,6 +48,8 @@ from slackwater.observation.host import NodeUsageMeter, Roots, read_machine
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.pressure import PressureAlarms, Watched
 from slackwater.observation.survey import Surveyor, TreeGuard
+from slackwater.policies.catalog import POLICIES, schema_of
+from slackwater.policies.policy import Policy
 from slackwater.record.journal import Entry, Journal, told
 from slackwater.record.metrics import Tally
 from slackwater.runtime.change_log import EntrySink
@@ -56,6 +58,7 @@ from slackwater.runtime.listen_address import ListenAddress
 from slackwater.runtime.loop import run_loop
 from slackwater.runtime.wakeup import WakePipe, Woken
 from slackwater.settings.agent import AgentSettings
+from slackwater.settings.document import SettingsSchema
 
 if TYPE_CHECKING:
     from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions
@@ -237,7 +240,11 @@ def _has_failed(built: BuiltAgent) -> bool:
 
 
 def build_agent(
-    paths: NodePaths, options: AgentOptions, environ: Mapping[str, str], write: EntrySink
+    paths: NodePaths,
+    options: AgentOptions,
+    environ: Mapping[str, str],
+    write: EntrySink,
+    policies: tuple[Policy, ...] = POLICIES,
 ) -> BuiltAgent:
     raise_descriptor_limit()
     mounts, driver = _mounts(paths.roots, environ)
@@ -261,12 +268,13 @@ def build_agent(
     pipe = WakePipe(PressureAlarms(mounts, watched, monotonic_now))
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version
-    cluster = _cluster(options)
+    schema = schema_of(policies)
+    cluster = _cluster(options, schema)
     link = cluster.link if cluster else no_link
-    shared = SharedState(journal, Tally(), pipe.wake, version, link)
+    shared = SharedState(journal, Tally(), pipe.wake, version, link, policies)
     orders = options.orders
     source: ObjectSource = (
-        cluster.objects if cluster else Folder(options.folder, orders.node, orders.host)
+        cluster.objects if cluster else Folder(options.folder, orders.node, orders.host, schema)
     )
     parts = AgentDependencies(
         source=source,
@@ -278,6 +286,7 @@ def build_agent(
         machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
         clock=monotonic_now,
         origin="cluster" if cluster else "folder",
+        policies=policies,
     )
     return BuiltAgent(Agent(parts, write, options.orders), shared, pipe, cluster)
 
@@ -295,13 +304,13 @@ def _why(tree: Kubepods, asked: str) -> str:
     return f"{tree.path} is taken: no other one looks like it"
 
 
-def _cluster(options: AgentOptions) -> "ClusterConnection | None":
+def _cluster(options: AgentOptions, schema: SettingsSchema) -> "ClusterConnection | None":
     """Imported here: an agent without a cluster needs none of it."""
     if options.cluster is None:
         return None
     from slackwater.agent.cluster_connection import open_cluster
 
-    return open_cluster(options.cluster, monotonic_now)
+    return open_cluster(options.cluster, monotonic_now, schema)
 
 
 def build_executor(

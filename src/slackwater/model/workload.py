@@ -61,6 +61,7 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_ratios: MemoryRatios | Gap | None = None
     extended_requests: Amounts = {}
     extended_limits: Amounts = {}
+    labels: Mapping[str, str] = {}
 
     def title(self) -> str:
         """For people."""

@@ -11,8 +11,7 @@ from slackwater.contract.kubernetes import milli_cpu
 from slackwater.model.cgroup import Tier
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
-from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.document import Settings
+from slackwater.settings.document import Settings, SettingsSchema
 from slackwater.simulation.demand_file import duration, known, needed, number, word
 from slackwater.simulation.pod_file import (
     LONGEST,
@@ -42,6 +41,7 @@ def read_events(
     settings: Settings,
     length: Micros,
     seed: int,
+    schema: SettingsSchema,
 ) -> tuple[tuple[Event, ...], tuple[ScenarioPod, ...]]:
     """Sorted by time; settings are said over those before them, in that order."""
     listed = () if field is None else elements(field)
@@ -54,7 +54,7 @@ def read_events(
             case "pod-removed":
                 pods = _removed(each, at, pods)
             case "settings":
-                settings = SETTINGS.read_spec(_only(each, "settings", "a mapping"), settings)
+                settings = schema.read_spec(_only(each, "settings", "a mapping"), settings)
                 events.append(NewSettings(at, settings))
             case "rival-write":
                 events += _rival_writes(each, at)

@@ -3,6 +3,8 @@
 Owns the words of a simulation. The file that says them is scenario_file's.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from slackwater.model.cgroup import CgroupVersion, Tier
@@ -23,6 +25,7 @@ class ScenarioPod(msgspec.Struct, frozen=True):
     weight: int | None = None
     starts: Micros = Micros(0)
     ends: Micros = FOREVER
+    labels: Mapping[str, str] = {}
 
 
 class Kill(msgspec.Struct, frozen=True):

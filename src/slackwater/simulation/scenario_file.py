@@ -16,6 +16,7 @@ from slackwater.model.problem import InvalidError, Problem
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.policies.catalog import SETTINGS
+from slackwater.settings.document import SettingsSchema
 from slackwater.settings.file import API_VERSION
 from slackwater.simulation.demand_file import (
     Chance,
@@ -47,7 +48,7 @@ def read_scenario(path: str) -> Scenario:
     return scenario_in(documents[0], source)
 
 
-def scenario_in(document: object, source: str) -> Scenario:
+def scenario_in(document: object, source: str, schema: SettingsSchema = SETTINGS) -> Scenario:
     top = Field(source, "", document)
     outline = known(top, "apiVersion", "kind", "metadata", "spec")
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
@@ -58,10 +59,10 @@ def scenario_in(document: object, source: str) -> Scenario:
     said = known(spec, *_KEYS)
     length = duration(needed(spec, said, "duration", "how long, such as 2h"), SHORTEST, LONGEST)
     seed = number(said["seed"], 0, 2**63 - 1) if "seed" in said else 0
-    objects = _objects(said, source)
+    objects = _objects(said, source, schema)
     pods = read_pods(said.get("pods"), seed)
     events, pods = read_events(
-        said.get("events"), pods, objects.settings or SETTINGS.defaults, length, seed
+        said.get("events"), pods, objects.settings or schema.defaults, length, seed, schema
     )
     version = said.get("cgroup")
     return Scenario(
@@ -85,7 +86,7 @@ def _title(metadata: Field | None, source: str) -> str:
     return text(found["name"]) if "name" in found else stem
 
 
-def _objects(said: dict[str, Field], source: str) -> Objects:
+def _objects(said: dict[str, Field], source: str, schema: SettingsSchema) -> Objects:
     """What the agent is told: ordinary objects, and the settings over those among them."""
     found = Objects()
     for each in elements(said["objects"]) if "objects" in said else ():
@@ -93,10 +94,10 @@ def _objects(said: dict[str, Field], source: str) -> Objects:
         if kind_of(each.value, where) == "Pod":
             raise InvalidError(Problem(where, "a Pod", "an object of another kind: pods are "
                                           "listed under spec.pods, with their demand"))  # fmt: skip
-        found = with_object(found, each.value, where)
-    own = found.settings or SETTINGS.defaults
+        found = with_object(found, each.value, where, schema)
+    own = found.settings or schema.defaults
     if "settings" in said:
-        own = SETTINGS.read_spec(said["settings"], own)
+        own = schema.read_spec(said["settings"], own)
     if "period" in said:
         period = Field(source, "spec", {"period": said["period"].value})
         own = msgspec.structs.replace(own, agent=read_over(period, own.agent))

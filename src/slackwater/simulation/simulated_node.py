@@ -28,6 +28,8 @@ from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.rates import Rates
 from slackwater.observation.survey import SnapshotInputs, depth_of, read_of_held
+from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import Policy
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import Tally
 from slackwater.runtime.change_log import EntrySink
@@ -247,6 +249,7 @@ def start_agent(
     ledger: Ledger,
     tell: EntrySink,
     orders: CommandLineOverrides = NO_OVERRIDES,
+    policies: tuple[Policy, ...] = POLICIES,
 ) -> SimulatedAgent:
     """`agent.start` is still to come: it says what is wrong with the settings."""
     kernel = node.kernel
@@ -263,6 +266,7 @@ def start_agent(
         shared=SharedState(Journal(_KEPT), Tally(), _nobody_waits),
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
+        policies=policies,
     )
     return SimulatedAgent(Agent(parts, tell, orders), sight, hands, ledger)
 
@@ -279,7 +283,7 @@ def _pod_object(pod: ScenarioPod) -> Pod:
         cgroup_uid=pod.name,
         name=pod.name,
         namespace="default",
-        labels={},
+        labels=dict(pod.labels),
         annotations={},
         terminating=False,
         node_name="",

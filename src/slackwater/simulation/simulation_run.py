@@ -13,6 +13,8 @@ from slackwater.execution.ledger import Ledger
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.units import DEFAULT_PERIOD, Micros, MilliCpu, Unlimited
+from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import Policy
 from slackwater.record.journal import TickRecord, format_value
 from slackwater.resolution.quota import quota_value
 from slackwater.simulation.fake_kernel import FakeKernel
@@ -44,7 +46,11 @@ class Simulation:
     """One run: the node, its agent, the ledger's folder, the timeline and the meter."""
 
     def __init__(
-        self, scenario: Scenario, folder: str, orders: CommandLineOverrides = NO_OVERRIDES
+        self,
+        scenario: Scenario,
+        folder: str,
+        orders: CommandLineOverrides = NO_OVERRIDES,
+        policies: tuple[Policy, ...] = POLICIES,
     ) -> None:
         self.scenario = scenario
         self.kernel = FakeKernel(scenario.version, scenario.cpus)
@@ -53,6 +59,7 @@ class Simulation:
         self.meter = UsageMeter(self.node, scenario.duration)
         self._folder = folder
         self._orders = orders
+        self._policies = policies
         self._source = ScenarioSource(scenario.objects)
         self._events = list(scenario.events)
         self._pods = sorted(_pod_changes(scenario.pods), key=lambda move: move[0])
@@ -168,7 +175,12 @@ class Simulation:
         if isinstance(ledger, Gap):
             raise SimulationError(ledger.reason)
         self._process = start_agent(
-            self.node, self._source, ledger, self.timeline.add_entry, self._orders
+            self.node,
+            self._source,
+            ledger,
+            self.timeline.add_entry,
+            self._orders,
+            self._policies,
         )
         self._process.sight.blind_until = self._blind_until
         self._restart_at = None

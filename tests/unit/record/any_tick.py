@@ -77,6 +77,7 @@ workloads = st.builds(
     st.none() | gaps | st.builds(MemoryRatios, amounts, amounts, amounts),
     extended,
     extended,
+    st.dictionaries(words, words, max_size=2),
 )
 snapshots = st.builds(
     NodeSnapshot,

@@ -12,6 +12,7 @@ is wrong inside is kept, because an event about it needs its uid.
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -40,7 +41,8 @@ from slackwater.model.problem import InvalidError, Problem
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
 from slackwater.observation.objects.object_set import Objects, colocation_in, joined, settings_in
-from slackwater.settings.document import Settings
+from slackwater.policies.catalog import SETTINGS
+from slackwater.settings.document import Settings, SettingsSchema
 
 _SOURCE = "API server"
 _LEFT_OUT = ("kubectl.kubernetes.io/last-applied-configuration", ANNOTATION)
@@ -82,8 +84,8 @@ def colocation_of(raw: msgspec.Raw) -> SeenMap[ColocationConfig]:
     return _map(raw, colocation_in)
 
 
-def settings_of(raw: msgspec.Raw) -> SeenMap[Settings]:
-    return _map(raw, settings_in)
+def settings_of(raw: msgspec.Raw, schema: SettingsSchema = SETTINGS) -> SeenMap[Settings]:
+    return _map(raw, partial(settings_in, schema=schema))
 
 
 def _map(raw: msgspec.Raw, read: Callable[[ConfigMap, str], _Value]) -> SeenMap[_Value]:

@@ -70,6 +70,7 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
         memory_ratios=_memory_ratios(pod),
         extended_requests=extended.requests,
         extended_limits=extended.limits,
+        labels=pod.labels,
     )
 
 
