@@ -16,7 +16,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from tests.kernel.bed import Bed, get, put
 
 #: The first round takes longer where a thousand YAML files are read.
@@ -53,7 +53,7 @@ class RunningAgent:
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
         self.pid = self._process.pid
         # On v1 the account alone: it changes nothing about how the agent is scheduled.
-        put(f"{bed.directory(self._group, Controller.CPUACCT)}/cgroup.procs", str(self.pid))
+        put(f"{bed.directory(self._group, CgroupController.CPUACCT)}/cgroup.procs", str(self.pid))
 
     def cpu(self) -> int:
         """CPU time since the start, in microseconds."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchmarks._running import quota_file, quota_in
 from benchmarks._series import NOT_LOOKED_AT, UNLIMITED, Sample
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from tests.kernel.bed import Bed
 
 SAMPLE_EVERY = 0.005
@@ -71,7 +71,7 @@ def usage_files(bed: Bed, path: str) -> tuple[str, str]:
     machine: there it is our tree, in which everything runs."""
     if bed.version is CgroupVersion.V2:
         return f"{bed.directory(bed.top)}/cpu.stat", f"{bed.directory(path)}/cpu.stat"
-    folders = (bed.directory(each, Controller.CPUACCT) for each in ("", path))
+    folders = (bed.directory(each, CgroupController.CPUACCT) for each in ("", path))
     whole, tier = (f"{folder}/cpuacct.usage" for folder in folders)
     return whole, tier
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Level
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Level
 from slackwater.model.gap import Gap
 from slackwater.model.needs import Field
 from slackwater.model.units import Micros
@@ -30,7 +30,7 @@ from slackwater.observation.host import Roots, read_machine
 HERE = os.path.dirname(os.path.abspath(__file__))
 PASSES = 5
 PACKAGES = ("model", "observation", "execution")
-HELD = {"cpu.stat": Controller.CPU, "cpuacct.usage": Controller.CPUACCT}
+HELD = {"cpu.stat": CgroupController.CPU, "cpuacct.usage": CgroupController.CPUACCT}
 TIMES = frozenset({Field.TIMES})
 
 COUNTED = """
@@ -167,7 +167,7 @@ def compiled(folder: str) -> dict[str, list[str]]:
 def measure_reads(forest: Forest, count: int, rounds: int) -> list[Row]:
     refs = CgroupTree(forest.mounts, forest.kubepods).scan().refs
     containers = [ref for ref in refs if ref.level is Level.CONTAINER]
-    accounting = forest.mounts.mount(Controller.CPUACCT)
+    accounting = forest.mounts.mount(CgroupController.CPUACCT)
     v1 = not isinstance(accounting, Gap) and accounting.version is CgroupVersion.V1
     names = tuple(HELD) if v1 else ("cpu.stat",)
     files = [(name, ref.path, ref.id) for ref in containers for name in names][:count]
@@ -227,7 +227,7 @@ def measure_calls(forest: Forest) -> list[Row]:
     if shutil.which("strace") is None:
         print("not measured: system calls: strace is not on PATH")
         return []
-    new = forest.mounts.directory(Controller.CPU, f"{forest.paths[1]}/pod{'f' * 32}")
+    new = forest.mounts.directory(CgroupController.CPU, f"{forest.paths[1]}/pod{'f' * 32}")
     command = ["strace", "-f", "-o", "/dev/stdout", sys.executable, "-c", COUNTED]
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(HERE)}
     trace = subprocess.check_output(

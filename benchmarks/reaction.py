@@ -45,7 +45,7 @@ from benchmarks._series import (
     shares_of_budget,
 )
 from benchmarks.cgroup_reads import Row, describe, mounts_here
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.model.gap import Gap
 from tests.kernel.bed import Bed
 
@@ -144,7 +144,7 @@ def _other_work(bed: Bed) -> int:
     """CPU time used outside of our tree, as far as the agent counts it, in microseconds."""
     if bed.version is CgroupVersion.V2:
         return 0
-    everything = bed.read("", "cpuacct.usage", Controller.CPUACCT)
+    everything = bed.read("", "cpuacct.usage", CgroupController.CPUACCT)
     return int(everything) // 1000 - bed.usage(bed.kubepods)
 
 

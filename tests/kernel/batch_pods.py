@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.knob import MEMORY_MAX, QUOTA, WEIGHT, Knob
 from tests.kernel.bed import Bed
@@ -80,7 +80,7 @@ def burst(bed: Bed, path: str) -> int:
 
 
 def memory(bed: Bed, path: str) -> int | None:
-    word = bed.read(path, file_of(bed, MEMORY_MAX), Controller.MEMORY)
+    word = bed.read(path, file_of(bed, MEMORY_MAX), CgroupController.MEMORY)
     return None if word == "max" or int(word) > 2**62 else int(word)
 
 

@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Mount
 from tests.kernel.machine import IS_MACHINE
 
 ROOT = "/sys/fs/cgroup"
@@ -23,8 +23,8 @@ V2_CONTROLLERS = ("cpu", "cpuset", "memory")
 
 def mounts_of(version: CgroupVersion) -> CgroupMounts:
     if version is CgroupVersion.V2:
-        return CgroupMounts({c: Mount(version, ROOT) for c in Controller})
-    return CgroupMounts({c: Mount(version, f"{ROOT}/{c.value}") for c in Controller})
+        return CgroupMounts({c: Mount(version, ROOT) for c in CgroupController})
+    return CgroupMounts({c: Mount(version, f"{ROOT}/{c.value}") for c in CgroupController})
 
 
 class Bed:
@@ -44,7 +44,7 @@ class Bed:
     def kubepods(self) -> str:
         return f"{self.top}/kubepods"
 
-    def directory(self, path: str, controller: Controller = Controller.CPU) -> str:
+    def directory(self, path: str, controller: CgroupController = CgroupController.CPU) -> str:
         found = self.mounts.directory(controller, path)
         assert isinstance(found, str), found
         return found
@@ -61,13 +61,13 @@ class Bed:
         if self.version is CgroupVersion.V2:
             for controller in V2_CONTROLLERS:
                 put(f"{self.directory(above)}/cgroup.subtree_control", f"+{controller}")
-        for directory in {self.directory(here, c) for c in Controller}:
+        for directory in {self.directory(here, c) for c in CgroupController}:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory)
         if self.version is CgroupVersion.V1:
             for file in ("cpuset.cpus", "cpuset.mems"):
-                source = self.directory(above, Controller.CPUSET)
-                target = self.directory(here, Controller.CPUSET)
+                source = self.directory(above, CgroupController.CPUSET)
+                target = self.directory(here, CgroupController.CPUSET)
                 if not get(f"{target}/{file}"):
                     put(f"{target}/{file}", get(f"{source}/{file}"))
 
@@ -87,23 +87,25 @@ class Bed:
 
     def remove(self, path: str) -> None:
         """One cgroup without children and processes."""
-        for directory in {self.directory(path, c) for c in Controller}:
+        for directory in {self.directory(path, c) for c in CgroupController}:
             _rmdir(directory)
 
     def id(self, path: str) -> int:
         return os.stat(self.directory(path)).st_ino
 
-    def read(self, path: str, file: str, controller: Controller = Controller.CPU) -> str:
+    def read(
+        self, path: str, file: str, controller: CgroupController = CgroupController.CPU
+    ) -> str:
         return get(f"{self.directory(path, controller)}/{file}")
 
     def write(
-        self, path: str, file: str, text: str, controller: Controller = Controller.CPU
+        self, path: str, file: str, text: str, controller: CgroupController = CgroupController.CPU
     ) -> None:
         put(f"{self.directory(path, controller)}/{file}", text)
 
     def burn(self, path: str, processes: int = 1) -> list[int]:
         """Busy loops in this cgroup, ended with the bed."""
-        directories = sorted({self.directory(path, c) for c in Controller})
+        directories = sorted({self.directory(path, c) for c in CgroupController})
         started = [_fork_loop(lambda: _enter(directories)) for _ in range(processes)]
         self._pids += started
         return started
@@ -111,7 +113,7 @@ class Bed:
     def usage(self, path: str) -> int:
         """Exact CPU time in microseconds."""
         if self.version is CgroupVersion.V1:
-            return int(self.read(path, "cpuacct.usage", Controller.CPUACCT)) // 1000
+            return int(self.read(path, "cpuacct.usage", CgroupController.CPUACCT)) // 1000
         return int(self.read(path, "cpu.stat").split()[1])
 
     def cores(self, path: str, seconds: float) -> float:
@@ -147,7 +149,7 @@ class Bed:
         self._clear()
 
     def _clear(self) -> None:
-        for directory in {self.directory(self.top, c) for c in Controller}:
+        for directory in {self.directory(self.top, c) for c in CgroupController}:
             for folder, _, _ in os.walk(directory, topdown=False):
                 _rmdir(folder)
 

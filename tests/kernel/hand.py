@@ -10,7 +10,7 @@ from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.unit_writer import UnitWriter
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Level
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, CPUS, KNOBS, MEMORY_MAX, QUOTA, WEIGHT, Knob, KnobValue
@@ -88,7 +88,7 @@ def work(bed: Bed, path: str, busy: float, idle: float) -> None:
         bed._pids.append(pid)
         return
     try:
-        for controller in Controller:
+        for controller in CgroupController:
             bed.write(path, "cgroup.procs", "0", controller)
         while True:
             done = time.thread_time() + busy

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
-from slackwater.model.cgroup import CgroupRef, CgroupVersion, Controller, CpuTimes, Level
+from slackwater.model.cgroup import CgroupController, CgroupRef, CgroupVersion, CpuTimes, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import CPUS, Knob, KnobValue
 from slackwater.model.plan import Change, Result
@@ -77,7 +77,7 @@ class RealKernel:
         if self.version is CgroupVersion.V2:
             # The bed turns the controllers of a parent on when it makes a child in it.
             self._bed.make(f"{self._bed.top}/sibling")
-        for directory in {self._bed.directory(full, c) for c in Controller}:
+        for directory in {self._bed.directory(full, c) for c in CgroupController}:
             os.mkdir(directory)
         return ref_of(self._bed, full)
 
@@ -112,7 +112,7 @@ class RealKernel:
         pid = os.fork()
         if not pid:
             try:
-                for controller in Controller:
+                for controller in CgroupController:
                     self._bed.write(ref.path, "cgroup.procs", "0", controller)
                 os._exit(0)
             finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from tests.kernel.bed import Bed
 from tests.kernel.hand import despite_neighbours, throttled
 from tests.kernel.in_process import BURST, Box, InProcess, pod_object
@@ -28,7 +28,7 @@ def bursty(bed: Bed, path: str, delay: float) -> int:
         bed._pids.append(pid)
         return pid
     try:
-        for controller in Controller:
+        for controller in CgroupController:
             bed.write(path, "cgroup.procs", "0", controller)
         time.sleep(delay)
         due = time.monotonic()

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from slackwater.model.cgroup import (
+    CgroupController,
     CgroupReading,
     CgroupVersion,
-    Controller,
     CpuPressure,
     CpuTimes,
     Level,
@@ -104,7 +104,7 @@ def test_knobs_read_as_they_were_written(bed: Bed, tree: CgroupTree) -> None:
     assert (fresh.burst, fresh.idle) == (0, False)
     assert fresh.weight == (1024 if bed.version is CgroupVersion.V1 else 100)
     limit(bed, path, 45_000)
-    bed.write(path, "cpuset.cpus", "0", Controller.CPUSET)
+    bed.write(path, "cpuset.cpus", "0", CgroupController.CPUSET)
     if bed.version is CgroupVersion.V1:
         bed.write(path, "cpu.cfs_burst_us", "15000")
         bed.write(path, "cpu.shares", "333")

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Mount, Tier
+from slackwater.model.cgroup import (
+    CgroupController,
+    CgroupMounts,
+    CgroupVersion,
+    Driver,
+    Mount,
+    Tier,
+)
 from slackwater.model.gap import Gap
 from slackwater.observation.cgroups.paths import (
     KubepodsLayout,
@@ -49,7 +56,7 @@ def mounts_of(roots: Roots) -> CgroupMounts:
 
 def below(bed: Bed) -> CgroupMounts:
     """The bed's own folder as if it were the hierarchy: nothing else on the machine counts."""
-    return CgroupMounts({Controller.CPU: Mount(bed.version, bed.directory(bed.top))})
+    return CgroupMounts({CgroupController.CPU: Mount(bed.version, bed.directory(bed.top))})
 
 
 def test_the_version_under_test_is_found_by_its_magic_number(version: CgroupVersion) -> None:
@@ -74,10 +81,10 @@ def test_the_mounts_are_the_beds(version: CgroupVersion, bed: Bed) -> None:
 def test_every_mount_has_its_controllers_files(version: CgroupVersion, bed: Bed) -> None:
     """In the group that the bed made: the root of a hierarchy lacks some of them."""
     files = {
-        Controller.CPU: {CgroupVersion.V1: "cpu.shares", CgroupVersion.V2: "cpu.weight"},
-        Controller.CPUACCT: {CgroupVersion.V1: "cpuacct.usage", CgroupVersion.V2: "cpu.stat"},
-        Controller.CPUSET: {CgroupVersion.V1: "cpuset.cpus", CgroupVersion.V2: "cpuset.cpus"},
-        Controller.MEMORY: {
+        CgroupController.CPU: {CgroupVersion.V1: "cpu.shares", CgroupVersion.V2: "cpu.weight"},
+        CgroupController.CPUACCT: {CgroupVersion.V1: "cpuacct.usage", CgroupVersion.V2: "cpu.stat"},
+        CgroupController.CPUSET: {CgroupVersion.V1: "cpuset.cpus", CgroupVersion.V2: "cpuset.cpus"},
+        CgroupController.MEMORY: {
             CgroupVersion.V1: "memory.limit_in_bytes",
             CgroupVersion.V2: "memory.max",
         },

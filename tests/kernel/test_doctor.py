@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.doctor.checkup import check_up, check_up_with_probe
 from slackwater.doctor.doctor_report import Report
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.observation.host import Roots
 from tests.kernel.bed import Bed
 
@@ -21,14 +21,14 @@ def tried(report: Report) -> dict[str, bool | None]:
 
 def test_probe_tries_every_knob_and_leaves_nothing(bed: Bed, version: CgroupVersion) -> None:
     bed.make(f"{bed.kubepods}/besteffort")
-    before = {c: sorted(os.listdir(bed.directory("", c))) for c in Controller}
+    before = {c: sorted(os.listdir(bed.directory("", c))) for c in CgroupController}
     report = check_up_with_probe(Roots(), {}, bed.kubepods)
     works = EVERYWHERE | (V2_ONLY if version is CgroupVersion.V2 else set())
     assert {knob for knob, state in tried(report).items() if state} == works
     assert {knob for knob, state in tried(report).items() if state is False} == (
         EVERYWHERE | V2_ONLY | VENDOR
     ) - works
-    assert {c: sorted(os.listdir(bed.directory("", c))) for c in Controller} == before
+    assert {c: sorted(os.listdir(bed.directory("", c))) for c in CgroupController} == before
 
 
 def test_what_stands_in_the_tree_is_seen_and_not_touched(bed: Bed, version: CgroupVersion) -> None:

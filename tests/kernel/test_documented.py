@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.agent.endpoint import Query, metrics
+from slackwater.agent.endpoint_server import Query, metrics
 from slackwater.model.cgroup import CgroupReading
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, Controller
+from slackwater.model.cgroup import CgroupController, CgroupMounts
 from slackwater.observation.cgroups.tree import CgroupTree
 from tests.kernel.bed import Bed
 from tests.kernel.hand import until
@@ -18,7 +18,7 @@ from tests.kernel.pods import CONTAINER, make_pod, pod_path
 def look_four_times(bed: Bed, new: int) -> None:
     """A whole scan, a refresh without a change and one with a new pod, each after its mark."""
     directory = bed.directory(pod_path(bed, new))
-    cpu = CgroupMounts({Controller.CPU: bed.mounts.by_controller[Controller.CPU]})
+    cpu = CgroupMounts({CgroupController.CPU: bed.mounts.by_controller[CgroupController.CPU]})
     tree = CgroupTree(cpu, bed.kubepods)
     tree.scan()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.execution.executor import Executor
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, Mount
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import BURST, CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
 from slackwater.model.ledger import Ownership
@@ -218,11 +218,11 @@ def test_another_mount_of_the_same_hierarchy_is_the_same_and_another_root_is_not
 ) -> None:
     ledger, writer = opened(folder), writer_of(bed.mounts)
     executor_of(bed.mounts, ledger).apply([change_of(writer, tree[3], QUOTA, quota(10_000))])
-    here = bed.mounts.by_controller[Controller.CPU].directory
+    here = bed.mounts.by_controller[CgroupController.CPU].directory
 
     def below(directory: str) -> Executor:
         mount = Mount(bed.version, directory)
-        return executor_of(CgroupMounts(dict.fromkeys(Controller, mount)), ledger)
+        return executor_of(CgroupMounts(dict.fromkeys(CgroupController, mount)), ledger)
 
     for astray in (f"{here}/{bed.top}", str(tmp_path), f"{tmp_path}/none"):
         executor = below(astray)

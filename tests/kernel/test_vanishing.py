@@ -5,7 +5,7 @@ import os
 import pytest
 
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.model.cgroup import CgroupRef, Controller
+from slackwater.model.cgroup import CgroupController, CgroupRef
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import (
     BURST,
@@ -81,7 +81,7 @@ def test_a_group_without_a_cpuset_lives_and_is_released(
     before = writer.read(pod, QUOTA)
     cpus = change_of(writer, pod, CPUS, CpuSet.of([0]))
     executor.apply([change_of(writer, pod, QUOTA, quota(20_000))])
-    os.rmdir(bed.directory(pod.path, Controller.CPUSET))
+    os.rmdir(bed.directory(pod.path, CgroupController.CPUSET))
     (outcome,) = executor.apply([cpus])
     assert outcome.result is Result.REFUSED
     assert "cpuset hierarchy" in outcome.detail

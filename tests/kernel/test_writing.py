@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.model.cgroup import CgroupRef, CgroupVersion, Controller, Level, Tier
+from slackwater.model.cgroup import CgroupController, CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import Because, Intent, Verb
 from slackwater.model.knob import (
@@ -133,7 +133,7 @@ def test_an_empty_cpuset_is_written(
     """An empty text must still be a write call."""
     put(writer, pod, CPUS, CpuSet.of([0]))
     assert put(writer, pod, CPUS, CpuSet()) is Result.APPLIED
-    assert bed.read(pod.path, "cpuset.cpus", Controller.CPUSET) == ""
+    assert bed.read(pod.path, "cpuset.cpus", CgroupController.CPUSET) == ""
 
 
 @pytest.mark.v2

@@ -189,12 +189,12 @@ def _serving(
     if address is None:
         yield
         return
-    from slackwater.agent.endpoint import Endpoint
+    from slackwater.agent.endpoint_server import EndpointServer
 
     def report(sentence: str) -> None:
         write(Entry(0, monotonic_now(), "endpoint", because=sentence))
 
-    endpoint = Endpoint(address, folder, built.shared, monotonic_now, report)
+    endpoint = EndpointServer(address, folder, built.shared, monotonic_now, report)
     try:
         yield
     finally:

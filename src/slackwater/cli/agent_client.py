@@ -32,7 +32,7 @@ PATIENCE = 5.0
 _HOW = "start one with `slackwater agent --standalone DIR`, or name another with --agent"
 
 
-class Address(msgspec.Struct, frozen=True):
+class AgentAddress(msgspec.Struct, frozen=True):
     """`source` is who named it, for people."""
 
     host: str
@@ -62,7 +62,7 @@ def agent_options(command: _Command) -> _Command:
     return agent(state(command))
 
 
-def find_agent(said: str, state: str) -> Address:
+def find_agent(said: str, state: str) -> AgentAddress:
     """What the caller said, else what the agent left in its folder, else the default."""
     if said:
         found = parse_address(said, "--agent")
@@ -76,14 +76,14 @@ def find_agent(said: str, state: str) -> Address:
     except OSError as error:
         # Only root may read the agent's folder; anyone may ask where it usually listens.
         host, _, port = LISTEN.rpartition(":")
-        return Address(host, int(port), f"the default; {file}: {error.strerror}")
+        return AgentAddress(host, int(port), f"the default; {file}: {error.strerror}")
     found = parse_address(text, file)
     if found is None:
         raise NoAnswer(f"{file} says {text!r}, which is no host:port; {_HOW}")
     return found
 
 
-def parse_address(text: str, source: str) -> Address | None:
+def parse_address(text: str, source: str) -> AgentAddress | None:
     """host:port, [v6]:port, or either as a URL; None where it is none of these."""
     bare = text.removeprefix("http://").removesuffix("/")
     host, colon, port = bare.rpartition(":")
@@ -95,24 +95,24 @@ def parse_address(text: str, source: str) -> Address | None:
         return None
     if not 1 <= int(port) <= 65_535 or not host.isascii() or any(c in host for c in "/@ \t\n?#"):
         return None
-    return Address(_EVERYWHERE.get(host, host), int(port), source)
+    return AgentAddress(_EVERYWHERE.get(host, host), int(port), source)
 
 
-def ask_explanation(address: Address, target: str) -> "list[Explanation]":
+def ask_explanation(address: AgentAddress, target: str) -> "list[Explanation]":
     from slackwater.record.explanation import Explanation
 
     query = {"target": target} if target else {}
     return ask(address, "/v1/explain", query, list[Explanation])
 
 
-def ask_overview(address: Address, patience: float = PATIENCE) -> "Overview":
+def ask_overview(address: AgentAddress, patience: float = PATIENCE) -> "Overview":
     from slackwater.record.overview import Overview
 
     return ask(address, "/v1/top", {}, Overview, patience)
 
 
 def ask(
-    address: Address,
+    address: AgentAddress,
     path: str,
     query: Mapping[str, str],
     kind: type[_Answer],
@@ -136,7 +136,7 @@ def ask(
         ) from None
 
 
-def _get(address: Address, path: str, patience: float) -> tuple[int, bytes]:
+def _get(address: AgentAddress, path: str, patience: float) -> tuple[int, bytes]:
     from http.client import HTTPConnection, HTTPException
 
     connection = HTTPConnection(address.host, address.port, timeout=patience)

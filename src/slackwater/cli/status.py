@@ -34,12 +34,12 @@ def status(kubeconfig: str, context: str, namespace: str, output: Output, no_col
     from slackwater.http.errors import RequestError
     from slackwater.kube.client import Client
     from slackwater.status.cluster_status import cluster_status
-    from slackwater.status.fetch import ask_facts
+    from slackwater.status.fetch import fetch_facts
 
     access = access_of(kubeconfig, context)
     try:
         client = Client(access, f"slackwater-status/{__version__}")
-        facts = ask_facts(client, str(access.server), namespace, LEASE)
+        facts = fetch_facts(client, str(access.server), namespace, LEASE)
     except RequestError as error:
         raise NoAnswer(str(error)) from None
     now = dt.datetime.now(dt.UTC)

@@ -16,7 +16,7 @@ from slackwater.status.cluster_status import (
     PolicyRow,
     Totals,
 )
-from slackwater.status.node_row import NodeRow, NodeState
+from slackwater.status.node_row import NodeState, NodeStatusRow
 
 #: Rows of nodes with problems, and of all nodes, before the rest is summed up.
 MOST_PROBLEMS, MOST_NODES = 40, 20
@@ -90,7 +90,7 @@ def _counted(totals: Totals) -> Text:
 
 
 def _nodes(
-    nodes: Sequence[NodeRow], now: dt.datetime, width: int, wide: bool
+    nodes: Sequence[NodeStatusRow], now: dt.datetime, width: int, wide: bool
 ) -> Iterator[RenderableType]:
     bad = [row for row in nodes if row.problems]
     good = [row for row in nodes if not row.problems]
@@ -110,12 +110,12 @@ def _nodes(
         yield Text(f"and {_many(more, 'node')} without problems", "dim")
 
 
-def _some(rows: list[NodeRow], most: int) -> list[NodeRow]:
+def _some(rows: list[NodeStatusRow], most: int) -> list[NodeStatusRow]:
     """One row more needs no more room than the line that would count it."""
     return rows if len(rows) <= most + 1 else rows[:most]
 
 
-def _node_lines(rows: Sequence[NodeRow], now: dt.datetime, width: int) -> list[Text]:
+def _node_lines(rows: Sequence[NodeStatusRow], now: dt.datetime, width: int) -> list[Text]:
     bars = width >= _BARS_FROM
     columns = [Column("node"), Column("state")]
     columns += [Column("best effort")] if bars else []
@@ -133,7 +133,7 @@ def _node_lines(rows: Sequence[NodeRow], now: dt.datetime, width: int) -> list[T
     return aligned_lines(columns, cells, width)
 
 
-def _switches(row: NodeRow) -> Text:
+def _switches(row: NodeStatusRow) -> Text:
     """What is on, and why the rest is off."""
     on = ", ".join(name for name, said in row.policies.items() if said == "on") or "nothing"
     off = "; ".join(f"{name}: {said}" for name, said in row.policies.items() if said != "on")
@@ -147,11 +147,11 @@ def _state(state: NodeState) -> Text:
     return Text(state.value, _STATES.get(state, "red"))
 
 
-def _picture(row: NodeRow, width: int) -> Text:
+def _picture(row: NodeStatusRow, width: int) -> Text:
     return bar(row.used, row.physical_quota(), row.allocatable, width)
 
 
-def _cells(row: NodeRow, now: dt.datetime) -> tuple[Text, ...]:
+def _cells(row: NodeStatusRow, now: dt.datetime) -> tuple[Text, ...]:
     since = describe_age(row.since, now) if row.since else UNKNOWN
     holding = UNKNOWN if row.holding is None else str(row.holding)
     return (

@@ -17,7 +17,13 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from slackwater.cli.agent_client import Address, NoAnswer, agent_options, ask_overview, find_agent
+from slackwater.cli.agent_client import (
+    AgentAddress,
+    NoAnswer,
+    agent_options,
+    ask_overview,
+    find_agent,
+)
 from slackwater.cli.output import (
     Output,
     WrongSettings,
@@ -106,7 +112,7 @@ def top(
     _print_once(_settled(address), sort, output, wants_colour(no_color))
 
 
-def _settled(address: Address) -> Overview:
+def _settled(address: AgentAddress) -> Overview:
     """The node once pods were read twice; what is there by then, if the agent is slow."""
     first = ask_overview(address)
     found, deadline = first, time.monotonic() + _PATIENCE
@@ -166,7 +172,7 @@ class Keyboard:
         return pressed.decode("ascii", "replace")
 
 
-def watch(address: Address, sort: str, interval: float, colour: bool) -> None:
+def watch(address: AgentAddress, sort: str, interval: float, colour: bool) -> None:
     """Until q is pressed. The first answer has to come: a wrong address is told at once."""
     screen = Screen(ask_overview(address, _ANSWER_TIMEOUT), _now())
     console = Console(highlight=False, color_system="auto" if colour else None)

@@ -21,7 +21,7 @@ from slackwater.demo.plan import (
     STATIC_PERCENT,
     BatchControl,
 )
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.units import MilliCpu
 from slackwater.model.weight import (
@@ -107,7 +107,7 @@ class DemoTree:
 
     def usage(self, path: str) -> int:
         """Exact CPU time in microseconds."""
-        mount = self._mounts.mount(Controller.CPUACCT)
+        mount = self._mounts.mount(CgroupController.CPUACCT)
         if not isinstance(mount, Gap) and mount.version is CgroupVersion.V1:
             return int(read_file(f"{mount.directory}/{path}/cpuacct.usage")) // 1000
         words = read_file(f"{self._directory(path)}/cpu.stat").split()
@@ -146,7 +146,7 @@ class DemoTree:
     def _enable_below(self, above: str) -> None:
         """v2: what a group's children may use. cpuacct is part of cpu there."""
         for controller, mount in self._mounts.by_controller.items():
-            if mount.version is CgroupVersion.V1 or controller is Controller.CPUACCT:
+            if mount.version is CgroupVersion.V1 or controller is CgroupController.CPUACCT:
                 continue
             directory = f"{mount.directory}/{above}".rstrip("/")
             if controller.value not in read_file(f"{directory}/cgroup.subtree_control").split():
@@ -155,7 +155,7 @@ class DemoTree:
 
     def _fill_cpuset(self, here: str, above: str) -> None:
         """v1: a group without CPUs takes no process."""
-        mount = self._mounts.mount(Controller.CPUSET)
+        mount = self._mounts.mount(CgroupController.CPUSET)
         if isinstance(mount, Gap) or mount.version is CgroupVersion.V2:
             return
         for file in ("cpuset.cpus", "cpuset.mems"):
@@ -187,7 +187,7 @@ class DemoTree:
         write_file(f"{self._directory(path)}/{file}", text)
 
     def _directory(self, path: str) -> str:
-        return f"{self._mounts.by_controller[Controller.CPU].directory}/{path}"
+        return f"{self._mounts.by_controller[CgroupController.CPU].directory}/{path}"
 
     def _directories(self, path: str) -> list[str]:
         return [f"{mount}/{path}" for mount in self._mount_directories()]

@@ -18,7 +18,7 @@ from slackwater.execution.knob_writer import (
     failed_attempt,
     no_note,
 )
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuListError, CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobFile, KnobValue
@@ -255,7 +255,7 @@ class CgroupWriter:
 
     def _every_cpu(self) -> CpuSet:
         """What a v2 root has; nothing on v1, where an empty cpuset is really empty."""
-        mount = self._mounts.mount(Controller.CPUSET)
+        mount = self._mounts.mount(CgroupController.CPUSET)
         if isinstance(mount, Gap) or mount.version is CgroupVersion.V1:
             return CpuSet()
         root = os.open(mount.directory, _GROUP)
@@ -275,7 +275,7 @@ class CgroupWriter:
         return version, face
 
     @contextmanager
-    def _group(self, ref: CgroupRef, controller: Controller) -> Iterator[int]:
+    def _group(self, ref: CgroupRef, controller: CgroupController) -> Iterator[int]:
         """The cgroup's directory in this controller's hierarchy, checked to be the one meant."""
         group = self._open_identity(ref)
         if self._mounts.mount(controller) != self._mounts.identity():
@@ -287,7 +287,7 @@ class CgroupWriter:
             os.close(group)
 
     def _open_identity(self, ref: CgroupRef) -> int:
-        group = os.open(self._directory(ref, Controller.CPU), _GROUP)
+        group = os.open(self._directory(ref, CgroupController.CPU), _GROUP)
         if os.fstat(group).st_ino != ref.id:
             os.close(group)
             raise StoppedError(
@@ -295,7 +295,7 @@ class CgroupWriter:
             )
         return group
 
-    def _open_twin(self, ref: CgroupRef, controller: Controller) -> int:
+    def _open_twin(self, ref: CgroupRef, controller: CgroupController) -> int:
         """The same path in another v1 hierarchy. A group need not be in every one, and runtimes
         remove them one after the other: only the identity's directory says that it is gone."""
         try:
@@ -305,7 +305,7 @@ class CgroupWriter:
             attempt = Attempt(Result.REFUSED, absent) if self.lives(ref) else GONE
             raise StoppedError(attempt) from None
 
-    def _directory(self, ref: CgroupRef, controller: Controller) -> str:
+    def _directory(self, ref: CgroupRef, controller: CgroupController) -> str:
         match self._mounts.directory(controller, ref.path):
             case Gap(reason):
                 raise StoppedError(Attempt(Result.UNSUPPORTED, reason))

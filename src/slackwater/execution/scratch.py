@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, Controller, Level
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, Level
 from slackwater.model.gap import Gap
 
 _PREFIX = "slackwater-scratch-"
@@ -30,7 +30,7 @@ def scratch_group(mounts: CgroupMounts) -> Iterator[CgroupRef | Gap]:
 
 
 def _make(mounts: CgroupMounts, tops: list[str], name: str) -> CgroupRef | Gap:
-    identity = mounts.directory(Controller.CPU, name)
+    identity = mounts.directory(CgroupController.CPU, name)
     if isinstance(identity, Gap):
         return identity
     try:

@@ -31,7 +31,7 @@ class Terms(msgspec.Struct, frozen=True):
     retry: float = 2.0
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     lease_transitions: int | None = None
@@ -39,13 +39,13 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     renew_time: str | None = None
 
 
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+class _LeaseMetadata(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
 
 
-class _Lease(msgspec.Struct, frozen=True):
-    metadata: _Meta = _Meta()
-    spec: _Spec = _Spec()
+class Lease(msgspec.Struct, frozen=True):
+    metadata: _LeaseMetadata = _LeaseMetadata()
+    spec: LeaseSpec = LeaseSpec()
 
 
 def _nothing() -> None:
@@ -79,7 +79,7 @@ class Election:
         self._clock = clock
         self._wall = wall
         self._led_until = 0.0
-        self._seen = _Lease()
+        self._seen = Lease()
         self._seen_at = 0.0
         self._problem = ""
         self._told = (False, "")
@@ -167,7 +167,7 @@ class Election:
         except HttpStatusError as refused:
             if refused.reason != "NotFound":
                 raise
-            found = _Lease()
+            found = Lease()
         if found != self._seen or not self._seen_at:
             self._seen, self._seen_at = found, self._clock()
 
@@ -187,10 +187,10 @@ class Election:
         # From before the question: the answer may have been long on its way.
         self._led_until = asked_at + self._terms.deadline
 
-    def _spec(self) -> _Spec:
+    def _spec(self) -> LeaseSpec:
         seen, now = self._seen.spec, micro_time(self._wall())
         same = self._is_ours()
-        return _Spec(
+        return LeaseSpec(
             holder_identity=self._identity,
             lease_duration_seconds=max(round(self._terms.duration), 1),
             lease_transitions=(seen.lease_transitions or 0) + (0 if same else 1),
@@ -198,7 +198,7 @@ class Election:
             renew_time=now,
         )
 
-    def _write(self, spec: _Spec) -> None:
+    def _write(self, spec: LeaseSpec) -> None:
         """With the version that was read: the server refuses it (Conflict) if somebody else
         wrote meanwhile."""
         version = self._seen.metadata.resource_version
@@ -216,8 +216,8 @@ class Election:
         self._seen, self._seen_at = _decoded(answer), self._clock()
 
 
-def _decoded(body: bytes) -> _Lease:
+def _decoded(body: bytes) -> Lease:
     try:
-        return msgspec.json.decode(body, type=_Lease)
+        return msgspec.json.decode(body, type=Lease)
     except msgspec.DecodeError as error:
         raise UnreachableError(f"the answer is no Lease: {error}") from None

@@ -56,14 +56,14 @@ class PolicyObject(msgspec.Struct, frozen=True):
         return f"{self.resource.kind} {self.name}"
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class _PolicyMetadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     uid: str = ""
     generation: int = 0
 
 
 class _Head(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+    metadata: _PolicyMetadata
     status: msgspec.Raw = msgspec.Raw(b"null")
 
 

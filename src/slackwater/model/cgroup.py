@@ -22,7 +22,7 @@ class Driver(enum.Enum):
     SYSTEMD = "systemd"
 
 
-class Controller(enum.Enum):
+class CgroupController(enum.Enum):
     """The kernel controllers whose files we read or write."""
 
     CPU = "cpu"
@@ -61,13 +61,13 @@ class Mount(msgspec.Struct, frozen=True):
 class CgroupMounts(msgspec.Struct, frozen=True):
     """Where each controller is mounted. A hybrid host mixes versions, by controller."""
 
-    by_controller: dict[Controller, Mount]
+    by_controller: dict[CgroupController, Mount]
 
-    def mount(self, controller: Controller) -> Mount | Gap:
+    def mount(self, controller: CgroupController) -> Mount | Gap:
         found = self.by_controller.get(controller)
         return found or Gap(f"the {controller.value} controller is mounted nowhere")
 
-    def directory(self, controller: Controller, path: str) -> str | Gap:
+    def directory(self, controller: CgroupController, path: str) -> str | Gap:
         """The absolute directory of a cgroup in this controller's hierarchy."""
         match self.mount(controller):
             case Gap() as gap:
@@ -80,7 +80,7 @@ class CgroupMounts(msgspec.Struct, frozen=True):
 
         On v1 every hierarchy numbers its groups on its own; one of them has to speak for all.
         """
-        return self.mount(Controller.CPU)
+        return self.mount(CgroupController.CPU)
 
 
 class CgroupRef(msgspec.Struct, frozen=True, gc=False, tag="cgroup", omit_defaults=True):

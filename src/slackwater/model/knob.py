@@ -8,7 +8,7 @@ import enum
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.units import SMALLEST_QUOTA, Bandwidth, Unlimited
@@ -100,7 +100,7 @@ class Knob(msgspec.Struct, frozen=True):
     """One setting of a cgroup."""
 
     name: str
-    controller: Controller
+    controller: CgroupController
     encoding: Encoding
     fold: Fold
     v1: KnobFile | None
@@ -117,7 +117,7 @@ class Knob(msgspec.Struct, frozen=True):
 
 WEIGHT = Knob(
     "weight",
-    Controller.CPU,
+    CgroupController.CPU,
     Encoding.NUMBER,
     Fold.SMALLEST,
     KnobFile("cpu.shares", SMALLEST_SHARES, LARGEST_SHARES, unit_property="CPUShares"),
@@ -125,7 +125,7 @@ WEIGHT = Knob(
 )
 QUOTA = Knob(
     "quota",
-    Controller.CPU,
+    CgroupController.CPU,
     Encoding.BANDWIDTH,
     Fold.QUOTA_LAW,
     KnobFile(
@@ -146,7 +146,7 @@ QUOTA = Knob(
 )
 BURST = Knob(
     "burst",
-    Controller.CPU,
+    CgroupController.CPU,
     Encoding.NUMBER,
     Fold.SMALLEST,
     KnobFile("cpu.cfs_burst_us", 0, LARGEST_QUOTA),
@@ -156,7 +156,7 @@ BURST = Knob(
 # default there, not the earlier weight (sched_group_set_idle, measured: real kernels differ).
 IDLE = Knob(
     "idle",
-    Controller.CPU,
+    CgroupController.CPU,
     Encoding.FLAG,
     Fold.LARGEST,
     KnobFile("cpu.idle", 0, 1),
@@ -165,7 +165,7 @@ IDLE = Knob(
 )
 CPUS = Knob(
     "cpus",
-    Controller.CPUSET,
+    CgroupController.CPUSET,
     Encoding.CPU_LIST,
     Fold.INTERSECTION,
     KnobFile("cpuset.cpus"),
@@ -173,7 +173,7 @@ CPUS = Knob(
 )
 MEMORY_MAX = Knob(
     "memory-max",
-    Controller.MEMORY,
+    CgroupController.MEMORY,
     Encoding.PAGES,
     Fold.SMALLEST,
     KnobFile(
@@ -183,7 +183,7 @@ MEMORY_MAX = Knob(
 )
 MEMORY_HIGH = Knob(
     "memory-high",
-    Controller.MEMORY,
+    CgroupController.MEMORY,
     Encoding.PAGES,
     Fold.SMALLEST,
     None,
@@ -191,7 +191,7 @@ MEMORY_HIGH = Knob(
 )
 MEMORY_LOW = Knob(
     "memory-low",
-    Controller.MEMORY,
+    CgroupController.MEMORY,
     Encoding.PAGES,
     Fold.LARGEST,
     None,
@@ -199,7 +199,7 @@ MEMORY_LOW = Knob(
 )
 MEMORY_MIN = Knob(
     "memory-min",
-    Controller.MEMORY,
+    CgroupController.MEMORY,
     Encoding.PAGES,
     Fold.LARGEST,
     None,
@@ -207,7 +207,7 @@ MEMORY_MIN = Knob(
 )
 CPU_QOS_LEVEL = Knob(
     "cpu-qos-level",
-    Controller.CPU,
+    CgroupController.CPU,
     Encoding.NUMBER,
     Fold.SMALLEST,
     KnobFile("cpu.qos_level", -1, 2),
@@ -216,7 +216,7 @@ CPU_QOS_LEVEL = Knob(
 )
 MEMORY_QOS_LEVEL = Knob(
     "memory-qos-level",
-    Controller.MEMORY,
+    CgroupController.MEMORY,
     Encoding.NUMBER,
     Fold.SMALLEST,
     KnobFile("memory.qos_level", -1, 0),

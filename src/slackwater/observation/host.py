@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from slackwater.bounded_read import read_start
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, CpuPressure
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, CpuPressure
 from slackwater.model.cpus import Cpu, CpuSet, Topology
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.machine import (
@@ -258,7 +258,7 @@ class _TopGroups:
 
     def __init__(self, mounts: CgroupMounts, directory: str) -> None:
         self._directory = directory
-        self._held = HeldFiles(GroupFolders(mounts), {"cpu.stat": Controller.CPU})
+        self._held = HeldFiles(GroupFolders(mounts), {"cpu.stat": CgroupController.CPU})
         self._links = -1
         self._children: dict[int, str] = {}
         self._last: dict[int, Micros] = {}
@@ -299,7 +299,7 @@ class _TopGroups:
 
 def _exact_source(mounts: CgroupMounts) -> _RootGroup | _TopGroups | None:
     """None where there is none: no hierarchy, or one that shows only our own part of the tree."""
-    accounting, cpu = mounts.mount(Controller.CPUACCT), mounts.identity()
+    accounting, cpu = mounts.mount(CgroupController.CPUACCT), mounts.identity()
     if not isinstance(accounting, Gap) and accounting.version is CgroupVersion.V1:
         return _open_root(accounting.directory)
     if isinstance(cpu, Gap) or cpu.version is CgroupVersion.V1:

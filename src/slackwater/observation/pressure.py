@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.observation import kernel_text
@@ -83,7 +83,7 @@ class PressureAlarms:
     def __init__(
         self, mounts: CgroupMounts, watched: Callable[[], Watched], clock: Callable[[], Micros]
     ) -> None:
-        cpu = mounts.mount(Controller.CPU)
+        cpu = mounts.mount(CgroupController.CPU)
         self._v2 = not isinstance(cpu, Gap) and cpu.version is CgroupVersion.V2
         self._folders = GroupFolders(mounts)
         self._watched = watched
@@ -136,7 +136,7 @@ class PressureAlarms:
         """A group that takes no trigger has none: the period holds there. The kernel may have PSI
         switched off, or keep short windows to CAP_SYS_RESOURCE."""
         try:
-            folder = self._folders.open(Controller.CPU, ref.path, ref.id)
+            folder = self._folders.open(CgroupController.CPU, ref.path, ref.id)
         except OSError:
             return  # it is gone
         if isinstance(folder, Gap):

@@ -66,7 +66,7 @@ class _BoundedReader(io.RawIOBase):
 class _Exchange(BaseHTTPRequestHandler):
     """One request, one response, one connection."""
 
-    server: "_Server"
+    server: "_ThreadedServer"
     #: Not HTTP/0.9: a malformed request line gets a status line and headers, too.
     default_request_version = "HTTP/1.0"
 
@@ -135,7 +135,7 @@ class _Exchange(BaseHTTPRequestHandler):
         """Requests are not logged."""
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class _ThreadedServer(socketserver.ThreadingTCPServer):
     """Serves each connection in a thread, up to a number. Not http.server.HTTPServer, which looks
     up this host's name in DNS."""
 
@@ -187,7 +187,7 @@ class HttpServer:
 
     def __init__(self, address: ListenAddress, respond: Respond, report: Report) -> None:
         try:
-            self._server = _Server(address.host, address.port, respond, report)
+            self._server = _ThreadedServer(address.host, address.port, respond, report)
         except OSError as error:
             raise CannotListenError(f"cannot listen on {address}: {error.strerror}") from None
         self._report = report

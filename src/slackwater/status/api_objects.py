@@ -12,6 +12,7 @@ from slackwater.contract.crane_status import Condition as PolicyCondition
 from slackwater.contract.crane_status import EnsuranceStatus, read_ensurance_status
 from slackwater.contract.node_condition import CONDITION as ACTING
 from slackwater.contract.node_report import ANNOTATION
+from slackwater.kube.lease import Lease, LeaseSpec
 from slackwater.model.units import MilliCpu, QuantityError, parse_milli_cpu
 from slackwater.record.clipping import clipped
 
@@ -69,14 +70,6 @@ class JudgedPolicy(msgspec.Struct, frozen=True):
         """None also if the status is about an older generation of the object."""
         found = next((each for each in self.status.conditions if each.type == kind), None)
         return found if self.status.observed_generation >= self.generation else None
-
-
-class SeenLease(msgspec.Struct, frozen=True):
-    """Who leads; `holder` is empty after a release."""
-
-    holder: str = ""
-    renewed: str | None = None
-    duration: int = 0
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -218,16 +211,6 @@ def read_judged_policy(raw: msgspec.Raw | bytes, kind: str) -> JudgedPolicy:
     return JudgedPolicy(kind, found.metadata.name, found.metadata.generation, status)
 
 
-class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    holder_identity: str | None = None
-    renew_time: str | None = None
-    lease_duration_seconds: int | None = None
-
-
-class _Lease(msgspec.Struct, frozen=True):
-    spec: _LeaseSpec = _LeaseSpec()
-
-
-def read_lease(raw: msgspec.Raw | bytes) -> SeenLease:
-    spec = msgspec.json.decode(raw, type=_Lease).spec
-    return SeenLease(spec.holder_identity or "", spec.renew_time, spec.lease_duration_seconds or 0)
+def read_lease(raw: msgspec.Raw | bytes) -> LeaseSpec:
+    """Who leads; the holder is empty after a release."""
+    return msgspec.json.decode(raw, type=Lease).spec

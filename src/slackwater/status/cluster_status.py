@@ -1,7 +1,7 @@
-"""The cluster at a glance, from the API server's objects alone: what `slackwater status` shows.
+"""What `slackwater status` shows of a cluster, from the API server's objects alone.
 
-Owns the rows, their order, and what counts as a problem of the cluster. Pure: asks nobody and
-draws nothing. One node's row is node_row's.
+Owns the rows, their order, and what counts as a problem of the cluster. Pure. One node's row is
+node_row's.
 """
 
 import datetime as dt
@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from slackwater.contract.crane_status import ENFORCED, VALID, Truth
+from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
 from slackwater.record.agent_view import API_VERSION
 from slackwater.record.timestamps import time_since
-from slackwater.status.api_objects import AgentPod, ClusterNode, JudgedPolicy, SeenLease
-from slackwater.status.node_row import ORDER, NodeRow, NodeState, node_row
+from slackwater.status.api_objects import AgentPod, ClusterNode, JudgedPolicy
+from slackwater.status.node_row import ORDER, NodeState, NodeStatusRow, node_row
 
-#: Clocks of a cluster and of who looks at it may differ so much.
+#: How far the clocks of the cluster and of this machine may be apart.
 _CLOCKS_DIFFER = dt.timedelta(seconds=30)
 _APPLY = "kubectl apply --server-side -f -"
 _INSTALL = f"install the Helm chart, or run `slackwater install --print | {_APPLY}`"
-#: Alone: the programs' manifests would replace a Helm release's settings.
+#: Only the definitions: the programs' manifests would replace a Helm release's settings.
 _DEFINE = f"`slackwater install --print --definitions | {_APPLY}` installs"
 
 
@@ -75,7 +76,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     totals: Totals = Totals()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    nodes: tuple[NodeRow, ...] = ()
+    nodes: tuple[NodeStatusRow, ...] = ()
     policies: tuple[PolicyRow, ...] = ()
 
     def has_problem(self) -> bool:
@@ -89,10 +90,10 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return len(self.problems) + of_nodes + sum(len(row.problems) for row in self.policies)
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """What was asked for. A kind of policy that the cluster does not have is in `missing`, one
-    that may not be read in `unseen` with the reason; `pods` and `lease` are Gaps where they may
-    not be read, and `lease` is None where there is none."""
+class ClusterFacts(msgspec.Struct, frozen=True):
+    """What was fetched. A kind of policy that the cluster does not have is in `missing`; one that
+    may not be read is in `unseen`, with the reason. `pods` and `lease` are Gaps if they may not be
+    read; `lease` is None if there is none."""
 
     server: str
     nodes: Sequence[ClusterNode]
@@ -100,10 +101,10 @@ class Facts(msgspec.Struct, frozen=True):
     policies: Sequence[JudgedPolicy] = ()
     missing: Sequence[str] = ()
     unseen: Mapping[str, str] = {}
-    lease: SeenLease | Gap | None = None
+    lease: LeaseSpec | Gap | None = None
 
 
-def cluster_status(facts: Facts, now: dt.datetime) -> ClusterStatus:
+def cluster_status(facts: ClusterFacts, now: dt.datetime) -> ClusterStatus:
     nodes = tuple(sorted(_node_rows(facts, now), key=lambda row: (ORDER[row.state], row.name)))
     policies = tuple(sorted((_policy_row(each) for each in facts.policies), key=_worst_first))
     manager = _manager(facts.lease, now)
@@ -119,7 +120,7 @@ def cluster_status(facts: Facts, now: dt.datetime) -> ClusterStatus:
     )
 
 
-def _node_rows(facts: Facts, now: dt.datetime) -> Iterator[NodeRow]:
+def _node_rows(facts: ClusterFacts, now: dt.datetime) -> Iterator[NodeStatusRow]:
     pods = facts.pods
     # While one is replaced there are two: what becomes of the new one counts.
     last = () if isinstance(pods, Gap) else sorted(pods, key=lambda pod: pod.ends is None)
@@ -145,18 +146,18 @@ def _worst_first(row: PolicyRow) -> tuple[bool, str, str]:
     return (row.valid != "False", row.kind, row.name)
 
 
-def _manager(lease: SeenLease | Gap | None, now: dt.datetime) -> ManagerRow | None:
-    if lease is None or isinstance(lease, Gap) or not lease.holder:
+def _manager(lease: LeaseSpec | Gap | None, now: dt.datetime) -> ManagerRow | None:
+    if lease is None or isinstance(lease, Gap) or not lease.holder_identity:
         return None
-    silence = time_since(lease.renewed, now)
-    allowed = dt.timedelta(seconds=2 * lease.duration) + _CLOCKS_DIFFER
+    silence = time_since(lease.renew_time, now)
+    allowed = dt.timedelta(seconds=2 * (lease.lease_duration_seconds or 0)) + _CLOCKS_DIFFER
     alive = silence is not None and silence <= allowed
-    return ManagerRow(lease.holder, lease.renewed, alive)
+    return ManagerRow(lease.holder_identity, lease.renew_time, alive)
 
 
 def _problems(
-    facts: Facts,
-    nodes: Sequence[NodeRow],
+    facts: ClusterFacts,
+    nodes: Sequence[NodeStatusRow],
     policies: Sequence[PolicyRow],
     manager: ManagerRow | None,
 ) -> Iterator[str]:
@@ -175,7 +176,7 @@ def _problems(
         yield f"no manager runs, so nobody has judged {_count(unjudged, 'policy', 'policies')}"
 
 
-def _notes(facts: Facts) -> Iterator[str]:
+def _notes(facts: ClusterFacts) -> Iterator[str]:
     for kind, why in facts.unseen.items():
         yield f"{kind} is not shown: {why}"
     if isinstance(facts.pods, Gap):
@@ -184,7 +185,7 @@ def _notes(facts: Facts) -> Iterator[str]:
         yield f"whether a manager runs is not known: {facts.lease.reason}"
 
 
-def _totals(nodes: Sequence[NodeRow], policies: Sequence[PolicyRow]) -> Totals:
+def _totals(nodes: Sequence[NodeStatusRow], policies: Sequence[PolicyRow]) -> Totals:
     reporting = [row for row in nodes if row.version is not None or row.since is not None]
     sums = [found for row in reporting if (found := _amounts(row))]
     allocatable, quota, used = map(sum, zip(*sums, strict=True)) if sums else (None,) * 3
@@ -204,7 +205,7 @@ def _totals(nodes: Sequence[NodeRow], policies: Sequence[PolicyRow]) -> Totals:
     )
 
 
-def _amounts(row: NodeRow) -> tuple[int, int, int] | None:
+def _amounts(row: NodeStatusRow) -> tuple[int, int, int] | None:
     """Allocatable, quota and used; None where one of them is not known."""
     quota = row.physical_quota()
     if row.allocatable is None or quota is None or row.used is None:

@@ -1,8 +1,7 @@
-"""Everything that `slackwater status` needs, asked of the API server once.
+"""Fetches what `slackwater status` shows: one list of each kind, from the API server.
 
-Owns what is asked for. Without the nodes there is nothing to show, so that error is the caller's;
-whatever else may not be read is a Gap, because a person may see less than a manager. So is an
-object that cannot be read: the others are shown.
+Without Nodes there is nothing to show, so that error is raised. Whatever else may not be read is a
+Gap, because a person may see less than the manager; so is a single object that cannot be decoded.
 """
 
 from collections.abc import Callable
@@ -14,18 +13,18 @@ import msgspec
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
+from slackwater.kube.lease import LeaseSpec
 from slackwater.kube.resource import ENSURANCE_KINDS, LEASES, NODES, PODS, Resource, Selector
 from slackwater.model.gap import Gap
 from slackwater.status.api_objects import (
     AgentPod,
     JudgedPolicy,
-    SeenLease,
     read_agent_pod,
     read_judged_policy,
     read_lease,
     read_node,
 )
-from slackwater.status.cluster_status import Facts
+from slackwater.status.cluster_status import ClusterFacts
 
 #: The labels of the chart's DaemonSet.
 AGENT_PODS = Selector("app.kubernetes.io/name=slackwater,app.kubernetes.io/component=agent")
@@ -33,7 +32,7 @@ _NOT_FOUND = "NotFound"
 _Item = TypeVar("_Item")
 
 
-def ask_facts(client: Client, server: str, namespace: str, lease: str) -> Facts:
+def fetch_facts(client: Client, server: str, namespace: str, lease: str) -> ClusterFacts:
     """Raises RequestError where the nodes cannot be listed."""
     unseen: dict[str, str] = {}
     nodes = _readable(client, NODES, read_node, unseen)
@@ -48,7 +47,7 @@ def ask_facts(client: Client, server: str, namespace: str, lease: str) -> Facts:
                 missing.append(resource.kind)
             else:
                 unseen[resource.kind] = str(error)
-    return Facts(
+    return ClusterFacts(
         server,
         nodes,
         _agent_pods(client, unseen),
@@ -87,7 +86,7 @@ def _agent_pods(client: Client, unseen: dict[str, str]) -> list[AgentPod] | Gap:
         return Gap(str(error))
 
 
-def _lease(client: Client, namespace: str, name: str) -> SeenLease | Gap | None:
+def _lease(client: Client, namespace: str, name: str) -> LeaseSpec | Gap | None:
     try:
         return read_lease(client.get(LEASES, name, namespace))
     except RequestError as error:

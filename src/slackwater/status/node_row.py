@@ -1,7 +1,7 @@
-"""One node of a cluster at a glance: its state, its agent's numbers, and what is wrong there.
+"""One node's row in `slackwater status`: its state, its agent's numbers, and what is wrong there.
 
-Owns what counts as a problem of a node, and the states. Pure. A node without an agent is said and
-is no problem: nobody promised one there.
+Owns the states, and what counts as a problem of a node. Pure. A node without an agent is shown and
+is not a problem: not every node has to have one.
 """
 
 import datetime as dt
@@ -17,9 +17,9 @@ from slackwater.model.units import Unlimited
 from slackwater.record.timestamps import format_timedelta, parse_timestamp, time_since
 from slackwater.status.api_objects import AgentPod, ClusterNode
 
-#: Agents renew their word every five minutes; three missed ones are no accident.
+#: Agents renew their condition every five minutes; three missed ones are not an accident.
 STALE_AFTER = dt.timedelta(minutes=15)
-#: A pod needs so long to start, read its node twice and report.
+#: How long a pod needs to start, read its node twice and report.
 _STARTS_WITHIN = dt.timedelta(minutes=2)
 _STANDS = "what it set last still stands"
 
@@ -41,7 +41,7 @@ class NodeState(enum.StrEnum):
 ORDER = {state: place for place, state in enumerate(NodeState)}
 
 
-class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
+class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
     """CPU is in milliCPU; `quota` and `used` are the best-effort tier's; null is not known."""
 
     name: str
@@ -62,9 +62,9 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
         return self.allocatable if isinstance(self.quota, str) else self.quota
 
 
-def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) -> NodeRow:
+def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) -> NodeStatusRow:
     """`pod` is the agent's there; a Gap where pods may not be seen."""
-    row = NodeRow(node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard)
+    row = NodeStatusRow(node.name, NodeState.NO_AGENT, node.allocatable, heard=node.heard)
     if node.report is None:
         return _without_report(row, pod, now) if isinstance(pod, AgentPod) else row
     report = read_report(node.report)
@@ -84,7 +84,7 @@ def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) ->
     return _in(row, NodeState.PROBLEM if problems else well, *problems)
 
 
-def _in(row: NodeRow, state: NodeState, *problems: str) -> NodeRow:
+def _in(row: NodeStatusRow, state: NodeState, *problems: str) -> NodeStatusRow:
     return msgspec.structs.replace(row, state=state, problems=problems)
 
 
@@ -146,7 +146,7 @@ def _ailing(pod: AgentPod | Gap | None) -> Iterator[str]:
         yield f"its agent's pod {pod.name} is not ready: {pod.trouble}"
 
 
-def _without_report(row: NodeRow, pod: AgentPod, now: dt.datetime) -> NodeRow:
+def _without_report(row: NodeStatusRow, pod: AgentPod, now: dt.datetime) -> NodeStatusRow:
     """One that fails is a problem at any age: waiting does not help."""
     old = time_since(pod.created, now)
     young = not pod.fails and old is not None and old < _STARTS_WITHIN
@@ -156,7 +156,7 @@ def _without_report(row: NodeRow, pod: AgentPod, now: dt.datetime) -> NodeRow:
     return _in(row, NodeState.PROBLEM, *(tuple(_ailing(pod)) or (silent,)))
 
 
-def _with_report(row: NodeRow, report: NodeReport) -> NodeRow:
+def _with_report(row: NodeStatusRow, report: NodeReport) -> NodeStatusRow:
     quota = report.quota.value if isinstance(report.quota, Unlimited) else report.quota
     return msgspec.structs.replace(
         row,

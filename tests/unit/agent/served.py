@@ -5,7 +5,7 @@ import http.client
 import socket
 from typing import Any
 
-from slackwater.agent.endpoint import Endpoint
+from slackwater.agent.endpoint_server import EndpointServer
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
 from slackwater.record.journal import Entry
@@ -25,7 +25,9 @@ class Served:
         self.released = 0
         self.reports: list[str] = []
         self.now = seconds(100)
-        self.endpoint = Endpoint(address, state, self.shared, lambda: self.now, self.reports.append)
+        self.endpoint = EndpointServer(
+            address, state, self.shared, lambda: self.now, self.reports.append
+        )
 
     @property
     def complaints(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Shared states for tests of the endpoint."""
 
-from slackwater.agent.endpoint import EndpointContext
+from slackwater.agent.endpoint_server import EndpointContext
 from slackwater.agent.shared_state import SharedState
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState

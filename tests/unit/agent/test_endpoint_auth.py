@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.agent import endpoint
-from slackwater.agent.endpoint import GET_ROUTES, POST_ROUTES, respond
+from slackwater.agent import endpoint_server
+from slackwater.agent.endpoint_server import GET_ROUTES, POST_ROUTES, respond
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.runtime.http_exchange import Request, Response
 from slackwater.runtime.listen_address import ListenAddress
@@ -146,7 +146,7 @@ def test_a_foreign_name_with_the_right_token_is_a_foreign_name() -> None:
 def test_the_last_of_two_words_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, str]] = []
 
-    def look(asked: endpoint.Query) -> Response:
+    def look(asked: endpoint_server.Query) -> Response:
         seen.append(dict(asked.parameters))
         return Response(200, "text/plain", b"")
 

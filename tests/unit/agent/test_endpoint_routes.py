@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.agent import endpoint
-from slackwater.agent.endpoint import Query, healthz, readyz, why_lost
+from slackwater.agent import endpoint_server
+from slackwater.agent.endpoint_server import Query, healthz, readyz, why_lost
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
@@ -28,7 +28,7 @@ QUICK = AgentSettings(stalled_after=seconds(10), period=seconds(1))
 @pytest.fixture(autouse=True)
 def no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody ticks here, so nobody is waited for."""
-    monkeypatch.setattr(endpoint, "DETAIL_PATIENCE", 0.0)
+    monkeypatch.setattr(endpoint_server, "DETAIL_PATIENCE", 0.0)
 
 
 def asked(shown: SharedState, second: float = 101, **query: str) -> Query:
@@ -144,7 +144,7 @@ def test_metrics_are_made_of_the_board() -> None:
     shown = shared()
     shown.add_tick(record(node(usage=250), lines=(told(),)))
     shown.end_round(ended(101, problems=("one",), paused="by hand"))
-    answer = endpoint.metrics(asked(shown, 103))
+    answer = endpoint_server.metrics(asked(shown, 103))
     lines = answer.body.decode().splitlines()
     assert answer.content_type.startswith("text/plain")
     for line in (
@@ -167,13 +167,13 @@ def with_a_tick() -> SharedState:
 
 
 def test_explain() -> None:
-    answer = endpoint.explain(asked(with_a_tick(), target="besteffort"))
+    answer = endpoint_server.explain(asked(with_a_tick(), target="besteffort"))
     assert answer.status == 200
     assert {row["target"] for row in said(answer)} == {"besteffort"}
 
 
 def test_explain_knows_no_such_thing() -> None:
-    answer = endpoint.explain(asked(with_a_tick(), target="nowhere"))
+    answer = endpoint_server.explain(asked(with_a_tick(), target="nowhere"))
     assert answer.status == 404
     assert "nowhere" in said(answer)["error"]
 
@@ -181,15 +181,15 @@ def test_explain_knows_no_such_thing() -> None:
 @pytest.mark.parametrize(
     ("route", "query", "watched"),
     [
-        (endpoint.top, {}, True),
-        (endpoint.explain, {}, False),
-        (endpoint.explain, {"target": "default/web"}, True),
-        (endpoint.metrics, {}, False),
-        (endpoint.ticks, {}, False),
+        (endpoint_server.top, {}, True),
+        (endpoint_server.explain, {}, False),
+        (endpoint_server.explain, {"target": "default/web"}, True),
+        (endpoint_server.metrics, {}, False),
+        (endpoint_server.ticks, {}, False),
     ],
 )
 def test_who_looks_at_pods_has_them_read(
-    route: endpoint.Route, query: dict[str, str], watched: bool
+    route: endpoint_server.Route, query: dict[str, str], watched: bool
 ) -> None:
     shown = with_a_tick()
     route(asked(shown, 101, **query))
@@ -197,16 +197,16 @@ def test_who_looks_at_pods_has_them_read(
 
 
 def test_top() -> None:
-    answer = endpoint.top(asked(with_a_tick()))
+    answer = endpoint_server.top(asked(with_a_tick()))
     assert (answer.status, said(answer)["node"]["usage"]) == (200, 250)
 
 
 def test_ticks_are_a_recording() -> None:
     shown = shared()
-    assert endpoint.ticks(asked(shown)).status == 503
+    assert endpoint_server.ticks(asked(shown)).status == 503
     for number in (1, 2):
         shown.add_tick(record(node(tick=number)))
-    answer = endpoint.ticks(asked(shown))
+    answer = endpoint_server.ticks(asked(shown))
     assert (answer.status, answer.content_type) == (200, CONTENT_TYPE)
     assert [each.line.snapshot.tick for each in decode(answer.body).ticks] == [1, 2]
 
@@ -222,16 +222,16 @@ def test_a_release_waits_for_the_loop() -> None:
 
     thread = threading.Thread(target=loop)
     thread.start()
-    answer = endpoint.release(asked(shown))
+    answer = endpoint_server.release(asked(shown))
     thread.join()
     assert answer.status == 200
     assert msgspec.json.decode(answer.body, type=ReleaseDone) == ReleaseDone((entry,), 1)
 
 
 def test_a_release_that_no_round_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "RELEASE_PATIENCE", 0.0)
+    monkeypatch.setattr(endpoint_server, "RELEASE_PATIENCE", 0.0)
     shown = shared()
-    answer = endpoint.release(asked(shown))
+    answer = endpoint_server.release(asked(shown))
     assert answer.status == 504
     assert "the next one will release" in said(answer)["error"]
     assert shown.is_release_requested()

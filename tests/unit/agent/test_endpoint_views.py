@@ -5,7 +5,7 @@ import threading
 import msgspec
 import pytest
 
-from slackwater.agent.endpoint import GET_ROUTES, Query
+from slackwater.agent.endpoint_server import GET_ROUTES, Query
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import Micros

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.cli.agent_client import (
-    Address,
+    AgentAddress,
     NoAnswer,
     ask,
     ask_explanation,
@@ -39,7 +39,7 @@ from tests.unit.cli.served import always, served
 )
 def test_addresses(text: str, host: str, port: int) -> None:
     found = parse_address(text, "here")
-    assert found == Address(host, port, "here")
+    assert found == AgentAddress(host, port, "here")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_any_text_is_an_address_or_is_not(text: str) -> None:
 
 @given(st.from_regex(r"\A[a-z][a-z0-9.-]{0,20}\Z"), st.integers(1, 65535))
 def test_an_address_reads_as_it_is_shown(host: str, port: int) -> None:
-    address = Address(host, port, "here")
+    address = AgentAddress(host, port, "here")
     assert parse_address(str(address), "here") == address
 
 
@@ -67,8 +67,8 @@ def test_who_names_the_agent(tmp_path: Path) -> None:
     assert find_agent("", str(tmp_path)).port == 10480
     assert "No such file" in find_agent("", str(tmp_path)).source
     (tmp_path / "endpoint").write_text("127.0.0.1:4321\n")
-    assert find_agent("", str(tmp_path)) == Address("127.0.0.1", 4321, f"{tmp_path}/endpoint")
-    assert find_agent("other:99", str(tmp_path)) == Address("other", 99, "--agent")
+    assert find_agent("", str(tmp_path)) == AgentAddress("127.0.0.1", 4321, f"{tmp_path}/endpoint")
+    assert find_agent("other:99", str(tmp_path)) == AgentAddress("other", 99, "--agent")
 
 
 def test_a_wrong_address_is_one_sentence(tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_a_wrong_address_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def silent() -> Iterator[Address]:
+def silent() -> Iterator[AgentAddress]:
     """A listener that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield Address("127.0.0.1", listener.getsockname()[1], "test")
+        yield AgentAddress("127.0.0.1", listener.getsockname()[1], "test")
 
 
-def test_no_answer_in_time(silent: Address) -> None:
+def test_no_answer_in_time(silent: AgentAddress) -> None:
     with pytest.raises(NoAnswer, match=r"\(test\) gave no answer in 0.2 s"):
         ask_overview(silent, 0.2)
 
@@ -95,7 +95,7 @@ def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(NoAnswer, match=r"no agent answers at .* start one with `slackwater agent"):
-        ask_overview(Address("127.0.0.1", port, "test"))
+        ask_overview(AgentAddress("127.0.0.1", port, "test"))
 
 
 def test_somebody_else_listens() -> None:
@@ -110,7 +110,7 @@ def test_somebody_else_listens() -> None:
         thread = threading.Thread(target=greet)
         thread.start()
         with pytest.raises(NoAnswer, match="is no agent: BadStatusLine"):
-            ask_overview(Address("127.0.0.1", listener.getsockname()[1], "test"))
+            ask_overview(AgentAddress("127.0.0.1", listener.getsockname()[1], "test"))
         thread.join()
 
 
@@ -135,7 +135,7 @@ def test_answers_that_are_none(status: int, body: bytes, said: str) -> None:
     assert "\n" not in caught.value.message
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> AgentAddress:
     found = parse_address(text, "test")
     assert found is not None
     return found

@@ -14,20 +14,22 @@ from slackwater.status.cluster_status import (
     PolicyRow,
     Totals,
 )
-from slackwater.status.node_row import NodeRow, NodeState
+from slackwater.status.node_row import NodeState, NodeStatusRow
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 SINCE = "2026-11-17T09:57:00Z"
 
 
-def node(name: str, problem: str = "", **said: Any) -> NodeRow:
+def node(name: str, problem: str = "", **said: Any) -> NodeStatusRow:
     state = NodeState.PROBLEM if problem else NodeState.WELL
     said = {"quota": 1200, "used": 800, "holding": 3, "since": SINCE, "version": "0.1.0", **said}
     said = {"policies": {"best_effort_share": "on", "quota_burst": "not asked for"}, **said}
-    return NodeRow(name, state, 4000, problems=(problem,) if problem else (), **said)
+    return NodeStatusRow(name, state, 4000, problems=(problem,) if problem else (), **said)
 
 
-def status(*nodes: NodeRow, policies: tuple[PolicyRow, ...] = (), **said: Any) -> ClusterStatus:
+def status(
+    *nodes: NodeStatusRow, policies: tuple[PolicyRow, ...] = (), **said: Any
+) -> ClusterStatus:
     totals = Totals(
         nodes=len(nodes),
         reporting=len(nodes),
@@ -158,7 +160,7 @@ def test_an_empty_cluster() -> None:
 
 
 def test_what_is_not_known_is_a_dash_and_no_bar() -> None:
-    without = NodeRow("n1", NodeState.NO_AGENT, 4000)
+    without = NodeStatusRow("n1", NodeState.NO_AGENT, 4000)
     row = next(line for line in lines(status(without)) if line.startswith("n1"))
     assert row.split() == ["n1", "no", "agent", "-", "-", "-", "-"]
 

@@ -13,12 +13,12 @@ from slackwater.demo.tree import (
     remove_tree,
     write_file,
 )
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Mount
 
 
 def mounts(folder: Path, version: CgroupVersion = CgroupVersion.V1) -> CgroupMounts:
     found = {}
-    for controller in Controller:
+    for controller in CgroupController:
         directory = folder if version is CgroupVersion.V2 else folder / controller.value
         directory.mkdir(exist_ok=True)
         found[controller] = Mount(version, str(directory))

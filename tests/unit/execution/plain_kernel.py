@@ -8,10 +8,10 @@ import pytest
 
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.model.cgroup import (
+    CgroupController,
     CgroupMounts,
     CgroupRef,
     CgroupVersion,
-    Controller,
     Level,
     Mount,
 )
@@ -29,16 +29,16 @@ V2_FILES = {
     "memory.min": "0",
 }
 V1_FILES = {
-    Controller.CPU: {
+    CgroupController.CPU: {
         "cpu.cfs_quota_us": "-1",
         "cpu.cfs_period_us": "100000",
         "cpu.cfs_burst_us": "0",
         "cpu.shares": "1024",
         "cpu.idle": "0",
     },
-    Controller.CPUSET: {"cpuset.cpus": "0-1"},
-    Controller.MEMORY: {"memory.limit_in_bytes": "9223372036854771712"},
-    Controller.CPUACCT: {},
+    CgroupController.CPUSET: {"cpuset.cpus": "0-1"},
+    CgroupController.MEMORY: {"memory.limit_in_bytes": "9223372036854771712"},
+    CgroupController.CPUACCT: {},
 }
 
 
@@ -49,7 +49,7 @@ class PlainKernel:
         self.root, self.version = root, version
         v2 = version is CgroupVersion.V2
         self.mounts = CgroupMounts(
-            {c: Mount(version, str(root if v2 else root / c.value)) for c in Controller}
+            {c: Mount(version, str(root if v2 else root / c.value)) for c in CgroupController}
         )
         if v2:
             (root / "cpuset.cpus.effective").write_text("0-3\n")
@@ -61,7 +61,7 @@ class PlainKernel:
         patch.setattr(os, "write", self._written)
 
     def make(self, path: str, level: Level = Level.POD) -> CgroupRef:
-        for controller in Controller:
+        for controller in CgroupController:
             folder = self.folder(path, controller)
             folder.mkdir(parents=True, exist_ok=True)
             v2 = self.version is CgroupVersion.V2
@@ -69,12 +69,14 @@ class PlainKernel:
                 (folder / name).write_text(f"{text}\n")
         return CgroupRef(path, self.folder(path).stat().st_ino, level)
 
-    def folder(self, path: str, controller: Controller = Controller.CPU) -> Path:
+    def folder(self, path: str, controller: CgroupController = CgroupController.CPU) -> Path:
         found = self.mounts.directory(controller, path)
         assert isinstance(found, str)
         return Path(found)
 
-    def text(self, path: str, file: str, controller: Controller = Controller.CPU) -> str:
+    def text(
+        self, path: str, file: str, controller: CgroupController = CgroupController.CPU
+    ) -> str:
         return (self.folder(path, controller) / file).read_text().strip()
 
     def writer(self, page: int = 4096) -> CgroupWriter:

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from slackwater.execution.knob_writer import Attempt
-from slackwater.model.cgroup import CgroupRef, Controller, Level
+from slackwater.model.cgroup import CgroupController, CgroupRef, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED
 from slackwater.model.knob import (
@@ -134,16 +134,16 @@ def test_on_v1_the_cpu_hierarchy_says_who_it_is(v1: PlainKernel) -> None:
     assert writer.write(Change(ref, CPUS, CpuSet(), CpuSet.of([1]))).result is Result.APPLIED
     stale = CgroupRef(POD, ref.id + 1, Level.POD)
     assert writer.write(Change(stale, CPUS, CpuSet(), CpuSet.of([0]))).result is Result.VANISHED
-    assert v1.text(POD, "cpuset.cpus", Controller.CPUSET) == "1"
+    assert v1.text(POD, "cpuset.cpus", CgroupController.CPUSET) == "1"
 
 
 def test_a_group_that_is_not_in_every_hierarchy_of_v1_lives(v1: PlainKernel) -> None:
     """It never was in this one, or a runtime removes one after the other: the cpu hierarchy
     says whether it is gone."""
     ref = v1.make(POD)
-    for file in v1.folder(POD, Controller.CPUSET).iterdir():
+    for file in v1.folder(POD, CgroupController.CPUSET).iterdir():
         file.unlink()
-    v1.folder(POD, Controller.CPUSET).rmdir()
+    v1.folder(POD, CgroupController.CPUSET).rmdir()
     outcome = v1.writer().write(Change(ref, CPUS, CpuSet(), CpuSet.of([1])))
     assert outcome.result is Result.REFUSED
     assert outcome.detail == "the group is not in the cpuset hierarchy"

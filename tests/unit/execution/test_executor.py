@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import FILE, Ledger
-from slackwater.model.cgroup import CgroupRef, Controller, Level
+from slackwater.model.cgroup import CgroupController, CgroupRef, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import (
     BURST,
@@ -232,7 +232,7 @@ def test_a_missing_twin_does_not_make_the_ledger_forget(v1: PlainKernel, ledger:
     ref = v1.make(POD)
     executor = Executor(ledger, v1.writer(), None, Clock())
     one(executor, ref, QUOTA, quota(5_000))
-    shutil.rmtree(v1.folder(POD, Controller.CPUSET))
+    shutil.rmtree(v1.folder(POD, CgroupController.CPUSET))
     assert one(executor, ref, CPUS, CpuSet.of([1])).result is Result.REFUSED
     assert results(executor.release()) == [("quota", Result.APPLIED)]
     assert v1.text(POD, "cpu.cfs_quota_us") == "-1"

@@ -8,11 +8,18 @@ import pytest
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.executor import HeldKnobs
 from slackwater.execution.ownership import Routes
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Level, Mount
+from slackwater.model.cgroup import (
+    CgroupController,
+    CgroupMounts,
+    CgroupRef,
+    CgroupVersion,
+    Level,
+    Mount,
+)
 from slackwater.model.ledger import FILE_ROUTE, LedgerEntry
 from slackwater.model.units import Micros
 
-MOUNTS = CgroupMounts({Controller.CPU: Mount(CgroupVersion.V2, "/nowhere")})
+MOUNTS = CgroupMounts({CgroupController.CPU: Mount(CgroupVersion.V2, "/nowhere")})
 
 
 class Counting(Routes):

@@ -7,7 +7,7 @@ import pytest
 
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import FILE, Ledger
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Mount
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.ledger import Ownership
@@ -41,7 +41,7 @@ def test_another_hierarchy_touches_nothing(
     (tmp_path / "other").mkdir()
     mount = Mount(CgroupVersion.V2, str(tmp_path / root))
     lost = kernel.writer()
-    lost._mounts = CgroupMounts(dict.fromkeys(Controller, mount))
+    lost._mounts = CgroupMounts(dict.fromkeys(CgroupController, mount))
     later = opened(folder)
     astray = Executor(later, lost, None, Clock())
     (found,) = astray.adopt().live
@@ -62,7 +62,7 @@ def test_a_bind_mount_is_the_same_hierarchy_a_symbolic_link_too(
     (tmp_path / "host").symlink_to(kernel.root)
     elsewhere = kernel.writer()
     mount = Mount(CgroupVersion.V2, str(tmp_path / "host"))
-    elsewhere._mounts = CgroupMounts(dict.fromkeys(Controller, mount))
+    elsewhere._mounts = CgroupMounts(dict.fromkeys(CgroupController, mount))
     assert results(Executor(ledger, elsewhere, None, Clock()).release()) == [
         ("weight", Result.APPLIED)
     ]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from slackwater.execution.scratch import scratch_group
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Mount
 from slackwater.model.gap import Gap
 
 
 @pytest.fixture
 def mounts(tmp_path: Path) -> CgroupMounts:
     found = {}
-    for controller in Controller:
+    for controller in CgroupController:
         folder = tmp_path / controller.value
         folder.mkdir()
         found[controller] = Mount(CgroupVersion.V1, str(folder))
@@ -29,7 +29,7 @@ def everything(mounts: CgroupMounts) -> list[str]:
 def test_it_is_made_in_every_hierarchy_and_removed(mounts: CgroupMounts) -> None:
     with scratch_group(mounts) as ref:
         assert isinstance(ref, CgroupRef)
-        assert everything(mounts) == [ref.path] * len(Controller)
+        assert everything(mounts) == [ref.path] * len(CgroupController)
     assert everything(mounts) == []
 
 
@@ -41,14 +41,14 @@ def test_it_is_removed_when_the_block_fails(mounts: CgroupMounts) -> None:
 
 def test_one_hierarchy_with_two_controllers_gets_one_group(tmp_path: Path) -> None:
     mount = Mount(CgroupVersion.V1, str(tmp_path))
-    shared = CgroupMounts({Controller.CPU: mount, Controller.CPUACCT: mount})
+    shared = CgroupMounts({CgroupController.CPU: mount, CgroupController.CPUACCT: mount})
     with scratch_group(shared) as ref:
         assert isinstance(ref, CgroupRef)
         assert len(os.listdir(tmp_path)) == 1
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("after", range(1, len(Controller) + 1))
+@pytest.mark.parametrize("after", range(1, len(CgroupController) + 1))
 def test_a_signal_while_it_is_made_leaves_nothing(
     mounts: CgroupMounts, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:

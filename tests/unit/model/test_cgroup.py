@@ -1,10 +1,10 @@
 """Where controllers are mounted, and what a cgroup is called."""
 
 from slackwater.model.cgroup import (
+    CgroupController,
     CgroupMounts,
     CgroupRef,
     CgroupVersion,
-    Controller,
     Level,
     Mount,
 )
@@ -15,19 +15,23 @@ V2 = Mount(CgroupVersion.V2, "/sys/fs/cgroup/unified")
 
 
 def test_a_hybrid_host_mixes_versions_by_controller() -> None:
-    mounts = CgroupMounts({Controller.CPU: V1, Controller.MEMORY: V2})
-    assert mounts.directory(Controller.CPU, "kubepods") == "/sys/fs/cgroup/cpu/kubepods"
-    assert mounts.directory(Controller.MEMORY, "kubepods") == "/sys/fs/cgroup/unified/kubepods"
+    mounts = CgroupMounts({CgroupController.CPU: V1, CgroupController.MEMORY: V2})
+    assert mounts.directory(CgroupController.CPU, "kubepods") == "/sys/fs/cgroup/cpu/kubepods"
+    assert (
+        mounts.directory(CgroupController.MEMORY, "kubepods") == "/sys/fs/cgroup/unified/kubepods"
+    )
     assert mounts.identity() == V1
 
 
 def test_the_root_has_no_trailing_slash() -> None:
-    assert CgroupMounts({Controller.CPU: V1}).directory(Controller.CPU, "") == V1.directory
+    assert (
+        CgroupMounts({CgroupController.CPU: V1}).directory(CgroupController.CPU, "") == V1.directory
+    )
 
 
 def test_a_controller_that_is_nowhere_is_a_gap() -> None:
     mounts = CgroupMounts({})
-    assert mounts.directory(Controller.CPUSET, "x") == Gap(
+    assert mounts.directory(CgroupController.CPUSET, "x") == Gap(
         "the cpuset controller is mounted nowhere"
     )
     assert isinstance(mounts.identity(), Gap)

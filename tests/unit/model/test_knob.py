@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.model.cpus import LARGEST_CPU, CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import (
@@ -204,7 +204,7 @@ def test_memory_settles_on_whole_pages(page: int) -> None:
 
 def test_only_the_memory_and_cpu_controllers_hold_quota_weight_and_limits() -> None:
     assert {knob.controller for knob in KNOBS} == {
-        Controller.CPU,
-        Controller.CPUSET,
-        Controller.MEMORY,
+        CgroupController.CPU,
+        CgroupController.CPUSET,
+        CgroupController.MEMORY,
     }

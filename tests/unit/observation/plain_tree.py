@@ -7,13 +7,13 @@ an inode number out again): those are tested on real cgroups, in tests/kernel.
 import os
 from pathlib import Path
 
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Mount
 from slackwater.observation.cgroups.tree import Scan
 
 UID = "8f0c1d2e-0000-4000-8000-00000000000{}"
 CONTAINER = "{:064x}"
 FILES_V1 = {
-    Controller.CPU: {
+    CgroupController.CPU: {
         "cpu.stat": "nr_periods 4\nnr_throttled 3\nthrottled_time 2000\n",
         "cpu.cfs_quota_us": "50000\n",
         "cpu.cfs_period_us": "100000\n",
@@ -21,8 +21,8 @@ FILES_V1 = {
         "cpu.shares": "512\n",
         "cpu.idle": "0\n",
     },
-    Controller.CPUACCT: {"cpuacct.usage": "7000\n"},
-    Controller.CPUSET: {"cpuset.cpus": "0-1\n"},
+    CgroupController.CPUACCT: {"cpuacct.usage": "7000\n"},
+    CgroupController.CPUSET: {"cpuset.cpus": "0-1\n"},
 }
 FILES_V2 = {
     "cpu.stat": "usage_usec 7\nnr_periods 4\nnr_throttled 3\nthrottled_usec 2\n",
@@ -42,9 +42,11 @@ class PlainTree:
         self.version = version
         self.top = top
         if version is CgroupVersion.V2:
-            self.mounts = CgroupMounts({c: Mount(version, str(top)) for c in Controller})
+            self.mounts = CgroupMounts({c: Mount(version, str(top)) for c in CgroupController})
         else:
-            self.mounts = CgroupMounts({c: Mount(version, f"{top}/{c.value}") for c in Controller})
+            self.mounts = CgroupMounts(
+                {c: Mount(version, f"{top}/{c.value}") for c in CgroupController}
+            )
 
     def make(self, path: str) -> str:
         """The group and its parents, each with its files."""
@@ -54,28 +56,30 @@ class PlainTree:
         return path
 
     def _make_one(self, path: str) -> None:
-        for controller in Controller:
+        for controller in CgroupController:
             directory = self.directory(path, controller)
             os.makedirs(directory, exist_ok=True)
             for name, text in self._files(controller).items():
                 if not os.path.exists(f"{directory}/{name}"):
                     self.put(path, name, text, controller)
 
-    def _files(self, controller: Controller) -> dict[str, str]:
+    def _files(self, controller: CgroupController) -> dict[str, str]:
         return FILES_V2 if self.version is CgroupVersion.V2 else FILES_V1.get(controller, {})
 
-    def put(self, path: str, name: str, text: str, controller: Controller = Controller.CPU) -> None:
+    def put(
+        self, path: str, name: str, text: str, controller: CgroupController = CgroupController.CPU
+    ) -> None:
         with open(f"{self.directory(path, controller)}/{name}", "w") as file:
             file.write(text)
 
     def remove(self, path: str) -> None:
-        for directory in {self.directory(path, c) for c in Controller}:
+        for directory in {self.directory(path, c) for c in CgroupController}:
             for folder, _, names in os.walk(directory, topdown=False):
                 for name in names:
                     os.unlink(f"{folder}/{name}")
                 os.rmdir(folder)
 
-    def directory(self, path: str, controller: Controller = Controller.CPU) -> str:
+    def directory(self, path: str, controller: CgroupController = CgroupController.CPU) -> str:
         found = self.mounts.directory(controller, path)
         assert isinstance(found, str)
         return found

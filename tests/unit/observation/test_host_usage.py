@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, CpuPressure, Pressure
+from slackwater.model.cgroup import (
+    CgroupController,
+    CgroupMounts,
+    CgroupVersion,
+    CpuPressure,
+    Pressure,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.machine import NodeUsage, UsageSource
 from slackwater.model.units import Micros
@@ -25,8 +31,8 @@ def roots(tmp_path: Path) -> Roots:
 def v1(tmp_path: Path) -> PlainTree:
     plain = PlainTree(tmp_path / "v1", CgroupVersion.V1)
     plain.make("kubepods")
-    plain.put("", "cpuacct.usage", "5000999\n", Controller.CPUACCT)
-    plain.put("", "cgroup.sane_behavior", "0\n", Controller.CPUACCT)
+    plain.put("", "cpuacct.usage", "5000999\n", CgroupController.CPUACCT)
+    plain.put("", "cgroup.sane_behavior", "0\n", CgroupController.CPUACCT)
     return plain
 
 
@@ -49,7 +55,7 @@ def used(meter: NodeUsageMeter) -> int:
 def test_v1_reads_the_root_group(v1: PlainTree, roots: Roots) -> None:
     meter = NodeUsageMeter(v1.mounts, roots)
     assert meter.read() == NodeUsage(Micros(5000), UsageSource.ROOT_GROUP)
-    v1.put("", "cpuacct.usage", "6000000\n", Controller.CPUACCT)
+    v1.put("", "cpuacct.usage", "6000000\n", CgroupController.CPUACCT)
     assert used(meter) == 6000
     meter.close()
 
@@ -99,7 +105,7 @@ def test_a_child_that_cannot_be_read_is_a_gap_not_a_smaller_sum(
 
 def test_garbage_in_the_root_group_is_a_gap(v1: PlainTree, roots: Roots) -> None:
     meter = NodeUsageMeter(v1.mounts, roots)
-    v1.put("", "cpuacct.usage", "x\n", Controller.CPUACCT)
+    v1.put("", "cpuacct.usage", "x\n", CgroupController.CPUACCT)
     assert isinstance(meter.read(), Gap)
     meter.close()
 
@@ -119,16 +125,16 @@ def test_without_cgroups_there_is_proc_stat(roots: Roots) -> None:
 
 def test_an_inner_group_is_not_the_machine(v1: PlainTree, v2: PlainTree, roots: Roots) -> None:
     """In a cgroup namespace the mount's top is some group of the machine, not its root."""
-    Path(v1.directory("", Controller.CPUACCT), "cgroup.sane_behavior").unlink()
+    Path(v1.directory("", CgroupController.CPUACCT), "cgroup.sane_behavior").unlink()
     assert_from_ticks(v1.mounts, roots)
     v2.put("", "cgroup.events", "populated 1\n")
     assert_from_ticks(v2.mounts, roots)
 
 
 def test_v1_without_accounting_falls_back(v1: PlainTree, roots: Roots) -> None:
-    cpu = v1.mounts.by_controller[Controller.CPU]
-    assert_from_ticks(CgroupMounts({Controller.CPU: cpu}), roots)
-    Path(v1.directory("", Controller.CPUACCT), "cpuacct.usage").unlink()
+    cpu = v1.mounts.by_controller[CgroupController.CPU]
+    assert_from_ticks(CgroupMounts({CgroupController.CPU: cpu}), roots)
+    Path(v1.directory("", CgroupController.CPUACCT), "cpuacct.usage").unlink()
     assert_from_ticks(v1.mounts, roots)
 
 

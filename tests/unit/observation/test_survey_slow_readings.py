@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.cgroup import (
+    CgroupController,
     CgroupReading,
     CgroupRef,
     CgroupVersion,
-    Controller,
     CpuTimes,
 )
 from slackwater.model.gap import NOT_ASKED, VANISHED
@@ -125,7 +125,7 @@ def test_on_v1_the_counters_of_a_group_without_quota_are_its_usage_alone(tmp_pat
     kept.write("cpu.cfs_quota_us", "-1\n")
     kept.read(QUOTA, TIMES, due=True)
     kept.write("cpu.stat", "nr_periods 9\nnr_throttled 9\nthrottled_time 9000\n")
-    kept.plain.put(kept.path, "cpuacct.usage", "9000\n", Controller.CPUACCT)
+    kept.plain.put(kept.path, "cpuacct.usage", "9000\n", CgroupController.CPUACCT)
     found = kept.read(QUOTA, TIMES).times
     assert isinstance(found, CpuTimes)
     assert (found.usage, found.throttled_periods) == (9, 3)  # the kernel would not have moved it

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from slackwater.agent.endpoint import Query, healthz, metrics, readyz
+from slackwater.agent.endpoint_server import Query, healthz, metrics, readyz
 from slackwater.agent.shared_state import SharedState
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros

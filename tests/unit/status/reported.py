@@ -4,10 +4,11 @@ import datetime as dt
 from typing import Any
 
 from slackwater.contract.node_report import NodeReport
+from slackwater.kube.lease import LeaseSpec
 from slackwater.model.units import MilliCpu
-from slackwater.status.api_objects import AgentPod, ClusterNode, SeenLease
-from slackwater.status.cluster_status import ClusterStatus, Facts, cluster_status
-from slackwater.status.node_row import NodeRow
+from slackwater.status.api_objects import AgentPod, ClusterNode
+from slackwater.status.cluster_status import ClusterFacts, ClusterStatus, cluster_status
+from slackwater.status.node_row import NodeStatusRow
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 
@@ -38,13 +39,17 @@ def pod(on: str = "n1", trouble: str = "", created: str = ago(hours=1), **said: 
     return AgentPod(f"agent-{on}", "slackwater-system", on, created, trouble, **said)
 
 
+def lease(holder: str, renewed: str | None) -> LeaseSpec:
+    return LeaseSpec(holder_identity=holder, renew_time=renewed, lease_duration_seconds=15)
+
+
 def judged(*nodes: ClusterNode, **said: Any) -> ClusterStatus:
     """Every node with a report has an agent's pod, where nothing else is said."""
     pods = [pod(each.name) for each in nodes if each.report is not None]
-    said = {"lease": SeenLease("m-1", ago(seconds=2), 15), "pods": pods, **said}
-    return cluster_status(Facts("https://c:6443", nodes, **said), NOW)
+    said = {"lease": lease("m-1", ago(seconds=2)), "pods": pods, **said}
+    return cluster_status(ClusterFacts("https://c:6443", nodes, **said), NOW)
 
 
-def only_node(*nodes: ClusterNode, **said: Any) -> NodeRow:
+def only_node(*nodes: ClusterNode, **said: Any) -> NodeStatusRow:
     [row] = judged(*nodes, **said).nodes
     return row

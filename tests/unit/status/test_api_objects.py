@@ -5,17 +5,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.kube.lease import LeaseSpec
 from slackwater.model.units import MilliCpu
 from slackwater.status.api_objects import (
     AgentPod,
     ClusterNode,
     JudgedPolicy,
-    SeenLease,
     read_agent_pod,
     read_judged_policy,
     read_lease,
     read_node,
 )
+from tests.unit.status.reported import lease
 
 
 def raw(value: Any) -> bytes:
@@ -174,6 +175,6 @@ def test_leases() -> None:
     spec = {
         "holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": "2026-11-17T10:00:00.1Z",
     }  # fmt: skip
-    assert read_lease(raw({"spec": spec})) == SeenLease("me", "2026-11-17T10:00:00.1Z", 15)
-    assert read_lease(raw({"spec": {"holderIdentity": None}})) == SeenLease()
-    assert read_lease(raw({})) == SeenLease()
+    assert read_lease(raw({"spec": spec})) == lease("me", "2026-11-17T10:00:00.1Z")
+    assert read_lease(raw({"spec": {"holderIdentity": None}})) == LeaseSpec()
+    assert read_lease(raw({})) == LeaseSpec()

@@ -7,12 +7,13 @@ import pytest
 
 from slackwater.contract.crane_status import Condition, EnsuranceStatus, Truth
 from slackwater.contract.node_report import NodeReport
+from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, MilliCpu
-from slackwater.status.api_objects import JudgedPolicy, SeenLease
+from slackwater.status.api_objects import JudgedPolicy
 from slackwater.status.cluster_status import ClusterStatus
 from slackwater.status.node_row import NodeState
-from tests.unit.status.reported import ago, judged, node, pod
+from tests.unit.status.reported import ago, judged, lease, node, pod
 
 
 def test_problems_come_first_and_names_are_in_order() -> None:
@@ -132,13 +133,13 @@ def test_a_cluster_that_was_left_in_order_has_no_agent() -> None:
         (None, [policy()], ""),
         (None, [policy(valid=None)], "no manager runs, so nobody has judged 1 policy"),
         (
-            SeenLease(), [policy("a", None), policy("b", None)],
+            LeaseSpec(), [policy("a", None), policy("b", None)],
             "no manager runs, so nobody has judged 2 policies",
         ),
-        (SeenLease("m", ago(seconds=59), 15), [], ""),
-        (SeenLease("m", ago(seconds=61), 15), [], "the manager m has not renewed its lease since"),
-        (SeenLease("m", None, 15), [], "the manager m has not renewed its lease since"),
-        (SeenLease("m", ago(seconds=1), 15), [policy(valid=None)], ""),
+        (lease("m", ago(seconds=59)), [], ""),
+        (lease("m", ago(seconds=61)), [], "the manager m has not renewed its lease since"),
+        (lease("m", None), [], "the manager m has not renewed its lease since"),
+        (lease("m", ago(seconds=1)), [policy(valid=None)], ""),
     ],
 )  # fmt: skip
 def test_the_manager(lease: Any, policies: list[JudgedPolicy], problem: str) -> None:

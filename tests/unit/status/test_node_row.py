@@ -9,13 +9,13 @@ from slackwater.contract.node_report import NodeReport
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, MilliCpu
 from slackwater.status.api_objects import AgentPod, ClusterNode
-from slackwater.status.node_row import NodeRow, NodeState
+from slackwater.status.node_row import NodeState, NodeStatusRow
 from tests.unit.status.reported import REPORT, ago, judged, node, only_node, pod
 
 
 def test_a_node_that_is_well() -> None:
     row = only_node(node(), pods=[pod()])
-    assert row == NodeRow(
+    assert row == NodeStatusRow(
         "n1", NodeState.WELL, 4000, 1200, 800, 3,
         {"best_effort_share": "on", "quota_burst": "no label"},
         ago(minutes=3), ago(minutes=1), "0.1.0",

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from slackwater.status.cluster_status import ClusterStatus, ManagerRow, PolicyRow, Totals
-from slackwater.status.node_row import NodeRow, NodeState
+from slackwater.status.node_row import NodeState, NodeStatusRow
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status.md").read_text()
 
@@ -16,7 +16,7 @@ def test_every_state_is_a_row(state: NodeState) -> None:
     assert f"\n| `{state.value}` | " in PAGE
 
 
-@pytest.mark.parametrize("kind", [ClusterStatus, Totals, ManagerRow, NodeRow, PolicyRow])
+@pytest.mark.parametrize("kind", [ClusterStatus, Totals, ManagerRow, NodeStatusRow, PolicyRow])
 def test_every_field_is_named(kind: type[msgspec.Struct]) -> None:
     form = PAGE.partition("## `-o json`")[2]
     for field in msgspec.structs.fields(kind):

@@ -45,7 +45,7 @@ class PolicyContext(msgspec.Struct, frozen=True):
     broken_actions: Mapping[str, str] = {}
 
 
-class _Judgement(msgspec.Struct, frozen=True):
+class _PolicyJudgement(msgspec.Struct, frozen=True):
     """`nodes` is None for objects that are not about nodes."""
 
     status: Truth
@@ -169,10 +169,10 @@ def _condition(
     )
 
 
-def _judge(policy: PolicyObject, context: PolicyContext) -> _Judgement:
+def _judge(policy: PolicyObject, context: PolicyContext) -> _PolicyJudgement:
     match policy.value:
         case Gap(reason):
-            return _Judgement(Truth.FALSE, "Unreadable", reason)
+            return _PolicyJudgement(Truth.FALSE, "Unreadable", reason)
         case AvoidanceAction() as action:
             return _judged(action_problems(action), action_summary(action))
         case PodQos() as pod_qos:
@@ -181,7 +181,9 @@ def _judge(policy: PolicyObject, context: PolicyContext) -> _Judgement:
             return _judge_policy(found, context)
 
 
-def _judge_policy(policy: NodeQos | NodeQosEnsurancePolicy, context: PolicyContext) -> _Judgement:
+def _judge_policy(
+    policy: NodeQos | NodeQosEnsurancePolicy, context: PolicyContext
+) -> _PolicyJudgement:
     nodes = sum(is_for_node(policy, labels) for labels in context.nodes.values())
     if isinstance(context.actions, Gap):
         return _unknown(context.actions, summary(policy, {}), nodes)
@@ -195,21 +197,21 @@ def _judge_policy(policy: NodeQos | NodeQosEnsurancePolicy, context: PolicyConte
     return _judged(found, summary(policy, context.actions), nodes)
 
 
-def _judge_pod_qos(pod_qos: PodQos, context: PolicyContext) -> _Judgement:
+def _judge_pod_qos(pod_qos: PodQos, context: PolicyContext) -> _PolicyJudgement:
     meaning = pod_qos_summary(pod_qos)
     if isinstance(context.actions, Gap):
         return _unknown(context.actions, meaning)
     return _judged(pod_qos_problems(pod_qos, context.actions), meaning)
 
 
-def _unknown(why: Gap, meaning: str, nodes: int | None = None) -> _Judgement:
-    return _Judgement(Truth.UNKNOWN, "ActionsUnknown", why.reason, meaning, nodes)
+def _unknown(why: Gap, meaning: str, nodes: int | None = None) -> _PolicyJudgement:
+    return _PolicyJudgement(Truth.UNKNOWN, "ActionsUnknown", why.reason, meaning, nodes)
 
 
-def _judged(found: tuple[str, ...], meaning: str, nodes: int | None = None) -> _Judgement:
+def _judged(found: tuple[str, ...], meaning: str, nodes: int | None = None) -> _PolicyJudgement:
     if found:
-        return _Judgement(Truth.FALSE, "Invalid", "; ".join(found), meaning, nodes)
-    return _Judgement(Truth.TRUE, "Valid", "", meaning, nodes)
+        return _PolicyJudgement(Truth.FALSE, "Invalid", "; ".join(found), meaning, nodes)
+    return _PolicyJudgement(Truth.TRUE, "Valid", "", meaning, nodes)
 
 
 CONTROLLER = Controller("policy_status", (NODES, *ENSURANCE_KINDS), reconcile)

@@ -9,7 +9,7 @@ import errno
 import os
 import resource
 
-from slackwater.model.cgroup import CgroupMounts, Controller
+from slackwater.model.cgroup import CgroupController, CgroupMounts
 from slackwater.model.gap import VANISHED, Gap
 
 #: kernfs hands out a page at a time.
@@ -57,7 +57,7 @@ class GroupFolders:
         except OSError:
             return False
 
-    def open(self, controller: Controller, path: str, identity: int) -> int | Gap:
+    def open(self, controller: CgroupController, path: str, identity: int) -> int | Gap:
         """A descriptor of the directory in this controller's hierarchy. OSError is passed on.
 
         On v1 a cgroup has a directory in each hierarchy, of which one carries its id. Another
@@ -77,7 +77,7 @@ class GroupFolders:
         return VANISHED
 
     def texts(
-        self, controller: Controller, path: str, identity: int, names: tuple[str, ...]
+        self, controller: CgroupController, path: str, identity: int, names: tuple[str, ...]
     ) -> tuple[bytes | Gap, ...]:
         """Several files of one cgroup, opened, read and closed."""
         try:
@@ -127,7 +127,7 @@ class HeldFiles:
     run out, what cannot be kept is opened, read and closed.
     """
 
-    def __init__(self, folders: GroupFolders, files: dict[str, Controller]) -> None:
+    def __init__(self, folders: GroupFolders, files: dict[str, CgroupController]) -> None:
         self._folders = folders
         self._controllers = files
         self._held: dict[str, dict[int, int]] = {name: {} for name in files}

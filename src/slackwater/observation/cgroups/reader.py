@@ -9,11 +9,11 @@ from typing import TypeVar
 import msgspec
 
 from slackwater.model.cgroup import (
+    CgroupController,
     CgroupMounts,
     CgroupReading,
     CgroupRef,
     CgroupVersion,
-    Controller,
     CpuPressure,
     CpuTimes,
 )
@@ -41,9 +41,9 @@ _Value = TypeVar("_Value", Bandwidth, CpuSet, int, bool)
 _NO_PRESSURE = Gap("cgroup v1 has no pressure of single groups")
 #: Read each tick, on descriptors that are kept open.
 _HELD = {
-    "cpu.stat": Controller.CPU,
-    "cpuacct.usage": Controller.CPUACCT,
-    "cpu.pressure": Controller.CPU,
+    "cpu.stat": CgroupController.CPU,
+    "cpuacct.usage": CgroupController.CPUACCT,
+    "cpu.pressure": CgroupController.CPU,
 }
 
 
@@ -166,7 +166,11 @@ class CgroupReader:
         return values
 
     def _values_in(
-        self, ref: CgroupRef, controller: Controller, version: CgroupVersion, knobs: list[Knob]
+        self,
+        ref: CgroupRef,
+        controller: CgroupController,
+        version: CgroupVersion,
+        knobs: list[Knob],
     ) -> dict[str, KnobValue | Gap]:
         files = [(knob, knob.file(version)) for knob in knobs]
         names = [name for _, file in files if isinstance(file, KnobFile) for name in _names(file)]

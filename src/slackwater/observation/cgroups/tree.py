@@ -12,11 +12,11 @@ import os
 import msgspec
 
 from slackwater.model.cgroup import (
+    CgroupController,
     CgroupMounts,
     CgroupReading,
     CgroupRef,
     CgroupVersion,
-    Controller,
     CpuPressure,
     CpuTimes,
     Level,
@@ -242,7 +242,7 @@ class CgroupTree:
 
     def _list(self, ref: CgroupRef) -> _Listing | Gap:
         try:
-            fd = self._folders.open(Controller.CPU, ref.path, ref.id)
+            fd = self._folders.open(CgroupController.CPU, ref.path, ref.id)
             if isinstance(fd, Gap):
                 return fd
             try:

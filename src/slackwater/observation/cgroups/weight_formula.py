@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Controller, Level
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Level
 from slackwater.model.gap import Gap
 from slackwater.model.needs import Field
 from slackwater.model.units import Micros, MilliCpu
@@ -41,7 +41,7 @@ def formulas_in_force(
 ) -> FormulasInForce:
     """`cpus`: how many the node has. The kubelet gives kubepods the shares of what is
     allocatable, which is less, but never by the factor of two that tells the formulas apart."""
-    cpu = mounts.mount(Controller.CPU)
+    cpu = mounts.mount(CgroupController.CPU)
     if isinstance(cpu, Gap) or cpu.version is CgroupVersion.V1:
         return FormulasInForce(_NO_FORMULA, _NO_FORMULA)
     return _formulas(tree, scan.refs, MilliCpu(cpus * 1000))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from slackwater.bounded_read import read_start
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Mount
 from slackwater.model.gap import Gap
 from slackwater.observation.detection.findings import (
     VERSION_VARIABLES,
@@ -111,7 +111,7 @@ def _parse_line(line: bytes) -> MountPoint | None:
 _CONTROLLERS_FILE = "cgroup.controllers"
 #: Those of them that child groups get.
 FOR_CHILDREN = "cgroup.subtree_control"
-_CONTROLLERS = {controller.value: controller for controller in Controller}
+_CONTROLLERS = {controller.value: controller for controller in CgroupController}
 
 MountTable = tuple[MountPoint, ...] | Gap
 MagicOf = Callable[[str], int | Gap]
@@ -180,12 +180,12 @@ def hierarchies(directories: list[str], version_of: VersionOf) -> dict[CgroupVer
     return found
 
 
-def v1_mounts(directories: list[str]) -> dict[Controller, Mount]:
+def v1_mounts(directories: list[str]) -> dict[CgroupController, Mount]:
     """By name: cpu, else a hierarchy that several share, such as cpu,cpuacct.
 
     Symbolic links are followed, so that controllers of one hierarchy have one directory.
     """
-    found: dict[Controller, Mount] = {}
+    found: dict[CgroupController, Mount] = {}
     for directory in sorted(directories, key=lambda path: os.path.basename(path).count(",")):
         for name in os.path.basename(directory).split(","):
             if name in _CONTROLLERS:
@@ -194,16 +194,18 @@ def v1_mounts(directories: list[str]) -> dict[Controller, Mount]:
     return found
 
 
-def listed_controllers(directory: str, file: str = _CONTROLLERS_FILE) -> tuple[Controller, ...]:
+def listed_controllers(
+    directory: str, file: str = _CONTROLLERS_FILE
+) -> tuple[CgroupController, ...]:
     """Those that a cgroup2 directory lists. cpuacct is part of cpu there."""
     contents = read_start(f"{directory}/{file}")
     names = set() if isinstance(contents, Gap) else set(contents.data.split())
     if b"cpu" in names:
         names.add(b"cpuacct")
-    return tuple(c for c in Controller if c.value.encode() in names)
+    return tuple(c for c in CgroupController if c.value.encode() in names)
 
 
-def _mounted(roots: Roots, magic_of: MagicOf) -> dict[Controller, Mount]:
+def _mounted(roots: Roots, magic_of: MagicOf) -> dict[CgroupController, Mount]:
     """v1 where a controller has a v1 hierarchy; a cgroup2 mount has what it lists besides."""
     table = read_mount_table(roots)
     by_magic, by_table = version_by_magic(magic_of), version_by_table(table)
@@ -221,10 +223,10 @@ def _mounted(roots: Roots, magic_of: MagicOf) -> dict[Controller, Mount]:
     return unified | v1_mounts(there[CgroupVersion.V1])
 
 
-def _unified_mounts(directory: str, verdict: VersionVerdict) -> dict[Controller, Mount]:
+def _unified_mounts(directory: str, verdict: VersionVerdict) -> dict[CgroupController, Mount]:
     """What the kernel lists; a test's plain directory, without such a list, has them all."""
     plain = verdict.is_override() and not os.path.exists(f"{directory}/{_CONTROLLERS_FILE}")
-    there = tuple(Controller) if plain else listed_controllers(directory)
+    there = tuple(CgroupController) if plain else listed_controllers(directory)
     mount = Mount(CgroupVersion.V2, directory)
     return dict.fromkeys(there, mount) if os.path.isdir(directory) else {}
 
@@ -300,7 +302,7 @@ def _judge(roots: Roots, table: MountTable, version_of: VersionOf) -> _Judgement
 
 
 def _judge_below(top: str, there: dict[CgroupVersion, list[str]]) -> _Judgement | Gap:
-    cpu = v1_mounts(there[CgroupVersion.V1]).get(Controller.CPU)
+    cpu = v1_mounts(there[CgroupVersion.V1]).get(CgroupController.CPU)
     unified = there[CgroupVersion.V2]
     if cpu and unified:
         note = f"cpu is v1 at {cpu.directory}, and cgroup2 is mounted at {unified[0]}"
@@ -308,6 +310,6 @@ def _judge_below(top: str, there: dict[CgroupVersion, list[str]]) -> _Judgement 
     if cpu:
         return _Judgement("v1", CgroupVersion.V1, f"cpu is v1 at {cpu.directory}")
     for directory in unified:
-        if Controller.CPU in listed_controllers(directory):
+        if CgroupController.CPU in listed_controllers(directory):
             return _Judgement("hybrid", CgroupVersion.V2, f"cpu is v2 at {directory}")
     return Gap(f"{top} is no cgroup file system, and no cpu hierarchy is mounted below it")

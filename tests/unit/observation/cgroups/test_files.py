@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupVersion, Controller
+from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.observation.cgroups.files import GroupFolders, HeldFiles, raise_descriptor_limit
 from tests.unit.observation.descriptors import descriptor_limit, open_descriptors
 from tests.unit.observation.plain_tree import PlainTree
 
-FILES = {"cpu.stat": Controller.CPU, "cpuacct.usage": Controller.CPUACCT}
+FILES = {"cpu.stat": CgroupController.CPU, "cpuacct.usage": CgroupController.CPUACCT}
 
 
 class Groups:
@@ -61,7 +61,7 @@ def test_a_file_of_any_size_is_read_whole(groups: Groups, size: int) -> None:
     groups.plain.put("g0", "cpu.stat", text.decode())
     assert groups.text("g0") == text
     assert groups.text("g0") == text
-    found = groups.folders.texts(Controller.CPU, "g0", groups.id("g0"), ("cpu.stat",))
+    found = groups.folders.texts(CgroupController.CPU, "g0", groups.id("g0"), ("cpu.stat",))
     assert found == (text,)
 
 
@@ -74,13 +74,13 @@ def test_a_file_of_megabytes_is_cut(groups: Groups) -> None:
 
 def test_several_files_in_one_visit(groups: Groups) -> None:
     found = groups.folders.texts(
-        Controller.CPU, "g1", groups.id("g1"), ("cpu.shares", "cpu.nothing", "cpu.idle")
+        CgroupController.CPU, "g1", groups.id("g1"), ("cpu.shares", "cpu.nothing", "cpu.idle")
     )
     assert found == (b"512\n", Gap("cpu.nothing does not exist here"), b"0\n")
 
 
 def test_no_files_are_no_texts(groups: Groups) -> None:
-    assert groups.folders.texts(Controller.CPU, "nowhere", 1, ()) == ()
+    assert groups.folders.texts(CgroupController.CPU, "nowhere", 1, ()) == ()
 
 
 def test_a_stranger_at_the_path_is_not_read(groups: Groups) -> None:
@@ -88,14 +88,16 @@ def test_a_stranger_at_the_path_is_not_read(groups: Groups) -> None:
     wrong = groups.id("g1")
     assert groups.held.text("cpu.stat", "g0", wrong) is VANISHED
     assert groups.held.text("cpuacct.usage", "g0", wrong) is VANISHED
-    assert groups.folders.texts(Controller.CPUSET, "g0", wrong, ("cpuset.cpus",)) == (VANISHED,)
+    assert groups.folders.texts(CgroupController.CPUSET, "g0", wrong, ("cpuset.cpus",)) == (
+        VANISHED,
+    )
     assert open_descriptors() == before
 
 
 def test_a_path_that_is_nowhere_has_vanished(groups: Groups) -> None:
     assert groups.held.text("cpu.stat", "nowhere", 5) is VANISHED
     assert groups.held.text("cpuacct.usage", "nowhere", 5) is VANISHED
-    assert groups.folders.texts(Controller.CPU, "nowhere", 5, ("a", "b")) == (VANISHED,) * 2
+    assert groups.folders.texts(CgroupController.CPU, "nowhere", 5, ("a", "b")) == (VANISHED,) * 2
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EOPNOTSUPP, errno.EPERM])

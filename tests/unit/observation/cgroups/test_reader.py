@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.cgroup import (
+    CgroupController,
     CgroupMounts,
     CgroupReading,
     CgroupRef,
     CgroupVersion,
-    Controller,
     CpuTimes,
     Mount,
 )
@@ -78,7 +78,7 @@ def test_memory_and_vendors_knobs(container: Container) -> None:
     plain, tree, ref = container
     v1 = plain.version is CgroupVersion.V1
     name = "memory.limit_in_bytes" if v1 else "memory.max"
-    plain.put(ref.path, name, "8192\n", Controller.MEMORY)
+    plain.put(ref.path, name, "8192\n", CgroupController.MEMORY)
     plain.put(ref.path, "cpu.qos_level", "-1\n")
     reading = tree.read(ref, EVERYTHING, AT)
     assert (reading.value("memory-max"), reading.value("cpu-qos-level")) == (8192, -1)
@@ -108,7 +108,7 @@ def read_fresh(plain: PlainTree, ref: CgroupRef) -> CgroupReading:
 
 def test_a_missing_file_of_a_living_group_says_so(container: Container) -> None:
     plain, _, ref = container
-    for controller in Controller:
+    for controller in CgroupController:
         for name in os.listdir(plain.directory(ref.path, controller)):
             os.unlink(f"{plain.directory(ref.path, controller)}/{name}")
     reading = read_fresh(plain, ref)
@@ -121,7 +121,7 @@ def test_a_v1_group_may_lack_another_hierarchy(tmp_path: Path) -> None:
     plain = PlainTree(tmp_path, CgroupVersion.V1)
     path = pods(plain)[-1]
     ref = by_path(CgroupTree(plain.mounts, "kubepods").scan())[path]
-    for controller in (Controller.CPUACCT, Controller.CPUSET):
+    for controller in (CgroupController.CPUACCT, CgroupController.CPUSET):
         directory = plain.directory(path, controller)
         os.unlink(f"{directory}/{os.listdir(directory)[0]}")
         os.rmdir(directory)
@@ -136,7 +136,11 @@ def test_one_mount_for_cpu_and_cpuacct(tmp_path: Path) -> None:
     plain = PlainTree(tmp_path, CgroupVersion.V1)
     shared = Mount(CgroupVersion.V1, f"{tmp_path}/cpu,cpuacct")
     plain.mounts = CgroupMounts(
-        {**plain.mounts.by_controller, Controller.CPU: shared, Controller.CPUACCT: shared}
+        {
+            **plain.mounts.by_controller,
+            CgroupController.CPU: shared,
+            CgroupController.CPUACCT: shared,
+        }
     )
     path = pods(plain)[-1]
     ref = by_path(CgroupTree(plain.mounts, "kubepods").scan())[path]
@@ -145,14 +149,14 @@ def test_one_mount_for_cpu_and_cpuacct(tmp_path: Path) -> None:
 
 def test_every_file_may_be_a_directory_a_loop_or_garbage(container: Container) -> None:
     plain, _, ref = container
-    for controller in Controller:
+    for controller in CgroupController:
         directory = plain.directory(ref.path, controller)
         for damage in ("garbage", "huge", "loop", "directory"):
             for name in os.listdir(directory):
                 spoil(f"{directory}/{name}", damage)
             reading = read_fresh(plain, ref)
             assert reading.ref == ref
-            if controller is Controller.CPU:
+            if controller is CgroupController.CPU:
                 assert isinstance(reading.times, Gap)
                 assert isinstance(reading.weight, Gap)
                 assert VANISHED not in (reading.times, reading.weight)
@@ -187,7 +191,7 @@ def test_what_changes_each_tick_is_read_anew(container: Container) -> None:
     plain, tree, ref = container
     tree.read(ref, EVERYTHING, AT)
     if plain.version is CgroupVersion.V1:
-        plain.put(ref.path, "cpuacct.usage", "9000\n", Controller.CPUACCT)
+        plain.put(ref.path, "cpuacct.usage", "9000\n", CgroupController.CPUACCT)
     else:
         plain.put(ref.path, "cpu.stat", "usage_usec 9\n")
     times = tree.read(ref, EVERYTHING, AT).times

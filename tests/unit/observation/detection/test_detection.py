@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Tier
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Driver, Tier
 from slackwater.model.gap import Gap
 from slackwater.observation.cgroups.paths import KubepodsLayout, container_directory, pod_path
 from slackwater.observation.detection import (
@@ -42,7 +42,7 @@ class Found:
         assert isinstance(tree, Kubepods), tree
         self.tree = tree
 
-    def container(self, tier: Tier, controller: Controller, container_id: str) -> str:
+    def container(self, tier: Tier, controller: CgroupController, container_id: str) -> str:
         pod = pod_path(self.tree.layout(), tier, UID)
         path = f"{pod}/{container_directory(self.tree.driver, container_id)}"
         directory = self.mounts.directory(controller, path)
@@ -70,7 +70,7 @@ def test_kubeadm_on_cgroup_v2_with_systemd(host: HostPicture) -> None:
     assert (found.driver.driver, found.driver.source) == (Driver.SYSTEMD, "cgroup tree")
     assert found.driver.conflict is None
     assert {f.found for f in found.driver.findings if f.found} == {"systemd", "cgroupfs"}
-    assert found.container(Tier.BURSTABLE, Controller.MEMORY, f"containerd://{ID}") == there
+    assert found.container(Tier.BURSTABLE, CgroupController.MEMORY, f"containerd://{ID}") == there
 
 
 def test_a_plain_kubelet_on_cgroup_v1(host: HostPicture) -> None:
@@ -82,7 +82,7 @@ def test_a_plain_kubelet_on_cgroup_v1(host: HostPicture) -> None:
     found = Found(host)
     assert found.version.label == "v1"
     assert found.tree == Kubepods("kubepods", Driver.CGROUPFS)
-    assert found.container(Tier.BESTEFFORT, Controller.MEMORY, f"containerd://{ID}") == there
+    assert found.container(Tier.BESTEFFORT, CgroupController.MEMORY, f"containerd://{ID}") == there
 
 
 def test_a_kind_node(host: HostPicture) -> None:
@@ -96,7 +96,7 @@ def test_a_kind_node(host: HostPicture) -> None:
     )
     found = Found(host)
     assert found.tree.cgroup_root == "kubelet"
-    assert found.container(Tier.GUARANTEED, Controller.CPU, f"containerd://{ID}") == there
+    assert found.container(Tier.GUARANTEED, CgroupController.CPU, f"containerd://{ID}") == there
 
 
 def test_a_kind_node_whose_files_cannot_be_seen(host: HostPicture) -> None:
@@ -118,7 +118,7 @@ def test_cri_o_on_cgroup_v1_with_systemd(host: HostPicture) -> None:
     )
     found = Found(host)
     assert found.driver.driver is Driver.SYSTEMD
-    assert found.container(Tier.BESTEFFORT, Controller.CPU, f"cri-o://{ID}") == there
+    assert found.container(Tier.BESTEFFORT, CgroupController.CPU, f"cri-o://{ID}") == there
 
 
 def test_a_hybrid_machine_without_systemd(host: HostPicture) -> None:
@@ -145,7 +145,7 @@ def test_a_tests_plain_folders_with_the_override(host: HostPicture) -> None:
     host.folder("cgroup/cpu/kubepods")
     host.folder("cgroup/memory/kubepods")
     found = Found(host, VOLCANO_TEST_CGROUP_VERSION="v1")
-    assert found.mounts.directory(Controller.MEMORY, found.tree.path) == (
+    assert found.mounts.directory(CgroupController.MEMORY, found.tree.path) == (
         f"{host.roots.cgroup}/memory/kubepods"
     )
 

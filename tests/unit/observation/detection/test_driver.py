@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Driver, Mount
 from slackwater.observation.detection import (
     DriverVerdict,
     EnvironmentValueError,
@@ -162,7 +162,7 @@ def test_where_the_mounts_are_known_only_cpus_hierarchy_counts(host: HostPicture
     cpu = host.folder("cgroup/cpu")
     host.folder("cgroup/cpu/kubepods")
     host.folder("cgroup/memory/kubepods.slice")
-    mounts = CgroupMounts({Controller.CPU: Mount(CgroupVersion.V1, cpu)})
+    mounts = CgroupMounts({CgroupController.CPU: Mount(CgroupVersion.V1, cpu)})
     verdict = detect_driver(host.roots, {}, mounts)
     assert finding_of(verdict, TREE) == Finding(TREE, "cgroupfs", f"{cpu}/kubepods exists")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Driver, Mount
 from slackwater.observation.detection import Clues, DriverVerdict, clues_of
 from slackwater.observation.detection.driver import own_cgroup
 from slackwater.observation.host import Roots
@@ -21,7 +21,7 @@ def roots_in(folder: Path) -> Roots:
 
 
 def mounts_of(version: CgroupVersion) -> CgroupMounts:
-    return CgroupMounts({Controller.CPU: Mount(version, "/nowhere")})
+    return CgroupMounts({CgroupController.CPU: Mount(version, "/nowhere")})
 
 
 def in_self(folder: Path, data: bytes) -> Roots:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Driver, Mount
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import (
     Kubepods,
@@ -31,7 +31,7 @@ def host(tmp_path: Path) -> HostPicture:
 
 
 def taken(host: HostPicture, override: str = "") -> Kubepods | Gap:
-    mounts = CgroupMounts({Controller.CPU: Mount(CgroupVersion.V2, host.roots.cgroup)})
+    mounts = CgroupMounts({CgroupController.CPU: Mount(CgroupVersion.V2, host.roots.cgroup)})
     verdict = detect_driver(host.roots, {}, mounts)
     return find_kubepods(mounts, clues_of(host.roots, mounts, verdict), override)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Driver, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Driver, Mount
 from slackwater.model.gap import Gap
 from slackwater.observation.cgroups.paths import node_path
 from slackwater.observation.detection import Clues, Kubepods, find_kubepods
@@ -16,7 +16,7 @@ KIND = "kubelet.slice/kubelet-kubepods.slice"
 
 
 def mounts_at(directory: Path) -> CgroupMounts:
-    return CgroupMounts({Controller.CPU: Mount(CgroupVersion.V2, str(directory))})
+    return CgroupMounts({CgroupController.CPU: Mount(CgroupVersion.V2, str(directory))})
 
 
 def make(directory: Path, *paths: str) -> CgroupMounts:

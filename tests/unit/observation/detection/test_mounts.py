@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.cgroup import CgroupMounts, CgroupVersion, Controller, Mount
+from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Mount
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import VersionVerdict, detect_version, find_mounts
 from tests.unit.observation.detection.host_picture import HostPicture
@@ -141,8 +141,8 @@ def test_hybrid_by_the_mount_table_where_statfs_is_unknown(host: HostPicture) ->
     assert isinstance(verdict, VersionVerdict)
     assert find_mounts(host.roots, verdict, unknown) == CgroupMounts(
         {
-            Controller.CPU: Mount(V1, f"{top}/cpu"),
-            Controller.MEMORY: Mount(V2, f"{top}/unified"),
+            CgroupController.CPU: Mount(V1, f"{top}/cpu"),
+            CgroupController.MEMORY: Mount(V2, f"{top}/unified"),
         }
     )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.agent.endpoint import GET_ROUTES, Endpoint, Query
 from slackwater.agent.endpoint_file import read_endpoint_file
+from slackwater.agent.endpoint_server import GET_ROUTES, EndpointServer, Query
 from slackwater.runtime import http_server as module
 from slackwater.runtime.http_exchange import Response
 from slackwater.runtime.http_server import LARGEST_REQUEST, MOST_AT_ONCE
@@ -203,7 +203,9 @@ def test_a_client_that_leaves_is_no_news(
 
 def test_two_cannot_listen_at_one_place(served: Served, tmp_path: Path) -> None:
     with pytest.raises(CannotListenError) as caught:
-        Endpoint(served.endpoint.address, "", shared(), lambda: seconds(0), served.reports.append)
+        EndpointServer(
+            served.endpoint.address, "", shared(), lambda: seconds(0), served.reports.append
+        )
     where = served.endpoint.address
     assert str(caught.value) == f"cannot listen on {where}: Address already in use"
     assert read_endpoint_file(str(tmp_path)) is not None  # the first one's
@@ -212,7 +214,7 @@ def test_two_cannot_listen_at_one_place(served: Served, tmp_path: Path) -> None:
 def test_an_address_of_somebody_else() -> None:
     far = ListenAddress("192.0.2.1", 0)  # TEST-NET-1: nobody's
     with pytest.raises(CannotListenError, match=r"^cannot listen on 192\.0\.2\.1:0: "):
-        Endpoint(far, "", shared(), lambda: seconds(0), lambda _: None)
+        EndpointServer(far, "", shared(), lambda: seconds(0), lambda _: None)
 
 
 def test_the_note_lives_as_long_as_the_endpoint(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def _refuse_token(token: str, request: Request) -> Response | None:
     return None
 
 
-class Endpoint:
+class EndpointServer:
     """Guards the server, and the files in the state folder that say where it is."""
 
     def __init__(
