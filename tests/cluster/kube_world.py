@@ -4,10 +4,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from slackwater.kube.access import Access
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import CONFIG_MAPS
+from slackwater.kube.resource import CONFIG_MAPS, Resource
 from slackwater.model.gap import Gap
 from tests.unit.kube.informer_world import Watched
 from tools.cluster.control_plane import ControlPlane
@@ -20,6 +23,17 @@ def access_of(control_plane: ControlPlane, user: str = "admin") -> Access:
     access = find_access({}, str(control_plane.kubeconfig(user)))
     assert not isinstance(access, Gap), access.reason
     return access
+
+
+def serves(client: Client, resource: Resource) -> bool:
+    """Whether the server knows this kind, from the list of kinds of its group."""
+    try:
+        kinds = msgspec.json.decode(client.ask(resource.root))["resources"] or ()
+    except HttpStatusError as refused:
+        if refused.status == 404:
+            return False
+        raise
+    return any(kind["name"] == resource.plural for kind in kinds)
 
 
 class CountingClient(Client):

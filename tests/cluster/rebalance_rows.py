@@ -10,7 +10,7 @@ import time
 
 import msgspec
 
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from tests.cluster.rebalance_stage import WORKLOAD, Scene, Stage
 
 F6 = (1.2, 1.1, 0.8, 0.6, 0.4, 0.3)
@@ -97,6 +97,6 @@ def prepare(stage: Stage, scene: str) -> None:
             patch = ("--type=merge", "--subresource=status", "-p", json.dumps(status))
             stage.plane.kubectl("patch", "hpa", WORKLOAD, "-n", scene, *patch)
         case "row-23-cooldown":
-            last = {"at": whole_seconds(time.time() - 240), "top": 1.15, "mean": 0.73}
+            last = {"at": format_time(time.time() - 240), "top": 1.15, "mean": 0.73}
             text = json.dumps({**last, "improvement": 34.8, "pods": 4, "hot": 2})
             stage.annotate(f"deploy/{WORKLOAD}", scene, f"{LAST_ROTATION}={text}")

@@ -20,7 +20,7 @@ import pytest
 
 from slackwater.kube.client import Client
 from slackwater.kube.credentials.discovery import in_cluster
-from slackwater.kube.informer import Informer, Pace
+from slackwater.kube.informer import Informer, WatchPace
 from slackwater.kube.resource import CONFIG_MAPS
 from slackwater.model.gap import Gap
 from tests.cluster.kube_world import RealWorld, watching
@@ -60,7 +60,7 @@ def test_kill_9_of_the_api_server_during_a_watch(
     world.put("a", "1")
     world.put("b", "1")
     # As in production: half a second at first, then twice as long each time.
-    watched = watch(pace=Pace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0))
+    watched = watch(pace=WatchPace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0))
     assert watched.informer.wait_synced(300)
     before, calls = world.attempts(), watched.calls
     fragile.kill(API_SERVER)
@@ -87,7 +87,7 @@ def test_many_informers_come_back_without_a_storm(
 ) -> None:
     """Thirty at once: each asks a few times, and not all in the same moment."""
     world.put("a", "1")
-    pace = Pace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0)
+    pace = WatchPace(watch=60.0, silence=10.0, first_wait=0.5, longest_wait=4.0)
     crowd = [watch(pace=pace) for _ in range(30)]
     for watched in crowd:
         assert watched.informer.wait_synced(300)
@@ -108,7 +108,7 @@ def test_many_informers_come_back_without_a_storm(
 def test_a_paused_api_server(fragile: ControlPlane, world: RealWorld, watch: Watch) -> None:
     """It keeps its connections and says nothing: only the watchdog notices."""
     world.put("a", "1")
-    watched = watch(pace=Pace(watch=60.0, silence=1.5, first_wait=0.2, longest_wait=1.0))
+    watched = watch(pace=WatchPace(watch=60.0, silence=1.5, first_wait=0.2, longest_wait=1.0))
     assert watched.informer.wait_synced(300)
     before = world.attempts()
     fragile.pause(API_SERVER)
@@ -230,7 +230,7 @@ def test_an_expired_token(fragile: ControlPlane, world: RealWorld, tmp_path: Pat
         clock=now,
         namespace=world.namespace,
         jitter=chance(),
-        pace=Pace(watch=1.0, silence=5.0, first_wait=0.2, longest_wait=2.0),
+        pace=WatchPace(watch=1.0, silence=5.0, first_wait=0.2, longest_wait=2.0),
     )
     informer.start()
     try:

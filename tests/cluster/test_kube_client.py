@@ -16,10 +16,10 @@ from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.events import EventRecorder, EventType, KubeEvent, ObjectReference
-from slackwater.kube.lease import Election, Terms
+from slackwater.kube.lease import Election, LeaseTerms
 from slackwater.kube.resource import CONFIG_MAPS, PODS, Resource
 from slackwater.model.gap import Gap
-from tests.cluster.kube_world import AGENT, access_of
+from tests.cluster.kube_world import AGENT, access_of, serves
 from tests.unit.kube.byte_server import eventually
 from tests.unit.kube.informer_world import chance
 from tools.cluster.control_plane import ControlPlane
@@ -110,9 +110,9 @@ def test_refusals_have_the_servers_words(
 
 
 def test_what_is_served(client: Client) -> None:
-    assert client.serves(PODS)
-    assert not client.serves(UNKNOWN)
-    assert not client.serves(Resource("apps", "v1", "nothings", "Nothing"))
+    assert serves(client, PODS)
+    assert not serves(client, UNKNOWN)
+    assert not serves(client, Resource("apps", "v1", "nothings", "Nothing"))
     assert decoded(client.ask("/version"))["major"] == "1"
 
 
@@ -259,7 +259,7 @@ def test_acting_as_somebody_else(control_plane: ControlPlane, tmp_path: Path) ->
 
 
 def test_one_leads_and_another_follows(control_plane: ControlPlane, namespace: str) -> None:
-    terms = Terms(duration=6.0, deadline=4.0, retry=0.3)
+    terms = LeaseTerms(duration=6.0, deadline=4.0, retry=0.3)
     one, two = (
         Election(
             Client(access_of(control_plane), AGENT),

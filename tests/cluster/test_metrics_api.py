@@ -13,7 +13,7 @@ from slackwater.kube.client import Client
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.metrics_api import POD_METRICS, read_usage
-from tests.cluster.kube_world import AGENT, access_of
+from tests.cluster.kube_world import AGENT, access_of, serves
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.certificates import Papers
 from tools.cluster.control_plane import ControlPlane
@@ -119,9 +119,9 @@ def aggregated(control_plane: ControlPlane, namespace: str) -> Iterator[Aggregat
     made.close()
 
 
-def serves(client: Client) -> bool:
+def serves_metrics(client: Client) -> bool:
     try:
-        return client.serves(POD_METRICS)
+        return serves(client, POD_METRICS)
     except RequestError:  # registered, but not looked at yet
         return False
 
@@ -129,7 +129,7 @@ def serves(client: Client) -> bool:
 def test_through_the_aggregation_layer(
     client: Client, control_plane: ControlPlane, namespace: str, aggregated: Aggregated
 ) -> None:
-    wait_for("metrics.k8s.io", lambda: serves(client))
+    wait_for("metrics.k8s.io", lambda: serves_metrics(client))
     assert read_usage(client, namespace) == NamespaceUsage(
         {("web-a", "app"): Cores(1.200345678)},
         {},

@@ -24,6 +24,7 @@ from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import Resource
 from slackwater.model.problem import InvalidError
+from tests.cluster.kube_world import serves
 from tests.unit.contract import crane_documents as whole
 from tests.unit.contract.crane_documents import (
     ABSENT,
@@ -77,7 +78,7 @@ def client(applied: ControlPlane) -> Client:
     made = Client(access, "slackwater-test")
     for each in DEFINITIONS:
         # Established comes a moment before the last server loop serves the kind.
-        served = functools.partial(made.serves, resource(each.kind))
+        served = functools.partial(serves, made, resource(each.kind))
         wait_for(f"{each.name} to be served", served)
     return made
 

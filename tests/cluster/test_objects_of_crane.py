@@ -13,6 +13,7 @@ from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import NODE_QOS
 from slackwater.model.problem import InvalidError
+from tests.cluster.kube_world import serves
 from tests.cluster.test_objects import CHART
 from tests.unit.contract import crane_documents as whole
 from tests.unit.contract.crane_documents import spoilt
@@ -67,7 +68,7 @@ def client(own_server: ControlPlane) -> Client:
     access = find_access({}, str(plane.kubeconfig()))
     assert isinstance(access, Access)
     made = Client(access, "slackwater-test")
-    wait_for("Crane's kind to be served", lambda: made.serves(NODE_QOS))
+    wait_for("Crane's kind to be served", lambda: serves(made, NODE_QOS))
     made.create(NODE_QOS, whole.NODE_QOS)
     bad = spoilt(whole.NODE_QOS, ("spec", "rules", 0, "metricRule", "value"), -1)
     made.create(NODE_QOS, spoilt(bad, ("metadata", "name"), "bad"))

@@ -7,7 +7,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.metrics import METRICS, RoundMetrics, expose
 from slackwater.rebalancer.push import push
@@ -53,7 +53,7 @@ def pushed(world: World) -> tuple[str, bytes]:
 
 def test_every_metric_is_taken(gateway: str) -> None:
     world = World()
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)
+    world.annotation = encode_last_rotation(rotated(), format_time)
     assert push(gateway, *pushed(world)) == ""
     kept = read(f"{gateway}/metrics")
     for metric in METRICS:

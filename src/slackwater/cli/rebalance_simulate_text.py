@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.cli.terminal import picture_width, print_blocks
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.duration import format_duration
 from slackwater.model.units import Micros
 from slackwater.rebalancer.reason import counted
@@ -199,7 +199,7 @@ def _headline(report: SimulationReport) -> str:
     origin = f"A generated day (seed {day.seed})" if day.recording is None else day.recording
     step = format_duration(Micros(round(day.step_seconds * 1_000_000)))
     missing = f", {day.missing} more without a sample" if day.missing else ""
-    since = f" since {whole_seconds(day.start)}" if day.start >= _NO_DATE else ""
+    since = f" since {format_time(day.start)}" if day.start >= _NO_DATE else ""
     unit = " %" if report.hpa.unit == "percent" else " cores"
     return (
         f"{origin}: {counted(day.pods, 'pod')}, {counted(day.steps, 'step')} of {step}{since}"

@@ -25,7 +25,7 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import NODES, Resource
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.units import Micros, MilliCpu, Ratio, Unlimited
 
 _SECOND = 1_000_000
@@ -268,4 +268,4 @@ def _with_transition(wanted: NodeStatusPatch, seen: NodeStatusPatch | None) -> N
 
 
 def _time_of_day() -> str:
-    return whole_seconds(time.time())
+    return format_time(time.time())

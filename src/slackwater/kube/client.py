@@ -1,13 +1,14 @@
-"""Asks the API server, one method for each verb.
+"""The API server's verbs, one method for each.
 
-Owns how each verb is spelled: its path, its query and its content type. Answers come as bytes:
-the caller decodes the few fields that it uses. May be shared by threads: each has its own
-connection.
+Knows the path, the query and the content type of each verb. Answers are bytes: the caller decodes
+the few fields that it uses. Lists are read page by page, never more than one page in memory; a
+page that comes too late (410, the server has forgotten the beginning) starts the list again. May
+be shared between threads: each has its own connection.
 """
 
 import enum
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -15,12 +16,9 @@ from slackwater.http.connection import HttpRequest
 from slackwater.http.errors import UnreachableError
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
-from slackwater.kube.listing import Listing, all_pages
 from slackwater.kube.resource import PODS, Resource, Selector
-from slackwater.kube.stream import Stream, WatchEvent
+from slackwater.kube.stream import WatchStream
 from slackwater.kube.transport import Transport
-
-__all__ = ["Client", "Listing", "PatchKind", "Selector", "Stream", "WatchEvent"]
 
 T = TypeVar("T")
 
@@ -30,6 +28,8 @@ EVERYTHING = Selector()
 _EVICTION_SECONDS = 20.0
 #: The server ends a watch after so long by itself, and says something (a bookmark) each minute.
 WATCH_SECONDS, SILENCE_SECONDS = 300.0, 90.0
+#: A list that is outdated again and again while it is read will be so the next time as well.
+_MOST_STARTS = 4
 
 
 class PatchKind(enum.Enum):
@@ -40,12 +40,25 @@ class PatchKind(enum.Enum):
     JSON = "application/json-patch+json"
 
 
-class _Kind(msgspec.Struct, frozen=True):
-    name: str
+class Listing(msgspec.Struct, Generic[T], frozen=True):
+    """`version` is where a watch goes on."""
+
+    items: list[T]
+    version: str
 
 
-class _Kinds(msgspec.Struct, frozen=True):
-    resources: list[_Kind] | None = None
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+_PAGES = msgspec.json.Decoder(_Page)
+FetchPage = Callable[[str], bytearray]
 
 
 class Client:
@@ -59,20 +72,6 @@ class Client:
         """GET of any path, such as /version or /readyz, whatever the answer's type."""
         return bytes(self._transport.raw(HttpRequest("GET", path))[0])
 
-    def serves(self, resource: Resource) -> bool:
-        """Whether the server knows this kind: a CRD may not be installed."""
-        call = HttpRequest("GET", resource.root)
-        try:
-            body = self._transport.answer(call)
-            found = msgspec.json.decode(body, type=_Kinds).resources or ()
-        except HttpStatusError as refused:
-            if refused.status == 404:
-                return False
-            raise
-        except msgspec.DecodeError as error:
-            raise UnreachableError(f"{call}: the answer is no list of kinds: {error}") from None
-        return any(kind.name == resource.plural for kind in found)
-
     def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
         return bytes(self._transport.answer(HttpRequest("GET", resource.path(namespace, name))))
 
@@ -85,7 +84,7 @@ class Client:
         selector: Selector = EVERYTHING,
         page: int = 500,
     ) -> Listing[T]:
-        """What `read` makes of each object. Its own errors pass through."""
+        """What `read` returns for each object. Errors of `read` pass through."""
         path = resource.path(namespace)
 
         def fetch(token: str) -> bytearray:
@@ -106,7 +105,7 @@ class Client:
         namespace: str = "",
         subresource: str = "",
     ) -> bytes:
-        """A body with a resourceVersion is refused (Conflict) where somebody was faster."""
+        """With a resourceVersion in the body, 409 (Conflict) if the object was changed since."""
         return self._write("PUT", resource.path(namespace, name, subresource), body)
 
     def apply(
@@ -119,8 +118,8 @@ class Client:
         namespace: str = "",
         subresource: str = "",
     ) -> bytes:
-        """Server-side apply: these fields are ours, whoever set them before. Which object it is
-        need not be in the body."""
+        """Server-side apply, forced: these fields are ours, whoever set them before. The kind and
+        the name need not be in the body."""
         path = resource.path(namespace, name, subresource)
         target = _with(path, {"fieldManager": manager, "force": "true"})
         whole = _named(body, resource, name) if isinstance(body, dict) else body
@@ -148,7 +147,7 @@ class Client:
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> None:
-        """With a uid only that very object goes, not one that has its name by now (Conflict)."""
+        """If `uid` is given, the delete fails with 409 when the object was replaced."""
         options = _delete_options(uid, grace_seconds)
         body = msgspec.json.encode(options) if options else b""
         kind = "application/json" if body else ""
@@ -163,8 +162,8 @@ class Client:
         grace_seconds: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """By the Eviction API: disruption budgets hold, a refusal is 429. With a uid only that
-        very pod goes, not one that has its name by now (Conflict)."""
+        """By the Eviction API: disruption budgets are respected, a refusal is 429. If `uid` is
+        given, it fails with 409 when the pod was replaced."""
         options = _delete_options(uid, grace_seconds)
         if dry_run:
             options["dryRun"] = ["All"]
@@ -189,9 +188,9 @@ class Client:
         selector: Selector = EVERYTHING,
         seconds: float = WATCH_SECONDS,
         silence: float = SILENCE_SECONDS,
-    ) -> Stream:
-        """Events after this version, bookmarks too, for so many seconds; one that nothing is
-        heard of for `silence` ends with UnreachableError."""
+    ) -> WatchStream:
+        """Events after this version, with bookmarks, for `seconds`. Ends with UnreachableError if
+        nothing comes for `silence` seconds."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -203,7 +202,7 @@ class Client:
         return self._transport.stream(call, silence)
 
     def close(self) -> None:
-        """The calling thread's connection; another call opens another."""
+        """Closes the calling thread's connection; the next call opens another."""
         self._transport.close()
 
     def _write(
@@ -211,6 +210,35 @@ class Client:
     ) -> bytes:
         sent = body if isinstance(body, bytes) else msgspec.json.encode(body)
         return bytes(self._transport.answer(HttpRequest(method, target, sent, content_type)))
+
+
+def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> Listing[T]:
+    """`fetch` gets one page by its token; the first by none."""
+    for _ in range(_MOST_STARTS - 1):
+        try:
+            return _from_start(fetch, read, asked)
+        except HttpStatusError as refused:
+            if refused.reason != "Expired":
+                raise
+    return _from_start(fetch, read, asked)
+
+
+def _from_start(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> Listing[T]:
+    items: list[T] = []
+    token = ""
+    while True:
+        page = _decode_page(fetch(token), asked)
+        items += [read(raw) for raw in page.items or ()]
+        token = page.metadata.continue_
+        if not token:
+            return Listing(items, page.metadata.resource_version)
+
+
+def _decode_page(body: bytearray, asked: str) -> _Page:
+    try:
+        return _PAGES.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise UnreachableError(f"{asked}: the answer is no list: {error}") from None
 
 
 def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, object]:

@@ -16,7 +16,7 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import EVENTS
-from slackwater.kube.time_of_day import Wall, whole_seconds
+from slackwater.kube.timestamps import WallClock, format_time
 
 
 class EventType(enum.Enum):
@@ -161,7 +161,7 @@ class EventRecorder:
         *,
         allowance: EventRateLimit = EventRateLimit(),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
-        wall: Wall = time.time,
+        wall: WallClock = time.time,
     ) -> None:
         self._client = client
         self._component = component
@@ -262,7 +262,7 @@ class EventRecorder:
     def _patched(self, name: str, waiting: PendingEvent, count: int) -> bool:
         changes = {
             "count": count,
-            "lastTimestamp": whole_seconds(waiting.last),
+            "lastTimestamp": format_time(waiting.last),
             "message": waiting.event.message[:_LONGEST_MESSAGE],
         }
         namespace = _namespace(waiting.event.about)
@@ -292,8 +292,8 @@ class EventRecorder:
             "message": event.message[:_LONGEST_MESSAGE],
             "type": event.type.value,
             "count": waiting.count,
-            "firstTimestamp": whole_seconds(waiting.first),
-            "lastTimestamp": whole_seconds(waiting.last),
+            "firstTimestamp": format_time(waiting.first),
+            "lastTimestamp": format_time(waiting.last),
             "source": {"component": self._component, "host": self._instance},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,

@@ -1,14 +1,15 @@
 """One kind of objects, kept equal to the API server's by list and watch, in a thread of its own.
 
-Owns resuming: a watch that ends goes on where it stopped; one that the server has forgotten
-(410) begins with a list, and what is not in it is gone. Owns the pauses between attempts.
-Refuses to forget: while the server cannot be heard, the last objects stay, with a reason.
+A watch that ends is resumed where it stopped; one that the server has forgotten (410) begins with
+a list, and what is not in it is gone. While the server cannot be reached, the last objects stay,
+with a reason. Readers get a mapping that never changes (copy on write), so that they need no lock;
+it stays the same object while nothing changed, so that `is` tells them that there is nothing to do.
 """
 
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
@@ -18,18 +19,145 @@ from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import EVERYTHING, Client
 from slackwater.kube.resource import Resource, Selector
-from slackwater.kube.store import Store, named
-from slackwater.kube.stream import Stream, WatchEvent, WatchSilentError
+from slackwater.kube.stream import WatchEvent, WatchSilentError, WatchStream
 from slackwater.model.units import Micros
 
 T = TypeVar("T")
 
-#: A watch that ends sooner, without a word, did not work (client-go has the same bound).
+#: A watch that ends sooner, without an event, did not work (client-go has the same bound).
 _SHORTEST_WATCH = 1.0
 _JOIN = 5.0
 
 
-class View(msgspec.Struct, Generic[T], frozen=True):
+class _ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class NamedObject(msgspec.Struct, frozen=True, gc=False):
+    """The part of an object that says which one it is."""
+
+    metadata: _ObjectMeta
+
+    @property
+    def key(self) -> str:
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+    @property
+    def version(self) -> str:
+        return self.metadata.resource_version
+
+
+_NAMED = msgspec.json.Decoder(NamedObject)
+
+
+def decode_name(raw: msgspec.Raw) -> NamedObject:
+    try:
+        return _NAMED.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise UnreachableError(f"an object without a name came: {error}") from None
+
+
+class StoredObject(msgspec.Struct, Generic[T], frozen=True):
+    """One object as it came: its value, or why there is none."""
+
+    key: str
+    version: str
+    value: T | None
+    problem: str = ""
+
+
+class ObjectStore(Generic[T]):
+    """Guards the mapping. One thread changes it; any thread takes it."""
+
+    def __init__(self, read: Callable[[msgspec.Raw], T]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._versions: dict[str, str] = {}
+        self._items: dict[str, T] = {}
+        self._unreadable: dict[str, str] = {}
+        self._taken = False
+
+    def take(self) -> tuple[Mapping[str, T], Mapping[str, str]]:
+        """The objects and what cannot be read of them."""
+        with self._lock:
+            self._taken = True
+            return self._items, self._unreadable
+
+    def look(self, raw: msgspec.Raw) -> StoredObject[T]:
+        """One object of a list. One that has not changed is not read again."""
+        one = decode_name(raw)
+        key, version = one.key, one.version
+        if version and self._versions.get(key) == version:
+            return StoredObject(key, version, self._items.get(key), self._unreadable.get(key, ""))
+        return self._found(key, version, raw)
+
+    def put(self, raw: msgspec.Raw, one: NamedObject) -> bool:
+        """One object of an event; whether that changed anything."""
+        if one.version and self._versions.get(one.key) == one.version:
+            return False
+        found = self._found(one.key, one.version, raw)
+        self._own()
+        with self._lock:
+            self._versions[found.key] = found.version
+            if found.problem:
+                self._unreadable[found.key] = found.problem
+            elif found.value is not None:
+                self._items[found.key] = found.value
+                self._unreadable.pop(found.key, None)
+        return True
+
+    def remove(self, key: str) -> bool:
+        """Whether it was there."""
+        if key not in self._versions:
+            return False
+        self._own()
+        with self._lock:
+            for held in (self._versions, self._items, self._unreadable):
+                held.pop(key, None)
+        return True
+
+    def replace(self, listed: Iterable[StoredObject[T]]) -> bool:
+        """All objects anew: what is not in the list is gone. Whether that changed anything."""
+        versions: dict[str, str] = {}
+        items: dict[str, T] = {}
+        unreadable: dict[str, str] = {}
+        for found in listed:
+            versions[found.key] = found.version
+            # What cannot be read keeps its last good value.
+            value = self._items.get(found.key) if found.problem else found.value
+            if value is not None:
+                items[found.key] = value
+            if found.problem:
+                unreadable[found.key] = found.problem
+        if versions == self._versions and "" not in versions.values():
+            return False
+        with self._lock:
+            self._versions, self._items, self._unreadable = versions, items, unreadable
+            self._taken = False
+        return True
+
+    def _found(self, key: str, version: str, raw: msgspec.Raw) -> StoredObject[T]:
+        try:
+            return StoredObject(key, version, self._read(raw))
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+            return StoredObject(
+                key, version, None, " ".join(str(error).split()) or "cannot be read"
+            )
+
+    def _own(self) -> None:
+        """A mapping that nobody else has. The old one is copied outside the lock: it is taken,
+        so nobody changes it."""
+        if not self._taken:
+            return
+        items, unreadable = dict(self._items), dict(self._unreadable)
+        with self._lock:
+            self._items, self._unreadable, self._taken = items, unreadable, False
+
+
+class InformerView(msgspec.Struct, Generic[T], frozen=True):
     """What is known now.
 
     `items` are by "namespace/name", or "name": the same mapping while nothing changed.
@@ -47,7 +175,7 @@ class View(msgspec.Struct, Generic[T], frozen=True):
     unknown_kind: bool = False
 
 
-class Pace(msgspec.Struct, frozen=True):
+class WatchPace(msgspec.Struct, frozen=True):
     """Seconds: how long one watch lasts (up to a fifth more, so that not all end at once), how
     long it may be silent, and the pauses after failures. `unknown_wait` is the longest pause
     where the server does not know the kind: a thousand agents would ask for nothing otherwise."""
@@ -59,7 +187,7 @@ class Pace(msgspec.Struct, frozen=True):
     unknown_wait: float = 300.0
 
 
-class _Hearing(msgspec.Struct, frozen=True):
+class _WatchState(msgspec.Struct, frozen=True):
     """Whether the server is heard."""
 
     synced: bool = False
@@ -86,7 +214,7 @@ class Informer(Generic[T]):
         selector: Selector = EVERYTHING,
         changed: Callable[[], None] = _nothing,
         jitter: random.Random,
-        pace: Pace = Pace(),  # noqa: B008
+        pace: WatchPace = WatchPace(),  # noqa: B008
     ) -> None:
         self._client = client
         self._resource = resource
@@ -96,12 +224,12 @@ class Informer(Generic[T]):
         self._changed = changed
         self._jitter = jitter
         self._pace = pace
-        self._store = Store(read)
+        self._store = ObjectStore(read)
         self._backoff = Backoff(pace.first_wait, pace.longest_wait, jitter)
         self._patience = Backoff(pace.first_wait, pace.unknown_wait, jitter)
-        self._hearing = _Hearing()
+        self._hearing = _WatchState()
         self._version = ""
-        self._stream: Stream | None = None
+        self._stream: WatchStream | None = None
         self._stopping = threading.Event()
         self._synced = threading.Event()
         self._thread: threading.Thread | None = None
@@ -121,11 +249,11 @@ class Informer(Generic[T]):
         if self._thread is not None:
             self._thread.join(_JOIN)
 
-    def view(self) -> View[T]:
+    def view(self) -> InformerView[T]:
         """Never waits for the network."""
         hearing = self._hearing  # before the objects: what is synced is there
         items, unreadable = self._store.take()
-        return View(
+        return InformerView(
             items,
             unreadable,
             hearing.synced,
@@ -194,7 +322,7 @@ class Informer(Generic[T]):
             self._changed()
         return self._listen(stream, began)
 
-    def _listen(self, stream: Stream, began: float) -> float:
+    def _listen(self, stream: WatchStream, began: float) -> float:
         """Until the watch ends. The pause after it keeps a server that ends each watch at once
         from being asked without end. Silence is an end like another: the next question shows
         whether somebody is there."""
@@ -220,7 +348,7 @@ class Informer(Generic[T]):
         return max(_SHORTEST_WATCH - lasted, 0.0)
 
     def _take(self, event: WatchEvent) -> None:
-        one = named(event.object)
+        one = decode_name(event.object)
         if one.version:
             self._version = one.version
         changed = False
@@ -252,7 +380,7 @@ class Informer(Generic[T]):
     def _hear(self, problem: str, *, synced: bool = False, unknown_kind: bool = False) -> bool:
         """Notes how it is; whether that is news."""
         last = self._hearing
-        self._hearing = _Hearing(
+        self._hearing = _WatchState(
             synced=synced or last.synced,
             heard_at=last.heard_at if problem else self._clock(),
             problem=problem,

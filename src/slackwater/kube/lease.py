@@ -17,12 +17,12 @@ from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.resource import LEASES
-from slackwater.kube.time_of_day import Wall, micro_time
+from slackwater.kube.timestamps import WallClock, format_micro_time
 
 _JOIN = 5.0
 
 
-class Terms(msgspec.Struct, frozen=True):
+class LeaseTerms(msgspec.Struct, frozen=True):
     """Seconds; `retry` is the pause between attempts, up to a fifth more. `deadline` is below
     `duration` by what clocks may run apart and a request may hang."""
 
@@ -65,9 +65,9 @@ class Election:
         *,
         jitter: random.Random,
         changed: Callable[[], None] = _nothing,
-        terms: Terms = Terms(),  # noqa: B008
+        terms: LeaseTerms = LeaseTerms(),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
-        wall: Wall = time.time,
+        wall: WallClock = time.time,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -188,7 +188,7 @@ class Election:
         self._led_until = asked_at + self._terms.deadline
 
     def _spec(self) -> LeaseSpec:
-        seen, now = self._seen.spec, micro_time(self._wall())
+        seen, now = self._seen.spec, format_micro_time(self._wall())
         same = self._is_ours()
         return LeaseSpec(
             holder_identity=self._identity,

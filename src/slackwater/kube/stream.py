@@ -39,7 +39,7 @@ _EVENTS = msgspec.json.Decoder(WatchEvent)
 _STATUS = msgspec.json.Decoder(Status)
 
 
-class Stream:
+class WatchStream:
     """Guards one answer. Iterated by one thread; `close` is for any thread."""
 
     def __init__(

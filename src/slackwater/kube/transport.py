@@ -16,7 +16,7 @@ from slackwater.http.errors import ConnectionDroppedError, RequestError, Unreach
 from slackwater.http.tls import TlsContexts
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError, excerpt, refusal
-from slackwater.kube.stream import Stream
+from slackwater.kube.stream import WatchStream
 
 if TYPE_CHECKING:
     import http.client
@@ -78,10 +78,10 @@ class Transport:
                 self._sleep(pause)
                 waited += pause
 
-    def stream(self, request: HttpRequest, silence: float) -> Stream:
+    def stream(self, request: HttpRequest, silence: float) -> WatchStream:
         """A 2xx answer that does not end."""
         connection, response = self._accepted(request, silence)
-        return Stream(connection, response, request, silence, self._keep)
+        return WatchStream(connection, response, request, silence, self._keep)
 
     def close(self) -> None:
         """The calling thread's connection."""

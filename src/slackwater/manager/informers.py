@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 from slackwater.kube.client import Client
-from slackwater.kube.informer import Informer, Pace
+from slackwater.kube.informer import Informer, WatchPace
 from slackwater.kube.resource import ENSURANCE_KINDS, NODES
 from slackwater.manager.controllers.controller import ClusterView
 from slackwater.manager.policy_object import reader_of
@@ -41,7 +41,7 @@ class Informers:
                 changed=changed,
                 jitter=jitter,
                 # Definitions are installed while it runs, and there are only two replicas.
-                pace=Pace(unknown_wait=30.0),
+                pace=WatchPace(unknown_wait=30.0),
             )
             for resource in ENSURANCE_KINDS
         }

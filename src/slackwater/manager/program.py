@@ -18,7 +18,7 @@ from slackwater.kube.access import Access
 from slackwater.kube.client import Client
 from slackwater.kube.events import EventRecorder, KubeEvent
 from slackwater.kube.resource import NODES
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.manager.controllers import policy_status
 from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
 from slackwater.manager.informers import Informers
@@ -99,7 +99,7 @@ class ManagerLoop:
             "events": needs.events.problem(),
         }
         if leads:
-            self._reconcile(view, at, whole_seconds(now.timestamp()))
+            self._reconcile(view, at, format_time(now.timestamp()))
         for about, text in problems.items():
             needs.log.state(about, text, at)
         leader = needs.leadership.leader()

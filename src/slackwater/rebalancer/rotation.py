@@ -17,7 +17,7 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import PatchKind
 from slackwater.kube.resource import PODS, Resource
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUsage, Unavailable
@@ -166,7 +166,7 @@ class PodWriter:
     def _annotate(
         self, observed: ObservedWorkload, last: LastRotation | None, only_if: dict[str, str]
     ) -> AnnotationResult:
-        text = None if last is None else encode_last_rotation(last, whole_seconds)
+        text = None if last is None else encode_last_rotation(last, format_time)
         # The uid keeps this from annotating a new workload of the same name.
         meta = {"uid": observed.uid, "annotations": {ANNOTATION: text}, **only_if}
         workload = observed.workload

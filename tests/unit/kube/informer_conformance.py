@@ -3,7 +3,7 @@ API server. Each test gets a `world` that is empty, and a `watch` that makes inf
 
 from collections.abc import Callable
 
-from slackwater.kube.informer import Pace
+from slackwater.kube.informer import WatchPace
 from slackwater.kube.resource import Selector
 from tests.unit.kube.byte_server import eventually
 from tests.unit.kube.informer_world import Watched, World, now
@@ -89,7 +89,7 @@ def test_a_selector_is_the_servers(world: World, watch: Watch) -> None:
 
 def test_a_watch_that_ends_goes_on(world: World, watch: Watch) -> None:
     """The server ends it after a second; nothing is listed again, nothing is lost."""
-    watched = watch(pace=Pace(watch=1.0, silence=5.0, first_wait=0.02, longest_wait=0.2))
+    watched = watch(pace=WatchPace(watch=1.0, silence=5.0, first_wait=0.02, longest_wait=0.2))
     assert watched.informer.wait_synced(300)
     first = watched.informer.view().heard_at
     for number in range(12):

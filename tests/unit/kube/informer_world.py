@@ -14,14 +14,14 @@ from typing import Protocol
 import msgspec
 
 from slackwater.kube.client import Client
-from slackwater.kube.informer import Informer, Pace
+from slackwater.kube.informer import Informer, WatchPace
 from slackwater.kube.resource import CONFIG_MAPS, Selector
 from slackwater.model.units import Micros
 from tests.unit.kube.byte_server import eventually
 
 _SEEDS = itertools.count()
 #: Fast, for tests: a real informer waits for seconds where this one waits for moments.
-QUICK = Pace(watch=60.0, silence=2.0, first_wait=0.02, longest_wait=0.2)
+QUICK = WatchPace(watch=60.0, silence=2.0, first_wait=0.02, longest_wait=0.2)
 
 
 class World(Protocol):
@@ -69,7 +69,7 @@ class Watched:
     def __init__(
         self,
         world: World,
-        pace: Pace = QUICK,
+        pace: WatchPace = QUICK,
         selector: Selector = Selector(),  # noqa: B008
         read: Callable[[msgspec.Raw], str] = read_text,
     ) -> None:

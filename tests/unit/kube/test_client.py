@@ -9,7 +9,7 @@ import pytest
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
-from slackwater.kube.resource import CONFIG_MAPS, NODE_QOS, NODES, PODS, Selector
+from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS, Selector
 from tests.unit.kube.accesses import AGENT, plain_client
 from tests.unit.kube.byte_server import Request, Wire, serving
 from tests.unit.kube.fake_api import status
@@ -193,36 +193,6 @@ def test_any_path_may_answer_in_any_type() -> None:
     with serving(lambda _, wire: wire.answer(b"ok", kind="text/plain")) as server:
         client = plain_client(server.port)
         assert client.ask("/readyz") == b"ok"
-        client.close()
-
-
-@pytest.mark.parametrize(
-    ("code", "body", "served"),
-    [
-        (200, {"resources": [{"name": "podqoss"}, {"name": "nodeqoss"}]}, True),
-        (200, {"resources": [{"name": "podqoss"}]}, False),
-        (200, {"resources": None}, False),
-        (404, status(404, "NotFound", "no such group"), False),
-    ],
-)
-def test_which_kinds_are_served(code: int, body: object, served: bool) -> None:
-    with serving(lambda _, wire: wire.json(body, code)) as server:
-        client = plain_client(server.port)
-        assert client.serves(NODE_QOS) is served
-        client.close()
-        assert server.asked() == ["GET /apis/ensurance.crane.io/v1alpha1"]
-
-
-def test_whether_a_kind_is_served_may_not_be_known() -> None:
-    with serving(lambda _, wire: wire.json(status(403, "Forbidden", "no"), 403)) as server:
-        client = plain_client(server.port)
-        with pytest.raises(HttpStatusError, match="Forbidden"):
-            client.serves(NODE_QOS)
-        client.close()
-    with serving(lambda _, wire: wire.json([1])) as server:
-        client = plain_client(server.port)
-        with pytest.raises(UnreachableError, match="no list of kinds"):
-            client.serves(NODE_QOS)
         client.close()
 
 

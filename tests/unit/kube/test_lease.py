@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from slackwater.http.errors import UnreachableError
 from slackwater.kube.api_status import HttpStatusError, refusal
 from slackwater.kube.client import Client
-from slackwater.kube.lease import Election, Terms
-from slackwater.kube.time_of_day import micro_time, whole_seconds
+from slackwater.kube.lease import Election, LeaseTerms
+from slackwater.kube.timestamps import format_micro_time, format_time
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import Request, Wire, eventually, serving
 from tests.unit.kube.fake_api import status
@@ -272,7 +272,7 @@ def test_in_its_own_thread_over_real_sockets() -> None:
 
     calls: list[int] = []
     with serving(answer) as served:
-        terms = Terms(duration=3600.0, deadline=1800.0, retry=0.05)
+        terms = LeaseTerms(duration=3600.0, deadline=1800.0, retry=0.05)
         one, two = (
             Election(
                 plain_client(served.port),
@@ -317,4 +317,4 @@ def test_what_is_no_lease_is_told() -> None:
     ],
 )
 def test_times_as_kubernetes_writes_them(at: float, micro: str, whole: str) -> None:
-    assert (micro_time(at), whole_seconds(at)) == (micro, whole)
+    assert (format_micro_time(at), format_time(at)) == (micro, whole)

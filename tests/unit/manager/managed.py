@@ -9,7 +9,7 @@ import msgspec
 from slackwater.contract.crane_status import EnsuranceStatus
 from slackwater.http.errors import RequestError
 from slackwater.kube.events import KubeEvent
-from slackwater.kube.informer import View
+from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import ENSURANCE_KINDS, Resource
 from slackwater.manager.controllers.controller import ClusterView, DesiredStatus
 from slackwater.manager.policy_object import PolicyObject
@@ -76,8 +76,8 @@ class Managed:
         self.objects[found.uid] = msgspec.structs.replace(found, status=status)
 
     def look(self) -> ClusterView:
-        kinds: dict[Resource, View[PolicyObject]] = {
-            kind: View(
+        kinds: dict[Resource, InformerView[PolicyObject]] = {
+            kind: InformerView(
                 **{
                     "items": {e.name: e for e in self.objects.values() if e.resource == kind},
                     "synced": True,
@@ -86,7 +86,7 @@ class Managed:
             )
             for kind in ENSURANCE_KINDS
         }
-        return ClusterView(View(self.nodes, synced=True), kinds)
+        return ClusterView(InformerView(self.nodes, synced=True), kinds)
 
     def leads(self) -> bool:
         return self.leading

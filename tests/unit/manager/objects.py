@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane_ensurance import AvoidanceAction
-from slackwater.kube.informer import View
+from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
     ENSURANCE_KINDS,
@@ -86,9 +86,10 @@ WORLD = PolicyContext(
 )
 
 
-def view_of(nodes: View[ClusterNode] | None = None, **said: Any) -> ClusterView:
+def view_of(nodes: InformerView[ClusterNode] | None = None, **said: Any) -> ClusterView:
     """Everything is listed and empty, except for what is given for a kind."""
     kinds = {
-        resource: said.get(resource.kind, View({}, synced=True)) for resource in ENSURANCE_KINDS
+        resource: said.get(resource.kind, InformerView({}, synced=True))
+        for resource in ENSURANCE_KINDS
     }
-    return ClusterView(nodes or View({}, synced=True), kinds)
+    return ClusterView(nodes or InformerView({}, synced=True), kinds)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from slackwater.kube.client import Client
-from slackwater.kube.informer import View
+from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
     ENSURANCE_KINDS,
@@ -40,8 +40,8 @@ class FakeInformer:
     def stop(self) -> None:
         self.life = "stopped"
 
-    def view(self) -> View[Any]:
-        return View({}, synced=self.synced)
+    def view(self) -> InformerView[Any]:
+        return InformerView({}, synced=self.synced)
 
 
 @pytest.fixture

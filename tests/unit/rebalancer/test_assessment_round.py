@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import assess_all
@@ -220,7 +220,7 @@ def test_what_a_source_adds_is_passed_on() -> None:
 
 def judging(last: LastRotation) -> tuple[LastRotation | None, Reason | None]:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(last, whole_seconds)
+    world.annotation = encode_last_rotation(last, format_time)
     [found] = assess_all(world.sources(), RUN, NOON).workloads
     return found.assessment.judged, found.assessment.reason
 
@@ -245,7 +245,7 @@ def test_it_is_judged_once(last: LastRotation) -> None:
 
 def test_without_usage_it_is_not_judged() -> None:
     world = World()
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)
+    world.annotation = encode_last_rotation(rotated(), format_time)
     world.usage_problem = Unavailable(Reason.PROMETHEUS_ERROR, "it is down")
     [found] = assess_all(world.sources(), RUN, NOON).workloads
     assert found.assessment.judged is None
@@ -255,9 +255,7 @@ def test_without_usage_it_is_not_judged() -> None:
 def test_two_misses_in_a_row_make_the_pause_longer() -> None:
     """The second miss is found in this very round, and counts in it."""
     world = World()
-    world.annotation = encode_last_rotation(
-        rotated("2026-11-17T11:45:00Z", misses=1), whole_seconds
-    )
+    world.annotation = encode_last_rotation(rotated("2026-11-17T11:45:00Z", misses=1), format_time)
     [found] = assess_all(world.sources(), RUN, NOON).workloads
     assert found.assessment.judged is not None
     assert found.assessment.judged.misses == 2

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
@@ -281,7 +281,7 @@ def test_a_rollout_without_an_autoscaler() -> None:
 
 
 def test_annotations_of_the_workload() -> None:
-    kept = {ANNOTATION: encode_last_rotation(LAST, whole_seconds), "slackwater.io/rotate": "false"}
+    kept = {ANNOTATION: encode_last_rotation(LAST, format_time), "slackwater.io/rotate": "false"}
     found = observed(*fleet(annotations=kept), autoscaler())
     assert found.last == LAST
     assert found.opted_out == "its annotation slackwater.io/rotate is 'false'"

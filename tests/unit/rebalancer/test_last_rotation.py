@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.cluster_reader import timestamp
@@ -24,7 +24,7 @@ from tests.unit.rebalancer.workloads import F6, NAME, NOON, at, measured, number
 
 WEB = WorkloadName("shop", "Deployment", "web")
 LAST = LastRotation(at("2026-11-17T10:00:00Z"), Cores(1.15), Cores(0.73), PercentOf(34.8), 4, 1)
-TEXT = encode_last_rotation(LAST, whole_seconds)
+TEXT = encode_last_rotation(LAST, format_time)
 AMOUNT = st.floats(0, 1e6, allow_nan=False)
 
 
@@ -44,7 +44,7 @@ def test_any_rotation_is_read_as_it_was_written(
     last = LastRotation(
         LAST.at, Cores(top), Cores(mean), PercentOf(improvement), pods, misses, judged
     )
-    assert decode_last_rotation(encode_last_rotation(last, whole_seconds), WEB, timestamp) == last
+    assert decode_last_rotation(encode_last_rotation(last, format_time), WEB, timestamp) == last
 
 
 def test_unknown_fields_of_a_newer_version_are_left() -> None:
@@ -126,7 +126,7 @@ def test_nothing_is_noted_where_nobody_goes(usages: dict[str, float]) -> None:
 def test_the_note_survives_the_annotation() -> None:
     found = record_rotation(propose(measured(), SEED), measured(), rotated(misses=1), AT)
     assert found is not None
-    text = encode_last_rotation(found, whole_seconds)
+    text = encode_last_rotation(found, format_time)
     assert decode_last_rotation(text, NAME, timestamp) == found
     # Of a version that did not count the hot ones.
     older = '{"at":"2026-11-17T12:00:00Z","top":1,"mean":0.5,"improvement":20,"pods":4}'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.metrics import (
@@ -132,7 +132,7 @@ def test_an_eviction_that_fails_is_an_error_of_kubernetes() -> None:
 
 def test_realised_beside_expected() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)
+    world.annotation = encode_last_rotation(rotated(), format_time)
     found = after(world)
     assert found[f"rebalancer_improvement_realised{{{WEB}}}"] == pytest.approx(26.09, abs=0.01)
     assert found[f"rebalancer_improvement_expected{{{WEB}}}"] == 34.8
@@ -140,7 +140,7 @@ def test_realised_beside_expected() -> None:
 
 def test_realised_is_absent_before_it_is_judged() -> None:
     world = World()
-    world.annotation = encode_last_rotation(rotated("2026-11-17T11:58:00Z"), whole_seconds)
+    world.annotation = encode_last_rotation(rotated("2026-11-17T11:58:00Z"), format_time)
     found = after(world)
     assert f"rebalancer_improvement_realised{{{WEB}}}" not in found
     assert f"rebalancer_improvement_expected{{{WEB}}}" in found

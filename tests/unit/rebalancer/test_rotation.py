@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.http.errors import UnreachableError
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.observed import LastRotation, PodUsage, Unavailable
@@ -99,7 +99,7 @@ def test_of_two_rebalancers_one_goes() -> None:
     world = World()
 
     def claimed_by_another() -> None:
-        world.annotation = encode_last_rotation(CLAIM, whole_seconds)
+        world.annotation = encode_last_rotation(CLAIM, format_time)
         world.version += 1
 
     world.patch_refusals = [CONFLICT]
@@ -148,7 +148,7 @@ CHANGES: dict[str, tuple[Change, Reason, str]] = {
         lambda world: setattr(
             world,
             "annotation",
-            encode_last_rotation(rotated("2026-11-17T11:59:59Z"), whole_seconds),
+            encode_last_rotation(rotated("2026-11-17T11:59:59Z"), format_time),
         ),
         Reason.COOLDOWN,
         "another rebalancer began to rotate Deployment shop/web meanwhile",
@@ -339,7 +339,7 @@ def test_the_end_is_heard_while_it_waits() -> None:
 @pytest.mark.parametrize("before", [None, rotated(judged=True)], ids=["first", "again"])
 def test_where_nobody_went_the_claim_is_taken_back(before: LastRotation | None) -> None:
     world = World()
-    world.annotation = None if before is None else encode_last_rotation(before, whole_seconds)
+    world.annotation = None if before is None else encode_last_rotation(before, format_time)
     world.budget = 0
     done = go(world)
     assert done.removed == ()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kube.events import EventType
-from slackwater.kube.time_of_day import whole_seconds
+from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.last_rotation import encode_last_rotation
@@ -114,7 +114,7 @@ def test_by_deletion() -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     world = World()
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)  # there is something to judge
+    world.annotation = encode_last_rotation(rotated(), format_time)  # there is something to judge
     parts = msgspec.structs.replace(world.parts(), writer=None)
     result = run_once(parts, RUN)
     reason, because = only(result)
@@ -308,7 +308,7 @@ def test_no_workload_is_rightly_nothing_to_do() -> None:
 
 def test_what_the_last_rotation_brought_is_noted_and_told() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)
+    world.annotation = encode_last_rotation(rotated(), format_time)
     result = go(world)
     assert world.calls == ["claim"]
     last = world.last()
@@ -331,7 +331,7 @@ def test_nothing_is_not_a_negative_nothing(realised: float, told: str) -> None:
 
 def test_it_is_judged_again_where_the_note_was_outrun() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)
+    world.annotation = encode_last_rotation(rotated(), format_time)
     world.patch_refusals = [refused(409, "Conflict", "modified")]
     go(world)
     assert [each.what for each in world.told] == ["Deployment shop/web"]
@@ -343,7 +343,7 @@ def test_it_is_judged_again_where_the_note_was_outrun() -> None:
 
 def test_a_note_that_fails_is_told_and_counted() -> None:
     world = World({"A": 0.9, "B": 0.8, "C": 0.7, "D": 0.7, "E": 0.7, "F": 0.6})
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)
+    world.annotation = encode_last_rotation(rotated(), format_time)
     world.patch_refusals = [refused(403, "Forbidden", "cannot patch resource")]
     result = go(world)
     assert "cannot patch resource" in world.told[0].because
@@ -353,7 +353,7 @@ def test_a_note_that_fails_is_told_and_counted() -> None:
 
 def test_a_judged_rotation_and_a_new_one_in_one_round() -> None:
     world = World()
-    world.annotation = encode_last_rotation(rotated(), whole_seconds)
+    world.annotation = encode_last_rotation(rotated(), format_time)
     assert only(go(world))[0] is Reason.ROTATED
     last = world.last()
     assert isinstance(last, LastRotation)

@@ -39,17 +39,17 @@ class ExecPlugin(msgspec.Struct, frozen=True):
     cluster: dict[str, object] | None = None
 
 
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
+class _ExecCredentialStatus(msgspec.Struct, frozen=True, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
     expiration_timestamp: Annotated[dt.datetime, msgspec.Meta(tz=True)] | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    status: _Status | None = None
+    status: _ExecCredentialStatus | None = None
 
 
 class ExecCredentials:
@@ -88,14 +88,14 @@ class ExecCredentials:
 def _fetched(plugin: ExecPlugin, environ: Mapping[str, str]) -> tuple[Identity, float | None]:
     output = _run(plugin, environ)
     try:
-        answer = msgspec.json.decode(output, type=_Answer)
+        answer = msgspec.json.decode(output, type=_ExecCredential)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         told = f"its answer is no ExecCredential ({error})"
         raise _failed(plugin, told) from None
     if answer.api_version != plugin.api_version:
         said = quoted(answer.api_version)
         raise _failed(plugin, f"its apiVersion is {said}, but must be {plugin.api_version}")
-    status = answer.status or _Status()
+    status = answer.status or _ExecCredentialStatus()
     if bool(status.client_certificate_data) != bool(status.client_key_data):
         raise _failed(plugin, "it gave a certificate without its key, or a key alone")
     if not status.token and not status.client_certificate_data:

@@ -21,7 +21,7 @@ from slackwater.http.endpoint import (
 from slackwater.kube.access import Access, Credentials, FixedCredentials, TokenFile, bearer
 from slackwater.kube.credentials.exec_plugin import MODES, VERSIONS, ExecCredentials, ExecPlugin
 from slackwater.kube.credentials.kubeconfig_document import (
-    Entry,
+    KubeconfigEntry,
     KubeconfigError,
     find_row,
     names,
@@ -36,7 +36,7 @@ _EXTENSION = "client.authentication.k8s.io/exec"
 
 def from_files(paths: Sequence[str], context: str, environ: Mapping[str, str]) -> Access | Gap:
     """Merged in this order. Files that are not there are passed over, unless none is."""
-    files: list[Entry] = []
+    files: list[KubeconfigEntry] = []
     missing = ""
     try:
         for path in paths:
@@ -51,7 +51,7 @@ def from_files(paths: Sequence[str], context: str, environ: Mapping[str, str]) -
         return Gap(str(error))
 
 
-def _access(files: Sequence[Entry], wanted: str, environ: Mapping[str, str]) -> Access:
+def _access(files: Sequence[KubeconfigEntry], wanted: str, environ: Mapping[str, str]) -> Access:
     chosen = wanted or next((name for file in files if (name := file.text("current-context"))), "")
     source = files[0].file
     if not chosen:
@@ -77,7 +77,9 @@ def _access(files: Sequence[Entry], wanted: str, environ: Mapping[str, str]) -> 
     )
 
 
-def _named(files: Sequence[Entry], context: Entry, kind: str) -> Entry:
+def _named(
+    files: Sequence[KubeconfigEntry], context: KubeconfigEntry, kind: str
+) -> KubeconfigEntry:
     """The cluster or user that a context names."""
     name = context.needed(kind, _known(files, f"{kind}s"))
     row = find_row(files, f"{kind}s", name)
@@ -86,7 +88,7 @@ def _named(files: Sequence[Entry], context: Entry, kind: str) -> Entry:
     return row.below(kind)
 
 
-def _known(files: Sequence[Entry], key: str) -> str:
+def _known(files: Sequence[KubeconfigEntry], key: str) -> str:
     found = [quoted(name) for name in names(files, key)]
     if not found:
         return f"one of its {key} (it has none)"
@@ -94,7 +96,7 @@ def _known(files: Sequence[Entry], key: str) -> str:
     return f"one of its {key}: {shown}"
 
 
-def _server(cluster: Entry) -> Server:
+def _server(cluster: KubeconfigEntry) -> Server:
     wanted = "a URL such as https://10.0.0.1:6443"
     text = cluster.needed("server", wanted)
     try:
@@ -107,7 +109,7 @@ def _server(cluster: Entry) -> Server:
     return Server(url.hostname, port, url.scheme, url.path.rstrip("/"))
 
 
-def _trust(cluster: Entry) -> Trust:
+def _trust(cluster: KubeconfigEntry) -> Trust:
     unchecked = cluster.flag("insecure-skip-tls-verify")
     authority = cluster.data("certificate-authority")
     if unchecked and authority:
@@ -122,7 +124,7 @@ def _trust(cluster: Entry) -> Trust:
     )
 
 
-def _proxy(server: Server, cluster: Entry, environ: Mapping[str, str]) -> Proxy | None:
+def _proxy(server: Server, cluster: KubeconfigEntry, environ: Mapping[str, str]) -> Proxy | None:
     said = cluster.text("proxy-url")
     where = f"{cluster.file}: {cluster.path}.proxy-url"
     proxy = parse_proxy(said, where) if said else proxy_for(server, environ)
@@ -131,7 +133,9 @@ def _proxy(server: Server, cluster: Entry, environ: Mapping[str, str]) -> Proxy 
     return proxy
 
 
-def _credentials(user: Entry | None, cluster: Entry, environ: Mapping[str, str]) -> Credentials:
+def _credentials(
+    user: KubeconfigEntry | None, cluster: KubeconfigEntry, environ: Mapping[str, str]
+) -> Credentials:
     """In kubectl's order: a certificate beside anything; then a token's file before a token."""
     if user is None:
         return FixedCredentials(Identity())
@@ -154,14 +158,14 @@ def _credentials(user: Entry | None, cluster: Entry, environ: Mapping[str, str])
     return FixedCredentials(shown)
 
 
-def _token(user: Entry) -> str:
+def _token(user: KubeconfigEntry) -> str:
     token = user.text("token").strip()
     if not token.isascii() or not token.isprintable() or " " in token:
         raise user.refused("token", "printable and without spaces")
     return token
 
 
-def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: KubeconfigEntry) -> tuple[tuple[str, str], ...]:
     """As whom we act: dropping this would mean to act with rights that were put aside."""
     name, groups = user.text("as"), user.texts("as-groups")
     extra = user.below("as-user-extra")
@@ -180,7 +184,7 @@ def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _plugin(found: Entry, cluster: Entry) -> ExecPlugin:
+def _plugin(found: KubeconfigEntry, cluster: KubeconfigEntry) -> ExecPlugin:
     version = found.text("apiVersion")
     if version not in VERSIONS:
         raise found.refused("apiVersion", " or ".join(VERSIONS))
@@ -202,7 +206,7 @@ def _plugin(found: Entry, cluster: Entry) -> ExecPlugin:
     )
 
 
-def _cluster_info(cluster: Entry) -> dict[str, object]:
+def _cluster_info(cluster: KubeconfigEntry) -> dict[str, object]:
     """ExecCredential's spec.cluster (client-go, pkg/apis/clientauthentication)."""
     import base64
 

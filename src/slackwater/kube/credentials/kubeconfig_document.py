@@ -19,7 +19,7 @@ class KubeconfigError(ValueError):
     """str() is one sentence."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class KubeconfigEntry(msgspec.Struct, frozen=True):
     """A mapping of one file, and where it stands: paths in it are relative to that file."""
 
     file: str
@@ -50,14 +50,14 @@ class Entry(msgspec.Struct, frozen=True):
             raise self.refused(key, "a list of texts")
         return tuple(found)
 
-    def below(self, key: str) -> "Entry":
+    def below(self, key: str) -> "KubeconfigEntry":
         """A mapping in it; an empty one where it is missing or null."""
         value = self.fields.get(key)
         if value is not None and not isinstance(value, dict):
             raise self.refused(key, "a mapping")
-        return Entry(self.file, below(self.path, key), value or {})
+        return KubeconfigEntry(self.file, below(self.path, key), value or {})
 
-    def rows(self, key: str) -> Iterator["Entry"]:
+    def rows(self, key: str) -> Iterator["KubeconfigEntry"]:
         """The mappings of a list in it."""
         found = self.fields.get(key)
         if found is not None and not isinstance(found, list):
@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True):
             where = f"{below(self.path, key)}[{place}]"
             if not isinstance(row, dict):
                 raise KubeconfigError(_sentence(self.file, where, row, "a mapping"))
-            yield Entry(self.file, where, row)
+            yield KubeconfigEntry(self.file, where, row)
 
     def data(self, key: str) -> bytes:
         """What `key`-data holds in base64, else the content of the file that `key` names."""
@@ -104,7 +104,7 @@ class Entry(msgspec.Struct, frozen=True):
             raise self.refused(key, f"a file that can be read ({why})") from None
 
 
-def read_file(path: str) -> Entry:
+def read_file(path: str) -> KubeconfigEntry:
     """One file. Raises OSError where there is none."""
     import yaml
 
@@ -121,10 +121,10 @@ def read_file(path: str) -> Entry:
         # Without its words: a token that was named by mistake is no kubeconfig either.
         kind = "a list" if isinstance(found, list) else "no mapping"
         raise KubeconfigError(f"{path} is {kind}, but must be a kubeconfig, a mapping")
-    return Entry(path, "", found or {})
+    return KubeconfigEntry(path, "", found or {})
 
 
-def find_row(files: Sequence[Entry], key: str, name: str) -> Entry | None:
+def find_row(files: Sequence[KubeconfigEntry], key: str, name: str) -> KubeconfigEntry | None:
     """The entry of this name in the first file that has one."""
     for file in files:
         for row in file.rows(key):
@@ -133,7 +133,7 @@ def find_row(files: Sequence[Entry], key: str, name: str) -> Entry | None:
     return None
 
 
-def names(files: Sequence[Entry], key: str) -> list[str]:
+def names(files: Sequence[KubeconfigEntry], key: str) -> list[str]:
     return [row.text("name") for file in files for row in file.rows(key)]
 
 

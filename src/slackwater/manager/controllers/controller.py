@@ -12,7 +12,7 @@ import msgspec
 
 from slackwater.contract.crane_status import EnsuranceStatus
 from slackwater.kube.events import KubeEvent
-from slackwater.kube.informer import View
+from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import NODES, Resource
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.status.api_objects import ClusterNode
@@ -23,10 +23,10 @@ _NOT_INSTALLED = "the cluster does not know this kind: its definition is not ins
 class ClusterView(msgspec.Struct, frozen=True):
     """The informers' caches at one time."""
 
-    nodes: View[ClusterNode]
-    policies: Mapping[Resource, View[PolicyObject]]
+    nodes: InformerView[ClusterNode]
+    policies: Mapping[Resource, InformerView[PolicyObject]]
 
-    def by_kind(self) -> Mapping[Resource, View[Any]]:
+    def by_kind(self) -> Mapping[Resource, InformerView[Any]]:
         return {NODES: self.nodes, **self.policies}
 
     def unsynced(self, kinds: Iterable[Resource]) -> tuple[str, ...]:

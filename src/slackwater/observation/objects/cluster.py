@@ -35,7 +35,7 @@ from slackwater.contract.volcano_memory_ratios import (
     PodConfiguration,
     read_colocation_configuration,
 )
-from slackwater.kube.informer import View
+from slackwater.kube.informer import InformerView
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.model.snapshot import Freshness
@@ -132,7 +132,7 @@ class Feed(Protocol[_Item]):
 
     def stop(self) -> None: ...
 
-    def view(self) -> View[_Item]: ...
+    def view(self) -> InformerView[_Item]: ...
 
 
 class Feeds(msgspec.Struct, frozen=True):
@@ -148,13 +148,13 @@ class Feeds(msgspec.Struct, frozen=True):
 class _Views(msgspec.Struct, frozen=True):
     """Feeds, each at one moment."""
 
-    pods: View[Pod]
-    node: View[SeenNode]
-    colocation: View[SeenMap[ColocationConfig]]
-    settings: View[SeenMap[Settings]]
-    pod_configurations: View[PodConfiguration]
+    pods: InformerView[Pod]
+    node: InformerView[SeenNode]
+    colocation: InformerView[SeenMap[ColocationConfig]]
+    settings: InformerView[SeenMap[Settings]]
+    pod_configurations: InformerView[PodConfiguration]
 
-    def by_name(self) -> dict[str, View[Any]]:
+    def by_name(self) -> dict[str, InformerView[Any]]:
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
     def says_the_same(self, other: "_Views") -> bool:
@@ -275,12 +275,12 @@ class ClusterObjects:
         return joined((found,), problems, self._node)
 
 
-def _of_kind(view: View[_Item]) -> tuple[_Item, ...]:
+def _of_kind(view: InformerView[_Item]) -> tuple[_Item, ...]:
     """None where the server does not know the kind any more: its objects went with it."""
     return () if view.unknown_kind else tuple(view.items.values())
 
 
-def _wrong(view: View[SeenMap[Any]]) -> tuple[str, ...]:
+def _wrong(view: InformerView[SeenMap[Any]]) -> tuple[str, ...]:
     return tuple(each.problem for each in view.items.values() if each.problem)
 
 

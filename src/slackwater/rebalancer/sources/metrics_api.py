@@ -19,18 +19,18 @@ from slackwater.rebalancer.reason import Reason
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 
 
-class _Meta(msgspec.Struct, frozen=True):
+class _PodMetricsMeta(msgspec.Struct, frozen=True):
     name: str
 
 
-class _Container(msgspec.Struct, frozen=True):
+class _ContainerMetrics(msgspec.Struct, frozen=True):
     name: str
     usage: dict[str, str] | None = None
 
 
 class _PodMetrics(msgspec.Struct, frozen=True):
-    metadata: _Meta
-    containers: list[_Container] | None = None
+    metadata: _PodMetricsMeta
+    containers: list[_ContainerMetrics] | None = None
     window: str = ""
 
 
@@ -59,7 +59,7 @@ def read_usage(client: Client, namespace: str) -> NamespaceUsage | Unavailable:
     return NamespaceUsage(usage, {}, _notes(found))
 
 
-def _cores(container: _Container) -> Cores | Gap:
+def _cores(container: _ContainerMetrics) -> Cores | Gap:
     text = (container.usage or {}).get("cpu")
     if text is None:
         return Gap("metrics.k8s.io tells no cpu")

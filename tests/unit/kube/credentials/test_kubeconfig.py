@@ -15,7 +15,7 @@ from slackwater.http.endpoint import Identity, Proxy, Server, Trust
 from slackwater.kube.access import Access
 from slackwater.kube.credentials.exec_plugin import ExecCredentials
 from slackwater.kube.credentials.kubeconfig import from_files
-from slackwater.kube.credentials.kubeconfig_document import Entry, KubeconfigError
+from slackwater.kube.credentials.kubeconfig_document import KubeconfigEntry, KubeconfigError
 from slackwater.model.gap import Gap
 
 Document = dict[str, Any]
@@ -416,7 +416,9 @@ def test_whatever_stands_there_is_access_or_one_sentence(
 
 
 def test_a_secret_is_never_shown() -> None:
-    entry = Entry("f", "users[0].user", {"password": ["hunter2"], "client-key-data": "hunter2"})
+    entry = KubeconfigEntry(
+        "f", "users[0].user", {"password": ["hunter2"], "client-key-data": "hunter2"}
+    )
     for key in ("password", "client-key-data"):
         assert "hunter2" not in str(entry.refused(key, "a text"))
     with pytest.raises(KubeconfigError, match="password is a secret, but must be a text"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.crane_status import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
-from slackwater.kube.informer import View
+from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import NODE_QOS_ENSURANCE_POLICIES
 from slackwater.manager.controllers.policy_status import (
     CONTROLLER,
@@ -204,8 +204,8 @@ def test_the_count_is_that_of_the_nodes_with_the_label(
 
 def test_the_context_is_nodes_and_actions() -> None:
     good, bad = action("good"), action("bad", step=300)
-    actions = View({"good": good, "bad": bad}, synced=True)
-    nodes = View({"n1": ClusterNode("n1", {"pool": "web"})}, synced=True)
+    actions = InformerView({"good": good, "bad": bad}, synced=True)
+    nodes = InformerView({"n1": ClusterNode("n1", {"pool": "web"})}, synced=True)
     context = context_of(view_of(nodes, AvoidanceAction=actions))
     assert context.nodes == {"n1": {"pool": "web"}}
     assert context.actions == {"good": value_of(good)}
@@ -214,15 +214,15 @@ def test_the_context_is_nodes_and_actions() -> None:
 
 
 def test_without_the_kind_there_are_no_actions_to_know() -> None:
-    context = context_of(view_of(AvoidanceAction=View({}, unknown_kind=True)))
+    context = context_of(view_of(AvoidanceAction=InformerView({}, unknown_kind=True)))
     assert context.actions == Gap("the cluster does not know the kind AvoidanceAction")
 
 
 def test_every_object_of_every_kind_gets_a_status() -> None:
     known, unknown = action(), policy(rule("later"))
     view = view_of(
-        AvoidanceAction=View({"throttle": known}, synced=True),
-        NodeQOS=View({"waterline": unknown}, synced=True),
+        AvoidanceAction=InformerView({"throttle": known}, synced=True),
+        NodeQOS=InformerView({"waterline": unknown}, synced=True),
     )
     first, second = CONTROLLER.reconcile(view, NOW)
     assert [str(first), str(second)] == ["AvoidanceAction throttle", "NodeQOS waterline"]
@@ -235,10 +235,12 @@ def test_every_object_of_every_kind_gets_a_status() -> None:
 
 def test_what_has_its_status_is_current_and_sends_no_event() -> None:
     found = policy(rule("later"))
-    view = view_of(NodeQOS=View({"waterline": found}, synced=True))
+    view = view_of(NodeQOS=InformerView({"waterline": found}, synced=True))
     [first] = CONTROLLER.reconcile(view, EARLIER)
     done = with_status(found, first.status)
-    [again] = CONTROLLER.reconcile(view_of(NodeQOS=View({"waterline": done}, synced=True)), NOW)
+    [again] = CONTROLLER.reconcile(
+        view_of(NodeQOS=InformerView({"waterline": done}, synced=True)), NOW
+    )
     assert again.is_current
     assert again.event is None
     assert again.meaning == first.meaning

@@ -10,7 +10,7 @@ from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.contract.node_condition import NodeStatusPatch
 from slackwater.contract.pod_resources import PodResources
 from slackwater.contract.volcano_document import ColocationConfig, read_config
-from slackwater.kube.informer import View
+from slackwater.kube.informer import InformerView
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.model.units import Bytes, Micros, MilliCpu
@@ -26,11 +26,11 @@ class Hand(Generic[_Item]):
     """An informer that shows what it is told to."""
 
     def __init__(self) -> None:
-        self.shown: View[_Item] = View({})
+        self.shown: InformerView[_Item] = InformerView({})
         self.started = self.stopped = 0
 
     def put(self, items: Mapping[str, _Item], heard_at: int = 1) -> None:
-        self.shown = View(dict(items), synced=True, heard_at=Micros(heard_at))
+        self.shown = InformerView(dict(items), synced=True, heard_at=Micros(heard_at))
 
     def alter(self, **said: object) -> None:
         self.shown = msgspec.structs.replace(self.shown, **said)
@@ -41,7 +41,7 @@ class Hand(Generic[_Item]):
     def stop(self) -> None:
         self.stopped += 1
 
-    def view(self) -> View[_Item]:
+    def view(self) -> InformerView[_Item]:
         return self.shown
 
 

@@ -13,7 +13,7 @@ from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.metrics_api import _Container, _cores, read_usage
+from slackwater.rebalancer.sources.metrics_api import _ContainerMetrics, _cores, read_usage
 from tests.unit.kube.byte_server import ByteServer, Request, Wire, serving
 from tests.unit.kube.certificates import Papers
 
@@ -126,7 +126,7 @@ def test_quantities(world: World, usage: bytes, expected: Cores | Gap) -> None:
 @given(st.integers(min_value=0, max_value=10**15))
 def test_nano_cores_are_cores(nano: int) -> None:
     """Nothing is lost but what a float cannot hold."""
-    found = _cores(_Container("app", {"cpu": f"{nano}n"}))
+    found = _cores(_ContainerMetrics("app", {"cpu": f"{nano}n"}))
     assert found == nano / 10**9
 
 

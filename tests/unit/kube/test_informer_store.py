@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.http.errors import UnreachableError
-from slackwater.kube.store import Store, named
+from slackwater.kube.informer import ObjectStore, decode_name
 
 
 class _Value(msgspec.Struct, frozen=True):
@@ -25,16 +25,16 @@ def raw(name: str, version: int, value: int) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({"metadata": meta, "v": value}))
 
 
-def put(store: Store[int], one: msgspec.Raw) -> bool:
-    return store.put(one, named(one))
+def put(store: ObjectStore[int], one: msgspec.Raw) -> bool:
+    return store.put(one, decode_name(one))
 
 
-def listed(store: Store[int], *objects: msgspec.Raw) -> bool:
+def listed(store: ObjectStore[int], *objects: msgspec.Raw) -> bool:
     return store.replace([store.look(one) for one in objects])
 
 
 def test_a_taken_mapping_never_changes() -> None:
-    store = Store(read)
+    store = ObjectStore(read)
     empty, _ = store.take()
     assert put(store, raw("a", 1, 10))
     one, _ = store.take()
@@ -55,7 +55,7 @@ def test_a_taken_mapping_never_changes() -> None:
 
 
 def test_nothing_new_is_the_same_mapping() -> None:
-    store = Store(read)
+    store = ObjectStore(read)
     put(store, raw("a", 1, 10))
     before, _ = store.take()
     assert not put(store, raw("a", 1, 10))
@@ -66,7 +66,7 @@ def test_nothing_new_is_the_same_mapping() -> None:
 
 def test_unseen_changes_are_not_copied() -> None:
     """50,000 events between two looks copy nothing."""
-    store = Store(read)
+    store = ObjectStore(read)
     put(store, raw("a", 1, 10))
     mapping = store._items
     put(store, raw("b", 2, 20))
@@ -77,7 +77,7 @@ def test_unseen_changes_are_not_copied() -> None:
 
 
 def test_an_object_without_a_version_is_always_read() -> None:
-    store = Store(read)
+    store = ObjectStore(read)
     bare = msgspec.Raw(b'{"metadata":{"name":"a"},"v":1}')
     changed = msgspec.Raw(b'{"metadata":{"name":"a"},"v":2}')
     assert put(store, bare)
@@ -88,7 +88,7 @@ def test_an_object_without_a_version_is_always_read() -> None:
 
 
 def test_what_cannot_be_read_keeps_its_last_value_in_a_list_too() -> None:
-    store = Store(read)
+    store = ObjectStore(read)
     listed(store, raw("a", 1, 10), raw("b", 1, -1))
     assert store.take() == ({"n/a": 10}, {"n/b": "v is -1, but must be at least 0"})
     listed(store, raw("a", 2, -5), raw("b", 1, -1))
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_keeps_its_last_value_in_a_list_too() -> None:
 @pytest.mark.parametrize("text", [b"{}", b"[]", b'{"metadata":3}', b'{"metadata":{"name":7}}'])
 def test_an_object_without_a_name_is_told(text: bytes) -> None:
     with pytest.raises(UnreachableError, match="an object without a name came"):
-        named(msgspec.Raw(text))
+        decode_name(msgspec.Raw(text))
 
 
 ACTIONS = st.lists(
@@ -117,7 +117,7 @@ ACTIONS = st.lists(
 @given(actions=ACTIONS)
 def test_it_is_a_mapping_with_snapshots(actions: list[tuple[str, dict[str, int]]]) -> None:
     """Against a plain model: the items, and every snapshot ever taken."""
-    store, model = Store(read), dict[str, int]()
+    store, model = ObjectStore(read), dict[str, int]()
     there: set[str] = set()
     taken: list[tuple[object, dict[str, int]]] = []
     for version, (action, values) in enumerate(actions, start=1):
