@@ -13,9 +13,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from msgspec import Meta
-from slackwater.agent.endpoint import Query, metrics
 
 from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
+from slackwater.agent.endpoint_server import Query, metrics
 from slackwater.agent.program import CommandLineOverrides
 from slackwater.agent.replay import replay
 from slackwater.agent.shared_state import SharedState, view_of
