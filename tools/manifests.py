@@ -20,14 +20,8 @@ from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import PROGRAMS
 from slackwater.contract.schema import GO_PATTERN, Unit, annotation_of, pair_types
 from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.bound import Bound
-from slackwater.settings.bound import Unit as OldUnit
-from slackwater.settings.choice import Choice, Flag
-from slackwater.settings.real import Real
-from slackwater.settings.rotation_entry import Entry, Kind
-from slackwater.settings.rotation_run import RUN_ENTRIES
-from slackwater.settings.rotation_workload import WORKLOAD_ENTRIES
-from slackwater.settings.wording import Listing, Pairs, Wording
+from slackwater.settings.rebalancer_document import RUN_SETTINGS, WORKLOAD_SETTINGS
+from slackwater.settings.setting import Setting
 from tools.console import say
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,32 +48,28 @@ def render(helm: str, namespace: str = NAMESPACE, *values: str) -> str:
 
 def settings_schema() -> dict[str, object]:
     """What the chart takes below agent.settings: our own bounds, so that helm refuses early."""
-    sections: dict[str, dict[str, object]] = {}
-    for each in SETTINGS.rows:
-        section, _, key = each.key.partition(".")
-        sections.setdefault(section, {})[key] = _schema_of(each.type)
-    return _closed({key: _closed(section) for key, section in sections.items()})
+    return _closed(_nested(SETTINGS.rows))
 
 
 def rebalancer_schema() -> dict[str, object]:
     """The same below rebalancer.settings."""
-    workload = _nested(WORKLOAD_ENTRIES)
+    workload = _nested(WORKLOAD_SETTINGS)
     listed = {**_closed({"name": {"type": "string"}, **workload}), "required": ["name"]}
     several = {"type": "array", "items": listed}
-    run = _nested(RUN_ENTRIES)
+    run = _nested(RUN_SETTINGS)
     return _closed({**run, "defaults": _closed(workload), "workloads": several})
 
 
-def _nested(entries: Sequence[Entry]) -> dict[str, object]:
+def _nested(settings: Sequence[Setting]) -> dict[str, object]:
     """A key with a dot is in a mapping below."""
     found: dict[str, object] = {}
     below: dict[str, dict[str, object]] = {}
-    for entry in entries:
-        head, _, key = entry.key.partition(".")
+    for each in settings:
+        head, _, key = each.key.partition(".")
         if key:
-            below.setdefault(head, {})[key] = _schema(entry.setting)
+            below.setdefault(head, {})[key] = _schema(each.type)
         else:
-            found[head] = _schema(entry.setting)
+            found[head] = _schema(each.type)
     return found | {head: _closed(keys) for head, keys in below.items()}
 
 
@@ -87,7 +77,7 @@ def _closed(properties: Mapping[str, object]) -> dict[str, object]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _schema_of(info: inspect.Type) -> dict[str, object]:
+def _schema(info: inspect.Type) -> dict[str, object]:
     found = annotation_of(info)
     match found.type:
         case inspect.IntType() if found.unit is Unit.DURATION:
@@ -108,27 +98,6 @@ def _schema_of(info: inspect.Type) -> dict[str, object]:
             return {"type": "object", "additionalProperties": {"type": "string"}, **bound}
         case _:
             return {"type": "array", "items": {"type": "string"}}
-
-
-def _schema(setting: Kind) -> dict[str, object]:
-    match setting:
-        case Bound(unit=OldUnit.DURATION):
-            return {"type": "string", "pattern": _DURATION}
-        case Bound(low=low, high=high) | Real(low=low, high=high):
-            kind = "integer" if isinstance(setting, Bound) else "number"
-            bounds = {"minimum": low, "maximum": high}
-            return {"type": kind} | {key: n for key, n in bounds.items() if n is not None}
-        case Wording():
-            return {"type": "string"}
-        case Listing():
-            return {"type": "array", "items": {"type": "string"}}
-        case Pairs(most=most):
-            bound = {} if most is None else {"maxProperties": most}
-            return {"type": "object", "additionalProperties": {"type": "string"}, **bound}
-        case Choice(words=words):
-            return {"enum": [*words]}
-        case Flag():
-            return {"type": "boolean"}
 
 
 def schema() -> str:

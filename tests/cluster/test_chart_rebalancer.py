@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.settings.rotation_document import Problems, read_file
+from slackwater.model.problem import Problem
+from slackwater.settings.rebalancer_document import read_file
 from tests.cluster.chart import AGENT, REBALANCER, documents, of_kind
 from tools.manifests import render
 
@@ -24,9 +25,10 @@ def test_settings_reach_the_rebalancers_file(helm: str) -> None:
     values = ("rebalancer.settings.dryRun=true", "rebalancer.settings.workloads[0].name=web")
     found = rebalancer(helm, *values)
     text = of_kind(found, "ConfigMap", REBALANCER)["data"]["settings.yaml"]
-    filed = read_file(yaml.safe_load(text), "test", problems := Problems())
-    problems.settle()
-    assert (filed.run, [each.name for each in filed.workloads]) == ({"dryRun": True}, ["web"])
+    problems: list[Problem] = []
+    filed = read_file(yaml.safe_load(text), "test", problems)
+    assert not problems
+    assert (filed.run, [each.name for each in filed.workloads]) == ({"dry_run": True}, ["web"])
     job = of_kind(found, "CronJob")["spec"]["jobTemplate"]["spec"]
     [container] = job["template"]["spec"]["containers"]
     assert container["args"] == ["rebalance", "run", "--file=/etc/slackwater/settings.yaml"]

@@ -1,36 +1,33 @@
 """Every setting of the rebalancer as a flag, with its variables, its default and its bound.
 
-Owns how they are shown: --help, and the table in docs/reference/rebalance.md. The texts are
-checked with the file's and the variables', so that all problems read alike.
+The texts are checked as the file's values are, so that all problems read alike.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
+from msgspec import inspect
 
 from slackwater.cli.cluster_options import access_options
-from slackwater.contract.rebalancer import DEFAULTS, VARIABLES
-from slackwater.settings.bound import Bound
-from slackwater.settings.choice import Flag
-from slackwater.settings.rotation_document import ENTRIES
-from slackwater.settings.rotation_entry import Entry
-from slackwater.settings.wording import Listing, Pairs
+from slackwater.contract.rebalancer import VARIABLES
+from slackwater.contract.schema import pair_types
+from slackwater.settings.rebalancer_document import SETTINGS
+from slackwater.settings.setting import Setting
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_METAVARS: Mapping[type, str] = {Listing: "LIST", Pairs: "NAME=VALUE,..."}
 
 
-def variables_of(entry: Entry) -> tuple[str, ...]:
+def variables_of(setting: Setting) -> tuple[str, ...]:
     """Ours first; it wins."""
-    original = VARIABLES.get(entry.key)
-    return (entry.variable,) if original is None else (entry.variable, original)
+    original = VARIABLES.get(setting.key)
+    return (setting.variable,) if original is None else (setting.variable, original)
 
 
 def rotation_options(command: _Command) -> _Command:
     """All of them, the file and the cluster."""
-    for entry in reversed(ENTRIES):
-        command = _option(entry)(command)
+    for setting in reversed(SETTINGS):
+        command = _option(setting)(command)
     file = click.option(
         "--file",
         metavar="FILE",
@@ -42,46 +39,38 @@ def rotation_options(command: _Command) -> _Command:
     return file(access_options(command))
 
 
-def _option(entry: Entry) -> Callable[[_Command], _Command]:
-    said = f"{entry.setting.prose.partition('. ')[0].rstrip('.')}."
-    names = " or ".join(variables_of(entry))
-    help_text = f"{said} Default: {entry.default()}. Bound: {entry.setting.span()}. [env: {names}]"
-    if isinstance(entry.setting, Flag):
-        negated = f"--no-{entry.flag.removeprefix('--')}"
-        return click.option(f"{entry.flag}/{negated}", default=None, help=help_text)
-    short = ("-n",) if entry.key == "namespace" else ()
-    return click.option(*short, entry.flag, metavar=_metavar(entry), default=None, help=help_text)
+def option_help(setting: Setting) -> str:
+    names = " or ".join(variables_of(setting))
+    told = f"{setting.summary} Default: {setting.default}. Bound: {setting.bound}."
+    return f"{told} [env: {names}]"
 
 
-def _metavar(entry: Entry) -> str:
-    if isinstance(entry.setting, Bound):
-        return entry.setting.unit.value.upper()
-    return _METAVARS.get(type(entry.setting), entry.flag.rpartition("-")[2].upper())
+def _option(setting: Setting) -> Callable[[_Command], _Command]:
+    help_text = option_help(setting)
+    if isinstance(setting.annotation.type, inspect.BoolType):
+        negated = f"--no-{setting.flag.removeprefix('--')}"
+        return click.option(f"{setting.flag}/{negated}", default=None, help=help_text)
+    short = ("-n",) if setting.key == "namespace" else ()
+    return click.option(
+        *short, setting.flag, metavar=_metavar(setting), default=None, help=help_text
+    )
+
+
+def _metavar(setting: Setting) -> str:
+    kind = setting.annotation.type
+    if isinstance(kind, inspect.IntType):
+        return setting.unit.upper()
+    if pair_types(kind):
+        return "NAME=VALUE,..."
+    last = setting.flag.rpartition("-")[2].upper()
+    return "LIST" if isinstance(kind, inspect.VarTupleType) else last
 
 
 def texts_of(said: Mapping[str, str | bool | None]) -> dict[str, str]:
     """What flags say, by the setting's key; `said` as click hands it over."""
-    names = {entry.flag[2:].replace("-", "_"): entry.key for entry in ENTRIES}
+    keys = {each.option: each.key for each in SETTINGS}
     return {
-        names[word]: str(text).lower() if isinstance(text, bool) else text
-        for word, text in said.items()
+        keys[option]: str(text).lower() if isinstance(text, bool) else text
+        for option, text in said.items()
         if text is not None
     }
-
-
-def settings_table() -> str:
-    """The generated part of docs/reference/rebalance.md."""
-    head = "| key | flag | variables | default | bound |\n|---|---|---|---|---|\n"
-    return head + "".join(_row(entry) for entry in ENTRIES)
-
-
-def settings_prose() -> str:
-    return "\n".join(f"**`{entry.key}`** {entry.setting.prose}\n" for entry in ENTRIES)
-
-
-def _row(entry: Entry) -> str:
-    names = ", ".join(f"`{name}`" for name in reversed(variables_of(entry)))
-    default = entry.default()
-    if entry.key in DEFAULTS:
-        default += f"; with `DEPLOYMENT_NAME`: {DEFAULTS[entry.key]}"
-    return f"| `{entry.key}` | `{entry.flag}` | {names} | {default} | {entry.setting.span()} |\n"

@@ -1,37 +1,37 @@
 """What the command line, the environment and the file say together: one RunSettings.
 
-Owns who names the workloads: the command line, else DEPLOYMENT_NAME; with a file they pick from
-its list, and without them the whole list counts.
+The command line names the workloads, else DEPLOYMENT_NAME does; with a file they pick from its
+list, and without them the whole list counts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 
 import click
 import msgspec
+from msgspec import inspect
 
 from slackwater.cli.output import WrongSettings
-from slackwater.cli.rebalance_named import Spoken, bad_selectors, unreadable
 from slackwater.cli.rebalance_options import texts_of
 from slackwater.contract import rebalancer as original
+from slackwater.contract.decoding import check_text
+from slackwater.model.gap import Gap
 from slackwater.model.problem import Problem, quoted
 from slackwater.settings.rebalancer import RunSettings, WorkloadSettings
-from slackwater.settings.rotation_document import (
+from slackwater.settings.rebalancer_document import (
     BY_KEY,
-    ENTRIES,
-    NAME,
-    Filed,
-    Listed,
-    Problems,
-    RotationError,
-    Said,
-    Worded,
+    RUN_SETTINGS,
+    SETTINGS,
+    FileSettings,
+    StatedWorkload,
+    conflicts,
     read_file,
-    read_texts,
     run_settings,
+    unreachable_target,
     workload_settings,
 )
-from slackwater.settings.rotation_harmony import discords, futile
-from slackwater.settings.wording import check_wording
+from slackwater.settings.setting import Setting, StatedText, check_texts
+from slackwater.settings.texts import FILE, ObjectName
 
 #: As kubectl takes them, in front of a name.
 _KINDS = {
@@ -45,14 +45,14 @@ _KINDS = {
 }
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class NamedWorkload(msgspec.Struct, frozen=True):
     """A workload that was named; `kind` is empty where only its name was."""
 
     name: str
     kind: str = ""
 
-    def listed(self) -> Listed:
-        return Listed(self.name, {"kind": self.kind} if self.kind else {})
+    def stated(self) -> StatedWorkload:
+        return StatedWorkload(self.name, {"kind": self.kind} if self.kind else {})
 
     def fits(self, listed: WorkloadSettings) -> bool:
         known = "" in (self.kind, listed.kind) or self.kind == listed.kind
@@ -75,10 +75,7 @@ def resolved(
 ) -> RunSettings:
     """The same at start: with the warnings on stderr, and files that are named can be read."""
     found = resolve(names, file, flags, environment)
-    problems = Problems()
-    for each in unreadable(found.settings, found.origins, file):
-        problems.add(each)
-    _settle(problems)
+    refuse(unreadable_files(found.settings, found.origins, file))
     for sentence in found.warnings:
         click.echo(f"slackwater: {sentence}", err=True)
     return found.settings
@@ -91,42 +88,42 @@ def resolve(
     environment: Mapping[str, str],
 ) -> Resolved:
     """Raises WrongSettings with a line for each bad value."""
-    problems = Problems()
-    filed = _filed(file, problems)
-    spoken = _spoken(flags, environment, problems)
-    texts = {key: value for each in spoken for key, value in each.said.items()}
-    for bad in bad_selectors(file, filed, spoken):
-        problems.add(bad)
-    deployment = environment.get(original.WORKLOAD, "")
-    wanted = _wanted(names, deployment, problems)
-    if not wanted and not file:
+    problems: list[Problem] = []
+    filed = _read_file(file, problems)
+    variables, said = _texts(flags, environment)
+    # A bad variable is told even where a flag overrules it.
+    texts = check_texts(SETTINGS, variables, problems) | check_texts(SETTINGS, said, problems)
+    named = _named_workloads(names, environment.get(original.WORKLOAD, ""), problems)
+    if not named and not file:
         raise WrongSettings(f"no workload is named: say one, or --file, or set {original.WORKLOAD}")
-    listed = filed.workloads
-    defaults = filed.defaults
+    refuse(problems)
+    listed, defaults = filed.workloads, filed.defaults
     if not file:
-        listed = tuple(
-            Listed(each.name, {"kind": each.kind} if each.kind else {}) for each in wanted
-        )
+        listed = tuple(each.stated() for each in named)
         # The original's own defaults come with its variable, and with nothing else.
         defaults = {} if names else original.DEFAULTS
-    _settle(problems)
-    settings = _joined(filed.run, listed, defaults, texts)
+    workloads = tuple(workload_settings(each, defaults, texts) for each in listed)
+    settings = msgspec.structs.replace(run_settings(filed.run, texts), workloads=workloads)
     if file:
-        settings = _picked(settings, wanted, file)
-    for discord in discords(settings):
-        problems.add(discord)
-    _settle(problems)
-    remarks = (*original.warnings(environment), *filter(None, map(futile, settings.workloads)))
-    origins = {key: word.where for each in spoken for key, word in each.words.items()}
-    return Resolved(settings, remarks, origins)
+        settings = _pick(settings, named, file)
+    refuse(conflicts(settings))
+    unreachable = filter(None, map(unreachable_target, settings.workloads))
+    origins = {key: text.where for key, text in {**variables, **said}.items()}
+    return Resolved(settings, (*original.warnings(environment), *unreachable), origins)
 
 
-def _filed(file: str, problems: Problems) -> Filed:
+def refuse(problems: Iterator[Problem] | Sequence[Problem]) -> None:
+    """Where there are any: each sentence with the name in front, as a single one has."""
+    if sentences := [each.sentence() for each in problems]:
+        raise WrongSettings("\nslackwater: ".join(sentences))
+
+
+def _read_file(file: str, problems: list[Problem]) -> FileSettings:
     from slackwater.model.problem import InvalidError
     from slackwater.observation.objects.documents import file_text, one_document
 
     if not file:
-        return Filed()
+        return FileSettings()
     try:
         document = one_document(file_text(file, file), file)
     except InvalidError as error:
@@ -134,65 +131,85 @@ def _filed(file: str, problems: Problems) -> Filed:
     return read_file(document, file, problems)
 
 
-def _spoken(
-    flags: Mapping[str, str | bool | None], environment: Mapping[str, str], problems: Problems
-) -> tuple[Spoken, Spoken]:
-    """Variables, then flags, which overrule them. A bad variable is told even then."""
-    own = {entry.key: entry.variable for entry in ENTRIES}
+def _texts(
+    flags: Mapping[str, str | bool | None], environment: Mapping[str, str]
+) -> tuple[dict[str, StatedText], dict[str, StatedText]]:
+    """Variables and flags, by the settings' keys."""
+    own = {each.key: each.variable for each in SETTINGS}
     variables = {
-        key: Worded(each.variable, each.text)
+        key: StatedText(each.variable, each.text)
         for key, each in original.spoken(environment, own).items()
     }
-    said = {key: Worded(BY_KEY[key].flag, text) for key, text in texts_of(flags).items()}
-    return (
-        Spoken(variables, read_texts(variables, problems)),
-        Spoken(said, read_texts(said, problems)),
-    )
+    said = {key: StatedText(BY_KEY[key].flag, text) for key, text in texts_of(flags).items()}
+    return variables, said
 
 
-def _wanted(names: Sequence[str], deployment: str, problems: Problems) -> tuple[Wanted, ...]:
+def _named_workloads(
+    names: Sequence[str], deployment: str, problems: list[Problem]
+) -> tuple[NamedWorkload, ...]:
     if names:
-        return tuple(_parsed(each, "WORKLOAD", problems) for each in names)
+        return tuple(_parse_name(each, problems) for each in names)
     if not deployment:
         return ()
-    name = problems.hear(lambda: check_wording(NAME, deployment, original.WORKLOAD), "")
-    return (Wanted(name),)
+    return (NamedWorkload(_checked_name(deployment, original.WORKLOAD, problems)),)
 
 
-def _parsed(text: str, where: str, problems: Problems) -> Wanted:
+def _parse_name(text: str, problems: list[Problem]) -> NamedWorkload:
     """web, or deployment/web."""
     kind, slash, name = text.rpartition("/")
     if slash and kind.lower() not in _KINDS:
-        wanted = "a name, or deployment/, statefulset/ or replicaset/ and a name"
-        problems.add(Problem(where, quoted(text), wanted))
-        return Wanted("")
-    good = problems.hear(lambda: check_wording(NAME, name, where), "")
-    return Wanted(good, _KINDS.get(kind.lower(), ""))
+        bound = "a name, or deployment/, statefulset/ or replicaset/ and a name"
+        problems.append(Problem("WORKLOAD", quoted(text), bound))
+        return NamedWorkload("")
+    return NamedWorkload(_checked_name(name, "WORKLOAD", problems), _KINDS.get(kind.lower(), ""))
 
 
-def _joined(run: Said, listed: Sequence[Listed], defaults: Said, texts: Said) -> RunSettings:
-    workloads = tuple(workload_settings(each, defaults, texts) for each in listed)
-    return msgspec.structs.replace(run_settings(run, texts), workloads=workloads)
+def _checked_name(name: str, where: str, problems: list[Problem]) -> str:
+    check_text(inspect.type_info(ObjectName), name, where, problems)
+    return name
 
 
-def _picked(settings: RunSettings, wanted: Sequence[Wanted], file: str) -> RunSettings:
+def _pick(settings: RunSettings, named: Sequence[NamedWorkload], file: str) -> RunSettings:
     """Those of the file's that were named; all where none was."""
-    for each in wanted:
+    for each in named:
         if not any(each.fits(listed) for listed in settings.workloads):
             raise WrongSettings(f"{each.name} is not among the workloads of {file}")
     chosen = tuple(
         listed
         for listed in settings.workloads
-        if not wanted or any(each.fits(listed) for each in wanted)
+        if not named or any(each.fits(listed) for each in named)
     )
     if not chosen:
         raise WrongSettings(f"{file} has no workloads: list them at spec.workloads")
     return msgspec.structs.replace(settings, workloads=chosen)
 
 
-def _settle(problems: Problems) -> None:
-    try:
-        problems.settle()
-    except RotationError as error:
-        # Each sentence with the name in front, as a single one has.
-        raise WrongSettings(str(error).replace("\n", "\nslackwater: ")) from None
+def unreadable_files(
+    settings: RunSettings, origins: Mapping[str, str], file: str
+) -> Iterator[Problem]:
+    """Files that are named and will be read, as they are now. The flag, the variable or the
+    file's key that named one is blamed."""
+    from slackwater.bounded_read import read_start
+
+    for setting in SETTINGS:
+        if FILE not in setting.annotation.extra:
+            continue
+        for path in dict.fromkeys(_paths(setting, settings)):
+            found = read_start(path, 1) if path else None
+            if isinstance(found, Gap):
+                where = origins.get(setting.key, f"{file}: {setting.key}")
+                bound = f"a file that can be read ({found.reason})"
+                yield Problem(where, quoted(path), bound)
+
+
+def _paths(setting: Setting, settings: RunSettings) -> Iterator[str]:
+    """Those of brokers only where brokers are asked."""
+    asked: list[RunSettings | WorkloadSettings] = [settings]
+    if setting not in RUN_SETTINGS:
+        asked = [
+            each
+            for each in settings.workloads
+            if each.kafka.enabled and each.kafka.bootstrap_servers
+        ]
+    for each in asked:
+        yield str(reduce(getattr, setting.path, each))

@@ -14,15 +14,16 @@ from slackwater.cli.output import (
     wants_colour,
 )
 from slackwater.cli.rebalance_simulate_settings import (
+    BY_KEY,
     Told,
-    refuse,
+    refuse_all,
     shape_of,
     simulate_options,
     step_of,
     terms_of,
     told_by,
 )
-from slackwater.settings import rotation_whatif as own
+from slackwater.settings.rebalance_simulation import OF_A_GENERATED_DAY
 
 if TYPE_CHECKING:
     from slackwater.rebalancer.whatif.day import Day, UsageSample
@@ -79,7 +80,7 @@ def _generated(told: Told, terms: "SimulationTerms") -> "tuple[Day, int]":
 
     from slackwater.rebalancer.whatif.day import generate_day
 
-    shape, seed = shape_of(told, terms.hpa_target), told.whole_or_default(own.SEED)
+    shape, seed = shape_of(told, terms.hpa_target), told.settings.seed
     _refuse_many(round(shape.hours * 3600 / shape.step), shape.step, "a generated day")
     draw = random.Random(seed).random  # noqa: S311 - noise, not a secret
     return generate_day(shape, draw), seed
@@ -89,7 +90,7 @@ def _refuse_many(steps: int, step: float, name: str) -> None:
     from slackwater.rebalancer.whatif.day import MOST_STEPS
 
     if steps > MOST_STEPS:
-        longer = f"choose a longer {own.flag_of(own.STEP)}"
+        longer = f"choose a longer {BY_KEY['step'].flag}"
         raise WrongSettings(
             f"{name} is {steps} steps of {step:g} s, but must be at most {MOST_STEPS}: {longer}"
         )
@@ -98,10 +99,10 @@ def _refuse_many(steps: int, step: float, name: str) -> None:
 def _recorded(recording: str, told: Told) -> "Day":
     from slackwater.rebalancer.whatif.day import build_day, step_for, steps_in
 
-    refuse(
-        f"{word.where} is of a generated day, but there is a recording"
-        for kind in own.OF_A_GENERATED_DAY
-        if (word := told.words.get(kind.name))
+    refuse_all(
+        f"{text.where} is of a generated day, but there is a recording"
+        for each in OF_A_GENERATED_DAY
+        if (text := told.texts.get(each.key))
     )
     samples = _samples(recording, told)
     step = step_of(told) or step_for(samples)
@@ -126,8 +127,8 @@ def _samples(recording: str, told: Told) -> "tuple[UsageSample, ...]":
         text = contents(recording).decode()
     except UnicodeDecodeError as error:
         raise InvalidError(Problem(name, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
-    request = told.real(own.REQUEST)
-    return read_recording(text, name, None if request is None else Cores(request))
+    request = Cores(told.settings.request) if "request" in told.texts else None
+    return read_recording(text, name, request)
 
 
 def _lived(

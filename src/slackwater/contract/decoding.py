@@ -16,6 +16,7 @@ from msgspec import inspect
 
 from slackwater.contract.document import Field
 from slackwater.contract.schema import (
+    CHECK,
     EMPTY,
     HIDDEN,
     LARGEST,
@@ -287,7 +288,8 @@ def _scalar(found: Annotation, value: object) -> object | msgspec.UnsetType:
         case inspect.StrType() as kind if isinstance(value, str):
             if value == found.extra.get(EMPTY):
                 return ""
-            return value if _text_fits(kind, value) else msgspec.UNSET
+            good = found.extra.get(CHECK, bool)(value) if CHECK in found.extra else True
+            return value if good and _text_fits(kind, value) else msgspec.UNSET
         case inspect.BoolType() if isinstance(value, bool):
             return value
         case inspect.EnumType(cls=cls) if value in [each.value for each in cls]:

@@ -20,7 +20,7 @@ _LONGEST = 4096
 
 
 def parse_selector(text: str, source: str) -> LabelSelector:
-    """Empty text selects everything; InvalidError with one sentence for what is none."""
+    """An empty text selects everything. Raises InvalidError."""
     if not text.strip():
         return LabelSelector()
     wrong = InvalidError(Problem(source, quoted(text), _WANTED))
@@ -43,6 +43,14 @@ def parse_selector(text: str, source: str) -> LabelSelector:
     if (bad := flaw(selector)) is not None:
         raise InvalidError(bad)
     return selector
+
+
+def is_selector(text: str) -> bool:
+    try:
+        parse_selector(text, "")
+    except InvalidError:
+        return False
+    return True
 
 
 def _requirement(text: str, place: int, source: str) -> tuple[Requirement, int] | None:

@@ -16,7 +16,7 @@ from slackwater.contract.schema import SettingsStruct
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.file import check_file
-from slackwater.settings.setting import Names, Setting, StatedText, check_texts, settings_of
+from slackwater.settings.setting import Names, Setting, StatedText, check_texts, nest, settings_of
 
 KIND = "AgentSettings"
 _AGENT = "agent"
@@ -77,7 +77,7 @@ class SettingsSchema(msgspec.Struct, frozen=True):
             for each in self.rows
             if each.key in texts
         }
-        spec = check_texts(self.rows, said, problems)
+        spec = nest(self.rows, check_texts(self.rows, said, problems))
         return self._with_spec(base, spec, Field("", "", None), problems)
 
     def render_page(self) -> str:

@@ -1,16 +1,49 @@
 """Settings of the rebalancer, for one workload and for one run.
 
-Owns their defaults. Where a default depends on another value it is None here and a property there.
+Where a default depends on another value it is None here, and a property has it. Secrets are not
+settings: a password or a token is named by its file.
 """
 
 import enum
+from typing import Annotated
 
-import msgspec
+from msgspec import Meta, field
 
+from slackwater.contract.schema import EMPTY, INLINE, UNIT, Count, Duration, SettingsStruct, Unit
 from slackwater.model.units import Micros
+from slackwater.settings.setting import DEFAULT
+from slackwater.settings.texts import (
+    Broker,
+    ConsumerGroup,
+    ContainerName,
+    FilePath,
+    HeaderName,
+    HeaderValue,
+    HpaPrefix,
+    MatcherLabel,
+    MatcherValue,
+    MetricLabel,
+    MetricName,
+    Namespace,
+    ObjectName,
+    OptionalUrl,
+    PlainText,
+    PromqlQuery,
+    SelectorText,
+    TopicName,
+    Url,
+    WorkloadKind,
+)
 
+#: A key of Meta(extra=...): which pods are meant. There an entry of the file overrules flags and
+#: variables, or one flag would point all workloads at the same pods.
+IDENTITY = "identity"
+_INLINE = Meta(extra={INLINE: True})
+_MILLISECOND = 1_000
 _SECOND = 1_000_000
 _MINUTE = 60 * _SECOND
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
 
 
 class Removal(enum.Enum):
@@ -64,19 +97,6 @@ class SaslMechanism(enum.Enum):
     SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
-class KafkaAccess(msgspec.Struct, frozen=True):
-    """How brokers are reached. `ca_file` empty: those that the machine trusts. Files are read each
-    time, so that a rotated password is found."""
-
-    protocol: KafkaProtocol = KafkaProtocol.PLAINTEXT
-    ca_file: str = ""
-    certificate_file: str = ""
-    key_file: str = ""
-    mechanism: SaslMechanism = SaslMechanism.PLAIN
-    username: str = ""
-    password_file: str = ""
-
-
 class LogLevel(enum.Enum):
     """From which level on `run` and `loop` tell what they do."""
 
@@ -86,33 +106,165 @@ class LogLevel(enum.Enum):
     ERROR = "error"
 
 
-class KafkaSettings(msgspec.Struct, frozen=True):
+class KafkaAccess(SettingsStruct, frozen=True):
+    """How brokers are reached. `ca_file` empty: those that the machine trusts. Files are read each
+    time, so that a rotated password is found."""
+
+    protocol: Annotated[
+        KafkaProtocol, Meta(description="What is spoken to the brokers, by Kafka's own names.")
+    ] = KafkaProtocol.PLAINTEXT
+    ca_file: Annotated[
+        FilePath,
+        Meta(
+            description="Certificates that a broker's is checked against, in place of the "
+            "machine's own."
+        ),
+    ] = ""
+    certificate_file: Annotated[
+        FilePath, Meta(description="A client certificate for the brokers; needs keyFile.")
+    ] = ""
+    key_file: Annotated[FilePath, Meta(description="That certificate's key.")] = ""
+    mechanism: Annotated[
+        SaslMechanism,
+        Meta(description="How the brokers are told who asks, where the protocol is one of SASL's."),
+    ] = field(default=SaslMechanism.PLAIN, name="saslMechanism")
+    username: Annotated[PlainText, Meta(description="For SASL.")] = ""
+    password_file: Annotated[FilePath, Meta(description="A file with SASL's password.")] = ""
+
+
+class KafkaSettings(SettingsStruct, frozen=True):
     """`bootstrap_servers` empty: from Prometheus. `group` empty: the workload's name. `query`
     replaces the exporter's metric; it has to give one number for each series."""
 
-    enabled: bool = False
-    threshold: int = 1000
-    mode: LagMode = LagMode.BLOCK_ABOVE
-    aggregate: LagSum = LagSum.SUM
-    group: str = ""
-    topic: str = ""
-    query: str = ""
-    bootstrap_servers: tuple[str, ...] = ()
-    access: KafkaAccess = KafkaAccess()
+    enabled: Annotated[
+        bool, Meta(description="Whether the consumer group's lag has a say before pods go.")
+    ] = field(default=False, name="lagEnabled")
+    threshold: Annotated[
+        Count,
+        Meta(
+            ge=0,
+            description="In messages. 1000 is little for a busy topic: eight partitions with 150 "
+            "each are above it for ever.",
+        ),
+    ] = field(default=1000, name="lagThreshold")
+    mode: Annotated[
+        LagMode,
+        Meta(
+            description="Whether lag above the threshold forbids a rotation, or is what it takes. "
+            "Lag that is not known forbids it in either case."
+        ),
+    ] = field(default=LagMode.BLOCK_ABOVE, name="lagMode")
+    aggregate: Annotated[
+        LagSum, Meta(description="How the partitions' lags become one number.")
+    ] = field(default=LagSum.SUM, name="lagAggregation")
+    group: Annotated[
+        ConsumerGroup,
+        Meta(
+            description="Whose lag counts.",
+            extra={IDENTITY: True, DEFAULT: "the workload's name"},
+        ),
+    ] = field(default="", name="consumerGroup")
+    topic: Annotated[
+        TopicName,
+        Meta(
+            description="Only this topic's partitions count.",
+            extra={IDENTITY: True, DEFAULT: "all that the group reads"},
+        ),
+    ] = ""
+    query: Annotated[
+        PromqlQuery,
+        Meta(
+            description="PromQL in place of the exporter's metric. Each series that it gives is "
+            "one partition.",
+            extra={IDENTITY: True, DEFAULT: "kafka_consumergroup_lag of the group"},
+        ),
+    ] = field(default="", name="lagQuery")
+    bootstrap_servers: Annotated[
+        tuple[Broker, ...],
+        Meta(
+            description="Brokers to ask directly. Needs the extra slackwater[kafka].",
+            extra={DEFAULT: "none: Prometheus is asked"},
+        ),
+    ] = ()
+    access: Annotated[KafkaAccess, _INLINE] = KafkaAccess()
 
 
-class MoveSettings(msgspec.Struct, frozen=True):
+class MoveSettings(SettingsStruct, frozen=True):
     """What the pure algorithm is told. `minimum_pod_age` None: the window."""
 
-    top_k: int = 2
-    tolerance: float = 1.5
-    minimum_improvement: float = 10.0
-    minimum_pods: int = 2
-    window: Micros = Micros(5 * _MINUTE)
-    minimum_pod_age: Micros | None = None
-    cooldown: Micros | None = None
-    #: The most pods that are away at once; 0: as many as the capacity guard allows.
-    batch: int = 0
+    top_k: Annotated[
+        Count,
+        Meta(
+            ge=1,
+            description="How many of the hottest and how many of the coldest pods are looked at.",
+        ),
+    ] = 2
+    tolerance: Annotated[
+        float,
+        Meta(
+            ge=1.0,
+            description="A hot pod is one above the HPA's target times this. Exactly at it is not "
+            "above it.",
+        ),
+    ] = 1.5
+    minimum_improvement: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=100.0,
+            description="By how much the hot pods' average has to fall when they are mixed with "
+            "the cold ones. It has to be more than this; with topK 2 it is never more than 66.7 %.",
+            extra={UNIT: Unit.PERCENT},
+        ),
+    ] = 10.0
+    minimum_pods: Annotated[
+        Count,
+        Meta(ge=1, description="So many ready pods have to be left besides those that go."),
+    ] = 2
+    window: Annotated[
+        Duration,
+        Meta(
+            ge=_SECOND,
+            le=_DAY,
+            description="Over what time CPU usage is averaged. At least four times the interval at "
+            "which Prometheus scrapes; metrics.k8s.io has a window of its own.",
+        ),
+    ] = Micros(5 * _MINUTE)
+    minimum_pod_age: (
+        Annotated[
+            Duration,
+            Meta(
+                ge=0,
+                le=7 * _DAY,
+                description="A younger pod is left alone. Before the window is full its usage "
+                "reads too low, so that a pod which was just rotated would look like the coldest.",
+                extra={DEFAULT: "the window"},
+            ),
+        ]
+        | None
+    ) = None
+    cooldown: (
+        Annotated[
+            Duration,
+            Meta(
+                ge=0,
+                le=_DAY,
+                description="The shortest time between two rotations of one workload. After two "
+                "in a row that did not bring half of what was predicted it is × 4, after three "
+                "× 8 and so on, at most a day.",
+                extra={DEFAULT: "twice the window"},
+            ),
+        ]
+        | None
+    ) = None
+    batch: Annotated[
+        Count,
+        Meta(
+            ge=0,
+            description="The most pods that are away at once. 0 is as many as the others can "
+            "stand in for.",
+        ),
+    ] = field(default=0, name="batchSize")
 
     @property
     def youngest(self) -> Micros:
@@ -124,72 +276,207 @@ class MoveSettings(msgspec.Struct, frozen=True):
         return Micros(2 * self.window) if self.cooldown is None else self.cooldown
 
 
-class WorkloadSettings(msgspec.Struct, frozen=True):
+class WorkloadSettings(SettingsStruct, frozen=True):
     """One workload: `name` is the Deployment's, StatefulSet's or whatever the HPA scales. `kind`
     empty: whatever its HPA says. `container` empty: the one called like the workload where there
     is one, else all; "*": all. `hpa_prefix`: what may stand before the name in the HPA's."""
 
-    namespace: str
-    name: str
-    kind: str = ""
-    container: str = ""
-    selector: str = ""
-    hpa_prefix: str = "keda-hpa-"
-    hpa_metric: str = "cpu"
-    moves: MoveSettings = MoveSettings()
+    namespace: Annotated[
+        Namespace,
+        Meta(description="Where the workload is.", extra={IDENTITY: True, DEFAULT: "default"}),
+    ]
+    name: ObjectName
+    kind: Annotated[
+        WorkloadKind,
+        Meta(
+            description="What the workload is. Only these three have their pods replaced one for "
+            "one.",
+            extra={IDENTITY: True, DEFAULT: "what its HPA scales"},
+        ),
+    ] = ""
+    container: Annotated[
+        ContainerName,
+        Meta(
+            description="Whose CPU counts. A ContainerResource metric of the HPA names its own; * "
+            "is the whole pod, as the HPA's Resource metric counts it.",
+            extra={
+                IDENTITY: True,
+                DEFAULT: "the HPA's, else the one called like the workload, else all",
+            },
+        ),
+    ] = ""
+    selector: Annotated[
+        SelectorText,
+        Meta(
+            description="Only those of the workload's pods count that have these labels.",
+            extra={IDENTITY: True},
+        ),
+    ] = ""
+    hpa_prefix: Annotated[
+        HpaPrefix,
+        Meta(
+            description="What may stand before the workload's name in the HPA's name. KEDA's is "
+            "keda-hpa-, with or without the last dash; the word none is no prefix.",
+            extra={EMPTY: "none"},
+        ),
+    ] = "keda-hpa-"
+    hpa_metric: Annotated[
+        MetricName, Meta(description="Which of the HPA's metrics has the target.")
+    ] = "cpu"
+    moves: Annotated[MoveSettings, _INLINE] = MoveSettings()
     kafka: KafkaSettings = KafkaSettings()
 
 
-class MetricLabels(msgspec.Struct, frozen=True):
+class MetricLabels(SettingsStruct, frozen=True):
     """How the scrape configuration calls the labels. `matchers`: labels and values that all of our
     cluster's series have, where one Prometheus holds several clusters."""
 
-    pod: str = "pod"
-    container: str = "container"
-    namespace: str = "namespace"
-    matchers: tuple[tuple[str, str], ...] = ()
+    pod: Annotated[
+        MetricLabel,
+        Meta(description="What the scrape configuration calls the label of the pod."),
+    ] = field(default="pod", name="podLabel")
+    container: Annotated[
+        MetricLabel, Meta(description="What it calls the label of the container.")
+    ] = field(default="container", name="containerLabel")
+    namespace: Annotated[
+        MetricLabel, Meta(description="What it calls the label of the namespace.")
+    ] = field(default="namespace", name="namespaceLabel")
+    matchers: Annotated[
+        tuple[tuple[MatcherLabel, MatcherValue], ...],
+        Meta(
+            max_length=20,
+            description="Labels and values that the series must have, where one Prometheus holds "
+            "several clusters: cluster=prod-eu. Added to every query but kafka.lagQuery.",
+        ),
+    ] = ()
 
 
-class PrometheusSettings(msgspec.Struct, frozen=True):
+class PrometheusSettings(SettingsStruct, frozen=True):
     """`headers`: as (name, value), a tenant's or an Authorization of one's own. Files are read at
     each query, so that a rotated token is found."""
 
-    endpoint: str = "http://localhost:9090"
-    timeout: Micros = Micros(30 * _SECOND)
-    retries: int = 2
-    headers: tuple[tuple[str, str], ...] = ()
-    tenant: str = ""
-    token_file: str = ""
-    username: str = ""
-    password_file: str = ""
-    ca_file: str = ""
-    certificate_file: str = ""
-    key_file: str = ""
-    labels: MetricLabels = MetricLabels()
+    endpoint: Annotated[
+        Url,
+        Meta(description="Prometheus, VictoriaMetrics, or anything that answers as they do."),
+    ] = "http://localhost:9090"
+    timeout: Annotated[
+        Duration, Meta(ge=_MILLISECOND, le=_HOUR, description="How long one query may take.")
+    ] = Micros(30 * _SECOND)
+    retries: Annotated[
+        Count,
+        Meta(
+            ge=0,
+            le=10,
+            description="How often a query is asked again when the server could not be reached or "
+            "was busy.",
+        ),
+    ] = 2
+    headers: Annotated[
+        tuple[tuple[HeaderName, HeaderValue], ...],
+        Meta(description="HTTP headers for each query. Secrets belong in a file: see tokenFile."),
+    ] = ()
+    tenant: Annotated[PlainText, Meta(description="Whose metrics: the header X-Scope-OrgID.")] = ""
+    token_file: Annotated[
+        FilePath,
+        Meta(
+            description="A file with a bearer token. Read at each query, so that a new token is "
+            "found."
+        ),
+    ] = ""
+    username: Annotated[PlainText, Meta(description="For HTTP's basic authentication.")] = ""
+    password_file: Annotated[FilePath, Meta(description="A file with the user's password.")] = ""
+    ca_file: Annotated[
+        FilePath,
+        Meta(
+            description="Certificates that the server's is checked against, in place of the "
+            "machine's own."
+        ),
+    ] = ""
+    certificate_file: Annotated[
+        FilePath, Meta(description="A client certificate; needs keyFile.")
+    ] = ""
+    key_file: Annotated[FilePath, Meta(description="The client certificate's key.")] = ""
+    labels: Annotated[MetricLabels, _INLINE] = MetricLabels()
 
 
-class CapSettings(msgspec.Struct, frozen=True):
+class CapSettings(SettingsStruct, frozen=True):
     """How many pods may go: in one run, from one node, from one namespace; 0: as many as are
     proposed."""
 
-    run: int = 0
-    node: int = 0
-    namespace: int = 0
+    run: Annotated[
+        Count,
+        Meta(ge=0, description="The most pods that go in one run, of all workloads. 0 is no cap."),
+    ] = 0
+    node: Annotated[
+        Count,
+        Meta(ge=0, description="The most pods that go from one node in one run. 0 is no cap."),
+    ] = 0
+    namespace: Annotated[
+        Count,
+        Meta(ge=0, description="The most pods that go from one namespace in one run. 0 is no cap."),
+    ] = 0
 
 
-class RunSettings(msgspec.Struct, frozen=True):
-    """All of one run. `grace` in seconds; None: each pod's own."""
+class RunSettings(SettingsStruct, frozen=True):
+    """All of one run. `grace` in seconds; None: each pod's own. `interval` is between two rounds
+    of the resident loop."""
 
     workloads: tuple[WorkloadSettings, ...] = ()
     prometheus: PrometheusSettings = PrometheusSettings()
-    usage_source: UsageSource = UsageSource.PROMETHEUS
-    request_source: RequestSource = RequestSource.AUTO
+    usage_source: Annotated[
+        UsageSource,
+        Meta(
+            description="Who says what pods use. metrics-api is metrics.k8s.io, which needs no "
+            "Prometheus."
+        ),
+    ] = UsageSource.PROMETHEUS
+    request_source: Annotated[
+        RequestSource,
+        Meta(
+            description="Who says what pods ask for. auto is kube-state-metrics where it has the "
+            "pod, else the pod's own spec."
+        ),
+    ] = RequestSource.AUTO
+    removal: Annotated[
+        Removal,
+        Meta(
+            description="How a pod goes. Disruption budgets hold for evict; delete ignores them, "
+            "as the original did."
+        ),
+    ] = Removal.EVICT
+    grace: (
+        Annotated[
+            Count,
+            Meta(
+                ge=1,
+                le=86_400,
+                description="How long a pod may take to end. The original said 30, which cuts "
+                "longer drains.",
+                extra={DEFAULT: "each pod's own"},
+            ),
+        ]
+        | None
+    ) = field(default=None, name="gracePeriodSeconds")
+    ready_timeout: Annotated[
+        Duration,
+        Meta(
+            ge=_SECOND,
+            le=_HOUR,
+            description="How long to wait for a batch's replacements to be Ready. Then the next "
+            "batch is left.",
+        ),
+    ] = Micros(5 * _MINUTE)
     caps: CapSettings = CapSettings()
-    removal: Removal = Removal.EVICT
-    grace: int | None = None
-    ready_timeout: Micros = Micros(5 * _MINUTE)
-    dry_run: bool = False
-    push: str = ""
-    #: Between two rounds of the resident loop.
-    interval: Micros = Micros(5 * _MINUTE)
-    log_level: LogLevel = LogLevel.INFO
+    dry_run: Annotated[bool, Meta(description="Decide and tell, but change nothing.")] = False
+    push: Annotated[
+        OptionalUrl,
+        Meta(description="Where one shot's metrics are pushed to, since nobody can scrape it."),
+    ] = ""
+    interval: Annotated[
+        Duration,
+        Meta(ge=10 * _SECOND, le=_DAY, description="How often the resident loop looks."),
+    ] = Micros(5 * _MINUTE)
+    log_level: Annotated[
+        LogLevel,
+        Meta(description="From which level on lines are printed. debug shows no more than info."),
+    ] = LogLevel.INFO

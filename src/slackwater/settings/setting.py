@@ -135,17 +135,22 @@ class StatedText(msgspec.Struct, frozen=True):
 def check_texts(
     settings: Iterable[Setting], texts: Mapping[str, StatedText], problems: list[Problem]
 ) -> dict[str, Any]:
-    """What flags or variables state, by the settings' keys, as plain values in the shape of the
-    settings' Struct."""
-    stated: dict[str, Any] = {}
+    """The plain values that flags or variables state, by the settings' keys, as `texts` are."""
+    by_key = {each.key: each for each in settings}
+    checked = {
+        key: check_text(by_key[key].type, said.text, said.where, problems)
+        for key, said in texts.items()
+    }
+    return {key: value for key, value in checked.items() if value is not msgspec.UNSET}
+
+
+def nest(settings: Iterable[Setting], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Those plain values that are of these settings, in the shape of the settings' Struct."""
+    found: dict[str, Any] = {}
     for setting in settings:
-        said = texts.get(setting.key)
-        if said is None:
-            continue
-        value = check_text(setting.type, said.text, said.where, problems)
-        if value is not msgspec.UNSET:
-            inner = stated
+        if setting.key in stated:
+            inner = found
             for name in setting.path[:-1]:
                 inner = inner.setdefault(name, {})
-            inner[setting.path[-1]] = value
-    return stated
+            inner[setting.path[-1]] = stated[setting.key]
+    return found

@@ -164,7 +164,7 @@ def test_a_prometheus_that_is_no_help(
         (
             ("web",),
             {"LOG_LEVEL": "INFO"},
-            "LOG_LEVEL is 'INFO', but must be debug, info, warn or error",
+            "LOG_LEVEL is 'INFO', but must be one of debug, info, warn, error",
         ),
         (("--file", "nowhere.yaml"), {}, "nowhere.yaml is "),
         (("web", "--kubeconfig", "nowhere"), {}, "--kubeconfig: nowhere is not there"),
@@ -259,7 +259,7 @@ def test_a_changed_file_counts_from_the_next_round_on(
     (entry,) = told
     assert entry.result == "refused"
     assert entry.because.endswith("at least 1; the settings stay as they were")
-    assert "removal is 'x', but must be evict or delete; " in entry.because
+    assert "removal is 'x', but must be one of evict, delete; " in entry.because
     workloads({"name": "api"})
     assert source.settings().workloads[0].name == "api"
 

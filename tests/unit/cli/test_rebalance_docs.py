@@ -6,33 +6,56 @@ import msgspec
 import pytest
 import yaml
 
-from slackwater.cli.rebalance_options import settings_prose, settings_table
+from slackwater.cli.rebalance_options import variables_of
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.cli.rebalance_view import GuardView, HpaView, PlanView, PodView
-from slackwater.contract.rebalancer import VARIABLES, WORKLOAD
+from slackwater.contract.rebalancer import DEFAULTS, VARIABLES, WORKLOAD
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.rebalancer.rotation import RemovalOutcome
 from slackwater.rebalancer.selection import PodGroup
-from slackwater.settings.rotation_document import ENTRIES
+from slackwater.settings.rebalancer_document import SETTINGS
+from slackwater.settings.setting import Setting
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/reference/rebalance.md"
 EXAMPLES = ROOT / "examples/rebalancer"
 HEAD, MARK, REST = PAGE.read_text().partition("<!-- settings -->\n")
 AGAIN = (
-    "docs/reference/rebalance.md is old below its mark; put there what "
-    "slackwater.cli.rebalance_options says: settings_table(), then settings_prose()"
+    "docs/reference/rebalance.md is old below its mark; put there what this module's "
+    "settings_part() says"
 )
 
 
+def settings_table() -> str:
+    head = "| key | flag | variables | default | bound |\n|---|---|---|---|---|\n"
+    return head + "".join(row(each) for each in SETTINGS)
+
+
+def row(setting: Setting) -> str:
+    names = ", ".join(f"`{name}`" for name in reversed(variables_of(setting)))
+    default = setting.default
+    if setting.key in DEFAULTS:
+        default += f"; with `DEPLOYMENT_NAME`: {DEFAULTS[setting.key]}"
+    return f"| `{setting.key}` | `{setting.flag}` | {names} | {default} | {setting.bound} |\n"
+
+
+def settings_prose() -> str:
+    return "\n".join(f"**`{each.key}`** {each.description}\n" for each in SETTINGS)
+
+
+def settings_part() -> str:
+    """The generated part of the page."""
+    return f"{settings_table()}\n### What they do\n\n{settings_prose()}"
+
+
 def test_the_settings_on_the_page_are_the_settings() -> None:
-    assert f"{settings_table()}\n### What they do\n\n{settings_prose()}" == REST, AGAIN
+    assert settings_part() == REST, AGAIN
 
 
 def test_every_setting_is_told_once_in_the_table_and_once_in_prose() -> None:
-    for entry in ENTRIES:
+    for entry in SETTINGS:
         assert settings_table().count(f"| `{entry.key}` | `{entry.flag}` |") == 1
-        assert settings_prose().count(f"**`{entry.key}`** {entry.setting.prose}\n") == 1
+        assert settings_prose().count(f"**`{entry.key}`** {entry.description}\n") == 1
         assert f"`{entry.variable}`" in settings_table()
 
 

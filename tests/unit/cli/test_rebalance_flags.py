@@ -4,18 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec import inspect
 
 from slackwater.cli.rebalance import rebalance
 from slackwater.cli.rebalance_options import rotation_options, texts_of, variables_of
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.contract.rebalancer import VARIABLES
-from slackwater.settings.choice import Flag
 from slackwater.settings.rebalancer import (
     KafkaProtocol,
     LagMode,
@@ -27,8 +28,8 @@ from slackwater.settings.rebalancer import (
     SaslMechanism,
     UsageSource,
 )
-from slackwater.settings.rotation_document import BY_KEY, ENTRIES
-from slackwater.settings.rotation_entry import Entry, Scope
+from slackwater.settings.rebalancer_document import BY_KEY, RUN_SETTINGS, SETTINGS
+from slackwater.settings.setting import Setting
 
 #: By key: as a text, as a file has it, and what comes of it. Never the default.
 SAID: dict[str, tuple[str, Any, Any]] = {
@@ -99,16 +100,18 @@ PARTNERS = {
 PARTNERS |= {partner: key for key, partner in PARTNERS.items()}
 
 
-def with_partner(entry: Entry) -> list[Entry]:
+def with_partner(entry: Setting) -> list[Setting]:
     partner = PARTNERS.get(entry.key)
     return [entry] if partner is None else [entry, BY_KEY[partner]]
 
 
-def kept(settings: RunSettings, entry: Entry) -> Any:
-    value: Any = settings if entry.scope is Scope.RUN else settings.workloads[0]
-    for attribute in entry.path:
+def kept(settings: RunSettings, entry: Setting) -> Any:
+    value: Any = settings if entry in RUN_SETTINGS else settings.workloads[0]
+    *above, last = entry.path
+    for attribute in above:
         value = getattr(value, attribute)
-    return value
+    [name] = [each.name for each in msgspec.structs.fields(value) if each.encode_name == last]
+    return getattr(value, name)
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
@@ -129,19 +132,19 @@ def test_every_setting_is_tried() -> None:
     assert set(SAID) == set(BY_KEY)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.key)
-def test_as_a_flag(entry: Entry) -> None:
+@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.key)
+def test_as_a_flag(entry: Setting) -> None:
     said: list[str] = []
     for each in with_partner(entry):
-        on = isinstance(each.setting, Flag)
+        on = isinstance(each.annotation.type, inspect.BoolType)
         said += [each.flag] if on else [each.flag, SAID[each.key][0]]
     flags = parsed(*said)
     assert len(texts_of(flags)) == len(with_partner(entry))
     assert kept(resolve(("web",), "", flags, {}).settings, entry) == SAID[entry.key][2]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.key)
-def test_as_our_variable(entry: Entry) -> None:
+@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.key)
+def test_as_our_variable(entry: Setting) -> None:
     environment = {each.variable: SAID[each.key][0] for each in with_partner(entry)}
     assert kept(resolve(("web",), "", {}, environment).settings, entry) == SAID[entry.key][2]
 
@@ -152,9 +155,9 @@ def test_as_the_original_s_variable(key: str) -> None:
     assert kept(resolve((), "", {}, environment).settings, BY_KEY[key]) == SAID[key][2]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.key)
+@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.key)
 @pytest.mark.parametrize("place", ["defaults", "workload"])
-def test_as_a_key_of_the_file(entry: Entry, place: str, tmp_path: Path) -> None:
+def test_as_a_key_of_the_file(entry: Setting, place: str, tmp_path: Path) -> None:
     section: dict[str, Any] = {}
     for each in with_partner(entry):
         above, _, below = each.key.partition(".")
@@ -163,7 +166,7 @@ def test_as_a_key_of_the_file(entry: Entry, place: str, tmp_path: Path) -> None:
         else:
             section[above] = SAID[each.key][1]
     spec: dict[str, Any] = {"workloads": [{"name": "web"}]}
-    if entry.scope is Scope.RUN:
+    if entry in RUN_SETTINGS:
         spec |= section
     elif place == "defaults":
         spec["defaults"] = section
@@ -179,11 +182,11 @@ def test_as_a_key_of_the_file(entry: Entry, place: str, tmp_path: Path) -> None:
 def test_help_names_every_setting(command: str) -> None:
     done = CliRunner().invoke(rebalance, [command, "--help"], terminal_width=2000)
     told = " ".join(done.stdout.split())
-    for entry in ENTRIES:
+    for entry in SETTINGS:
         assert entry.flag in told
         for variable in variables_of(entry):
             assert variable in told
-        assert f"Default: {entry.default()}. Bound: {entry.setting.span()}." in told
+        assert f"Default: {entry.default}. Bound: {entry.bound}." in told
 
 
 def test_off_is_said_as_well() -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.settings import rotation_whatif as own
-from slackwater.settings.rotation_workload import MOVES
+from slackwater.cli.rebalance_simulate_settings import MOVES
+from slackwater.settings.rebalance_simulation import SETTINGS
+from slackwater.settings.setting import Setting
 from tests.unit.cli.simulated_days import EXAMPLE, REFERENCE, ROOT, run, settle_in, told
 
 
@@ -27,9 +28,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", own.ALL, ids=lambda kind: kind.name)
-def test_the_reference_has_every_flag_default_and_bound(kind: own.Told) -> None:
-    row = f"| `{own.flag_of(kind)}` | {own.default_of(kind)} | {kind.span()} |"
+@pytest.mark.parametrize("kind", SETTINGS, ids=lambda kind: kind.key)
+def test_the_reference_has_every_flag_default_and_bound(kind: Setting) -> None:
+    row = f"| `{kind.flag}` | {kind.default} | {kind.bound} |"
     assert row in REFERENCE.read_text()
 
 

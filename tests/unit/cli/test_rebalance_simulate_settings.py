@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.rebalance_simulate_settings import (
+    BY_KEY,
+    MOVES,
     shape_of,
     simulate_options,
     step_of,
@@ -17,9 +19,8 @@ from slackwater.cli.rebalance_simulate_settings import (
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind
 from slackwater.rebalancer.whatif.day import DayShape
 from slackwater.rebalancer.whatif.simulate_day import SimulationTerms
-from slackwater.settings import rotation_whatif as own
+from slackwater.settings.rebalance_simulation import SETTINGS
 from slackwater.settings.rebalancer import MoveSettings
-from slackwater.settings.rotation_workload import MOVES
 
 NONE: Mapping[str, str] = {}
 
@@ -55,7 +56,7 @@ def test_the_hpas_target(flags: dict[str, str], hpa_target: HpaTarget) -> None:
 def test_an_hpa_has_one_target() -> None:
     with pytest.raises(WrongSettings, match="--hpa-target and --hpa-average-value are both said"):
         terms(hpa_target="60", hpa_average_value="1")
-    variable = own.variable_of(own.HPA_TARGET)
+    variable = BY_KEY["hpaTarget"].variable
     with pytest.raises(WrongSettings, match="both said"):
         terms({variable: "60"}, hpa_average_value="1")
 
@@ -82,7 +83,7 @@ def test_every_word_of_a_shape() -> None:
 
 
 def test_flags_over_variables_and_empty_variables_are_none() -> None:
-    variable = own.variable_of(own.STICKINESS)
+    variable = BY_KEY["stickiness"].variable
     assert terms({variable: "0.5"}).stickiness == 0.5
     assert terms({variable: "0.5"}, stickiness="0.25").stickiness == 0.25
     assert terms({variable: ""}).stickiness == 0.0
@@ -92,7 +93,7 @@ def test_flags_over_variables_and_empty_variables_are_none() -> None:
     ("environment", "flags", "where"),
     [
         ({}, {"stickiness": "2"}, "--stickiness"),
-        ({own.variable_of(own.STICKINESS): "2"}, {}, own.variable_of(own.STICKINESS)),
+        ({BY_KEY["stickiness"].variable: "2"}, {}, BY_KEY["stickiness"].variable),
     ],
 )
 def test_who_said_it_is_blamed(
@@ -130,10 +131,10 @@ def test_every_setting_has_a_flag_and_shows_its_variables() -> None:
         """Nothing."""
 
     shown = CliRunner().invoke(command, ["--help"], terminal_width=400).stdout
-    for kind in own.ALL:
-        assert f"{own.flag_of(kind)} " in shown
-        assert own.variable_of(kind) in shown
-        assert f"Bound: {kind.span()}." in shown
+    for kind in SETTINGS:
+        assert f"{kind.flag} " in shown
+        assert kind.variable in shown
+        assert f"Bound: {kind.bound}." in shown
     for entry in MOVES:
         assert f"{entry.flag} " in shown
         assert entry.variable in shown

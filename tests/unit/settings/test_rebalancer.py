@@ -2,78 +2,70 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from slackwater.model.problem import InvalidError
-from slackwater.settings.bound import Bound
-from slackwater.settings.choice import Choice
+from slackwater.contract.decoding import check_text, check_value
+from slackwater.contract.document import Field
+from slackwater.model.problem import Problem
 from slackwater.settings.rebalancer import (
+    IDENTITY,
     LagMode,
     LogLevel,
     Removal,
     RunSettings,
     WorkloadSettings,
 )
-from slackwater.settings.rotation_document import BY_KEY, ENTRIES
-from slackwater.settings.rotation_entry import Entry, Scope, checked, checked_text
-from slackwater.settings.rotation_run import RUN_ENTRIES
-from slackwater.settings.rotation_workload import WORKLOAD_ENTRIES
+from slackwater.settings.rebalancer_document import (
+    BY_KEY,
+    RUN_SETTINGS,
+    SETTINGS,
+    WORKLOAD_SETTINGS,
+)
+from slackwater.settings.setting import Setting
 
-#: What nobody sets by an entry: who it is about, and what the entries are made of.
+#: What nobody sets by a flag: who it is about, and the list of workloads.
 APART = {("name",), ("workloads",)}
 
 
-def leaves(struct: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    found: dict[tuple[str, ...], Any] = {}
-    for name in struct.__struct_fields__:
-        value = getattr(struct, name)
-        if hasattr(value, "__struct_fields__"):
-            found |= leaves(value, (*path, name))
-        else:
-            found[*path, name] = value
-    return {path: value for path, value in found.items() if path not in APART}
+def leaves(kind: type[msgspec.Struct]) -> list[tuple[str, ...]]:
+    """The paths of all values that a Struct holds, as plain values have them."""
+
+    def below(plain: dict[str, Any]) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = []
+        for name, value in plain.items():
+            inner = below(value) if isinstance(value, dict) else [()]
+            found += [(name, *path) for path in inner]
+        return found
+
+    made = kind(*(("default", "web") if kind is WorkloadSettings else ()))
+    return [path for path in below(msgspec.to_builtins(made)) if path not in APART]
 
 
 @pytest.mark.parametrize(
-    ("struct", "entries"),
-    [(RunSettings(), RUN_ENTRIES), (WorkloadSettings("default", "web"), WORKLOAD_ENTRIES)],
+    ("kind", "settings"), [(RunSettings, RUN_SETTINGS), (WorkloadSettings, WORKLOAD_SETTINGS)]
 )
-def test_each_attribute_has_one_entry_and_its_default(
-    struct: Any, entries: tuple[Entry, ...]
+def test_each_value_has_one_setting(
+    kind: type[msgspec.Struct], settings: tuple[Setting, ...]
 ) -> None:
-    there = leaves(struct)
-    assert sorted(entry.path for entry in entries) == sorted(there)
-    for entry in entries:
-        default = there[entry.path]
-        if default is None:
-            assert entry.otherwise, entry.key
-        elif isinstance(entry.setting, Choice):
-            assert default.value == entry.setting.default
-            assert entry.words is type(default)
-            assert entry.setting.words == tuple(word.value for word in type(default))
-        else:
-            assert default == entry.setting.default, entry.key
+    assert [each.path for each in settings] == leaves(kind)
+    for each in settings:
+        assert each.default_value is not None or "default" in each.annotation.extra
 
 
 def test_keys_flags_and_variables_are_unique() -> None:
     for spelled in ("key", "flag", "variable"):
-        assert len({getattr(entry, spelled) for entry in ENTRIES}) == len(ENTRIES)
+        assert len({getattr(setting, spelled) for setting in SETTINGS}) == len(SETTINGS)
 
 
-def test_every_entry_is_told() -> None:
-    for entry in ENTRIES:
-        assert entry.setting.prose.endswith("."), entry.key
-        assert entry.default()
-        assert entry.setting.span()
-        for text in (entry.setting.prose, entry.setting.span(), entry.default()):
+def test_every_setting_is_told() -> None:
+    for setting in SETTINGS:
+        assert setting.description.endswith("."), setting.key
+        assert setting.default
+        assert setting.bound
+        for text in (setting.description, setting.bound, setting.default):
             assert "|" not in text
             assert "\n" not in text
-
-
-def test_defaults_that_are_bounds_are_inside() -> None:
-    bounds = [entry.setting for entry in ENTRIES if isinstance(entry.setting, Bound)]
-    assert all(bound.holds(bound.default) for bound in bounds)
-    assert len(bounds) > 10
 
 
 @pytest.mark.parametrize(
@@ -118,9 +110,9 @@ def test_defaults_that_are_bounds_are_inside() -> None:
     ],
 )  # fmt: skip
 def test_spellings(key: str, flag: str, variable: str, default: str, bound: str) -> None:
-    entry = BY_KEY[key]
-    assert (entry.flag, entry.variable) == (flag, variable)
-    assert (entry.default(), entry.setting.span()) == (default, bound)
+    setting = BY_KEY[key]
+    assert (setting.flag, setting.variable) == (flag, variable)
+    assert (setting.default, setting.bound) == (default, bound)
 
 
 @pytest.mark.parametrize(
@@ -141,16 +133,18 @@ def test_spellings(key: str, flag: str, variable: str, default: str, bound: str)
         *[("dryRun", text, False) for text in ("0", "f", "F", "false", "FALSE", "False")],
         ("hpaPrefix", "none", ""),
         ("hpaPrefix", "keda-hpa", "keda-hpa"),
-        ("logLevel", "warn", LogLevel.WARN),
-        ("removal", "delete", Removal.DELETE),
-        ("kafka.lagMode", "require_above", LagMode.REQUIRE_ABOVE),
-        ("kafka.bootstrapServers", "a:9092,b:9092", ("a:9092", "b:9092")),
+        ("logLevel", "warn", LogLevel.WARN.value),
+        ("removal", "delete", Removal.DELETE.value),
+        ("kafka.lagMode", "require_above", LagMode.REQUIRE_ABOVE.value),
+        ("kafka.bootstrapServers", "a:9092,b:9092", ["a:9092", "b:9092"]),
         ("prometheus.headers", "X-A=1", (("X-A", "1"),)),
         ("prometheus.matchers", "cluster=prod-eu,_x=", (("cluster", "prod-eu"), ("_x", ""))),
     ],
 )
 def test_texts(key: str, text: str, value: object) -> None:
-    found = checked_text(BY_KEY[key], text, "x")
+    problems: list[Problem] = []
+    found = check_text(BY_KEY[key].type, text, "x", problems)
+    assert not problems
     assert found == value
     assert type(found) is type(value)
 
@@ -169,20 +163,21 @@ def test_texts(key: str, text: str, value: object) -> None:
         *[("prometheus.timeout", text, "a duration such as 500ms, 1s or 1m30s, 1ms to 1h")
           for text in ("-1s", "0s", "30", "2h")],
         *[("dryRun", text, "true or false") for text in ("yes", "on", "tRUE", "2", "no")],
-        *[("logLevel", text, "debug, info, warn or error")
+        *[("logLevel", text, "one of debug, info, warn, error")
           for text in ("INFO", "warning", "trace")],
-        ("kafka.lagMode", "block", "block_above or require_above"),
-        ("kafka.lagAggregation", "avg", "sum or max"),
+        ("kafka.lagMode", "block", "one of block_above, require_above"),
+        ("kafka.lagAggregation", "avg", "one of sum, max"),
         ("kafka.lagThreshold", "-1", "a whole number, at least 0"),
         ("gracePeriodSeconds", "0", "a whole number, 1 to 86400"),
     ],
 )  # fmt: skip
 def test_refused_texts(key: str, text: str, wanted: str) -> None:
-    with pytest.raises(InvalidError) as caught:
-        checked_text(BY_KEY[key], text, "THE_VARIABLE")
+    problems: list[Problem] = []
+    check_text(BY_KEY[key].type, text, "THE_VARIABLE", problems)
     whole = text.lstrip("-").isascii() and text.lstrip("-").isdigit()
     seen = text if whole and wanted.startswith("a whole") else repr(text)
-    assert str(caught.value) == f"THE_VARIABLE is {seen}, but must be {wanted}"
+    told = [each.sentence() for each in problems]
+    assert told == [f"THE_VARIABLE is {seen}, but must be {wanted}"]
 
 
 @pytest.mark.parametrize(
@@ -194,12 +189,13 @@ def test_refused_texts(key: str, text: str, wanted: str) -> None:
     ],
 )  # fmt: skip
 def test_a_file_s_values_are_not_converted(key: str, value: object) -> None:
-    with pytest.raises(InvalidError, match=r"^f: x is .*, but must be "):
-        checked(BY_KEY[key], value, "f: x")
+    problems: list[Problem] = []
+    check_value(Field("f", "x", value), BY_KEY[key].type, problems)
+    assert [each.where for each in problems] == ["f: x"]
 
 
 def test_who_is_meant_is_not_a_matter_of_flags() -> None:
-    identity = {entry.key for entry in ENTRIES if entry.scope is Scope.IDENTITY}
+    identity = {setting.key for setting in SETTINGS if IDENTITY in setting.annotation.extra}
     assert identity == {
         "namespace", "kind", "container", "selector",
         "kafka.consumerGroup", "kafka.topic", "kafka.lagQuery",

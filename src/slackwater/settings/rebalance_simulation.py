@@ -1,0 +1,97 @@
+"""What `slackwater rebalance simulate` is told beside a workload's own settings."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from slackwater.contract.schema import UNIT, Count, Duration, SettingsStruct, Unit
+from slackwater.model.units import Micros
+from slackwater.settings.setting import Names, Setting, settings_of
+
+_SECOND = 1_000_000
+_MINUTE = 60 * _SECOND
+_DAY = 24 * 60 * _MINUTE
+
+
+class SimulationSettings(SettingsStruct, frozen=True):
+    """The first five are of a generated day and mean nothing for a recording."""
+
+    pods: Annotated[
+        Count, Meta(ge=2, le=1000, description="How many pods a generated day has.")
+    ] = 12
+    partitions: Annotated[
+        Count,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="What they consume: dealt to the pods by number, as Kafka's assignors do.",
+        ),
+    ] = 60
+    skew: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=3.0,
+            description="How unequal partitions are: Zipf's exponent. 0: all weigh the same.",
+        ),
+    ] = 0.7
+    hours: Annotated[float, Meta(ge=1.0, le=168.0, description="How long a generated day is.")] = (
+        24.0
+    )
+    seed: Annotated[
+        Count,
+        Meta(ge=0, le=2**63 - 1, description="Of all chance: the same seed, the same day."),
+    ] = 0
+    request: Annotated[
+        float,
+        Meta(
+            ge=0.001,
+            le=10_000.0,
+            description="What a pod asks for, in cores: of a generated day's pods, and of those of "
+            "which a recording does not say it.",
+        ),
+    ] = 1.0
+    hpa_target: Annotated[
+        float,
+        Meta(
+            ge=1.0,
+            le=1000.0,
+            description="The HPA's target, in percent of the request.",
+            extra={UNIT: Unit.PERCENT},
+        ),
+    ] = 70.0
+    hpa_average_value: (
+        Annotated[
+            float,
+            Meta(
+                ge=0.001,
+                le=10_000.0,
+                description="The HPA's target, in cores for each pod, instead.",
+            ),
+        ]
+        | None
+    ) = None
+    stickiness: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1.0,
+            description="The part of a rotated pod's load that goes to its own successor, as a hot "
+            "key does. 0: all is dealt anew; 1: rotating changes nothing.",
+        ),
+    ] = 0.0
+    step: Annotated[
+        Duration,
+        Meta(
+            ge=10 * _SECOND,
+            le=_DAY,
+            description="How often it looks, as the CronJob's schedule.",
+        ),
+    ] = Micros(5 * _MINUTE)
+
+
+SETTINGS: tuple[Setting, ...] = settings_of(
+    SimulationSettings, Names("SLACKWATER_REBALANCE_SIMULATE_")
+)
+#: Those that say nothing about a recording.
+OF_A_GENERATED_DAY = SETTINGS[:5]
