@@ -97,7 +97,7 @@ def _refuse_many(steps: int, step: float, name: str) -> None:
 
 
 def _recorded(recording: str, told: Told) -> "Day":
-    from slackwater.rebalancer.whatif.day import build_day, step_for, steps_in
+    from slackwater.rebalancer.whatif.day import build_day, choose_step, count_steps
 
     refuse_all(
         f"{text.where} is of a generated day, but there is a recording"
@@ -105,8 +105,8 @@ def _recorded(recording: str, told: Told) -> "Day":
         if (text := told.texts.get(each.key))
     )
     samples = _samples(recording, told)
-    step = step_of(told) or step_for(samples)
-    _refuse_many(steps_in(samples, step), step, _name(recording))
+    step = step_of(told) or choose_step(samples)
+    _refuse_many(count_steps(samples, step), step, _name(recording))
     return build_day(samples, step)
 
 

@@ -1,4 +1,4 @@
-"""A rebalancer's plan for people: who is hot, by how much, what would be done, and who said no."""
+"""Prints a plan: which pods are hot and by how much, what would be done, and what forbids it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,17 +13,17 @@ from slackwater.model.units import Micros
 
 UNKNOWN = "-"
 _FULL, _TARGET, _THRESHOLD = "█", "┊", "┃"
-#: Of a guard that passed, one that forbids, and one that cannot say.
+#: Of a guard that passed, one that forbids, and one that is undetermined.
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 _STYLES = {"top": "red", "bottom": "cyan", "rest": ""}
 _WIDEST_BAR, _NARROWEST_BAR = 32, 10
-#: Below this a pod's name says nothing any more.
+#: A shorter part of a pod's name says nothing.
 _NARROWEST_NAME = 12
-#: Of a name, in columns: rather no bar than less of it.
+#: Columns of a name: if there is less room, there is no bar.
 _NAME_BESIDE_A_BAR = 20
-#: What a narrow screen can do without, in this order.
+#: Columns that are left out on a narrow screen, in this order.
 _GIVES_WAY = ("of request", "of target")
-#: More workloads than this, and those that stay as they are get one line each.
+#: With more workloads, those that are not rotated get one line each.
 _FEW = 5
 _MICROS = 1_000_000
 
@@ -41,7 +41,7 @@ class BarScale(msgspec.Struct, frozen=True):
 
 
 def blocks(views: Sequence[PlanView], width: int, wide: bool) -> Iterator[Text | Table]:
-    """All workloads; those to be rotated come last, where the eye is."""
+    """All workloads; those to be rotated come last, where they are seen first."""
     few = wide or len(views) <= _FEW
     in_full = [each for each in views if few or each.decision == "rotate"]
     for each in () if few else views:
@@ -79,7 +79,7 @@ def _headline(view: PlanView) -> Text:
 
 
 def _aim(view: PlanView) -> Text | None:
-    """The HPA's target, what it is of, and from where on a pod is hot."""
+    """The HPA's target, what it refers to, and the threshold for hot pods."""
     if view.hpa is None:
         return None
     of = f"{view.hpa.target:g} % of the request"
@@ -95,7 +95,7 @@ def _aim(view: PlanView) -> Text | None:
 
 
 def cores(amount: float | None) -> str:
-    """1.20, and more digits where these would hide what there is."""
+    """Like 1.20; three digits for small amounts."""
     if amount is None:
         return UNKNOWN
     return f"{amount:.2f}" if amount >= 0.1 or amount == 0 else f"{amount:.3f}"
@@ -139,7 +139,7 @@ def _cells(pod: PodView, wide: bool) -> list[Text]:
 
 
 def _give_way(columns: list[Column], rows: list[list[Text]], width: int) -> None:
-    """Takes columns out until a name has room beside the others."""
+    """Removes columns until there is room for a name beside the others."""
     names = max(len(columns[0].name), *(row[0].cell_len for row in rows))
     shortest = min(names, _NARROWEST_NAME)
     for name in _GIVES_WAY:
@@ -152,7 +152,7 @@ def _give_way(columns: list[Column], rows: list[list[Text]], width: int) -> None
 
 
 def _width(columns: Sequence[Column], rows: Iterable[Sequence[Text]]) -> int:
-    """Of these columns with the gaps before them."""
+    """Of these columns and the gaps before them."""
     cells = zip(*rows, strict=True)
     return sum(
         max(len(column.name), *(cell.cell_len for cell in each)) + 2
@@ -161,7 +161,7 @@ def _width(columns: Sequence[Column], rows: Iterable[Sequence[Text]]) -> int:
 
 
 def _scale(view: PlanView, room: int, names: int) -> BarScale | None:
-    """`room`: of names and bars; `names`: the longest. None where a bar leaves too little of it."""
+    """`room`: for names and bars; `names`: length of the longest. None if a bar does not fit."""
     if room - min(names, _NAME_BESIDE_A_BAR) < _NARROWEST_BAR:
         return None
     usages = [pod.usage for pod in view.pods if pod.usage is not None]
@@ -171,7 +171,7 @@ def _scale(view: PlanView, room: int, names: int) -> BarScale | None:
 
 
 def _bar(pod: PodView, scale: BarScale) -> Text:
-    """What it uses, with the marks of target and threshold across."""
+    """The usage, with marks for target and threshold."""
     filled = scale.place(pod.usage or 0.0)
     cells = [_FULL] * filled + [" "] * (scale.width - filled)
     for at, mark in ((scale.target, _TARGET), (scale.threshold, _THRESHOLD)):
@@ -188,7 +188,7 @@ def _legend(target: float, threshold: float) -> Text:
 
 
 def _shortened(name: str, width: int) -> str:
-    """Its end tells pods apart, so the middle goes."""
+    """Cut in the middle: the end tells pods apart."""
     if len(name) <= width:
         return name
     end = min(max(width // 2, 6), width - 1)

@@ -1,6 +1,6 @@
-"""What `slackwater rebalance plan` says, as one value for each workload: the stable form.
+"""The output of `slackwater rebalance plan -o json`, which is stable.
 
-Owns its fields, which docs/reference/rebalance.md lists. CPU is in cores, shares are in percent.
+Its fields are documented in docs/reference/rebalance.md. CPU is in cores, shares are in percent.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from slackwater.rebalancer.reason import PROBLEMS
 from slackwater.rebalancer.selection import Numbers, PodGroup
 
 _API_VERSION = "slackwater.io/v1"
-#: 70 % of 1 core times 1.5 is 1.0499999999999998 otherwise.
+#: Without rounding, 70 % of 1 core times 1.5 is 1.0499999999999998.
 _DIGITS = 6
-#: Hot first; those that are no candidates last, where nobody knows what they use.
+#: Sorts pods whose usage is not known after all others.
 _UNKNOWN_LAST = -1.0
 
 
 class PodView(msgspec.Struct, frozen=True, rename="camel"):
-    """`because`: why it is no candidate, or why its usage is not known. `age` in seconds."""
+    """`because`: why it must not be rotated, or why its usage is not known. `age` in seconds."""
 
     name: str
     usage: float | None
@@ -45,7 +45,7 @@ class HpaView(msgspec.Struct, frozen=True):
 
 
 class GuardView(msgspec.Struct, frozen=True):
-    """`passed` is null where it cannot be said."""
+    """`passed` is null if it is undetermined."""
 
     guard: str
     passed: bool | None
@@ -53,8 +53,8 @@ class GuardView(msgspec.Struct, frozen=True):
 
 
 class PlanView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`evict` in the order of the decision, `batches` in that of the evictions. `reason` is null
-    where it would be rotated. `problem`: somebody has to mend something."""
+    """`evict` in the order of the decision, `batches` in the order of eviction. `reason` is null if
+    the workload would be rotated. `problem`: something has to be repaired first."""
 
     api_version: str = _API_VERSION
     kind: str = "RebalancePlan"
@@ -85,7 +85,7 @@ class PlanList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def as_data(views: Sequence[PlanView]) -> PlanView | PlanList:
-    """For scripts: one workload's is the object itself."""
+    """A single workload is not wrapped in a list."""
     return views[0] if len(views) == 1 else PlanList(items=tuple(views))
 
 

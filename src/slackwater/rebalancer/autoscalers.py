@@ -1,6 +1,6 @@
-"""Which autoscaler is meant, what it wants of a pod, and what it scales.
+"""Finds the HorizontalPodAutoscaler of a workload, its CPU target and what it scales.
 
-Pure. Owns this choice; refuses to guess: none and several that disagree are Problems.
+Does not guess: if there is none, or several disagree, the target is Unavailable. Pure.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,7 @@ _ALL = "*"
 
 
 class AutoscalerChoice(msgspec.Struct, frozen=True):
-    """What the autoscalers of one workload say. `desired` and `current`: of the one that is
-    scaling, if one is; equal where none is."""
+    """`desired` and `current`: of the autoscaler that is scaling, if one is."""
 
     target: ScaleTarget
     hpa_target: HpaTarget | Unavailable
@@ -31,8 +30,9 @@ class AutoscalerChoice(msgspec.Struct, frozen=True):
 def choose(
     autoscalers: Sequence[Autoscaler], settings: WorkloadSettings
 ) -> AutoscalerChoice | Unavailable:
-    """Those that scale a workload of this name; where none does, those that are called so."""
-    found = _meant(autoscalers, settings)
+    """Of the autoscalers that scale a workload of this name; if none does, of those that have the
+    name themselves."""
+    found = _candidates(autoscalers, settings)
     if not found:
         names = " or ".join(possible_names(settings))
         return NoAutoscaler(
@@ -56,8 +56,8 @@ def choose(
 
 
 def possible_names(settings: WorkloadSettings) -> tuple[str, ...]:
-    """What the autoscaler may be called: the prefix stands before the name, with a dash between
-    them whether the prefix has it or not."""
+    """Names that the autoscaler may have: with and without the prefix, which is joined by a dash
+    whether it ends with one or not."""
     prefix = settings.hpa_prefix
     if not prefix:
         return (settings.name,)
@@ -65,7 +65,9 @@ def possible_names(settings: WorkloadSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((settings.name, dashed + settings.name, prefix + settings.name)))
 
 
-def _meant(autoscalers: Sequence[Autoscaler], settings: WorkloadSettings) -> tuple[Autoscaler, ...]:
+def _candidates(
+    autoscalers: Sequence[Autoscaler], settings: WorkloadSettings
+) -> tuple[Autoscaler, ...]:
     fitting = sorted(
         (each for each in autoscalers if settings.kind in ("", each.spec.scale_target_ref.kind)),
         key=lambda each: each.name,
@@ -85,14 +87,14 @@ def _current(autoscaler: Autoscaler) -> int:
 
 
 def _desired(autoscaler: Autoscaler) -> int:
-    """0 before its first metric, and where it is switched off: then it wants what there is."""
+    """desiredReplicas is 0 before the first metric and while scaling is disabled."""
     return autoscaler.status.desired_replicas or autoscaler.status.current_replicas
 
 
 def _chosen_target(
     found: Sequence[Autoscaler], settings: WorkloadSettings
 ) -> HpaTarget | Unavailable:
-    """The one target of all of them. A metric of the container that was asked for goes first."""
+    """The target that all of them agree on. A metric of the wanted container is preferred."""
     read = [hpa_target for each in found for hpa_target in _metric_targets(each, settings)]
     aims = [each for each in read if isinstance(each, HpaTarget)]
     wanted = settings.container or settings.name
@@ -110,7 +112,7 @@ def _chosen_target(
 
 
 def _metric_targets(autoscaler: Autoscaler, settings: WorkloadSettings) -> list[HpaTarget | str]:
-    """Of each metric with this name; a sentence where it is of no use."""
+    """The target of each metric with this name; a sentence if it is not usable."""
     measured = (each.measured() for each in autoscaler.spec.metrics)
     return [
         _metric_target(autoscaler, each, settings)
@@ -148,7 +150,7 @@ def _metric_target(
 
 
 def _number(stated: int | str | None) -> float:
-    """Percent or cores. Zero where it is no quantity: neither is a target."""
+    """Percent or cores; zero, which is never a target, if it is not a quantity."""
     try:
         ratio = parse_quantity(str(stated))
     except QuantityError:

@@ -1,8 +1,8 @@
-"""What the API server knows about a workload: its autoscaler, its pods, whether it is in motion.
+"""Reads workloads from the API server: the autoscaler, the pods, and whether a rollout or scaling
+is in progress.
 
-Owns the lists: each kind of a namespace is asked for once, so that all workloads of a round see
-the same moment; a new round needs a new reader. Changes nothing. What cannot be had is a Problem
-with one sentence.
+Each kind of object is listed once in a namespace, so that all workloads of a round are seen at the
+same time; every round needs a new reader.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,11 +58,287 @@ from slackwater.rebalancer.reason import Reason
 from slackwater.record.timestamps import parse_timestamp
 from slackwater.settings.rebalancer import WorkloadSettings
 
+ROTATE = "slackwater.io/rotate"
+#: Annotations of the descheduler: the first counts if present, the second by its value
+#: (sigs.k8s.io/descheduler, pkg/framework/plugins/defaultevictor).
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+EVICT = "descheduler.alpha.kubernetes.io/evict"
+
 Owned = TypeVar("Owned", OwnedPod, ScaledWorkload)
+T = TypeVar("T")
+Decoded = TypeVar("Decoded", bound=msgspec.Struct)
+
+#: The kinds that replace pods, and so can be rotated.
+_ROTATED = {each.kind: each for each in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
+_ROTATED_GROUP = "apps"
+_DEFAULT = "default"
+_ASSUMED = f"; {_DEFAULT} is the namespace where none is named (-n)"
+
+
+class ClusterReader:
+    """The API server as of one round."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._namespaces: dict[str, _Namespace] = {}
+
+    def read(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
+        name = settings.namespace
+        if name not in self._namespaces:
+            self._namespaces[name] = _Namespace(self._client, name)
+        try:
+            return _read_workload(self._namespaces[name], settings)
+        except _UnavailableError as error:
+            return error.problem
+        except InvalidError as error:
+            return Unavailable(Reason.KUBERNETES_ERROR, str(error))
+
+
+class _UnavailableError(Exception):
+    """Carries an Unavailable up to `ClusterReader.read`."""
+
+    def __init__(self, problem: Unavailable) -> None:
+        super().__init__(problem.because)
+        self.problem = problem
+
+
+class _Namespace:
+    """Lists of one namespace, each read when it is first needed. A failure is cached as well."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    @cached_property
+    def autoscalers(self) -> list[Autoscaler] | Unavailable:
+        return self._listed(HORIZONTAL_POD_AUTOSCALERS, Autoscaler)
+
+    @cached_property
+    def pods(self) -> dict[str, list[OwnedPod]] | Unavailable:
+        """By the uid of their controllers."""
+        found = self._listed(PODS, OwnedPod)
+        return found if isinstance(found, Unavailable) else group_by_controller(found)
+
+    @cached_property
+    def sets(self) -> dict[str, list[ScaledWorkload]] | Unavailable:
+        """ReplicaSets by the uid of their controllers."""
+        found = self._replica_sets
+        return found if isinstance(found, Unavailable) else group_by_controller(found)
+
+    @cached_property
+    def budgets(self) -> list[DisruptionBudget] | Unavailable:
+        return self._listed(POD_DISRUPTION_BUDGETS, DisruptionBudget)
+
+    @cached_property
+    def absent(self) -> bool:
+        """Whether the namespace does not exist, which empty lists do not tell. False also if it may
+        not be read."""
+        try:
+            self._client.get(NAMESPACES, self._name)
+        except RequestError as error:
+            return isinstance(error, HttpStatusError) and error.status == 404
+        return False
+
+    def workload(self, kind: str, name: str) -> ScaledWorkload | None:
+        every = _needed(self._workloads(kind))
+        return next((each for each in every if each.metadata.name == name), None)
+
+    def _workloads(self, kind: str) -> list[ScaledWorkload] | Unavailable:
+        match kind:
+            case DEPLOYMENTS.kind:
+                return self._deployments
+            case STATEFUL_SETS.kind:
+                return self._stateful_sets
+            case _:
+                return self._replica_sets
+
+    @cached_property
+    def _deployments(self) -> list[ScaledWorkload] | Unavailable:
+        return self._listed(DEPLOYMENTS, ScaledWorkload)
+
+    @cached_property
+    def _stateful_sets(self) -> list[ScaledWorkload] | Unavailable:
+        return self._listed(STATEFUL_SETS, ScaledWorkload)
+
+    @cached_property
+    def _replica_sets(self) -> list[ScaledWorkload] | Unavailable:
+        return self._listed(REPLICA_SETS, ScaledWorkload)
+
+    def _listed(self, resource: Resource, kind: type[Decoded]) -> list[Decoded] | Unavailable:
+        try:
+            return self._client.list(resource, _reading(resource, kind), namespace=self._name).items
+        except RequestError as error:
+            return Unavailable(
+                Reason.KUBERNETES_ERROR, _describe_failure(error, resource, self._name)
+            )
+        except InvalidError as error:
+            return Unavailable(Reason.KUBERNETES_ERROR, str(error))
+
+
+def _reading(resource: Resource, kind: type[Decoded]) -> Callable[[msgspec.Raw], Decoded]:
+    return lambda raw: decode_struct(raw, kind, f"a {resource.kind} of the API server")
+
+
+def _needed(found: T | Unavailable) -> T:
+    if isinstance(found, Unavailable):
+        raise _UnavailableError(found)
+    return found
+
+
+def _read_workload(place: _Namespace, settings: WorkloadSettings) -> ObservedWorkload:
+    choice = choose(_needed(place.autoscalers), settings)
+    if isinstance(choice, AutoscalerChoice):
+        kind, workload = choice.target.kind, _scaled(place, settings, choice.target)
+    elif choice.reason is Reason.HPA_TARGET_MISSING:
+        kind, workload = _unscaled(place, settings, choice)
+    else:
+        raise _UnavailableError(choice)
+    meta = workload.metadata
+    name = WorkloadName(settings.namespace, kind, meta.name)
+    owned = _owned(place, name, meta.uid)
+    return ObservedWorkload(
+        workload=name,
+        api_version=_ROTATED[kind].api_version,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        pods=_selected(owned, settings, name),
+        hpa_target=choice.hpa_target if isinstance(choice, AutoscalerChoice) else choice,
+        scaling=_scaling(kind, workload, choice, owned),
+        opted_out=workload_opted_out(meta.annotations),
+        last=_last(workload, name),
+        budgets=_budgets(place, owned),
+    )
+
+
+def _scaled(place: _Namespace, settings: WorkloadSettings, target: ScaleTarget) -> ScaledWorkload:
+    """The workload that the autoscaler names."""
+    group = target.api_version.rpartition("/")[0]
+    if target.kind not in _ROTATED or group != _ROTATED_GROUP:
+        what = f"{target.kind} {target.name} ({target.api_version or 'no apiVersion'})"
+        raise _missing(
+            f"{what} is scaled in namespace {settings.namespace}; only {', '.join(_ROTATED)} of "
+            f"{_ROTATED_GROUP} can be rotated"
+        )
+    found = place.workload(target.kind, target.name)
+    if found is None:
+        raise _missing(
+            f"{target.kind} {settings.namespace}/{target.name} is not there, though a "
+            "HorizontalPodAutoscaler scales it"
+        )
+    return found
+
+
+def _unscaled(
+    place: _Namespace, settings: WorkloadSettings, problem: Unavailable
+) -> tuple[str, ScaledWorkload]:
+    """A workload without an autoscaler, which can be shown but not rotated."""
+    kinds = ", ".join(_ROTATED)
+    if settings.kind and settings.kind not in _ROTATED:
+        raise _missing(f"kind is {settings.kind}, but must be one of {kinds} to be rotated")
+    for kind in (settings.kind,) if settings.kind else _ROTATED:
+        found = place.workload(kind, settings.name)
+        if found is not None:
+            return kind, found
+    if place.absent:
+        raise _missing(f"namespace {settings.namespace} is not there")
+    told = f"no {settings.kind or kinds} is called {settings.name} there either"
+    hint = _ASSUMED if settings.namespace == _DEFAULT else ""
+    raise _missing(f"{problem.because}, and {told}{hint}")
+
+
+def _owned(place: _Namespace, name: WorkloadName, uid: str) -> list[OwnedPod]:
+    sets = _needed(place.sets) if name.kind == DEPLOYMENTS.kind else {}
+    return pods_owned_by(uid, _needed(place.pods), sets)
+
+
+def _selected(
+    owned: list[OwnedPod], settings: WorkloadSettings, name: WorkloadName
+) -> tuple[PodUsage, ...]:
+    selector = parse_selector(settings.selector, f"the label selector of {name}")
+    found = select_pods(owned, selector)
+    if owned and not found:
+        raise _missing(
+            f"none of the {len(owned)} pods of {name} has the labels {settings.selector}"
+        )
+    return found
+
+
+def _budgets(place: _Namespace, owned: list[OwnedPod]) -> tuple[Budget, ...] | Gap:
+    """Without the permission to list budgets, rotations are possible all the same."""
+    found = place.budgets
+    return Gap(found.because) if isinstance(found, Unavailable) else covering_budgets(found, owned)
+
+
+def _describe_failure(error: RequestError, resource: Resource, namespace: str) -> str:
+    """Names a missing permission as a Role would grant it."""
+    if isinstance(error, HttpStatusError) and error.status == 403:
+        group = f" of {resource.group}" if resource.group else ""
+        return (
+            f"the verb list on {resource.plural}{group} is not granted in namespace {namespace}: "
+            f"{error}"
+        )
+    if isinstance(error, HttpStatusError) and error.status == 404:
+        return f"the API server does not serve {resource.plural} of {resource.api_version}: {error}"
+    return str(error)
+
+
+def _missing(because: str) -> _UnavailableError:
+    return _UnavailableError(Unavailable(Reason.WORKLOAD_MISSING, because))
+
+
+def _scaling(
+    kind: str,
+    workload: ScaledWorkload,
+    choice: AutoscalerChoice | Unavailable,
+    owned: list[OwnedPod],
+) -> Scaling:
+    """Prefers the autoscaler's numbers; if these agree, the workload's own, since somebody else may
+    have scaled it. During a rollout its own numbers mean something else. If the autoscaler has what
+    it wants and pods are merely missing, that is not scaling."""
+    wanted, there = workload.spec.replicas, workload.status.replicas
+    pending = _pending(wanted, owned)
+    absent = f"{there} of {wanted} pods are there, the others are missing" if there < wanted else ""
+    rollout = pending or rollout_of(kind, workload) or absent
+    if isinstance(choice, AutoscalerChoice):
+        if (pending or absent) and choice.current <= choice.desired == wanted:
+            return Scaling(wanted, wanted, rollout)
+        if choice.desired != choice.current or rollout:
+            return Scaling(choice.desired, choice.current, rollout)
+    return Scaling(there if rollout else wanted, there, rollout)
+
+
+def _pending(wanted: int, owned: list[OwnedPod]) -> str:
+    """If a pod cannot be scheduled, the replacement of another cannot be either."""
+    staying = [pod for pod in owned if not pod.metadata.deletion_timestamp]
+    pending = sum(not pod.spec.node_name for pod in staying)
+    if pending == 1:
+        return f"1 of {wanted} pods is Pending: no node was found for it yet"
+    return (
+        f"{pending} of {wanted} pods are Pending: no node was found for them yet" if pending else ""
+    )
+
+
+def _last(workload: ScaledWorkload, name: WorkloadName) -> LastRotation | Gap | None:
+    text = workload.metadata.annotations.get(last_rotation.ANNOTATION)
+    return None if text is None else last_rotation.decode_last_rotation(text, name, timestamp)
+
+
+def covering_budgets(
+    budgets: Iterable[DisruptionBudget], pods: Sequence[OwnedPod]
+) -> tuple[Budget, ...]:
+    """Budgets that cover at least one of the pods, sorted by name."""
+    found = []
+    for each in budgets:
+        covered = frozenset(p.metadata.name for p in pods if each.covers(p.metadata.labels))
+        if covered:
+            allowed = max(each.status.disruptions_allowed, 0)
+            found.append(Budget(each.metadata.name, allowed, covered))
+    return tuple(sorted(found, key=lambda budget: budget.name))
 
 
 def group_by_controller(objects: Iterable[Owned]) -> dict[str, list[Owned]]:
-    """By the uid of who made them; those that nobody made are left out."""
+    """By the controller's uid, which is unique unlike its name; objects without one are left
+    out."""
     found: dict[str, list[Owned]] = {}
     for each in objects:
         controller = each.metadata.controller
@@ -76,14 +352,14 @@ def pods_owned_by(
     pods: Mapping[str, Sequence[OwnedPod]],
     sets: Mapping[str, Sequence[ScaledWorkload]],
 ) -> list[OwnedPod]:
-    """Whose controller is this uid, or a ReplicaSet whose controller it is. `pods` and `sets` are
-    by their controllers."""
+    """Live pods controlled by this uid, directly or by one of its ReplicaSets. `pods` and `sets`
+    are by their controllers. Finished pods use nothing and cannot be evicted."""
     owners = [uid, *(each.metadata.uid for each in sets.get(uid, ()))]
     return [pod for owner in owners for pod in pods.get(owner, ()) if not pod.is_finished()]
 
 
 def select_pods(pods: Sequence[OwnedPod], selector: LabelSelector) -> tuple[PodUsage, ...]:
-    """Those that the selector means; InvalidError where one cannot be understood."""
+    """Raises InvalidError if one of them cannot be understood."""
     return tuple(read_pod(pod) for pod in pods if selector.selects(pod.metadata.labels))
 
 
@@ -124,7 +400,7 @@ def _amounts(pod: OwnedPod, container: PodContainer) -> ContainerAmounts:
 
 
 def _pod_level(pod: OwnedPod) -> ContainerAmounts | None:
-    """As the HPA asks: whether the pod has requests of its own (calculateRequests in
+    """Requests and limits of the pod as a whole, as the HPA reads them (calculateRequests in
     pkg/controller/podautoscaler/replica_calculator.go)."""
     if pod.spec.resources == Resources():
         return None
@@ -136,16 +412,9 @@ def _typed(amount: float | Gap) -> Cores | Gap:
     return amount if isinstance(amount, Gap) else Cores(amount)
 
 
-ROTATE = "slackwater.io/rotate"
-#: The descheduler's: the first by being there, the second by its value
-#: (sigs.k8s.io/descheduler, pkg/framework/plugins/defaultevictor).
-PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-EVICT = "descheduler.alpha.kubernetes.io/evict"
-
-
 def workload_opted_out(annotations: Mapping[str, str]) -> str:
-    """Which annotation forbids it, as a clause; empty where none does. A value that is no answer
-    forbids: whoever wrote it wanted something, and waiting does no harm."""
+    """Which annotation forbids rotation, as a clause; empty if none does. An invalid value forbids
+    it: somebody wanted something, and waiting does no harm."""
     if ROTATE not in annotations:
         return ""
     value = annotations[ROTATE]
@@ -159,7 +428,7 @@ def workload_opted_out(annotations: Mapping[str, str]) -> str:
 
 
 def pod_held_back(pod: OwnedPod) -> str:
-    """Why this pod must stay, as a clause; empty where it may go."""
+    """Why this pod must not be rotated, as a clause; empty if it may be."""
     annotations = pod.metadata.annotations
     if pod.is_static():
         return "it is a static pod, which its node alone decides on"
@@ -170,273 +439,3 @@ def pod_held_back(pod: OwnedPod) -> str:
     if parse_bool(annotations.get(EVICT, "")) is False:
         return f"its annotation {EVICT} is {quoted(annotations[EVICT])}"
     return ""
-
-
-T = TypeVar("T")
-Decoded = TypeVar("Decoded", bound=msgspec.Struct)
-
-#: The kinds that replace a pod that goes.
-_ROTATED = {each.kind: each for each in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
-_ROTATED_GROUP = "apps"
-_DEFAULT = "default"
-_ASSUMED = f"; {_DEFAULT} is the namespace where none is named (-n)"
-
-
-class ClusterReader:
-    """One round's view of the API server."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._namespaces: dict[str, _Namespace] = {}
-
-    def read(self, settings: WorkloadSettings) -> ObservedWorkload | Unavailable:
-        name = settings.namespace
-        if name not in self._namespaces:
-            self._namespaces[name] = _Namespace(self._client, name)
-        try:
-            return _observe(self._namespaces[name], settings)
-        except _Impossible as impossible:
-            return impossible.problem
-        except InvalidError as error:
-            return Unavailable(Reason.KUBERNETES_ERROR, str(error))
-
-
-class _Impossible(Exception):  # noqa: N818 - it reads as what it is
-    """Why this workload cannot be seen; inside of this module only."""
-
-    def __init__(self, problem: Unavailable) -> None:
-        super().__init__(problem.because)
-        self.problem = problem
-
-
-class _Namespace:
-    """Guards the lists of one namespace, each asked for when it is first needed. A refusal is
-    remembered as well: whoever asks next hears the same."""
-
-    def __init__(self, client: Client, name: str) -> None:
-        self._client = client
-        self._name = name
-
-    @cached_property
-    def autoscalers(self) -> list[Autoscaler] | Unavailable:
-        return self._listed(HORIZONTAL_POD_AUTOSCALERS, Autoscaler)
-
-    @cached_property
-    def pods(self) -> dict[str, list[OwnedPod]] | Unavailable:
-        """By their controllers."""
-        found = self._listed(PODS, OwnedPod)
-        return found if isinstance(found, Unavailable) else group_by_controller(found)
-
-    @cached_property
-    def sets(self) -> dict[str, list[ScaledWorkload]] | Unavailable:
-        """ReplicaSets by their controllers."""
-        found = self._replica_sets
-        return found if isinstance(found, Unavailable) else group_by_controller(found)
-
-    @cached_property
-    def budgets(self) -> list[DisruptionBudget] | Unavailable:
-        return self._listed(POD_DISRUPTION_BUDGETS, DisruptionBudget)
-
-    @cached_property
-    def absent(self) -> bool:
-        """Whether the API server says so: the lists of a namespace that is not there are merely
-        empty. Who may not ask does not know."""
-        try:
-            self._client.get(NAMESPACES, self._name)
-        except RequestError as error:
-            return isinstance(error, HttpStatusError) and error.status == 404
-        return False
-
-    def workload(self, kind: str, name: str) -> ScaledWorkload | None:
-        every = _needed(self._workloads(kind))
-        return next((each for each in every if each.metadata.name == name), None)
-
-    def _workloads(self, kind: str) -> list[ScaledWorkload] | Unavailable:
-        match kind:
-            case DEPLOYMENTS.kind:
-                return self._deployments
-            case STATEFUL_SETS.kind:
-                return self._stateful_sets
-            case _:
-                return self._replica_sets
-
-    @cached_property
-    def _deployments(self) -> list[ScaledWorkload] | Unavailable:
-        return self._listed(DEPLOYMENTS, ScaledWorkload)
-
-    @cached_property
-    def _stateful_sets(self) -> list[ScaledWorkload] | Unavailable:
-        return self._listed(STATEFUL_SETS, ScaledWorkload)
-
-    @cached_property
-    def _replica_sets(self) -> list[ScaledWorkload] | Unavailable:
-        return self._listed(REPLICA_SETS, ScaledWorkload)
-
-    def _listed(self, resource: Resource, kind: type[Decoded]) -> list[Decoded] | Unavailable:
-        try:
-            return self._client.list(resource, _reading(resource, kind), namespace=self._name).items
-        except RequestError as error:
-            return Unavailable(Reason.KUBERNETES_ERROR, _told(error, resource, self._name))
-        except InvalidError as error:
-            return Unavailable(Reason.KUBERNETES_ERROR, str(error))
-
-
-def _reading(resource: Resource, kind: type[Decoded]) -> Callable[[msgspec.Raw], Decoded]:
-    return lambda raw: decode_struct(raw, kind, f"a {resource.kind} of the API server")
-
-
-def _needed(found: T | Unavailable) -> T:
-    if isinstance(found, Unavailable):
-        raise _Impossible(found)
-    return found
-
-
-def _observe(place: _Namespace, settings: WorkloadSettings) -> ObservedWorkload:
-    choice = choose(_needed(place.autoscalers), settings)
-    if isinstance(choice, AutoscalerChoice):
-        kind, workload = choice.target.kind, _scaled(place, settings, choice.target)
-    elif choice.reason is Reason.HPA_TARGET_MISSING:
-        kind, workload = _unscaled(place, settings, choice)
-    else:
-        raise _Impossible(choice)
-    meta = workload.metadata
-    name = WorkloadName(settings.namespace, kind, meta.name)
-    owned = _owned(place, name, meta.uid)
-    return ObservedWorkload(
-        workload=name,
-        api_version=_ROTATED[kind].api_version,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        pods=_selected(owned, settings, name),
-        hpa_target=choice.hpa_target if isinstance(choice, AutoscalerChoice) else choice,
-        scaling=_scaling(kind, workload, choice, owned),
-        opted_out=workload_opted_out(meta.annotations),
-        last=_last(workload, name),
-        budgets=_budgets(place, owned),
-    )
-
-
-def _scaled(place: _Namespace, settings: WorkloadSettings, target: ScaleTarget) -> ScaledWorkload:
-    """What the autoscaler names."""
-    group = target.api_version.rpartition("/")[0]
-    if target.kind not in _ROTATED or group != _ROTATED_GROUP:
-        what = f"{target.kind} {target.name} ({target.api_version or 'no apiVersion'})"
-        raise _missing(
-            f"{what} is scaled in namespace {settings.namespace}; only {', '.join(_ROTATED)} of "
-            f"{_ROTATED_GROUP} can be rotated"
-        )
-    found = place.workload(target.kind, target.name)
-    if found is None:
-        raise _missing(
-            f"{target.kind} {settings.namespace}/{target.name} is not there, though a "
-            "HorizontalPodAutoscaler scales it"
-        )
-    return found
-
-
-def _unscaled(
-    place: _Namespace, settings: WorkloadSettings, problem: Unavailable
-) -> tuple[str, ScaledWorkload]:
-    """A workload without an autoscaler, which can be shown but not judged."""
-    kinds = ", ".join(_ROTATED)
-    if settings.kind and settings.kind not in _ROTATED:
-        raise _missing(f"kind is {settings.kind}, but must be one of {kinds} to be rotated")
-    for kind in (settings.kind,) if settings.kind else _ROTATED:
-        found = place.workload(kind, settings.name)
-        if found is not None:
-            return kind, found
-    if place.absent:
-        raise _missing(f"namespace {settings.namespace} is not there")
-    told = f"no {settings.kind or kinds} is called {settings.name} there either"
-    hint = _ASSUMED if settings.namespace == _DEFAULT else ""
-    raise _missing(f"{problem.because}, and {told}{hint}")
-
-
-def _owned(place: _Namespace, name: WorkloadName, uid: str) -> list[OwnedPod]:
-    sets = _needed(place.sets) if name.kind == DEPLOYMENTS.kind else {}
-    return pods_owned_by(uid, _needed(place.pods), sets)
-
-
-def _selected(
-    owned: list[OwnedPod], settings: WorkloadSettings, name: WorkloadName
-) -> tuple[PodUsage, ...]:
-    selector = parse_selector(settings.selector, f"the label selector of {name}")
-    found = select_pods(owned, selector)
-    if owned and not found:
-        raise _missing(
-            f"none of the {len(owned)} pods of {name} has the labels {settings.selector}"
-        )
-    return found
-
-
-def _budgets(place: _Namespace, owned: list[OwnedPod]) -> tuple[Budget, ...] | Gap:
-    """A look ahead that needs a right of its own: without it the rotation goes on."""
-    found = place.budgets
-    return Gap(found.because) if isinstance(found, Unavailable) else covering_budgets(found, owned)
-
-
-def _told(error: RequestError, resource: Resource, namespace: str) -> str:
-    """A right that is missing is named as a Role would grant it."""
-    if isinstance(error, HttpStatusError) and error.status == 403:
-        group = f" of {resource.group}" if resource.group else ""
-        return (
-            f"the verb list on {resource.plural}{group} is not granted in namespace {namespace}: "
-            f"{error}"
-        )
-    if isinstance(error, HttpStatusError) and error.status == 404:
-        return f"the API server does not serve {resource.plural} of {resource.api_version}: {error}"
-    return str(error)
-
-
-def _missing(because: str) -> _Impossible:
-    return _Impossible(Unavailable(Reason.WORKLOAD_MISSING, because))
-
-
-def _scaling(
-    kind: str,
-    workload: ScaledWorkload,
-    choice: AutoscalerChoice | Unavailable,
-    owned: list[OwnedPod],
-) -> Scaling:
-    """By the autoscaler; where that is content, by the workload itself: somebody else may have
-    scaled it. During a rollout its own numbers mean something else. Where the autoscaler has its
-    wish and only pods are missing, that is not its doing."""
-    wanted, there = workload.spec.replicas, workload.status.replicas
-    pending = _pending(wanted, owned)
-    absent = f"{there} of {wanted} pods are there, the others are missing" if there < wanted else ""
-    rollout = pending or rollout_of(kind, workload) or absent
-    if isinstance(choice, AutoscalerChoice):
-        if (pending or absent) and choice.current <= choice.desired == wanted:
-            return Scaling(wanted, wanted, rollout)
-        if choice.desired != choice.current or rollout:
-            return Scaling(choice.desired, choice.current, rollout)
-    return Scaling(there if rollout else wanted, there, rollout)
-
-
-def _pending(wanted: int, owned: list[OwnedPod]) -> str:
-    """Where a pod finds no node, the replacement of another finds none either."""
-    staying = [pod for pod in owned if not pod.metadata.deletion_timestamp]
-    pending = sum(not pod.spec.node_name for pod in staying)
-    if pending == 1:
-        return f"1 of {wanted} pods is Pending: no node was found for it yet"
-    return (
-        f"{pending} of {wanted} pods are Pending: no node was found for them yet" if pending else ""
-    )
-
-
-def _last(workload: ScaledWorkload, name: WorkloadName) -> LastRotation | Gap | None:
-    text = workload.metadata.annotations.get(last_rotation.ANNOTATION)
-    return None if text is None else last_rotation.decode_last_rotation(text, name, timestamp)
-
-
-def covering_budgets(
-    budgets: Iterable[DisruptionBudget], pods: Sequence[OwnedPod]
-) -> tuple[Budget, ...]:
-    """Those that cover at least one of the pods, by name."""
-    found = []
-    for each in budgets:
-        covered = frozenset(p.metadata.name for p in pods if each.covers(p.metadata.labels))
-        if covered:
-            allowed = max(each.status.disruptions_allowed, 0)
-            found.append(Budget(each.metadata.name, allowed, covered))
-    return tuple(sorted(found, key=lambda budget: budget.name))

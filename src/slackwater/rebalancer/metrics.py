@@ -1,7 +1,7 @@
-"""The rebalancer's metrics: their names, their counts, and their values out of the last round.
+"""The rebalancer's metrics: counters since the start, and gauges of the last round.
 
-Owns all three; the text is record.exposition's. The first five names are the seed's and most of the
-others the original's, so that a dashboard finds them. What is not known is absent, never zero.
+Most names are those of the original rebalancer, so that its dashboards work. A value that is not
+known is absent, never zero.
 """
 
 import math
@@ -28,7 +28,7 @@ _GAUGE, _COUNTER = Kind.GAUGE, Kind.COUNTER
 _WORKLOAD = ("namespace", "workload")
 _SUCCESS, _ERROR = "success", "error"
 _TYPES = {PodGroup.TOP: "most_busy", PodGroup.BOTTOM: "least_busy"}
-#: Upper ends of the buckets of a round's duration, in seconds: the original's, and then those of
+#: Upper bounds of the buckets of a round's duration, in seconds: the original's, then those of
 #: rounds that wait for new pods.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 
@@ -123,10 +123,10 @@ METRICS: tuple[Metric, ...] = (
 
 
 class RoundMetrics:
-    """Guards the counts since the start and the last round. One thread adds, any may read."""
+    """Counts since the start, and the last round. One thread adds, any may read."""
 
     def __init__(self) -> None:
-        self._alone = threading.Lock()
+        self._lock = threading.Lock()
         self._latest: RoundResult | None = None
         self._decisions: Counter[Reason] = Counter()
         self._executions: Counter[str] = Counter()
@@ -137,7 +137,7 @@ class RoundMetrics:
         self._analyzed = 0
 
     def add(self, result: RoundResult) -> None:
-        with self._alone:
+        with self._lock:
             self._latest = result
             self._executions[_ERROR if result.exit_code else _SUCCESS] += 1
             self._errors.update(result.errors)
@@ -152,14 +152,14 @@ class RoundMetrics:
                 self._deleted.update(each.assessment.group_of(pod) for pod in removed)
 
     def add_error(self, component: str) -> None:
-        """One outside of a round."""
-        with self._alone:
+        """For an error outside of a round."""
+        with self._lock:
             self._errors[component] += 1
 
     def samples(self) -> Iterator[Sample]:
-        """All but the histogram. Counters are there from the start: what appears with its first
+        """All but the histogram. Counters exist from the start: one that appears with its first
         count has no rate."""
-        with self._alone:
+        with self._lock:
             yield Sample(BUILD, 1, (__version__,))
             for reason in Reason:
                 yield Sample(DECISIONS, self._decisions[reason], (reason.value,))
@@ -177,15 +177,15 @@ class RoundMetrics:
                 yield from _workload_samples(each)
 
     def durations(self) -> tuple[list[tuple[str, float]], float]:
-        """Counts up to each bound, and the sum."""
-        with self._alone:
+        """Cumulative counts by bound, and the sum."""
+        with self._lock:
             bounds = [*map(str, BUCKETS), "+Inf"]
             upto = [float(sum(self._durations[: number + 1])) for number in range(len(bounds))]
             return list(zip(bounds, upto, strict=True)), self._duration_sum
 
 
 def expose(tally: RoundMetrics, accept: str = "") -> tuple[str, bytes]:
-    """The content's type and the content, as a scrape or a push wants it."""
+    """Content type and content for a scrape or a push."""
     from slackwater.record.exposition import render_families
 
     return render_families(_families(tally), accept)
@@ -238,7 +238,7 @@ def _number_samples(assessment: Assessment, labels: tuple[str, str]) -> Iterator
 
 
 def usage_variance(measured: WorkloadUsage) -> float | None:
-    """Of the whole population, in square cores; None where no usage is known."""
+    """Population variance in square cores; None if no usage is known."""
     usages = [each.usage for each in measured.pods if not isinstance(each.usage, Gap)]
     if not usages:
         return None

@@ -1,7 +1,8 @@
-"""What the readers bring: objects of the API server, and numbers of Prometheus or metrics.k8s.io.
+"""What is read of workloads: objects of the API server, usage from Prometheus or metrics.k8s.io,
+and Kafka lag.
 
-Owns these values; the readers make them, the pure parts take them. A reader that cannot say
-something brings a Problem with its one sentence, never a guess.
+The sources make these values, and the pure modules work with them. What could not be read is
+Unavailable, with a reason and a sentence; a single number that is missing is a Gap.
 """
 
 import enum
@@ -12,12 +13,12 @@ import msgspec
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.reason import Reason
 
-#: CPU as Prometheus counts it. Averages of averages are formed here, so no whole milli-CPUs.
+#: CPU as Prometheus counts it. Averages are computed with it, so it is not whole milli-CPUs.
 Cores = NewType("Cores", float)
 #: 0 to 100.
 PercentOf = NewType("PercentOf", float)
 Seconds = NewType("Seconds", float)
-#: More CPUs than any machine has: what is above counts something else, such as milliCPU.
+#: More CPUs than any machine has; a larger number is in another unit, such as milliCPU.
 MOST_CORES = 10_000.0
 
 
@@ -32,7 +33,8 @@ class HpaTargetKind(enum.Enum):
 
 
 class HpaTarget(msgspec.Struct, frozen=True):
-    """What the HPA wants: 70 (percent) or 0.7 (cores). `container` is empty for a whole pod's."""
+    """What the HPA wants: 70 (percent) or 0.7 (cores). `container` is empty if it is for whole
+    pods. `hpa` is the name of the HPA."""
 
     kind: HpaTargetKind
     value: float
@@ -41,7 +43,7 @@ class HpaTarget(msgspec.Struct, frozen=True):
 
 
 class WorkloadName(msgspec.Struct, frozen=True, order=True):
-    """`kind` is Deployment, StatefulSet or whatever else the HPA scales."""
+    """`kind` is Deployment, StatefulSet or another kind that the HPA scales."""
 
     namespace: str
     kind: str
@@ -112,19 +114,20 @@ class WorkloadUsage(msgspec.Struct, frozen=True):
 
 
 class Scaling(msgspec.Struct, frozen=True):
-    """Whether something else is changing the workload now."""
+    """Replicas that are wanted and that there are. `rollout`: a sentence about the rollout in
+    progress; empty if there is none."""
 
     desired: int
     current: int
-    #: Why a rollout is in flight, as a sentence; empty where none is.
     rollout: str = ""
 
 
 class LastRotation(msgspec.Struct, frozen=True, rename="camel"):
-    """What the workload's annotation keeps of the last rotation. `top`, `mean`: the averages of
-    the hot pods and of all pods then, in cores; `improvement`: percent, predicted; `pods`: how many
-    were rotated, `hot`: how many of them were hot. `misses`: rotations in a row that did not bring
-    what was predicted; `realised`: what this one brought, in percent, once it is `judged`."""
+    """What the workload's annotation keeps of the last rotation. `at`: seconds since 1970. `top`,
+    `mean`: of the hot pods and of all pods then, in cores; `improvement`: predicted, in percent;
+    `pods`: how many were rotated, `hot`: how many of these were hot. `misses`: rotations in a row
+    that did not bring what was predicted; `realised`: what this one brought, in percent, once it is
+    `judged`."""
 
     at: float
     top: Cores
@@ -138,18 +141,18 @@ class LastRotation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """Why a workload cannot be judged: the word, and the sentence for people."""
+    """Why something could not be read: `because` is a sentence."""
 
     reason: Reason
     because: str
 
 
 class NoAutoscaler(Unavailable, frozen=True):
-    """No HPA scales it: neither a target nor a wanted number of pods is known."""
+    """No HPA scales the workload, so neither its target nor its wanted replicas are known."""
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """A disruption budget: how many more of these pods may go now."""
+    """A PodDisruptionBudget: how many more of these pods may be evicted now."""
 
     name: str
     allowed: int
@@ -157,10 +160,10 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class ObservedWorkload(msgspec.Struct, frozen=True):
-    """One workload and its pods, by the owner chain. `opted_out`: which annotation of the workload
-    says so, or what else makes a rotation useless; empty where it may be rotated. `last` is a Gap
-    where the annotation cannot be read: it was rotated, nobody knows when, so it cools down.
-    `budgets`: those that cover some of its pods; a Gap where they may not be seen."""
+    """A workload and its pods, found by owner references. `opted_out`: which annotation forbids
+    rotation, as a clause; empty if none does. `last` is a Gap if the annotation cannot be read: the
+    workload was rotated at an unknown time, so it cools down. `budgets`: those that cover some of
+    its pods; a Gap if they may not be listed."""
 
     workload: WorkloadName
     api_version: str
@@ -175,9 +178,9 @@ class ObservedWorkload(msgspec.Struct, frozen=True):
 
 
 class NamespaceUsage(msgspec.Struct, frozen=True):
-    """By (pod, container). `usage`: a Gap where the number means nothing. `requests`: empty where
-    the source has none, as metrics.k8s.io. `notes`: sentences for people about an answer that
-    counts all the same (a warning of Prometheus, series that were left out)."""
+    """By (pod, container). `usage`: a Gap if the number is not usable. `requests`: empty if the
+    source has none, like metrics.k8s.io. `notes`: sentences about an answer that is used all the
+    same (a warning of Prometheus, series that were left out)."""
 
     usage: dict[tuple[str, str], Cores | Gap]
     requests: dict[tuple[str, str], Cores]
@@ -185,9 +188,9 @@ class NamespaceUsage(msgspec.Struct, frozen=True):
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """Of a consumer group, as one number, and how it was found. `unsettled`: why the number does
-    not count now (the group hands its partitions out anew); empty where it does.
-    `static_members`: consumers with a name of their own (group.instance.id), as far as is known."""
+    """Lag of a consumer group as one number, and where it is from. `unsettled`: why the number is
+    not valid now (the group is rebalancing); empty if it is. `static_members`: consumers with a
+    group.instance.id, as far as known."""
 
     messages: int
     source: str

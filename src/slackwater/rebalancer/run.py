@@ -1,8 +1,8 @@
-"""One round over all workloads: read, assess, gate, cap, act, tell.
+"""One round over all workloads: assess them, rotate those that are worth it, and report.
 
-Owns the order. What a round works with comes as values, so it is the same round in a CronJob, in
-the resident loop, in a dry run and in a test. Trouble with one workload is that workload's result;
-the others go on.
+A round is the same in a CronJob, in the resident loop, in a dry run and in a test, which differ in
+the dependencies they pass. A failure with one workload is the result of that workload; the others
+go on.
 """
 
 from collections.abc import Callable
@@ -49,9 +49,8 @@ _MICROS = 1_000_000
 
 
 class RoundDependencies(msgspec.Struct, frozen=True):
-    """What a round works with. `clock` only goes forward, `wall` is the time of day, both in
-    seconds. `writer` is None where nothing may be changed: then nothing is, no event either.
-    `look` reads one workload anew."""
+    """`clock` is monotonic, `wall` is the time of day, both in seconds. `writer` is None in a dry
+    run, which sends no events either."""
 
     sources: Sources
     writer: RotationWriter | None
@@ -63,29 +62,29 @@ class RoundDependencies(msgspec.Struct, frozen=True):
 
 
 class RoundMemory:
-    """Guards the number of the round and what was last said of each workload, so that a loop says
-    what changed, not every five minutes that all is well."""
+    """The number of the round and what was last logged about each workload, so that a loop logs
+    changes only."""
 
     def __init__(self) -> None:
         self.rounds = 0
-        self._said: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
-    def is_news(self, entry: Entry) -> bool:
-        """Of a decision its reason counts, not the numbers. What happened to pods always is."""
+    def has_changed(self, entry: Entry) -> bool:
+        """The reason of a decision counts, not its numbers. Removed pods are always logged."""
         return self._differs(entry.what, entry.result) or bool(entry.after)
 
     def is_new_remark(self, entry: Entry) -> bool:
         return self._differs(f"about {entry.what}", entry.because)
 
-    def _differs(self, key: str, said: str) -> bool:
-        before, self._said[key] = self._said.get(key), said
-        return before != said
+    def _differs(self, key: str, text: str) -> bool:
+        before, self._logged[key] = self._logged.get(key), text
+        return before != text
 
 
 def run_once(
     parts: RoundDependencies, settings: RunSettings, memory: RoundMemory | None = None
 ) -> RoundResult:
-    """The decisions are all made before the first pod goes."""
+    """All decisions are made before the first pod is removed."""
     began, now = parts.clock(), parts.wall()
     memory = memory or RoundMemory()
     memory.rounds += 1
@@ -101,8 +100,7 @@ def run_once(
 
 
 class _Round:
-    """Guards the second half of one round: what is done and told. `began`: when the numbers were
-    read."""
+    """The second half of a round, after the assessment. `began`: when usage was read."""
 
     def __init__(
         self, parts: RoundDependencies, settings: RunSettings, memory: RoundMemory, began: float
@@ -120,7 +118,7 @@ class _Round:
             self._judge(writer, found, found.assessment.judged)
         result = self._result(writer, found)
         entry = result_entry(result, self._memory.rounds, self._at())
-        if self._memory.is_news(entry):
+        if self._memory.has_changed(entry):
             self._parts.tell(entry)
         if writer is not None and isinstance(found.observed, ObservedWorkload):
             for event in build_events(result, found.observed):
@@ -142,7 +140,7 @@ class _Round:
             left = RotationResult(stop=RotationStop(Reason.STOPPED, because))
             return after_rotation(found.assessment, left, last)
         rotated = self._rotate(writer, found, observed)
-        self._learn(found, rotated)
+        self._note_failures(found, rotated)
         return after_rotation(found.assessment, rotated, last)
 
     def _too_late(self, found: AssessedWorkload) -> str:
@@ -151,8 +149,8 @@ class _Round:
             return ""
         return f"its numbers are {age:.0f} s old by now; the next round looks again"
 
-    def _learn(self, found: AssessedWorkload, rotated: RotationResult) -> None:
-        """A cluster that has no room for one workload's pods has none for another's."""
+    def _note_failures(self, found: AssessedWorkload, rotated: RotationResult) -> None:
+        """If new pods of one workload do not become Ready, those of others would not either."""
         name = found.assessment.workload
         if rotated.stop is not None and rotated.stop.reason is Reason.KUBERNETES_ERROR:
             self.errors += 1
@@ -188,12 +186,12 @@ class _Round:
         return rotate(RotationTask(observed, assessment.batches, claim, patience), context)
 
     def _judge(self, writer: RotationWriter, found: AssessedWorkload, judged: LastRotation) -> None:
-        """What the last rotation brought. Not written, it is judged again in the next round."""
+        """Writes what the last rotation brought. If that fails, it is judged again next time."""
         if not isinstance(found.observed, ObservedWorkload):
             return
         name = found.assessment.workload
-        # The claim of a rotation that follows carries it on. A write of its own raises a
-        # Deployment's generation, and the look before the first batch would see a rollout.
+        # If a rotation follows, its claim carries the misses over. A separate write would raise a
+        # Deployment's generation, which looks like a rollout before the first batch.
         written = AnnotationResult(AnnotationOutcome.WRITTEN)
         if not found.assessment.rotates:
             written = writer.claim(found.observed, judged)
@@ -204,7 +202,7 @@ class _Round:
             self.remark(name, written.because, RemovalOutcome.FAILED.value)
 
     def remark(self, about: object, sentence: str, result: str) -> None:
-        """Said once, until something else is to be said about it."""
+        """Logged once, until there is a different remark about the same thing."""
         entry = remark_entry(about, sentence, result, self._memory.rounds, self._at())
         if self._memory.is_new_remark(entry):
             self._parts.tell(entry)

@@ -1,8 +1,12 @@
-"""A day of per-pod CPU usage, step by step: what the what-if lives through.
+"""A day of per-pod CPU usage in steps of equal length, from samples or generated.
 
-Owns the steps: samples of any spacing become one moment for each step. Pure; knows no file. A pod
-without a sample is not there; the one exception is a single step between two samples of its own,
-which is a scrape that came late, not a pod that left.
+A pod without a sample in a step is absent, unless it has samples in the steps before and after:
+then a scrape was late.
+
+A generated day is one of consumers of partitions, some of which are much busier than others: load
+rises and falls with the hour, the weights of partitions follow Zipf's law, and partitions are
+assigned to pods by number, as Kafka's assignors do. Each partition has a rhythm and a noise of its
+own, so that the hottest pods change. Pure: the source of randomness is an argument.
 """
 
 import itertools
@@ -14,14 +18,14 @@ import msgspec
 
 from slackwater.rebalancer.observed import Cores, Seconds
 
-#: The CronJob's, and the window's.
+#: Five minutes, as the default window and the schedule of the CronJob.
 USUAL_STEP = Seconds(300.0)
-#: A month in steps of five minutes is half of it.
+#: A month in steps of five minutes has less than half of it.
 MOST_STEPS = 20_000
 
 
 class UsageSample(msgspec.Struct, frozen=True, gc=False):
-    """One pod at one time (seconds since 1970, or since any other moment)."""
+    """One pod at one time, in seconds since 1970 or any other time."""
 
     at: float
     pod: str
@@ -30,7 +34,7 @@ class UsageSample(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodLoad(msgspec.Struct, frozen=True, gc=False):
-    """What a pod uses and asks for in one step."""
+    """Usage and request of a pod in one step."""
 
     cores: Cores
     request: Cores
@@ -56,12 +60,12 @@ class Day(msgspec.Struct, frozen=True):
 
     @property
     def pods(self) -> tuple[str, ...]:
-        """All that ever were there."""
+        """All pods of the day, sorted."""
         return tuple(sorted({pod for moment in self.moments for pod in moment.loads}))
 
 
-def spacing_of(samples: Sequence[UsageSample]) -> Seconds:
-    """How far apart a pod's samples usually are; zero where no pod has two."""
+def sample_spacing(samples: Sequence[UsageSample]) -> Seconds:
+    """The median time between two samples of a pod; zero if no pod has two."""
     by_pod: dict[str, list[float]] = {}
     for sample in samples:
         by_pod.setdefault(sample.pod, []).append(sample.at)
@@ -73,39 +77,39 @@ def spacing_of(samples: Sequence[UsageSample]) -> Seconds:
     return Seconds(statistics.median(apart) if apart else 0.0)
 
 
-def step_for(samples: Sequence[UsageSample]) -> Seconds:
-    """Five minutes, or the samples' own spacing where that is longer."""
-    return Seconds(max(USUAL_STEP, math.ceil(spacing_of(samples))))
+def choose_step(samples: Sequence[UsageSample]) -> Seconds:
+    """Five minutes, or the spacing of the samples if that is longer."""
+    return Seconds(max(USUAL_STEP, math.ceil(sample_spacing(samples))))
 
 
-def steps_in(samples: Sequence[UsageSample], step: Seconds) -> int:
+def count_steps(samples: Sequence[UsageSample], step: Seconds) -> int:
     """From the first sample to the last."""
     times = [sample.at for sample in samples]
     return int((max(times) - min(times)) // step) + 1 if times else 0
 
 
 def build_day(samples: Sequence[UsageSample], step: Seconds) -> Day:
-    """Each pod's mean in each step; its request is the last one said."""
+    """The mean of each pod's samples in each step, and its last request."""
     if not samples:
         return Day(step, ())
     start = min(sample.at for sample in samples)
-    places: list[dict[str, list[UsageSample]]] = [{} for _ in range(steps_in(samples, step))]
+    places: list[dict[str, list[UsageSample]]] = [{} for _ in range(count_steps(samples, step))]
     for sample in sorted(samples, key=lambda each: (each.at, each.pod)):
         here = places[int((sample.at - start) // step)]
         here.setdefault(sample.pod, []).append(sample)
-    binned = [{pod: _load(found) for pod, found in sorted(place.items())} for place in places]
-    filled = _filled(binned)
+    binned = [{pod: _mean_load(found) for pod, found in sorted(place.items())} for place in places]
+    filled = _fill_late_scrapes(binned)
     moments = [Moment(start + n * step, loads) for n, loads in enumerate(filled) if loads]
     return Day(step, tuple(moments), len(filled) - len(moments))
 
 
-def _load(samples: Sequence[UsageSample]) -> PodLoad:
+def _mean_load(samples: Sequence[UsageSample]) -> PodLoad:
     mean = math.fsum(sample.cores for sample in samples) / len(samples)
     return PodLoad(Cores(mean), samples[-1].request)
 
 
-def _filled(steps: Sequence[Mapping[str, PodLoad]]) -> list[dict[str, PodLoad]]:
-    """A pod that is missing once, with samples before and after, is as it was before."""
+def _fill_late_scrapes(steps: Sequence[Mapping[str, PodLoad]]) -> list[dict[str, PodLoad]]:
+    """A pod that is missing in a single step is taken to be as in the step before."""
     filled = [dict(loads) for loads in steps]
     for n in range(1, len(steps) - 1):
         late = steps[n - 1].keys() & steps[n + 1].keys() - steps[n].keys()
@@ -114,22 +118,22 @@ def _filled(steps: Sequence[Mapping[str, PodLoad]]) -> list[dict[str, PodLoad]]:
     return filled
 
 
-#: Uniform, from 0 to 1.
+#: Uniformly distributed from 0 to 1.
 Draw = Callable[[], float]
 
 _HOUR = 3600.0
 _DAY = 24 * _HOUR
-#: The hour of the day with the most load, and the load at night as a part of it.
+#: The hour with the most load, and the load at night relative to it.
 _BUSIEST, _NIGHT = 14.0, 0.45
-#: How far a partition's own rhythm moves its weight, and how far its noise does.
+#: How much a partition's own rhythm and its noise change its weight.
 _RHYTHM, _NOISE = 0.5, 0.25
-#: How much of a step's noise is left in the next one.
+#: How much of a step's noise remains in the next one.
 _MEMORY = 0.97
 
 
 class DayShape(msgspec.Struct, frozen=True):
-    """`skew`: Zipf's exponent; 0: all partitions weigh the same. `busiest`: what a pod uses on
-    average at the busiest hour."""
+    """`skew`: exponent of Zipf's law; with 0 all partitions have the same weight. `busiest`: mean
+    usage of a pod at the busiest hour."""
 
     pods: int = 12
     partitions: int = 60
@@ -141,7 +145,7 @@ class DayShape(msgspec.Struct, frozen=True):
 
 
 class _Partition(msgspec.Struct, frozen=True):
-    """`late`: by how much of a day its own rhythm is behind."""
+    """`late`: phase of its own rhythm, as a fraction of a day."""
 
     weight: float
     pod: str
@@ -167,7 +171,7 @@ def generate_day(shape: DayShape, draw: Draw) -> Day:
 
 
 def _partitions(shape: DayShape, draw: Draw) -> list[_Partition]:
-    """In the order of a shuffle, one pod after the other."""
+    """Shuffled, then assigned to the pods in turn."""
     weights = [rank**-shape.skew for rank in range(1, shape.partitions + 1)]
     order = sorted(range(len(weights)), key=lambda _: draw())
     return [
@@ -192,5 +196,5 @@ def _weight(partition: _Partition, at: float, noise: float) -> float:
 
 
 def _bell(draw: Draw) -> float:
-    """About normal, mean 0 and deviation 1: twelve uniform draws, less their mean."""
+    """Approximately normal with mean 0 and deviation 1: the sum of twelve uniform draws - 6."""
     return math.fsum(draw() for _ in range(12)) - 6

@@ -1,8 +1,7 @@
-"""A recorded day as text: CSV with time, pod, cores and request, or Prometheus' own JSON.
+"""Parses a recorded day: CSV with time, pod, cores and request, or Prometheus' JSON.
 
-Owns both formats and the sentence about each thing that is wrong in them: the line, the column, the
-value, the bound. An empty cell and NaN are no samples; a row that ends before its cores, and a
-negative or an infinite number, are refused. Reads no file: the command line does.
+An error names line, column, value and bound. An empty cell and NaN mean that there is no sample; a
+row that ends before its cores, and a negative or infinite number, are errors.
 """
 
 import csv
@@ -31,9 +30,9 @@ _REQUEST = "request"
 _HEADER_WANTED = "a header with time, pod, cores and, where it is known, request"
 
 
-class _Spot(msgspec.Struct, frozen=True, gc=False):
-    """Where one sample stands, for the sentence about it: there are a million of them, so it is
-    put into words only when it is needed."""
+class _Position(msgspec.Struct, frozen=True, gc=False):
+    """Where a sample is in the text. There may be a million of them, so it is formatted only for an
+    error."""
 
     source: str
     place: int | str
@@ -45,9 +44,9 @@ class _Spot(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Row(msgspec.Struct, frozen=True, gc=False):
-    """As read; `request` None where it does not say."""
+    """`request` is None if the recording does not say."""
 
-    spot: _Spot
+    position: _Position
     at: float
     pod: str
     cores: Cores
@@ -55,8 +54,7 @@ class _Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_recording(text: str, source: str, request: Cores | None) -> tuple[UsageSample, ...]:
-    """`request`: of pods of which the recording does not say it. Raises InvalidError, whose str()
-    is the sentence."""
+    """`request`: of pods whose request is not recorded. Raises InvalidError."""
     is_json = text.lstrip().startswith("{")
     found = _answer(text, source) if is_json else _table(text, source)
     rows = list(itertools.islice(found, MOST_SAMPLES + 1))
@@ -65,25 +63,27 @@ def read_recording(text: str, source: str, request: Cores | None) -> tuple[Usage
         raise InvalidError(Problem(source, f"over {MOST_SAMPLES} samples", wanted))
     if not rows:
         raise InvalidError(Problem(source, "without a sample", "a recording with one or more"))
-    _refuse_twice(rows)
+    _refuse_duplicates(rows)
     return tuple(
         UsageSample(row.at, row.pod, row.cores, _request(row, request))
         for row in sorted(rows, key=lambda each: (each.at, each.pod))
     )
 
 
-def _refuse_twice(rows: Iterable[_Row]) -> None:
+def _refuse_duplicates(rows: Iterable[_Row]) -> None:
     seen: set[tuple[float, str]] = set()
     for row in rows:
         if (row.at, row.pod) in seen:
-            raise row.spot.refused("pod", row.pod, "there once at each time")
+            raise row.position.refused("pod", row.pod, "there once at each time")
         seen.add((row.at, row.pod))
 
 
 def _request(row: _Row, otherwise: Cores | None) -> Cores:
     found = otherwise if row.request is None else row.request
     if found is None:
-        raise row.spot.refused(_REQUEST, None, f"{_REQUEST_WANTED}, or said by --request for all")
+        raise row.position.refused(
+            _REQUEST, None, f"{_REQUEST_WANTED}, or said by --request for all"
+        )
     return found
 
 
@@ -92,9 +92,9 @@ def _table(text: str, source: str) -> Iterator[_Row]:
     try:
         header = _header(next(lines, []), source)
         for cells in lines:
-            spot = _Spot(source, lines.line_num)
+            position = _Position(source, lines.line_num)
             if any(cell.strip() for cell in cells):
-                row = _row(cells, header, spot)
+                row = _row(cells, header, position)
                 if row is not None:
                     yield row
     except csv.Error as error:
@@ -103,7 +103,7 @@ def _table(text: str, source: str) -> Iterator[_Row]:
 
 
 def _header(cells: Sequence[str], source: str) -> dict[str, int]:
-    """The place of each column. Others are left out."""
+    """The index of each column that is used."""
     names = [cell.strip().casefold() for cell in cells]
     known = [name for name in names if name in (*_COLUMNS, _REQUEST)]
     if any(name not in names for name in _COLUMNS) or len(set(known)) < len(known):
@@ -112,31 +112,31 @@ def _header(cells: Sequence[str], source: str) -> dict[str, int]:
     return {name: names.index(name) for name in known}
 
 
-def _row(cells: Sequence[str], header: dict[str, int], spot: _Spot) -> _Row | None:
+def _row(cells: Sequence[str], header: dict[str, int], position: _Position) -> _Row | None:
     def cell(column: str) -> str:
         place = header.get(column, len(cells))
         return cells[place].strip() if place < len(cells) else ""
 
     pod = sys.intern(cell("pod"))
     if not pod:
-        raise spot.refused("pod", "", "a pod's name")
-    at = _time(cell("time"), spot)
+        raise position.refused("pod", "", "a pod's name")
+    at = _time(cell("time"), position)
     if header["cores"] >= len(cells):
         wanted = f"{_CORES_WANTED}, or an empty cell where there is no sample"
-        raise spot.refused("cores", None, wanted)
-    cores = _amount(cell("cores"), spot, "cores")
-    asked = _amount(cell(_REQUEST), spot, _REQUEST)
-    return None if cores is None else _Row(spot, at, pod, cores, asked)
+        raise position.refused("cores", None, wanted)
+    cores = _amount(cell("cores"), position, "cores")
+    asked = _amount(cell(_REQUEST), position, _REQUEST)
+    return None if cores is None else _Row(position, at, pod, cores, asked)
 
 
-def _time(text: str, spot: _Spot) -> float:
+def _time(text: str, position: _Position) -> float:
     seconds = _number(text)
     if seconds is None:
-        # A date alone, or a time without a zone, is not a moment.
+        # A date alone, or a time without a zone, is ambiguous.
         then = parse_timestamp(text) if text[10:11] in ("T", "t", " ") and _has_zone(text) else None
         seconds = None if then is None else then.timestamp()
     if seconds is None or not 0 <= seconds <= _LATEST:
-        raise spot.refused("time", text, _TIME_WANTED)
+        raise position.refused("time", text, _TIME_WANTED)
     return seconds
 
 
@@ -144,19 +144,19 @@ def _has_zone(text: str) -> bool:
     return text[-1] in "Zz" or text[-6:-5] in ("+", "-")
 
 
-def _amount(text: str, spot: _Spot, column: str) -> Cores | None:
-    """None where it is empty or NaN: no sample, no request."""
+def _amount(text: str, position: _Position, column: str) -> Cores | None:
+    """None if it is empty or NaN: no sample, or no request."""
     found = _number(text)
     if not text or (found is not None and math.isnan(found)):
         return None
     wanted = _REQUEST_WANTED if column == _REQUEST else _CORES_WANTED
     if found is None or not 0 <= found <= MOST_CORES or (column == _REQUEST and found == 0):
-        raise spot.refused(column, text, wanted)
+        raise position.refused(column, text, wanted)
     return Cores(found)
 
 
 def _number(text: str) -> float | None:
-    # Python also takes 1_000 and digits of other scripts.
+    # float() also accepts 1_000 and digits of other scripts.
     if "_" in text or not text.isascii():
         return None
     try:
@@ -166,7 +166,7 @@ def _number(text: str) -> float | None:
 
 
 def _answer(text: str, source: str) -> Iterator[_Row]:
-    """What /api/v1/query_range says: one series for each pod, [seconds, "cores"] in each."""
+    """The answer of /api/v1/query_range: one series for each pod, of [seconds, "cores"]."""
     data = _needed(Field(source, "", parse_json(text, source)), "data")
     kind = _needed(data, "resultType")
     if kind.value != "matrix":
@@ -184,12 +184,12 @@ def _answer(text: str, source: str) -> Iterator[_Row]:
 
 def _series(values: Field, pod: str) -> Iterator[_Row]:
     for pair in elements(values):
-        spot = _Spot(str(pair.source), pair.path)
+        position = _Position(str(pair.source), pair.path)
         match pair.value:
             case [int() | float() as at, str() as cores] if not isinstance(at, bool):
-                found = _amount(cores, spot, "cores")
+                found = _amount(cores, position, "cores")
                 if found is not None:
-                    yield _Row(spot, _time(str(at), spot), pod, found, None)
+                    yield _Row(position, _time(str(at), position), pod, found, None)
             case _:
                 raise pair.refused('[seconds, "cores"]')
 

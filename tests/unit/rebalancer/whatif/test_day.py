@@ -13,9 +13,9 @@ from slackwater.rebalancer.whatif.day import (
     PodLoad,
     UsageSample,
     build_day,
-    spacing_of,
-    step_for,
-    steps_in,
+    choose_step,
+    count_steps,
+    sample_spacing,
 )
 
 FIVE = Seconds(300.0)
@@ -68,7 +68,7 @@ def test_steps_in_which_nothing_was_recorded_are_counted() -> None:
 
 def test_no_samples_are_an_empty_day() -> None:
     assert build_day([], FIVE) == Day(FIVE, ())
-    assert steps_in([], FIVE) == 0
+    assert count_steps([], FIVE) == 0
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_the_step_is_the_recordings_own_where_that_is_longer(
     times: list[float], spacing: float, step: float
 ) -> None:
     samples = [sample(at, "a") for at in times] + [sample(at + 7, "b") for at in times]
-    assert spacing_of(samples) == spacing
-    assert step_for(samples) == step
+    assert sample_spacing(samples) == spacing
+    assert choose_step(samples) == step
 
 
 times = st.integers(0, 5000).map(float)
@@ -107,7 +107,7 @@ def test_any_samples_become_steps_in_order(
     day = build_day(samples, Seconds(step))
     starts = [moment.at for moment in day.moments]
     assert starts == sorted(set(starts))
-    assert len(starts) + day.missing == steps_in(samples, Seconds(step))
+    assert len(starts) + day.missing == count_steps(samples, Seconds(step))
     assert starts[0] == min(at for at, _ in found)
     assert set(day.pods) == {pod for _, pod in found}
     highest = max(found.values())
