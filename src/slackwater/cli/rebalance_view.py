@@ -91,6 +91,7 @@ def as_data(views: Sequence[PlanView]) -> PlanView | PlanList:
 
 def view_of(assessment: Assessment) -> PlanView:
     numbers = assessment.proposal.numbers if assessment.proposal else None
+    gain = numbers.gain if numbers else None
     going = {each.name for batch in assessment.batches for each in batch}
     chosen = assessment.proposal.rotate if assessment.proposal else ()
     name = assessment.workload
@@ -103,9 +104,9 @@ def view_of(assessment: Assessment) -> PlanView:
         request=_rounded(numbers.request if numbers else None),
         target=_rounded(numbers.target if numbers else None),
         threshold=_rounded(numbers.threshold if numbers else None),
-        average=_rounded(numbers.average if numbers else None),
-        predicted_average=_rounded(numbers.predicted if numbers else None),
-        improvement=_rounded(numbers.improvement if numbers else None),
+        average=_rounded(gain.average if gain else None),
+        predicted_average=_rounded(gain.predicted if gain else None),
+        improvement=_rounded(gain.improvement if gain else None),
         decision="rotate" if assessment.rotates else "skip",
         reason=assessment.reason.value if assessment.reason else None,
         because=assessment.because,

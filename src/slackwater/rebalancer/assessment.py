@@ -45,7 +45,6 @@ from slackwater.rebalancer.selection import (
     propose,
     remark_still_hot,
     split_into_batches,
-    with_gain,
 )
 from slackwater.settings.rebalancer import (
     CapSettings,
@@ -357,7 +356,7 @@ def _reduce(proposal: Proposal, kept: tuple[PodUsage, ...], settings: MoveSettin
     because += "" if reason else remark_still_hot(gain, proposal.numbers)
     names = {pod.name for pod in kept}
     left_out = {pod.name: PodGroup.REST for pod in proposal.rotate if pod.name not in names}
-    numbers = with_gain(proposal.numbers, gain)
+    numbers = replace(proposal.numbers, gain=gain)
     return Proposal(kept, reason, because, proposal.groups | left_out, numbers)
 
 

@@ -83,16 +83,14 @@ def record_rotation(
 ) -> LastRotation | None:
     """What the annotation is to keep of this proposal; None if no pod is to be rotated. Misses are
     carried over until the rotation is judged."""
-    numbers = proposal.numbers
-    if not proposal.rotate or numbers is None or numbers.average is None:
-        return None
-    if numbers.improvement is None:
+    gain = proposal.numbers.gain if proposal.numbers else None
+    if not proposal.rotate or gain is None:
         return None
     return LastRotation(
         at=at,
-        top=numbers.average,
+        top=gain.average,
         mean=_mean(_usages(measured)),
-        improvement=numbers.improvement,
+        improvement=gain.improvement,
         pods=len(proposal.rotate),
         misses=last.misses if isinstance(last, LastRotation) else 0,
         hot=len(proposal.hot),

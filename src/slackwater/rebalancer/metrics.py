@@ -16,7 +16,7 @@ from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import KAFKA, KUBERNETES, PROMETHEUS, Assessment
 from slackwater.rebalancer.observed import WorkloadUsage
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
+from slackwater.rebalancer.results import RoundResult, WorkloadResult
 from slackwater.rebalancer.selection import PodGroup
 from slackwater.record.metric_table import BUILD, Kind, Metric
 from slackwater.record.metrics import Sample
@@ -226,15 +226,11 @@ def _number_samples(assessment: Assessment, labels: tuple[str, str]) -> Iterator
     numbers = assessment.proposal.numbers if assessment.proposal else None
     if numbers is None:
         return
-    known = (
-        (CURRENT, numbers.average),
-        (PREDICTED, numbers.predicted),
-        (IMPROVEMENT, numbers.improvement),
-        (THRESHOLD, numbers.threshold),
-    )
-    for metric, value in known:
-        if value is not None:
-            yield Sample(metric, value, labels)
+    yield Sample(THRESHOLD, numbers.threshold, labels)
+    if numbers.gain is not None:
+        yield Sample(CURRENT, numbers.gain.average, labels)
+        yield Sample(PREDICTED, numbers.gain.predicted, labels)
+        yield Sample(IMPROVEMENT, numbers.gain.improvement, labels)
 
 
 def usage_variance(measured: WorkloadUsage) -> float | None:

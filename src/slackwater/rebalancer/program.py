@@ -24,8 +24,8 @@ from slackwater.rebalancer.assessment import KUBERNETES, RoundAssessment, assess
 from slackwater.rebalancer.metrics import RoundMetrics, expose
 from slackwater.rebalancer.push import push
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.results import RoundResult
 from slackwater.rebalancer.rotation import PodWriter
-from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.round_sources import ENDING, RoundSources
 from slackwater.rebalancer.run import RoundDependencies, RoundMemory, run_once
 from slackwater.record.journal import Entry

@@ -15,6 +15,18 @@ from slackwater.rebalancer.assessment import KUBERNETES, AssessedWorkload, Sourc
 from slackwater.rebalancer.last_rotation import record_rotation
 from slackwater.rebalancer.observed import LastRotation, ObservedWorkload
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.results import (
+    JUDGED,
+    RoundResult,
+    WorkloadResult,
+    after_rotation,
+    attempt_entry,
+    build_events,
+    describe_realised,
+    not_rotated,
+    remark_entry,
+    result_entry,
+)
 from slackwater.rebalancer.rotation import (
     AnnotationOutcome,
     AnnotationResult,
@@ -26,20 +38,6 @@ from slackwater.rebalancer.rotation import (
     RotationTask,
     RotationWriter,
     rotate,
-)
-from slackwater.rebalancer.rotation_events import (
-    JUDGED,
-    attempt_entry,
-    build_events,
-    describe_realised,
-    remark_entry,
-    result_entry,
-)
-from slackwater.rebalancer.round_result import (
-    RoundResult,
-    WorkloadResult,
-    after_rotation,
-    not_rotated,
 )
 from slackwater.record.journal import Entry
 from slackwater.runtime.change_log import EntrySink

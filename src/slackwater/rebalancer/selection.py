@@ -45,17 +45,23 @@ class PodGroup(enum.Enum):
     UNKNOWN = "unknown"
 
 
+class Gain(msgspec.Struct, frozen=True):
+    """What a rotation is predicted to bring: `average` of the hot pods, `predicted` of hot and cold
+    pods together, `improvement` of the first by the second in percent."""
+
+    average: Cores
+    predicted: Cores
+    improvement: PercentOf
+
+
 class Numbers(msgspec.Struct, frozen=True):
-    """`target`: cores that the HPA wants of each pod; `threshold`: target x tolerance. `average`:
-    of the hot pods; `predicted`: of hot and cold pods together; `improvement`: of the first by the
-    second. The last three are None if no pod is above the threshold."""
+    """`target`: cores that the HPA wants of each pod; `threshold`: target x tolerance; `request`:
+    mean of the pods. `gain` is None if no pod is above the threshold."""
 
     target: Cores
     threshold: Cores
     request: Cores | None
-    average: Cores | None = None
-    predicted: Cores | None = None
-    improvement: PercentOf | None = None
+    gain: Gain | None = None
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -76,15 +82,6 @@ class Proposal(msgspec.Struct, frozen=True):
     @property
     def cold(self) -> tuple[PodUsage, ...]:
         return tuple(pod for pod in self.rotate if self.groups[pod.name] is not PodGroup.TOP)
-
-
-class Gain(msgspec.Struct, frozen=True):
-    """What a rotation is predicted to bring: `average` of the hot pods, `predicted` of hot and cold
-    pods together, `improvement` of the first by the second in percent."""
-
-    average: Cores
-    predicted: Cores
-    improvement: PercentOf
 
 
 def propose(measured: WorkloadUsage, settings: MoveSettings) -> Proposal:
@@ -159,15 +156,6 @@ def remark_still_hot(gain: Gain, numbers: Numbers) -> str:
     )
 
 
-def with_gain(numbers: Numbers, gain: Gain) -> Numbers:
-    return msgspec.structs.replace(
-        numbers,
-        average=gain.average,
-        predicted=gain.predicted,
-        improvement=gain.improvement,
-    )
-
-
 def _select(
     candidates: list[PodUsage],
     numbers: Numbers,
@@ -191,7 +179,8 @@ def _select(
     insufficient, text = judge_gain(gain, settings)
     rotate = () if insufficient else (*hot, *cold)
     text += "" if insufficient else remark_still_hot(gain, numbers)
-    return Proposal(rotate, insufficient, text + remarks, groups, with_gain(numbers, gain))
+    numbers = msgspec.structs.replace(numbers, gain=gain)
+    return Proposal(rotate, insufficient, text + remarks, groups, numbers)
 
 
 def _numbers(target: HpaTarget, request: Cores | None, settings: MoveSettings) -> Numbers:

@@ -138,7 +138,8 @@ def test_section_6_what_is_rotated(
     assert sentence == f"Improvement {improvement:.1f}% exceeds minimum {least:.1f}%"
     assert found.proposal is not None
     assert found.proposal.numbers is not None
-    assert found.proposal.numbers.improvement == pytest.approx(improvement, abs=0.005)
+    assert found.proposal.numbers.gain is not None
+    assert found.proposal.numbers.gain.improvement == pytest.approx(improvement, abs=0.005)
     assert all(guard.passed for guard in found.guards)
 
 

@@ -20,7 +20,7 @@ from slackwater.rebalancer.metrics import (
 )
 from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.round_result import RoundResult, WorkloadResult
+from slackwater.rebalancer.results import RoundResult, WorkloadResult
 from slackwater.rebalancer.run import run_once
 from slackwater.settings.rebalancer import RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, World, refused

@@ -12,14 +12,14 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.observed import Lag, LastRotation, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.rotation_events import (
+from slackwater.rebalancer.results import (
     FAILED,
     IMPOSSIBLE,
     REBALANCED,
     ROTATED,
+    RoundResult,
     describe_realised,
 )
-from slackwater.rebalancer.round_result import RoundResult
 from slackwater.rebalancer.run import RoundMemory, run_once
 from slackwater.settings.rebalancer import KafkaSettings, MoveSettings, Removal, RunSettings
 from tests.unit.rebalancer.rotating_world import RUN, SETTINGS, World, refused

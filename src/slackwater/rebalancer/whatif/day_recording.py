@@ -43,7 +43,7 @@ class _Position(msgspec.Struct, frozen=True, gc=False):
         return InvalidError(Problem(f"{where}, {column},", quoted(value), wanted))
 
 
-class _Row(msgspec.Struct, frozen=True, gc=False):
+class _RecordedSample(msgspec.Struct, frozen=True, gc=False):
     """`request` is None if the recording does not say."""
 
     position: _Position
@@ -70,7 +70,7 @@ def read_recording(text: str, source: str, request: Cores | None) -> tuple[Usage
     )
 
 
-def _refuse_duplicates(rows: Iterable[_Row]) -> None:
+def _refuse_duplicates(rows: Iterable[_RecordedSample]) -> None:
     seen: set[tuple[float, str]] = set()
     for row in rows:
         if (row.at, row.pod) in seen:
@@ -78,7 +78,7 @@ def _refuse_duplicates(rows: Iterable[_Row]) -> None:
         seen.add((row.at, row.pod))
 
 
-def _request(row: _Row, otherwise: Cores | None) -> Cores:
+def _request(row: _RecordedSample, otherwise: Cores | None) -> Cores:
     found = otherwise if row.request is None else row.request
     if found is None:
         raise row.position.refused(
@@ -87,7 +87,7 @@ def _request(row: _Row, otherwise: Cores | None) -> Cores:
     return found
 
 
-def _table(text: str, source: str) -> Iterator[_Row]:
+def _table(text: str, source: str) -> Iterator[_RecordedSample]:
     lines = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
     try:
         header = _header(next(lines, []), source)
@@ -112,7 +112,9 @@ def _header(cells: Sequence[str], source: str) -> dict[str, int]:
     return {name: names.index(name) for name in known}
 
 
-def _row(cells: Sequence[str], header: dict[str, int], position: _Position) -> _Row | None:
+def _row(
+    cells: Sequence[str], header: dict[str, int], position: _Position
+) -> _RecordedSample | None:
     def cell(column: str) -> str:
         place = header.get(column, len(cells))
         return cells[place].strip() if place < len(cells) else ""
@@ -126,7 +128,7 @@ def _row(cells: Sequence[str], header: dict[str, int], position: _Position) -> _
         raise position.refused("cores", None, wanted)
     cores = _amount(cell("cores"), position, "cores")
     asked = _amount(cell(_REQUEST), position, _REQUEST)
-    return None if cores is None else _Row(position, at, pod, cores, asked)
+    return None if cores is None else _RecordedSample(position, at, pod, cores, asked)
 
 
 def _time(text: str, position: _Position) -> float:
@@ -165,7 +167,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _answer(text: str, source: str) -> Iterator[_Row]:
+def _answer(text: str, source: str) -> Iterator[_RecordedSample]:
     """The answer of /api/v1/query_range: one series for each pod, of [seconds, "cores"]."""
     data = _needed(Field(source, "", parse_json(text, source)), "data")
     kind = _needed(data, "resultType")
@@ -182,14 +184,14 @@ def _answer(text: str, source: str) -> Iterator[_Row]:
         yield from _series(_needed(series, "values"), pod.value)
 
 
-def _series(values: Field, pod: str) -> Iterator[_Row]:
+def _series(values: Field, pod: str) -> Iterator[_RecordedSample]:
     for pair in elements(values):
         position = _Position(str(pair.source), pair.path)
         match pair.value:
             case [int() | float() as at, str() as cores] if not isinstance(at, bool):
                 found = _amount(cores, position, "cores")
                 if found is not None:
-                    yield _Row(position, _time(str(at), position), pod, found, None)
+                    yield _RecordedSample(position, _time(str(at), position), pod, found, None)
             case _:
                 raise pair.refused('[seconds, "cores"]')
 

@@ -316,16 +316,16 @@ def _apply_rotation(
     last = None
     if measured is not None and proposal is not None:
         last = record_rotation(proposal, measured, state.last, float(int(now)))
-    if last is None or proposal is None or proposal.numbers is None:
-        raise ValueError("a workload that is rotated has usage, and a proposal with numbers")
+    gain = proposal.numbers.gain if proposal and proposal.numbers else None
+    if last is None or gain is None:
+        raise ValueError("a workload that is rotated has usage, and a proposal with a gain")
     pods = tuple(each.name for batch in assessment.batches for each in batch)
-    predicted = proposal.numbers.predicted or last.top
     return _SimulationState(
         shares=redistribute(state.shares, pods, terms.stickiness),
         started={**state.started, **dict.fromkeys(pods, now)},
         last=last,
         rotations=(
             *state.rotations,
-            SimulatedRotation(now, pods, last.top, predicted, last.improvement),
+            SimulatedRotation(now, pods, gain.average, gain.predicted, gain.improvement),
         ),
     )

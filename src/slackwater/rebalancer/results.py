@@ -1,17 +1,19 @@
-"""Journal entries and Kubernetes events about rotations.
+"""The result of a round for each workload, and its journal entries and Kubernetes events.
 
-An event on a pod says why it was removed, with the numbers.
+Exit code and metrics follow from it too. An event on a pod says why it was removed, with the
+numbers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUsage
 from slackwater.rebalancer.reason import PROBLEMS, Reason
-from slackwater.rebalancer.rotation import RemovalAttempt, RemovalOutcome
-from slackwater.rebalancer.round_result import WorkloadResult
+from slackwater.rebalancer.rotation import RemovalAttempt, RemovalOutcome, RotationResult
 from slackwater.rebalancer.selection import PodGroup
 from slackwater.record.journal import Entry
 
@@ -21,6 +23,83 @@ ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (
 #: The result of a line about what the last rotation brought.
 JUDGED = "judged"
 _SIDES = {PodGroup.TOP: "most busy", PodGroup.BOTTOM: "least busy"}
+
+
+class WorkloadResult(msgspec.Struct, frozen=True):
+    """`rotated` is None if nothing was tried, as in a dry run. `failed`: a rotation began and needs
+    somebody's attention. `last`: the rotation before this round."""
+
+    assessment: Assessment
+    reason: Reason
+    because: str
+    rotated: RotationResult | None = None
+    failed: bool = False
+    last: LastRotation | None = None
+
+    @property
+    def pods(self) -> tuple[PodUsage, ...]:
+        """Those that were removed; in a dry run those that would have been."""
+        if self.rotated is not None:
+            return self.rotated.removed
+        if self.reason is not Reason.DRY_RUN:
+            return ()
+        return tuple(pod for batch in self.assessment.batches for pod in batch)
+
+    @property
+    def is_problem(self) -> bool:
+        return self.failed or self.reason in PROBLEMS
+
+
+class RoundResult(msgspec.Struct, frozen=True):
+    """`errors`: how many requests failed, by component; `took` in seconds; `ended` in seconds since
+    1970."""
+
+    results: tuple[WorkloadResult, ...]
+    errors: Mapping[str, int]
+    took: float
+    ended: float
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if any(each.is_problem for each in self.results) else 0
+
+
+def not_rotated(assessment: Assessment, last: LastRotation | None) -> WorkloadResult:
+    """The assessment says why; if it would be rotated, this is a dry run."""
+    reason = assessment.reason or Reason.DRY_RUN
+    return WorkloadResult(assessment, reason, assessment.because, last=last)
+
+
+def after_rotation(
+    assessment: Assessment, rotated: RotationResult, last: LastRotation | None
+) -> WorkloadResult:
+    reason, because = _conclude(assessment, rotated)
+    failed = rotated.stop is not None and rotated.stop.failed
+    return WorkloadResult(assessment, reason, because, rotated, failed, last)
+
+
+def _conclude(assessment: Assessment, rotated: RotationResult) -> tuple[Reason, str]:
+    wanted = sum(map(len, assessment.batches))
+    removed = len(rotated.removed)
+    if removed == wanted and rotated.stop is None:
+        return Reason.ROTATED, assessment.because
+    because = f"{removed} of {wanted} pods went"
+    if rotated.stop is not None:
+        because = f"{because}: {rotated.stop.because}"
+    elif removed < wanted:
+        because = f"{because}: {_why_not(rotated)}"
+    if removed:
+        return Reason.ROTATED, because
+    if rotated.stop is not None:
+        return rotated.stop.reason, because
+    held = any(each.outcome is RemovalOutcome.HELD_BACK for each in rotated.attempts)
+    return (Reason.OPTED_OUT if held else Reason.NO_PODS_ABOVE_TOLERANCE), because
+
+
+def _why_not(rotated: RotationResult) -> str:
+    return "; ".join(
+        f"{each.pod.name}: {each.because}" for each in rotated.attempts if each.because
+    )
 
 
 def attempt_entry(assessment: Assessment, attempt: RemovalAttempt, tick: int, at: Micros) -> Entry:
@@ -85,19 +164,20 @@ def _pod_event(assessment: Assessment, attempt: RemovalAttempt) -> KubeEvent:
     pod, workload = attempt.pod, assessment.workload
     how = "deleted" if attempt.outcome is RemovalOutcome.DELETED else "evicted"
     about = ObjectReference("v1", "Pod", pod.name, workload.namespace, pod.uid)
-    side, numbers = _side(assessment, pod), _numbers(assessment, pod)
+    side, numbers = _side(assessment, pod), _describe_numbers(assessment, pod)
     message = f"{how} as one of the {side} pods of {workload}: {numbers}"
     return KubeEvent(about, ROTATED, message)
 
 
-def _numbers(assessment: Assessment, pod: PodUsage) -> str:
+def _describe_numbers(assessment: Assessment, pod: PodUsage) -> str:
     used = f"it used {pod.cores:.3g} cores"
     numbers = assessment.proposal.numbers if assessment.proposal else None
-    if numbers is None or numbers.average is None or numbers.predicted is None:
+    if numbers is None or numbers.gain is None:
         return used
+    gain = numbers.gain
     return (
         f"{used}, the HPA's target is {numbers.target:.3g}; the hot pods' average should fall from "
-        f"{numbers.average:.3g} to {numbers.predicted:.3g} cores ({numbers.improvement:.1f} %)"
+        f"{gain.average:.3g} to {gain.predicted:.3g} cores ({gain.improvement:.1f} %)"
     )
 
 
