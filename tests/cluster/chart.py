@@ -18,7 +18,7 @@ from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import EVENTS, NODES, Resource, Selector
+from slackwater.kube.resource import EVENTS, NODES, ObjectSelector, Resource
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
 
@@ -172,7 +172,7 @@ def delete(resource: Resource, name: str, namespace: str = "") -> Ask:
 
 def see(resource: Resource, namespace: str = "", name: str = "") -> Ask:
     """Lists them, or those of one name, as an informer does."""
-    chosen = Selector(fields=f"metadata.name={name}" if name else "")
+    chosen = ObjectSelector(fields=f"metadata.name={name}" if name else "")
     return lambda who: who.list(resource, _unread, namespace=namespace, selector=chosen)
 
 

@@ -20,8 +20,8 @@ from slackwater.kube.resource import (
     LEASES,
     NODES,
     PODS,
+    ObjectSelector,
     Resource,
-    Selector,
 )
 from tests.cluster.chart import (
     AGENT,
@@ -102,7 +102,7 @@ def nowhere(plane: ControlPlane) -> Client:
 
 AGENT_MAY: dict[str, Ask] = {
     "see the pods of its node": lambda who: who.list(
-        PODS, lambda raw: raw, selector=Selector(fields=f"spec.nodeName={OWN}")
+        PODS, lambda raw: raw, selector=ObjectSelector(fields=f"spec.nodeName={OWN}")
     ),
     "see its node": see(NODES, name=OWN),
     "see its settings": see(CONFIG_MAPS, NAMESPACE, AGENT),

@@ -24,8 +24,8 @@ from slackwater.kube.resource import (
     CONFIG_MAPS,
     NODES,
     PODS,
+    ObjectSelector,
     Resource,
-    Selector,
 )
 from slackwater.model.units import Micros
 from slackwater.observation.objects import cluster as readers
@@ -119,7 +119,7 @@ def open_cluster(
             read,
             clock=clock,
             namespace=namespace,
-            selector=Selector(fields=fields),
+            selector=ObjectSelector(fields=fields),
             jitter=jitter,
         )
 

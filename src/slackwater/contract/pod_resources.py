@@ -23,7 +23,7 @@ class ContainerKind(enum.Enum):
     EPHEMERAL = "ephemeral"
 
 
-class Resource(enum.Enum):
+class ResourceName(enum.Enum):
     CPU = "cpu"
     MEMORY = "memory"
 
@@ -34,8 +34,8 @@ class Requests(msgspec.Struct, frozen=True):
     cpu: MilliCpu = MilliCpu(0)
     memory: Bytes = Bytes(0)
 
-    def of(self, resource: Resource) -> int:
-        return self.cpu if resource is Resource.CPU else self.memory
+    def of(self, resource: ResourceName) -> int:
+        return self.cpu if resource is ResourceName.CPU else self.memory
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -44,8 +44,8 @@ class Limits(msgspec.Struct, frozen=True):
     cpu: MilliCpu | Unlimited = UNLIMITED
     memory: Bytes | Unlimited = UNLIMITED
 
-    def of(self, resource: Resource) -> int | Unlimited:
-        return self.cpu if resource is Resource.CPU else self.memory
+    def of(self, resource: ResourceName) -> int | Unlimited:
+        return self.cpu if resource is ResourceName.CPU else self.memory
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -77,13 +77,13 @@ class PodResources(msgspec.Struct, frozen=True):
 
 def pod_requests(pod: PodResources) -> Requests:
     """What the scheduler and the kubelet count for the pod: milliCPU and bytes."""
-    cpu, memory = _asked(pod, Resource.CPU), _asked(pod, Resource.MEMORY)
+    cpu, memory = _asked(pod, ResourceName.CPU), _asked(pod, ResourceName.MEMORY)
     return Requests(MilliCpu(cpu + pod.overhead.cpu), Bytes(memory + pod.overhead.memory))
 
 
 def pod_limits(pod: PodResources) -> Limits:
     """What the kubelet limits the pod's cgroup to; unlimited if any of its containers is."""
-    cpu, memory = _allowed(pod, Resource.CPU), _allowed(pod, Resource.MEMORY)
+    cpu, memory = _allowed(pod, ResourceName.CPU), _allowed(pod, ResourceName.MEMORY)
     return Limits(
         cpu if isinstance(cpu, Unlimited) else MilliCpu(cpu + pod.overhead.cpu),
         memory if isinstance(memory, Unlimited) else Bytes(memory + pod.overhead.memory),
@@ -133,15 +133,15 @@ def qos_tier(pod: PodResources) -> Tier:
     asked = [each.requests for each in _counted(pod)]
     limits = [each.limits for each in _counted(pod)]
     if pod.own_requests != Requests() or pod.own_limits != Limits():
-        own = (_asked(pod, Resource.CPU), _asked(pod, Resource.MEMORY))
+        own = (_asked(pod, ResourceName.CPU), _asked(pod, ResourceName.MEMORY))
         asked, limits = [Requests(MilliCpu(own[0]), Bytes(own[1]))], [pod.own_limits]
     if all(each == Requests() for each in asked) and all(each == Limits() for each in limits):
         return Tier.BESTEFFORT
-    kept = all(_equal_sums(asked, limits, resource) for resource in Resource)
+    kept = all(_equal_sums(asked, limits, resource) for resource in ResourceName)
     return Tier.GUARANTEED if kept else Tier.BURSTABLE
 
 
-def _equal_sums(asked: list[Requests], limits: list[Limits], resource: Resource) -> bool:
+def _equal_sums(asked: list[Requests], limits: list[Limits], resource: ResourceName) -> bool:
     """Whether everything that is asked for is also the limit; false if one has no limit."""
     allowed = [each.of(resource) for each in limits]
     total = sum(each for each in allowed if not isinstance(each, Unlimited))
@@ -152,7 +152,7 @@ def _counted(pod: PodResources) -> tuple[Container, ...]:
     return tuple(each for each in pod.containers if each.kind is not ContainerKind.EPHEMERAL)
 
 
-def _asked(pod: PodResources, resource: Resource) -> int:
+def _asked(pod: PodResources, resource: ResourceName) -> int:
     """The request without overhead: the pod's own, else its containers', else its own limit.
 
     That is the order in which the API server fills in spec.resources.requests.
@@ -162,7 +162,7 @@ def _asked(pod: PodResources, resource: Resource) -> int:
     return pod.own_requests.of(resource) or effective or _number(limit)
 
 
-def _allowed(pod: PodResources, resource: Resource) -> int | Unlimited:
+def _allowed(pod: PodResources, resource: ResourceName) -> int | Unlimited:
     """The limit without overhead: the pod's own, else its containers', if all have one."""
     own = pod.own_limits.of(resource)
     found = [each.limits.of(resource) for each in _counted(pod)]

@@ -16,13 +16,13 @@ from slackwater.http.connection import HttpRequest
 from slackwater.http.errors import UnreachableError
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
-from slackwater.kube.resource import PODS, Resource, Selector
+from slackwater.kube.resource import PODS, ObjectSelector, Resource
 from slackwater.kube.stream import WatchStream
 from slackwater.kube.transport import Transport
 
 T = TypeVar("T")
 
-EVERYTHING = Selector()
+EVERYTHING = ObjectSelector()
 #: The server itself tries an eviction that conflicts twenty times, every 0.5 s (EvictionsRetry in
 #: pkg/registry/core/pod/storage/eviction.go); so it does for a uid that is another's.
 _EVICTION_SECONDS = 20.0
@@ -40,7 +40,7 @@ class PatchKind(enum.Enum):
     JSON = "application/json-patch+json"
 
 
-class Listing(msgspec.Struct, Generic[T], frozen=True):
+class ObjectList(msgspec.Struct, Generic[T], frozen=True):
     """`version` is where a watch goes on."""
 
     items: list[T]
@@ -81,9 +81,9 @@ class Client:
         read: Callable[[msgspec.Raw], T],
         *,
         namespace: str = "",
-        selector: Selector = EVERYTHING,
+        selector: ObjectSelector = EVERYTHING,
         page: int = 500,
-    ) -> Listing[T]:
+    ) -> ObjectList[T]:
         """What `read` returns for each object. Errors of `read` pass through."""
         path = resource.path(namespace)
 
@@ -185,7 +185,7 @@ class Client:
         version: str,
         *,
         namespace: str = "",
-        selector: Selector = EVERYTHING,
+        selector: ObjectSelector = EVERYTHING,
         seconds: float = WATCH_SECONDS,
         silence: float = SILENCE_SECONDS,
     ) -> WatchStream:
@@ -212,7 +212,7 @@ class Client:
         return bytes(self._transport.answer(HttpRequest(method, target, sent, content_type)))
 
 
-def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> Listing[T]:
+def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:
     """`fetch` gets one page by its token; the first by none."""
     for _ in range(_MOST_STARTS - 1):
         try:
@@ -223,7 +223,7 @@ def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) ->
     return _from_start(fetch, read, asked)
 
 
-def _from_start(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> Listing[T]:
+def _from_start(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:
     items: list[T] = []
     token = ""
     while True:
@@ -231,7 +231,7 @@ def _from_start(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) 
         items += [read(raw) for raw in page.items or ()]
         token = page.metadata.continue_
         if not token:
-            return Listing(items, page.metadata.resource_version)
+            return ObjectList(items, page.metadata.resource_version)
 
 
 def _decode_page(body: bytearray, asked: str) -> _Page:
@@ -259,7 +259,7 @@ def _delete_options(uid: str, grace_seconds: int | None) -> dict[str, object]:
     return options
 
 
-def _selected(selector: Selector) -> dict[str, str]:
+def _selected(selector: ObjectSelector) -> dict[str, str]:
     return {"labelSelector": selector.labels, "fieldSelector": selector.fields}
 
 

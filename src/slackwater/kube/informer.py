@@ -18,7 +18,7 @@ from slackwater.http.backoff import Backoff
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import EVERYTHING, Client
-from slackwater.kube.resource import Resource, Selector
+from slackwater.kube.resource import ObjectSelector, Resource
 from slackwater.kube.stream import WatchEvent, WatchSilentError, WatchStream
 from slackwater.model.units import Micros
 
@@ -211,7 +211,7 @@ class Informer(Generic[T]):
         *,
         clock: Callable[[], Micros],
         namespace: str = "",
-        selector: Selector = EVERYTHING,
+        selector: ObjectSelector = EVERYTHING,
         changed: Callable[[], None] = _nothing,
         jitter: random.Random,
         pace: WatchPace = WatchPace(),  # noqa: B008

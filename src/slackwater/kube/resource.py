@@ -37,7 +37,7 @@ class Resource(msgspec.Struct, frozen=True):
         return "/".join(steps)
 
 
-class Selector(msgspec.Struct, frozen=True):
+class ObjectSelector(msgspec.Struct, frozen=True):
     """Which objects of a kind: by labels and by fields, in Kubernetes' own spelling."""
 
     labels: str = ""

@@ -14,7 +14,7 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.lease import LeaseSpec
-from slackwater.kube.resource import ENSURANCE_KINDS, LEASES, NODES, PODS, Resource, Selector
+from slackwater.kube.resource import ENSURANCE_KINDS, LEASES, NODES, PODS, ObjectSelector, Resource
 from slackwater.model.gap import Gap
 from slackwater.status.api_objects import (
     AgentPod,
@@ -27,7 +27,7 @@ from slackwater.status.api_objects import (
 from slackwater.status.cluster_status import ClusterFacts
 
 #: The labels of the chart's DaemonSet.
-AGENT_PODS = Selector("app.kubernetes.io/name=slackwater,app.kubernetes.io/component=agent")
+AGENT_PODS = ObjectSelector("app.kubernetes.io/name=slackwater,app.kubernetes.io/component=agent")
 _NOT_FOUND = "NotFound"
 _Item = TypeVar("_Item")
 
@@ -63,7 +63,7 @@ def _readable(
     resource: Resource,
     read: Callable[[msgspec.Raw], _Item],
     unseen: dict[str, str],
-    selector: Selector = Selector(),  # noqa: B008 - frozen
+    selector: ObjectSelector = ObjectSelector(),  # noqa: B008 - frozen
 ) -> list[_Item]:
     """Why something could not be read is noted in `unseen`, once for each kind."""
 

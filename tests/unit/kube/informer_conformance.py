@@ -4,7 +4,7 @@ API server. Each test gets a `world` that is empty, and a `watch` that makes inf
 from collections.abc import Callable
 
 from slackwater.kube.informer import WatchPace
-from slackwater.kube.resource import Selector
+from slackwater.kube.resource import ObjectSelector
 from tests.unit.kube.byte_server import eventually
 from tests.unit.kube.informer_world import Watched, World, now
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_read_keeps_its_last_good_value(world: World, watch: Watc
 def test_a_selector_is_the_servers(world: World, watch: Watch) -> None:
     world.put("a", "1")
     world.put("b", "2")
-    watched = watch(selector=Selector(fields="metadata.name=b"))
+    watched = watch(selector=ObjectSelector(fields="metadata.name=b"))
     assert watched.informer.wait_synced(300)
     assert watched.items() == {"b": "2"}
 

@@ -15,7 +15,7 @@ import msgspec
 
 from slackwater.kube.client import Client
 from slackwater.kube.informer import Informer, WatchPace
-from slackwater.kube.resource import CONFIG_MAPS, Selector
+from slackwater.kube.resource import CONFIG_MAPS, ObjectSelector
 from slackwater.model.units import Micros
 from tests.unit.kube.byte_server import eventually
 
@@ -70,7 +70,7 @@ class Watched:
         self,
         world: World,
         pace: WatchPace = QUICK,
-        selector: Selector = Selector(),  # noqa: B008
+        selector: ObjectSelector = ObjectSelector(),  # noqa: B008
         read: Callable[[msgspec.Raw], str] = read_text,
     ) -> None:
         self.world = world

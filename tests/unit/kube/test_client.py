@@ -9,7 +9,7 @@ import pytest
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
-from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS, Selector
+from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS, ObjectSelector
 from tests.unit.kube.accesses import AGENT, plain_client
 from tests.unit.kube.byte_server import Request, Wire, serving
 from tests.unit.kube.fake_api import status
@@ -210,7 +210,7 @@ def test_a_list_is_read_page_by_page() -> None:
     with serving(answer) as server:
         client = plain_client(server.port)
         found = client.list(
-            PODS, read_item, selector=Selector("app=web,tier!=x", "spec.nodeName=n1"), page=2
+            PODS, read_item, selector=ObjectSelector("app=web,tier!=x", "spec.nodeName=n1"), page=2
         )
         client.close()
     assert (found.items, found.version) == (["a", "b", "c"], "7")

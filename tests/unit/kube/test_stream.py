@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slackwater.http.errors import UnreachableError
 from slackwater.kube import stream as stream_module
 from slackwater.kube.api_status import HttpStatusError
-from slackwater.kube.resource import PODS, Selector
+from slackwater.kube.resource import PODS, ObjectSelector
 from slackwater.kube.stream import WatchEvent
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import Answer, Request, Wire, eventually, serving
@@ -44,7 +44,7 @@ def events(answer: Answer, silence: float = 5.0) -> list[tuple[str, object]]:
 def test_what_is_asked() -> None:
     with serving(in_chunks()) as server:
         client = plain_client(server.port)
-        selector = Selector(fields="spec.nodeName=n1")
+        selector = ObjectSelector(fields="spec.nodeName=n1")
         assert list(client.watch(PODS, "7", namespace="shop", selector=selector)) == []
         client.close()
         (request,) = server.requests

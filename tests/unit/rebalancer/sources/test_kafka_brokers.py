@@ -13,7 +13,7 @@ from kafka.errors import (
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.observed import Lag
-from slackwater.rebalancer.sources import kafka_brokers, kafka_client
+from slackwater.rebalancer.sources import kafka_brokers
 from slackwater.rebalancer.sources.kafka_brokers import Brokers, read_lag
 from slackwater.settings.rebalancer import KafkaSettings, LagSum
 
@@ -89,8 +89,8 @@ class FakeAdmin:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     made = FakeAdmin()
-    monkeypatch.setattr(kafka_client, "_admin", lambda *_: made)
-    monkeypatch.setattr(kafka_client, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(kafka_brokers, "_admin", lambda *_: made)
+    monkeypatch.setattr(kafka_brokers, "_PAUSE_SECONDS", 0.001)
     return made
 
 

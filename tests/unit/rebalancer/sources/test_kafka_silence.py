@@ -5,7 +5,7 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.sources import kafka_client
+from slackwater.rebalancer.sources import kafka_brokers
 from slackwater.rebalancer.sources.kafka_brokers import Brokers
 from slackwater.settings.rebalancer import KafkaAccess, KafkaProtocol, KafkaSettings
 
@@ -16,11 +16,11 @@ NOWHERE = KafkaSettings(bootstrap_servers=("127.0.0.1:1",))
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     made: list[tuple[str, ...]] = []
 
-    def counting(servers: tuple[str, ...], *_: object) -> kafka_client.Admin:
+    def counting(servers: tuple[str, ...], *_: object) -> kafka_brokers.KafkaAdmin:
         made.append(servers)
         raise KafkaTimeoutError("nobody is there")
 
-    monkeypatch.setattr(kafka_client, "_admin", counting)
+    monkeypatch.setattr(kafka_brokers, "_admin", counting)
     return made
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trustme
 
-from slackwater.rebalancer.sources.kafka_client import (
+from slackwater.rebalancer.sources.kafka_brokers import (
     NOT_INSTALLED,
     BrokerError,
     BrokerUnreachableError,
