@@ -70,7 +70,7 @@ _LAST_LINES_SECONDS = 2.0
     help="Where the ConfigMap volcano-agent-configuration is. Default: the same namespace.",
 )
 @listen_option(
-    "/metrics, /healthz, /readyz and /v1/...", f"{LISTEN}; with --once or --dry-run nowhere."
+    "/metrics, /healthz, /readyz and /v1/...", f"Default: {LISTEN}; none with --once or --dry-run."
 )
 @click.option(
     "--supported-features",
@@ -82,7 +82,7 @@ _LAST_LINES_SECONDS = 2.0
     help="Which of Volcano's features its ConfigMap may switch on: names, -names, or *.",
 )
 @click.option("--once", is_flag=True, help="Two looks and one decision, then exit.")
-@click.option("--dry-run", is_flag=True, help="Plan and tell, write nothing. Needs no ledger.")
+@click.option("--dry-run", is_flag=True, help="Plan and log, write nothing. Needs no ledger.")
 @click.option(
     "--on-exit",
     type=click.Choice(["keep", "release"]),
@@ -126,7 +126,7 @@ def agent(
     Examples:
       slackwater agent                                 in a pod, or as ~/.kube/config says
       slackwater agent --standalone ./node             watch ./node, decide every second
-      slackwater agent --once --dry-run                only say once what would be done
+      slackwater agent --once --dry-run                log once what would be done
       slackwater release                               put everything back
 
     \b
@@ -187,7 +187,7 @@ def _cluster(
 
     access = find_access(os.environ, kubeconfig, context)
     if isinstance(access, Gap):
-        raise WrongSettings(f"{access.reason}; without a cluster say --standalone DIR")
+        raise WrongSettings(f"{access.reason}; without a cluster use --standalone DIR")
     return ClusterOptions(access, node, namespace, volcano_namespace)
 
 

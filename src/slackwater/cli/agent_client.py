@@ -1,7 +1,7 @@
-"""A running agent, asked over HTTP: where it listens, and its answer as a typed value.
+"""Reads from a running agent over HTTP: finds its address, and decodes its response.
 
-Owns the address and the one sentence about each way in which there is no answer. Follows no
-redirect, reads no more than an answer may be long, and waits no longer than `patience`.
+Every way in which this fails is one sentence. Follows no redirect, and bounds the size of the
+response and the time it takes.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Answer = TypeVar("_Answer")
 
-#: An agent that listens everywhere is asked here.
+#: Where to reach an agent that listens on all addresses.
 _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-#: Of 1000 pods with their containers; what is longer is not an agent's.
+#: More than an agent sends about 1000 pods with their containers.
 _LONGEST = 64 * 1024 * 1024
 _LONGEST_ADDRESS = 300
 _OK, _NOT_FOUND = 200, 404
@@ -33,7 +33,7 @@ _HOW = "start one with `slackwater agent --standalone DIR`, or name another with
 
 
 class AgentAddress(msgspec.Struct, frozen=True):
-    """`source` is who named it, for people."""
+    """`source` says where it comes from, for messages."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ class AgentAddress(msgspec.Struct, frozen=True):
 
 
 class NoAnswer(Failed):
-    """Nobody there, or nothing that makes sense."""
+    """No agent there, or a response that cannot be understood."""
 
 
 def agent_options(command: _Command) -> _Command:
@@ -63,7 +63,7 @@ def agent_options(command: _Command) -> _Command:
 
 
 def find_agent(said: str, state: str) -> AgentAddress:
-    """What the caller said, else what the agent left in its folder, else the default."""
+    """The caller's choice, else the address in the agent's folder, else the default."""
     if said:
         found = parse_address(said, "--agent")
         if found is None:
@@ -79,7 +79,7 @@ def find_agent(said: str, state: str) -> AgentAddress:
         return AgentAddress(host, int(port), f"the default; {file}: {error.strerror}")
     found = parse_address(text, file)
     if found is None:
-        raise NoAnswer(f"{file} says {text!r}, which is no host:port; {_HOW}")
+        raise NoAnswer(f"{file} says {text!r}, which is not host:port; {_HOW}")
     return found
 
 
@@ -152,7 +152,7 @@ def _get(address: AgentAddress, path: str, patience: float) -> tuple[int, bytes]
     except HTTPException as error:
         what = f"{type(error).__name__}: {error}".rstrip(": ")
         raise NoAnswer(
-            f"what listens at {address} ({address.source}) is no agent: {what}"
+            f"what listens at {address} ({address.source}) is not an agent: {what}"
         ) from None
     finally:
         connection.close()

@@ -22,7 +22,7 @@ def listen_option(routes: str, default: str) -> Callable[[_Command], _Command]:
         metavar="ADDRESS:PORT",
         envvar=_VARIABLE,
         show_envvar=True,
-        help=f'Where {routes} are asked for; port 0 is any free one, "" is nowhere. {default}',
+        help=f'Where {routes} are served; port 0 is any free one, "" disables it. {default}',
     )
 
 

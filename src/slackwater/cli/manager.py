@@ -43,16 +43,16 @@ def manager(
     context: str,
     namespace: str,
 ) -> None:
-    """The cluster manager: judges policy objects and says in their status what they mean.
+    """The cluster manager: judges policy objects and writes into their status what they mean.
 
     Of several replicas one leads and writes; the others watch, and one of them takes over. Prints
-    one line of JSON for each effect, and for each thing that it cannot hear.
+    one line of JSON for each effect, and for each kind that it cannot watch.
 
     \b
     Examples:
       slackwater manager                                  in a pod, with its service account
       slackwater manager --kubeconfig ~/.kube/config      from anywhere
-      kubectl get nodeqos                                 what it says
+      kubectl get nodeqos                                 what it wrote
 
     \b
     Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.

@@ -109,7 +109,7 @@ def loop(
 ) -> None:
     """A round every --interval, until it is asked to end. Of several replicas one acts.
 
-    --file is read anew before each round; while it is wrong, what it said before counts.
+    --file is read anew before each round; while it is wrong, its last good version counts.
 
     \b
     Examples:
@@ -151,10 +151,10 @@ class Reread:
         self._said = said
         self._good = first
         self._write = write
-        self._told = ""
+        self._logged = ""
 
     def settings(self) -> RunSettings:
-        """As the file says now. What is wrong with it is told once."""
+        """As the file is now. What is wrong with it is logged once."""
         if not self._file:
             return self._good
         try:
@@ -162,9 +162,9 @@ class Reread:
             problem = ""
         except WrongSettings as error:
             problem = error.message.replace("\nslackwater: ", "; ")
-        if problem and problem != self._told:
+        if problem and problem != self._logged:
             self._complain(f"{problem}; the settings stay as they were")
-        self._told = problem
+        self._logged = problem
         return self._good
 
     def _complain(self, sentence: str) -> None:

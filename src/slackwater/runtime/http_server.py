@@ -89,6 +89,7 @@ class _Exchange(BaseHTTPRequestHandler):
             too_large = f"a request may have {LARGEST_REQUEST} bytes"
             self._send(error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large))
             return
+        self.server.end_read(self.connection)
         self._send(self.server.respond(request))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _answer  # noqa: N815
@@ -148,6 +149,9 @@ class _ThreadedServer(socketserver.ThreadingTCPServer):
         self.respond = respond
         self._report = report
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._lock = threading.Lock()
+        #: Connections whose request has not arrived yet, the oldest first.
+        self._reading: dict[socket.socket, None] = {}
         super().__init__((host, port), _Exchange)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -158,12 +162,17 @@ class _ThreadedServer(socketserver.ThreadingTCPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        if not self._slots.acquire(timeout=_SLOT_SECONDS):
-            self.shutdown_request(request)
-            return
+        if not self._slots.acquire(blocking=False):
+            self._end_oldest_read()
+            if not self._slots.acquire(timeout=_SLOT_SECONDS):
+                self.shutdown_request(request)
+                return
+        with self._lock:
+            self._reading[request] = None
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no more threads
+            self.end_read(request)
             self._slots.release()
             raise
 
@@ -171,7 +180,21 @@ class _ThreadedServer(socketserver.ThreadingTCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.end_read(request)
             self._slots.release()
+
+    def end_read(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._reading.pop(connection, None)
+
+    def _end_oldest_read(self) -> None:
+        """Clients that connect and send nothing must not keep out a probe, which sends at once."""
+        with self._lock:
+            oldest = next(iter(self._reading), None)
+            if oldest is not None:
+                del self._reading[oldest]
+                with contextlib.suppress(OSError):  # it has just ended by itself
+                    oldest.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
         """A client that left is not reported; a bug in a route is."""

@@ -168,6 +168,23 @@ def test_only_so_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         served.endpoint.close()
 
 
+def test_clients_that_send_nothing_do_not_keep_out_a_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "READ_SECONDS", 3600.0)
+    served = Served(str(tmp_path))
+    try:
+        with contextlib.ExitStack() as open_connections:
+            silent = [
+                open_connections.enter_context(served.connect()) for _ in range(2 * MOST_AT_ONCE)
+            ]
+            for _ in range(3):
+                assert served.ask("GET", "/healthz")[0] == 200
+            assert silent[0].recv(1) == b""  # the oldest had to go
+    finally:
+        served.endpoint.close()
+
+
 def test_a_bug_is_told_and_hurts_nobody_else(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_wrong_address_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(WrongSettings, match="--agent is 'nowhere'; it must be host:port"):
         find_agent("nowhere", str(tmp_path))
     (tmp_path / "endpoint").write_text("\0garbage")
-    with pytest.raises(NoAnswer, match="which is no host:port; start one with"):
+    with pytest.raises(NoAnswer, match="which is not host:port; start one with"):
         find_agent("", str(tmp_path))
 
 
@@ -109,7 +109,7 @@ def test_somebody_else_listens() -> None:
 
         thread = threading.Thread(target=greet)
         thread.start()
-        with pytest.raises(NoAnswer, match="is no agent: BadStatusLine"):
+        with pytest.raises(NoAnswer, match="is not an agent: BadStatusLine"):
             ask_overview(AgentAddress("127.0.0.1", listener.getsockname()[1], "test"))
         thread.join()
 
