@@ -10,7 +10,7 @@ import msgspec
 
 from slackwater.agent.effective_settings import Dialect, EffectiveSettings, resolve_settings
 from slackwater.agent.shared_state import ReleaseDone, SharedState
-from slackwater.agent.tick import TickMemory, needs_of_policies, tick
+from slackwater.agent.tick import TickCache, TickMemory, needs_of_policies, tick
 from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano import EVERY_FEATURE, sections_for_node
@@ -109,6 +109,7 @@ class Agent:
         self._log = ChangeLog(write)
         self._round = 0
         self._memory = TickMemory()
+        self._cache = TickCache()
         self._effective = EffectiveSettings()
         self._objects = Objects()
         self._due: Micros | None = None
@@ -273,7 +274,14 @@ class Agent:
 
     def _act(self, snapshot: NodeSnapshot) -> TickRecord:
         hands, inputs = self._parts.hands, Inputs(self._memory, self._policies(), self.settings)
-        done = tick(snapshot, inputs.memory, self._parts.policies, inputs.policies, inputs.agent)
+        done = tick(
+            snapshot,
+            inputs.memory,
+            self._parts.policies,
+            inputs.policies,
+            inputs.agent,
+            self._cache,
+        )
         self._memory = done.memory
         # What goes back makes room: a quota above others that widens, a burst that ends.
         gone = {(held.ref.id, held.knob) for held in done.planned.releases}

@@ -13,7 +13,7 @@ import msgspec
 from slackwater.model.decision import Act, Decision, Hold, Intent
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs, merge_needs
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.snapshot import NodeSnapshot, have_same_knobs
 from slackwater.model.tick_report import (
     NOTHING_TO_DO,
     PolicyAction,
@@ -23,8 +23,8 @@ from slackwater.model.tick_report import (
 )
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
-from slackwater.resolution.planning import Drift, PlannedChanges, plan_changes
-from slackwater.resolution.resolver import resolve
+from slackwater.resolution.planning import Drift, PlannedChanges, Planner
+from slackwater.resolution.resolver import Resolver
 from slackwater.settings.agent import AgentSettings
 
 _TOLD_REASONS = 5
@@ -50,27 +50,94 @@ class TickResult(msgspec.Struct, frozen=True):
     story: TickReport
 
 
+class TickCache:
+    """What the ticks before worked out, reused where it cannot have changed.
+
+    The tick stays a function of its arguments: with a cache it gives what it gives without one
+    (property-tested). Everything here depends on `revision`, which changes whenever anything in the
+    snapshot does that policies which ignore counters, the resolver or the planner look at: the
+    groups' knobs, what is ours, the workloads. Readings, and what is ours, are the same objects
+    while nothing changes (observation, execution), so that comparing them costs little.
+    """
+
+    def __init__(self) -> None:
+        self.resolver = Resolver()
+        self.planner = Planner()
+        self.revision = 0
+        self._snapshot: NodeSnapshot | None = None
+        self._decisions: dict[str, tuple[int, object, Act]] = {}
+        self._reasons: dict[str, tuple[tuple[Intent, ...], str]] = {}
+
+    def look(self, snapshot: NodeSnapshot) -> None:
+        """At the snapshot that all calls are about from now on."""
+        if self._snapshot is None or not _is_alike(self._snapshot, snapshot):
+            self.revision += 1
+        self._snapshot = snapshot
+
+    def decide(
+        self, policy: Policy, snapshot: NodeSnapshot, before: PolicyState, settings: object
+    ) -> Decision:
+        known = self._decisions.get(policy.name)
+        if known is not None and known[0] == self.revision and known[1] is settings:
+            return known[2]
+        self._decisions.pop(policy.name, None)
+        decision = _decide(policy, snapshot, before, settings)
+        if not isinstance(decision, Act):
+            return decision
+        intents = share_equal(before.intents or (), decision.intents)
+        decision = msgspec.structs.replace(decision, intents=intents)
+        if policy.ignores_counters:
+            self._decisions[policy.name] = (self.revision, settings, decision)
+        return decision
+
+    def reasons(self, policy: str, intents: tuple[Intent, ...]) -> str:
+        known = self._reasons.get(policy)
+        if known is None or known[0] is not intents:
+            self._reasons[policy] = known = (intents, _reasons(intents))
+        return known[1]
+
+
+def _is_alike(one: NodeSnapshot, other: NodeSnapshot) -> bool:
+    """But for counters and the clock. Conservative: groups in another order are not alike."""
+    return (
+        one.workloads is other.workloads
+        and one.held is other.held
+        and one.kubepods == other.kubepods
+        and one.tiers == other.tiers
+        and one.off == other.off
+        and one.version is other.version
+        and one.precision == other.precision
+        and one.pod_formula is other.pod_formula
+        and one.container_formula is other.container_formula
+        and have_same_knobs(one.readings, other.readings)
+    )
+
+
 def tick(
     snapshot: NodeSnapshot,
     memory: TickMemory,
     policies: Sequence[Policy],
     settings: Mapping[str, Any],
     agent: AgentSettings,
+    cache: TickCache | None = None,
 ) -> TickResult:
     """`settings` by policy name; a policy without any is off, and what it wanted is released."""
+    cache = cache or TickCache()
+    cache.look(snapshot)
     states: dict[str, PolicyState] = {}
     told: list[PolicyReport] = []
     for policy in policies:
         if settings.get(policy.name) is None:
             continue  # its memory goes with it: switched on again, it starts anew
         before = memory.policies.get(policy.name, PolicyState(policy.first_memory))
-        decision = _decide(policy, snapshot, before, settings[policy.name])
-        state, line = _after(policy.name, before, decision, snapshot.at, agent.hold_for)
+        decision = cache.decide(policy, snapshot, before, settings[policy.name])
+        reason = cache.reasons(policy.name, decision.intents) if isinstance(decision, Act) else ""
+        state, line = _after(policy.name, before, decision, reason, snapshot.at, agent.hold_for)
         states[policy.name] = state
         told.append(line)
-    intents = [intent for state in states.values() for intent in state.intents or ()]
-    grants = resolve(snapshot, intents)
-    planned = plan_changes(snapshot, grants, memory.drift, agent)
+    intents = tuple(state.intents or () for state in states.values())
+    grants = cache.resolver.resolve(snapshot, intents, cache.revision)
+    planned = cache.planner.plan(snapshot, grants, memory.drift, agent, cache.revision)
     if snapshot.early or any(state.intents is None for state in states.values()):
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.
@@ -100,11 +167,10 @@ def _decide(
 
 
 def _after(
-    name: str, before: PolicyState, decision: Decision, at: Micros, hold_for: Micros
+    name: str, before: PolicyState, decision: Decision, reason: str, at: Micros, hold_for: Micros
 ) -> tuple[PolicyState, PolicyReport]:
     if isinstance(decision, Act):
-        state = PolicyState(decision.memory, share_equal(before.intents or (), decision.intents))
-        reason = _reasons(decision.intents)
+        state = PolicyState(decision.memory, decision.intents)
         told = PolicyReport(
             name,
             PolicyAction.ACTED,

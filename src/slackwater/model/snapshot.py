@@ -1,5 +1,9 @@
 """One moment of a node: everything that a policy may know, closed before any policy runs."""
 
+from collections.abc import Mapping
+from itertools import compress
+from operator import is_not
+
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, CpuPressure, Tier
@@ -87,3 +91,26 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def can_write(self, ref: CgroupRef, knob: str) -> bool:
         return KnobKey(ref.id, knob) not in self.off
+
+
+def have_same_knobs(one: Mapping[int, CgroupReading], other: Mapping[int, CgroupReading]) -> bool:
+    """Whether the same groups, in the same order, have the same knobs, whatever their counters.
+    Readings that say the same are mostly the same object."""
+    if one is other:
+        return True
+    if len(one) != len(other):
+        return False
+    before, now = one.values(), other.values()
+    differing = compress(zip(before, now, strict=True), map(is_not, before, now))
+    return all(old.ref == new.ref and _same_knobs(old, new) for old, new in differing)
+
+
+def _same_knobs(one: CgroupReading, other: CgroupReading) -> bool:
+    return (
+        one.quota == other.quota
+        and one.burst == other.burst
+        and one.weight == other.weight
+        and one.idle == other.idle
+        and one.cpus == other.cpus
+        and one.others == other.others
+    )

@@ -70,7 +70,7 @@ class TickReport(msgspec.Struct, frozen=True, omit_defaults=True):
 def share_equal(before: tuple[_Value, ...], now: tuple[_Value, ...]) -> tuple[_Value, ...]:
     """`now`, with the objects of `before` where they are equal, place by place. Ticks are kept, and
     most of what one says the one before said too: hundreds of grants that did not move."""
-    if len(before) != len(now):
+    if before is now or len(before) != len(now):
         return now
     if before == now:
         return before

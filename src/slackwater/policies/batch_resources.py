@@ -259,5 +259,6 @@ POLICY = Policy(
     settings=BatchResourcesSettings,
     description="weight, quota and memory of pods with batch resources",
     concerns=concerns,
+    ignores_counters=True,
     knobs=((WEIGHT.name, QUOTA.name, MEMORY_MAX.name),),
 )

@@ -263,6 +263,7 @@ POLICY = Policy(
     settings=MemoryQosSettings,
     description="protects and bounds memory by class",
     concerns=concerns,
+    ignores_counters=True,
     knobs=(
         (MEMORY_QOS_LEVEL.name,),
         (MEMORY_HIGH.name, MEMORY_LOW.name, MEMORY_MIN.name),

@@ -56,6 +56,9 @@ class Policy(msgspec.Struct, frozen=True):
     level: Level = Level.CONTAINER
     settings: type[msgspec.Struct] = SwitchSettings
     explain_numbers: Callable[[Mapping[str, int]], str] = list_numbers
+    #: Whether it decides by the snapshot's workloads, knobs, cgroup version and weight formulas
+    #: alone, never by counters, the clock or its memory: an equal node needs no new decision.
+    ignores_counters: bool = False
 
 
 class Stateless(msgspec.Struct, frozen=True):

@@ -122,5 +122,6 @@ POLICY = Policy(
     settings=QosLevelSettings,
     description="best-effort work yields the CPU at once",
     concerns=concerns,
+    ignores_counters=True,
     knobs=((CPU_QOS_LEVEL.name,), (IDLE.name,), (WEIGHT.name,)),
 )

@@ -136,5 +136,6 @@ POLICY = Policy(
     settings=QuotaBurstSettings,
     description="lets a container catch up after a quiet period",
     concerns=concerns,
+    ignores_counters=True,
     knobs=((BURST.name,),),
 )

@@ -6,6 +6,8 @@ a while, and that is said.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from operator import is_not
 
 import msgspec
 
@@ -75,6 +77,69 @@ def plan_changes(
     releases = tuple(_unwanted(snapshot.held, grants))
     bound = tuple(_bound(changes, staying, snapshot.version)) if staying else tuple(changes)
     return PlannedChanges(bound, releases, tuple(notes), tuple(yielded), remembered)
+
+
+class Planner:
+    """Plans tick after tick, and looks only at what may have changed.
+
+    Where a plan was quiet (nothing to change, to release, to say or to remember) and the snapshot's
+    `revision` and the settings are the same, each grant that is the same object is quiet again, as
+    it follows from them; only the others are looked at. `revision` changes whenever anything in a
+    snapshot does but the counters and the clock. The result is always that of plan_changes(), which
+    is property-tested.
+    """
+
+    def __init__(self) -> None:
+        self._quiet_for: tuple[int, AgentSettings, tuple[Grant, ...]] | None = None
+        self._ours: dict[tuple[int, str], Held] = {}
+
+    def plan(
+        self,
+        snapshot: NodeSnapshot,
+        grants: tuple[Grant, ...],
+        drift: Mapping[KnobKey, Drift],
+        settings: AgentSettings,
+        revision: int,
+    ) -> PlannedChanges:
+        if not drift and self._is_quiet(snapshot, grants, settings, revision):
+            self._quiet_for = (revision, settings, grants)
+            return _QUIET
+        made = plan_changes(snapshot, grants, drift, settings)
+        self._quiet_for = None
+        if not drift and made == _QUIET:
+            self._quiet_for = (revision, settings, grants)
+            self._ours = {(held.ref.id, held.knob): held for held in snapshot.held}
+        return made
+
+    def _is_quiet(
+        self,
+        snapshot: NodeSnapshot,
+        grants: tuple[Grant, ...],
+        settings: AgentSettings,
+        revision: int,
+    ) -> bool:
+        if self._quiet_for is None or self._quiet_for[:2] != (revision, settings):
+            return False
+        before = self._quiet_for[2]
+        if grants is before:
+            return True
+        if len(grants) != len(before):
+            return False
+        precision = snapshot.precision or WritePrecision()
+        for old, new in compress(zip(before, grants, strict=True), map(is_not, before, grants)):
+            if (old.target, old.knob) != (new.target, new.knob) or new.knob == IDLE.name:
+                return False  # what is released follows from both
+            change = _change(snapshot, new, precision)
+            if change is None:
+                continue
+            if _is_drift(change, self._ours.get((new.target.id, new.knob))):
+                return False
+            if not _is_slight(change, settings.raise_deadband):
+                return False
+        return True
+
+
+_QUIET = PlannedChanges((), (), (), (), {})
 
 
 def _quota_of(change: Change | None) -> dict[str, Bandwidth]:

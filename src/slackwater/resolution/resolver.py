@@ -10,6 +10,8 @@ intent more never makes the value laxer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, compress, islice
+from operator import is_, is_not
 from typing import assert_never
 
 import msgspec
@@ -20,39 +22,169 @@ from slackwater.model.decision import Contribution, Grant, Intent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, KNOB, QUOTA, Fold, Knob, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.tick_report import share_equal
 from slackwater.model.units import Bandwidth, MilliCpu, Ratio, Unlimited
-from slackwater.resolution.nesting import nest_quotas
+from slackwater.resolution.nesting import RAISED_EVERY, nest_quotas
 from slackwater.resolution.quota import grant_quota, quota_amount, quota_value
 
 _Key = tuple[int, str]
+_Groups = tuple[tuple[Intent, ...], ...]
+#: Of a quota; None of other knobs.
+_Baseline = MilliCpu | Unlimited | Gap | None
+#: More intents than this that differ from the tick before are grouped anew.
+_MOST_REPLACED = 16
 
 
 def resolve(snapshot: NodeSnapshot, intents: Iterable[Intent]) -> tuple[Grant, ...]:
     """Parents before children, so that a story reads from the top. A target whose quota could
     not be read gets no grant of it: what stands there stays."""
-    by_knob: dict[_Key, list[Intent]] = {}
-    for intent in intents:
-        by_knob.setdefault((intent.target.id, intent.knob), []).append(intent)
-    baselines = {held.ref.id: held.baseline for held in snapshot.held if held.knob == QUOTA.name}
-    quotas: dict[int, Grant] = {}
-    others: list[Grant] = []
-    for (target_id, name), wishes in by_knob.items():
-        knob, target = KNOB[name], wishes[0].target
-        match knob.fold:
-            case Fold.QUOTA_LAW:
-                baseline = _baseline(snapshot, target, baselines)
-                if not isinstance(baseline, Gap):
-                    quotas[target_id] = grant_quota(target, baseline, wishes)
-            case Fold.SMALLEST | Fold.LARGEST:
-                others.append(grant_strictest(target, knob, wishes))
-            case Fold.INTERSECTION:
-                others.append(grant_common_cpus(target, knob, wishes))
-            case fold:
-                assert_never(fold)
-    granted = nest_quotas(snapshot, quotas)
-    bursts = [_within_quota(snapshot, grant, granted) for grant in others]
-    grants = (*granted.values(), *(grant for grant in bursts if grant is not None))
-    return tuple(sorted(grants, key=lambda g: (g.target.depth(), g.target.path, g.knob)))
+    return Resolver().resolve(snapshot, (tuple(intents),), 0)
+
+
+class _Folded(msgspec.Struct, frozen=True):
+    """The intents about one knob and what they become, other knobs aside. The grant is None where
+    the baseline of a quota is not known."""
+
+    intents: list[Intent]
+    baseline: _Baseline
+    grant: Grant | None
+
+
+class Resolver:
+    """Resolves tick after tick, and reuses what cannot have changed.
+
+    Intents are values: the same tuple asks for the same. Other knobs aside, a grant follows from
+    the intents about it and, for a quota, from its baseline. What knobs demand of each other
+    follows from the snapshot as well; `revision` changes whenever anything in that does but the
+    counters and the clock. The result is always that of resolve(), which is property-tested.
+    """
+
+    def __init__(self) -> None:
+        self._revision: int | None = None
+        self._groups: _Groups = ()
+        #: By knob, in the order of the grants.
+        self._folded: dict[_Key, _Folded] = {}
+        #: Of this revision, by whether crowds go up in the tick (resolution.nesting).
+        self._granted: dict[bool, tuple[Grant, ...]] = {}
+        self._last: tuple[Grant, ...] = ()
+
+    def resolve(self, snapshot: NodeSnapshot, groups: _Groups, revision: int) -> tuple[Grant, ...]:
+        """`groups` are the intents, in one tuple or several."""
+        same = len(groups) == len(self._groups) and all(map(is_, groups, self._groups))
+        if revision != self._revision or not (same or self._replace_reasons(groups)):
+            self._revision = None  # until all is well: a mistake in an intent is an exception
+            by_knob = {key: each.intents for key, each in self._folded.items()}
+            self._fold(snapshot, by_knob if same else _group(groups))
+            self._granted = {}
+        self._groups, self._revision = groups, revision
+        raised = snapshot.tick % RAISED_EVERY == 0
+        if raised not in self._granted:
+            self._granted[raised] = share_equal(self._last, self._finish(snapshot))
+        self._last = self._granted[raised]
+        return self._last
+
+    def _fold(self, snapshot: NodeSnapshot, by_knob: Mapping[_Key, list[Intent]]) -> None:
+        noted = {held.ref.id: held.baseline for held in snapshot.held if held.knob == QUOTA.name}
+        folded = self._folded
+        self._folded = {}
+        for key, intents in by_knob.items():
+            target, known = intents[0].target, folded.get(key)
+            baseline = _baseline(snapshot, target, noted) if key[1] == QUOTA.name else None
+            if known is None or known.baseline != baseline or known.intents != intents:
+                known = _Folded(intents, baseline, _grant(target, KNOB[key[1]], intents, baseline))
+            self._folded[key] = known
+
+    def _finish(self, snapshot: NodeSnapshot) -> tuple[Grant, ...]:
+        """With what knobs demand of each other."""
+        grants = {key: each.grant for key, each in self._folded.items() if each.grant}
+        quotas = {key[0]: grant for key, grant in grants.items() if key[1] == QUOTA.name}
+        quotas = nest_quotas(snapshot, quotas)
+        found: list[Grant] = []
+        for (target, knob), grant in grants.items():
+            if knob == QUOTA.name:
+                found.append(quotas[target])
+            elif knob != BURST.name:
+                found.append(grant)
+            elif bound := _within_quota(snapshot, grant, quotas):
+                found.append(bound)
+        return tuple(found)
+
+    def _replace_reasons(self, groups: _Groups) -> bool:
+        """Puts new reasons into the grants of this revision, where a few intents have other reasons
+        and nothing else changed: what a policy saw moves at each tick. False where more did."""
+        differing = _differing(self._groups, groups)
+        if differing is None:
+            return False
+        fresh: dict[_Key, _Folded] = {}
+        for old, new in differing:
+            key = (old.target.id, old.knob)
+            known = fresh.get(key) or self._folded[key]
+            intents = [new if each is old else each for each in known.intents]
+            grant = _grant(known.intents[0].target, KNOB[old.knob], intents, known.baseline)
+            fresh[key] = _Folded(intents, known.baseline, grant)
+        pairs = [(self._folded[key].grant, each.grant) for key, each in fresh.items()]
+        granted = {raised: _replaced(all_, pairs) for raised, all_ in self._granted.items()}
+        if any(grants is None for grants in granted.values()):
+            return False
+        self._granted = {raised: grants for raised, grants in granted.items() if grants is not None}
+        self._folded |= fresh
+        return True
+
+
+def _group(groups: _Groups) -> dict[_Key, list[Intent]]:
+    """By knob, parents before children."""
+    found: dict[_Key, list[Intent]] = {}
+    for intent in chain.from_iterable(groups):
+        found.setdefault((intent.target.id, intent.knob), []).append(intent)
+    return dict(sorted(found.items(), key=lambda item: _place(item[1][0])))
+
+
+def _place(intent: Intent) -> tuple[int, str, str]:
+    return intent.target.depth(), intent.target.path, intent.knob
+
+
+def _differing(before: _Groups, now: _Groups) -> list[tuple[Intent, Intent]] | None:
+    """The intents that are others now, place by place, each with the one before. None where they
+    are many, or about another knob."""
+    if list(map(len, before)) != list(map(len, now)):
+        return None
+    found: list[tuple[Intent, Intent]] = []
+    for old, new in zip(before, now, strict=True):
+        if old is not new:
+            found += islice(compress(zip(old, new, strict=True), map(is_not, old, new)), 99)
+    about = ((old.target, old.knob) == (new.target, new.knob) for old, new in found)
+    return found if len(found) <= _MOST_REPLACED and all(about) else None
+
+
+def _replaced(
+    grants: tuple[Grant, ...], pairs: Iterable[tuple[Grant | None, Grant | None]]
+) -> tuple[Grant, ...] | None:
+    """With the second of each pair in the first one's place. None where that would not do: it is
+    not in force as it is, or what others follow from it differs."""
+    found = list(grants)
+    for old, new in pairs:
+        if old is None or new is None or old not in grants:
+            return None
+        if (old.value, old.contributions[-1].by) != (new.value, new.contributions[-1].by):
+            return None
+        found[found.index(old)] = new
+    return tuple(found)
+
+
+def _grant(
+    target: CgroupRef, knob: Knob, intents: Sequence[Intent], baseline: _Baseline
+) -> Grant | None:
+    match knob.fold:
+        case Fold.QUOTA_LAW:
+            if baseline is None or isinstance(baseline, Gap):
+                return None
+            return grant_quota(target, baseline, intents)
+        case Fold.SMALLEST | Fold.LARGEST:
+            return grant_strictest(target, knob, intents)
+        case Fold.INTERSECTION:
+            return grant_common_cpus(target, knob, intents)
+        case fold:
+            assert_never(fold)
 
 
 def grant_strictest(target: CgroupRef, knob: Knob, intents: Sequence[Intent]) -> Grant:
