@@ -17,7 +17,6 @@ from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources
-from slackwater.rebalancer.cluster_reader import timestamp
 from slackwater.rebalancer.last_rotation import ANNOTATION, decode_last_rotation
 from slackwater.rebalancer.observed import (
     Lag,
@@ -31,6 +30,7 @@ from slackwater.rebalancer.observed import (
 )
 from slackwater.rebalancer.rotation import PodWriter, RemovalAttempt, RotationContext
 from slackwater.rebalancer.run import RoundDependencies
+from slackwater.rebalancer.sources.cluster_reader import timestamp
 from slackwater.record.journal import Entry
 from slackwater.settings.rebalancer import Removal, RunSettings, WorkloadSettings
 from tests.unit.rebalancer.workloads import F6, HPA70, NAME, NOON, cores, live, pod_usage

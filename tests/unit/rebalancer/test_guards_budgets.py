@@ -9,10 +9,10 @@ from slackwater.contract.decoding import decode_struct
 from slackwater.contract.disruption_budget import DisruptionBudget
 from slackwater.contract.owned_pod import OwnedPod
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.cluster_reader import covering_budgets
 from slackwater.rebalancer.guards import GuardResult, budget_guard
 from slackwater.rebalancer.observed import Budget
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.cluster_reader import covering_budgets
 from tests.unit.contract.served import Object, budget, owned_pod
 from tests.unit.rebalancer.workloads import pod_usage
 

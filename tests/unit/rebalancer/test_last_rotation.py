@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.cluster_reader import timestamp
 from slackwater.rebalancer.last_rotation import (
     decode_last_rotation,
     encode_last_rotation,
@@ -19,6 +18,7 @@ from slackwater.rebalancer.last_rotation import (
 )
 from slackwater.rebalancer.observed import Cores, LastRotation, PercentOf, WorkloadName
 from slackwater.rebalancer.selection import propose
+from slackwater.rebalancer.sources.cluster_reader import timestamp
 from slackwater.settings.rebalancer import MoveSettings
 from tests.unit.rebalancer.workloads import F6, NAME, NOON, at, measured, numbered, rotated
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.cluster_reader import timestamp
 from slackwater.rebalancer.observed import (
     ContainerAmounts,
     Cores,
@@ -20,6 +19,7 @@ from slackwater.rebalancer.observed import (
     WorkloadUsage,
 )
 from slackwater.rebalancer.selection import Proposal
+from slackwater.rebalancer.sources.cluster_reader import timestamp
 
 NAME = WorkloadName("shop", "Deployment", "web")
 F6 = {"A": 1.2, "B": 1.1, "C": 0.8, "D": 0.6, "E": 0.4, "F": 0.3}

@@ -1,1 +1,1 @@
-"""What the rebalancer reads besides the API server: Prometheus, metrics.k8s.io and Kafka."""
+"""What a round reads: the API server, Prometheus or metrics.k8s.io, and Kafka."""

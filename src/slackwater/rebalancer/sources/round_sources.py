@@ -11,10 +11,10 @@ from typing import TypeVar
 from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.observed import Lag, NamespaceUsage, ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources import kafka_exporter, metrics_api, prometheus_usage
+from slackwater.rebalancer.sources.cluster_reader import ClusterReader
 from slackwater.rebalancer.sources.kafka_brokers import Brokers
 from slackwater.rebalancer.sources.prometheus_client import RoundPrometheusClient
 from slackwater.runtime.wakeup import Interrupted

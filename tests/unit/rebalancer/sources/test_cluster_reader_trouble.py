@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.observed import ObservedWorkload, Unavailable
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.cluster_reader import ClusterReader
 from slackwater.settings.rebalancer import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, fleet, owned_pod, stateful_set
 from tests.unit.kube.accesses import plain_client
-from tests.unit.rebalancer.served_api import serving
+from tests.unit.rebalancer.sources.served_api import serving
 
 WEB = WorkloadSettings("shop", "web")
 BAD_REQUEST = (

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.decoding import decode_struct
-from slackwater.rebalancer.autoscalers import AutoscalerChoice, choose, possible_names
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.autoscalers import AutoscalerChoice, choose, possible_names
 from slackwater.settings.rebalancer import WorkloadSettings
 from tests.unit.contract.served import Object, autoscaler, cpu_metric
 

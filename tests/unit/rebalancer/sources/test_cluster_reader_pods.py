@@ -15,7 +15,8 @@ from slackwater.contract.scaled_workload import ScaledWorkload
 from slackwater.contract.selector_text import parse_selector
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
-from slackwater.rebalancer.cluster_reader import (
+from slackwater.rebalancer.observed import ContainerAmounts, Cores, PodUsage
+from slackwater.rebalancer.sources.cluster_reader import (
     EVICT,
     PREFER_NO_EVICTION,
     ROTATE,
@@ -26,7 +27,6 @@ from slackwater.rebalancer.cluster_reader import (
     select_pods,
     workload_opted_out,
 )
-from slackwater.rebalancer.observed import ContainerAmounts, Cores, PodUsage
 from tests.unit.contract.served import (
     Object,
     cpu,

@@ -42,7 +42,6 @@ from slackwater.kube.resource import (
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError, quoted
 from slackwater.rebalancer import last_rotation
-from slackwater.rebalancer.autoscalers import AutoscalerChoice, choose
 from slackwater.rebalancer.observed import (
     Budget,
     ContainerAmounts,
@@ -55,6 +54,7 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
 )
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.autoscalers import AutoscalerChoice, choose
 from slackwater.record.timestamps import parse_timestamp
 from slackwater.settings.rebalancer import WorkloadSettings
 

@@ -7,7 +7,6 @@ import pytest
 
 from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.cluster_reader import ClusterReader
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import (
     Budget,
@@ -22,6 +21,7 @@ from slackwater.rebalancer.observed import (
     WorkloadName,
 )
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.sources.cluster_reader import ClusterReader
 from slackwater.settings.rebalancer import WorkloadSettings
 from tests.unit.contract.served import (
     Object,
@@ -34,7 +34,7 @@ from tests.unit.contract.served import (
     replica_set,
     stateful_set,
 )
-from tests.unit.rebalancer.served_api import serving
+from tests.unit.rebalancer.sources.served_api import serving
 from tests.unit.rebalancer.workloads import at
 
 WEB = WorkloadSettings("shop", "web")
