@@ -14,7 +14,7 @@ from slackwater.contract.decoding import read_over
 from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import Node
-from slackwater.model.problem import InvalidError
+from slackwater.model.problem import ConfigurationProblem, InvalidError
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
@@ -39,7 +39,7 @@ class EffectiveSettings(msgspec.Struct, frozen=True):
 
     policies: dict[str, Any] = {}
     agent: AgentSettings = AgentSettings()
-    problems: tuple[str, ...] = ()
+    problems: tuple[ConfigurationProblem, ...] = ()
     off: dict[str, str] = {}
     wanted: frozenset[str] = frozenset()
     remarks: tuple[str, ...] = ()
@@ -67,9 +67,13 @@ def resolve_settings(
             _choose(policy, own, foreign.get(section_key(policy.name))) for policy in policies
         ]
     except InvalidError as error:
-        stays = "; what was set before stays" if before != EffectiveSettings() else ""
-        problems = (*objects.problems, f"{error}{stays}")
-        return msgspec.structs.replace(before, problems=problems)
+        documents = (each.document for each in error.problems)
+        found = ConfigurationProblem(
+            problems=error.problems,
+            about=next((each for each in documents if each and each.kind), None),
+            consequence="what was set before stays" if before != EffectiveSettings() else "",
+        )
+        return msgspec.structs.replace(before, problems=(*objects.problems, found))
     return EffectiveSettings(
         {each.policy: each.settings for each in choices if each.settings is not None},
         own.agent,

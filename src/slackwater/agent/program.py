@@ -19,10 +19,11 @@ from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
 from slackwater.model.needs import EVERYTHING, Needs, merge_needs
 from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.observation.objects.object_set import Objects, own_node
+from slackwater.observation.objects.object_set import MissingObjects, Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
@@ -114,7 +115,7 @@ class Agent:
         self._objects = Objects()
         self._due: Micros | None = None
         self._paused = ""
-        self._unread = ""
+        self._unread: Gap | None = None
         self._lost_since: Micros | None = None
         self._written: frozenset[int] = frozenset()
 
@@ -132,7 +133,7 @@ class Agent:
         problems = self._resolve(found).problems
         if not problems:
             self._adopt(at)
-        return problems
+        return tuple(each.sentence() for each in problems)
 
     def start_waiting(self, at: Micros) -> tuple[str, ...]:
         """The same where objects may come later, from a cluster: only what the command line says
@@ -140,7 +141,7 @@ class Agent:
         problems = self._resolve(Objects()).problems
         if not problems:
             self._adopt(at)
-        return problems
+        return tuple(each.sentence() for each in problems)
 
     def _adopt(self, at: Micros) -> None:
         for adopted in self._parts.hands.adopt().live:
@@ -194,9 +195,15 @@ class Agent:
         """Nothing good was ever read: nobody can say what is to be done, so all stays as it is."""
         if self._effective.is_known():
             return None
-        return Gap(
-            "; ".join(filter(None, (self._unread, *self._effective.problems))) or "no objects"
-        )
+        reasons = [each.sentence() for each in self._effective.problems]
+        at_fault = list(self._effective.problems)
+        if self._unread is not None:
+            reasons.insert(0, self._unread.reason)
+            if isinstance(self._unread, MissingObjects):
+                at_fault += self._unread.problems
+        because = tuple(each for each in at_fault if each.about)
+        reason = "; ".join(reasons) or "no objects"
+        return MissingObjects(reason, because) if because else Gap(reason)
 
     def _see(self, at: Micros, *, early: bool) -> TickRecord | Gap:
         known = self._known(at, early=early)
@@ -210,7 +217,7 @@ class Agent:
         going_on = f"nothing is heard of {silent}; what was known counts" if silent else ""
         self._log.state("API server", going_on, at)
         found = self._parts.source.read()
-        self._unread = found.reason if isinstance(found, Gap) else ""
+        self._unread = found if isinstance(found, Gap) else None
         if isinstance(found, Gap):
             self._log.state(self._parts.origin, found.reason, at)
             return
@@ -219,7 +226,8 @@ class Agent:
         self._objects, before = found, self._effective
         self._effective = self._resolve(found)
         self._tell_off(before, at)
-        self._log.state(self._parts.origin, "; ".join(self._effective.problems), at)
+        problems = [each.sentence() for each in self._effective.problems]
+        self._log.state(self._parts.origin, "; ".join(problems), at)
         self._log.state("configuration", "; ".join((*found.warnings, *self._effective.remarks)), at)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._effective.off.items())
         nothing_on = "" if self._effective.policies else f"no policy is on: {reasons}"
@@ -301,6 +309,7 @@ class Agent:
                 ended=self._parts.clock(),
                 problems=self._problems(),
                 blind=done.reason if isinstance(done, Gap) else "",
+                blind_because=done.problems if isinstance(done, MissingObjects) else (),
                 lost_since=self._lost_since,
                 paused=self._paused,
                 kept=len(self._parts.hands.held()) if isinstance(done, Gap) else None,
@@ -309,11 +318,12 @@ class Agent:
             )
         )
 
-    def _problems(self) -> tuple[str, ...]:
+    def _problems(self) -> tuple[ConfigurationProblem, ...]:
         """While the agent waits for objects, why it does so is all that there is to say."""
         if not self._effective.is_known():
             return ()
-        return tuple(filter(None, (self._unread, *self._effective.problems)))
+        unread = [ConfigurationProblem(self._unread.reason)] if self._unread else []
+        return (*unread, *self._effective.problems)
 
 
 def log_tick(

@@ -120,7 +120,7 @@ def texts(field: Field) -> dict[str, str]:
     return {key: "" if each.value is None else text(each) for key, each in members(field)}
 
 
-def parse_json(content: str, source: str) -> object:
+def parse_json(content: str, source: str | DocumentName) -> object:
     """JSON text as plain values. Duplicate keys: the last one counts, as in Go."""
     try:
         return msgspec.json.decode(content)

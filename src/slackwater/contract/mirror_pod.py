@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Pod
-from slackwater.model.problem import below, quoted
+from slackwater.model.problem import ConfigurationProblem, DocumentName, below, quoted
 
 # An md5 sum, without the dashes of an API object's uid (pkg/kubelet/config/common.go).
 _STATIC_UID = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -22,8 +22,8 @@ _WHERE = below("metadata.annotations", MIRROR)
 
 def assign_cgroups(
     pods: Iterable[Pod], node: str, node_uid: str
-) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
-    """The pods with the uid of their cgroups, and a sentence for each claim that is not believed;
+) -> tuple[tuple[Pod, ...], tuple[ConfigurationProblem, ...]]:
+    """The pods with the uid of their cgroups, and a problem for each claim that is not believed;
     that pod counts as itself. An empty `node_uid` is not known, and not compared."""
     pods = tuple(pods)
     claims = [pod for pod in pods if pod.mirror]
@@ -37,8 +37,11 @@ def assign_cgroups(
         for pod in pods
     )
     problems = tuple(
-        f"{_title(pod)}: {_WHERE} is {quoted(pod.mirror.static_uid)}, but is not believed: "
-        f"{refuted[pod.uid]}"
+        ConfigurationProblem(
+            f"{_title(pod)}: {_WHERE} is {quoted(pod.mirror.static_uid)}, but is not believed: "
+            f"{refuted[pod.uid]}",
+            about=_title(pod),
+        )
         for pod in claims
         if pod.mirror and refuted[pod.uid]
     )
@@ -79,5 +82,5 @@ def _not_the_kubelets(pod: Pod, node: str, node_uid: str) -> str:
     return ""
 
 
-def _title(pod: Pod) -> str:
-    return f"Pod {pod.namespace}/{pod.name}"
+def _title(pod: Pod) -> DocumentName:
+    return DocumentName("", "Pod", pod.namespace, pod.name)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.dialect import ForeignSection
+from slackwater.contract.document import Field
 from slackwater.contract.volcano_document import GLOBAL, ColocationConfig, Said
 from slackwater.contract.volcano_node import (
     COLOCATION_LABEL,
@@ -28,7 +29,7 @@ from slackwater.contract.volcano_sections import (
     Colocation,
     NodeLabel,
 )
-from slackwater.model.problem import InvalidError, Problem, quoted
+from slackwater.model.problem import DocumentName, InvalidError, Problem, quoted
 
 #: Volcano's own default lacks CPUThrottle; here the configuration decides (docs/differences.md).
 EVERY_FEATURE = ("*",)
@@ -65,38 +66,40 @@ def render(colocation: Colocation) -> dict[str, object]:
     return {GLOBAL: msgspec.to_builtins(colocation)}
 
 
-def _problems(colocation: Colocation, said: Said, source: str) -> Iterator[Problem]:
+def _problems(colocation: Colocation, said: Said, source: str | DocumentName) -> Iterator[Problem]:
     for each in RANGES:
         value = _value(colocation, each.section, each.attribute)
         if not each.holds(value):
-            where = _where(said, each.section, each.attribute, source)
-            yield Problem(where, quoted(value), each.words())
+            field = _field(said, each.section, each.attribute, source)
+            yield field.problem(each.words(), quoted(value))
     for order in ORDERS:
         low = _value(colocation, order.section, order.low)
         high = _value(colocation, order.section, order.high)
         if low > high:
-            bound = f"at most {_where(said, order.section, order.high, source)}, which is {high}"
-            yield Problem(_where(said, order.section, order.low, source), quoted(low), bound)
+            above = _field(said, order.section, order.high, source)
+            field = _field(said, order.section, order.low, source)
+            yield field.problem(f"at most {above.where()}, which is {high}", quoted(low))
     yield from _type_problems(colocation, said, source)
 
 
-def _type_problems(colocation: Colocation, said: Said, source: str) -> Iterator[Problem]:
+def _type_problems(
+    colocation: Colocation, said: Said, source: str | DocumentName
+) -> Iterator[Problem]:
     """Each part is exactly cpu or memory; an empty text is none of them."""
     types = colocation.over_subscription.types
     if types and any(part not in OVER_SUBSCRIPTION_TYPES for part in types.split(",")):
-        where = _where(said, "over_subscription", "types", source)
-        yield Problem(where, quoted(types), _TYPES_WANTED)
+        field = _field(said, "over_subscription", "types", source)
+        yield field.problem(_TYPES_WANTED, quoted(types))
 
 
 def _value(colocation: Colocation, section: str, attribute: str) -> Any:  # noqa: ANN401
     return getattr(getattr(colocation, section), attribute)
 
 
-def _where(said: Said, section: str, attribute: str, source: str) -> str:
+def _field(said: Said, section: str, attribute: str, source: str | DocumentName) -> Field:
     """Where a value was said; a default has no place of its own, but a name."""
-    if (section, attribute) in said:
-        return said[section, attribute].where()
-    return f"{source}: the default of {_file_key(section, attribute)}"
+    default = Field(source, f"the default of {_file_key(section, attribute)}", "")
+    return said.get((section, attribute), default)
 
 
 def _file_key(section: str, attribute: str) -> str:

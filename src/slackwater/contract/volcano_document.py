@@ -28,7 +28,7 @@ from slackwater.contract.document import (
 from slackwater.contract.kubernetes import ConfigMap
 from slackwater.contract.label_selector import LabelSelector, flaw, read_selector
 from slackwater.contract.volcano_sections import Colocation
-from slackwater.model.problem import InvalidError, Problem
+from slackwater.model.problem import DocumentName, InvalidError, Problem
 
 CONFIG_MAP = "volcano-agent-configuration"
 CONFIG_KEY = "colocation-config"
@@ -57,7 +57,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
 class ColocationConfig(msgspec.Struct, frozen=True):
     """A whole configuration, for all nodes. `unknown` holds the keys that mean nothing to us."""
 
-    source: str
+    source: str | DocumentName
     everywhere: Said
     nodes: tuple[NodeEntry, ...] = ()
     unknown: tuple[Field, ...] = ()
@@ -83,18 +83,18 @@ def is_config(document: object) -> bool:
     )
 
 
-def config_text(config_map: ConfigMap, source: str) -> str:
+def config_text(config_map: ConfigMap, source: str | DocumentName) -> str:
     """The configuration's text in its ConfigMap."""
     if CONFIG_KEY not in config_map.data:
-        raise InvalidError(Problem(f"{source}: data.{CONFIG_KEY}", "missing", "JSON or YAML"))
+        raise Field(source, f"data.{CONFIG_KEY}", None).refused("JSON or YAML")
     return config_map.data[CONFIG_KEY]
 
 
-def parse_text_json(content: str, source: str) -> ColocationConfig:
+def parse_text_json(content: str, source: str | DocumentName) -> ColocationConfig:
     return read_config(parse_json(content, source), source)
 
 
-def read_config(document: object, source: str) -> ColocationConfig:
+def read_config(document: object, source: str | DocumentName) -> ColocationConfig:
     """A configuration out of plain values.
 
     Sections at the top level, as in Volcano's design text, are the global ones where there is
@@ -103,7 +103,7 @@ def read_config(document: object, source: str) -> ColocationConfig:
     top = Field(source, "", document, Spelling.ANY_CASE)
     keys = dict(members(top))
     if not is_config(document):
-        raise InvalidError(Problem(source, f"a mapping of {len(keys)} unknown keys", _WANTED))
+        raise InvalidError(top.problem(_WANTED, f"a mapping of {len(keys)} unknown keys"))
     outline = [spelled(keys, name, top.spelling) for name in (GLOBAL, NODES)]
     if outline == [None, None]:
         return _config(source, _sections(top), _Part(), ())
@@ -113,7 +113,7 @@ def read_config(document: object, source: str) -> ColocationConfig:
 
 
 def _config(
-    source: str, everywhere: _Part, strays: _Part, entries: tuple[_Part, ...]
+    source: str | DocumentName, everywhere: _Part, strays: _Part, entries: tuple[_Part, ...]
 ) -> ColocationConfig:
     parts = (everywhere, strays, *entries)
     problems = [problem for part in parts for problem in part.problems]

@@ -43,7 +43,8 @@ class DocumentName(msgspec.Struct, frozen=True):
         if not self.name:
             return self.source
         full_name = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"{self.source}: {_plain(self.kind)} {_plain(full_name)}"
+        title = f"{_plain(self.kind)} {_plain(full_name)}"
+        return f"{self.source}: {title}" if self.source else title
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -63,6 +64,23 @@ class Problem(msgspec.Struct, frozen=True):
 
     def sentence(self) -> str:
         return f"{self.where} is {self.value}, but must be {self.bound}"
+
+
+class ConfigurationProblem(msgspec.Struct, frozen=True):
+    """Something wrong with the objects that the agent goes by, and what follows from it.
+
+    `problems` are the refused values; `reason` is a sentence where no single value is at fault.
+    `about` is the object at fault, where there is one.
+    """
+
+    reason: str = ""
+    problems: tuple[Problem, ...] = ()
+    about: DocumentName | None = None
+    consequence: str = ""
+
+    def sentence(self) -> str:
+        stated = self.reason or sentences(self.problems)
+        return f"{stated}; {self.consequence}" if self.consequence else stated
 
 
 class InvalidError(ValueError):

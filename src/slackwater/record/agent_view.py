@@ -6,6 +6,7 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.gap import Gap
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
@@ -23,13 +24,15 @@ def _never(_ref: CgroupRef, _knob: str) -> None:
 
 class RoundState(msgspec.Struct, frozen=True, kw_only=True):
     """How the last round left the loop. `ended` is its end, also if it saw nothing. `problems` are
-    the configuration's. `blind` is why the round saw nothing; `lost_since` is set if that is
+    the configuration's. `blind` is why the round saw nothing, `blind_because` the bad
+    configuration that is the reason; `lost_since` is set if that is
     because the kubelet's cgroup tree is missing, not because objects are. `kept` counts the values
     that stay in place while it is blind. `off` has the reason for each policy that is off."""
 
     ended: Micros | None = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[ConfigurationProblem, ...] = ()
     blind: str = ""
+    blind_because: tuple[ConfigurationProblem, ...] = ()
     lost_since: Micros | None = None
     paused: str = ""
     kept: int | None = None
@@ -60,7 +63,8 @@ class AgentView(RoundState, frozen=True, kw_only=True):
 
     def open_problems(self) -> tuple[str, ...]:
         """Everything that needs somebody's attention."""
-        return (self.lost, *self.problems) if self.lost else self.problems
+        problems = tuple(each.sentence() for each in self.problems)
+        return (self.lost, *problems) if self.lost else problems
 
     def timestamp(self, at: Micros) -> str:
         """A time of the agent's clock in RFC 3339."""

@@ -277,7 +277,11 @@ def explain(view: AgentView, word: str) -> tuple[Explanation, ...] | Gap:
     """Of the target that `word` names, the empty word everything; a Gap names what there is."""
     record = view.latest
     if record is None:
-        remarks = (view.blind or NOT_YET, *view.problems, *view.link.remarks())
+        remarks = (
+            view.blind or NOT_YET,
+            *(each.sentence() for each in view.problems),
+            *view.link.remarks(),
+        )
         return (_general_row(EVERYTHING, remarks, ()),)
     scopes = scopes_of(word, record.snapshot)
     if isinstance(scopes, Gap):
@@ -344,7 +348,7 @@ def _general_remarks(view: AgentView, record: TickRecord, scope: Scope) -> Itera
     if view.paused:
         yield f"the agent is paused: {view.paused}"
     for problem in view.problems:
-        yield f"the configuration has a problem: {problem}"
+        yield f"the configuration has a problem: {problem.sentence()}"
     yield from view.link.remarks()
     for told in record.story.told:
         for remark in told.remarks:

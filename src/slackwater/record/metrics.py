@@ -16,6 +16,7 @@ from slackwater.model.cgroup import CpuPressure
 from slackwater.model.decision import THROTTLE_EVENT
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Outcome
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
@@ -93,7 +94,7 @@ class Tally:
         with self._alone:
             self._blind_rounds += 1
 
-    def add_problems(self, news: Collection[str]) -> None:
+    def add_problems(self, news: Collection[ConfigurationProblem]) -> None:
         """Problems of the configuration that were not there the round before."""
         with self._alone:
             self._problems += len(news)

@@ -6,7 +6,6 @@ hour while it lasts, as the server forgets events after an hour; a quota when it
 grain, at most once a minute.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
@@ -16,6 +15,7 @@ from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import THROTTLE_EVENT
 from slackwater.model.knob import QUOTA
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.agent_view import AgentView
@@ -33,12 +33,12 @@ THROTTLE, FAILED, GOOD = "NodeCPUThrottle", "ConfigApplyFailed", "ConfigApplySuc
 UNREADABLE, IGNORED, YIELDED = "PodUnreadable", "OptionIgnored", "ValueYielded"
 SEES_AGAIN = "SeesAgain"
 
-#: A sentence about an object begins with it, or with a key of it.
-_NAMED = re.compile(
-    r"(?:a key of )?(?:API server: )?(?P<kind>ConfigMap|Pod|ColocationConfiguration) "
-    r"(?P<namespace>[a-z0-9.-]+)/(?P<name>[a-z0-9.-]+)(?=[: ])"
-)
-_VERSIONS = {"ColocationConfiguration": "config.volcano.sh/v1alpha1"}
+#: The objects that get an event of their own, with their apiVersion.
+_VERSIONS = {
+    "ConfigMap": "v1",
+    "Pod": "v1",
+    "ColocationConfiguration": "config.volcano.sh/v1alpha1",
+}
 
 
 class SentState(msgspec.Struct, frozen=True):
@@ -118,14 +118,13 @@ def _key(each: KubeEvent) -> tuple[str, str, str]:
 
 def _standing(view: AgentView, said: SentState, telling: EventContext) -> Iterator[KubeEvent]:
     """Every state that is worth an event while it lasts."""
-    if view.blind and _NAMED.match(view.blind):
-        yield from _problem(view.blind, telling)
-    elif said.blind_since is not None and telling.at - said.blind_since >= A_WHILE:
+    for problem in (*view.blind_because, *view.problems):
+        yield from _problem(problem, telling)
+    blind_since = None if view.blind_because else said.blind_since
+    if blind_since is not None and telling.at - blind_since >= A_WHILE:
         yield KubeEvent(telling.about_node(), BLIND, view.blind, EventType.WARNING)
     if view.paused:
         yield KubeEvent(telling.about_node(), RELEASED, view.paused)
-    for problem in view.problems:
-        yield from _problem(problem, telling)
     record = view.latest
     if record is None:
         return
@@ -138,19 +137,18 @@ def _standing(view: AgentView, said: SentState, telling: EventContext) -> Iterat
                 yield KubeEvent(about, IGNORED, f"{line.policy}: {remark.text}", EventType.WARNING)
 
 
-def _problem(sentence: str, telling: EventContext) -> Iterator[KubeEvent]:
-    """On the Node, and on the object that it is about; what is wrong with one pod on that alone."""
-    named = _NAMED.match(sentence)
-    kind = named["kind"] if named else ""
+def _problem(problem: ConfigurationProblem, telling: EventContext) -> Iterator[KubeEvent]:
+    """On the Node, and on the object at fault; what is wrong with one pod on that pod alone."""
+    sentence, about = problem.sentence(), problem.about
+    kind = about.kind if about else ""
     if kind != "Pod":
         yield KubeEvent(telling.about_node(), FAILED, sentence, EventType.WARNING)
-    if named is None:
+    if about is None or kind not in _VERSIONS:
         return
-    uid = telling.uid_of(f"{named['namespace']}/{named['name']}") if kind == "ConfigMap" else ""
-    version = _VERSIONS.get(kind, "v1")
-    about = ObjectReference(version, kind, named["name"], named["namespace"], uid)
+    uid = telling.uid_of(f"{about.namespace}/{about.name}") if kind == "ConfigMap" else ""
+    fault = ObjectReference(_VERSIONS[kind], kind, about.name, about.namespace, uid)
     reason = UNREADABLE if kind == "Pod" else FAILED
-    yield KubeEvent(about, reason, sentence, EventType.WARNING)
+    yield KubeEvent(fault, reason, sentence, EventType.WARNING)
 
 
 def _yields(record: TickRecord, telling: EventContext) -> list[KubeEvent]:

@@ -13,7 +13,7 @@ import msgspec
 from slackwater.contract.decoding import check_struct, with_stated
 from slackwater.contract.document import Field
 from slackwater.contract.schema import SettingsStruct
-from slackwater.model.problem import InvalidError, Problem
+from slackwater.model.problem import DocumentName, InvalidError, Problem
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.file import check_file
 from slackwater.settings.setting import Names, Setting, StatedText, check_texts, nest, settings_of
@@ -58,7 +58,9 @@ class SettingsSchema(msgspec.Struct, frozen=True):
     spec: type[msgspec.Struct]
     defaults: Settings
 
-    def read_file(self, document: object, source: str, base: Settings | None = None) -> Settings:
+    def read_file(
+        self, document: object, source: str | DocumentName, base: Settings | None = None
+    ) -> Settings:
         """A whole settings file over `base`; `source` is its name. Raises InvalidError."""
         problems: list[Problem] = []
         spec = check_file(document, source, KIND, self.spec, problems)

@@ -7,13 +7,17 @@ import msgspec
 from slackwater.contract.decoding import check_struct
 from slackwater.contract.document import Field
 from slackwater.contract.schema import SettingsStruct
-from slackwater.model.problem import Problem
+from slackwater.model.problem import DocumentName, Problem
 
 API_VERSION = "slackwater.io/v1"
 
 
 def check_file(
-    document: object, source: str, kind: str, spec: type[msgspec.Struct], problems: list[Problem]
+    document: object,
+    source: str | DocumentName,
+    kind: str,
+    spec: type[msgspec.Struct],
+    problems: list[Problem],
 ) -> dict[str, Any]:
     """What a file states under `spec`. `kind` is what it must say it is, `source` is its name.
     Its metadata are anybody's."""

@@ -239,5 +239,5 @@ def test_wrong_configuration_is_told_and_what_was_set_stays(tmp_path: Path) -> N
     found = wished(objects(tmp_path, wrong, LABELLED), good)
     assert found.policies == good.policies
     assert len(found.problems) == 1
-    assert "cpuThrottlingThreshold is 700" in found.problems[0]
-    assert found.problems[0].endswith("; what was set before stays")
+    assert "cpuThrottlingThreshold is 700" in found.problems[0].sentence()
+    assert found.problems[0].sentence().endswith("; what was set before stays")

@@ -9,6 +9,7 @@ import pytest
 from slackwater.agent import endpoint_server
 from slackwater.agent.endpoint_server import Query, healthz, readyz, why_lost
 from slackwater.agent.shared_state import ReleaseDone, SharedState
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Entry
@@ -23,6 +24,9 @@ STARTED = seconds(100)
 #: Three periods of 60 s are more than the 90 s of the default.
 SLOW = AgentSettings(period=seconds(60))
 QUICK = AgentSettings(stalled_after=seconds(10), period=seconds(1))
+
+
+BAD_THRESHOLD = ConfigurationProblem("threshold is 400")
 
 
 @pytest.fixture(autouse=True)
@@ -118,13 +122,18 @@ def assert_health(condition: RoundState, second: float, because: str) -> None:
         (1, ended(101, blind="gone"), 503, {"ok": False, "because": "gone"}),
         (
             1,
-            ended(101, problems=("threshold is 400",)),
+            ended(101, problems=(BAD_THRESHOLD,)),
             200,
             {"ok": True, "problems": ["threshold is 400"]},
         ),
         (
             1,
-            ended(101, blind="gone", lost_since=seconds(100), problems=("threshold is 400",)),
+            ended(
+                101,
+                blind="gone",
+                lost_since=seconds(100),
+                problems=(BAD_THRESHOLD,),
+            ),
             503,
             {"ok": False, "because": "gone", "problems": ["gone", "threshold is 400"]},
         ),
@@ -143,7 +152,7 @@ def test_ready(ticks: int, condition: RoundState, status: int, body: dict[str, A
 def test_metrics_are_made_of_the_board() -> None:
     shown = shared()
     shown.add_tick(record(node(usage=250), lines=(told(),)))
-    shown.end_round(ended(101, problems=("one",), paused="by hand"))
+    shown.end_round(ended(101, problems=(ConfigurationProblem("one"),), paused="by hand"))
     answer = endpoint_server.metrics(asked(shown, 103))
     lines = answer.body.decode().splitlines()
     assert answer.content_type.startswith("text/plain")

@@ -8,6 +8,7 @@ import pytest
 from slackwater.agent.endpoint_server import GET_ROUTES, Query
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.explanation import Explanation
@@ -18,6 +19,7 @@ from tests.unit.policies.nodes import node, pod
 from tests.unit.record.stories import Told
 
 OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
+PROBLEM = ConfigurationProblem("a problem")
 SECOND = 1_000_000
 
 
@@ -28,7 +30,7 @@ def shared(*, ticks: int = 1) -> SharedState:
         told.tick(node(usage=200, tick=second, workloads=(pod(1, Tier.BESTEFFORT),)))
     for record in told.journal.ticks:
         made.add_tick(record)
-    made.end_round(RoundState(off=OFF, problems=("a problem",)))
+    made.end_round(RoundState(off=OFF, problems=(PROBLEM,)))
     return made
 
 
@@ -40,16 +42,16 @@ def asked(of: SharedState, path: str, **query: str) -> tuple[int, bytes]:
 def test_the_view_has_what_the_board_has() -> None:
     shown = shared()
     view = view_of(shown, Micros(5))
-    assert (view.ticks, view.off, view.problems) == (shown.journal.ticks, OFF, ("a problem",))
+    assert (view.ticks, view.off, view.problems) == (shown.journal.ticks, OFF, (PROBLEM,))
     assert view.version is CgroupVersion.V1
     assert view.timestamp(Micros(5)) > "2020"
 
 
 def test_a_lost_tree_is_among_the_problems_of_top() -> None:
     shown = shared()
-    shown.end_round(RoundState(blind="gone", lost_since=Micros(3), problems=("a problem",)))
+    shown.end_round(RoundState(blind="gone", lost_since=Micros(3), problems=(PROBLEM,)))
     view = view_of(shown, Micros(5))
-    assert (view.lost, view.problems) == ("gone", ("a problem",))
+    assert (view.lost, view.problems) == ("gone", (PROBLEM,))
     _, body = asked(shown, "/v1/top")
     assert msgspec.json.decode(body, type=Overview).problems == ("gone", "a problem")
 

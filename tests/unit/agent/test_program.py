@@ -21,6 +21,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption
 from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.tick_report import PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
@@ -180,11 +181,16 @@ def test_a_folder_that_cannot_be_read_keeps_what_was_known() -> None:
     bench.objects = Gap("the folder x cannot be read")
     bench.agent.once(at(2))
     assert bench.told("folder") == ["the folder x cannot be read"]
-    assert bench.shared.last_round.problems == ("the folder x cannot be read",)
+    assert bench.shared.last_round.problems == (
+        ConfigurationProblem("the folder x cannot be read"),
+    )
     assert len(bench.applied) == 2  # the policy is still on
 
 
-@pytest.mark.parametrize("objects", [Gap("no folder"), Objects(problems=("a.yaml: bad",))])
+BAD = Objects(problems=(ConfigurationProblem("a.yaml: bad"),))
+
+
+@pytest.mark.parametrize("objects", [Gap("no folder"), BAD])
 def test_a_start_needs_something_good(objects: Objects | Gap) -> None:
     assert len(Bench(objects).agent.start(at(0))) == 1
 

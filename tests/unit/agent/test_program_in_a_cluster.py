@@ -8,6 +8,7 @@ from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano_document import read_config
 from slackwater.model.gap import Gap
 from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Ownership
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros, Percent
 from slackwater.observation.objects.object_set import Objects
@@ -107,7 +108,7 @@ def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
     found = bench.agent.once(at(2))
     assert isinstance(found, TickRecord)
     assert "best_effort_share" in found.inputs.policies
-    assert bench.shared.last_round.problems == ("the informers are gone",)
+    assert bench.shared.last_round.problems == (ConfigurationProblem("the informers are gone"),)
 
 
 def test_a_wrong_flag_ends_a_start_whatever_the_cluster_says() -> None:

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from slackwater.agent.shared_state import DETAIL_PERIOD, ReleaseDone, SharedState
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Entry, Journal
@@ -28,14 +29,17 @@ def test_a_tick_is_kept_and_counted() -> None:
     assert shown.tally.counts().ticks == 1
 
 
+A, B = ConfigurationProblem("a"), ConfigurationProblem("b")
+
+
 @pytest.mark.parametrize(
     ("rounds", "blind", "problems"),
     [
         ([RoundState()], 0, 0),
         ([RoundState(blind="gone"), RoundState(blind="gone"), RoundState()], 2, 0),
-        ([RoundState(problems=("a",)), RoundState(problems=("a",))], 0, 1),  # it is still there
-        ([RoundState(problems=("a",)), RoundState(problems=("a", "b"))], 0, 2),
-        ([RoundState(problems=("a",)), RoundState(), RoundState(problems=("a",))], 0, 2),  # again
+        ([RoundState(problems=(A,)), RoundState(problems=(A,))], 0, 1),  # it is still there
+        ([RoundState(problems=(A,)), RoundState(problems=(A, B))], 0, 2),
+        ([RoundState(problems=(A,)), RoundState(), RoundState(problems=(A,))], 0, 2),  # again
     ],
 )
 def test_a_rounds_end(rounds: list[RoundState], blind: int, problems: int) -> None:

@@ -36,7 +36,9 @@ def uids(*pods: Pod, node: str = NODE, node_uid: str = NODE_UID) -> list[str]:
 
 
 def problems(*pods: Pod, node: str = NODE, node_uid: str = NODE_UID) -> tuple[str, ...]:
-    return assign_cgroups(pods, node, node_uid)[1]
+    found = assign_cgroups(pods, node, node_uid)[1]
+    assert all(each.about and each.about.kind == "Pod" for each in found)
+    return tuple(each.sentence() for each in found)
 
 
 def test_a_static_pod_of_this_node_is_believed() -> None:

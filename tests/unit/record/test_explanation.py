@@ -11,6 +11,7 @@ from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.tick_report import Note, NoteKind, PolicyAction, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Percent, Ratio
 from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
@@ -125,7 +126,7 @@ def test_a_hold_that_lasted_too_long() -> None:
             [],
         ),
         (
-            {"problems": ("threshold is 400",)},
+            {"problems": (ConfigurationProblem("threshold is 400"),)},
             ("the configuration has a problem: threshold is 400",),
             [],
         ),

@@ -12,6 +12,7 @@ from slackwater import __version__
 from slackwater.model.cgroup import CpuPressure, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros
@@ -196,7 +197,7 @@ def test_switched_off_it_asks_for_nothing() -> None:
 
 def test_problems_and_a_pause() -> None:
     tally = Tally()
-    tally.add_problems({"one", "two"})
+    tally.add_problems({ConfigurationProblem("one"), ConfigurationProblem("two")})
     seen = shown(facts(None, tally, problems=1, paused=True))
     assert seen["slackwater_paused"] == 1
     assert seen["slackwater_configuration_problems"] == 1
@@ -306,7 +307,7 @@ def test_courses_and_events() -> None:
 def test_blind_rounds_and_problems() -> None:
     tally = Tally()
     tally.add_blind_round()
-    tally.add_problems({"a", "b"})
+    tally.add_problems({ConfigurationProblem("a"), ConfigurationProblem("b")})
     tally.add_problems(set())
     assert (tally.counts().blind_rounds, tally.counts().problems) == (1, 2)
 

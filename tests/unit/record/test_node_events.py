@@ -8,6 +8,7 @@ import pytest
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
+from slackwater.model.problem import ConfigurationProblem, DocumentName, Problem
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.policies.best_effort_share import NAME
@@ -28,7 +29,14 @@ from tests.unit.record.tick_records import note, record, told
 SECOND = 1_000_000
 NODE = ObjectReference("v1", "Node", "here", uid="here")
 CONFIG = "ConfigMap ns/volcano-agent-configuration"
+CONFIG_NAME = DocumentName("", "ConfigMap", "ns", "volcano-agent-configuration")
+NO_JSON = Problem("", "'x'", "JSON", document=CONFIG_NAME)
 MAP = ObjectReference("v1", "ConfigMap", "volcano-agent-configuration", "ns", "uid-map")
+
+
+def odd(text: str) -> ConfigurationProblem:
+    """About Volcano's configuration."""
+    return ConfigurationProblem(f"{CONFIG}: {text}", about=CONFIG_NAME)
 
 
 class Crier:
@@ -138,39 +146,52 @@ def test_one_tick_is_heard_once() -> None:
 @pytest.mark.parametrize(
     ("problem", "abouts"),
     [
-        (f"{CONFIG} is 'x', but must be JSON", [NODE, MAP]),
-        (f"{CONFIG}: globalConfig.a is 1, but must be 2", [NODE, MAP]),
-        (f"a key of {CONFIG}: spec is 'x', but must be y", [NODE, MAP]),
         (
-            "API server: ColocationConfiguration d/c: spec is odd",
+            ConfigurationProblem(
+                "", (Problem("", "'x'", "JSON", document=CONFIG_NAME),), CONFIG_NAME
+            ),
+            [NODE, MAP],
+        ),
+        (odd("globalConfig.a is 1, but must be 2"), [NODE, MAP]),
+        (
+            ConfigurationProblem(
+                "API server: ColocationConfiguration d/c: spec is odd",
+                about=DocumentName("API server", "ColocationConfiguration", "d", "c"),
+            ),
             [
                 NODE,
                 ObjectReference("config.volcano.sh/v1alpha1", "ColocationConfiguration", "c", "d"),
             ],
         ),
-        ("the Node here is gone; what it said before stays", [NODE]),
-        ("bestEffortShare.threshold is 0, but must be 1", [NODE]),
+        (ConfigurationProblem("the Node here is gone", consequence="it stays"), [NODE]),
+        (
+            ConfigurationProblem("Node here is odd", about=DocumentName("", "Node", "", "here")),
+            [NODE],
+        ),
+        (ConfigurationProblem("bestEffortShare.threshold is 0, but must be 1"), [NODE]),
     ],
 )
 def test_bad_configuration_is_told_on_the_node_and_on_its_cause(
-    problem: str, abouts: list[ObjectReference]
+    problem: ConfigurationProblem, abouts: list[ObjectReference]
 ) -> None:
     found = Crier().hear(QUIET, problems=(problem,))
     assert [each.about for each in found] == abouts
     assert {(each.reason, each.message, each.type) for each in found} == {
-        ("ConfigApplyFailed", problem, EventType.WARNING)
+        ("ConfigApplyFailed", problem.sentence(), EventType.WARNING)
     }
 
 
 def test_an_unreadable_pod_is_told_on_the_pod_alone() -> None:
-    [found] = Crier().hear(QUIET, problems=("API server: Pod shop/web: metadata.uid is missing",))
+    about = DocumentName("API server", "Pod", "shop", "web")
+    problem = ConfigurationProblem("API server: Pod shop/web: metadata.uid is missing", about=about)
+    [found] = Crier().hear(QUIET, problems=(problem,))
     assert found.about == ObjectReference("v1", "Pod", "web", "shop")
     assert found.reason == "PodUnreadable"
 
 
 def test_a_problem_is_told_when_it_begins_again_after_a_while_and_when_it_ends() -> None:
     crier = Crier()
-    problem = (f"{CONFIG} is odd",)
+    problem = (odd("a is odd"),)
     assert len(crier.hear(QUIET, problems=problem)) == 2
     assert sum(len(crier.hear(QUIET, problems=problem)) for _ in range(AGAIN // SECOND - 1)) == 0
     assert len(crier.hear(QUIET, problems=problem)) == 2
@@ -182,11 +203,12 @@ def test_a_problem_is_told_when_it_begins_again_after_a_while_and_when_it_ends()
 
 def test_several_problems_of_one_object_are_one_event() -> None:
     """The server counts the same reason on the same object together, and shows the last words."""
-    found = Crier().hear(QUIET, problems=(f"{CONFIG} is odd", "b is wrong", f"{CONFIG}: c is bad"))
+    problems = (odd("a is odd"), ConfigurationProblem("b is wrong"), odd("c is bad"))
+    found = Crier().hear(QUIET, problems=problems)
     by_kind = {each.about.kind: each.message for each in found}
     assert by_kind == {
-        "Node": f"{CONFIG} is odd; b is wrong; {CONFIG}: c is bad",
-        "ConfigMap": f"{CONFIG} is odd; {CONFIG}: c is bad",
+        "Node": f"{CONFIG}: a is odd; b is wrong; {CONFIG}: c is bad",
+        "ConfigMap": f"{CONFIG}: a is odd; {CONFIG}: c is bad",
     }
 
 
@@ -234,17 +256,21 @@ def test_a_yielded_value_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blind", "reasons", "kinds"),
+    ("because", "reasons", "kinds"),
     [
-        ("the kubelet's tree is gone", ["Blind"], ["Node"]),
-        (f"{CONFIG} is odd; nothing", ["ConfigApplyFailed"] * 2, ["Node", "ConfigMap"]),
+        ((), ["Blind"], ["Node"]),
+        ((odd("a is odd"),), ["ConfigApplyFailed"] * 2, ["Node", "ConfigMap"]),
     ],
 )
 def test_blindness_is_told_once_on_what_causes_it(
-    blind: str, reasons: list[str], kinds: list[str]
+    because: tuple[ConfigurationProblem, ...], reasons: list[str], kinds: list[str]
 ) -> None:
     crier = Crier()
-    found = [each for _ in range(40) for each in crier.hear(blind=blind)]
+    found = [
+        each
+        for _ in range(40)
+        for each in crier.hear(blind="nothing is seen", blind_because=because)
+    ]
     assert [each.reason for each in found] == reasons
     assert [each.about.kind for each in found] == kinds
 

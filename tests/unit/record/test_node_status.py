@@ -12,6 +12,7 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Because, Contribution, Grant, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.agent_view import AgentView
@@ -159,7 +160,7 @@ def test_the_last_words(left: int, status: str, message: str) -> None:
 
 
 def test_the_whole_report() -> None:
-    report = node_report(view(ACTED, off=OFF, problems=("a sentence",)))
+    report = node_report(view(ACTED, off=OFF, problems=(ConfigurationProblem("a sentence"),)))
     assert report.version == __version__
     assert report.since == "1970-01-01T00:00:00Z"
     assert report.period == "1s"
@@ -170,7 +171,7 @@ def test_the_whole_report() -> None:
 
 
 def test_before_the_first_tick_it_says_what_it_can() -> None:
-    report = node_report(view(blind="waiting", problems=("odd",)))
+    report = node_report(view(blind="waiting", problems=(ConfigurationProblem("odd"),)))
     assert (report.version, report.problems) == (__version__, ("odd",))
     assert (report.quota, report.used, report.holding, report.since) == (None,) * 4
 
@@ -187,7 +188,12 @@ def test_while_blind_old_readings_are_not_passed_off_as_todays() -> None:
 
 @pytest.mark.parametrize("ticks", [(), (ACTED,)])
 def test_a_lost_tree_is_a_problem_and_waiting_is_none(ticks: tuple[TickRecord, ...]) -> None:
-    lost = view(*ticks, blind="the tree is gone", lost_since=Micros(0), problems=("odd",))
+    lost = view(
+        *ticks,
+        blind="the tree is gone",
+        lost_since=Micros(0),
+        problems=(ConfigurationProblem("odd"),),
+    )
     assert node_report(lost).problems == ("the tree is gone", "odd")
     assert node_report(view(*ticks, blind="waiting for pods")).problems == ()
 
@@ -268,7 +274,8 @@ def test_since_is_when_something_of_ours_last_changed() -> None:
 
 
 def test_a_flood_of_problems_is_bounded() -> None:
-    report = node_report(view(record(), problems=tuple(f"{n} {'x' * 999}" for n in range(99))))
+    flood = tuple(ConfigurationProblem(f"{n} {'x' * 999}") for n in range(99))
+    report = node_report(view(record(), problems=flood))
     assert len(report.problems) == 10
     assert max(map(len, report.problems)) == 300
     assert all(each.endswith("...") for each in report.problems)

@@ -8,6 +8,7 @@ import pytest
 from slackwater.model.cgroup import CgroupRef, CpuPressure, Level, Pressure, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.model.workload import Container
@@ -38,6 +39,9 @@ def full() -> NodeSnapshot:
 
 def seen(snapshot: NodeSnapshot, **besides: Any) -> Overview:
     return overview(Told().tick(snapshot).view(**besides))
+
+
+X = ConfigurationProblem("x")
 
 
 def test_the_node() -> None:
@@ -120,7 +124,7 @@ def test_the_state(
 
 
 def test_before_the_first_tick() -> None:
-    shown = overview(AgentView(problems=("x",)))
+    shown = overview(AgentView(problems=(X,)))
     assert (shown.state, shown.tick, shown.at, shown.problems) == ("starting", 0, None, ("x",))
     assert overview(AgentView(blind="gone")).state == "blind"
 
@@ -128,7 +132,7 @@ def test_before_the_first_tick() -> None:
 @pytest.mark.parametrize(
     ("besides", "problems"),
     [
-        ({"blind": "gone", "lost_since": Micros(0), "problems": ("x",)}, ("gone", "x")),
+        ({"blind": "gone", "lost_since": Micros(0), "problems": (X,)}, ("gone", "x")),
         ({"blind": "waiting"}, ()),
     ],
 )

@@ -37,10 +37,17 @@ from slackwater.contract.volcano_memory_ratios import (
 )
 from slackwater.kube.informer import InformerView
 from slackwater.model.gap import Gap
-from slackwater.model.problem import InvalidError, Problem
+from slackwater.model.problem import ConfigurationProblem, DocumentName, InvalidError, Problem
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
-from slackwater.observation.objects.object_set import Objects, colocation_in, joined, settings_in
+from slackwater.observation.objects.object_set import (
+    STAYS,
+    MissingObjects,
+    Objects,
+    colocation_in,
+    joined,
+    settings_in,
+)
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.document import Settings, SettingsSchema
 
@@ -57,11 +64,11 @@ class SeenNode(msgspec.Struct, frozen=True):
 
 
 class SeenMap(msgspec.Struct, Generic[_Value], frozen=True):
-    """What a ConfigMap says, or one sentence about why that cannot be used."""
+    """What a ConfigMap says, or why that cannot be used."""
 
     uid: str
     value: _Value | None
-    problem: str = ""
+    problem: ConfigurationProblem | None = None
 
 
 def pod_of(raw: msgspec.Raw) -> Pod:
@@ -88,19 +95,15 @@ def settings_of(raw: msgspec.Raw, schema: SettingsSchema = SETTINGS) -> SeenMap[
     return _map(raw, partial(settings_in, schema=schema))
 
 
-def _map(raw: msgspec.Raw, read: Callable[[ConfigMap, str], _Value]) -> SeenMap[_Value]:
+def _map(raw: msgspec.Raw, read: Callable[[ConfigMap, DocumentName], _Value]) -> SeenMap[_Value]:
     document = _document(raw, "v1", "ConfigMap")
     config_map = read_config_map(document, _SOURCE)
     uid = _uid(document)
+    name = DocumentName("", "ConfigMap", config_map.namespace, config_map.name)
     try:
-        return SeenMap(uid, read(config_map, map_title(config_map.namespace, config_map.name)))
+        return SeenMap(uid, read(config_map, name))
     except InvalidError as error:
-        return SeenMap(uid, None, str(error))
-
-
-def map_title(namespace: str, name: str) -> str:
-    """How sentences about a ConfigMap begin."""
-    return f"ConfigMap {namespace}/{name}"
+        return SeenMap(uid, None, ConfigurationProblem(problems=error.problems, about=name))
 
 
 def _uid(document: object) -> str:
@@ -122,6 +125,14 @@ def _document(raw: msgspec.Raw, api_version: str, kind: str) -> object:
 
 _Item = TypeVar("_Item")
 _LOOK_AGAIN = 0.05
+#: The objects that each source has.
+_KINDS = {
+    "pods": "Pod",
+    "node": "Node",
+    "colocation": "ConfigMap",
+    "settings": "ConfigMap",
+    "pod_configurations": KIND,
+}
 _STAYS = "nothing is decided yet, and what an earlier run set stays"
 
 
@@ -199,7 +210,10 @@ class ClusterObjects:
         if self._taken is None:
             lacking = self._lacking(views)
             if lacking:
-                return Gap(f"{lacking}; {_STAYS}")
+                problems = tuple(
+                    msgspec.structs.replace(each, consequence=_STAYS) for each in lacking.problems
+                )
+                return MissingObjects(f"{lacking.reason}; {_STAYS}", problems)
         elif views.says_the_same(self._taken):
             return self._known
         self._known = _kept(self._known, self._joined(views))
@@ -233,8 +247,8 @@ class ClusterObjects:
     def _views(self) -> _Views:
         return _Views(*(feed.view() for feed in self._all()))
 
-    def _lacking(self, views: _Views) -> str:
-        """Why the agent cannot begin; empty where it can."""
+    def _lacking(self, views: _Views) -> MissingObjects | None:
+        """Why the agent cannot begin; None where it can."""
         unheard = {
             name: view.problem
             for name, view in views.by_name().items()
@@ -242,29 +256,35 @@ class ClusterObjects:
         }
         if unheard:
             why = next(filter(None, unheard.values()), "no answer yet")
-            return f"waiting to hear of {', '.join(unheard)}: {why}"
+            return MissingObjects(f"waiting to hear of {', '.join(unheard)}: {why}")
         wrong = (*_wrong(views.colocation), *_wrong(views.settings))
         if wrong:
-            return "; ".join(wrong)
+            return MissingObjects("; ".join(each.sentence() for each in wrong), wrong)
         if self._node not in views.node.items:
             known = next(iter(views.node.unreadable.values()), "")
-            return known or f"there is no Node {self._node}"
-        return ""
+            return MissingObjects(known or f"there is no Node {self._node}")
+        return None
 
     def _joined(self, views: _Views) -> Objects:
-        problems: dict[str, str] = {}
+        problems: dict[str, ConfigurationProblem] = {}
         for name, view in views.by_name().items():
-            problems |= {f"{name} {key}": said for key, said in view.unreadable.items()}
+            for key, reason in view.unreadable.items():
+                about = DocumentName(_SOURCE, _KINDS[name], *_split_key(key))
+                problems[f"{name} {key}"] = ConfigurationProblem(reason, about=about)
         for name, before in (
             ("colocation", self._known.colocation),
             ("settings", self._known.settings),
         ):
-            stays = "; what it said before stays" if before else ""
-            wrong = _wrong(views.by_name()[name])
-            problems |= {f"{name} {said}": f"{said}{stays}" for said in wrong}
+            for each in _wrong(views.by_name()[name]):
+                stays = STAYS if before else ""
+                problems[f"{name} {each.sentence()}"] = msgspec.structs.replace(
+                    each, consequence=stays
+                )
         node = views.node.items.get(self._node)
         if node is None:
-            problems["node"] = f"the Node {self._node} is gone; what it said before stays"
+            problems["node"] = ConfigurationProblem(
+                f"the Node {self._node} is gone", consequence=STAYS
+            )
         found = Objects(
             pods=tuple(views.pods.items.values()),
             nodes=(node.node,) if node else self._known.nodes,
@@ -280,7 +300,13 @@ def _of_kind(view: InformerView[_Item]) -> tuple[_Item, ...]:
     return () if view.unknown_kind else tuple(view.items.values())
 
 
-def _wrong(view: InformerView[SeenMap[Any]]) -> tuple[str, ...]:
+def _split_key(key: str) -> tuple[str, str]:
+    """Namespace and name of an informer's key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+def _wrong(view: InformerView[SeenMap[Any]]) -> tuple[ConfigurationProblem, ...]:
     return tuple(each.problem for each in view.items.values() if each.problem)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from slackwater.bounded_read import LARGEST_READ, read_start
 from slackwater.contract.document import parse_json
 from slackwater.model.gap import Gap
-from slackwater.model.problem import InvalidError, Problem, quoted
+from slackwater.model.problem import DocumentName, InvalidError, Problem, quoted
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
@@ -34,7 +34,7 @@ def file_text(path: str, source: str) -> str:
         raise InvalidError(Problem(source, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
 
 
-def documents_in(text: str, source: str) -> list[object]:
+def documents_in(text: str, source: str | DocumentName) -> list[object]:
     """All documents of a YAML text."""
     import yaml
 
@@ -47,13 +47,13 @@ def documents_in(text: str, source: str) -> list[object]:
         yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError,
     ) as error:  # fmt: skip
         mark = getattr(error, "problem_mark", None)
-        where = f"{source}:{mark.line + 1}" if mark else source
+        where = f"{source}:{mark.line + 1}" if mark else str(source)
         what = getattr(error, "problem", None) or type(error).__name__
         wanted = f"YAML or JSON (the parser says {quoted(what)})"
         raise InvalidError(Problem(where, "unreadable", wanted)) from None
 
 
-def _loaded(text: str, source: str) -> Iterator[object]:
+def _loaded(text: str, source: str | DocumentName) -> Iterator[object]:
     """As yaml.load_all, which hands nobody the nodes: only they still have each key, and where."""
     import yaml
 
@@ -68,7 +68,7 @@ def _loaded(text: str, source: str) -> Iterator[object]:
         loader.dispose()
 
 
-def _refuse_repeated(root: "Node", source: str) -> None:
+def _refuse_repeated(root: "Node", source: str | DocumentName) -> None:
     """Before merge keys are merged: what a mapping says over them is there once."""
     from yaml.nodes import MappingNode, SequenceNode
 
@@ -86,7 +86,7 @@ def _refuse_repeated(root: "Node", source: str) -> None:
                 waiting.append(each)
 
 
-def _refuse_among(keys: "list[Node]", source: str) -> None:
+def _refuse_among(keys: "list[Node]", source: str | DocumentName) -> None:
     """By tag and text, as they are written: 1 and 01 are two."""
     known: dict[tuple[str, str], Node] = {}
     for key in keys:
@@ -99,18 +99,18 @@ def _refuse_among(keys: "list[Node]", source: str) -> None:
             raise RepeatedKeyError(Problem(f"{source}:{here}, a key,", quoted(key.value), wanted))
 
 
-def one_document(text: str, source: str) -> object:
+def one_document(text: str, source: str | DocumentName) -> object:
     """The only document of a text, JSON before YAML."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         found = _as_yaml(text, source)
     if len(found) != 1:
-        raise InvalidError(Problem(source, f"{len(found)} documents", "one document"))
+        raise InvalidError(Problem(str(source), f"{len(found)} documents", "one document"))
     return found[0]
 
 
-def _as_yaml(text: str, source: str) -> list[object]:
+def _as_yaml(text: str, source: str | DocumentName) -> list[object]:
     """Text with a brace in front was meant to be JSON, whose complaint says where it breaks."""
     try:
         return documents_in(text, source)

@@ -8,9 +8,9 @@ import os
 
 from slackwater.contract.kubernetes import objects_in
 from slackwater.model.gap import Gap
-from slackwater.model.problem import InvalidError
+from slackwater.model.problem import ConfigurationProblem, InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
-from slackwater.observation.objects.object_set import Objects, joined, with_object
+from slackwater.observation.objects.object_set import STAYS, Objects, joined, with_object
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.document import SettingsSchema
 
@@ -35,7 +35,7 @@ class Folder:
         self._node, self._host = node, host
         self._marks: dict[str, _AgeMark] = {}
         self._good: dict[str, Objects] = {}
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, ConfigurationProblem] = {}
         self._known = Objects()
         self._folder_mark: _AgeMark | None = None
         #: Files that are looked at each time: whatever is not about pods alone.
@@ -87,8 +87,9 @@ class Folder:
         try:
             self._good[name] = _objects(f"{self._path}/{name}", name, self._schema)
         except InvalidError as error:
-            stays = "; what it said before stays" if name in self._good else ""
-            self._problems[name] = f"{error}{stays}"
+            self._problems[name] = ConfigurationProblem(
+                problems=error.problems, consequence=STAYS if name in self._good else ""
+            )
 
 
 def _is_pods(objects: Objects) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import (
     ConfigMap,
     Node,
@@ -33,12 +34,15 @@ from slackwater.contract.volcano_memory_ratios import (
     read_colocation_configuration,
 )
 from slackwater.contract.volcano_pod import COLOCATION_CONFIG
-from slackwater.model.problem import InvalidError, Problem
+from slackwater.model.gap import Gap
+from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.observation.objects.documents import one_document
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.document import KIND as SETTINGS_KIND
 from slackwater.settings.document import Settings, SettingsSchema
 
+#: What follows from an object that is wrong now and was good before.
+STAYS = "what it said before stays"
 #: Our own settings in a cluster.
 SETTINGS_MAP, SETTINGS_KEY = "slackwater-agent", "settings.yaml"
 
@@ -51,9 +55,15 @@ class Objects(msgspec.Struct, frozen=True):
     colocation: ColocationConfig | None = None
     settings: Settings | None = None
     pod_configurations: tuple[PodConfiguration, ...] = ()
-    problems: tuple[str, ...] = ()
+    problems: tuple[ConfigurationProblem, ...] = ()
     #: What has no effect, such as an unknown key: told, and nothing else.
     warnings: tuple[str, ...] = ()
+
+
+class MissingObjects(Gap, frozen=True):
+    """Why the agent cannot begin; `problems` where bad configuration is the reason."""
+
+    problems: tuple[ConfigurationProblem, ...] = ()
 
 
 def own_node(nodes: Iterable[Node], name: str, host: str) -> Node | None:
@@ -65,7 +75,10 @@ def own_node(nodes: Iterable[Node], name: str, host: str) -> Node | None:
 
 
 def joined(
-    parts: Sequence[Objects], problems: Mapping[str, str], name: str = "", host: str = ""
+    parts: Sequence[Objects],
+    problems: Mapping[str, ConfigurationProblem],
+    name: str = "",
+    host: str = "",
 ) -> Objects:
     """`name` and `host` are what this agent's node goes by: see own_node."""
     pods: dict[str, Pod] = {}
@@ -139,7 +152,7 @@ def with_object(
 def _with_config_map(
     found: Objects, config_map: ConfigMap, source: str, schema: SettingsSchema
 ) -> Objects:
-    where = f"{source}: ConfigMap {config_map.name}"
+    where = DocumentName(source, "ConfigMap", "", config_map.name)
     if config_map.name == CONFIG_MAP:
         return msgspec.structs.replace(found, colocation=colocation_in(config_map, where))
     if config_map.name == SETTINGS_MAP:
@@ -147,12 +160,13 @@ def _with_config_map(
     return found
 
 
-def colocation_in(config_map: ConfigMap, where: str) -> ColocationConfig:
+def colocation_in(config_map: ConfigMap, where: DocumentName) -> ColocationConfig:
     return read_config(one_document(config_text(config_map, where), where), where)
 
 
-def settings_in(config_map: ConfigMap, where: str, schema: SettingsSchema = SETTINGS) -> Settings:
+def settings_in(
+    config_map: ConfigMap, where: DocumentName, schema: SettingsSchema = SETTINGS
+) -> Settings:
     if SETTINGS_KEY not in config_map.data:
-        missing = Problem(f"{where}: data[{SETTINGS_KEY!r}]", "missing", "AgentSettings as YAML")
-        raise InvalidError(missing)
+        raise Field(where, f"data[{SETTINGS_KEY!r}]", None).refused("AgentSettings as YAML")
     return schema.read_file(one_document(config_map.data[SETTINGS_KEY], where), where)

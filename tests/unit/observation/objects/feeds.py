@@ -13,12 +13,14 @@ from slackwater.contract.volcano_document import ColocationConfig, read_config
 from slackwater.kube.informer import InformerView
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
+from slackwater.model.problem import ConfigurationProblem, DocumentName, Problem
 from slackwater.model.units import Bytes, Micros, MilliCpu
 from slackwater.observation.objects.cluster import ClusterObjects, Feeds, SeenMap, SeenNode
 
 _Item = TypeVar("_Item")
 HERE = "here"
 CONFIG = "ns/volcano-agent-configuration"
+CONFIG_NAME = DocumentName("", "ConfigMap", *CONFIG.split("/"))
 UNSTATED = Gap("not stated")
 
 
@@ -95,8 +97,9 @@ def seen(cpu: int = 4000, status_patch: NodeStatusPatch | None = None) -> SeenNo
 
 def throttling(threshold: int) -> SeenMap[ColocationConfig]:
     section = {"enable": True, "cpuThrottlingThreshold": threshold}
-    return SeenMap("uid-map", read_config({"cpuThrottlingConfig": section}, f"ConfigMap {CONFIG}"))
+    return SeenMap("uid-map", read_config({"cpuThrottlingConfig": section}, CONFIG_NAME))
 
 
 def broken() -> SeenMap[ColocationConfig]:
-    return SeenMap("uid-map", None, f"ConfigMap {CONFIG} is 'x', but must be JSON")
+    problem = Problem("", "'x'", "JSON", document=CONFIG_NAME)
+    return SeenMap("uid-map", None, ConfigurationProblem("", (problem,), CONFIG_NAME))

@@ -12,6 +12,7 @@ from slackwater.contract.node_report import NodeReport
 from slackwater.contract.volcano_memory_ratios import MemoryRatios, PodConfiguration
 from slackwater.contract.volcano_pod import COLOCATION_CONFIG
 from slackwater.model.gap import Gap
+from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
 from slackwater.observation.objects.cluster import SeenMap, SeenNode
@@ -20,6 +21,7 @@ from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.settings.document import Settings
 from tests.unit.observation.objects.feeds import (
     CONFIG,
+    CONFIG_NAME,
     HERE,
     Cluster,
     broken,
@@ -71,13 +73,16 @@ def test_before_the_first_answer_that_is_said() -> None:
     assert reason == f"waiting to hear of {', '.join(NAMES)}: no answer yet; {STAYS}"
 
 
+ODD = ConfigurationProblem("ConfigMap ns/s: odd")
+
+
 @pytest.mark.parametrize(
     ("name", "shown", "said"),
     [
         ("node", {}, f"there is no Node {HERE}"),
         ("node", {"other": seen()}, f"there is no Node {HERE}"),
         ("colocation", {CONFIG: broken()}, f"ConfigMap {CONFIG} is 'x', but must be JSON"),
-        ("settings", {"ns/s": SeenMap("u", None, "ConfigMap ns/s: odd")}, "ConfigMap ns/s: odd"),
+        ("settings", {"ns/s": SeenMap("u", None, ODD)}, "ConfigMap ns/s: odd"),
     ],
 )  # fmt: skip
 def test_nothing_good_yet_to_begin_with(name: str, shown: dict[str, object], said: str) -> None:
@@ -160,7 +165,8 @@ def test_what_is_broken_says_what_it_said_before() -> None:
     found = read(cluster)
     assert found.colocation is before.colocation
     said = f"ConfigMap {CONFIG} is 'x', but must be JSON; what it said before stays"
-    assert found.problems == (said,)
+    [problem] = found.problems
+    assert (problem.sentence(), problem.about) == (said, CONFIG_NAME)
     cluster.hand("colocation").put({CONFIG: throttling(50)})
     assert read(cluster).problems == ()
 
@@ -172,7 +178,8 @@ def test_what_is_broken_and_said_nothing_before_is_told_without_promises() -> No
     cluster.hand("colocation").put({CONFIG: broken()})
     found = read(cluster)
     assert found.colocation is None
-    assert found.problems == (f"ConfigMap {CONFIG} is 'x', but must be JSON",)
+    [problem] = found.problems
+    assert problem.sentence() == f"ConfigMap {CONFIG} is 'x', but must be JSON"
 
 
 def test_a_config_map_that_is_gone_says_nothing() -> None:
@@ -193,7 +200,8 @@ def test_a_node_that_is_gone_is_as_it_was() -> None:
     cluster.hand("node").put({})
     found = read(cluster)
     assert found.nodes == (node(),)
-    assert found.problems == (f"the Node {HERE} is gone; what it said before stays",)
+    [problem] = found.problems
+    assert problem.sentence() == f"the Node {HERE} is gone; what it said before stays"
 
 
 def test_an_unreadable_pod_is_told_and_the_others_go_on() -> None:
@@ -201,7 +209,9 @@ def test_an_unreadable_pod_is_told_and_the_others_go_on() -> None:
     read(cluster)
     cluster.hand("pods").alter(unreadable={"d/x": "API server: Pod d/x: metadata.uid is missing"})
     found = read(cluster)
-    assert found.problems == ("API server: Pod d/x: metadata.uid is missing",)
+    [problem] = found.problems
+    assert problem.sentence() == "API server: Pod d/x: metadata.uid is missing"
+    assert problem.about == DocumentName("API server", "Pod", "d", "x")
     assert len(found.pods) == 2
 
 
@@ -306,4 +316,7 @@ def test_a_pod_that_claims_another_is_itself_and_told() -> None:
     found = read(cluster)
     assert [each.cgroup_uid for each in found.pods] == ["uid-a", "uid-thief"]
     [problem] = found.problems
-    assert problem.startswith("Pod d/thief: metadata.annotations['kubernetes.io/config.mirror']")
+    assert problem.about == DocumentName("", "Pod", "d", "thief")
+    assert problem.sentence().startswith(
+        "Pod d/thief: metadata.annotations['kubernetes.io/config.mirror']"
+    )

@@ -9,7 +9,7 @@ import pytest
 from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Phase
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.model.cgroup import Tier
-from slackwater.model.problem import InvalidError
+from slackwater.model.problem import DocumentName, InvalidError
 from slackwater.observation.objects import cluster as readers
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -89,6 +89,9 @@ def test_our_own_report_is_not_part_of_the_node() -> None:
     assert readers.node_of(node("{}", other="x")).node.annotations == {"other": "x"}
 
 
+A_MAP = DocumentName("", "ConfigMap", "shop", "a-map")
+
+
 def config_map(key: str, text: str) -> msgspec.Raw:
     return item({"data": {key: text}}, name="a-map", uid="u-1")
 
@@ -97,7 +100,7 @@ def config_map(key: str, text: str) -> msgspec.Raw:
                                   "cpuThrottlingConfig: {enable: true}"])  # fmt: skip
 def test_volcanos_configuration_is_json_or_yaml(text: str) -> None:
     seen = readers.colocation_of(config_map("colocation-config", text))
-    assert (seen.uid, seen.problem) == ("u-1", "")
+    assert (seen.uid, seen.problem) == ("u-1", None)
     assert seen.value is not None
     assert seen.value.everywhere["cpu_throttling", "enable"].value is True
 
@@ -118,7 +121,9 @@ def test_volcanos_configuration_is_json_or_yaml(text: str) -> None:
 def test_a_wrong_configuration_keeps_its_uid(key: str, text: str, said: str) -> None:
     seen = readers.colocation_of(config_map(key, text))
     assert (seen.uid, seen.value) == ("u-1", None)
-    assert seen.problem.startswith(said)
+    assert seen.problem is not None
+    assert seen.problem.sentence().startswith(said)
+    assert seen.problem.about == A_MAP
 
 
 HEAD = "apiVersion: slackwater.io/v1\nkind: AgentSettings\n"
@@ -129,7 +134,7 @@ def test_our_settings() -> None:
     seen = readers.settings_of(config_map("settings.yaml", text))
     assert seen.value is not None
     assert seen.value.policies["best_effort_share"].threshold == 70
-    assert seen.problem == ""
+    assert seen.problem is None
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,9 @@ def test_our_settings() -> None:
 def test_wrong_settings_keep_their_uid(key: str, text: str, said: str) -> None:
     seen = readers.settings_of(config_map(key, text))
     assert (seen.uid, seen.value) == ("u-1", None)
-    assert seen.problem.startswith(said), seen.problem
+    assert seen.problem is not None
+    assert seen.problem.sentence().startswith(said), seen.problem
+    assert seen.problem.about == A_MAP
 
 
 def test_a_colocation_configuration() -> None:

@@ -58,6 +58,10 @@ def threshold(objects: Objects) -> int | None:
     return for_node(objects.colocation, {}).cpu_throttling.threshold
 
 
+def sentences_of(found: Objects) -> list[str]:
+    return [each.sentence() for each in found.problems]
+
+
 def rewrite(file: Path, text: str) -> None:
     """With another time stamp, however coarse the file system's clock is."""
     file.write_text(text)
@@ -122,7 +126,7 @@ def test_a_bad_file_is_named_and_the_last_good_stays(tmp_path: Path, text: str, 
     rewrite(file, text)
     found = read(folder)
     assert [pod.name for pod in found.pods] == ["web"]
-    [problem] = found.problems
+    [problem] = sentences_of(found)
     assert said in problem
     assert problem.endswith("; what it said before stays")
     rewrite(file, POD.replace("web", "shop"))
@@ -141,7 +145,7 @@ def test_a_bad_bound_says_field_value_and_bound(
     (tmp_path / "c.yaml").write_text(text)
     found = read(Folder(str(tmp_path)))
     if found.colocation is None:
-        [problem] = found.problems
+        [problem] = sentences_of(found)
     else:
         with pytest.raises(ValueError, match="cpuThrottlingThreshold") as caught:
             for_node(found.colocation, {})
@@ -176,14 +180,14 @@ def test_garbage_is_a_problem_never_an_exception(tmp_path: Path, garbage: bytes)
 @pytest.mark.parametrize("text", ['x: !!int ""', "x: !!timestamp foo", "x: !!bool foo", "? [a]: b"])
 def test_yaml_whose_constructors_fail(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
-    [problem] = read(Folder(str(tmp_path))).problems
+    [problem] = sentences_of(read(Folder(str(tmp_path))))
     assert "x.yaml" in problem
 
 
 def test_a_config_map_with_two_documents_inside(tmp_path: Path) -> None:
     lines = "    a: 1\n    ---\n    b: 2\n"
     (tmp_path / "cm.yaml").write_text(CONFIG_MAP.split("    {", maxsplit=1)[0] + lines)
-    [problem] = read(Folder(str(tmp_path))).problems
+    [problem] = sentences_of(read(Folder(str(tmp_path))))
     assert "2 documents, but must be one document" in problem
 
 
@@ -196,7 +200,7 @@ def test_a_config_map_with_a_key_twice_keeps_what_it_said_before(tmp_path: Path)
     found = read(folder)
     assert before is not None
     assert found.colocation == before
-    [problem] = found.problems
+    [problem] = sentences_of(found)
     assert ":2, a key, is 'a', but must be there once in its mapping" in problem
     assert problem.endswith("; what it said before stays")
 
@@ -206,7 +210,7 @@ def test_a_dangling_link_is_one_bad_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to("/nonexistent/file")
     found = read(Folder(str(tmp_path)))
     assert [pod.name for pod in found.pods] == ["web"]
-    [problem] = found.problems
+    [problem] = sentences_of(found)
     assert problem.startswith("a.yaml is not readable")
 
 
@@ -299,5 +303,5 @@ def test_another_pods_uid_is_not_to_be_claimed(tmp_path: Path) -> None:
     found = read(Folder(str(tmp_path), "one"))
     assert {pod.name: pod.cgroup_uid for pod in found.pods}["web"] == UID
     assert len({pod.cgroup_uid for pod in found.pods}) == 2
-    [problem] = found.problems
+    [problem] = sentences_of(found)
     assert problem.startswith("Pod kube-system/etcd-one: metadata.annotations")

@@ -82,7 +82,7 @@ def test_a_bad_configuration_is_named_and_the_last_good_stays(
     rewrite(file, COLOCATION.replace(old, new))
     found = read(folder)
     [problem] = found.problems
-    assert words in problem
+    assert words in problem.sentence()
     assert RATIOS in found.pods[0].annotations
 
 
