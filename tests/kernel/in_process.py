@@ -22,8 +22,8 @@ from slackwater.observation.cgroups.tree import CgroupTree, Depth
 from slackwater.observation.host import NodeUsageMeter, Roots
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.survey import Surveyor
-from slackwater.record.journal import Entry, Journal, TickRecord
-from slackwater.record.metrics import Tally
+from slackwater.record.journal import Journal, JournalEntry, TickRecord
+from slackwater.record.metrics import TickCounters
 from tests.kernel.hand import clock, executor_of, opened
 
 #: What the agent goes by.
@@ -78,8 +78,8 @@ class InProcess:
         )
         cpu = mounts.identity()
         version = cpu if isinstance(cpu, Gap) else cpu.version
-        self.shared = SharedState(Journal(60), Tally(), lambda: None, version)
-        self.lines: list[Entry] = []
+        self.shared = SharedState(Journal(60), TickCounters(), lambda: None, version)
+        self.lines: list[JournalEntry] = []
         source = Folder(str(self._node), NODE)
         self.parts = AgentDependencies(
             source, self.sight, self.hands, self.shared, MilliCpu(2000), clock

@@ -23,9 +23,9 @@ from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.explanation import explain as explain_target
 from slackwater.record.exposition import render_agent_metrics
-from slackwater.record.metrics import Facts
-from slackwater.record.overview import overview
-from slackwater.record.recording import CONTENT_TYPE, encode
+from slackwater.record.metrics import MetricInputs
+from slackwater.record.overview import make_overview
+from slackwater.record.recording import CONTENT_TYPE, encode_recording
 from slackwater.runtime.health import Health, health_response
 from slackwater.runtime.http_exchange import (
     Request,
@@ -97,7 +97,7 @@ def readyz(query: Query) -> Response:
 
 def metrics(query: Query) -> Response:
     last = query.state.last_round
-    facts = Facts(
+    facts = MetricInputs(
         at=query.at,
         counts=query.state.tally.counts(),
         policies=tuple(policy.name for policy in query.state.policies),
@@ -125,7 +125,7 @@ def explain(query: Query) -> Response:
 
 def top(query: Query) -> Response:
     query.state.request_detail(query.at)
-    return json_response(HTTPStatus.OK, overview(view_of(query.state, query.at)))
+    return json_response(HTTPStatus.OK, make_overview(view_of(query.state, query.at)))
 
 
 def ticks(query: Query) -> Response:
@@ -133,7 +133,7 @@ def ticks(query: Query) -> Response:
     kept = query.state.journal.ticks
     if not kept:
         return error_response(HTTPStatus.SERVICE_UNAVAILABLE, NO_TICK)
-    return Response(HTTPStatus.OK, CONTENT_TYPE, encode(kept))
+    return Response(HTTPStatus.OK, CONTENT_TYPE, encode_recording(kept))
 
 
 def release(query: Query) -> Response:

@@ -50,8 +50,8 @@ from slackwater.observation.pressure import PressureAlarms, Watched
 from slackwater.observation.survey import Surveyor, TreeGuard
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
-from slackwater.record.journal import Entry, Journal, told
-from slackwater.record.metrics import Tally
+from slackwater.record.journal import Journal, JournalEntry, outcome_entry
+from slackwater.record.metrics import TickCounters
 from slackwater.runtime.change_log import EntrySink
 from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.listen_address import ListenAddress
@@ -192,7 +192,7 @@ def _serving(
     from slackwater.agent.endpoint_server import EndpointServer
 
     def report(sentence: str) -> None:
-        write(Entry(0, monotonic_now(), "endpoint", because=sentence))
+        write(JournalEntry(0, monotonic_now(), "endpoint", because=sentence))
 
     endpoint = EndpointServer(address, folder, built.shared, monotonic_now, report)
     try:
@@ -250,7 +250,7 @@ def build_agent(
     mounts, driver = _mounts(paths.roots, environ)
     clues = clues_of(paths.roots, mounts, driver)
     tree = _need(find_kubepods(mounts, clues, paths.kubepods))
-    write(Entry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
+    write(JournalEntry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
     cpus = read_machine(paths.roots).cpus
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, paths.roots)
@@ -264,14 +264,14 @@ def build_agent(
 
     if options.dry_run and os.path.exists(f"{paths.state}/ledger.jsonl"):
         because = f"there is a ledger in {paths.state}: what its agent set is taken for the node's"
-        write(Entry(0, monotonic_now(), "dry run", because=because))
+        write(JournalEntry(0, monotonic_now(), "dry run", because=because))
     pipe = WakePipe(PressureAlarms(mounts, watched, monotonic_now))
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version
     schema = schema_of(policies)
     cluster = _cluster(options, schema)
     link = cluster.link if cluster else no_link
-    shared = SharedState(journal, Tally(), pipe.wake, version, link, policies)
+    shared = SharedState(journal, TickCounters(), pipe.wake, version, link, policies)
     orders = options.orders
     source: ObjectSource = (
         cluster.objects if cluster else Folder(options.folder, orders.node, orders.host, schema)
@@ -321,7 +321,7 @@ def build_executor(
     units = None if driver is Driver.CGROUPFS else _open_units(paths, files)
     if isinstance(units, Gap):
         because = f"{units.reason}; its slices are written as files, which it resets now and then"
-        write(Entry(0, monotonic_now(), "systemd", because=because))
+        write(JournalEntry(0, monotonic_now(), "systemd", because=because))
     usable = None if isinstance(units, Gap) else units
     ledger = Ledger.open(paths.state, _boot_id(paths.roots))
     if isinstance(ledger, Taken):
@@ -346,21 +346,21 @@ def _socket(paths: NodePaths) -> str:
     return f"{paths.roots.host}/run/systemd/private"
 
 
-def release_all(paths: NodePaths, environ: Mapping[str, str]) -> tuple[list[Entry], int]:
+def release_all(paths: NodePaths, environ: Mapping[str, str]) -> tuple[list[JournalEntry], int]:
     """Everything back without an agent: what was done, and how many knobs are left."""
     mounts, verdict = _mounts(paths.roots, environ)
     # What went through systemd's units goes back through them, whatever the tree looks like now;
     # where none did, it does not matter whether systemd answers.
     driver = Driver.SYSTEMD if os.path.exists(_socket(paths)) else verdict.driver
-    entries: list[Entry] = []
+    entries: list[JournalEntry] = []
     told_of_systemd = entries.append if verdict.driver is Driver.SYSTEMD else _unsaid
     outcomes = build_executor(paths, mounts, driver, told_of_systemd).release()
     left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
     at = monotonic_now()
-    return [*entries, *(told(outcome, 0, at, "released") for outcome in outcomes)], left
+    return [*entries, *(outcome_entry(outcome, 0, at, "released") for outcome in outcomes)], left
 
 
-def _unsaid(_entry: Entry) -> None:
+def _unsaid(_entry: JournalEntry) -> None:
     return None
 
 

@@ -28,7 +28,13 @@ from slackwater.observation.survey import SnapshotInputs, SnapshotReader
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
 from slackwater.record.agent_view import RoundState
-from slackwater.record.journal import Entry, Inputs, TickRecord, entries_of, told
+from slackwater.record.journal import (
+    JournalEntry,
+    TickInputs,
+    TickRecord,
+    make_entries,
+    outcome_entry,
+)
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.settings.agent import AgentSettings, Reading
 
@@ -147,7 +153,7 @@ class Agent:
         for adopted in self._parts.hands.adopt().live:
             what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
             because = f"adopted: {adopted.ownership.value}"
-            self._log.effect(Entry(0, at, what, because=because))
+            self._log.effect(JournalEntry(0, at, what, because=because))
 
     def pause(self, at: Micros) -> float:
         """Seconds until the next round: rounds keep to the period, whatever one of them took."""
@@ -162,7 +168,7 @@ class Agent:
         """Everything back."""
         outcomes = self._parts.hands.release()
         self._parts.shared.tally.add_outcomes(outcomes)
-        entries = tuple(told(outcome, self._round, at, because) for outcome in outcomes)
+        entries = tuple(outcome_entry(outcome, self._round, at, because) for outcome in outcomes)
         for entry in entries:
             self._log.effect(entry)
         left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
@@ -281,7 +287,7 @@ class Agent:
         return {} if self._paused else self._effective.policies
 
     def _act(self, snapshot: NodeSnapshot) -> TickRecord:
-        hands, inputs = self._parts.hands, Inputs(self._memory, self._policies(), self.settings)
+        hands, inputs = self._parts.hands, TickInputs(self._memory, self._policies(), self.settings)
         done = tick(
             snapshot,
             inputs.memory,
@@ -295,7 +301,7 @@ class Agent:
         gone = {(held.ref.id, held.knob) for held in done.planned.releases}
         outcomes = (hands.let_go(gone) if gone else []) + hands.apply(done.planned.changes)
         self._written = frozenset(outcome.change.ref.id for outcome in outcomes)
-        entries = entries_of(snapshot, outcomes, done.story)
+        entries = make_entries(snapshot, outcomes, done.story)
         log_tick(self._log, snapshot, entries, done.story)
         took = Micros(self._parts.clock() - snapshot.at)
         return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took)
@@ -327,7 +333,7 @@ class Agent:
 
 
 def log_tick(
-    log: ChangeLog, snapshot: NodeSnapshot, entries: Iterable[Entry], story: TickReport
+    log: ChangeLog, snapshot: NodeSnapshot, entries: Iterable[JournalEntry], story: TickReport
 ) -> None:
     """Its effects; and how each policy went and what it remarked, when that changes."""
     for entry in entries:

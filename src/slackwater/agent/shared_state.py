@@ -17,8 +17,8 @@ from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
 from slackwater.record.agent_view import AgentView, RoundState
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
-from slackwater.record.journal import Entry, Journal, TickRecord
-from slackwater.record.metrics import Tally
+from slackwater.record.journal import Journal, JournalEntry, TickRecord
+from slackwater.record.metrics import TickCounters
 from slackwater.runtime.health import HealthState
 from slackwater.settings.agent import DEFAULTS, AgentSettings
 
@@ -29,7 +29,7 @@ _MISSED_ROUNDS = 3
 
 
 class ReleaseDone(msgspec.Struct, frozen=True):
-    entries: tuple[Entry, ...]
+    entries: tuple[JournalEntry, ...]
     #: How many knobs could not be restored.
     left: int
 
@@ -44,7 +44,7 @@ class SharedState:
     def __init__(
         self,
         journal: Journal,
-        tally: Tally,
+        tally: TickCounters,
         wake: Callable[[], None],
         version: CgroupVersion | Gap = Gap("nobody said which cgroup version this is"),  # noqa: B008
         link: Callable[[Micros], ClusterLink] = no_link,
@@ -134,7 +134,7 @@ def view_of(state: SharedState, at: Micros) -> AgentView:
         ticks=state.journal.ticks,
         offset=Micros(time.time_ns() // 1000 - at),
         version=state.version,
-        changed=state.journal.changed,
+        last_change=state.journal.last_change,
         link=state.link(at),
         policies=state.policies,
     )

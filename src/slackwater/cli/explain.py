@@ -15,7 +15,7 @@ from slackwater.cli.terminal import print_blocks
 from slackwater.model.cgroup import Tier
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import list_numbers
-from slackwater.record.explanation import Explanation, Part, Silence
+from slackwater.record.explanation import ContributionRow, Explanation, IdlePolicy
 from slackwater.record.targets import PODS
 from slackwater.record.timestamps import describe_age, time_of_day
 
@@ -122,7 +122,7 @@ def _head(row: Explanation, now: dt.datetime) -> Text:
     return head
 
 
-def _part(number: int, part: Part, numbers: Mapping[str, int]) -> Table:
+def _part(number: int, part: ContributionRow, numbers: Mapping[str, int]) -> Table:
     because = part.because
     after = f", which makes {part.after}" if part.verb in _STEPWISE and part.after else ""
     what = Text.assemble(
@@ -179,7 +179,7 @@ def _silence(
         yield from (_line(reason) for reason in reasons)
 
 
-def _held(hold: Silence, now: dt.datetime) -> str:
+def _held(hold: IdlePolicy, now: dt.datetime) -> str:
     age = describe_age(hold.since, now) if hold.since else ""
     match hold.course:
         case "off":

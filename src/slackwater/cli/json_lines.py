@@ -15,14 +15,14 @@ import click
 import msgspec
 
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.record.timestamps import format_timestamp
 
 #: About 200 KiB; a round says a few lines, and a stalled reader is rarely back within minutes.
 ROOM = 500
 
 
-def encoded(entry: Entry, offset: Micros) -> bytes:
+def encoded(entry: JournalEntry, offset: Micros) -> bytes:
     """One line. `offset` is the time of day, in microseconds since 1970, less the entry's clock."""
     said = {"time": format_timestamp(Micros(entry.at + offset)), **msgspec.to_builtins(entry)}
     return msgspec.json.encode(said) + b"\n"
@@ -46,7 +46,7 @@ class Lines:
         self._thread = threading.Thread(target=self._write_all, name="lines", daemon=True)
         self._thread.start()
 
-    def tell(self, entry: Entry) -> None:
+    def tell(self, entry: JournalEntry) -> None:
         """From any thread; never waits for the reader."""
         line = encoded(entry, offset())
         with self._news:
@@ -69,7 +69,7 @@ class Lines:
         """Where lines are missing, a line says how many."""
         if self._dropped:
             because = f"{self._dropped} lines were dropped here: nobody read them"
-            note = Entry(0, self._clock(), "stdout", because=because)
+            note = JournalEntry(0, self._clock(), "stdout", because=because)
             self._waiting.append(encoded(note, offset()))
             self._dropped = 0
 

@@ -23,7 +23,7 @@ from slackwater.cli.rebalance_settings import resolve, resolved
 from slackwater.settings.rebalancer import LogLevel, RunSettings
 
 if TYPE_CHECKING:
-    from slackwater.record.journal import Entry
+    from slackwater.record.journal import JournalEntry
     from slackwater.runtime.change_log import EntrySink
     from slackwater.runtime.wakeup import InterruptibleWakePipe
 
@@ -168,13 +168,15 @@ class Reread:
         return self._good
 
     def _complain(self, sentence: str) -> None:
-        from slackwater.record.journal import Entry
+        from slackwater.record.journal import JournalEntry
         from slackwater.runtime.clock import monotonic_now
 
-        self._write(Entry(0, monotonic_now(), self._file, because=sentence, result="refused"))
+        self._write(
+            JournalEntry(0, monotonic_now(), self._file, because=sentence, result="refused")
+        )
 
 
-def level_of(entry: "Entry") -> LogLevel:
+def level_of(entry: "JournalEntry") -> LogLevel:
     """How much an entry matters, by what became of it."""
     from slackwater.rebalancer.reason import PROBLEMS
     from slackwater.rebalancer.rotation import RemovalOutcome
@@ -192,7 +194,7 @@ def _lines(least: LogLevel) -> Iterator["EntrySink"]:
 
     lines = Lines(sys.stdout.fileno(), monotonic_now)
 
-    def write(entry: "Entry") -> None:
+    def write(entry: "JournalEntry") -> None:
         if _LEVELS.index(level_of(entry)) >= _LEVELS.index(least):
             lines.tell(entry)
 

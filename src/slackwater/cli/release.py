@@ -12,7 +12,7 @@ from slackwater.cli.agent import reporting_errors
 from slackwater.cli.host_options import STATE, path_option, place_options, roots_of
 from slackwater.cli.json_lines import encoded, offset
 from slackwater.model.gap import Gap
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 
 
 @click.command()
@@ -44,7 +44,7 @@ def release(
     sys.exit(1 if left else 0)
 
 
-def _released(paths: NodePaths) -> tuple[Iterable[Entry], int]:
+def _released(paths: NodePaths) -> tuple[Iterable[JournalEntry], int]:
     """By whoever holds the ledger: an agent, or nobody and so we."""
     try:
         return release_all(paths, os.environ)

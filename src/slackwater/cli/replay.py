@@ -23,7 +23,7 @@ from slackwater.contract.kubernetes import kind_of, objects_in
 from slackwater.model.problem import InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.policies.catalog import POLICIES, SETTINGS
-from slackwater.record.recording import RecordingError, decode
+from slackwater.record.recording import RecordingError, decode_recording
 from slackwater.settings.document import KIND
 
 STDIN = "-"
@@ -66,7 +66,7 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
     """
     overlay = _overlay(settings) if settings else as_recorded
     try:
-        report = run(decode(contents(recording)), POLICIES, overlay)
+        report = run(decode_recording(contents(recording)), POLICIES, overlay)
     except RecordingError as error:
         name = "standard input" if recording == STDIN else recording
         raise WrongSettings(f"{name}: {error}") from None

@@ -28,7 +28,7 @@ from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
 from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
-from slackwater.record.recording import lines
+from slackwater.record.recording import encode_lines
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
 from slackwater.simulation.scenario_picture import picture
@@ -106,7 +106,7 @@ def simulate(
                 [picture(report, simulation.meter, every).encode()],
             )
     if record:
-        _write(record, lines(kept))
+        _write(record, encode_lines(kept))
     rows = every if output is Output.WIDE else shown
     _print(report, rows, output, wants_colour(no_color))
     sys.exit(1 if report.left else 0)

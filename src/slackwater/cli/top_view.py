@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.cli.terminal import FULL, Column, make_table, stacked_bar
-from slackwater.record.overview import EntryRow, Overview, Row
+from slackwater.record.overview import EntryRow, Overview, UsageRow
 from slackwater.record.timestamps import describe_age, time_of_day
 
 UNKNOWN = "-"
@@ -27,10 +27,10 @@ class ShownField(msgspec.Struct, frozen=True):
     """A field of a row, how its cell looks, and from which width of the screen on it is shown."""
 
     name: str
-    cell: Callable[[Row], Text]
+    cell: Callable[[UsageRow], Text]
     from_width: int = 0
 
-    def is_known(self, rows: Iterable[Row]) -> bool:
+    def is_known(self, rows: Iterable[UsageRow]) -> bool:
         """Whether any row has it: pressure is not there on cgroup v1."""
         return any(getattr(row, self.name) is not None for row in rows)
 
@@ -77,7 +77,7 @@ def _number_or_dash(value: int | None) -> Text:
     return Text(UNKNOWN if value is None else str(value), "dim")
 
 
-def rows_table(title: str, rows: Sequence[Row], whole: int | None, width: int) -> Table:
+def rows_table(title: str, rows: Sequence[UsageRow], whole: int | None, width: int) -> Table:
     """`whole` is what the bars are measured against; where the screen is narrow there are none."""
     bars = min((width - 60) // 3, _WIDEST_BAR) if width >= _BARS_FROM else 0
     wide_enough = [field for field in FIELDS if width >= field.from_width]
@@ -97,7 +97,7 @@ def rows_table(title: str, rows: Sequence[Row], whole: int | None, width: int) -
     return table
 
 
-def _name(row: Row) -> Text:
+def _name(row: UsageRow) -> Text:
     if row.level == "container":
         return Text(f"  {row.name}", "dim")
     if row.level == "pod" and row.namespace:
@@ -111,7 +111,7 @@ def sorted_pods(overview: Overview, by: str) -> Overview:
     def number(value: float | None) -> float:
         return 1.0 if value is None else -value
 
-    orders: dict[str, Callable[[Row], tuple[float, str, str]]] = {
+    orders: dict[str, Callable[[UsageRow], tuple[float, str, str]]] = {
         "usage": lambda row: (number(row.usage), row.namespace, row.name),
         "throttled": lambda row: (number(row.throttled), row.namespace, row.name),
         "name": lambda row: (0, row.namespace, row.name),
@@ -120,7 +120,7 @@ def sorted_pods(overview: Overview, by: str) -> Overview:
     return msgspec.structs.replace(overview, pods=pods)
 
 
-def with_containers(pods: Sequence[Row]) -> list[Row]:
+def with_containers(pods: Sequence[UsageRow]) -> list[UsageRow]:
     return [row for pod in pods for row in (pod, *pod.containers)]
 
 

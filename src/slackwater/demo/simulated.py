@@ -22,7 +22,7 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu, Percent, Unlimit
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies import best_effort_share
 from slackwater.policies.best_effort_share import BestEffortShareSettings
-from slackwater.record.journal import Entry, TickRecord
+from slackwater.record.journal import JournalEntry, TickRecord
 from slackwater.settings.document import Settings
 from slackwater.simulation.demand import Spike, Steady
 from slackwater.simulation.scenario import Scenario, ScenarioPod
@@ -147,5 +147,5 @@ class _SimulatedPhase:
         return None if milli is None or isinstance(milli, Unlimited) else milli / 1000
 
 
-def _agent_entry(entry: Entry, at: Micros) -> AgentEntry:
+def _agent_entry(entry: JournalEntry, at: Micros) -> AgentEntry:
     return AgentEntry(at / _MICROS, entry.what, entry.before, entry.after, entry.because)

@@ -32,7 +32,7 @@ from slackwater.manager.status_writer import (
 )
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.health import ReplicaHealth
@@ -149,7 +149,7 @@ class ManagerLoop:
         needs.state.count_write(desired.resource.kind, result.value)
         if result is Result.APPLIED or attempt.failures == 1:
             needs.log.write(
-                Entry(
+                JournalEntry(
                     self._round,
                     at,
                     f"status of {desired}",

@@ -136,3 +136,13 @@ def below(path: str, key: str) -> str:
     if not _PLAIN_KEY.fullmatch(key):
         return f"{path}[{quoted(key)}]"
     return f"{path}.{key}" if path else key
+
+
+def shorten(sentence: str, most: int) -> str:
+    """At most `most` characters, cut at a word; what was cut ends with dots. A word longer than
+    half of that is cut too: it may be all there is."""
+    if len(sentence) <= most:
+        return sentence
+    room = most - len("...")
+    end = sentence.rfind(" ", 0, room + 1)
+    return f"{sentence[: end if end > room // 2 else room].rstrip()}..."

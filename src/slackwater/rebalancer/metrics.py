@@ -18,13 +18,13 @@ from slackwater.rebalancer.observed import WorkloadUsage
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.results import RoundResult, WorkloadResult
 from slackwater.rebalancer.selection import PodGroup
-from slackwater.record.metric_table import BUILD, Kind, Metric
-from slackwater.record.metrics import Sample
+from slackwater.record.metric_table import BUILD, MetricDefinition, MetricKind
+from slackwater.record.metrics import MetricSample
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
 
-_GAUGE, _COUNTER = Kind.GAUGE, Kind.COUNTER
+_GAUGE, _COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
 _WORKLOAD = ("namespace", "workload")
 _SUCCESS, _ERROR = "success", "error"
 _TYPES = {PodGroup.TOP: "most_busy", PodGroup.BOTTOM: "least_busy"}
@@ -32,91 +32,91 @@ _TYPES = {PodGroup.TOP: "most_busy", PodGroup.BOTTOM: "least_busy"}
 #: rounds that wait for new pods.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 
-CURRENT = Metric(
+CURRENT = MetricDefinition(
     "rebalancer_current_cpu_average",
     _GAUGE,
     _WORKLOAD,
     "Cores: the average of the pods above the threshold, at most K. Absent where there are none.",
 )
-PREDICTED = Metric(
+PREDICTED = MetricDefinition(
     "rebalancer_predicted_cpu_average",
     _GAUGE,
     _WORKLOAD,
     "Cores: the average of those and the least busy pods, which a rotation is expected to bring.",
 )
-IMPROVEMENT = Metric(
+IMPROVEMENT = MetricDefinition(
     "rebalancer_improvement_calculated",
     _GAUGE,
     _WORKLOAD,
     "Percent: 100 x (current - predicted) / current.",
 )
-THRESHOLD = Metric(
+THRESHOLD = MetricDefinition(
     "rebalancer_safety_threshold_current",
     _GAUGE,
     _WORKLOAD,
     "Cores: the HPA's target x tolerance; a pod above it is too busy.",
 )
-DECISIONS = Metric(
+DECISIONS = MetricDefinition(
     "rebalancer_rotation_decisions_total",
     _COUNTER,
     ("reason",),
     "Workloads judged, by what followed: rotated, or why not.",
 )
-REALISED = Metric(
+REALISED = MetricDefinition(
     "rebalancer_improvement_realised",
     _GAUGE,
     _WORKLOAD,
     "Percent: by how much the skew became less with the last rotation, once its window has passed; "
     "negative where it grew. To be held against what was predicted for it.",
 )
-EXPECTED = Metric(
+EXPECTED = MetricDefinition(
     "rebalancer_improvement_expected",
     _GAUGE,
     _WORKLOAD,
     "Percent: what was predicted for the last rotation.",
 )
-VARIANCE = Metric(
+VARIANCE = MetricDefinition(
     "rebalancer_load_variance_current",
     _GAUGE,
     _WORKLOAD,
     "Square cores: variance of the usage of all pods whose usage is known.",
 )
-PODS = Metric(
+PODS = MetricDefinition(
     "rebalancer_pods",
     _GAUGE,
     (*_WORKLOAD, "group"),
     "Pods by where they stand: top, bottom, rest; young, unready, held_back, unknown are left out.",
 )
-EXECUTIONS = Metric(
+EXECUTIONS = MetricDefinition(
     "rebalancer_executions_total",
     _COUNTER,
     ("status",),
     "Rounds: success, or error where one or more workloads could not be judged or rotated.",
 )
-ANALYZED = Metric("rebalancer_pods_analyzed_total", _COUNTER, (), "Pods looked at.")
-DELETED = Metric(
+ANALYZED = MetricDefinition("rebalancer_pods_analyzed_total", _COUNTER, (), "Pods looked at.")
+DELETED = MetricDefinition(
     "rebalancer_pods_deleted_total",
     _COUNTER,
     ("type",),
     "Pods that were evicted or deleted: most_busy and least_busy.",
 )
-DURATION = Metric(
+DURATION = MetricDefinition(
     "rebalancer_execution_duration_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     (),
     "A round, from the first question until the last new pod was Ready.",
 )
-ERRORS = Metric(
+ERRORS = MetricDefinition(
     "rebalancer_api_errors_total",
     _COUNTER,
     ("component",),
     "Questions and writes that failed, by whom they were sent to.",
 )
-LAST_RUN = Metric(
+LAST_RUN = MetricDefinition(
     "rebalancer_last_run_timestamp_seconds", _GAUGE, (), "When the last round ended, since 1970."
 )
 
-METRICS: tuple[Metric, ...] = (
+METRICS: tuple[MetricDefinition, ...] = (
     BUILD, CURRENT, PREDICTED, IMPROVEMENT, THRESHOLD, DECISIONS, REALISED, EXPECTED, VARIANCE,
     PODS, EXECUTIONS, ANALYZED, DELETED, DURATION, ERRORS, LAST_RUN,
 )  # fmt: skip
@@ -156,23 +156,23 @@ class RoundMetrics:
         with self._lock:
             self._errors[component] += 1
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[MetricSample]:
         """All but the histogram. Counters exist from the start: one that appears with its first
         count has no rate."""
         with self._lock:
-            yield Sample(BUILD, 1, (__version__,))
+            yield MetricSample(BUILD, 1, (__version__,))
             for reason in Reason:
-                yield Sample(DECISIONS, self._decisions[reason], (reason.value,))
+                yield MetricSample(DECISIONS, self._decisions[reason], (reason.value,))
             for status in (_SUCCESS, _ERROR):
-                yield Sample(EXECUTIONS, self._executions[status], (status,))
+                yield MetricSample(EXECUTIONS, self._executions[status], (status,))
             for group, word in _TYPES.items():
-                yield Sample(DELETED, self._deleted[group], (word,))
+                yield MetricSample(DELETED, self._deleted[group], (word,))
             for component in (PROMETHEUS, KUBERNETES, KAFKA):
-                yield Sample(ERRORS, self._errors[component], (component,))
-            yield Sample(ANALYZED, self._analyzed)
+                yield MetricSample(ERRORS, self._errors[component], (component,))
+            yield MetricSample(ANALYZED, self._analyzed)
             latest = self._latest
         if latest is not None:
-            yield Sample(LAST_RUN, latest.ended)
+            yield MetricSample(LAST_RUN, latest.ended)
             for each in latest.results:
                 yield from _workload_samples(each)
 
@@ -204,33 +204,33 @@ def _families(tally: RoundMetrics) -> "Iterator[Family]":
     yield from build_families(METRICS[place + 1 :], found)
 
 
-def _workload_samples(result: WorkloadResult) -> Iterator[Sample]:
+def _workload_samples(result: WorkloadResult) -> Iterator[MetricSample]:
     assessment = result.assessment
     labels = (assessment.workload.namespace, assessment.workload.name)
     yield from _number_samples(assessment, labels)
     if result.last is not None:
-        yield Sample(EXPECTED, result.last.improvement, labels)
+        yield MetricSample(EXPECTED, result.last.improvement, labels)
         if result.last.realised is not None:
-            yield Sample(REALISED, result.last.realised, labels)
+            yield MetricSample(REALISED, result.last.realised, labels)
     if assessment.measured is not None:
         variance = usage_variance(assessment.measured)
         if variance is not None:
-            yield Sample(VARIANCE, variance, labels)
+            yield MetricSample(VARIANCE, variance, labels)
     if assessment.proposal is not None:
         groups = Counter(assessment.proposal.groups.values())
         for group in PodGroup:
-            yield Sample(PODS, groups[group], (*labels, group.value))
+            yield MetricSample(PODS, groups[group], (*labels, group.value))
 
 
-def _number_samples(assessment: Assessment, labels: tuple[str, str]) -> Iterator[Sample]:
+def _number_samples(assessment: Assessment, labels: tuple[str, str]) -> Iterator[MetricSample]:
     numbers = assessment.proposal.numbers if assessment.proposal else None
     if numbers is None:
         return
-    yield Sample(THRESHOLD, numbers.threshold, labels)
+    yield MetricSample(THRESHOLD, numbers.threshold, labels)
     if numbers.gain is not None:
-        yield Sample(CURRENT, numbers.gain.average, labels)
-        yield Sample(PREDICTED, numbers.gain.predicted, labels)
-        yield Sample(IMPROVEMENT, numbers.gain.improvement, labels)
+        yield MetricSample(CURRENT, numbers.gain.average, labels)
+        yield MetricSample(PREDICTED, numbers.gain.predicted, labels)
+        yield MetricSample(IMPROVEMENT, numbers.gain.improvement, labels)
 
 
 def usage_variance(measured: WorkloadUsage) -> float | None:

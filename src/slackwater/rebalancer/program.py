@@ -28,7 +28,7 @@ from slackwater.rebalancer.results import RoundResult
 from slackwater.rebalancer.rotation import PodWriter
 from slackwater.rebalancer.run import RoundDependencies, RoundMemory, run_once
 from slackwater.rebalancer.sources.round_sources import ENDING, RoundSources
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.health import HealthState, ReplicaHealth
@@ -214,7 +214,7 @@ def loop(
     state = ReplicaState(monotonic_now)
 
     def warn(sentence: str) -> None:
-        write(Entry(0, monotonic_now(), "events", because=sentence))
+        write(JournalEntry(0, monotonic_now(), "events", because=sentence))
 
     def answer(request: Request) -> Response:
         return respond(request, state.check_alive, state.check_ready, partial(expose, tally))

@@ -15,7 +15,7 @@ from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUs
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.rebalancer.rotation import RemovalAttempt, RemovalOutcome, RotationResult
 from slackwater.rebalancer.selection import PodGroup
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 
 ROTATED, REBALANCED, FAILED, IMPOSSIBLE = (
     "Rotated", "Rebalanced", "RotationFailed", "RotationImpossible",
@@ -102,9 +102,11 @@ def _why_not(rotated: RotationResult) -> str:
     )
 
 
-def attempt_entry(assessment: Assessment, attempt: RemovalAttempt, tick: int, at: Micros) -> Entry:
+def attempt_entry(
+    assessment: Assessment, attempt: RemovalAttempt, tick: int, at: Micros
+) -> JournalEntry:
     pod, workload = attempt.pod, assessment.workload
-    return Entry(
+    return JournalEntry(
         tick,
         at,
         f"Pod {workload.namespace}/{pod.name}",
@@ -114,11 +116,11 @@ def attempt_entry(assessment: Assessment, attempt: RemovalAttempt, tick: int, at
     )
 
 
-def result_entry(result: WorkloadResult, tick: int, at: Micros) -> Entry:
+def result_entry(result: WorkloadResult, tick: int, at: Micros) -> JournalEntry:
     """The result is the reason, except for a rotation that failed after pods were removed."""
     broken_off = result.failed and result.reason is Reason.ROTATED
     pods = ", ".join(pod.name for pod in result.pods)
-    return Entry(
+    return JournalEntry(
         tick,
         at,
         str(result.assessment.workload),
@@ -128,8 +130,8 @@ def result_entry(result: WorkloadResult, tick: int, at: Micros) -> Entry:
     )
 
 
-def remark_entry(about: object, sentence: str, result: str, tick: int, at: Micros) -> Entry:
-    return Entry(tick, at, str(about), because=sentence, result=result)
+def remark_entry(about: object, sentence: str, result: str, tick: int, at: Micros) -> JournalEntry:
+    return JournalEntry(tick, at, str(about), because=sentence, result=result)
 
 
 def describe_realised(judged: LastRotation) -> str:

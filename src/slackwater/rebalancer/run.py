@@ -39,7 +39,7 @@ from slackwater.rebalancer.rotation import (
     RotationWriter,
     rotate,
 )
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import EntrySink
 from slackwater.settings.rebalancer import RunSettings
 
@@ -67,11 +67,11 @@ class RoundMemory:
         self.rounds = 0
         self._logged: dict[str, str] = {}
 
-    def has_changed(self, entry: Entry) -> bool:
+    def has_changed(self, entry: JournalEntry) -> bool:
         """The reason of a decision counts, not its numbers. Removed pods are always logged."""
         return self._differs(entry.what, entry.result) or bool(entry.after)
 
-    def is_new_remark(self, entry: Entry) -> bool:
+    def is_new_remark(self, entry: JournalEntry) -> bool:
         return self._differs(f"about {entry.what}", entry.because)
 
     def _differs(self, key: str, text: str) -> bool:

@@ -47,12 +47,12 @@ class RoundState(msgspec.Struct, frozen=True, kw_only=True):
 
 class AgentView(RoundState, frozen=True, kw_only=True):
     """The last round, the ticks in the journal, and what they are shown with. `offset` is the time
-    of day, in microseconds since 1970, minus the agent's clock; `changed` is the journal's."""
+    of day, in microseconds since 1970, minus the agent's clock; `last_change` is the journal's."""
 
     ticks: tuple[TickRecord, ...] = ()
     offset: Micros = Micros(0)
     version: CgroupVersion | Gap = Gap("the cgroup version is not known here")
-    changed: Callable[[CgroupRef, str], Micros | None] = _never
+    last_change: Callable[[CgroupRef, str], Micros | None] = _never
     link: ClusterLink = NO_LINK
     #: All of them, also those that are off.
     policies: tuple[Policy, ...] = POLICIES

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Contribution, Grant
+from slackwater.model.decision import Because, Contribution, Grant
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobValue
 from slackwater.model.plan import Outcome, Result
@@ -19,32 +19,31 @@ from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.units import Bandwidth
 from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TickRecord, format_amount, format_value
-from slackwater.record.targets import EVERYTHING, NODE, Scope, pod_of, scopes_of, target_name
+from slackwater.record.targets import (
+    EVERYTHING,
+    NODE,
+    TargetScope,
+    find_pod,
+    find_scopes,
+    target_name,
+)
 
 _FAILED = frozenset({Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED})
 NOT_YET = "the agent has not looked yet"
 
 
-class Reason(msgspec.Struct, frozen=True, rename="camel"):
-    """What a policy looked at, what it saw, and what it held that against."""
-
-    signal: str
-    seen: str
-    limit: str
-
-
-class Part(msgspec.Struct, frozen=True, rename="camel"):
-    """One policy's part in a value. `after` is the value once this part was applied."""
+class ContributionRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One policy's contribution to a value. `after` is the value once it was applied."""
 
     policy: str
     verb: str
     value: str
-    because: Reason
+    because: Because
     after: str = ""
 
 
-class Silence(msgspec.Struct, frozen=True, rename="camel"):
-    """A policy that changes nothing now, and why. `course` is off, held, released or acted: it
+class IdlePolicy(msgspec.Struct, frozen=True, rename="camel"):
+    """A policy that changes nothing now, and why. `course` is off, held, released, or acted if it
     has nothing to do."""
 
     policy: str
@@ -53,7 +52,7 @@ class Silence(msgspec.Struct, frozen=True, rename="camel"):
     course: str = "held"
 
 
-class Attempt(msgspec.Struct, frozen=True, rename="camel"):
+class WriteAttempt(msgspec.Struct, frozen=True, rename="camel"):
     """How the last attempt to write the knob ended."""
 
     result: str
@@ -62,8 +61,8 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     detail: str = ""
 
 
-class Intrusion(msgspec.Struct, frozen=True, rename="camel"):
-    """When somebody else last wrote the knob, and what we made of it."""
+class ForeignWrite(msgspec.Struct, frozen=True, rename="camel"):
+    """When somebody else last wrote the knob, and how the agent reacted."""
 
     at: str
     text: str
@@ -87,8 +86,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     granted: str | None = None
     since: str | None = None
     clipped_by: str | None = None
-    contributions: tuple[Part, ...] = ()
-    holds: tuple[Silence, ...] = ()
+    contributions: tuple[ContributionRow, ...] = ()
+    holds: tuple[IdlePolicy, ...] = ()
     path: str | None = None
     namespace: str | None = None
     pod: str | None = None
@@ -96,13 +95,13 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     yielded_until: str | None = None
     adopted: bool = False
     numbers: Mapping[str, Mapping[str, int]] = {}
-    outcome: Attempt | None = None
-    last_drift: Intrusion | None = None
+    outcome: WriteAttempt | None = None
+    last_drift: ForeignWrite | None = None
     remarks: tuple[str, ...] = ()
 
 
-class Subject(msgspec.Struct, frozen=True):
-    """A knob that is granted, or ours although nobody asks for it."""
+class KnobSubject(msgspec.Struct, frozen=True):
+    """A knob that is granted, or still held although no policy asks for it."""
 
     ref: CgroupRef
     knob: str
@@ -113,26 +112,26 @@ class Subject(msgspec.Struct, frozen=True):
         return self.ref.id, self.knob
 
 
-def subjects_of(record: TickRecord) -> Iterator[Subject]:
+def find_subjects(record: TickRecord) -> Iterator[KnobSubject]:
     held = {(each.ref.id, each.knob): each for each in record.snapshot.held}
     granted = {(grant.target.id, grant.knob) for grant in record.story.grants}
     for grant in record.story.grants:
         mine = held.get((grant.target.id, grant.knob))
-        yield Subject(grant.target, grant.knob, grant, mine)
+        yield KnobSubject(grant.target, grant.knob, grant, mine)
     for key, each in held.items():
         if key not in granted:
-            yield Subject(each.ref, each.knob, None, each)
+            yield KnobSubject(each.ref, each.knob, None, each)
 
 
-def explain_knob(view: AgentView, record: TickRecord, subject: Subject) -> Explanation:
+def explain_knob(view: AgentView, record: TickRecord, subject: KnobSubject) -> Explanation:
     ref, grant, held = subject.ref, subject.grant, subject.held
     attempt = _last_attempt(view.ticks, subject)
     now, baseline = _now(record, subject), _baseline(record, subject)
-    changed = view.changed(ref, subject.knob)
+    changed = view.last_change(ref, subject.knob)
     since = changed if changed is not None else held.since if held else None
     until = next((y.until for y in record.story.yielded if _is_of(subject, y.target, y.knob)), None)
-    pod = pod_of(ref, record.snapshot)
-    told = _concerned(record, grant)
+    pod = find_pod(ref, record.snapshot)
+    told = _involved_policies(record, grant)
     return Explanation(
         target=target_name(ref, record.snapshot),
         level=ref.level.value,
@@ -146,7 +145,11 @@ def explain_knob(view: AgentView, record: TickRecord, subject: Subject) -> Expla
         contributions=tuple(_part(subject.knob, step) for step in grant.contributions)
         if grant
         else (),
-        holds=tuple(silence(view, each) for each in told if each.course is not PolicyAction.ACTED),
+        holds=tuple(
+            describe_idle_policy(view, each)
+            for each in told
+            if each.course is not PolicyAction.ACTED
+        ),
         path=ref.path,
         namespace=pod.namespace if pod else None,
         pod=pod.name if pod else None,
@@ -160,27 +163,26 @@ def explain_knob(view: AgentView, record: TickRecord, subject: Subject) -> Expla
     )
 
 
-def _concerned(record: TickRecord, grant: Grant | None) -> list[PolicyReport]:
-    """The policies with a part in a value; of a value without a grant any may have one soon."""
+def _involved_policies(record: TickRecord, grant: Grant | None) -> list[PolicyReport]:
+    """The policies that contributed to a value; all of them if it has no grant."""
     if grant is None:
         return list(record.story.told)
     speakers = {step.by for step in grant.contributions}
     return [each for each in record.story.told if each.policy in speakers]
 
 
-def silence(view: AgentView, told: PolicyReport) -> Silence:
-    """Of a policy without a part in any grant, or one that holds."""
+def describe_idle_policy(view: AgentView, told: PolicyReport) -> IdlePolicy:
+    """A policy that contributes to no grant, or holds."""
     since = None if told.since is None else view.timestamp(told.since)
     reason = told.reason
     if told.course is PolicyAction.ACTED and not told.has_nothing_to_do():
         reason = f"what it asks for was not granted, as no value was read there ({reason})"
-    return Silence(told.policy, reason, since, told.course.value)
+    return IdlePolicy(told.policy, reason, since, told.course.value)
 
 
-def _part(knob: str, step: Contribution) -> Part:
-    because = Reason(step.because.signal, step.because.seen, step.because.limit)
+def _part(knob: str, step: Contribution) -> ContributionRow:
     value, after = format_amount(knob, step.value), format_amount(knob, step.after)
-    return Part(step.by, step.verb.value, value, because, after)
+    return ContributionRow(step.by, step.verb.value, value, step.because, after)
 
 
 def _file(view: AgentView, name: str) -> str | None:
@@ -191,8 +193,8 @@ def _file(view: AgentView, name: str) -> str | None:
     return None if isinstance(file, Gap) else file.name
 
 
-def _now(record: TickRecord, subject: Subject) -> KnobValue | Gap:
-    """What stands there: what this tick wrote, else what it read."""
+def _now(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
+    """The value now: what this tick wrote, or else what it read."""
     for outcome in record.outcomes:
         change = outcome.change
         if outcome.result is Result.APPLIED and _is_of(subject, change.ref, change.knob.name):
@@ -200,23 +202,23 @@ def _now(record: TickRecord, subject: Subject) -> KnobValue | Gap:
     return _reading(record, subject)
 
 
-def _reading(record: TickRecord, subject: Subject) -> KnobValue | Gap:
+def _reading(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
     reading = record.snapshot.readings.get(subject.ref.id)
     found = NOT_ASKED if reading is None else reading.value(subject.knob)
     return Gap("it was not read") if found is NOT_ASKED else found
 
 
-def _baseline(record: TickRecord, subject: Subject) -> KnobValue | Gap:
-    """The value without us: as noted before our first write, else as it was read."""
+def _baseline(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
+    """The value before our first write, from the ledger, or else as it was read."""
     return subject.held.baseline if subject.held else _reading(record, subject)
 
 
-def _is_of(subject: Subject, ref: CgroupRef, knob: str) -> bool:
+def _is_of(subject: KnobSubject, ref: CgroupRef, knob: str) -> bool:
     return (ref.id, knob) == subject.key()
 
 
 def _last_attempt(
-    ticks: Iterable[TickRecord], subject: Subject
+    ticks: Iterable[TickRecord], subject: KnobSubject
 ) -> tuple[TickRecord, Outcome] | None:
     for record in reversed(tuple(ticks)):
         for outcome in reversed(record.outcomes):
@@ -225,23 +227,23 @@ def _last_attempt(
     return None
 
 
-def _attempt(view: AgentView, record: TickRecord, outcome: Outcome) -> Attempt:
+def _attempt(view: AgentView, record: TickRecord, outcome: Outcome) -> WriteAttempt:
     value, at = format_value(outcome.change.new), view.timestamp(record.snapshot.at)
-    return Attempt(outcome.result.value, value, at, outcome.detail)
+    return WriteAttempt(outcome.result.value, value, at, outcome.detail)
 
 
-def _last_drift(view: AgentView, subject: Subject) -> Intrusion | None:
+def _last_drift(view: AgentView, subject: KnobSubject) -> ForeignWrite | None:
     for record in reversed(view.ticks):
         for note in record.story.notes:
             if _is_of(subject, note.target, note.knob):
-                return Intrusion(view.timestamp(record.snapshot.at), note.text)
+                return ForeignWrite(view.timestamp(record.snapshot.at), note.text)
     return None
 
 
 def _knob_remarks(
-    record: TickRecord, subject: Subject, now: KnobValue | Gap, last: Outcome | None
+    record: TickRecord, subject: KnobSubject, now: KnobValue | Gap, last: Outcome | None
 ) -> Iterator[str]:
-    """Why what stands there is not what is granted."""
+    """Why the value differs from the grant."""
     if isinstance(now, Gap):
         yield f"its {subject.knob} could not be read: {now.reason}"
     if last is not None and last.result in _FAILED:
@@ -251,20 +253,20 @@ def _knob_remarks(
         yield "a dry run: nothing is written"
     elif subject.grant is not None and _is_hidden(record, subject):
         yield "cpu.idle hides it: an idle group has the lowest weight; it counts when idle ends"
-    elif subject.grant is not None and _is_not_worth_it(record, subject, now):
+    elif subject.grant is not None and _is_small_raise(record, subject, now):
         yield "a raise this small is not worth a write (agent.raiseDeadband)"
     if subject.grant is None:
         done = any(_is_of(subject, o.change.ref, o.change.knob.name) for o in record.outcomes)
         yield "put back: nobody wants it any more" if done else "kept until a policy has decided"
 
 
-def _is_hidden(record: TickRecord, subject: Subject) -> bool:
+def _is_hidden(record: TickRecord, subject: KnobSubject) -> bool:
     reading = record.snapshot.readings.get(subject.ref.id)
     return reading is not None and reading.hides(subject.knob)
 
 
-def _is_not_worth_it(record: TickRecord, subject: Subject, now: KnobValue | Gap) -> bool:
-    """Whether the grant is a little above what stands there, and was left at that."""
+def _is_small_raise(record: TickRecord, subject: KnobSubject, now: KnobValue | Gap) -> bool:
+    """Whether the grant is so little above the value that it was not written."""
     if subject.grant is None or not isinstance(now, Bandwidth):
         return False
     if any(_is_of(subject, each.target, each.knob) for each in record.story.yielded):
@@ -274,7 +276,7 @@ def _is_not_worth_it(record: TickRecord, subject: Subject, now: KnobValue | Gap)
 
 
 def explain(view: AgentView, word: str) -> tuple[Explanation, ...] | Gap:
-    """Of the target that `word` names, the empty word everything; a Gap names what there is."""
+    """The target that `word` names, or everything if it is empty; a Gap lists what exists."""
     record = view.latest
     if record is None:
         remarks = (
@@ -283,23 +285,23 @@ def explain(view: AgentView, word: str) -> tuple[Explanation, ...] | Gap:
             *view.link.remarks(),
         )
         return (_general_row(EVERYTHING, remarks, ()),)
-    scopes = scopes_of(word, record.snapshot)
+    scopes = find_scopes(word, record.snapshot)
     if isinstance(scopes, Gap):
         return scopes
-    subjects = tuple(subjects_of(record))
+    subjects = tuple(find_subjects(record))
     return tuple(row for scope in scopes for row in _rows(view, record, scope, subjects))
 
 
 def _rows(
-    view: AgentView, record: TickRecord, scope: Scope, subjects: tuple[Subject, ...]
+    view: AgentView, record: TickRecord, scope: TargetScope, subjects: tuple[KnobSubject, ...]
 ) -> Iterator[Explanation]:
-    """What was asked about, then what binds it from above, and what goes for all: first where it
-    is all that there is to say."""
-    own = [each for each in subjects if scope.holds(each.ref)]
-    above = [each for each in subjects if scope.feels(each.ref)]
-    beneath = {each.ref.owner for each in subjects if scope.is_beneath(each.ref)}
+    """The target's own knobs, then those above that limit it, and a general row: first if there is
+    no knob of its own."""
+    own = [each for each in subjects if scope.contains(each.ref)]
+    above = [each for each in subjects if scope.is_limited_by(each.ref)]
+    beneath = {each.ref.owner for each in subjects if scope.has_inside(each.ref)}
     remarks = (*_general_remarks(view, record, scope), *_hint(scope, beneath))
-    silent = () if view.paused else tuple(_silences(view, record, scope))
+    silent = () if view.paused else tuple(_idle_policies(view, record, scope))
     asked = {each.name for each in view.policies if scope.pod and each.concerns(scope.pod)}
     missed = tuple(each for each in silent if each.policy in asked)
     if not own:
@@ -312,21 +314,21 @@ def _rows(
         yield _general_row(scope, remarks, said)
 
 
-def _nothing_of(scope: Scope) -> str:
+def _nothing_of(scope: TargetScope) -> str:
     if scope.pod is not None and isinstance(scope.pod.ref, Gap):
         return f"it has no group: {scope.pod.ref.reason}"
     return f"no policy asks for anything of {'the node itself' if scope.name == NODE else 'it'}"
 
 
-def _hint(scope: Scope, pods: set[str]) -> Iterator[str]:
-    """Where the rest is, of a tier: hundreds of pods are no answer to a question about it."""
+def _hint(scope: TargetScope, pods: set[str]) -> Iterator[str]:
+    """How to see a tier's pods: hundreds of them do not answer a question about the tier."""
     if scope.tier is not None and pods:
         number = f"{len(pods)} of its pods" if len(pods) > 1 else "one of its pods"
         yield f"values of {number} are ours too: slackwater explain {scope.name} --pods"
 
 
 def _general_row(
-    scope: Scope, remarks: tuple[str, ...], silent: tuple[Silence, ...]
+    scope: TargetScope, remarks: tuple[str, ...], silent: tuple[IdlePolicy, ...]
 ) -> Explanation:
     pod, level = scope.pod, scope.level.value if scope.level else "node"
     path = pod.ref.path if pod and isinstance(pod.ref, CgroupRef) else None
@@ -341,7 +343,7 @@ def _general_row(
     )
 
 
-def _general_remarks(view: AgentView, record: TickRecord, scope: Scope) -> Iterator[str]:
+def _general_remarks(view: AgentView, record: TickRecord, scope: TargetScope) -> Iterator[str]:
     if view.blind:
         last = view.timestamp(record.snapshot.at)
         yield f"the agent sees nothing now: {view.blind}; all this is of its last look at {last}"
@@ -356,15 +358,15 @@ def _general_remarks(view: AgentView, record: TickRecord, scope: Scope) -> Itera
                 yield f"{remark.about}: {told.policy}: {remark.text}"
 
 
-def _silences(view: AgentView, record: TickRecord, scope: Scope) -> Iterator[Silence]:
-    """Policies that want nothing changed now; what they asked for before may still stand. One
-    that says why by a remark is not said to have nothing to do."""
+def _idle_policies(view: AgentView, record: TickRecord, scope: TargetScope) -> Iterator[IdlePolicy]:
+    """Policies that change nothing now; what they asked for before may still be in place. A policy
+    whose remark explains it is left out."""
     for policy, reason in view.off.items():
-        yield Silence(policy, reason, course="off")
+        yield IdlePolicy(policy, reason, course="off")
     speaking = {step.by for grant in record.story.grants for step in grant.contributions}
     for told in record.story.told:
         idle = told.has_nothing_to_do()
         if idle and any(scope.concerns(each.about, record.snapshot) for each in told.remarks):
             continue
         if told.course is not PolicyAction.ACTED or told.policy not in speaking:
-            yield silence(view, told)
+            yield describe_idle_policy(view, told)

@@ -16,8 +16,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from slackwater.record.metric_table import METRICS, TICK_DURATION, Kind, Metric
-from slackwater.record.metrics import Facts, Sample, durations, samples
+from slackwater.record.metric_table import METRICS, TICK_DURATION, MetricDefinition, MetricKind
+from slackwater.record.metrics import MetricInputs, MetricSample, duration_histogram, make_samples
 
 
 class _Scrape(Collector):
@@ -32,13 +32,13 @@ class _Scrape(Collector):
 
 _OPENMETRICS = "application/openmetrics-text"
 _PLAIN = "text/plain; version=0.0.4; charset=utf-8"
-_FAMILIES: dict[Kind, Callable[..., GaugeMetricFamily | CounterMetricFamily]] = {
-    Kind.GAUGE: GaugeMetricFamily,
-    Kind.COUNTER: CounterMetricFamily,
+_FAMILIES: dict[MetricKind, Callable[..., GaugeMetricFamily | CounterMetricFamily]] = {
+    MetricKind.GAUGE: GaugeMetricFamily,
+    MetricKind.COUNTER: CounterMetricFamily,
 }
 
 
-def render_agent_metrics(facts: Facts, accept: str) -> tuple[str, bytes]:
+def render_agent_metrics(facts: MetricInputs, accept: str) -> tuple[str, bytes]:
     """The agent's."""
     return render_families(_agent_families(facts), accept)
 
@@ -58,9 +58,11 @@ def render_families(families: Iterable[Family], accept: str) -> tuple[str, bytes
     return _PLAIN, generate_latest(registry)
 
 
-def build_families(metrics: Sequence[Metric], found: Iterable[Sample]) -> Iterator[Family]:
+def build_families(
+    metrics: Sequence[MetricDefinition], found: Iterable[MetricSample]
+) -> Iterator[Family]:
     """In the table's order; one without a sample is left out."""
-    by_name: dict[str, list[Sample]] = {}
+    by_name: dict[str, list[MetricSample]] = {}
     for sample in found:
         by_name.setdefault(sample.metric.name, []).append(sample)
     for metric in metrics:
@@ -71,10 +73,10 @@ def build_families(metrics: Sequence[Metric], found: Iterable[Sample]) -> Iterat
             yield family
 
 
-def _agent_families(facts: Facts) -> Iterator[Family]:
-    found = tuple(samples(facts))
+def _agent_families(facts: MetricInputs) -> Iterator[Family]:
+    found = tuple(make_samples(facts))
     place = METRICS.index(TICK_DURATION)
     yield from build_families(METRICS[:place], found)
-    buckets, total = durations(facts.counts)
+    buckets, total = duration_histogram(facts.counts)
     yield HistogramMetricFamily(TICK_DURATION.name, TICK_DURATION.prose, buckets, total)
     yield from build_families(METRICS[place + 1 :], found)

@@ -1,6 +1,6 @@
 """The journal: one entry for each effect, and a ring of whole recent ticks.
 
-Owns what is told, not how: an entry is a value, and so is a tick; programs print and serve them.
+Entries and ticks are values; programs print and serve them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,15 +21,15 @@ from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
 from slackwater.settings.agent import AgentSettings
 
 #: Results that are worth an entry: something happened, or something that should have did not.
-_TOLD = frozenset(
+_REPORTED = frozenset(
     {Result.APPLIED, Result.PLANNED, Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED}
 )
 _DONE = (Result.APPLIED, Result.PLANNED)
-#: So many effects of one cause in one tick are told as one.
-_CROWD = 9
+#: From this many on, effects of one cause in one tick become one entry.
+_GROUP_SIZE = 9
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One effect, or why there was none. `what` is a knob and its cgroup, or a policy."""
 
     tick: int
@@ -42,9 +42,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     event: Event | None = None
 
 
-class Inputs(msgspec.Struct, frozen=True):
-    """What a tick had besides the snapshot: its memory, which is the tick's own type, the settings
-    of the policies that were on, by name, and the agent's."""
+class TickInputs(msgspec.Struct, frozen=True):
+    """What a tick had besides the snapshot: its memory, of the tick's own type, the settings of the
+    enabled policies by name, and the agent's."""
 
     memory: Any
     policies: Mapping[str, Any]
@@ -52,22 +52,22 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 class TickRecord(msgspec.Struct, frozen=True):
-    """One whole tick, as it can be explained and replayed. `took` is until all was written."""
+    """One whole tick, complete enough to explain and replay it. `took` includes writing."""
 
     snapshot: NodeSnapshot
-    inputs: Inputs
+    inputs: TickInputs
     story: TickReport
     outcomes: tuple[Outcome, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[JournalEntry, ...]
     took: Micros
 
 
 class Journal:
     """Keeps the last ticks, and when each knob was last changed. One thread writes, any may read.
 
-    A tick of a full node is large: fewer of those are kept, so that the journal stays within a few
-    MiB. What it is made of is counted, readings, grants and outcomes, each about 0.5 KiB; a grant
-    that is as it was in the tick before is the same object, and counts once.
+    The ticks of a full node are large, so fewer of them are kept and the journal stays within a few
+    MiB. Readings, grants and outcomes are counted, each is about 0.5 KiB; a grant
+    that did not change since the tick before is the same object, and counts once.
     """
 
     def __init__(self, kept_ticks: int, kept_parts: int = 6_000) -> None:
@@ -79,7 +79,7 @@ class Journal:
 
     def keep(self, record: TickRecord) -> None:
         before = self._ticks[-1].story.grants if self._ticks else ()
-        record = _sharing(record, before)
+        record = _share_grants(record, before)
         self._parts = (*self._parts, _parts(record, before))
         latest = reversed(self._parts[-self._kept_ticks :])
         fitting = sum(total <= self._kept_parts for total in accumulate(latest))
@@ -101,12 +101,12 @@ class Journal:
     def latest(self) -> TickRecord | None:
         return self._ticks[-1] if self._ticks else None
 
-    def changed(self, ref: CgroupRef, knob: str) -> Micros | None:
-        """When this run last changed a knob; None where it did not."""
+    def last_change(self, ref: CgroupRef, knob: str) -> Micros | None:
+        """When this run last changed a knob; None if it did not."""
         return self._changed.get((ref.id, knob))
 
 
-def _sharing(record: TickRecord, before: tuple[Grant, ...]) -> TickRecord:
+def _share_grants(record: TickRecord, before: tuple[Grant, ...]) -> TickRecord:
     grants = share_equal(before, record.story.grants)
     if grants is record.story.grants:
         return record
@@ -115,25 +115,27 @@ def _sharing(record: TickRecord, before: tuple[Grant, ...]) -> TickRecord:
 
 
 def _parts(record: TickRecord, before: tuple[Grant, ...]) -> int:
-    """How many values this tick has for itself."""
+    """How many values only this tick has."""
     known = {id(grant) for grant in before}
     news = sum(id(grant) not in known for grant in record.story.grants)
     return max(len(record.snapshot.readings) + news + len(record.outcomes), 1)
 
 
-def entries_of(
+def make_entries(
     snapshot: NodeSnapshot, outcomes: Iterable[Outcome], story: TickReport
-) -> tuple[Entry, ...]:
-    """A tick's entries: events, effects, and what happened to knobs besides."""
+) -> tuple[JournalEntry, ...]:
+    """A tick's entries: events, effects, and notes about knobs."""
     tick, at = snapshot.tick, snapshot.at
     events = [
-        Entry(tick, at, event.name, after=f"{event.milli}m", because=line.reason, event=event)
+        JournalEntry(
+            tick, at, event.name, after=f"{event.milli}m", because=line.reason, event=event
+        )
         for line in story.told
         for event in line.events
     ]
     effects = _effects(outcomes, snapshot, story.grants)
     notes = [
-        Entry(tick, at, f"{note.knob} of {note.target.path}", because=note.text)
+        JournalEntry(tick, at, f"{note.knob} of {note.target.path}", because=note.text)
         for note in story.notes
     ]
     return (*events, *effects, *notes)
@@ -141,37 +143,39 @@ def entries_of(
 
 def _effects(
     outcomes: Iterable[Outcome], snapshot: NodeSnapshot, grants: Iterable[Grant]
-) -> Iterator[Entry]:
-    """One for each change; a crowd that follows a quota above it, on cgroup v1, is told as one.
-    The outcomes are all in the tick's record."""
+) -> Iterator[JournalEntry]:
+    """One for each change; on cgroup v1, many that follow one quota above them become one. The
+    tick's record has all outcomes."""
     granted = {(grant.target.id, grant.knob): grant for grant in grants}
-    crowds: dict[tuple[str, str, Result], list[Outcome]] = {}
+    groups: dict[tuple[str, str, Result], list[Outcome]] = {}
     for outcome in outcomes:
         change = outcome.change
         grant = granted.get((change.ref.id, change.knob.name))
         if grant is not None and grant.follows and outcome.result in _DONE:
             key = (change.knob.name, grant.follows, outcome.result)
-            crowds.setdefault(key, []).append(outcome)
-        elif entry := entry_of(outcome, snapshot, grant):
+            groups.setdefault(key, []).append(outcome)
+        elif entry := make_entry(outcome, snapshot, grant):
             yield entry
-    for (knob, above, _), crowd in crowds.items():
-        if len(crowd) >= _CROWD:
-            yield _told_as_one(crowd, knob, above, snapshot)
+    for (knob, above, _), group in groups.items():
+        if len(group) >= _GROUP_SIZE:
+            yield _group_entry(group, knob, above, snapshot)
             continue
-        for outcome in crowd:
-            if entry := entry_of(outcome, snapshot, granted[outcome.change.ref.id, knob]):
+        for outcome in group:
+            if entry := make_entry(outcome, snapshot, granted[outcome.change.ref.id, knob]):
                 yield entry
 
 
-def _told_as_one(crowd: list[Outcome], knob: str, above: str, snapshot: NodeSnapshot) -> Entry:
-    return Entry(
+def _group_entry(
+    group: list[Outcome], knob: str, above: str, snapshot: NodeSnapshot
+) -> JournalEntry:
+    return JournalEntry(
         tick=snapshot.tick,
         at=snapshot.at,
-        what=f"{knob} of {len(crowd)} groups below {above}",
-        before=_range(outcome.change.old for outcome in crowd),
-        after=_range(outcome.change.new for outcome in crowd),
+        what=f"{knob} of {len(group)} groups below {above}",
+        before=_range(outcome.change.old for outcome in group),
+        after=_range(outcome.change.new for outcome in group),
         because="they follow its quota: on cgroup v1 none is above it, and many follow in steps",
-        result=crowd[0].result.value,
+        result=group[0].result.value,
     )
 
 
@@ -192,21 +196,22 @@ def _size(value: KnobValue) -> float:
             return float("inf")
 
 
-def entry_of(outcome: Outcome, snapshot: NodeSnapshot, grant: Grant | None) -> Entry | None:
-    """The entry of a change; an unchanged value is no effect, and a detail said before is not
-    said again."""
-    if outcome.result not in _TOLD:
+def make_entry(
+    outcome: Outcome, snapshot: NodeSnapshot, grant: Grant | None
+) -> JournalEntry | None:
+    """The entry of a change, unless nothing changed or the same detail was reported before."""
+    if outcome.result not in _REPORTED:
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
     because = _reasons(grant) if grant else "nobody wants it any more"
-    return told(outcome, snapshot.tick, snapshot.at, because)
+    return outcome_entry(outcome, snapshot.tick, snapshot.at, because)
 
 
-def told(outcome: Outcome, tick: int, at: Micros, because: str) -> Entry:
-    """The entry of an outcome, whatever it was."""
+def outcome_entry(outcome: Outcome, tick: int, at: Micros, because: str) -> JournalEntry:
+    """The entry of an outcome, whatever its result."""
     change = outcome.change
-    return Entry(
+    return JournalEntry(
         tick=tick,
         at=at,
         what=f"{change.knob.name} of {change.ref.path}",

@@ -1,6 +1,6 @@
 """Every metric of the agent as a row: what /metrics and docs/reference/metrics.md show.
 
-Owns names, kinds, labels and prose. The page in docs is a copy of `page()`; a test compares them.
+The page in docs is a copy of `page()`; a test compares them.
 """
 
 import enum
@@ -8,7 +8,7 @@ import enum
 import msgspec
 
 
-class Kind(enum.Enum):
+class MetricKind(enum.Enum):
     """Prometheus's types."""
 
     GAUGE = "gauge"
@@ -16,186 +16,192 @@ class Kind(enum.Enum):
     HISTOGRAM = "histogram"
 
 
-class Metric(msgspec.Struct, frozen=True):
+class MetricDefinition(msgspec.Struct, frozen=True):
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     prose: str
 
 
-_GAUGE, _COUNTER = Kind.GAUGE, Kind.COUNTER
+_GAUGE, _COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
 
-BUILD = Metric("slackwater_build_info", _GAUGE, ("version",), "Always 1; which version runs.")
-TICKS = Metric(
+BUILD = MetricDefinition(
+    "slackwater_build_info", _GAUGE, ("version",), "Always 1; which version runs."
+)
+TICKS = MetricDefinition(
     "slackwater_ticks_total",
     _COUNTER,
     ("kind",),
     "Ticks: regular ones, and early ones before their time.",
 )
-BLIND_ROUNDS = Metric(
+BLIND_ROUNDS = MetricDefinition(
     "slackwater_blind_rounds_total",
     _COUNTER,
     (),
     "Rounds that saw no tree of pods, or no objects yet, and so were no tick.",
 )
-BLIND = Metric(
+BLIND = MetricDefinition(
     "slackwater_blind",
     _GAUGE,
     (),
     "1 while the last round saw no tree of pods, or after a start no objects yet.",
 )
-PAUSED = Metric(
+PAUSED = MetricDefinition(
     "slackwater_paused", _GAUGE, (), "1 after a release by hand, until the agent is restarted."
 )
-TICK_DURATION = Metric(
+TICK_DURATION = MetricDefinition(
     "slackwater_tick_duration_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     (),
     "From the look at the node until all was written.",
 )
-TICK_AGE = Metric("slackwater_last_tick_age_seconds", _GAUGE, (), "Time since the last tick began.")
-PROBLEMS = Metric(
+TICK_AGE = MetricDefinition(
+    "slackwater_last_tick_age_seconds", _GAUGE, (), "Time since the last tick began."
+)
+PROBLEMS = MetricDefinition(
     "slackwater_configuration_problems",
     _GAUGE,
     (),
     "Problems of the configuration now; what was set before stays in force.",
 )
-PROBLEMS_SEEN = Metric(
+PROBLEMS_SEEN = MetricDefinition(
     "slackwater_configuration_problems_seen_total",
     _COUNTER,
     (),
     "Problems of the configuration since the start, each counted when it appears.",
 )
-ALLOCATABLE = Metric(
+ALLOCATABLE = MetricDefinition(
     "slackwater_node_cpu_allocatable_cores", _GAUGE, (), "CPU that the node offers to pods."
 )
-NODE_USAGE = Metric(
+NODE_USAGE = MetricDefinition(
     "slackwater_node_cpu_usage_cores",
     _GAUGE,
     (),
     "CPU used by everything on the node, over the last tick.",
 )
-NODE_PRESSURE = Metric(
+NODE_PRESSURE = MetricDefinition(
     "slackwater_node_cpu_pressure_seconds_total",
     _COUNTER,
     ("line",),
     "Time in which some tasks of the node waited for a CPU (PSI). Where it is read: with "
     "agent.reading: everything.",
 )
-PODS_USAGE = Metric(
+PODS_USAGE = MetricDefinition(
     "slackwater_pods_cpu_usage_cores", _GAUGE, (), "CPU used by all pods, over the last tick."
 )
-TIER_USAGE = Metric(
+TIER_USAGE = MetricDefinition(
     "slackwater_tier_cpu_usage_cores", _GAUGE, ("tier",), "CPU used by a tier, over the last tick."
 )
-TIER_QUOTA = Metric(
+TIER_QUOTA = MetricDefinition(
     "slackwater_tier_cpu_quota_cores",
     _GAUGE,
     ("tier",),
     "The quota that was read of a tier; +Inf is unlimited.",
 )
-TIER_THROTTLED = Metric(
+TIER_THROTTLED = MetricDefinition(
     "slackwater_tier_cpu_throttled_ratio",
     _GAUGE,
     ("tier",),
     "Time that a tier's own quota held it back, over the last tick. All its CPUs together: on "
     "several of them it can be more than 1.",
 )
-TIER_PRESSURE = Metric(
+TIER_PRESSURE = MetricDefinition(
     "slackwater_tier_cpu_pressure_seconds_total",
     _COUNTER,
     ("tier", "line"),
     "Time in which some, or full: all, tasks of a tier waited for a CPU (PSI). Where it is read: "
     "with agent.reading: everything, on cgroup v2.",
 )
-POD_USAGE = Metric(
+POD_USAGE = MetricDefinition(
     "slackwater_pod_cpu_usage_cores",
     _GAUGE,
     ("namespace", "pod"),
     "CPU used by a pod that exists now, over the last tick. Only with agent.reading: everything.",
 )
-POLICY_ENABLED = Metric(
+POLICY_ENABLED = MetricDefinition(
     "slackwater_policy_enabled", _GAUGE, ("policy",), "1 if the policy is on, 0 if it is off."
 )
-POLICY_COURSE = Metric(
+POLICY_COURSE = MetricDefinition(
     "slackwater_policy_course",
     _GAUGE,
     ("policy", "course"),
     "1 for what the policy did in the last tick: acted; held, as it lacked something; released, "
     "as it held for too long. 0 for the others.",
 )
-POLICY_TICKS = Metric(
+POLICY_TICKS = MetricDefinition(
     "slackwater_policy_ticks_total",
     _COUNTER,
     ("policy", "course"),
     "Ticks by what the policy did in them.",
 )
-POLICY_NUMBER = Metric(
+POLICY_NUMBER = MetricDefinition(
     "slackwater_policy_number",
     _GAUGE,
     ("policy", "number"),
     "Every number that the policy looked at in the last tick, as explain shows it: CPU in "
     "milliCPU, parts in percent.",
 )
-THROTTLE_EVENTS = Metric(
+THROTTLE_EVENTS = MetricDefinition(
     "slackwater_node_cpu_throttle_events_total",
     _COUNTER,
     ("resource",),
     "NodeCPUThrottleEvents: the best-effort tier was given another quota.",
 )
-THROTTLE_ASKED = Metric(
+THROTTLE_ASKED = MetricDefinition(
     "slackwater_node_cpu_throttle_asked_cores",
     _GAUGE,
     ("resource",),
     "The quota that the last NodeCPUThrottleEvent asked for, while its policy is on.",
 )
-KNOB_CHANGES = Metric(
+KNOB_CHANGES = MetricDefinition(
     "slackwater_knob_changes_total",
     _COUNTER,
     ("knob", "level", "result"),
     "Attempts to change a knob, by how they ended.",
 )
-KNOB_REPAIRS = Metric(
+KNOB_REPAIRS = MetricDefinition(
     "slackwater_knob_repairs_total",
     _COUNTER,
     ("knob", "level"),
     "Values of ours that somebody else had changed and that were written again.",
 )
-KNOB_YIELDS = Metric(
+KNOB_YIELDS = MetricDefinition(
     "slackwater_knob_yields_total",
     _COUNTER,
     ("knob", "level"),
     "Values that were left to another writer who kept writing.",
 )
-KNOBS_HELD = Metric("slackwater_knobs_held", _GAUGE, (), "Knobs that hold a value of ours now.")
-KNOBS_YIELDED = Metric(
+KNOBS_HELD = MetricDefinition(
+    "slackwater_knobs_held", _GAUGE, (), "Knobs that hold a value of ours now."
+)
+KNOBS_YIELDED = MetricDefinition(
     "slackwater_knobs_yielded", _GAUGE, (), "Knobs that are left to another writer now."
 )
 
-SOURCE_AGE = Metric(
+SOURCE_AGE = MetricDefinition(
     "slackwater_source_age_seconds",
     _GAUGE,
     ("source",),
     "In a cluster: time since the API server was last heard about this kind of object. A stream "
     "that works is heard about once a minute.",
 )
-SOURCE_SILENT = Metric(
+SOURCE_SILENT = MetricDefinition(
     "slackwater_source_silent",
     _GAUGE,
     ("source",),
     "In a cluster: 1 while this kind of object cannot be heard; what was known counts.",
 )
-NODE_WRITES = Metric(
+NODE_WRITES = MetricDefinition(
     "slackwater_node_writes_total",
     _COUNTER,
     ("result",),
     "In a cluster: attempts to write the Node's report, by how they ended.",
 )
-EVENTS_LOST = Metric(
+EVENTS_LOST = MetricDefinition(
     "slackwater_events_lost_total", _COUNTER, (), "In a cluster: events that could not be sent."
 )
 
-METRICS: tuple[Metric, ...] = (
+METRICS: tuple[MetricDefinition, ...] = (
     BUILD, TICKS, TICK_DURATION, TICK_AGE, BLIND_ROUNDS, BLIND, PAUSED, PROBLEMS, PROBLEMS_SEEN,
     ALLOCATABLE, NODE_USAGE, NODE_PRESSURE, PODS_USAGE,
     TIER_USAGE, TIER_QUOTA, TIER_THROTTLED, TIER_PRESSURE, POD_USAGE,

@@ -23,7 +23,7 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.record import metric_table as table
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
-from slackwater.record.metric_table import Metric
+from slackwater.record.metric_table import MetricDefinition
 from slackwater.settings.agent import Reading
 
 #: Upper ends of the buckets of a tick's duration: one that reads tiers takes 1 ms, one that reads
@@ -33,7 +33,7 @@ _UNLIMITED = float("inf")
 _MICROS = 1_000_000
 
 
-class Counts(msgspec.Struct, frozen=True):
+class TickCounts(msgspec.Struct, frozen=True):
     """All counts at one moment. `durations` has one count more than there are BUCKETS."""
 
     ticks: int
@@ -54,8 +54,8 @@ class Counts(msgspec.Struct, frozen=True):
     problems: int
 
 
-class Tally:
-    """One thread adds, any may read."""
+class TickCounters:
+    """Counts since the agent's start. One thread adds, any may read."""
 
     def __init__(self) -> None:
         self._alone = threading.Lock()
@@ -84,7 +84,7 @@ class Tally:
                     self._asked[told.policy, event.name, event.resource] = event.milli
 
     def add_outcomes(self, outcomes: Iterable[Outcome]) -> None:
-        """Outcomes of no tick: a release."""
+        """Outcomes outside a tick: those of a release."""
         with self._alone:
             for outcome in outcomes:
                 change = outcome.change
@@ -99,9 +99,9 @@ class Tally:
         with self._alone:
             self._problems += len(news)
 
-    def counts(self) -> Counts:
+    def counts(self) -> TickCounts:
         with self._alone:
-            return Counts(
+            return TickCounts(
                 ticks=self._ticks,
                 early_ticks=self._early_ticks,
                 blind_rounds=self._blind_rounds,
@@ -116,12 +116,12 @@ class Tally:
             )
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """What there is to tell at one moment. `policies` are the names of all, also of those that
-    are off; `latest` is None before the first tick."""
+class MetricInputs(msgspec.Struct, frozen=True):
+    """What the samples are made from. `policies` names all of them, also those that are off;
+    `latest` is None before the first tick."""
 
     at: Micros
-    counts: Counts
+    counts: TickCounts
     policies: tuple[str, ...]
     latest: TickRecord | None = None
     problems: int = 0
@@ -130,92 +130,94 @@ class Facts(msgspec.Struct, frozen=True):
     link: ClusterLink = NO_LINK
 
 
-class Sample(msgspec.Struct, frozen=True):
+class MetricSample(msgspec.Struct, frozen=True):
     """`labels` are values, in the order of the metric's labels."""
 
-    metric: Metric
+    metric: MetricDefinition
     value: float
     labels: tuple[str, ...] = ()
 
 
-def samples(facts: Facts) -> Iterator[Sample]:
-    """All but the histogram."""
-    yield Sample(table.BUILD, 1, (__version__,))
-    yield from _of_the_agent(facts)
-    yield from _of_policies(facts)
-    yield from _of_knobs(facts)
-    yield from _of_the_cluster(facts.link)
+def make_samples(facts: MetricInputs) -> Iterator[MetricSample]:
+    """All samples but the histogram's."""
+    yield MetricSample(table.BUILD, 1, (__version__,))
+    yield from _agent_samples(facts)
+    yield from _policies_samples(facts)
+    yield from _knobs_samples(facts)
+    yield from _cluster_samples(facts.link)
     if facts.latest is None:
         return
-    yield Sample(table.TICK_AGE, (facts.at - facts.latest.snapshot.at) / _MICROS)
+    yield MetricSample(table.TICK_AGE, (facts.at - facts.latest.snapshot.at) / _MICROS)
     if not facts.blind:
-        yield from _of_the_node(facts.latest.snapshot)
-        yield from _of_tiers(facts.latest.snapshot)
-        yield from _of_pods(facts.latest)
+        yield from _node_samples(facts.latest.snapshot)
+        yield from _tiers_samples(facts.latest.snapshot)
+        yield from _pods_samples(facts.latest)
 
 
-def durations(counts: Counts) -> tuple[list[tuple[str, float]], float]:
+def duration_histogram(counts: TickCounts) -> tuple[list[tuple[str, float]], float]:
     """The histogram of the ticks' durations: counts up to each bound, and the sum."""
     bounds = [str(bound / _MICROS) for bound in BUCKETS] + ["+Inf"]
     upto = [float(sum(counts.durations[: number + 1])) for number in range(len(bounds))]
     return list(zip(bounds, upto, strict=True)), counts.duration_sum / _MICROS
 
 
-def _of_the_agent(facts: Facts) -> Iterator[Sample]:
+def _agent_samples(facts: MetricInputs) -> Iterator[MetricSample]:
     counts = facts.counts
-    yield Sample(table.TICKS, counts.ticks - counts.early_ticks, ("regular",))
-    yield Sample(table.TICKS, counts.early_ticks, ("early",))
-    yield Sample(table.BLIND_ROUNDS, counts.blind_rounds)
-    yield Sample(table.BLIND, facts.blind)
-    yield Sample(table.PAUSED, facts.paused)
-    yield Sample(table.PROBLEMS, facts.problems)
-    yield Sample(table.PROBLEMS_SEEN, counts.problems)
+    yield MetricSample(table.TICKS, counts.ticks - counts.early_ticks, ("regular",))
+    yield MetricSample(table.TICKS, counts.early_ticks, ("early",))
+    yield MetricSample(table.BLIND_ROUNDS, counts.blind_rounds)
+    yield MetricSample(table.BLIND, facts.blind)
+    yield MetricSample(table.PAUSED, facts.paused)
+    yield MetricSample(table.PROBLEMS, facts.problems)
+    yield MetricSample(table.PROBLEMS_SEEN, counts.problems)
 
 
-def _of_policies(facts: Facts) -> Iterator[Sample]:
+def _policies_samples(facts: MetricInputs) -> Iterator[MetricSample]:
     on = facts.latest.inputs.policies if facts.latest else {}
     told = facts.latest.story.told if facts.latest and not facts.blind else ()
     if facts.latest:
         for policy in facts.policies:
-            yield Sample(table.POLICY_ENABLED, policy in on, (policy,))
+            yield MetricSample(table.POLICY_ENABLED, policy in on, (policy,))
     for line in told:
         for course in PolicyAction:
-            yield Sample(table.POLICY_COURSE, line.course is course, (line.policy, course.value))
+            yield MetricSample(
+                table.POLICY_COURSE, line.course is course, (line.policy, course.value)
+            )
         for name, number in line.numbers.items():
-            yield Sample(table.POLICY_NUMBER, number, (line.policy, name))
+            yield MetricSample(table.POLICY_NUMBER, number, (line.policy, name))
     for key, count in facts.counts.courses.items():
-        yield Sample(table.POLICY_TICKS, count, key)
-    yield Sample(
+        yield MetricSample(table.POLICY_TICKS, count, key)
+    yield MetricSample(
         table.THROTTLE_EVENTS, facts.counts.events.get((THROTTLE_EVENT, "cpu"), 0), ("cpu",)
     )
     standing = {line.policy for line in told if line.course is not PolicyAction.RELEASED}
     for (policy, event, resource), milli in facts.counts.asked.items():
         if event == THROTTLE_EVENT and policy in standing:
-            yield Sample(table.THROTTLE_ASKED, _cores(milli), (resource,))
+            yield MetricSample(table.THROTTLE_ASKED, _cores(milli), (resource,))
 
 
-def _of_knobs(facts: Facts) -> Iterator[Sample]:
+def _knobs_samples(facts: MetricInputs) -> Iterator[MetricSample]:
     for change, count in facts.counts.changes.items():
-        yield Sample(table.KNOB_CHANGES, count, change)
+        yield MetricSample(table.KNOB_CHANGES, count, change)
     for (knob, level, kind), count in facts.counts.notes.items():
         metric = table.KNOB_REPAIRS if kind is NoteKind.REPAIR else table.KNOB_YIELDS
-        yield Sample(metric, count, (knob, level))
+        yield MetricSample(metric, count, (knob, level))
     if facts.latest:
-        yield Sample(table.KNOBS_HELD, len(facts.latest.snapshot.held))
-        yield Sample(table.KNOBS_YIELDED, len(facts.latest.story.yielded))
+        yield MetricSample(table.KNOBS_HELD, len(facts.latest.snapshot.held))
+        yield MetricSample(table.KNOBS_YIELDED, len(facts.latest.story.yielded))
 
 
-def _of_the_cluster(link: ClusterLink) -> Iterator[Sample]:
+def _cluster_samples(link: ClusterLink) -> Iterator[MetricSample]:
     for name, each in link.sources.items():
-        yield Sample(table.SOURCE_AGE, each.age / _MICROS, (name,))
-        yield Sample(table.SOURCE_SILENT, bool(each.problem), (name,))
+        yield MetricSample(table.SOURCE_AGE, each.age / _MICROS, (name,))
+        yield MetricSample(table.SOURCE_SILENT, bool(each.problem), (name,))
     for result, count in link.writes.items():
-        yield Sample(table.NODE_WRITES, count, (result,))
+        yield MetricSample(table.NODE_WRITES, count, (result,))
     if link.sources:
-        yield Sample(table.EVENTS_LOST, link.lost)
+        yield MetricSample(table.EVENTS_LOST, link.lost)
 
 
-def _of_the_node(snapshot: NodeSnapshot) -> Iterator[Sample]:
+def _node_samples(snapshot: NodeSnapshot) -> Iterator[MetricSample]:
     usages = (
         (table.ALLOCATABLE, snapshot.allocatable),
         (table.NODE_USAGE, snapshot.usage),
@@ -223,24 +225,24 @@ def _of_the_node(snapshot: NodeSnapshot) -> Iterator[Sample]:
     )
     for metric, milli in usages:
         if not isinstance(milli, Gap):
-            yield Sample(metric, _cores(milli))
+            yield MetricSample(metric, _cores(milli))
     yield from _pressures(table.NODE_PRESSURE, snapshot.pressure)
 
 
-def _of_tiers(snapshot: NodeSnapshot) -> Iterator[Sample]:
+def _tiers_samples(snapshot: NodeSnapshot) -> Iterator[MetricSample]:
     for tier, ref in snapshot.tiers.items():
         name = (tier.value,)
         if rate := snapshot.rates.get(ref.id):
-            yield Sample(table.TIER_USAGE, _cores(rate.usage), name)
-            yield Sample(table.TIER_THROTTLED, rate.throttled / 1000, name)
+            yield MetricSample(table.TIER_USAGE, _cores(rate.usage), name)
+            yield MetricSample(table.TIER_THROTTLED, rate.throttled / 1000, name)
         if reading := snapshot.readings.get(ref.id):
             if not isinstance(reading.quota, Gap):
-                yield Sample(table.TIER_QUOTA, _quota(reading.quota), name)
+                yield MetricSample(table.TIER_QUOTA, _quota(reading.quota), name)
             yield from _pressures(table.TIER_PRESSURE, reading.pressure, name)
 
 
-def _of_pods(record: TickRecord) -> Iterator[Sample]:
-    """By name: two pods of one name, an old one and its successor, are told as one."""
+def _pods_samples(record: TickRecord) -> Iterator[MetricSample]:
+    """By name: a pod and its successor of the same name are added up."""
     if record.inputs.agent.reading is not Reading.EVERYTHING:
         return
     usages: Counter[tuple[str, str]] = Counter()
@@ -249,17 +251,17 @@ def _of_pods(record: TickRecord) -> Iterator[Sample]:
         if rate is not None:
             usages[pod.namespace, pod.name] += rate.usage
     for labels, milli in usages.items():
-        yield Sample(table.POD_USAGE, _cores(MilliCpu(milli)), labels)
+        yield MetricSample(table.POD_USAGE, _cores(MilliCpu(milli)), labels)
 
 
 def _pressures(
-    metric: Metric, pressure: CpuPressure | Gap, of: tuple[str, ...] = ()
-) -> Iterator[Sample]:
+    metric: MetricDefinition, pressure: CpuPressure | Gap, of: tuple[str, ...] = ()
+) -> Iterator[MetricSample]:
     if isinstance(pressure, Gap):
         return
     for name, line in (("some", pressure.some), ("full", pressure.full)):
         if line is not None:
-            yield Sample(metric, line.total / _MICROS, (*of, name))
+            yield MetricSample(metric, line.total / _MICROS, (*of, name))
 
 
 def _quota(quota: Bandwidth) -> float:

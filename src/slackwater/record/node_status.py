@@ -14,10 +14,10 @@ from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Result
+from slackwater.model.problem import shorten
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited, left_over
 from slackwater.record.agent_view import AgentView
-from slackwater.record.clipping import clipped
 from slackwater.record.journal import TickRecord
 
 #: Usage is told in steps of this part of the machine.
@@ -80,7 +80,7 @@ def grain_of(view: AgentView) -> MilliCpu:
 
 def node_report(view: AgentView) -> NodeReport:
     troubles = view.open_problems()[:_MOST_PROBLEMS]
-    problems = tuple(clipped(each, _LONGEST_PROBLEM) for each in troubles)
+    problems = tuple(shorten(each, _LONGEST_PROBLEM) for each in troubles)
     record = view.latest
     if record is None:
         return NodeReport(
@@ -131,7 +131,7 @@ def _why_off(view: AgentView) -> str:
 
 
 def _told(status: str, reason: str, message: str) -> AgentCondition:
-    return AgentCondition(status, reason, clipped(message, _LONGEST_MESSAGE))
+    return AgentCondition(status, reason, shorten(message, _LONGEST_MESSAGE))
 
 
 def _held(record: TickRecord) -> dict[tuple[int, str], Micros]:
@@ -169,7 +169,7 @@ def _since(view: AgentView, record: TickRecord) -> str | None:
     changed = [
         found
         for key, ref in refs.items()
-        if key in held and (found := view.changed(ref, key[1])) is not None
+        if key in held and (found := view.last_change(ref, key[1])) is not None
     ]
     return f"{view.timestamp(Micros(max((*changed, *held.values()))))[:19]}Z"
 

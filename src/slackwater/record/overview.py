@@ -1,7 +1,6 @@
-"""The node at a glance: usage against promises, quotas and pressure. What `slackwater top` shows.
+"""The node at a glance: usage, requests, quotas and pressure. What `slackwater top` shows.
 
-Owns the rows and their order. Decides nothing and reads nothing; a value that is not there is
-null, with its reason in `gaps`.
+A value that is not known is null, with the reason in `gaps`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +16,13 @@ from slackwater.model.units import Bandwidth, Unlimited
 from slackwater.model.workload import Container, Workload
 from slackwater.record.agent_view import API_VERSION, AgentView
 
-#: So many of the journal's last entries are shown.
+#: How many of the journal's last entries are shown.
 _ENTRIES = 20
 _UNREAD = Gap("it was not read")
 _TOO_FEW = Gap("it was read less than twice")
 
 
-class Row(msgspec.Struct, frozen=True, rename="camel"):
+class UsageRow(msgspec.Struct, frozen=True, rename="camel"):
     """A tier, a pod or a container. CPU is in milliCPU, `throttled` and `pressure` in percent of
     time: of throttling that of all CPUs together, of pressure the last ten seconds."""
 
@@ -38,11 +37,11 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     pressure: float | None = None
     weight: int | None = None
     gaps: Mapping[str, str] = {}
-    containers: tuple["Row", ...] = ()
+    containers: tuple["UsageRow", ...] = ()
 
 
-class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """`request` is what all pods together were promised; `kubepods` what they use."""
+class NodeOverview(msgspec.Struct, frozen=True, rename="camel"):
+    """`request` is the sum of all pods' requests, `kubepods` what they use."""
 
     allocatable: int | None = None
     usage: int | None = None
@@ -52,7 +51,7 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
     gaps: Mapping[str, str] = {}
 
 
-_AnyRow = TypeVar("_AnyRow", Row, NodeRow)
+_AnyRow = TypeVar("_AnyRow", UsageRow, NodeOverview)
 
 
 class EntryRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -65,8 +64,8 @@ class EntryRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class SourceRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A kind of object that comes from a cluster: seconds since the API server was last heard
-    about it, and why it cannot be heard now."""
+    """A kind of object from the API server: seconds since it was last heard from, and the problem
+    if it cannot be reached now."""
 
     name: str
     age: float
@@ -84,14 +83,14 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     state: str = "starting"
     because: str = ""
     problems: tuple[str, ...] = ()
-    node: NodeRow = NodeRow()
-    tiers: tuple[Row, ...] = ()
-    pods: tuple[Row, ...] = ()
+    node: NodeOverview = NodeOverview()
+    tiers: tuple[UsageRow, ...] = ()
+    pods: tuple[UsageRow, ...] = ()
     entries: tuple[EntryRow, ...] = ()
     sources: tuple[SourceRow, ...] = ()
 
 
-def overview(view: AgentView) -> Overview:
+def make_overview(view: AgentView) -> Overview:
     state, because = _state(view)
     record = view.latest
     problems, sources = (*view.open_problems(), *view.link.remarks()), tuple(_sources(view))
@@ -117,8 +116,8 @@ def _sources(view: AgentView) -> Iterator[SourceRow]:
         yield SourceRow(name, each.age // 100_000 / 10, each.problem)
 
 
-def _by_usage(row: Row) -> tuple[int, str, str]:
-    """What is not known comes last."""
+def _by_usage(row: UsageRow) -> tuple[int, str, str]:
+    """Unknown usage comes last."""
     return (1 if row.usage is None else -row.usage, row.namespace, row.name)
 
 
@@ -138,9 +137,9 @@ def _state(view: AgentView) -> tuple[str, str]:
     return "acting", ""
 
 
-def _node(snapshot: NodeSnapshot) -> NodeRow:
+def _node(snapshot: NodeSnapshot) -> NodeOverview:
     return _filled(
-        NodeRow(request=sum(pod.request for pod in snapshot.workloads)),
+        NodeOverview(request=sum(pod.request for pod in snapshot.workloads)),
         {
             "allocatable": snapshot.allocatable,
             "usage": snapshot.usage,
@@ -150,9 +149,9 @@ def _node(snapshot: NodeSnapshot) -> NodeRow:
     )
 
 
-def _tier(snapshot: NodeSnapshot, tier: Tier) -> Row:
+def _tier(snapshot: NodeSnapshot, tier: Tier) -> UsageRow:
     request = sum(pod.request for pod in snapshot.workloads if pod.tier is tier)
-    row = Row(tier.value, Level.TIER.value, tier.value, request=request)
+    row = UsageRow(tier.value, Level.TIER.value, tier.value, request=request)
     ref = snapshot.tiers.get(tier)
     if ref is not None:
         return _measured(snapshot, ref, row)
@@ -163,7 +162,7 @@ def _tier(snapshot: NodeSnapshot, tier: Tier) -> Row:
 
 
 def _outside_tiers(snapshot: NodeSnapshot) -> int | Gap:
-    """What the pods use that sit in no tier's group: the guaranteed ones."""
+    """The usage of pods outside the tiers' cgroups: the guaranteed ones."""
     left = 0
     for sign, ref in ((1, snapshot.kubepods), *((-1, ref) for ref in snapshot.tiers.values())):
         usage = snapshot.usage_of(ref)
@@ -173,21 +172,21 @@ def _outside_tiers(snapshot: NodeSnapshot) -> int | Gap:
     return max(left, 0)
 
 
-def _pod(snapshot: NodeSnapshot, pod: Workload) -> Row:
+def _pod(snapshot: NodeSnapshot, pod: Workload) -> UsageRow:
     inner = tuple(_container(snapshot, pod, each) for each in pod.containers)
     level, tier = Level.POD.value, pod.tier.value
-    row = Row(pod.name, level, tier, pod.namespace, request=pod.request, containers=inner)
+    row = UsageRow(pod.name, level, tier, pod.namespace, request=pod.request, containers=inner)
     return _measured(snapshot, pod.ref, row)
 
 
-def _container(snapshot: NodeSnapshot, pod: Workload, container: Container) -> Row:
+def _container(snapshot: NodeSnapshot, pod: Workload, container: Container) -> UsageRow:
     level, tier = Level.CONTAINER.value, pod.tier.value
-    row = Row(container.name, level, tier, pod.namespace, request=container.request)
+    row = UsageRow(container.name, level, tier, pod.namespace, request=container.request)
     return _measured(snapshot, container.ref, row)
 
 
-def _measured(snapshot: NodeSnapshot, ref: CgroupRef | Gap, row: Row) -> Row:
-    """The row with what was read of its group."""
+def _measured(snapshot: NodeSnapshot, ref: CgroupRef | Gap, row: UsageRow) -> UsageRow:
+    """The row with the readings of its cgroup."""
     if isinstance(ref, Gap):
         fields = ("usage", "throttled", "quota", "pressure", "weight")
         return _filled(row, dict.fromkeys(fields, ref))
@@ -217,7 +216,7 @@ def _stalled(pressure: CpuPressure | Gap) -> float | Gap:
 
 
 def _filled(row: _AnyRow, found: Mapping[str, Any]) -> _AnyRow:
-    """The row with what is known; why the rest is not goes to its gaps."""
+    """The row with the known values; the reasons for the others go to `gaps`."""
     known = {name: value for name, value in found.items() if not isinstance(value, Gap)}
     gaps = {name: value.reason for name, value in found.items() if isinstance(value, Gap)}
     kept = {name: why for name, why in row.gaps.items() if name not in known}
@@ -225,8 +224,8 @@ def _filled(row: _AnyRow, found: Mapping[str, Any]) -> _AnyRow:
 
 
 def _entries(view: AgentView) -> Iterator[EntryRow]:
-    """Effects, each once: an event's entry says the same as the effect that follows it, and what
-    is refused, or only planned, is tried again at every tick."""
+    """Effects, each once: an event's entry repeats the effect that follows it, and what is refused
+    or only planned is tried again at every tick."""
     before: dict[str, tuple[str, str]] = {}
     for entry in (each for record in view.ticks for each in record.entries):
         said = (entry.after, entry.result)

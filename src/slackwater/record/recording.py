@@ -1,8 +1,7 @@
 """Recordings: whole ticks as lines of JSON, to look at, to keep and to replay.
 
-Owns the form (docs/reference/replay.md) and every problem about a file that has not got it.
-Refuses to know the policies' types: settings and memory stay as they were recorded, for whoever
-knows the policies to read.
+The format is described in docs/reference/replay.md. The policies' types are unknown here: settings
+and memory stay as they were recorded, for the replay to decode.
 """
 
 import re
@@ -23,7 +22,7 @@ from slackwater.record.journal import TickRecord
 
 API_VERSION = "slackwater.io/v1"
 KIND = "Recording"
-#: Grows when an older recording cannot be read any more, or would mean something else.
+#: Incremented when older recordings cannot be read any more, or would mean something else.
 SCHEMA = 1
 CONTENT_TYPE = "application/jsonl"
 
@@ -36,7 +35,7 @@ class RecordingError(ValueError):
     """What is wrong with a recording; str() is one sentence with the line and the field."""
 
 
-class Header(msgspec.Struct, frozen=True, rename="camel"):
+class RecordingHeader(msgspec.Struct, frozen=True, rename="camel"):
     """The first line. `version` is the slackwater that recorded."""
 
     api_version: str = API_VERSION
@@ -103,21 +102,21 @@ def decode_key(kind: type, value: object) -> object:
     raise NotImplementedError(f"a {kind.__name__} cannot be recorded")
 
 
-_HEADER = msgspec.json.Decoder(Header)
+_HEADER = msgspec.json.Decoder(RecordingHeader)
 _LINE: msgspec.json.Decoder[RecordedSettings | TickLine] = msgspec.json.Decoder(
     RecordedSettings | TickLine, dec_hook=decode_key
 )
 
 
-def encode(records: Iterable[TickRecord]) -> bytes:
-    return b"".join(lines(records))
+def encode_recording(records: Iterable[TickRecord]) -> bytes:
+    return b"".join(encode_lines(records))
 
 
-def lines(records: Iterable[TickRecord]) -> Iterator[bytes]:
-    """One by one, so that a long recording need not be in memory twice. Settings have a line of
-    their own where they change: head, settings and any run of ticks are a recording again."""
+def encode_lines(records: Iterable[TickRecord]) -> Iterator[bytes]:
+    """Line by line, so that a long recording need not be in memory twice. Settings have a line of
+    their own whenever they change: header, settings and any run of ticks are a recording again."""
     encoder = msgspec.json.Encoder(enc_hook=encode_key)
-    yield encoder.encode(Header()) + b"\n"
+    yield encoder.encode(RecordingHeader()) + b"\n"
     before: tuple[object, object] | None = None
     for record in records:
         inputs = record.inputs
@@ -130,13 +129,13 @@ def lines(records: Iterable[TickRecord]) -> Iterator[bytes]:
             "snapshot": record.snapshot,
             "memory": inputs.memory,
             "story": record.story,
-            "outcomes": [recorded(outcome) for outcome in record.outcomes],
+            "outcomes": [record_outcome(outcome) for outcome in record.outcomes],
             "took": record.took,
         }
         yield encoder.encode(tick) + b"\n"
 
 
-def recorded(outcome: Outcome) -> RecordedOutcome:
+def record_outcome(outcome: Outcome) -> RecordedOutcome:
     change = outcome.change
     return RecordedOutcome(
         change.ref,
@@ -149,8 +148,8 @@ def recorded(outcome: Outcome) -> RecordedOutcome:
     )
 
 
-def decode(data: bytes) -> Recording:
-    """Raises RecordingError. A last line without its end is complete if it reads as a whole."""
+def decode_recording(data: bytes) -> Recording:
+    """Raises RecordingError. The last line may lack its line feed."""
     first, *rest = data.split(b"\n")
     header = _header(first)
     ticks: list[RecordedTick] = []
@@ -180,7 +179,7 @@ def _check_order(ticks: list[RecordedTick], number: int) -> None:
         raise RecordingError(Problem(where, quoted(at), wanted).sentence())
 
 
-def _header(line: bytes) -> Header:
+def _header(line: bytes) -> RecordingHeader:
     if not line.strip():
         raise RecordingError(f"line 1 is empty, but must be the head of a {KIND}")
     try:

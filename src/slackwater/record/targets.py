@@ -1,7 +1,4 @@
-"""What a word on the command line names: the node, a tier, a pod, or everything.
-
-Owns the names that people see, of whatever a knob may belong to.
-"""
+"""Targets of `slackwater explain`: the node, a tier, a pod, or everything, and their names."""
 
 import enum
 
@@ -15,21 +12,21 @@ from slackwater.model.workload import Workload
 NODE = "node"
 #: After a tier's name: its pods as well.
 PODS = "/*"
-#: What a remark is about that is about every pod.
+#: The subject of a remark about every pod.
 ALL_PODS = "all pods"
-#: So many pods are named to somebody who asked for one that is not there.
+#: How many pods are listed if the target does not exist.
 _NAMED = 8
 
 
 class Reach(enum.Enum):
-    """How far down a tier is asked about."""
+    """Whether the question about a tier includes its pods."""
 
     ITSELF = "itself"
     PODS = "pods"
 
 
-class Scope(msgspec.Struct, frozen=True):
-    """What is asked about. Neither a tier nor a pod: everything, or the node's own group."""
+class TargetScope(msgspec.Struct, frozen=True):
+    """The target of a question. Without a tier or a pod: everything, or the node's own cgroup."""
 
     name: str
     level: Level | None = None
@@ -37,8 +34,8 @@ class Scope(msgspec.Struct, frozen=True):
     pod: Workload | None = None
     reach: Reach = Reach.ITSELF
 
-    def holds(self, ref: CgroupRef) -> bool:
-        """Whether this group is part of what was asked about."""
+    def contains(self, ref: CgroupRef) -> bool:
+        """Whether this cgroup belongs to the target."""
         if self.level is None:
             return True
         if self.pod is not None:
@@ -48,13 +45,13 @@ class Scope(msgspec.Struct, frozen=True):
             return mine and (ref.level is Level.TIER or self.reach is Reach.PODS)
         return ref.level is Level.NODE
 
-    def is_beneath(self, ref: CgroupRef) -> bool:
-        """Whether this group is in the tier that was asked about, and was not asked about."""
+    def has_inside(self, ref: CgroupRef) -> bool:
+        """Whether this cgroup is in the target's tier, but the question does not include pods."""
         inner = ref.level in (Level.POD, Level.CONTAINER)
         return inner and ref.tier is self.tier and self.reach is Reach.ITSELF
 
     def concerns(self, about: str, snapshot: NodeSnapshot) -> bool:
-        """Whether a remark about so and so is for who asked."""
+        """Whether a remark about `about` belongs to the answer."""
         if self.level in (None, Level.NODE):
             return True
         if self.pod is not None:
@@ -64,8 +61,8 @@ class Scope(msgspec.Struct, frozen=True):
         mine = (pod.title() for pod in snapshot.workloads if pod.tier is self.tier)
         return about == ALL_PODS or about in mine
 
-    def feels(self, ref: CgroupRef) -> bool:
-        """Whether what is set on this group binds what was asked about: it lies above it."""
+    def is_limited_by(self, ref: CgroupRef) -> bool:
+        """Whether this cgroup lies above the target, so that its values limit it."""
         if self.level in (None, Level.NODE):
             return False
         tier = self.pod.tier if self.pod else self.tier
@@ -73,23 +70,23 @@ class Scope(msgspec.Struct, frozen=True):
         return ref.level is Level.NODE or (above and self.pod is not None)
 
 
-EVERYTHING = Scope(NODE)
+EVERYTHING = TargetScope(NODE)
 
 
-def scopes_of(word: str, snapshot: NodeSnapshot) -> tuple[Scope, ...] | Gap:
-    """A pod's name may be that of several, in several namespaces."""
+def find_scopes(word: str, snapshot: NodeSnapshot) -> tuple[TargetScope, ...] | Gap:
+    """Several if pods in several namespaces have the same name; a Gap lists what exists."""
     if not word:
         return (EVERYTHING,)
     if word == NODE:
-        return (Scope(NODE, Level.NODE),)
+        return (TargetScope(NODE, Level.NODE),)
     tiers = {tier.value: tier for tier in Tier}
     tier = word.removesuffix(PODS)
     if tier in tiers:
         reach = Reach.ITSELF if tier == word else Reach.PODS
-        return (Scope(tier, Level.TIER, tiers[tier], reach=reach),)
+        return (TargetScope(tier, Level.TIER, tiers[tier], reach=reach),)
     pods = [pod for pod in snapshot.workloads if word in (pod.name, pod_name(pod), pod.uid)]
     if pods:
-        return tuple(Scope(pod_name(pod), Level.POD, pod=pod) for pod in pods)
+        return tuple(TargetScope(pod_name(pod), Level.POD, pod=pod) for pod in pods)
     return Gap(f"there is no {word!r} here: {_what_exists(snapshot)}")
 
 
@@ -103,17 +100,17 @@ def _what_exists(snapshot: NodeSnapshot) -> str:
 
 
 def pod_name(pod: Workload) -> str:
-    """With its namespace, if it has one: a pod without an object is called by its uid."""
+    """With its namespace, if it has one: a pod without an object is named by its uid."""
     return f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name
 
 
-def pod_of(ref: CgroupRef, snapshot: NodeSnapshot) -> Workload | None:
+def find_pod(ref: CgroupRef, snapshot: NodeSnapshot) -> Workload | None:
     return next((pod for pod in snapshot.workloads if ref.owner and pod.uid == ref.owner), None)
 
 
 def target_name(ref: CgroupRef, snapshot: NodeSnapshot) -> str:
-    """What people call a group."""
-    pod = pod_of(ref, snapshot)
+    """The name of a cgroup for people."""
+    pod = find_pod(ref, snapshot)
     match ref.level:
         case Level.NODE:
             return NODE

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 
 #: Takes one entry, from any thread.
-EntrySink = Callable[[Entry], None]
+EntrySink = Callable[[JournalEntry], None]
 #: Results that do not repeat at each tick: a cgroup that vanished does not come back.
 _ONCE = ("", Result.APPLIED.value, Result.VANISHED.value)
 
@@ -24,7 +24,7 @@ class ChangeLog:
         self._written: dict[str, str] = {}
         self._group: set[str] = set()
 
-    def effect(self, entry: Entry) -> None:
+    def effect(self, entry: JournalEntry) -> None:
         """Written, unless it failed before for the same reason, or a dry run plans it again."""
         result = entry.result.partition(":")[0]
         repeated = "" if result in _ONCE else entry.result
@@ -40,7 +40,7 @@ class ChangeLog:
         if self._written.get(about, "") == text:
             return
         self._remember(about, text)
-        self.write(Entry(self.round, at, about, because=text or "recovered", result=result))
+        self.write(JournalEntry(self.round, at, about, because=text or "recovered", result=result))
 
     def states(self, now: Mapping[str, str], at: Micros) -> None:
         """A group of states as a whole: those that it had before and has no more have ended."""

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import EntrySink
 from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.health import Health, health_response
@@ -44,7 +44,7 @@ def bound_endpoint(
     from slackwater.runtime.http_server import HttpServer
 
     def report(sentence: str) -> None:
-        write(Entry(0, monotonic_now(), "endpoint", because=sentence))
+        write(JournalEntry(0, monotonic_now(), "endpoint", because=sentence))
 
     server = HttpServer(address, answer, report)
     try:

@@ -31,7 +31,7 @@ from slackwater.observation.survey import SnapshotInputs, depth_of, read_of_held
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import Journal
-from slackwater.record.metrics import Tally
+from slackwater.record.metrics import TickCounters
 from slackwater.runtime.change_log import EntrySink
 from slackwater.simulation.demand import Demand
 from slackwater.simulation.fake_cgroup import SimulatedTask
@@ -263,7 +263,7 @@ def start_agent(
         source=source,
         sight=sight,
         hands=hands,
-        shared=SharedState(Journal(_KEPT), Tally(), _nobody_waits),
+        shared=SharedState(Journal(_KEPT), TickCounters(), _nobody_waits),
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
         policies=policies,

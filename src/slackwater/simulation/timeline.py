@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 
 #: Lines on a screen; and as many as are kept at all, for scripts.
 FEW, MANY = 40, 2000
@@ -58,7 +58,7 @@ class Timeline:
         """Something that the scenario did, not the agent."""
         self._add(TimelineRow(_seconds(at), _seconds(at), SCENARIO, what, because=because))
 
-    def add_entry(self, entry: Entry) -> None:
+    def add_entry(self, entry: JournalEntry) -> None:
         """An entry of the agent's journal. Events are left out: the effect says the same."""
         if entry.event is not None:
             return

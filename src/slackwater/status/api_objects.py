@@ -13,8 +13,8 @@ from slackwater.contract.crane_status import EnsuranceStatus, read_ensurance_sta
 from slackwater.contract.node_condition import CONDITION as ACTING
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.kube.lease import Lease, LeaseSpec
+from slackwater.model.problem import shorten
 from slackwater.model.units import MilliCpu, QuantityError, parse_milli_cpu
-from slackwater.record.clipping import clipped
 
 READY = "Ready"
 #: Reasons to wait that are not failures.
@@ -197,7 +197,7 @@ def _last_line(stopped: _Stopped | None) -> str:
 
 def _because(reason: str, message: str) -> str:
     said = f"{reason}: {message}" if message else reason
-    return clipped(said, _LONGEST_TROUBLE)
+    return shorten(said, _LONGEST_TROUBLE)
 
 
 class _Policy(msgspec.Struct, frozen=True):

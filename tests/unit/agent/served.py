@@ -8,12 +8,12 @@ from typing import Any
 from slackwater.agent.endpoint_server import EndpointServer
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.listen_address import ListenAddress
 from tests.unit.agent.shared_states import seconds, shared
 
 ANY_PORT = ListenAddress("127.0.0.1", 0)
-ENTRY = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
+ENTRY = JournalEntry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
 
 
 class Served:

@@ -5,7 +5,7 @@ from slackwater.agent.shared_state import SharedState
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Journal
-from slackwater.record.metrics import Tally
+from slackwater.record.metrics import TickCounters
 from slackwater.runtime.listen_address import ListenAddress
 
 SECOND = 1_000_000
@@ -14,7 +14,7 @@ LOOPBACK = ListenAddress("127.0.0.1", 10480)
 
 
 def shared() -> SharedState:
-    return SharedState(Journal(10), Tally(), lambda: None)
+    return SharedState(Journal(10), TickCounters(), lambda: None)
 
 
 def seconds(count: float) -> Micros:

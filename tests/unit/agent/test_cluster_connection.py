@@ -21,7 +21,7 @@ from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Journal
-from slackwater.record.metrics import Tally
+from slackwater.record.metrics import TickCounters
 from tests.unit.kube.byte_server import HangUp, Request, Wire, serving
 from tests.unit.kube.byte_server import eventually as wait_until
 from tests.unit.observation.objects.feeds import CONFIG, HERE, Cluster, broken, seen
@@ -69,7 +69,7 @@ class Side:
         chance = random.Random(1)  # noqa: S311
         writer = NodeWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
         self.side = ClusterConnection(self.cluster.objects, writer, HERE)
-        self.shared = SharedState(Journal(5), Tally(), lambda: None, link=self.side.link)
+        self.shared = SharedState(Journal(5), TickCounters(), lambda: None, link=self.side.link)
         self.now = NOW
 
     def round(self, condition: RoundState | None = None) -> None:

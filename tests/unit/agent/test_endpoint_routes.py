@@ -12,8 +12,8 @@ from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
-from slackwater.record.journal import Entry
-from slackwater.record.recording import CONTENT_TYPE, decode
+from slackwater.record.journal import JournalEntry
+from slackwater.record.recording import CONTENT_TYPE, decode_recording
 from slackwater.runtime.http_exchange import Response
 from slackwater.settings.agent import AgentSettings
 from tests.unit.agent.shared_states import ended, seconds, shared
@@ -217,13 +217,13 @@ def test_ticks_are_a_recording() -> None:
         shown.add_tick(record(node(tick=number)))
     answer = endpoint_server.ticks(asked(shown))
     assert (answer.status, answer.content_type) == (200, CONTENT_TYPE)
-    assert [each.line.snapshot.tick for each in decode(answer.body).ticks] == [1, 2]
+    assert [each.line.snapshot.tick for each in decode_recording(answer.body).ticks] == [1, 2]
 
 
 def test_a_release_waits_for_the_loop() -> None:
     wake = threading.Event()
     shown = SharedState(shared().journal, shared().tally, wake.set)
-    entry = Entry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
+    entry = JournalEntry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
 
     def loop() -> None:
         assert wake.wait()

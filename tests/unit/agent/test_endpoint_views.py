@@ -13,7 +13,7 @@ from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.explanation import Explanation
 from slackwater.record.journal import Journal
-from slackwater.record.metrics import Tally
+from slackwater.record.metrics import TickCounters
 from slackwater.record.overview import Overview
 from tests.unit.policies.nodes import node, pod
 from tests.unit.record.stories import Told
@@ -24,7 +24,7 @@ SECOND = 1_000_000
 
 
 def shared(*, ticks: int = 1) -> SharedState:
-    made = SharedState(Journal(60), Tally(), lambda: None, CgroupVersion.V1)
+    made = SharedState(Journal(60), TickCounters(), lambda: None, CgroupVersion.V1)
     told = Told()
     for second in range(1, ticks + 1):
         told.tick(node(usage=200, tick=second, workloads=(pod(1, Tier.BESTEFFORT),)))

@@ -28,8 +28,8 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import SnapshotInputs
 from slackwater.policies.best_effort_share import BestEffortShareSettings
-from slackwater.record.journal import Entry, Journal, TickRecord
-from slackwater.record.metrics import Tally
+from slackwater.record.journal import Journal, JournalEntry, TickRecord
+from slackwater.record.metrics import TickCounters
 from slackwater.runtime.change_log import ChangeLog
 from slackwater.settings.agent import AgentSettings
 from slackwater.settings.document import Settings
@@ -55,10 +55,10 @@ class Bench:
         self.shut: frozenset[KnobKey] = frozenset()
         self.known: list[SnapshotInputs] = []
         self.applied: list[Change] = []
-        self.lines: list[Entry] = []
+        self.lines: list[JournalEntry] = []
         self.released = 0
         self.calls = 0
-        self.shared = SharedState(Journal(60), Tally(), self._called)
+        self.shared = SharedState(Journal(60), TickCounters(), self._called)
         parts = AgentDependencies(self, self, self, self.shared, MilliCpu(2000), lambda: Micros(77))
         self.agent = Agent(parts, self.lines.append, orders or CommandLineOverrides())
 
@@ -371,7 +371,7 @@ class Logged:
     """What the log has of ticks whose policies went as a test says."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         self._log = ChangeLog(self.entries.append)
 
     def tick(self, *reports: PolicyReport) -> None:

@@ -18,7 +18,7 @@ from slackwater.policies import best_effort_share
 from slackwater.policies.catalog import POLICIES as TODAY
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import TickRecord
-from slackwater.record.recording import Recording, decode, encode
+from slackwater.record.recording import Recording, decode_recording, encode_recording
 from slackwater.settings.document import Settings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node
 from tests.unit.record.ticks import ON, POLICIES, one, run, threshold
@@ -33,7 +33,7 @@ usages = st.lists(
 
 
 def recording(records: list[TickRecord]) -> Recording:
-    return decode(encode(records))
+    return decode_recording(encode_recording(records))
 
 
 def rows(report: Replayed) -> list[tuple[int, str, str, str, str]]:
@@ -55,13 +55,13 @@ def deciding(decide: Any) -> tuple[Policy, ...]:
 
 def test_a_real_agents_ticks_are_decided_the_same_today() -> None:
     """Ten ticks of an agent on real cgroups: holds, cuts and raises."""
-    report = replay(decode(GOLDEN.read_bytes()), TODAY)
+    report = replay(decode_recording(GOLDEN.read_bytes()), TODAY)
     assert (report.differences, report.problems) == ((), ())
     assert (report.ticks, report.same, report.different) == (10, 10, 0)
 
 
 def test_a_real_agents_ticks_with_another_threshold() -> None:
-    then = decode(GOLDEN.read_bytes())
+    then = decode_recording(GOLDEN.read_bytes())
     report = replay(then, TODAY, to_threshold(60))
     assert (report.same, report.different) == (1, 9)  # the first tick holds either way
     [path] = {d.what for d in report.differences if d.aspect is Aspect.GRANT}

@@ -11,7 +11,12 @@ from slackwater.model.gap import Gap
 from slackwater.policies import best_effort_share
 from slackwater.policies.catalog import POLICIES as TODAY
 from slackwater.policies.policy import Policy
-from slackwater.record.recording import Recording, RecordingError, decode, encode
+from slackwater.record.recording import (
+    Recording,
+    RecordingError,
+    decode_recording,
+    encode_recording,
+)
 from tests.unit.record.ticks import POLICIES, run
 
 NAME = best_effort_share.NAME
@@ -35,7 +40,7 @@ def edited(data: bytes, number: int, *path: str, value: object) -> Recording:
         holder = holder[key]
     holder[path[-1]] = value
     lines[number - 1] = json.dumps(document).encode()
-    return decode(b"\n".join(lines))
+    return decode_recording(b"\n".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,7 @@ def edited(data: bytes, number: int, *path: str, value: object) -> Recording:
 def test_what_today_does_not_know_is_told_and_not_fatal(
     line: int, path: tuple[str, ...], value: object, problem: str, differs: bool
 ) -> None:
-    data = encode(run([700, 0, 0])[1:])
+    data = encode_recording(run([700, 0, 0])[1:])
     report = replay(edited(data, line, *path, value=value), POLICIES)
     [told] = report.problems
     assert told.startswith(problem)
@@ -75,22 +80,22 @@ def test_what_today_does_not_know_is_told_and_not_fatal(
 
 
 def test_a_lost_memory_tells_where_nothing_is_held() -> None:
-    lines = encode(run([700, 0, 0])[1:]).splitlines()
+    lines = encode_recording(run([700, 0, 0])[1:]).splitlines()
     document = json.loads(lines[2])
     document["memory"] = 5
     assert document["snapshot"].pop("held")
     lines[2] = json.dumps(document).encode()
-    report = replay(decode(b"\n".join(lines)), POLICIES)
+    report = replay(decode_recording(b"\n".join(lines)), POLICIES)
     assert (report.ticks, report.different) == (2, 2)  # the second goes on from the first
 
 
 def test_a_setting_that_is_no_more_is_left_out() -> None:
-    data = encode(run([200]))
+    data = encode_recording(run([200]))
     assert replay(edited(data, 2, "agent", "moods", value=3), POLICIES).problems == ()
 
 
 def test_a_policy_that_is_gone_is_off_now() -> None:
-    report = replay(decode(encode(run([200]))), ())
+    report = replay(decode_recording(encode_recording(run([200]))), ())
     assert report.problems == (f"the policy {NAME} was on, and there is none of this name now",)
     last = report.differences[-1]
     assert (last.what, last.then, last.now) == (NAME, "acted", "off")
@@ -98,7 +103,7 @@ def test_a_policy_that_is_gone_is_off_now() -> None:
 
 def test_a_memory_that_no_agent_had_is_one_sentence() -> None:
     """A scale that is no ratio stands while the policy holds."""
-    data = encode(run([200, Gap("no usage")])[1:])
+    data = encode_recording(run([200, Gap("no usage")])[1:])
     state = ("memory", "policies", NAME, "intents")
     [intent] = json.loads(data.splitlines()[2])["memory"]["policies"][NAME]["intents"]
     broken = edited(data, 3, *state, value=[intent | {"verb": "scale"}])
@@ -108,7 +113,7 @@ def test_a_memory_that_no_agent_had_is_one_sentence() -> None:
 
 def test_a_recording_from_before_intents_named_knob_and_verb() -> None:
     """An intent about a quota was of the kind quota, any other of the kind setting."""
-    data = encode(run([200, Gap("no usage")])[1:])
+    data = encode_recording(run([200, Gap("no usage")])[1:])
     state = ("memory", "policies", NAME, "intents")
     [cap] = json.loads(data.splitlines()[2])["memory"]["policies"][NAME]["intents"]
     weight = {**cap, "type": "setting", "knob": "weight", "value": 7}

@@ -8,17 +8,17 @@ from slackwater.agent.shared_state import DETAIL_PERIOD, ReleaseDone, SharedStat
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
-from slackwater.record.journal import Entry, Journal
-from slackwater.record.metrics import Tally
+from slackwater.record.journal import Journal, JournalEntry
+from slackwater.record.metrics import TickCounters
 from tests.unit.policies.nodes import node
 from tests.unit.record.tick_records import outcome, record
 
-DONE = ReleaseDone((Entry(3, Micros(7), "quota of kubepods/besteffort"),), 0)
+DONE = ReleaseDone((JournalEntry(3, Micros(7), "quota of kubepods/besteffort"),), 0)
 
 
 def shared(wake: threading.Event | None = None) -> SharedState:
     called = wake or threading.Event()
-    return SharedState(Journal(3), Tally(), called.set)
+    return SharedState(Journal(3), TickCounters(), called.set)
 
 
 def test_a_tick_is_kept_and_counted() -> None:

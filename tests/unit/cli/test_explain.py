@@ -12,15 +12,15 @@ import yaml
 from rich.console import Console
 
 from slackwater.cli.explain import explanation_blocks, numbers_text
+from slackwater.model.decision import Because
 from slackwater.model.gap import Gap
 from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import (
-    Attempt,
+    ContributionRow,
     Explanation,
-    Intrusion,
-    Part,
-    Reason,
-    Silence,
+    ForeignWrite,
+    IdlePolicy,
+    WriteAttempt,
     explain,
 )
 from slackwater.record.timestamps import describe_age, parse_timestamp, time_of_day
@@ -69,9 +69,9 @@ besteffort tier   quota 600m   (without us: unlimited)   set 12 s ago
         ({"since": THEN, "adopted": True}, "   adopted; ours for 12 s"),
         ({"file": None}, "  quota of kubepods/besteffort"),
         ({"contest": "a beats b"}, "  contested: a beats b"),
-        ({"holds": (Silence("p", "no usage", THEN),)}, "  p holds, for 12 s now: no usage"),
+        ({"holds": (IdlePolicy("p", "no usage", THEN),)}, "  p holds, for 12 s now: no usage"),
         ({"remarks": ("a dry run",)}, "  a dry run"),
-        ({"last_drift": Intrusion(THEN, "written again")}, "  12 s ago: written again"),
+        ({"last_drift": ForeignWrite(THEN, "written again")}, "  12 s ago: written again"),
     ],
 )
 def test_lines_of_a_knob(row: dict[str, Any], line: str) -> None:
@@ -95,12 +95,14 @@ def test_a_yielded_knob_says_until_when() -> None:
     ],
 )
 def test_verbs(verb: str, words: str) -> None:
-    part = Part("p", verb, "5m", Reason("s", "1", "2"), "9m")
+    part = ContributionRow("p", verb, "5m", Because("s", "1", "2"), "9m")
     assert f"  1  {words}" in text([msgspec.structs.replace(ROW, contributions=(part,))])
 
 
 def test_parts_are_numbered_and_a_policys_numbers_are_told_once() -> None:
-    parts = tuple(Part(by, "cap", "5m", Reason("s", "1", "2")) for by in ("a", "b", "a"))
+    parts = tuple(
+        ContributionRow(by, "cap", "5m", Because("s", "1", "2")) for by in ("a", "b", "a")
+    )
     row = msgspec.structs.replace(ROW, contributions=parts, numbers={"a": {"x": 7, "y": 8}})
     shown = text([row])
     assert [line[2] for line in shown.splitlines() if " caps it" in line] == ["1", "2", "3"]
@@ -132,7 +134,9 @@ def test_numbers_that_we_do_not_know() -> None:
 
 
 def test_wide_adds_the_last_attempt() -> None:
-    row = msgspec.structs.replace(ROW, since=THEN, outcome=Attempt("refused", "5m", THEN, "busy"))
+    row = msgspec.structs.replace(
+        ROW, since=THEN, outcome=WriteAttempt("refused", "5m", THEN, "busy")
+    )
     assert "  last attempt 12 s ago: 5m refused: busy\n" in text([row], wide=True)
     assert f"since {THEN}" in text([row], wide=True)
     assert "last attempt" not in text([row])
@@ -142,8 +146,8 @@ def silent(target: str = "node", level: str = "node", **besides: Any) -> Explana
     return Explanation(target=target, level=level, **besides)
 
 
-OFF = Silence("p", "p.enabled is false", None, "off")
-LET_GO, IDLE = Silence("p", "x", THEN, "released"), Silence("q", "idle", None, "acted")
+OFF = IdlePolicy("p", "p.enabled is false", None, "off")
+LET_GO, IDLE = IdlePolicy("p", "x", THEN, "released"), IdlePolicy("q", "idle", None, "acted")
 PAUSED = ("the agent is paused",)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slackwater.cli.json_lines import ROOM, Lines, encoded, offset
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 
 EPOCH = Micros(1_794_894_069_123_456)
 
@@ -58,8 +58,8 @@ def pipe() -> Iterator[Pipe]:
     made.close("mouth")
 
 
-def entry(number: int) -> Entry:
-    return Entry(number, Micros(number), "quota of kubepods/besteffort")
+def entry(number: int) -> JournalEntry:
+    return JournalEntry(number, Micros(number), "quota of kubepods/besteffort")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def entry(number: int) -> Entry:
     ],
 )
 def test_the_time_of_day_comes_first(at: int, base: Micros, stamp: str) -> None:
-    line = encoded(Entry(1, Micros(at), "survey", because="gone"), base)
+    line = encoded(JournalEntry(1, Micros(at), "survey", because="gone"), base)
     said = {"time": stamp, "tick": 1, "at": at, "what": "survey", "because": "gone"}
     assert line == msgspec.json.encode(said) + b"\n"
 
@@ -83,7 +83,7 @@ def test_the_offset_leads_to_now() -> None:
 
 @given(st.text(), st.text(), st.integers(0, 2**40))
 def test_one_object_a_line(what: str, because: str, at: int) -> None:
-    line = encoded(Entry(1, Micros(at), what, because=because), EPOCH)
+    line = encoded(JournalEntry(1, Micros(at), what, because=because), EPOCH)
     assert line.count(b"\n") == 1
     assert list(json.loads(line))[:4] == ["time", "tick", "at", "what"]
 

@@ -18,7 +18,7 @@ from slackwater.cli.rebalance import rebalance as group
 from slackwater.cli.rebalance_run import Reread, level_of
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.settings.rebalancer import LogLevel
 from tests.unit.cli.rebalance_world import World, clean, kubeconfig, rebalance, served_world
 
@@ -247,7 +247,7 @@ def test_a_changed_file_counts_from_the_next_round_on(
 ) -> None:
     monkeypatch.setattr("os.environ", clean())
     file = workloads({"name": "web"})
-    told: list[Entry] = []
+    told: list[JournalEntry] = []
     first = resolve((), file, {}, {}).settings
     source = Reread((), file, {}, first, told.append)
     assert source.settings() == first
@@ -281,4 +281,4 @@ def test_a_changed_file_counts_from_the_next_round_on(
     ],
 )
 def test_levels(result: str, level: LogLevel) -> None:
-    assert level_of(Entry(0, Micros(0), "x", result=result)) is level
+    assert level_of(JournalEntry(0, Micros(0), "x", result=result)) is level

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from slackwater.cli.main import slackwater
 from slackwater.model.gap import Gap
-from slackwater.record.recording import encode
+from slackwater.record.recording import encode_recording
 from tests.unit.record.ticks import run, threshold
 
 HEAD = "apiVersion: slackwater.io/v1\nkind: AgentSettings\n"
@@ -26,7 +26,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("SLACKWATER_OUTPUT", "SLACKWATER_NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
-    Path("node.jsonl").write_bytes(encode(run([Gap("no usage"), 400, 0, 0])))
+    Path("node.jsonl").write_bytes(encode_recording(run([Gap("no usage"), 400, 0, 0])))
     Path("lower.yaml").write_text(LOWER)
 
 
@@ -58,7 +58,7 @@ def test_differences_are_no_error_unless_asked_for(option: tuple[str, ...], code
 
 
 def test_a_long_table_is_cut_and_wide_shows_all() -> None:
-    Path("long.jsonl").write_bytes(encode(run([100, *range(200, 230)])))
+    Path("long.jsonl").write_bytes(encode_recording(run([100, *range(200, 230)])))
     short = replay("long.jsonl", "--settings", "lower.yaml").stdout
     wide = replay("long.jsonl", "--settings", "lower.yaml", "-o", "wide").stdout
     assert len(ROW.findall(short)) == 20
@@ -88,7 +88,7 @@ def test_data_for_scripts(form: str) -> None:
 
 def test_what_the_file_does_not_say_is_as_recorded() -> None:
     """A threshold of 50 was recorded; a file about the ramp leaves it."""
-    Path("fifty.jsonl").write_bytes(encode(run([400, 0, 0], settings=threshold(50))))
+    Path("fifty.jsonl").write_bytes(encode_recording(run([400, 0, 0], settings=threshold(50))))
     Path("ramp.yaml").write_text(f"{HEAD}spec: {{bestEffortShare: {{recover: 100}}}}\n")
     report = json.loads(replay("fifty.jsonl", "--settings", "ramp.yaml", "-o", "json").stdout)
     assert [(d["then"], d["now"]) for d in report["differences"]] == [
@@ -124,7 +124,7 @@ def test_standard_input() -> None:
     [
         (b"", "bad.jsonl: line 1 is empty, but must be the head of a Recording"),
         (b"kind: Pod\n", "bad.jsonl: line 1 is no JSON object: this is no Recording"),
-        (encode(run([1]))[:-20], "bad.jsonl: line 3 is cut off: its end is missing"),
+        (encode_recording(run([1]))[:-20], "bad.jsonl: line 3 is cut off: its end is missing"),
     ],
 )
 def test_no_recording_is_wrong_usage(contents: bytes, said: str) -> None:

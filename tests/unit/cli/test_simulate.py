@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from slackwater.cli.simulate import _because, _when, print_simulation, sentences, simulate
-from slackwater.record.recording import decode
+from slackwater.record.recording import decode_recording
 from slackwater.simulation.scenario_report import (
     AgentActivity,
     BestEffortUse,
@@ -113,7 +113,7 @@ def test_the_picture_goes_where_it_is_asked_to(here: Path) -> None:
 def test_a_recording_can_be_read(here: Path) -> None:
     done = run("--record", "small.jsonl", "--svg", "")
     assert done.exit_code == 0, done.output
-    recording = decode((here / "small.jsonl").read_bytes())
+    recording = decode_recording((here / "small.jsonl").read_bytes())
     assert len(recording.ticks) == 40
 
 

@@ -29,7 +29,7 @@ from slackwater.cli.top_view import (
     plain_blocks,
     sorted_pods,
 )
-from slackwater.record.overview import EntryRow, NodeRow, Overview, Row, SourceRow
+from slackwater.record.overview import EntryRow, NodeOverview, Overview, SourceRow, UsageRow
 from slackwater.record.timestamps import time_of_day
 from tests.unit.cli.served import Served, always, served, slackwater
 
@@ -39,9 +39,9 @@ NOW = dt.datetime(2026, 1, 1, 12, 0, 4, tzinfo=dt.UTC)
 SEEN = "2026-01-01T12:00:01.000Z"
 
 
-def pod(number: int, usage: int | None = 10, throttled: float | None = 0.0) -> Row:
-    inner = Row("main", "container", "burstable", "default", usage=usage)
-    return Row(
+def pod(number: int, usage: int | None = 10, throttled: float | None = 0.0) -> UsageRow:
+    inner = UsageRow("main", "container", "burstable", "default", usage=usage)
+    return UsageRow(
         f"web-{number}", "pod", "burstable", "default", usage, 500, "unlimited", throttled, 1.5,
         containers=(inner,),
     )  # fmt: skip
@@ -51,11 +51,13 @@ SHOWN = Overview(
     tick=7,
     at=SEEN,
     state="acting",
-    node=NodeRow(allocatable=4000, usage=3000, request=1500),
+    node=NodeOverview(allocatable=4000, usage=3000, request=1500),
     tiers=(
-        Row("guaranteed", "tier", "guaranteed", usage=0, request=0),
-        Row("burstable", "tier", "burstable", usage=2000, request=1500, quota="unlimited"),
-        Row("besteffort", "tier", "besteffort", usage=600, quota=600, throttled=31.0, weight=2),
+        UsageRow("guaranteed", "tier", "guaranteed", usage=0, request=0),
+        UsageRow("burstable", "tier", "burstable", usage=2000, request=1500, quota="unlimited"),
+        UsageRow(
+            "besteffort", "tier", "besteffort", usage=600, quota=600, throttled=31.0, weight=2
+        ),
     ),
     pods=tuple(pod(number, 100 - number) for number in range(30)),
     entries=tuple(
@@ -334,7 +336,7 @@ SOURCES = (SourceRow("pods", 7.0), SourceRow("node", 61.2, "refused"))
 def test_the_oldest_source_is_in_the_header(
     sources: tuple[SourceRow, ...], width: int, said: str
 ) -> None:
-    shown = Overview(state="acting", node=NodeRow(allocatable=4000), sources=sources)
+    shown = Overview(state="acting", node=NodeOverview(allocatable=4000), sources=sources)
     text = "\n".join(line.plain for line in header_lines(shown, width))
     assert ("heard" in text) is bool(said)
     assert said in text

@@ -17,7 +17,7 @@ from slackwater.manager.program import ManagerDependencies, ManagerLoop
 from slackwater.manager.state import ManagerState
 from slackwater.manager.status_writer import StatusWriter
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog
 from slackwater.status.api_objects import ClusterNode
 
@@ -53,7 +53,7 @@ class Managed:
         self.writes: list[tuple[str, EnsuranceStatus]] = []
         self.recorder = FakeRecorder()
         self.events = self.recorder.sent
-        self.told: list[Entry] = []
+        self.told: list[JournalEntry] = []
         self.state = ManagerState(Micros(0))
         writer = StatusWriter(self._apply)
         log = ChangeLog(self.told.append)

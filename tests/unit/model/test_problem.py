@@ -13,6 +13,7 @@ from slackwater.model.problem import (
     below,
     quoted,
     sentences,
+    shorten,
 )
 
 
@@ -119,3 +120,25 @@ def test_the_error_carries_every_problem() -> None:
     bad = (Problem("a", "1", "2"), Problem("b", "3", "4"))
     assert InvalidError(*bad).problems == bad
     assert str(InvalidError(*bad)) == "a is 1, but must be 2; b is 3, but must be 4"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "short"),
+    [
+        ("operation", "operation"),
+        ("no such file", "no such file"),
+        ("it is not allowed", "it is not..."),
+        ("it is not  allowed", "it is not..."),
+        ("operations are", "operation..."),
+        ("an operationally", "an operat..."),
+    ],
+)
+def test_a_sentence_is_cut_where_a_word_ends(sentence: str, short: str) -> None:
+    assert shorten(sentence, 12) == short
+
+
+@given(st.text(), st.integers(4, 40))
+def test_it_is_short_and_how_it_began(sentence: str, most: int) -> None:
+    found = shorten(sentence, most)
+    assert len(found) <= most
+    assert found == sentence or sentence.startswith(found.removesuffix("..."))

@@ -36,8 +36,8 @@ from slackwater.policies import catalog
 from slackwater.policies.policy import STATELESS, Policy
 from slackwater.record.explanation import Explanation, explain
 from slackwater.record.journal import Journal, TickRecord
-from slackwater.record.metrics import Tally
-from slackwater.record.recording import decode, encode
+from slackwater.record.metrics import TickCounters
+from slackwater.record.recording import decode_recording, encode_recording
 from slackwater.simulation.scenario_file import scenario_in
 from slackwater.simulation.simulation_run import Simulation
 
@@ -161,7 +161,7 @@ class Run:
         labelled = msgspec.structs.replace(capped, labels={LABEL: "yes"})
         scenario = msgspec.structs.replace(scenario, pods=(labelled, free))
         self.simulation = Simulation(scenario, str(folder), orders, POLICIES)
-        self.shared = SharedState(Journal(60), Tally(), lambda: None, policies=POLICIES)
+        self.shared = SharedState(Journal(60), TickCounters(), lambda: None, policies=POLICIES)
         self.simulation.run(self._watch)
 
     def _watch(self, _at: Micros, done: object) -> None:
@@ -245,7 +245,7 @@ def test_it_is_metered(run: Run) -> None:
 
 
 def test_it_is_recorded_and_replayed(run: Run) -> None:
-    recording = decode(encode(run.shared.journal.ticks))
+    recording = decode_recording(encode_recording(run.shared.journal.ticks))
     report = replay(recording, POLICIES)
     assert (report.differences, report.problems) == ((), ())
 

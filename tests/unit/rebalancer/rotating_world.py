@@ -31,7 +31,7 @@ from slackwater.rebalancer.observed import (
 from slackwater.rebalancer.rotation import PodWriter, RemovalAttempt, RotationContext
 from slackwater.rebalancer.run import RoundDependencies
 from slackwater.rebalancer.sources.cluster_reader import timestamp
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.settings.rebalancer import Removal, RunSettings, WorkloadSettings
 from tests.unit.rebalancer.workloads import F6, HPA70, NAME, NOON, cores, live, pod_usage
 
@@ -84,7 +84,7 @@ class World:
         self.least_ready = len(usages)
         self.calls: list[str] = []
         self.attempts: list[RemovalAttempt] = []
-        self.told: list[Entry] = []
+        self.told: list[JournalEntry] = []
         self.sent: list[KubeEvent] = []
 
     # What it is

@@ -19,7 +19,7 @@ from slackwater.rebalancer.program import loop, plan, run
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources import kafka_brokers
 from slackwater.rebalancer.sources.round_sources import ENDING
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.leadership import Candidate
 from slackwater.runtime.listen_address import ListenAddress
 from slackwater.runtime.wakeup import InterruptibleWakePipe
@@ -147,7 +147,7 @@ class Ears:
     """Hears what is told, and what is warned about."""
 
     def __init__(self) -> None:
-        self.told: list[Entry] = []
+        self.told: list[JournalEntry] = []
         self.warned: list[str] = []
 
     def said(self, what: str) -> list[str]:

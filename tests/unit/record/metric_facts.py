@@ -11,7 +11,7 @@ from slackwater.model.tick_report import NoteKind, Yielded
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.journal import TickRecord
-from slackwater.record.metrics import Facts, Tally
+from slackwater.record.metrics import MetricInputs, TickCounters
 from slackwater.settings.agent import AgentSettings, Reading
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod, reading
 from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, told
@@ -29,11 +29,13 @@ LINK = ClusterLink(
 )
 
 
-def facts(latest: TickRecord | None = None, tally: Tally | None = None, **said: Any) -> Facts:
-    counted = tally or Tally()
+def facts(
+    latest: TickRecord | None = None, tally: TickCounters | None = None, **said: Any
+) -> MetricInputs:
+    counted = tally or TickCounters()
     if latest is not None and tally is None:
         counted.add(latest)
-    return Facts(
+    return MetricInputs(
         at=said.pop("at", Micros(5_000_000)),
         counts=counted.counts(),
         policies=(SHARE,),

@@ -14,7 +14,7 @@ from slackwater.policies import best_effort_share
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import Explanation, explain
-from slackwater.record.journal import Inputs, Journal, TickRecord, entries_of
+from slackwater.record.journal import Journal, TickInputs, TickRecord, make_entries
 from slackwater.settings.agent import AgentSettings
 
 ON: dict[str, Any] = {"best_effort_share": BestEffortShareSettings(enabled=True)}
@@ -35,8 +35,8 @@ class Told:
         agent = AgentSettings()
         done = tick(snapshot, self.memory, (best_effort_share.POLICY,), policies, agent)
         outcomes = tuple(Outcome(c, self.result, self.detail) for c in done.planned.changes)
-        inputs = Inputs(self.memory, policies, agent)
-        entries = entries_of(snapshot, outcomes, done.story)
+        inputs = TickInputs(self.memory, policies, agent)
+        entries = make_entries(snapshot, outcomes, done.story)
         record = TickRecord(snapshot, inputs, done.story, outcomes, entries, Micros(0))
         self.journal.keep(record)
         self.memory = done.memory
@@ -47,7 +47,7 @@ class Told:
             ticks=self.journal.ticks,
             offset=OFFSET,
             version=CgroupVersion.V2,
-            changed=self.journal.changed,
+            last_change=self.journal.last_change,
         )
         return msgspec.structs.replace(view, **besides)
 

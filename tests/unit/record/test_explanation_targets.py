@@ -16,7 +16,7 @@ from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.model.workload import Container, Workload
 from slackwater.record.explanation import explain
 from slackwater.record.journal import format_amount
-from slackwater.record.targets import scopes_of, target_name
+from slackwater.record.targets import find_scopes, target_name
 from tests.unit.policies.nodes import BESTEFFORT, KUBEPODS, node, pod
 from tests.unit.record.stories import Told, rows
 
@@ -114,7 +114,7 @@ def test_a_tier_is_itself_and_its_pods_on_request() -> None:
 
 @given(st.text())
 def test_any_word_is_a_scope_or_a_sentence(word: str) -> None:
-    found = scopes_of(word, node(workloads=(Workload("u", "n", "s", Tier.BURSTABLE, Gap("x")),)))
+    found = find_scopes(word, node(workloads=(Workload("u", "n", "s", Tier.BURSTABLE, Gap("x")),)))
     assert isinstance(found, Gap) == (
         word not in ("", "node", "u", "n", "s/n", *_tiers(), *(f"{t}/*" for t in _tiers()))
     )

@@ -13,12 +13,12 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.tick_report import TickReport
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import (
-    Inputs,
     Journal,
+    TickInputs,
     TickRecord,
-    entries_of,
-    entry_of,
     format_value,
+    make_entries,
+    make_entry,
 )
 from slackwater.settings.agent import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node, reading
@@ -35,7 +35,7 @@ GRANT = Grant(
 
 
 def test_an_applied_change() -> None:
-    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(tick=7), GRANT)
+    entry = make_entry(Outcome(CHANGE, Result.APPLIED), node(tick=7), GRANT)
     assert entry is not None
     assert (entry.tick, entry.what) == (7, "quota of kubepods/besteffort")
     assert (entry.before, entry.after, entry.result) == ("unlimited", "600m", "applied")
@@ -48,9 +48,9 @@ def test_each_knob_of_a_group_has_its_own_reason() -> None:
     step = Contribution("batch_resources", Verb.SET, 20, 20, because)
     outcomes = [Outcome(weight, Result.APPLIED)]
     grants = (GRANT, Grant(BESTEFFORT, "weight", 20, (step,)))
-    [entry] = entries_of(node(), outcomes, TickReport(grants=grants))
+    [entry] = make_entries(node(), outcomes, TickReport(grants=grants))
     assert entry.because == "batch_resources: batch-cpu requested 500m, weight 20"
-    [released] = entries_of(node(), outcomes, TickReport(grants=(GRANT,)))
+    [released] = make_entries(node(), outcomes, TickReport(grants=(GRANT,)))
     assert released.because == "nobody wants it any more"
 
 
@@ -79,7 +79,7 @@ def followers(number: int, knob: Knob, result: Result = Result.APPLIED) -> tuple
 )
 def test_a_crowd_that_follows_is_told_as_one(number: int, result: Result, lines: int) -> None:
     outcomes, grants = followers(number, QUOTA, result)
-    told = entries_of(node(), outcomes, TickReport(grants=tuple(grants)))
+    told = make_entries(node(), outcomes, TickReport(grants=tuple(grants)))
     assert len(told) == lines
 
 
@@ -90,7 +90,7 @@ def test_a_crowds_entry_says_who_and_how_far() -> None:
     bursts, more = followers(12, BURST)
     tier = Outcome(CHANGE, Result.APPLIED)
     story = TickReport(grants=(GRANT, *granted, *more))
-    told = entries_of(node(), [tier, *quotas, *bursts], story)
+    told = make_entries(node(), [tier, *quotas, *bursts], story)
     assert {each.result for each in told} == {"applied"}
     assert [(each.what, each.before, each.after) for each in told] == [
         ("quota of kubepods/besteffort", "unlimited", "600m"),
@@ -101,7 +101,7 @@ def test_a_crowds_entry_says_who_and_how_far() -> None:
 
 
 def test_a_release_says_that_nobody_wants_it() -> None:
-    entry = entry_of(Outcome(CHANGE, Result.APPLIED), node(), None)
+    entry = make_entry(Outcome(CHANGE, Result.APPLIED), node(), None)
     assert entry is not None
     assert entry.because == "nobody wants it any more"
 
@@ -119,7 +119,7 @@ def test_a_release_says_that_nobody_wants_it() -> None:
 def test_what_did_not_work_is_told_and_nothing_is_told_twice(
     result: Result, detail: str, told: str | None
 ) -> None:
-    entry = entry_of(Outcome(CHANGE, result, detail), node(), GRANT)
+    entry = make_entry(Outcome(CHANGE, result, detail), node(), GRANT)
     assert (entry.result if entry else None) == told
 
 
@@ -145,7 +145,7 @@ def record(number: int, readings: int = 1) -> TickRecord:
         node(tick=number), readings={ref.id: reading(ref, FREE) for ref in refs}
     )
     outcomes = (Outcome(CHANGE, Result.APPLIED),) if number == 3 else ()
-    inputs = Inputs(None, {}, AgentSettings())
+    inputs = TickInputs(None, {}, AgentSettings())
     return TickRecord(snapshot, inputs, TickReport(), outcomes, (), Micros(0))
 
 
@@ -188,7 +188,7 @@ def test_what_moved_takes_room(moved: int, kept: int) -> None:
 
 def test_when_a_knob_was_last_changed() -> None:
     journal = Journal(3)
-    assert (journal.latest, journal.changed(BESTEFFORT, "quota")) == (None, None)
+    assert (journal.latest, journal.last_change(BESTEFFORT, "quota")) == (None, None)
     for number in range(5):
         journal.keep(record(number))
-    assert journal.changed(BESTEFFORT, "quota") == record(3).snapshot.at
+    assert journal.last_change(BESTEFFORT, "quota") == record(3).snapshot.at

@@ -10,8 +10,8 @@ from slackwater.model.units import Micros
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.explanation import NOT_YET
 from slackwater.record.journal import Journal
-from slackwater.record.metrics import Tally
-from slackwater.record.overview import SourceRow, overview
+from slackwater.record.metrics import TickCounters
+from slackwater.record.overview import SourceRow, make_overview
 from tests.unit.policies.nodes import node
 from tests.unit.record.stories import Told, rows
 
@@ -36,13 +36,13 @@ def test_explain_says_it_before_the_first_tick() -> None:
 
 @pytest.mark.parametrize("view", [VIEW, msgspec.structs.replace(VIEW, ticks=())])
 def test_top_shows_ages_and_what_is_wrong(view: object) -> None:
-    shown = overview(view)  # type: ignore[arg-type]
+    shown = make_overview(view)  # type: ignore[arg-type]
     assert shown.problems == (SENTENCE,)
     assert shown.sources == (SourceRow("pods", 61.2, "connection refused"), SourceRow("node", 0.0))
 
 
 def shared(link: ClusterLink) -> SharedState:
-    made = SharedState(Journal(3), Tally(), lambda: None, link=lambda _at: link)
+    made = SharedState(Journal(3), TickCounters(), lambda: None, link=lambda _at: link)
     for record in Told().tick(node(usage=200)).journal.ticks:
         made.add_tick(record)
     return made

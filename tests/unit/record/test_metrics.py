@@ -17,15 +17,21 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.record.metric_table import METRICS
-from slackwater.record.metrics import BUCKETS, Facts, Tally, durations, samples
+from slackwater.record.metrics import (
+    BUCKETS,
+    MetricInputs,
+    TickCounters,
+    duration_histogram,
+    make_samples,
+)
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, node, pod, rate, reading
 from tests.unit.record.metric_facts import EVERYTHING, LINK, STALLED, facts, full
 from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, told
 
 
-def shown(told_facts: Facts) -> dict[str, float]:
+def shown(told_facts: MetricInputs) -> dict[str, float]:
     """By name and labels' values: name/tier."""
-    return {"/".join((s.metric.name, *s.labels)): s.value for s in samples(told_facts)}
+    return {"/".join((s.metric.name, *s.labels)): s.value for s in make_samples(told_facts)}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,7 @@ def test_without_a_cluster_nothing_is_said_of_one() -> None:
 
 
 def test_every_metric_of_the_table_can_be_had() -> None:
-    seen = {sample.metric.name for sample in samples(facts(full(), link=LINK))}
+    seen = {sample.metric.name for sample in make_samples(facts(full(), link=LINK))}
     assert seen | {"slackwater_tick_duration_seconds"} == {metric.name for metric in METRICS}
 
 
@@ -177,7 +183,7 @@ def test_pods_of_one_name_are_one_sample() -> None:
 def test_what_was_asked_stands_until_it_is_released(
     course: PolicyAction, claim: float | None
 ) -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add(record(lines=(told(claim=600),)))
     seen = shown(facts(record(lines=(told(course),)), tally))
     assert seen.get("slackwater_node_cpu_throttle_asked_cores/cpu") == claim
@@ -187,7 +193,7 @@ def test_what_was_asked_stands_until_it_is_released(
 
 
 def test_switched_off_it_asks_for_nothing() -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add(record(lines=(told(claim=600),)))
     seen = shown(facts(record(), tally))
     assert seen["slackwater_policy_enabled/best_effort_share"] == 0
@@ -196,7 +202,7 @@ def test_switched_off_it_asks_for_nothing() -> None:
 
 
 def test_problems_and_a_pause() -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add_problems({ConfigurationProblem("one"), ConfigurationProblem("two")})
     seen = shown(facts(None, tally, problems=1, paused=True))
     assert seen["slackwater_paused"] == 1
@@ -205,10 +211,10 @@ def test_problems_and_a_pause() -> None:
 
 
 def test_the_histogram_counts_upwards() -> None:
-    tally = Tally()
+    tally = TickCounters()
     for took in (500, 700, 50_000, 3_000_000):
         tally.add(record(took=took))
-    buckets, total = durations(tally.counts())
+    buckets, total = duration_histogram(tally.counts())
     assert buckets == [
         ("0.001", 2), ("0.005", 2), ("0.02", 2), ("0.1", 3), ("1.0", 3), ("+Inf", 4),
     ]  # fmt: skip
@@ -233,7 +239,7 @@ def test_no_series_appears_twice_and_all_is_in_the_table(
     snapshot = node(usage=usage, workloads=workloads)
     rates = {100 + number: rate(used) for number, (_, _, used) in enumerate(pods)}
     seen = record(msgspec.structs.replace(snapshot, rates=rates), agent=EVERYTHING)
-    found = list(samples(facts(seen, blind=blind)))
+    found = list(make_samples(facts(seen, blind=blind)))
     keys = [(sample.metric.name, sample.labels) for sample in found]
     assert len(keys) == len(set(keys))
     assert all(sample.metric in METRICS for sample in found)
@@ -241,7 +247,7 @@ def test_no_series_appears_twice_and_all_is_in_the_table(
 
 
 def test_nothing_happened_yet() -> None:
-    counts = Tally().counts()
+    counts = TickCounters().counts()
     assert (counts.ticks, counts.early_ticks, counts.blind_rounds, counts.problems) == (0, 0, 0, 0)
     assert counts.durations == (0,) * (len(BUCKETS) + 1)
     for named in (counts.changes, counts.notes, counts.courses, counts.events, counts.asked):
@@ -249,7 +255,7 @@ def test_nothing_happened_yet() -> None:
 
 
 def test_ticks_are_regular_or_early() -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add(record())
     tally.add(record(msgspec.structs.replace(node(tick=2), early=True)))
     assert (tally.counts().ticks, tally.counts().early_ticks) == (2, 1)
@@ -260,15 +266,15 @@ def test_ticks_are_regular_or_early() -> None:
     [(0, 0), (1_000, 0), (1_001, 1), (5_000, 1), (100_000, 3), (1_000_000, 4), (1_000_001, 5)],
 )
 def test_a_duration_is_in_the_bucket_whose_bound_it_does_not_pass(took: int, bucket: int) -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add(record(took=took))
-    durations = tally.counts().durations
-    assert [number for number, count in enumerate(durations) if count] == [bucket]
+    duration_histogram = tally.counts().durations
+    assert [number for number, count in enumerate(duration_histogram) if count] == [bucket]
     assert tally.counts().duration_sum == took
 
 
 def test_changes_by_knob_level_and_result() -> None:
-    tally = Tally()
+    tally = TickCounters()
     refused = outcome(Result.REFUSED)
     tally.add(record(outcomes=(outcome(), outcome(), refused, outcome(ref=KUBEPODS))))
     assert tally.counts().changes == {
@@ -279,13 +285,13 @@ def test_changes_by_knob_level_and_result() -> None:
 
 
 def test_a_release_is_no_tick_and_counts_as_a_change() -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add_outcomes([outcome()])
     assert (tally.counts().ticks, tally.counts().changes) == (0, {("quota", "tier", "applied"): 1})
 
 
 def test_repairs_and_yields() -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add(record(notes=(note(NoteKind.REPAIR), note(NoteKind.YIELD))))
     tally.add(record(notes=(note(NoteKind.REPAIR),)))
     assert tally.counts().notes == {
@@ -295,7 +301,7 @@ def test_repairs_and_yields() -> None:
 
 
 def test_courses_and_events() -> None:
-    tally = Tally()
+    tally = TickCounters()
     for line in (told(claim=600), told(), told(claim=500), told(PolicyAction.HELD)):
         tally.add(record(lines=(line,)))
     counts = tally.counts()
@@ -305,7 +311,7 @@ def test_courses_and_events() -> None:
 
 
 def test_blind_rounds_and_problems() -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add_blind_round()
     tally.add_problems({ConfigurationProblem("a"), ConfigurationProblem("b")})
     tally.add_problems(set())
@@ -313,7 +319,7 @@ def test_blind_rounds_and_problems() -> None:
 
 
 def test_counts_are_a_picture_not_a_window() -> None:
-    tally = Tally()
+    tally = TickCounters()
     tally.add(record(outcomes=(outcome(),)))
     before = tally.counts()
     tally.add(record(outcomes=(outcome(), outcome(Result.REFUSED))))
@@ -321,18 +327,18 @@ def test_counts_are_a_picture_not_a_window() -> None:
 
 
 @given(st.lists(st.integers(0, 10_000_000), max_size=30))
-def test_every_tick_is_in_one_bucket(durations: list[int]) -> None:
-    tally = Tally()
-    for took in durations:
+def test_every_tick_is_in_one_bucket(duration_histogram: list[int]) -> None:
+    tally = TickCounters()
+    for took in duration_histogram:
         tally.add(record(took=took))
     counts = tally.counts()
-    assert sum(counts.durations) == counts.ticks == len(durations)
-    assert counts.duration_sum == sum(durations)
+    assert sum(counts.durations) == counts.ticks == len(duration_histogram)
+    assert counts.duration_sum == sum(duration_histogram)
 
 
 def test_readers_in_other_threads_never_fail() -> None:
     """A scrape copies the counts while the loop adds kinds that were never seen before."""
-    tally, done, failures = Tally(), threading.Event(), []
+    tally, done, failures = TickCounters(), threading.Event(), []
 
     def read() -> None:
         while not done.is_set():

@@ -266,7 +266,7 @@ def test_since_is_when_something_of_ours_last_changed() -> None:
     def changed(ref: CgroupRef, _knob: str) -> Micros | None:
         return Micros(90 * SECOND) if ref == BESTEFFORT else None
 
-    shown = view(ACTED, changed=changed, offset=Micros(1_000_000 * SECOND))
+    shown = view(ACTED, last_change=changed, offset=Micros(1_000_000 * SECOND))
     assert node_report(shown).since == "1970-01-12T13:48:10Z"
     fresh = view(granted(record(node(tick=7), outcomes=(outcome(),))))
     assert node_report(fresh).since == "1970-01-01T00:00:07Z"

@@ -13,7 +13,7 @@ from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.model.workload import Container
 from slackwater.record.agent_view import AgentView
-from slackwater.record.overview import Overview, overview
+from slackwater.record.overview import Overview, make_overview
 from tests.unit.policies.nodes import BURSTABLE, KUBEPODS, node, pod, rate, reading
 from tests.unit.record.stories import Told
 
@@ -38,7 +38,7 @@ def full() -> NodeSnapshot:
 
 
 def seen(snapshot: NodeSnapshot, **besides: Any) -> Overview:
-    return overview(Told().tick(snapshot).view(**besides))
+    return make_overview(Told().tick(snapshot).view(**besides))
 
 
 X = ConfigurationProblem("x")
@@ -119,14 +119,14 @@ def test_the_state(
     state: str,
     because: str,
 ) -> None:
-    shown = overview(Told().tick(snapshot, settings).view(**besides))
+    shown = make_overview(Told().tick(snapshot, settings).view(**besides))
     assert (shown.state, shown.because) == (state, because)
 
 
 def test_before_the_first_tick() -> None:
-    shown = overview(AgentView(problems=(X,)))
+    shown = make_overview(AgentView(problems=(X,)))
     assert (shown.state, shown.tick, shown.at, shown.problems) == ("starting", 0, None, ("x",))
-    assert overview(AgentView(blind="gone")).state == "blind"
+    assert make_overview(AgentView(blind="gone")).state == "blind"
 
 
 @pytest.mark.parametrize(
@@ -138,21 +138,21 @@ def test_before_the_first_tick() -> None:
 )
 def test_a_lost_tree_is_a_problem(besides: dict[str, Any], problems: tuple[str, ...]) -> None:
     assert seen(node(usage=200), **besides).problems == problems
-    assert overview(AgentView(**besides)).problems == problems
+    assert make_overview(AgentView(**besides)).problems == problems
 
 
 def test_entries_are_effects_each_once() -> None:
     told = Told(Result.REFUSED, "busy")
     for second in (1, 2, 3):
         told.tick(node(usage=200, tick=second))
-    shown = overview(told.view())
+    shown = make_overview(told.view())
     [entry] = shown.entries
     assert (entry.what, entry.after) == ("quota of kubepods/besteffort", "600m")
     assert (entry.result, entry.at) == ("refused: busy", "2026-01-01T00:00:01.000Z")
     many = Told()
     for second in range(1, 40):
         many.tick(node(usage=200 + second * 10 % 70, tick=second))
-    assert len(overview(many.view()).entries) == 20
+    assert len(make_overview(many.view()).entries) == 20
 
 
 def test_it_survives_a_round_trip() -> None:

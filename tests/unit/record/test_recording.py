@@ -19,7 +19,14 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import TickReport
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.record.journal import TickRecord
-from slackwater.record.recording import RecordingError, TickLine, decode, encode, lines, recorded
+from slackwater.record.recording import (
+    RecordingError,
+    TickLine,
+    decode_recording,
+    encode_lines,
+    encode_recording,
+    record_outcome,
+)
 from slackwater.settings.agent import AgentSettings
 from tests.unit.record.any_tick import outcomes, snapshots, stories
 from tests.unit.record.ticks import run, threshold
@@ -33,7 +40,7 @@ SLOW_TO_MAKE = settings(
 
 
 def after(record: TickRecord) -> TickLine:
-    [found] = decode(encode([record])).ticks
+    [found] = decode_recording(encode_recording([record])).ticks
     return found.line
 
 
@@ -50,12 +57,12 @@ def test_any_story_is_decoded_again(story: TickReport, made: list[Outcome]) -> N
     record = msgspec.structs.replace(run([200])[0], story=story, outcomes=tuple(made))
     line = after(record)
     assert (line.story, line.took) == (story, record.took)
-    assert line.outcomes == tuple(recorded(each) for each in made)
+    assert line.outcomes == tuple(record_outcome(each) for each in made)
 
 
 def test_settings_and_memory_are_as_they_were() -> None:
     record = run([200, 300])[-1]
-    found = decode(encode([record]))
+    found = decode_recording(encode_recording([record]))
     [tick] = found.ticks
     assert found.version == __version__
     assert bytes(tick.line.memory) == msgspec.json.encode(record.inputs.memory)
@@ -71,7 +78,7 @@ def test_a_value_keeps_its_type(value: Any) -> None:
     """True is not 1, and a set of more than 64 CPUs is a set."""
     change = Change(CgroupRef("a", 1, Level.POD), KNOBS[0], value, value)
     record = msgspec.structs.replace(run([200])[0], outcomes=(Outcome(change, Result.APPLIED),))
-    [outcome] = decode(encode([record])).ticks[0].line.outcomes
+    [outcome] = decode_recording(encode_recording([record])).ticks[0].line.outcomes
     assert (type(outcome.new), outcome.new, outcome.knob) == (type(value), value, "weight")
 
 
@@ -81,16 +88,16 @@ def kinds(data: bytes) -> list[str]:
 
 def test_settings_have_a_line_where_they_change() -> None:
     made = run([200, 300]) + run([200], settings=threshold(50)) + run([200, 1])
-    assert kinds(b"".join(lines(made))) == [
+    assert kinds(b"".join(encode_lines(made))) == [
         "head", "settings", "tick", "tick", "settings", "tick", "settings", "tick", "tick",
     ]  # fmt: skip
 
 
 def test_head_and_settings_and_any_run_of_ticks_are_a_recording() -> None:
-    head, said, *ticks = encode(run([100, 200, 300, 400])).splitlines(keepends=True)
+    head, said, *ticks = encode_recording(run([100, 200, 300, 400])).splitlines(keepends=True)
     for start in range(4):
         for end in range(start + 1, 5):
-            found = decode(b"".join([head, said, *ticks[start:end]]))
+            found = decode_recording(b"".join([head, said, *ticks[start:end]]))
             assert [t.line.snapshot.tick for t in found.ticks] == list(range(start + 1, end + 1))
 
 
@@ -98,11 +105,11 @@ def test_what_was_not_asked_for_takes_no_room() -> None:
     """60 ticks of tiers in well under 200 KiB, and no word of what nobody read."""
     real = GOLDEN.read_bytes()
     assert b"not asked for" not in real
-    assert len(real) / len(decode(real).ticks) * 60 < 170 * 1024
+    assert len(real) / len(decode_recording(real).ticks) * 60 < 170 * 1024
 
 
-HEAD, SETTINGS, TICK = encode(run([200])).splitlines()
-LATER = encode(run([200, 300])).splitlines()[-1]
+HEAD, SETTINGS, TICK = encode_recording(run([200])).splitlines()
+LATER = encode_recording(run([200, 300])).splitlines()[-1]
 
 
 def without(line: bytes, *path: str) -> bytes:
@@ -191,7 +198,7 @@ def joined(*parts: bytes) -> bytes:
 )  # fmt: skip
 def test_what_is_no_recording_is_one_sentence(data: bytes, sentence: str) -> None:
     with pytest.raises(RecordingError) as caught:
-        decode(data)
+        decode_recording(data)
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
 
@@ -200,11 +207,13 @@ def test_a_period_of_nothing_is_refused() -> None:
     """The kernel has none, and a quota could not be divided by it."""
     reading = ("snapshot", "readings", "2", "quota", "period")
     with pytest.raises(RecordingError, match=r"line 3: .*period: expected `int` >= 1"):
-        decode(joined(HEAD, SETTINGS, with_value(TICK, 0, *reading)))
+        decode_recording(joined(HEAD, SETTINGS, with_value(TICK, 0, *reading)))
 
 
 def test_a_last_line_without_its_end_and_blank_lines_are_fine() -> None:
-    assert decode(joined(HEAD, b"", SETTINGS, b" ") + TICK) == decode(joined(HEAD, SETTINGS, TICK))
+    assert decode_recording(joined(HEAD, b"", SETTINGS, b" ") + TICK) == decode_recording(
+        joined(HEAD, SETTINGS, TICK)
+    )
 
 
 @PATIENT
@@ -212,11 +221,11 @@ def test_a_last_line_without_its_end_and_blank_lines_are_fine() -> None:
 def test_any_cut_is_told_or_harmless(end: int) -> None:
     whole = joined(HEAD, SETTINGS, TICK, LATER)
     try:
-        found = decode(whole[:end])
+        found = decode_recording(whole[:end])
     except RecordingError as error:
         assert str(error).startswith(("line ", "there is no tick"))
     else:
-        assert found.ticks == decode(whole).ticks[: len(found.ticks)]
+        assert found.ticks == decode_recording(whole).ticks[: len(found.ticks)]
 
 
 @PATIENT
@@ -226,7 +235,7 @@ def test_damage_is_told_or_harmless(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     try:
-        found = decode(bytes(damaged))
+        found = decode_recording(bytes(damaged))
     except RecordingError as error:
         assert str(error)
     else:
@@ -238,8 +247,8 @@ def test_knobs_that_cannot_be_written_are_texts_in_a_recording() -> None:
     off = frozenset({KnobKey(7, "quota")})
     record = run([200])[0]
     snapshot = msgspec.structs.replace(record.snapshot, off=off)
-    data = encode([msgspec.structs.replace(record, snapshot=snapshot)])
+    data = encode_recording([msgspec.structs.replace(record, snapshot=snapshot)])
     assert b'"off":["7/quota"]' in data
-    assert decode(data).ticks[0].line.snapshot.off == off
+    assert decode_recording(data).ticks[0].line.snapshot.off == off
     with pytest.raises(RecordingError, match=r"line 3: .*'quota' does not name a knob of a cgroup"):
-        decode(data.replace(b'["7/quota"]', b'["quota"]'))
+        decode_recording(data.replace(b'["7/quota"]', b'["quota"]'))

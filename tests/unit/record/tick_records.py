@@ -17,7 +17,7 @@ from slackwater.model.tick_report import (
 )
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies.best_effort_share import BestEffortShareSettings
-from slackwater.record.journal import Inputs, TickRecord
+from slackwater.record.journal import TickInputs, TickRecord
 from slackwater.settings.agent import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node
 
@@ -54,6 +54,6 @@ def record(
     """The policies that told something are those that are on."""
     spoken = tuple(lines)
     on = {line.policy: BestEffortShareSettings(enabled=True) for line in spoken}
-    inputs = Inputs(None, on, agent or AgentSettings())
+    inputs = TickInputs(None, on, agent or AgentSettings())
     story = TickReport(spoken, (), tuple(notes), tuple(yielded))
     return TickRecord(snapshot or node(), inputs, story, tuple(outcomes), (), Micros(took))

@@ -14,7 +14,7 @@ from slackwater.model.units import Bandwidth, Micros
 from slackwater.policies import best_effort_share
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.policies.policy import Policy
-from slackwater.record.journal import Inputs, TickRecord, entries_of
+from slackwater.record.journal import TickInputs, TickRecord, make_entries
 from slackwater.settings.agent import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, reading
 
@@ -32,8 +32,8 @@ def one(
     agent = AgentSettings()
     done = tick(snapshot, memory, policies, settings, agent)
     outcomes = tuple(Outcome(change, Result.APPLIED) for change in done.planned.changes)
-    entries = entries_of(snapshot, outcomes, done.story)
-    inputs = Inputs(memory, settings, agent)
+    entries = make_entries(snapshot, outcomes, done.story)
+    inputs = TickInputs(memory, settings, agent)
     record = TickRecord(snapshot, inputs, done.story, outcomes, entries, Micros(100))
     return record, done.memory
 

@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.model.units import Micros
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog
 
 AT = Micros(7)
@@ -11,11 +11,11 @@ AT = Micros(7)
 
 class Written:
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         self.log = ChangeLog(self.entries.append)
 
     def effect(self, result: str, after: str = "500m") -> None:
-        self.log.effect(Entry(3, AT, "quota of pod1", "", after, "", result))
+        self.log.effect(JournalEntry(3, AT, "quota of pod1", "", after, "", result))
 
     def lines(self) -> list[tuple[str, str]]:
         return [(each.what, each.because or each.result) for each in self.entries]
@@ -65,7 +65,9 @@ def test_a_state_is_written_when_it_changes(written: Written) -> None:
 def test_a_state_belongs_to_the_round(written: Written) -> None:
     written.log.round = 4
     written.log.state("lease", "away", AT, "kubernetes_error")
-    assert written.entries == [Entry(4, AT, "lease", because="away", result="kubernetes_error")]
+    assert written.entries == [
+        JournalEntry(4, AT, "lease", because="away", result="kubernetes_error")
+    ]
 
 
 def test_a_group_of_states(written: Written) -> None:
@@ -91,9 +93,9 @@ def test_a_group_of_states(written: Written) -> None:
 def test_pods_that_come_and_go_leave_nothing_behind(written: Written) -> None:
     for number in range(100):
         what = f"quota of pod{number}"
-        written.log.effect(Entry(1, AT, what, result="refused: EINVAL"))
-        written.log.effect(Entry(2, AT, what, result="vanished: the cgroup is gone"))
-        written.log.effect(Entry(2, AT, f"weight of pod{number}", result="applied"))
+        written.log.effect(JournalEntry(1, AT, what, result="refused: EINVAL"))
+        written.log.effect(JournalEntry(2, AT, what, result="vanished: the cgroup is gone"))
+        written.log.effect(JournalEntry(2, AT, f"weight of pod{number}", result="applied"))
         written.log.states({f"default/{number}": "bad"}, AT)
     written.log.states({}, AT)
     assert written.log._written == {}

@@ -11,7 +11,7 @@ from slackwater.model.knob import QUOTA
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import Note, NoteKind, PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
-from slackwater.record.journal import Inputs, TickRecord
+from slackwater.record.journal import TickInputs, TickRecord
 from slackwater.settings.agent import AgentSettings
 from slackwater.simulation.demand import SECOND, Steady, Steps
 from slackwater.simulation.fake_kernel import FakeKernel
@@ -43,7 +43,7 @@ def record(
     tier = node.tiers[Tier.BESTEFFORT]
     notes = (Note(tier, QUOTA.name, NoteKind.REPAIR, "again"),)
     grants: tuple[Grant, ...] = ()
-    inputs = Inputs(None, {}, AgentSettings())
+    inputs = TickInputs(None, {}, AgentSettings())
     return TickRecord(snapshot, inputs, TickReport(told, grants, notes), (), (), Micros(0))
 
 

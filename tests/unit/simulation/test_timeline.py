@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from slackwater.model.decision import Event
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.record.journal import Entry
+from slackwater.record.journal import JournalEntry
 from slackwater.simulation.timeline import FEW, MANY, SCENARIO, Timeline, TimelineRow, fold_rows
 
 QUOTA = "quota of kubepods/besteffort"
 SECOND = 1_000_000
 
 
-def change(at: int, before: str, after: str, what: str = QUOTA) -> Entry:
-    return Entry(at, Micros(at * SECOND), what, before, after, f"reason {at}", "applied")
+def change(at: int, before: str, after: str, what: str = QUOTA) -> JournalEntry:
+    return JournalEntry(at, Micros(at * SECOND), what, before, after, f"reason {at}", "applied")
 
 
-def recorded(*entries: Entry) -> Timeline:
+def recorded(*entries: JournalEntry) -> Timeline:
     timeline = Timeline()
     for entry in entries:
         timeline.add_entry(entry)
@@ -56,7 +56,7 @@ def test_a_fight_is_few_lines() -> None:
     for n in range(5):
         timeline.add_event(Micros(n * SECOND), QUOTA, "somebody else wrote unlimited")
         timeline.add_entry(change(n, "unlimited", "2000m"))
-        timeline.add_entry(Entry(n, Micros(n * SECOND), QUOTA, because="written again"))
+        timeline.add_entry(JournalEntry(n, Micros(n * SECOND), QUOTA, because="written again"))
     rows = timeline.rows()
     assert [(row.by, row.times, row.changes) for row in rows] == [
         (SCENARIO, 5, 0),
@@ -76,11 +76,13 @@ def test_the_same_much_later_is_told_again() -> None:
 
 def test_events_say_what_the_effect_says() -> None:
     event = Event("NodeCPUThrottleEvent", "cpu", MilliCpu(5))
-    assert recorded(Entry(1, Micros(1), "NodeCPUThrottleEvent", event=event)).rows() == []
+    assert recorded(JournalEntry(1, Micros(1), "NodeCPUThrottleEvent", event=event)).rows() == []
 
 
 def test_what_failed_says_so_and_does_not_fold() -> None:
-    failed = Entry(1, Micros(1), QUOTA, "1000m", "900m", "reason", "refused: Invalid argument")
+    failed = JournalEntry(
+        1, Micros(1), QUOTA, "1000m", "900m", "reason", "refused: Invalid argument"
+    )
     (row,) = recorded(failed).rows()
     assert (row.result, row.changes, row.lowest) == ("refused: Invalid argument", 0, "")
 
