@@ -42,6 +42,16 @@ def kubeconfig(top: Path, port: int) -> str:
     return str(path)
 
 
+#: As `python -m slackwater`, with a patience of the test's own for the cluster's first objects.
+PROGRAM = """
+import os
+from slackwater.agent import launch
+launch._OBJECTS_SECONDS = float(os.environ.get("PATIENCE", "300"))
+from slackwater.__main__ import run
+run()
+"""
+
+
 def started(roots: Roots, *arguments: str, **environ: str) -> subprocess.Popen[str]:
     top = Path(roots.host).parent
     place = ("--cgroup-root", roots.cgroup, "--proc-root", roots.proc, "--sys-root", roots.sys,
@@ -49,7 +59,7 @@ def started(roots: Roots, *arguments: str, **environ: str) -> subprocess.Popen[s
     words = ("SLACKWATER_", "CGROUP_", "KUBE", "NODE_NAME", "POD_")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(words)}
     return subprocess.Popen(
-        [sys.executable, "-m", "slackwater", "agent", *place, *arguments],
+        [sys.executable, "-c", PROGRAM, "agent", *place, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -129,7 +139,8 @@ def test_a_wrong_flag_is_wrong_usage_though_the_cluster_is_away(roots: Roots) ->
 
 def test_one_decision_with_the_cluster_away_did_not_work(roots: Roots) -> None:
     config = kubeconfig(Path(roots.host).parent, 1)
-    code, lines, _ = done(started(roots, "--kubeconfig", config, "--once", "--node", "here"))
+    flags = ("--kubeconfig", config, "--once", "--node", "here")
+    code, lines, _ = done(started(roots, *flags, PATIENCE="0.1"))
     assert code == 1
     [line] = [each for each in lines if each["what"] == "cluster"]
     assert line["because"].startswith("waiting to hear of pods, node, colocation, settings")
