@@ -1,7 +1,7 @@
-"""TLS contexts: whom we believe and which certificate we show.
+"""TLS contexts: which authorities are trusted and which client certificate is presented.
 
-Owns their making. A context is kept until the authority's file or our certificate changes: a
-cluster's authorities are rotated while programs run. Keys never touch a disk.
+A context is kept until the authority's file or the client certificate changes: a cluster's
+authorities are rotated while programs run. Keys are never written to a disk.
 """
 
 import os
@@ -17,7 +17,7 @@ _Stamp = tuple[int, int, int]
 
 
 class TlsContexts:
-    """Guards the last context. Two threads that make one at the same time only work twice."""
+    """Guards the last context. Two threads that create one at the same time only do it twice."""
 
     def __init__(self, trust: Trust) -> None:
         self._trust = trust
@@ -28,7 +28,7 @@ class TlsContexts:
         shown = Identity(certificate=identity.certificate, key=identity.key)
         last = self._last
         if last is None or last[:2] != (stamp, shown):
-            last = self._last = (stamp, shown, _made(self._trust, shown))
+            last = self._last = (stamp, shown, _create_context(self._trust, shown))
         return last[2]
 
     def _stamp(self) -> _Stamp | None:
@@ -37,11 +37,11 @@ class TlsContexts:
         try:
             found = os.stat(self._trust.authority_file)
         except OSError as error:
-            raise UnreachableError(_unread(self._trust.authority_file, error)) from None
+            raise UnreachableError(_unreadable(self._trust.authority_file, error)) from None
         return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _made(trust: Trust, shown: Identity) -> "ssl.SSLContext":
+def _create_context(trust: Trust, shown: Identity) -> "ssl.SSLContext":
     import ssl
 
     # Not create_default_context: it reads the machine's whole bundle (2.3 MiB), and from Python
@@ -53,13 +53,13 @@ def _made(trust: Trust, shown: Identity) -> "ssl.SSLContext":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     else:
-        _believe(context, trust)
+        _load_authorities(context, trust)
     if shown.certificate:
-        _show(context, shown)
+        _load_certificate(context, shown)
     return context
 
 
-def _believe(context: "ssl.SSLContext", trust: Trust) -> None:
+def _load_authorities(context: "ssl.SSLContext", trust: Trust) -> None:
     import ssl
 
     try:
@@ -73,27 +73,27 @@ def _believe(context: "ssl.SSLContext", trust: Trust) -> None:
         where = trust.authority_file or "certificate-authority-data"
         raise UnreachableError(f"{where} holds no certificate in PEM: {error}") from None
     except OSError as error:
-        raise UnreachableError(_unread(trust.authority_file, error)) from None
+        raise UnreachableError(_unreadable(trust.authority_file, error)) from None
 
 
-def _show(context: "ssl.SSLContext", shown: Identity) -> None:
-    """OpenSSL takes certificates from files only; a file in memory is one."""
+def _load_certificate(context: "ssl.SSLContext", shown: Identity) -> None:
+    """OpenSSL reads certificates from files only, so they get a file in memory."""
     import ssl
 
     handle = os.memfd_create("certificate", os.MFD_CLOEXEC)
     try:
         os.write(handle, shown.certificate + b"\n" + shown.key)
-        # A key with a passphrase would make OpenSSL ask on the terminal, out of any thread.
-        context.load_cert_chain(f"/proc/self/fd/{handle}", password=_no_passphrase)
+        # For a key with a passphrase OpenSSL would prompt on the terminal, from any thread.
+        context.load_cert_chain(f"/proc/self/fd/{handle}", password=_refuse_passphrase)
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError(f"the client certificate cannot be used: {error}") from None
     finally:
         os.close(handle)
 
 
-def _no_passphrase() -> str:
+def _refuse_passphrase() -> str:
     raise ValueError("its key has a passphrase")
 
 
-def _unread(path: str, error: OSError) -> str:
+def _unreadable(path: str, error: OSError) -> str:
     return f"{path} cannot be read: {error.strerror or error}"

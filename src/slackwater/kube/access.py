@@ -12,24 +12,24 @@ import msgspec
 from slackwater.http.endpoint import Endpoint, Identity, Proxy, Server, Trust
 from slackwater.http.errors import CredentialsError
 
-#: Longer than any token; a file that is not one is not read into memory.
+#: Longer than any token: a wrong file is not read into memory.
 _LONGEST_TOKEN = 1 << 20
 
 
 class Credentials(Protocol):
-    """Where an identity comes from. Safe to be asked by several threads."""
+    """Provides the identity. Safe to use from several threads."""
 
     def identity(self) -> Identity:
-        """In force now. Raises CredentialsError."""
+        """The current one. Raises CredentialsError."""
         ...
 
     def renew(self, refused: Identity) -> bool:
-        """The server did not know this one: whether another can be had. Raises CredentialsError."""
+        """After a 401 for `refused`: whether there is another now. Raises CredentialsError."""
         ...
 
 
 class Access(msgspec.Struct, frozen=True):
-    """All that a client needs. `namespace` is the context's own; `origin` says where from."""
+    """All that a client needs. `namespace` is the context's; `origin` says where it was found."""
 
     server: Server
     trust: Trust
@@ -37,7 +37,7 @@ class Access(msgspec.Struct, frozen=True):
     proxy: Proxy | None = None
     namespace: str = "default"
     origin: str = ""
-    #: Sent with every request: as whom we act, where that is another (`as` in a kubeconfig).
+    #: Sent with every request: impersonation (`as` in a kubeconfig).
     headers: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -46,7 +46,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class FixedCredentials:
-    """They are what they are."""
+    """Credentials that never change."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -59,8 +59,8 @@ class FixedCredentials:
 
 
 class TokenFile:
-    """Guards what was last read. The file is looked at each time (one system call) and read when
-    it is another one; while it cannot be read, the last token goes on."""
+    """Guards the last token. The file is checked each time (one system call) and read if it
+    changed; while it cannot be read, the last token stays in use."""
 
     def __init__(self, path: str, shown: Identity = Identity()) -> None:  # noqa: B008
         self._path = path
@@ -81,7 +81,7 @@ class TokenFile:
         return last[1]
 
     def renew(self, refused: Identity) -> bool:
-        """Read again, whatever the file's dates say."""
+        """Reads the file again, whatever its timestamps say."""
         self._read = None
         return self.identity() != refused
 

@@ -6,9 +6,9 @@ from slackwater.http.backoff import retry_after_seconds
 from slackwater.http.errors import RequestError
 from slackwater.model.problem import quoted
 
-#: Of a message; a server may put a whole page there.
+#: A server may put a whole page into its message.
 _LONGEST_MESSAGE = 1000
-#: Kubernetes' words where the answer has none (metav1.StatusReason).
+#: metav1.StatusReason, for answers that have none.
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -69,7 +69,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def refusal(asked: str, status: int, body: bytes, retry_after: str = "") -> HttpStatusError:
-    """What an answer that is not 2xx means. `retry_after` is the header's text."""
+    """The error for an answer that is not 2xx. `retry_after` is the header's text."""
     try:
         told = msgspec.json.decode(body, type=Status)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -78,10 +78,10 @@ def refusal(asked: str, status: int, body: bytes, retry_after: str = "") -> Http
 
 
 def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "") -> HttpStatusError:
-    """The same of a Status, which an event in a watch holds as well."""
+    """The same for a decoded Status; a watch has them in events."""
     code = status or told.code or 0
     reason = told.reason or _REASONS.get(code, "Unknown")
-    # Gone is the word of servers before 1.17 and of the watch itself for what is Expired.
+    # Servers before 1.17, and watches, say Gone for Expired.
     reason = "Expired" if reason == "Gone" else reason
     details = told.details or _Details()
     waiting = retry_after_seconds(retry_after)
@@ -93,5 +93,5 @@ def refusal_of(asked: str, told: Status, status: int = 0, retry_after: str = "")
 
 
 def excerpt(body: bytes) -> str:
-    """The beginning of something that is no answer of an API server, as one line."""
+    """The beginning of a body that is not from an API server, as one line."""
     return quoted(" ".join(body[:400].decode("utf-8", "replace").split()))

@@ -23,17 +23,17 @@ from slackwater.kube.transport import Transport
 T = TypeVar("T")
 
 EVERYTHING = ObjectSelector()
-#: The server itself tries an eviction that conflicts twenty times, every 0.5 s (EvictionsRetry in
-#: pkg/registry/core/pod/storage/eviction.go); so it does for a uid that is another's.
+#: The server retries an eviction that conflicts twenty times, every 0.5 s (EvictionsRetry in
+#: pkg/registry/core/pod/storage/eviction.go), also if the uid does not match.
 _EVICTION_SECONDS = 20.0
-#: The server ends a watch after so long by itself, and says something (a bookmark) each minute.
+#: How long a watch lasts, and how long it may be silent: there is a bookmark each minute.
 WATCH_SECONDS, SILENCE_SECONDS = 300.0, 90.0
-#: A list that is outdated again and again while it is read will be so the next time as well.
+#: A list that expires this often while it is read would expire the next time as well.
 _MOST_STARTS = 4
 
 
 class PatchKind(enum.Enum):
-    """How a patch is to be read."""
+    """The content types of patches."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -41,7 +41,7 @@ class PatchKind(enum.Enum):
 
 
 class ObjectList(msgspec.Struct, Generic[T], frozen=True):
-    """`version` is where a watch goes on."""
+    """`version` is where a watch continues."""
 
     items: list[T]
     version: str
@@ -213,7 +213,7 @@ class Client:
 
 
 def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:
-    """`fetch` gets one page by its token; the first by none."""
+    """`fetch` gets one page by its token; the first with an empty one."""
     for _ in range(_MOST_STARTS - 1):
         try:
             return _from_start(fetch, read, asked)
@@ -242,7 +242,7 @@ def _decode_page(body: bytearray, asked: str) -> _Page:
 
 
 def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, object]:
-    """An apply wants the kind and the name in the body as well."""
+    """An apply needs the kind and the name in the body as well."""
     known = {"apiVersion": resource.api_version, "kind": resource.kind}
     meta = body.get("metadata")
     metadata = {"name": name, **meta} if isinstance(meta, dict) else {"name": name}
@@ -250,7 +250,7 @@ def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, 
 
 
 def _delete_options(uid: str, grace_seconds: int | None) -> dict[str, object]:
-    """metav1.DeleteOptions; without a grace period it is the object's own."""
+    """metav1.DeleteOptions; by default with the object's own grace period."""
     options: dict[str, object] = {}
     if uid:
         options["preconditions"] = {"uid": uid}

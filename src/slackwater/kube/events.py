@@ -18,6 +18,13 @@ from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.resource import EVENTS
 from slackwater.kube.timestamps import WallClock, format_time
 
+#: A series that was quiet for this long starts a new event (as in client-go).
+_SERIES_SECONDS = 600.0
+#: The server's bounds (pkg/apis/core/validation/events.go); a name is a DNS subdomain.
+_LONGEST_MESSAGE, _LONGEST_NAME = 1024, 200
+#: Seconds.
+_FAILURE_PAUSE = 5.0
+
 
 class EventType(enum.Enum):
     NORMAL = "Normal"
@@ -25,7 +32,7 @@ class EventType(enum.Enum):
 
 
 class ObjectReference(msgspec.Struct, frozen=True):
-    """The object that an event is about. A Node's uid is its name, as the kubelet has it:
+    """The object that an event is about. For a Node the uid is its name, as the kubelet sets it:
     `kubectl describe node` looks for that."""
 
     api_version: str
@@ -45,49 +52,49 @@ class KubeEvent(msgspec.Struct, frozen=True):
 
     @property
     def series(self) -> tuple[ObjectReference, str, EventType]:
-        """What counts as the same; the sentence may change, the last one is shown."""
+        """Events of one series are counted together; the last message is shown."""
         return self.about, self.reason, self.type
 
 
 class EventRateLimit(msgspec.Struct, frozen=True):
-    """How much is sent: so many at once, then one in so many seconds. `kinds`: how many series
-    may wait, and are remembered."""
+    """At most `burst` events at once, then one every `every` seconds. `max_series` bounds how many
+    series may wait, and how many are remembered."""
 
     burst: int = 20
     every: float = 5.0
-    kinds: int = 512
+    max_series: int = 512
 
 
 class PendingEvent(msgspec.Struct, frozen=True):
-    """The last of a series, and how many there were, from when to when (times of day)."""
+    """The last event of a series, how many there were, and when (wall clock)."""
 
     event: KubeEvent
     count: int
     first: float
     last: float
 
-    def joined(self, later: "PendingEvent") -> "PendingEvent":
+    def merged_with(self, later: "PendingEvent") -> "PendingEvent":
         return PendingEvent(later.event, self.count + later.count, self.first, later.last)
 
 
 class EventQueue:
-    """Guards what waits, the oldest first."""
+    """Guards the pending events, the oldest first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._lock = threading.Lock()
         self._waiting: dict[tuple[ObjectReference, str, EventType], PendingEvent] = {}
         self._dropped = 0
 
     def add(self, event: KubeEvent, at: float) -> None:
-        """Beyond the bound it is lost, and counted."""
-        self._merge(PendingEvent(event, 1, at, at), lambda old, new: old.joined(new))
+        """Beyond the capacity the event is dropped and counted."""
+        self._merge(PendingEvent(event, 1, at, at), lambda old, new: old.merged_with(new))
 
     def put_back(self, waiting: PendingEvent) -> None:
-        """It could not be sent; others of its series may have come meanwhile."""
-        self._merge(waiting, lambda newer, back: back.joined(newer))
+        """After a failed attempt; more of its series may have been added meanwhile."""
+        self._merge(waiting, lambda newer, back: back.merged_with(newer))
 
-    def oldest(self) -> PendingEvent:
+    def pop_oldest(self) -> PendingEvent:
         with self._lock:
             return self._waiting.pop(next(iter(self._waiting)))
 
@@ -105,45 +112,37 @@ class EventQueue:
             there = self._waiting.get(series)
             if there is not None:
                 self._waiting[series] = join(there, one)
-            elif len(self._waiting) < self._most:
+            elif len(self._waiting) < self._capacity:
                 self._waiting[series] = one
             else:
                 self._dropped += one.count
 
 
 class TokenBucket:
-    """Guards the tokens: `burst` at first, one more in each `every` seconds."""
+    """Guards the tokens: `burst` at first, then one more every `every` seconds."""
 
-    def __init__(self, allowance: EventRateLimit, at: float) -> None:
-        self._allowance = allowance
-        self._tokens = float(allowance.burst)
+    def __init__(self, rate_limit: EventRateLimit, at: float) -> None:
+        self._rate_limit = rate_limit
+        self._tokens = float(rate_limit.burst)
         self._at = at
 
-    def until_free(self, at: float) -> float:
-        """Seconds until a token is there; zero where one is."""
+    def seconds_until_free(self, at: float) -> float:
+        """Seconds until a token is available; zero if one is."""
         self._fill(at)
-        return 0.0 if self._tokens >= 1.0 else (1.0 - self._tokens) * self._allowance.every
+        return 0.0 if self._tokens >= 1.0 else (1.0 - self._tokens) * self._rate_limit.every
 
-    def spend(self, at: float) -> None:
+    def take(self, at: float) -> None:
         self._fill(at)
         self._tokens -= 1.0
 
     def _fill(self, at: float) -> None:
-        gained = (at - self._at) / self._allowance.every
-        self._tokens = min(self._tokens + max(gained, 0.0), float(self._allowance.burst))
+        gained = (at - self._at) / self._rate_limit.every
+        self._tokens = min(self._tokens + max(gained, 0.0), float(self._rate_limit.burst))
         self._at = at
 
 
-#: After so long a quiet time the next one is an event of its own (client-go has the same).
-_SERIES = 600.0
-#: The server's bounds (pkg/apis/core/validation/events.go); a name is a DNS subdomain.
-_LONGEST_MESSAGE, _LONGEST_NAME = 1024, 200
-#: A pause after a failure, in seconds.
-_PAUSE = 5.0
-
-
 class _SentEvent(msgspec.Struct, frozen=True):
-    """The event object that a series goes into."""
+    """The Event object that a series is counted in."""
 
     name: str
     count: int
@@ -151,7 +150,7 @@ class _SentEvent(msgspec.Struct, frozen=True):
 
 
 class EventRecorder:
-    """Guards the heap of what waits, and the thread that sends it."""
+    """Guards the queue of pending events and the thread that sends them."""
 
     def __init__(
         self,
@@ -159,7 +158,7 @@ class EventRecorder:
         component: str,
         instance: str = "",
         *,
-        allowance: EventRateLimit = EventRateLimit(),  # noqa: B008
+        rate_limit: EventRateLimit = EventRateLimit(),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
         wall: WallClock = time.time,
     ) -> None:
@@ -168,9 +167,9 @@ class EventRecorder:
         self._instance = instance
         self._clock = clock
         self._wall = wall
-        self._queue = EventQueue(allowance.kinds)
-        self._bucket = TokenBucket(allowance, clock())
-        self._kinds = allowance.kinds
+        self._queue = EventQueue(rate_limit.max_series)
+        self._bucket = TokenBucket(rate_limit, clock())
+        self._max_series = rate_limit.max_series
         self._sent: dict[tuple[ObjectReference, str, EventType], _SentEvent] = {}
         self._problem = ""
         self._lost = 0
@@ -184,34 +183,34 @@ class EventRecorder:
         self._thread.start()
 
     def stop(self, patience: float = 2.0) -> None:
-        """What waits is still sent as far as the allowance reaches, in so many seconds."""
+        """Pending events are still sent, as far as the rate limit and `patience` seconds allow."""
         self._stopping.set()
         self._awake.set()
         if self._thread is not None:
             self._thread.join(patience)
 
     def send(self, event: KubeEvent) -> None:
-        """From any thread; never waits. The same reason about the same object is counted."""
+        """From any thread; never waits."""
         self._queue.add(event, self._wall())
         self._awake.set()
 
     def problem(self) -> str:
-        """Why the last one could not be sent; empty while they can."""
+        """Why the last event could not be sent; empty if it was."""
         return self._problem
 
     def dropped(self) -> int:
-        """How many were lost since the start: refused, or too many kinds at once."""
+        """How many were lost since the start: refused, or too many series at once."""
         return self._lost + self._queue.dropped()
 
     def step(self) -> float | None:
-        """Sends one. Seconds until the next may be sent; None where none waits."""
+        """Sends one event. Seconds until the next may be sent; None if none is pending."""
         if self._queue.is_empty():
             return None
-        pause = self._bucket.until_free(self._clock())
+        pause = self._bucket.seconds_until_free(self._clock())
         if pause > 0:
             return pause
-        waiting = self._queue.oldest()
-        self._bucket.spend(self._clock())
+        waiting = self._queue.pop_oldest()
+        self._bucket.take(self._clock())
         return self._send(waiting)
 
     def _run(self) -> None:
@@ -234,14 +233,14 @@ class EventRecorder:
         except HttpStatusError as refused:
             self._problem = str(refused)
             if refused.status < 500 and refused.status != 429:
-                self._lost += waiting.count  # the same again would be refused again
+                self._lost += waiting.count  # it would be refused again
                 return 0.0
             self._queue.put_back(waiting)
-            return refused.retry_after or _PAUSE
+            return refused.retry_after or _FAILURE_PAUSE
         except RequestError as error:
             self._problem = str(error)
             self._queue.put_back(waiting)
-            return _PAUSE
+            return _FAILURE_PAUSE
         self._problem = ""
         return 0.0
 
@@ -249,23 +248,23 @@ class EventRecorder:
         key = waiting.event.series
         last = self._sent.pop(key, None)
         name, count = "", waiting.count
-        if last is not None and self._clock() - last.at < _SERIES:
+        if last is not None and self._clock() - last.at < _SERIES_SECONDS:
             count += last.count
-            name = last.name if self._patched(last.name, waiting, count) else ""
-            count = count if name else waiting.count  # expired: the server keeps them for an hour
+            name = last.name if self._patch(last.name, waiting, count) else ""
+            count = count if name else waiting.count  # expired: the server keeps events for an hour
         if not name:
-            name = self._created(waiting)
-        self._sent[key] = _SentEvent(name, count, self._clock())  # the youngest stands last
-        while len(self._sent) > self._kinds:
+            name = self._create(waiting)
+        self._sent[key] = _SentEvent(name, count, self._clock())  # the newest is last
+        while len(self._sent) > self._max_series:
             del self._sent[next(iter(self._sent))]
 
-    def _patched(self, name: str, waiting: PendingEvent, count: int) -> bool:
+    def _patch(self, name: str, waiting: PendingEvent, count: int) -> bool:
         changes = {
             "count": count,
             "lastTimestamp": format_time(waiting.last),
             "message": waiting.event.message[:_LONGEST_MESSAGE],
         }
-        namespace = _namespace(waiting.event.about)
+        namespace = _event_namespace(waiting.event.about)
         try:
             self._client.patch(EVENTS, name, changes, kind=PatchKind.MERGE, namespace=namespace)
         except HttpStatusError as refused:
@@ -274,13 +273,13 @@ class EventRecorder:
             raise
         return True
 
-    def _created(self, waiting: PendingEvent) -> str:
+    def _create(self, waiting: PendingEvent) -> str:
         event, about = waiting.event, waiting.event.about
         name = f"{about.name[:_LONGEST_NAME].rstrip('.-')}.{round(self._wall() * 1e9):x}"
         body = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": name, "namespace": _namespace(about)},
+            "metadata": {"name": name, "namespace": _event_namespace(about)},
             "involvedObject": {
                 "apiVersion": about.api_version,
                 "kind": about.kind,
@@ -298,10 +297,10 @@ class EventRecorder:
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
         }
-        self._client.create(EVENTS, body, _namespace(about))
+        self._client.create(EVENTS, body, _event_namespace(about))
         return name
 
 
-def _namespace(about: ObjectReference) -> str:
-    """Events about objects without a namespace stand in `default`."""
+def _event_namespace(about: ObjectReference) -> str:
+    """Events about cluster-scoped objects are in `default`."""
     return about.namespace or "default"

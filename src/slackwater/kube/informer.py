@@ -36,7 +36,7 @@ class _ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class NamedObject(msgspec.Struct, frozen=True, gc=False):
-    """The part of an object that says which one it is."""
+    """The part of an object that identifies it."""
 
     metadata: _ObjectMeta
 
@@ -61,7 +61,7 @@ def decode_name(raw: msgspec.Raw) -> NamedObject:
 
 
 class StoredObject(msgspec.Struct, Generic[T], frozen=True):
-    """One object as it came: its value, or why there is none."""
+    """One object as it was read: its value, or why there is none."""
 
     key: str
     version: str
@@ -70,7 +70,7 @@ class StoredObject(msgspec.Struct, Generic[T], frozen=True):
 
 
 class ObjectStore(Generic[T]):
-    """Guards the mapping. One thread changes it; any thread takes it."""
+    """Guards the objects. One thread changes them; any thread may take a snapshot."""
 
     def __init__(self, read: Callable[[msgspec.Raw], T]) -> None:
         self._read = read
@@ -80,26 +80,26 @@ class ObjectStore(Generic[T]):
         self._unreadable: dict[str, str] = {}
         self._taken = False
 
-    def take(self) -> tuple[Mapping[str, T], Mapping[str, str]]:
-        """The objects and what cannot be read of them."""
+    def snapshot(self) -> tuple[Mapping[str, T], Mapping[str, str]]:
+        """The objects, and why some could not be read."""
         with self._lock:
             self._taken = True
             return self._items, self._unreadable
 
-    def look(self, raw: msgspec.Raw) -> StoredObject[T]:
-        """One object of a list. One that has not changed is not read again."""
+    def read_listed(self, raw: msgspec.Raw) -> StoredObject[T]:
+        """One object of a list. An unchanged one is not decoded again."""
         one = decode_name(raw)
         key, version = one.key, one.version
         if version and self._versions.get(key) == version:
             return StoredObject(key, version, self._items.get(key), self._unreadable.get(key, ""))
-        return self._found(key, version, raw)
+        return self._read_object(key, version, raw)
 
     def put(self, raw: msgspec.Raw, one: NamedObject) -> bool:
-        """One object of an event; whether that changed anything."""
+        """One object of an event. Returns whether anything changed."""
         if one.version and self._versions.get(one.key) == one.version:
             return False
-        found = self._found(one.key, one.version, raw)
-        self._own()
+        found = self._read_object(one.key, one.version, raw)
+        self._copy_if_shared()
         with self._lock:
             self._versions[found.key] = found.version
             if found.problem:
@@ -110,23 +110,23 @@ class ObjectStore(Generic[T]):
         return True
 
     def remove(self, key: str) -> bool:
-        """Whether it was there."""
+        """Returns whether it existed."""
         if key not in self._versions:
             return False
-        self._own()
+        self._copy_if_shared()
         with self._lock:
             for held in (self._versions, self._items, self._unreadable):
                 held.pop(key, None)
         return True
 
     def replace(self, listed: Iterable[StoredObject[T]]) -> bool:
-        """All objects anew: what is not in the list is gone. Whether that changed anything."""
+        """Replaces all objects: what is not listed is gone. Returns whether anything changed."""
         versions: dict[str, str] = {}
         items: dict[str, T] = {}
         unreadable: dict[str, str] = {}
         for found in listed:
             versions[found.key] = found.version
-            # What cannot be read keeps its last good value.
+            # An object that cannot be read keeps its last good value.
             value = self._items.get(found.key) if found.problem else found.value
             if value is not None:
                 items[found.key] = value
@@ -139,7 +139,7 @@ class ObjectStore(Generic[T]):
             self._taken = False
         return True
 
-    def _found(self, key: str, version: str, raw: msgspec.Raw) -> StoredObject[T]:
+    def _read_object(self, key: str, version: str, raw: msgspec.Raw) -> StoredObject[T]:
         try:
             return StoredObject(key, version, self._read(raw))
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
@@ -147,9 +147,9 @@ class ObjectStore(Generic[T]):
                 key, version, None, " ".join(str(error).split()) or "cannot be read"
             )
 
-    def _own(self) -> None:
-        """A mapping that nobody else has. The old one is copied outside the lock: it is taken,
-        so nobody changes it."""
+    def _copy_if_shared(self) -> None:
+        """Copies what readers hold before it is changed. Outside the lock: while a snapshot is
+        held, only this thread could change it."""
         if not self._taken:
             return
         items, unreadable = dict(self._items), dict(self._unreadable)
@@ -158,13 +158,13 @@ class ObjectStore(Generic[T]):
 
 
 class InformerView(msgspec.Struct, Generic[T], frozen=True):
-    """What is known now.
+    """A snapshot of what the informer knows.
 
     `items` are by "namespace/name", or "name": the same mapping while nothing changed.
     `unreadable` says why an object could not be read; its last good value stays in `items`.
-    `heard_at` is when the server was last heard, by the clock given; `problem` is why it cannot be
-    heard now, empty while it can. `unknown_kind`: the server does not know this kind (its CRD is
-    not installed), which `problem` says too.
+    `heard_at` is when the server last sent something, by the clock given; `problem` is why it
+    cannot be watched now, empty while it is. `unknown_kind`: the server does not know this kind
+    (its CRD is not installed), which `problem` says too.
     """
 
     items: Mapping[str, T]
@@ -177,8 +177,8 @@ class InformerView(msgspec.Struct, Generic[T], frozen=True):
 
 class WatchPace(msgspec.Struct, frozen=True):
     """Seconds: how long one watch lasts (up to a fifth more, so that not all end at once), how
-    long it may be silent, and the pauses after failures. `unknown_wait` is the longest pause
-    where the server does not know the kind: a thousand agents would ask for nothing otherwise."""
+    long it may be silent, and the pauses after failures. `unknown_wait` is the longest pause if the
+    server does not know the kind: a thousand agents would ask in vain otherwise."""
 
     watch: float = 300.0
     silence: float = 90.0
@@ -188,7 +188,7 @@ class WatchPace(msgspec.Struct, frozen=True):
 
 
 class _WatchState(msgspec.Struct, frozen=True):
-    """Whether the server is heard."""
+    """How the watch is doing."""
 
     synced: bool = False
     heard_at: Micros = Micros(0)
@@ -197,11 +197,11 @@ class _WatchState(msgspec.Struct, frozen=True):
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """No callback."""
 
 
 class Informer(Generic[T]):
-    """Guards one thread, one watch and the objects that it brings."""
+    """Guards one thread, its watch and the objects that it keeps."""
 
     def __init__(
         self,
@@ -226,8 +226,8 @@ class Informer(Generic[T]):
         self._pace = pace
         self._store = ObjectStore(read)
         self._backoff = Backoff(pace.first_wait, pace.longest_wait, jitter)
-        self._patience = Backoff(pace.first_wait, pace.unknown_wait, jitter)
-        self._hearing = _WatchState()
+        self._unknown_kind_backoff = Backoff(pace.first_wait, pace.unknown_wait, jitter)
+        self._state = _WatchState()
         self._version = ""
         self._stream: WatchStream | None = None
         self._stopping = threading.Event()
@@ -251,15 +251,15 @@ class Informer(Generic[T]):
 
     def view(self) -> InformerView[T]:
         """Never waits for the network."""
-        hearing = self._hearing  # before the objects: what is synced is there
-        items, unreadable = self._store.take()
+        state = self._state  # read before the objects, so that `synced` is never ahead of them
+        items, unreadable = self._store.snapshot()
         return InformerView(
             items,
             unreadable,
-            hearing.synced,
-            hearing.heard_at,
-            hearing.problem,
-            hearing.unknown_kind,
+            state.synced,
+            state.heard_at,
+            state.problem,
+            state.unknown_kind,
         )
 
     def wait_synced(self, timeout: float) -> bool:
@@ -269,38 +269,38 @@ class Informer(Generic[T]):
         problem = "its thread ended by a mistake of ours"
         try:
             while not self._stopping.is_set():
-                pause = self._round()
+                pause = self._list_and_watch()
                 self._stopping.wait(pause)
             problem = "it was stopped"
         finally:
             self._client.close()
-            self._hear(problem)
+            self._set_state(problem)
 
-    def _round(self) -> float:
-        """One list where that is needed, one watch; the pause until the next, in seconds."""
+    def _list_and_watch(self) -> float:
+        """One list if needed, one watch. Returns the pause until the next, in seconds."""
         try:
             if not self._version:
                 self._list()
             return self._watch()
         except HttpStatusError as refused:
             if refused.reason == "Expired":
-                return self._expired(refused)
-            return self._failed(refused, refused.retry_after)
+                return self._schedule_relist(refused)
+            return self._handle_failure(refused, refused.retry_after)
         except RequestError as error:
-            return self._failed(error, None)
+            return self._handle_failure(error, None)
 
     def _list(self) -> None:
         listing = self._client.list(
             self._resource,
-            self._store.look,
+            self._store.read_listed,
             namespace=self._namespace,
             selector=self._selector,
         )
         changed = self._store.replace(listing.items)
         self._version = listing.version
-        self._patience.reset()
-        first = not self._hearing.synced
-        told = self._hear("", synced=True)
+        self._unknown_kind_backoff.reset()
+        first = not self._state.synced
+        told = self._set_state("", synced=True)
         self._synced.set()
         if changed or first or told:
             self._changed()
@@ -318,27 +318,27 @@ class Informer(Generic[T]):
         self._stream = stream
         if self._stopping.is_set():
             stream.close()
-        if self._hear("", synced=True):
+        if self._set_state("", synced=True):
             self._changed()
-        return self._listen(stream, began)
+        return self._follow(stream, began)
 
-    def _listen(self, stream: WatchStream, began: float) -> float:
-        """Until the watch ends. The pause after it keeps a server that ends each watch at once
-        from being asked without end. Silence is an end like another: the next question shows
-        whether somebody is there."""
+    def _follow(self, stream: WatchStream, began: float) -> float:
+        """Applies events until the watch ends. The pause after it protects a server that ends each
+        watch at once. Silence is an ordinary end: the next request shows whether the server is
+        there."""
         heard = False
         events = iter(stream)
         try:
             for event in events:
                 heard = True
-                self._take(event)
+                self._apply(event)
         except WatchSilentError:
             return 0.0
         finally:
-            events.close()  # also where it was an event that we could not take
+            events.close()  # also after an event that could not be applied
             self._stream = None
             lasted = time.monotonic() - began
-            # Not for a word alone: one that is cut after its first event works no better.
+            # One event is not enough: a watch that is cut after its first event does not work.
             if lasted >= _SHORTEST_WATCH:
                 self._backoff.reset()
         if not heard and lasted < _SHORTEST_WATCH and not self._stopping.is_set():
@@ -347,7 +347,7 @@ class Informer(Generic[T]):
             )
         return max(_SHORTEST_WATCH - lasted, 0.0)
 
-    def _take(self, event: WatchEvent) -> None:
+    def _apply(self, event: WatchEvent) -> None:
         one = decode_name(event.object)
         if one.version:
             self._version = one.version
@@ -356,34 +356,34 @@ class Informer(Generic[T]):
             changed = self._store.remove(one.key)
         elif event.type in ("ADDED", "MODIFIED"):
             changed = self._store.put(event.object, one)
-        if self._hear("", synced=True) or changed:
+        if self._set_state("", synced=True) or changed:
             self._changed()
 
-    def _expired(self, refused: HttpStatusError) -> float:
-        """From the list again. There is a pause all the same: a server that forgets at once would
-        be asked for everything again and again. It is a problem where it was the list itself."""
+    def _schedule_relist(self, refused: HttpStatusError) -> float:
+        """The server forgot our version: list again. After a pause, or a server that forgets at
+        once would be asked for everything over and over. It is a problem if the list expired."""
         first = bool(self._version)
         self._version = ""
         pause = self._backoff.after_failure(refused.retry_after)
-        if not first and self._hear(str(refused)):
+        if not first and self._set_state(str(refused)):
             self._changed()
         return pause
 
-    def _failed(self, error: RequestError, asked: float | None) -> float:
+    def _handle_failure(self, error: RequestError, asked: float | None) -> float:
         unknown = isinstance(error, HttpStatusError) and error.status == 404
         if unknown:
             self._version = ""
-        if self._hear(str(error), unknown_kind=unknown):
+        if self._set_state(str(error), unknown_kind=unknown):
             self._changed()
-        return (self._patience if unknown else self._backoff).after_failure(asked)
+        return (self._unknown_kind_backoff if unknown else self._backoff).after_failure(asked)
 
-    def _hear(self, problem: str, *, synced: bool = False, unknown_kind: bool = False) -> bool:
-        """Notes how it is; whether that is news."""
-        last = self._hearing
-        self._hearing = _WatchState(
+    def _set_state(self, problem: str, *, synced: bool = False, unknown_kind: bool = False) -> bool:
+        """Returns whether the problem or `synced` changed."""
+        last = self._state
+        self._state = _WatchState(
             synced=synced or last.synced,
             heard_at=last.heard_at if problem else self._clock(),
             problem=problem,
             unknown_kind=unknown_kind,
         )
-        return (last.problem, last.synced) != (problem, self._hearing.synced)
+        return (last.problem, last.synced) != (problem, self._state.synced)

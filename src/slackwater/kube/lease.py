@@ -1,9 +1,9 @@
 """Leader election on a coordination.k8s.io/v1 Lease.
 
-Owns one Lease and the promise that two never lead at once: who could not renew for `deadline`
-steps back by its own clock, before the others, who wait for `duration` from when they last saw
-a renewal, may take over. Only clocks that go forward decide; the times of day in the Lease are for
-people. Released at the end, so that another need not wait.
+Two replicas never lead at once: a leader that could not renew for `deadline` steps down by its own
+clock, before the others, which wait for `duration` since they last saw a renewal, may take over.
+Only monotonic clocks decide; the timestamps in the Lease are for people. The Lease is released at
+the end, so that the next leader need not wait.
 """
 
 import random
@@ -49,12 +49,12 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """No callback."""
 
 
 class Election:
-    """Guards one Lease in a thread of its own. Its client should be impatient: with a timeout of
-    the whole deadline, one request that hangs is the end of a term."""
+    """Guards one Lease in a thread of its own. Its client should have a short timeout: if it is as
+    long as the deadline, one request that hangs ends the term."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Election:
         self._seen = Lease()
         self._seen_at = 0.0
         self._problem = ""
-        self._told = (False, "")
+        self._reported = (False, "")
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -92,40 +92,40 @@ class Election:
         self._thread.start()
 
     def stop(self) -> None:
-        """Gives the lease back if it is ours."""
+        """Releases the lease if it is ours."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_JOIN)
 
     def leads(self) -> bool:
-        """Now, by the clock: also false while a renewal hangs for too long."""
+        """By the clock, so also false while a renewal hangs for too long."""
         return self._clock() < self._led_until
 
     def leader(self) -> str:
-        """Who holds it as far as we know; empty: nobody, or not known."""
+        """The last known holder; empty if there is none or it is unknown."""
         return self._seen.spec.holder_identity or ""
 
     def problem(self) -> str:
-        """Why it cannot be read or renewed; empty while it can."""
+        """Why the lease cannot be read or renewed; empty while it can."""
         return self._problem
 
     def attempt(self) -> None:
-        """One round: look, and take or renew where that is ours to do."""
+        """One round: read the lease, and acquire or renew it if it is ours or free."""
         try:
-            self._look()
+            self._read()
             if self._is_ours() or self._is_free():
-                self._hold()
+                self._acquire_or_renew()
             else:
                 self._led_until = 0.0
             self._problem = ""
         except HttpStatusError as refused:
-            # Somebody was faster: an ordinary end of an attempt.
+            # Another replica was faster, which is not a problem.
             self._problem = "" if refused.reason in ("Conflict", "AlreadyExists") else str(refused)
         except RequestError as error:
             self._problem = str(error)
 
     def release(self) -> None:
-        """Nobody's from now on. Whoever looks next may take it at once."""
+        """Clears the holder, so that the next candidate may acquire it at once."""
         led, self._led_until = self.leads(), 0.0
         if not led:
             return
@@ -139,31 +139,31 @@ class Election:
         try:
             while not self._stopping.is_set():
                 self.attempt()
-                self._tell()
+                self._report_change()
                 self._stopping.wait(self._pause())
             self.release()
         finally:
             self._led_until = 0.0
             self._client.close()
-            self._tell()
+            self._report_change()
 
     def _pause(self) -> float:
-        """Until the next attempt; no longer than we lead, so that the end is told in time."""
+        """Until the next attempt; no longer than we lead, so that the end is reported in time."""
         pause = self._terms.retry * (1 + self._jitter.random() / 5)
         left = self._led_until - self._clock()
         return min(pause, left) if left > 0 else pause
 
-    def _tell(self) -> None:
+    def _report_change(self) -> None:
         now = (self.leads(), self.leader())
-        if now != self._told:
-            self._told = now
+        if now != self._reported:
+            self._reported = now
             self._changed()
 
-    def _look(self) -> None:
-        """Reads the lease. A change of it, whatever its times say, is a sign of life."""
+    def _read(self) -> None:
+        """Reads the lease. Any change of it counts as a renewal, whatever its timestamps say."""
         try:
             body = self._client.get(LEASES, self._name, self._namespace)
-            found = _decoded(body)
+            found = _decode_lease(body)
         except HttpStatusError as refused:
             if refused.reason != "NotFound":
                 raise
@@ -181,10 +181,10 @@ class Election:
         lasts = spec.lease_duration_seconds or self._terms.duration
         return self._clock() >= self._seen_at + lasts
 
-    def _hold(self) -> None:
+    def _acquire_or_renew(self) -> None:
         asked_at = self._clock()
         self._write(self._spec())
-        # From before the question: the answer may have been long on its way.
+        # From before the request: its answer may have taken long.
         self._led_until = asked_at + self._terms.deadline
 
     def _spec(self) -> LeaseSpec:
@@ -199,8 +199,8 @@ class Election:
         )
 
     def _write(self, spec: LeaseSpec) -> None:
-        """With the version that was read: the server refuses it (Conflict) if somebody else
-        wrote meanwhile."""
+        """With the version that was read, so that it fails with 409 if another replica wrote
+        meanwhile."""
         version = self._seen.metadata.resource_version
         meta = {"name": self._name, "namespace": self._namespace}
         body: dict[str, object] = {
@@ -213,10 +213,10 @@ class Election:
             answer = self._client.replace(LEASES, self._name, body, namespace=self._namespace)
         else:
             answer = self._client.create(LEASES, body, self._namespace)
-        self._seen, self._seen_at = _decoded(answer), self._clock()
+        self._seen, self._seen_at = _decode_lease(answer), self._clock()
 
 
-def _decoded(body: bytes) -> Lease:
+def _decode_lease(body: bytes) -> Lease:
     try:
         return msgspec.json.decode(body, type=Lease)
     except msgspec.DecodeError as error:

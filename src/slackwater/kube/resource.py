@@ -1,6 +1,6 @@
-"""Which kinds of objects there are and where the API server keeps them.
+"""The kinds of API objects that are used, and their paths on the API server.
 
-Owns paths. Refuses a name that would lead somewhere else: such a name is quoted.
+Names are quoted in paths, so that none can lead somewhere else.
 """
 
 import msgspec
@@ -23,11 +23,11 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def root(self) -> str:
-        """Where the group's own list of kinds stands."""
+        """The path of the group's list of kinds."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Of all objects, those of a namespace, one of them, or a part of one."""
+        """Of all objects, those of a namespace, one of them, or a subresource."""
         from urllib.parse import quote
 
         steps = [self.root]
@@ -38,7 +38,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class ObjectSelector(msgspec.Struct, frozen=True):
-    """Which objects of a kind: by labels and by fields, in Kubernetes' own spelling."""
+    """Label and field selectors, as Kubernetes writes them."""
 
     labels: str = ""
     fields: str = ""
@@ -63,7 +63,7 @@ COLOCATION_CONFIGURATIONS = Resource(
 
 
 def _of(kind: crane_kinds.KindName) -> Resource:
-    """A kind that we define ourselves: its names are the contract's."""
+    """A kind whose definition is in contract."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
 
 

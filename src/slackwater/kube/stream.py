@@ -1,7 +1,7 @@
 """One watch: the events of one answer that does not end.
 
-Owns the cutting of a stream into events, and the watchdog: a server that says nothing for too
-long, or never ends a line, is not heard any more. Knows nothing of resuming.
+Splits the stream into events and gives up on a server that sends nothing for too long, or never
+ends a line. Resuming is the informer's.
 """
 
 import threading
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import http.client
 
 _PIECE = 1 << 16
-#: etcd keeps 1.5 MiB of an object; as JSON it is larger, but not so much.
+#: etcd limits an object to 1.5 MiB; as JSON it is larger, but not this much.
 _LARGEST_EVENT = 32 << 20
 
 
 class WatchSilentError(UnreachableError):
-    """Nothing came for too long. That alone is no fault: in a quiet cluster it is how things
-    are, and only another question tells."""
+    """Nothing came for too long. That is not an error by itself: a quiet cluster looks the same,
+    and only another request can tell."""
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 class WatchStream:
-    """Guards one answer. Iterated by one thread; `close` is for any thread."""
+    """Guards one answer. Iterated by one thread; `close` may be called from any thread."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class WatchStream:
             self._end()
 
     def close(self) -> None:
-        """Whoever iterates wakes up and ends without an error."""
+        """The iterating thread wakes up and ends without an error."""
         self._closed.set()
         self._connection.sever()
 
@@ -123,7 +123,7 @@ class WatchStream:
         return f"{self._call}: {what}"
 
     def _end(self) -> None:
-        """A watch that the server ended leaves a connection that can be used again."""
+        """After a watch that the server ended, the connection can be used again."""
         if (
             self._response.isclosed()
             and not self._response.will_close

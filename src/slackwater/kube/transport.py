@@ -1,8 +1,8 @@
-"""Sends one question and reads one answer, over a connection that is kept for the next one.
+"""Sends requests to the API server over kept connections, one for each thread.
 
-Owns the connections (one for each thread), what is tried a second time (a kept connection that
-turned out to be closed, where asking twice does no harm; a 401, with credentials fetched anew; a
-busy server that says how long to wait) and what is not: everything else is the caller's.
+Retries three things: a kept connection that turned out to be closed, if repeating the request is
+safe; a 401, with renewed credentials; and a busy server that says how long to wait. Everything
+else is the caller's.
 """
 
 import threading
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 #: 500 objects of the largest size that etcd keeps would be 750 MB; no page of ours comes near.
 _LARGEST_ANSWER = 128 << 20
-#: Of a refusal only the beginning is read.
+#: Of an answer that is not 2xx.
 _LARGEST_REFUSAL = 1 << 20
-#: A whole answer may take so many times what one piece of it may take.
+#: A whole answer may take this many times the timeout of one read.
 _PATIENCE = 6
-#: Asking these twice has the effect of asking once; an apply is safe too, other patches are not.
+#: Idempotent methods; an apply is safe too, other patches are not.
 _SAFE = ("GET", "PUT")
 _APPLY = "application/apply-patch+yaml"
 _BUSY = (429, 503)
@@ -65,7 +65,7 @@ class Transport:
         return body
 
     def raw(self, request: HttpRequest) -> tuple[bytearray, str]:
-        """The body of a 2xx answer and its type. Waits where a busy server says how long."""
+        """The body of a 2xx answer and its type. Waits if a busy server says how long."""
         waited = 0.0
         while True:
             try:
@@ -79,12 +79,12 @@ class Transport:
                 waited += pause
 
     def stream(self, request: HttpRequest, silence: float) -> WatchStream:
-        """A 2xx answer that does not end."""
+        """A watch: a 2xx answer that does not end."""
         connection, response = self._accepted(request, silence)
         return WatchStream(connection, response, request, silence, self._keep)
 
     def close(self) -> None:
-        """The calling thread's connection."""
+        """Closes the calling thread's connection."""
         kept, self._slot.kept = self._slot.kept, None
         if kept is not None:
             kept.close()
@@ -97,7 +97,7 @@ class Transport:
     def _accepted(
         self, request: HttpRequest, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
-        """The connection and the head of a 2xx answer; credentials are fetched anew once."""
+        """The connection and the head of a 2xx answer; after a 401 credentials are renewed once."""
         identity = self._access.credentials.identity()
         connection, response = self._sent(request, identity, timeout)
         if response.status == 401:
@@ -153,7 +153,7 @@ class Transport:
         return body
 
     def _connection(self, identity: Identity) -> Connection:
-        """The thread's own if it can still be used; nobody else uses it meanwhile."""
+        """The thread's own if it can still be used, else a new one."""
         kept, self._slot.kept = self._slot.kept, None
         if kept is not None:
             if _same_certificate(kept.identity, identity) and kept.is_usable():
@@ -176,7 +176,7 @@ class Transport:
             ("Host", self._access.server.authority),
             ("User-Agent", self._user_agent),
             ("Accept", "application/json"),
-            # Packed answers cost more CPU than they save inside a cluster.
+            # Compression costs more CPU than it saves inside a cluster.
             ("Accept-Encoding", "identity"),
             *self._access.headers,
         ]

@@ -52,7 +52,7 @@ _FOLLOWING = 60.0
 #: when that fails.
 _SEARCHING = 2.0
 #: A rotation sends an event for each pod: four of each of 50 workloads at once, then one a second.
-_ALLOWANCE = EventRateLimit(burst=250, every=1.0)
+_EVENT_RATE_LIMIT = EventRateLimit(burst=250, every=1.0)
 #: Seconds for the last events to be sent.
 _LAST_EVENTS = 10.0
 
@@ -280,7 +280,9 @@ def _sending_events(
     if settings.dry_run:
         yield lambda _: None
         return
-    recorder = EventRecorder(client, NAME, instance or os.uname().nodename, allowance=_ALLOWANCE)
+    recorder = EventRecorder(
+        client, NAME, instance or os.uname().nodename, rate_limit=_EVENT_RATE_LIMIT
+    )
     recorder.start()
     try:
         yield recorder.send

@@ -74,14 +74,14 @@ class EventServer:
 
 
 class Bench:
-    def __init__(self, allowance: EventRateLimit | None = None) -> None:
+    def __init__(self, rate_limit: EventRateLimit | None = None) -> None:
         self.server, self.clock, self.wall = EventServer(), Hand(), Hand(1e9)
         client: Client = self.server  # type: ignore[assignment]
         self.sender = EventRecorder(
             client,
             "slackwater-agent",
             "n1",
-            allowance=allowance or EventRateLimit(),
+            rate_limit=rate_limit or EventRateLimit(),
             clock=self.clock,
             wall=self._tick,
         )
@@ -207,7 +207,7 @@ def test_no_more_go_out_than_is_allowed() -> None:
 
 
 def test_too_many_kinds_are_lost_and_counted() -> None:
-    bench = Bench(EventRateLimit(burst=100, kinds=5))
+    bench = Bench(EventRateLimit(burst=100, max_series=5))
     for number in range(12):
         bench.sender.send(KubeEvent(NODE, f"Reason{number}", "x"))
     bench.sender.send(KubeEvent(NODE, "Reason0", "x"))
@@ -217,7 +217,7 @@ def test_too_many_kinds_are_lost_and_counted() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    bench = Bench(EventRateLimit(burst=1000, kinds=5))
+    bench = Bench(EventRateLimit(burst=1000, max_series=5))
     for number in range(50):
         bench.sender.send(KubeEvent(NODE, f"Reason{number}", "x"))
         bench.flush()
@@ -305,8 +305,8 @@ def test_a_bucket_never_gives_more_than_it_has(
     bucket, now, spent = TokenBucket(EventRateLimit(burst, every), 0.0), 0.0, list[float]()
     for moment in moments:
         now += moment
-        if bucket.until_free(now) == 0.0:
-            bucket.spend(now)
+        if bucket.seconds_until_free(now) == 0.0:
+            bucket.take(now)
             spent.append(now)
     for first, start in enumerate(spent):
         for last in range(first, len(spent)):
@@ -323,10 +323,10 @@ def test_a_heap_loses_nothing_of_what_it_took(names: list[str], back: bool) -> N
     for at, name in enumerate(names):
         queue.add(KubeEvent(NODE, name, name), float(at))
     if back and not queue.is_empty():
-        queue.put_back(queue.oldest())
+        queue.put_back(queue.pop_oldest())
     total = 0
     while not queue.is_empty():
-        one = queue.oldest()
+        one = queue.pop_oldest()
         assert one.first <= one.last
         total += one.count
     assert total + queue.dropped() == len(names)

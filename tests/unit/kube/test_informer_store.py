@@ -30,21 +30,21 @@ def put(store: ObjectStore[int], one: msgspec.Raw) -> bool:
 
 
 def listed(store: ObjectStore[int], *objects: msgspec.Raw) -> bool:
-    return store.replace([store.look(one) for one in objects])
+    return store.replace([store.read_listed(one) for one in objects])
 
 
 def test_a_taken_mapping_never_changes() -> None:
     store = ObjectStore(read)
-    empty, _ = store.take()
+    empty, _ = store.snapshot()
     assert put(store, raw("a", 1, 10))
-    one, _ = store.take()
+    one, _ = store.snapshot()
     assert put(store, raw("a", 2, 20))
     assert put(store, raw("b", 3, 30))
-    two, _ = store.take()
+    two, _ = store.snapshot()
     assert store.remove("n/a")
-    three, _ = store.take()
+    three, _ = store.snapshot()
     assert listed(store, raw("c", 5, 50))
-    four, _ = store.take()
+    four, _ = store.snapshot()
     assert [dict(m) for m in (empty, one, two, three, four)] == [
         {},
         {"n/a": 10},
@@ -57,11 +57,11 @@ def test_a_taken_mapping_never_changes() -> None:
 def test_nothing_new_is_the_same_mapping() -> None:
     store = ObjectStore(read)
     put(store, raw("a", 1, 10))
-    before, _ = store.take()
+    before, _ = store.snapshot()
     assert not put(store, raw("a", 1, 10))
     assert not store.remove("n/nobody")
     assert not listed(store, raw("a", 1, 10))
-    assert store.take()[0] is before
+    assert store.snapshot()[0] is before
 
 
 def test_unseen_changes_are_not_copied() -> None:
@@ -71,7 +71,7 @@ def test_unseen_changes_are_not_copied() -> None:
     mapping = store._items
     put(store, raw("b", 2, 20))
     assert store._items is mapping
-    store.take()
+    store.snapshot()
     put(store, raw("c", 3, 30))
     assert store._items is not mapping
 
@@ -82,21 +82,21 @@ def test_an_object_without_a_version_is_always_read() -> None:
     changed = msgspec.Raw(b'{"metadata":{"name":"a"},"v":2}')
     assert put(store, bare)
     assert put(store, changed)
-    assert store.take()[0] == {"a": 2}
+    assert store.snapshot()[0] == {"a": 2}
     assert listed(store, bare)
-    assert store.take()[0] == {"a": 1}
+    assert store.snapshot()[0] == {"a": 1}
 
 
 def test_what_cannot_be_read_keeps_its_last_value_in_a_list_too() -> None:
     store = ObjectStore(read)
     listed(store, raw("a", 1, 10), raw("b", 1, -1))
-    assert store.take() == ({"n/a": 10}, {"n/b": "v is -1, but must be at least 0"})
+    assert store.snapshot() == ({"n/a": 10}, {"n/b": "v is -1, but must be at least 0"})
     listed(store, raw("a", 2, -5), raw("b", 1, -1))
-    items, unreadable = store.take()
+    items, unreadable = store.snapshot()
     assert items == {"n/a": 10}
     assert set(unreadable) == {"n/a", "n/b"}
     listed(store, raw("a", 3, 30))
-    assert store.take() == ({"n/a": 30}, {})
+    assert store.snapshot() == ({"n/a": 30}, {})
 
 
 @pytest.mark.parametrize("text", [b"{}", b"[]", b'{"metadata":3}', b'{"metadata":{"name":7}}'])
@@ -139,7 +139,7 @@ def test_it_is_a_mapping_with_snapshots(actions: list[tuple[str, dict[str, int]]
                 model = {key: value for key, value in model.items() if key in there}
                 model |= {f"n/{name}": value for name, value in values.items() if value >= 0}
             case "take":
-                taken.append((store.take()[0], dict(model)))
-    assert store.take()[0] == model
+                taken.append((store.snapshot()[0], dict(model)))
+    assert store.snapshot()[0] == model
     for snapshot, then in taken:
         assert snapshot == then

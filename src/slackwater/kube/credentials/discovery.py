@@ -19,7 +19,7 @@ def find_access(
 ) -> Access | Gap:
     """--kubeconfig and --context, then KUBECONFIG, then in-cluster, then ~/.kube/config.
 
-    A context is a word of kubeconfigs: where one is asked for, the pod's own account is not.
+    Contexts are of kubeconfigs: if one is given, the pod's service account is not considered.
     """
     listed = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if kubeconfig or listed:
@@ -36,14 +36,14 @@ def find_access(
 
 
 def _from_files(paths: list[str], context: str, environ: Mapping[str, str]) -> Access | Gap:
-    """Imported here: the agent in its pod never reads YAML for this."""
+    """Imported here: the agent in its pod never needs it."""
     from slackwater.kube.credentials.kubeconfig import from_files
 
     return from_files(paths, context, environ)
 
 
 def is_in_cluster(environ: Mapping[str, str]) -> bool:
-    """Whether the kubelet started us; it sets both variables in every container."""
+    """The kubelet sets this variable in every container."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST"))
 
 

@@ -1,7 +1,7 @@
 """Credentials from a program: exec plugins of client.authentication.k8s.io, v1 and v1beta1.
 
-Owns the program's run, its answer and how long that is good for. Started when credentials are
-first needed, again when they expire or the server answers 401; one run at a time.
+The program runs when credentials are first needed, and again when they expire or the server
+answers 401; one run at a time.
 """
 
 import datetime as dt
@@ -21,14 +21,14 @@ from slackwater.model.problem import quoted
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("Never", "IfAvailable", "Always")
-#: A program that asks a person opens a browser perhaps; one that does not needs seconds.
+#: A program that asks a person may open a browser; others need seconds.
 _PATIENCE, _PATIENCE_WITH_PEOPLE = 60.0, 600.0
 _LARGEST_ANSWER = 1 << 20
 
 
 class ExecPlugin(msgspec.Struct, frozen=True):
-    """What a kubeconfig says. `command` is a path, or a name to be found on PATH; `cluster` is
-    what the program is told about the server, None where it did not ask for that."""
+    """From a kubeconfig. `command` is a path or a name on PATH; `cluster` is what the program is
+    told about the server, None unless it asks for that."""
 
     api_version: str
     command: str
@@ -72,7 +72,7 @@ class ExecCredentials:
             return self._current()
 
     def renew(self, refused: Identity) -> bool:
-        """Another thread may have fetched newer ones meanwhile; then those are tried."""
+        """Another thread may have renewed them meanwhile; then those are tried."""
         with self._lock:
             if self._current() == refused:
                 self._last = None

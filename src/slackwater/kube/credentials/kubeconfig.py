@@ -1,7 +1,7 @@
 """Access from kubeconfig files: clusters, users and contexts, as kubectl reads them.
 
-Owns what each field of a cluster and a user means. Refuses what it cannot do (auth-provider,
-SOCKS) with a sentence, rather than to ask the server as somebody else.
+What is not supported (auth-provider, SOCKS) is refused with a sentence: ignoring it would mean to
+act as somebody else.
 """
 
 import os
@@ -35,7 +35,7 @@ _EXTENSION = "client.authentication.k8s.io/exec"
 
 
 def from_files(paths: Sequence[str], context: str, environ: Mapping[str, str]) -> Access | Gap:
-    """Merged in this order. Files that are not there are passed over, unless none is."""
+    """Merged in this order. Missing files are skipped, unless all are missing."""
     files: list[KubeconfigEntry] = []
     missing = ""
     try:

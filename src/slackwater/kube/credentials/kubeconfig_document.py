@@ -1,7 +1,7 @@
 """Kubeconfig files as documents: read, merged, and their fields taken out one by one.
 
-Owns the merging, which is kubectl's: of several files the first that says something counts, and
-an entry counts whole. Owns the sentence about a bad field: file, field, value, bound.
+They are merged as kubectl does it: the first file that has a field or an entry wins, and an entry
+is taken as a whole. The error for a bad field names the file, the field, its value and the bound.
 """
 
 import os
@@ -11,7 +11,7 @@ import msgspec
 
 from slackwater.model.problem import Problem, below, quoted
 
-#: Ten thousand clusters; more is no kubeconfig.
+#: Enough for ten thousand clusters.
 _LARGEST_FILE = 8 << 20
 
 
@@ -20,14 +20,14 @@ class KubeconfigError(ValueError):
 
 
 class KubeconfigEntry(msgspec.Struct, frozen=True):
-    """A mapping of one file, and where it stands: paths in it are relative to that file."""
+    """A mapping in one file, and where: paths in it are relative to that file."""
 
     file: str
     path: str
     fields: dict[str, object]
 
     def text(self, key: str) -> str:
-        """Empty where it is missing or null."""
+        """Empty if it is missing or null."""
         value = self.fields.get(key)
         if value is None:
             return ""
@@ -51,7 +51,7 @@ class KubeconfigEntry(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def below(self, key: str) -> "KubeconfigEntry":
-        """A mapping in it; an empty one where it is missing or null."""
+        """A mapping in it; empty if it is missing or null."""
         value = self.fields.get(key)
         if value is not None and not isinstance(value, dict):
             raise self.refused(key, "a mapping")
@@ -69,7 +69,7 @@ class KubeconfigEntry(msgspec.Struct, frozen=True):
             yield KubeconfigEntry(self.file, where, row)
 
     def data(self, key: str) -> bytes:
-        """What `key`-data holds in base64, else the content of the file that `key` names."""
+        """The decoded `key`-data, else the content of the file that `key` names."""
         packed = self.text(f"{key}-data")
         if packed:
             import base64
@@ -82,7 +82,7 @@ class KubeconfigEntry(msgspec.Struct, frozen=True):
         return self._content(key, path) if path else b""
 
     def place(self, key: str) -> str:
-        """The path that a field holds: relative ones are relative to their own file."""
+        """A field that is a path, resolved against the folder of its file."""
         value = self.text(key)
         return os.path.join(os.path.dirname(os.path.abspath(self.file)), value) if value else ""
 
@@ -105,7 +105,7 @@ class KubeconfigEntry(msgspec.Struct, frozen=True):
 
 
 def read_file(path: str) -> KubeconfigEntry:
-    """One file. Raises OSError where there is none."""
+    """Raises OSError if there is no such file."""
     import yaml
 
     with open(path, "rb") as file:
@@ -118,7 +118,7 @@ def read_file(path: str) -> KubeconfigEntry:
         line = f", line {mark.line + 1}" if mark else ""
         raise KubeconfigError(f"{path}{line} is no YAML: {why}") from None
     if found is not None and not isinstance(found, dict):
-        # Without its words: a token that was named by mistake is no kubeconfig either.
+        # Without its content: it may be a token file that was named by mistake.
         kind = "a list" if isinstance(found, list) else "no mapping"
         raise KubeconfigError(f"{path} is {kind}, but must be a kubeconfig, a mapping")
     return KubeconfigEntry(path, "", found or {})
