@@ -1,8 +1,5 @@
 """An endpoint on a real socket of loopback, for tests that ask it."""
 
-import contextlib
-import http.client
-import socket
 from typing import Any
 
 from slackwater.agent.endpoint_server import EndpointServer
@@ -11,6 +8,7 @@ from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.listen_address import ListenAddress
 from tests.unit.agent.shared_states import seconds, shared
+from tests.unit.runtime.http_asking import ask_all
 
 ANY_PORT = ListenAddress("127.0.0.1", 0)
 ENTRY = JournalEntry(3, Micros(7), "quota of kubepods/besteffort", result="applied")
@@ -45,24 +43,4 @@ class Served:
     def ask_all(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
-        where = self.endpoint.address
-        connection = http.client.HTTPConnection(where.host, where.port, timeout=300)
-        with contextlib.closing(connection):
-            connection.request(method, path, body=body, headers=headers)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
-
-    def raw(self, sent: bytes) -> bytes:
-        """Everything that comes back until the other side ends; nothing where it resets."""
-        with self.connect() as connection:
-            with contextlib.suppress(ConnectionError):
-                connection.sendall(sent)
-            got = b""
-            with contextlib.suppress(ConnectionError):
-                while chunk := connection.recv(65_536):
-                    got += chunk
-            return got
-
-    def connect(self) -> socket.socket:
-        where = self.endpoint.address
-        return socket.create_connection((where.host, where.port), timeout=300)
+        return ask_all(self.endpoint.address, method, path, body, **headers)
