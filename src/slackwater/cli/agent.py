@@ -17,7 +17,7 @@ from slackwater.cli.host_options import (
     place_options,
     roots_of,
 )
-from slackwater.cli.json_lines import Lines
+from slackwater.cli.json_lines import writing_entries
 from slackwater.cli.listen import listen_address, listen_option
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.cli.settings import settings_options, texts_of
@@ -26,9 +26,6 @@ from slackwater.model.gap import Gap
 if TYPE_CHECKING:
     from slackwater.agent.cluster_connection import ClusterOptions
     from slackwater.agent.launch import AgentOptions, NodePaths, RunOptions
-
-#: For a reader of stdout to take what is left at the end.
-_LAST_LINES_SECONDS = 2.0
 
 
 @click.command()
@@ -153,15 +150,10 @@ def agent(
 def _run(paths: "NodePaths", options: "AgentOptions", how: "RunOptions") -> int:
     from slackwater.agent.launch import run_agent
     from slackwater.agent.spare_memory import share_one_arena
-    from slackwater.runtime.clock import monotonic_now
 
-    share_one_arena()
-    lines = Lines(sys.stdout.fileno(), monotonic_now)
-    try:
-        with reporting_errors():
-            return run_agent(paths, options, how, os.environ, lines.tell)
-    finally:
-        lines.close(_LAST_LINES_SECONDS)
+    share_one_arena()  # before the first thread
+    with writing_entries() as write, reporting_errors():
+        return run_agent(paths, options, how, os.environ, write)
 
 
 @contextlib.contextmanager

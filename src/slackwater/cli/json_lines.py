@@ -1,15 +1,17 @@
 """Entries as lines of JSON on stdout, each with the time of day first.
 
-Owns stdout while the agent runs. Writing is another thread's: whoever reads, and stops reading,
-stalls that thread and not the loop. What then finds no room is dropped, counted and told.
+Owns stdout while a program runs. A thread of its own writes: a reader that stops reading stalls
+that thread and not the loop. Lines for which there is no room then are dropped, and counted in a
+line of their own.
 """
 
 import collections
 import contextlib
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
 import msgspec
@@ -17,9 +19,13 @@ import msgspec
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
 from slackwater.record.timestamps import format_timestamp
+from slackwater.runtime.change_log import EntrySink
+from slackwater.runtime.clock import monotonic_now
 
 #: About 200 KiB; a round says a few lines, and a stalled reader is rarely back within minutes.
 ROOM = 500
+#: For a reader to take what is left at the end.
+_LAST_LINES_SECONDS = 2.0
 
 
 def encoded(entry: JournalEntry, offset: Micros) -> bytes:
@@ -91,3 +97,13 @@ class Lines:
         os.dup2(os.open(os.devnull, os.O_WRONLY), self._descriptor)
         with contextlib.suppress(OSError):
             click.echo(f"slackwater: no more entries on stdout: {error.strerror}", err=True)
+
+
+@contextlib.contextmanager
+def writing_entries() -> Iterator[EntrySink]:
+    """Takes entries to stdout inside the block."""
+    lines = Lines(sys.stdout.fileno(), monotonic_now)
+    try:
+        yield lines.tell
+    finally:
+        lines.close(_LAST_LINES_SECONDS)

@@ -1,7 +1,6 @@
 """`slackwater manager`: arguments into a program, entries into lines."""
 
 import signal
-import sys
 
 import click
 
@@ -11,14 +10,12 @@ from slackwater.cli.cluster_options import (
     identity_option,
     object_name_of,
 )
-from slackwater.cli.json_lines import Lines
+from slackwater.cli.json_lines import writing_entries
 from slackwater.cli.listen import listen_address, listen_option
 from slackwater.cli.output import Failed
 
 LISTEN = "127.0.0.1:10481"
 LEASE = "slackwater-manager"
-#: For a reader of stdout to take what is left at the end.
-_LAST_LINES_SECONDS = 2.0
 
 
 @click.command()
@@ -58,7 +55,6 @@ def manager(
     Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
     """
     from slackwater.manager.program import run_manager
-    from slackwater.runtime.clock import monotonic_now
     from slackwater.runtime.leadership import Candidate, process_identity
     from slackwater.runtime.listen_address import CannotListenError
     from slackwater.runtime.wakeup import WakePipe
@@ -66,11 +62,10 @@ def manager(
     address = listen_address(listen, LISTEN)
     candidate = Candidate(namespace, lease_name, identity or process_identity())
     access = access_of(kubeconfig, context)
-    lines, pipe = Lines(sys.stdout.fileno(), monotonic_now), WakePipe()
+    pipe = WakePipe()
     pipe.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
-        run_manager(access, candidate, address, pipe, lines.tell)
+        with writing_entries() as write:
+            run_manager(access, candidate, address, pipe, write)
     except CannotListenError as error:
         raise Failed(str(error)) from None
-    finally:
-        lines.close(_LAST_LINES_SECONDS)

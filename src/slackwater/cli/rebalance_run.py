@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 LISTEN = "127.0.0.1:10482"
 LEASE = "slackwater-rebalancer"
-#: Seconds for a reader of stdout to take what is left at the end.
-_LAST_WORDS = 2.0
 _LEVELS = tuple(LogLevel)
 #: What became of a pod or a workload although nothing is broken, and still is worth a look.
 _NOTABLE = frozenset(("pdb_blocked", "held_back", "capped", "stopped"))
@@ -189,19 +187,15 @@ def level_of(entry: "JournalEntry") -> LogLevel:
 @contextlib.contextmanager
 def _lines(least: LogLevel) -> Iterator["EntrySink"]:
     """Entries of this level and above, on stdout."""
-    from slackwater.cli.json_lines import Lines
-    from slackwater.runtime.clock import monotonic_now
+    from slackwater.cli.json_lines import writing_entries
 
-    lines = Lines(sys.stdout.fileno(), monotonic_now)
+    with writing_entries() as write_all:
 
-    def write(entry: "JournalEntry") -> None:
-        if _LEVELS.index(level_of(entry)) >= _LEVELS.index(least):
-            lines.tell(entry)
+        def write(entry: "JournalEntry") -> None:
+            if _LEVELS.index(level_of(entry)) >= _LEVELS.index(least):
+                write_all(entry)
 
-    try:
         yield write
-    finally:
-        lines.close(_LAST_WORDS)
 
 
 @contextlib.contextmanager
