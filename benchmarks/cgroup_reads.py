@@ -20,7 +20,7 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersion, Level
 from slackwater.model.gap import Gap
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import Micros
 from slackwater.observation.cgroups.files import GroupFolders, HeldFiles, raise_descriptor_limit
 from slackwater.observation.cgroups.tree import CgroupTree
@@ -31,7 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PASSES = 5
 PACKAGES = ("model", "observation", "execution")
 HELD = {"cpu.stat": CgroupController.CPU, "cpuacct.usage": CgroupController.CPUACCT}
-TIMES = frozenset({Field.TIMES})
+TIMES = frozenset({ReadingField.TIMES})
 
 COUNTED = """
 import os, sys

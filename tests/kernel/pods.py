@@ -3,15 +3,15 @@
 import os
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import Micros
 from slackwater.observation.cgroups.tree import CgroupTree, Scan
 from tests.kernel.bed import Bed
 
 UID = "11111111-2222-4333-8444-{:012d}"
 CONTAINER = "{:064x}"
-TIMES = frozenset({Field.TIMES})
-EVERYTHING = frozenset(Field)
+TIMES = frozenset({ReadingField.TIMES})
+EVERYTHING = frozenset(ReadingField)
 AT = Micros(0)
 
 

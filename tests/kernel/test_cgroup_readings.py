@@ -16,7 +16,7 @@ from slackwater.model.cgroup import (
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.knob import KNOBS
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.observation.cgroups.tree import CgroupTree
 from tests.kernel.bed import Bed
@@ -117,12 +117,12 @@ def test_knobs_read_as_they_were_written(bed: Bed, tree: CgroupTree) -> None:
     assert set_.weight == (333 if bed.version is CgroupVersion.V1 else 33)
     assert set_.cpus == CpuSet.of((0,))
     bed.write(path, "cpu.idle", "1")
-    assert tree.read(ref, frozenset({Field.IDLE}), AT).idle is True
+    assert tree.read(ref, frozenset({ReadingField.IDLE}), AT).idle is True
 
 
 def test_pressure_is_of_v2_groups(bed: Bed, tree: CgroupTree) -> None:
     ref = ref_of(tree.scan(), bed.kubepods)
-    pressure = tree.read(ref, frozenset({Field.PRESSURE}), AT).pressure
+    pressure = tree.read(ref, frozenset({ReadingField.PRESSURE}), AT).pressure
     if bed.version is CgroupVersion.V1:
         assert pressure == Gap("cgroup v1 has no pressure of single groups")
         return
@@ -134,7 +134,7 @@ def test_pressure_is_of_v2_groups(bed: Bed, tree: CgroupTree) -> None:
 def test_a_pressure_file_that_is_switched_off_and_on(bed: Bed, tree: CgroupTree) -> None:
     """cgroup.pressure takes the file from a living group, and from our descriptor."""
     ref = ref_of(tree.scan(), bed.kubepods)
-    wants = frozenset({Field.PRESSURE, Field.TIMES})
+    wants = frozenset({ReadingField.PRESSURE, ReadingField.TIMES})
     assert isinstance(tree.read(ref, wants, AT).pressure, CpuPressure)
     bed.write(ref.path, "cgroup.pressure", "0")
     hidden = tree.read(ref, wants, AT)

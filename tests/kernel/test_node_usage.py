@@ -4,7 +4,7 @@ import os
 import time
 
 from slackwater.model.cgroup import CgroupVersion
-from slackwater.model.machine import NodeUsage, UsageSource
+from slackwater.model.machine import NodeUsage, NodeUsageSource
 from slackwater.observation.host import NodeUsageMeter, Roots
 from tests.kernel.bed import Bed
 from tests.kernel.pods import limit, make_pod
@@ -34,9 +34,9 @@ def test_the_nodes_usage_has_what_was_burnt(bed: Bed) -> None:
     assert used >= burnt * 0.95
     assert used <= elapsed * 1e6 * (os.cpu_count() or 1) * 1.05
     if bed.version is CgroupVersion.V1:
-        assert first.source is UsageSource.ROOT_GROUP
+        assert first.source is NodeUsageSource.ROOT_GROUP
         return
-    assert first.source is UsageSource.TOP_GROUPS
+    assert first.source is NodeUsageSource.TOP_GROUPS
     with open("/proc/self/cgroup") as file:
         beside_the_sum = file.read() == "0::/\n"
     if beside_the_sum:  # this process is in the root group: it and kernel threads do not count

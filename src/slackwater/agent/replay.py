@@ -1,20 +1,23 @@
-"""A recording under today's policies: where would today's tick have said something else? Pure.
+"""Replays a recording with today's policies and compares what they decide. Pure.
 
-Owns the comparison. The loop is open: the snapshots show what was written then, whatever today's
-policies would have written. So what policies say and what they are granted is compared first; a
-change is compared only where its grant is the same.
+The loop is open: the snapshots show what was written then, whatever today's policies would have
+written. So what policies say and what they are granted is compared first; a change is compared
+only where its grant is the same.
+
+A recording of an older version is still worth a replay: settings and memory that today's types do
+not take are reported, and the policy is off or starts anew.
 """
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
-from slackwater.agent.replay_inputs import is_blank, memory_of, settings_of, switched_on
-from slackwater.agent.tick import TickMemory, TickResult, tick
+from slackwater.agent.tick import PolicyState, TickMemory, TickResult, tick
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Grant
-from slackwater.model.knob import KNOBS, QUOTA
+from slackwater.model.decision import Grant, Verb
+from slackwater.model.knob import KNOBS, QUOTA, KnobKey
 from slackwater.model.snapshot import WritePrecision
 from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.unit_property import settle_in_unit
@@ -27,13 +30,17 @@ from slackwater.record.recording import (
     Recording,
     RecordingError,
     TickLine,
+    decode_key,
 )
-from slackwater.resolution.planning import PlannedChanges
+from slackwater.resolution.planning import Drift, PlannedChanges
+from slackwater.settings.agent import AgentSettings
 from slackwater.settings.document import Settings
 
 #: Recorded settings into those to replay with.
 Overlay = Callable[[Settings], Settings]
+ReportProblem = Callable[[str], None]
 _Key = tuple[int, str]
+_Read = TypeVar("_Read")
 
 RELEASED = "released"
 OFF = "off"
@@ -104,10 +111,10 @@ def _ticked(
     recording: Recording,
     policies: Sequence[Policy],
     overlay: Overlay,
-    tell: Callable[[str], None],
+    report_problem: ReportProblem,
 ) -> Iterable[tuple[TickLine, TickResult]]:
     guessed = _guess_precision(recording.ticks)
-    memory = memory_of(recording.ticks[0].line.memory, policies, tell)
+    memory = _read_memory(recording.ticks[0].line.memory, policies, report_problem)
     said: RecordedSettings | None = None
     settings = Settings()
     remembers = False
@@ -115,10 +122,10 @@ def _ticked(
         line = recorded.line
         if recorded.settings is not said:
             said = recorded.settings
-            settings = overlay(settings_of(said, policies, tell))
-        if remembers and is_blank(line.memory):
+            settings = overlay(_read_settings(said, policies, report_problem))
+        if remembers and _is_blank(line.memory):
             memory = TickMemory()  # the agent was started again, or everything was released
-        on = switched_on(settings, policies)
+        on = _enabled_policies(settings, policies)
         snapshot = line.snapshot
         if snapshot.precision is None:
             snapshot = msgspec.structs.replace(snapshot, precision=guessed)
@@ -248,3 +255,98 @@ def _changes(
     refs |= {(each.ref.id, each.knob.name): each.ref for each in planned.changes}
     refs |= {(held.ref.id, held.knob): held.ref for held in planned.releases}
     return {key: _name(ref, key) for key, ref in refs.items()}, made, today
+
+
+class _Memory(msgspec.Struct, frozen=True):
+    """The tick's memory, policy by policy: one that cannot be read costs no other."""
+
+    policies: dict[str, msgspec.Raw] = {}
+    drift: dict[KnobKey, Drift] = {}
+
+
+def _read_settings(
+    recorded: RecordedSettings, policies: Sequence[Policy], report_problem: ReportProblem
+) -> Settings:
+    """All of them as one document. A policy that was off is disabled in it, and so is one whose
+    settings cannot be read."""
+    known = {policy.name for policy in policies}
+    for name in sorted(recorded.policies.keys() - known):
+        report_problem(f"the policy {name} was on, and there is none of this name now")
+    agent = _read(recorded.agent, AgentSettings)
+    if isinstance(agent, str):
+        report_problem(f"the agent's settings cannot be read, so the defaults count: {agent}")
+    sections = {policy.name: policy.settings() for policy in policies}
+    for policy in sorted(policies, key=lambda each: each.name):
+        if policy.name not in recorded.policies:
+            continue
+        section = _read(recorded.policies[policy.name], policy.settings)
+        if isinstance(section, str):
+            report_problem(f"the settings of {policy.name} cannot be read, so it is off: {section}")
+        else:
+            sections[policy.name] = section
+    return Settings(AgentSettings() if isinstance(agent, str) else agent, sections)
+
+
+def _enabled_policies(settings: Settings, policies: Sequence[Policy]) -> dict[str, Any]:
+    """The settings of each policy that is on, by its name."""
+    sections = {policy.name: settings.policies[policy.name] for policy in policies}
+    return {name: section for name, section in sections.items() if section.enabled}
+
+
+def _read_memory(
+    recorded: msgspec.Raw, policies: Sequence[Policy], report_problem: ReportProblem
+) -> TickMemory:
+    memory = _read(recorded, _Memory)
+    if isinstance(memory, str):
+        report_problem(f"the memory cannot be read, so all start anew: {memory}")
+        return TickMemory()
+    states: dict[str, PolicyState] = {}
+    for policy in policies:
+        if policy.name not in memory.policies:
+            continue
+        state = _state(memory.policies[policy.name], policy)
+        if isinstance(state, str):
+            report_problem(
+                f"the memory of {policy.name} cannot be read, so it starts anew: {state}"
+            )
+        else:
+            states[policy.name] = state
+    return TickMemory(states, memory.drift)
+
+
+def _is_blank(recorded: msgspec.Raw) -> bool:
+    """Whether nothing was remembered, as at an agent's start."""
+    return _read(recorded, _Memory) == _Memory()
+
+
+def _state(recorded: msgspec.Raw, policy: Policy) -> PolicyState | str:
+    try:
+        document = _with_whole_intents(msgspec.json.decode(recorded))
+        state = msgspec.convert(document, PolicyState, str_keys=True)
+        memory = msgspec.convert(state.memory, type(policy.first_memory), str_keys=True)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return str(error)
+    return msgspec.structs.replace(state, memory=memory)
+
+
+def _with_whole_intents(state: Any) -> Any:  # noqa: ANN401 - JSON of any version
+    """Older recordings: a quota intent did not name its knob, and any other not its verb."""
+    match state:
+        case {"intents": [*intents]}:
+            whole = [
+                {"knob": QUOTA.name, "verb": Verb.SET.value, **each}
+                if isinstance(each, dict)
+                else each
+                for each in intents
+            ]
+            return {**state, "intents": whole}
+        case _:
+            return state
+
+
+def _read(recorded: msgspec.Raw, kind: type[_Read]) -> _Read | str:
+    """The value, or why there is none."""
+    try:
+        return msgspec.json.decode(recorded, type=kind, dec_hook=decode_key)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return str(error)

@@ -31,7 +31,7 @@ _TIME = re.compile(
 _TIME_WANTED = "a time of UTC such as 2026-01-31T12:00:00Z"
 
 
-class MemoryRatios(msgspec.Struct, frozen=True):
+class MemoryQosRatios(msgspec.Struct, frozen=True):
     """Percents: `high` of the memory limit, 100 being no throttling; `low` and `min` of the
     request. The defaults set nothing."""
 
@@ -40,7 +40,7 @@ class MemoryRatios(msgspec.Struct, frozen=True):
     min: int = msgspec.field(default=0, name="minRatio")
 
 
-_RATIOS = msgspec.structs.fields(MemoryRatios)
+_RATIOS = msgspec.structs.fields(MemoryQosRatios)
 
 
 class PodConfiguration(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class PodConfiguration(msgspec.Struct, frozen=True):
     name: str
     created: str
     selector: LabelSelector | None
-    ratios: MemoryRatios
+    ratios: MemoryQosRatios
     warnings: tuple[str, ...] = ()
 
     def is_for(self, labels: Mapping[str, str], namespace: str) -> bool:
@@ -59,16 +59,16 @@ class PodConfiguration(msgspec.Struct, frozen=True):
         return self.namespace == namespace and selector is not None and selector.selects(labels)
 
 
-def read_ratios(spec: Field) -> MemoryRatios:
+def read_ratios(spec: Field) -> MemoryQosRatios:
     """The ratios of a spec with a memoryQos; what it does not state is the default.
 
     Volcano's agent reads a missing highRatio as 0, which is a memory.high of nothing.
     """
     section = member(spec, MEMORY_QOS)
     if section is None:
-        return MemoryRatios()
+        return MemoryQosRatios()
     stated = {info.name: member(section, info.encode_name) for info in _RATIOS}
-    return MemoryRatios(**{name: _ratio(each) for name, each in stated.items() if each})
+    return MemoryQosRatios(**{name: _ratio(each) for name, each in stated.items() if each})
 
 
 def _ratio(field: Field) -> int:
@@ -97,7 +97,7 @@ def read_colocation_configuration(document: object, source: str) -> PodConfigura
 
 def ratios_for(
     configurations: Iterable[PodConfiguration], labels: Mapping[str, str], namespace: str
-) -> MemoryRatios | None:
+) -> MemoryQosRatios | None:
     """The ratios of the newest object for a pod; of equally new ones the last by name counts.
 
     Volcano leaves that last case to chance.

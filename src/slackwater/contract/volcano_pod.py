@@ -9,15 +9,14 @@ import enum
 import re
 from collections.abc import Mapping
 
-import msgspec
-
 from slackwater.contract.decoding import BOOL_WANTED, parse_bool
 from slackwater.contract.document import Field, Spelling, parse_json
-from slackwater.contract.volcano_memory_ratios import MemoryRatios, read_ratios
+from slackwater.contract.volcano_memory_ratios import MemoryQosRatios, read_ratios
 from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros
+from slackwater.model.workload import BurstRequest
 
 QOS_LEVEL = "volcano.sh/qos-level"
 ENABLE_QUOTA_BURST = "volcano.sh/enable-quota-burst"
@@ -49,14 +48,6 @@ class QosLevel(enum.Enum):
 _NUMBERS = {QosLevel.LC: 2, QosLevel.HLS: 2, QosLevel.LS: 1, QosLevel.NONE: 0, QosLevel.BE: -1}
 
 
-class Burst(msgspec.Struct, frozen=True):
-    """The pod may burst: by `time` for each period, or by as much as its quota where that is
-    None. `complaint` is a sentence about a time that cannot be used, which then is None."""
-
-    time: Micros | None = None
-    complaint: str = ""
-
-
 def qos_level(annotations: Mapping[str, str]) -> QosLevel | Gap:
     """The pod's level. Volcano reads a word that it does not know as none, silently."""
     word = annotations.get(QOS_LEVEL, "")
@@ -67,7 +58,7 @@ def qos_level(annotations: Mapping[str, str]) -> QosLevel | Gap:
     return known[word]
 
 
-def quota_burst(annotations: Mapping[str, str]) -> Burst | Gap | None:
+def quota_burst(annotations: Mapping[str, str]) -> BurstRequest | Gap | None:
     """Whether the pod may burst and by how much; None where it may not."""
     said = annotations.get(ENABLE_QUOTA_BURST, "")
     enabled = parse_bool(said) if said else False
@@ -76,18 +67,18 @@ def quota_burst(annotations: Mapping[str, str]) -> Burst | Gap | None:
     return _burst(annotations.get(QUOTA_BURST_TIME)) if enabled else None
 
 
-def _burst(said: str | None) -> Burst:
+def _burst(said: str | None) -> BurstRequest:
     """Absent means as much as the quota; so does, in Volcano, what cannot be used, and 0. Who
     writes 0, or nothing, may have meant none: that is told."""
     if said is None:
-        return Burst()
+        return BurstRequest()
     time = int(said) if _WHOLE.fullmatch(said) else None
     if not time or not 0 <= time <= LARGEST_QUOTA:
-        return Burst(None, _problem(QUOTA_BURST_TIME, said, _TIME_WANTED).sentence())
-    return Burst(Micros(time))
+        return BurstRequest(None, _problem(QUOTA_BURST_TIME, said, _TIME_WANTED).sentence())
+    return BurstRequest(Micros(time))
 
 
-def memory_qos(annotations: Mapping[str, str]) -> MemoryRatios | Gap | None:
+def memory_qos(annotations: Mapping[str, str]) -> MemoryQosRatios | Gap | None:
     """The pod's memory ratios; None where nobody said, and "{}" is a reset to the defaults."""
     said = annotations.get(COLOCATION_CONFIG, "")
     if not said:

@@ -17,7 +17,7 @@ _VENDOR = frozenset(knob.name for knob in KNOBS if knob.vendor)
 _UPWARD = tuple(reversed(Level))
 
 
-class Feature(msgspec.Struct, frozen=True):
+class FeatureRequirement(msgspec.Struct, frozen=True):
     """It works if all knobs of one alternative do, at its level of the kubelet's tree. `built` is
     whether this version of Slackwater has it: what a machine can carry, users plan with."""
 
@@ -29,26 +29,29 @@ class Feature(msgspec.Struct, frozen=True):
 
 
 #: What is not a policy, or not one yet.
-_OTHERS: tuple[Feature, ...] = (
-    Feature(
+_OTHERS: tuple[FeatureRequirement, ...] = (
+    FeatureRequirement(
         "elastic_limit", (("quota", "weight"),), "bounds pods that use oversold CPU", built=False
     ),
-    Feature(
+    FeatureRequirement(
         "normalization", (("quota",),), "gives a CPU unit the same worth on every node", built=False
     ),
-    Feature(
+    FeatureRequirement(
         "core_pinning", (("cpus",),), "binds containers to CPUs, shared or exclusive", built=False
     ),
-    Feature(
+    FeatureRequirement(
         "watermark_relief", (("quota",),), "caps, cordons and evicts above a watermark", built=False
     ),
-    Feature("interference", ((PSI,),), "wakes at once when a protected pod has to wait"),
+    FeatureRequirement("interference", ((PSI,),), "wakes at once when a protected pod has to wait"),
 )
 
 
-def features_of(policies: Iterable[Policy]) -> tuple[Feature, ...]:
+def features_of(policies: Iterable[Policy]) -> tuple[FeatureRequirement, ...]:
     return (
-        *(Feature(each.name, each.knobs, each.description, each.level) for each in policies),
+        *(
+            FeatureRequirement(each.name, each.knobs, each.description, each.level)
+            for each in policies
+        ),
         *_OTHERS,
     )
 
@@ -67,7 +70,7 @@ def judge(
     )
 
 
-def _judge(feature: Feature, rows: tuple[KnobRow, ...], psi: bool | None) -> FeatureRow:
+def _judge(feature: FeatureRequirement, rows: tuple[KnobRow, ...], psi: bool | None) -> FeatureRow:
     def state(knob: str) -> _State:
         return _State(psi, "PSI is unknown") if knob == PSI else _state(rows, knob, feature.level)
 

@@ -104,7 +104,7 @@ class CgroupRef(msgspec.Struct, frozen=True, gc=False, tag="cgroup", omit_defaul
         return self.path.rsplit("/", 1)[-1]
 
 
-class Pressure(msgspec.Struct, frozen=True, gc=False):
+class PressureLine(msgspec.Struct, frozen=True, gc=False):
     """One line of a PSI file: share of time stalled, in hundredths of a percent, and in total."""
 
     avg10: int
@@ -116,8 +116,8 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
 class CpuPressure(msgspec.Struct, frozen=True, gc=False, tag="pressure", omit_defaults=True):
     """A PSI file. The `full` line of cpu.pressure exists below the root only, from Linux 5.13."""
 
-    some: Pressure
-    full: Pressure | None = None
+    some: PressureLine
+    full: PressureLine | None = None
 
 
 class CpuTimes(msgspec.Struct, frozen=True, gc=False, tag="times", omit_defaults=True):

@@ -38,7 +38,7 @@ class MachineTicks(msgspec.Struct, frozen=True):
     each: dict[int, CpuTicks]
 
 
-class UsageSource(enum.Enum):
+class NodeUsageSource(enum.Enum):
     """Where a node's usage was read. Two usages compare only if they share their source."""
 
     ROOT_GROUP = "cpuacct.usage of the root cgroup"
@@ -50,11 +50,11 @@ class NodeUsage(msgspec.Struct, frozen=True):
     """CPU time that the whole node has used, and how exactly that is known."""
 
     usage: Micros
-    source: UsageSource
+    source: NodeUsageSource
 
     def exact(self) -> bool:
         """/proc/stat samples at ticks and overstates groups with short quota periods."""
-        return self.source is not UsageSource.TICKS
+        return self.source is not NodeUsageSource.TICKS
 
 
 class Processor(msgspec.Struct, frozen=True):

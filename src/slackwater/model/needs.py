@@ -8,7 +8,7 @@ import msgspec
 from slackwater.model.cgroup import Level
 
 
-class Field(enum.Enum):
+class ReadingField(enum.Enum):
     """The parts of a CgroupReading that can be asked for; a knob's is called as the knob is."""
 
     TIMES = "times"
@@ -30,21 +30,21 @@ class Field(enum.Enum):
 
 
 #: Counters move all the time; knobs only when somebody writes them.
-EACH_TICK = frozenset({Field.TIMES, Field.PRESSURE})
+EACH_TICK = frozenset({ReadingField.TIMES, ReadingField.PRESSURE})
 
 
 class Needs(msgspec.Struct, frozen=True):
     """Fields by level; a level that is not named is not read, nor is any below it listed."""
 
-    fields: Mapping[Level, frozenset[Field]] = {}
+    fields: Mapping[Level, frozenset[ReadingField]] = {}
 
-    def at(self, level: Level) -> frozenset[Field]:
+    def at(self, level: Level) -> frozenset[ReadingField]:
         return self.fields.get(level, frozenset())
 
 
-_TIMES = frozenset({Field.TIMES})
-_WITH_QUOTA = frozenset({Field.TIMES, Field.QUOTA})
-_WITH_PRESSURE = frozenset({Field.TIMES, Field.QUOTA, Field.PRESSURE})
+_TIMES = frozenset({ReadingField.TIMES})
+_WITH_QUOTA = frozenset({ReadingField.TIMES, ReadingField.QUOTA})
+_WITH_PRESSURE = frozenset({ReadingField.TIMES, ReadingField.QUOTA, ReadingField.PRESSURE})
 
 #: The node, its tiers, and the tiers' quotas.
 TIERS = Needs({Level.NODE: _TIMES, Level.TIER: _WITH_QUOTA})
@@ -56,7 +56,7 @@ EVERYTHING = Needs(dict.fromkeys(Level, _WITH_PRESSURE))
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:
     """All that anybody needs."""
-    union: dict[Level, frozenset[Field]] = {}
+    union: dict[Level, frozenset[ReadingField]] = {}
     for each in needs:
         for level, fields in each.fields.items():
             union[level] = union.get(level, frozenset()) | fields

@@ -12,7 +12,7 @@ from slackwater.model.units import UNLIMITED, Bytes, Micros, MilliCpu, Unlimited
 Amounts = Mapping[str, int | Gap]
 
 
-class Container(msgspec.Struct, frozen=True, omit_defaults=True):
+class WorkloadContainer(msgspec.Struct, frozen=True, omit_defaults=True):
     """One container of any kind: init, sidecar, ephemeral or main. No request is zero."""
 
     name: str
@@ -25,7 +25,7 @@ class Container(msgspec.Struct, frozen=True, omit_defaults=True):
     extended_limits: Amounts = {}
 
 
-class BurstWish(msgspec.Struct, frozen=True, tag="burst"):
+class BurstRequest(msgspec.Struct, frozen=True, tag="burst"):
     """The pod may burst: by `time` in each period, or by as much as its quota where that is None.
     `complaint` is a sentence about a time that cannot be used, which then is None."""
 
@@ -55,9 +55,9 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     ref: CgroupRef | Gap
     request: MilliCpu = MilliCpu(0)
     priority: int = 0
-    containers: tuple[Container, ...] = ()
+    containers: tuple[WorkloadContainer, ...] = ()
     qos_level: int | Gap = 0
-    burst: BurstWish | Gap | None = None
+    burst: BurstRequest | Gap | None = None
     memory_ratios: MemoryRatios | Gap | None = None
     extended_requests: Amounts = {}
     extended_limits: Amounts = {}

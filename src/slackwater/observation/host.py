@@ -20,9 +20,9 @@ from slackwater.model.machine import (
     Machine,
     MachineTicks,
     NodeUsage,
+    NodeUsageSource,
     NumaNode,
     Processor,
-    UsageSource,
 )
 from slackwater.model.units import Micros
 from slackwater.observation import kernel_text
@@ -241,7 +241,7 @@ class _RootGroup:
             usage = kernel_text.usage_v1(os.pread(self._fd, kernel_text.LONGEST_COUNTERS, 0))
         except OSError as error:
             return Gap(f"cpuacct.usage: {error.strerror}")
-        return usage if isinstance(usage, Gap) else NodeUsage(usage, UsageSource.ROOT_GROUP)
+        return usage if isinstance(usage, Gap) else NodeUsage(usage, NodeUsageSource.ROOT_GROUP)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -279,7 +279,7 @@ class _TopGroups:
             else:
                 self._last[identity] = usage
         total = Micros(self._carried + sum(self._last.values()))
-        return NodeUsage(total, UsageSource.TOP_GROUPS)
+        return NodeUsage(total, NodeUsageSource.TOP_GROUPS)
 
     def _refresh(self) -> None:
         """Lists the children again when their number changed, or one of them was gone."""
@@ -332,4 +332,4 @@ def _from_ticks(roots: Roots) -> NodeUsage | Gap:
     if isinstance(ticks, Gap):
         return ticks
     micros = ticks.total.busy() * _MICROS_PER_SECOND // os.sysconf("SC_CLK_TCK")
-    return NodeUsage(Micros(micros), UsageSource.TICKS)
+    return NodeUsage(Micros(micros), NodeUsageSource.TICKS)

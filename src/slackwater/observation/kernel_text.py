@@ -6,7 +6,7 @@ Input is bounded before it is looked at, so that a file of megabytes costs no mo
 
 import re
 
-from slackwater.model.cgroup import CpuPressure, CpuTimes, Pressure
+from slackwater.model.cgroup import CpuPressure, CpuTimes, PressureLine
 from slackwater.model.cpus import CpuListError, CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob_text import whole_number
@@ -162,7 +162,7 @@ def usage_v2(stat: bytes) -> Micros | Gap:
 
 def pressure(text: bytes) -> CpuPressure | Gap:
     """A PSI file: the some line, and the full line where there is one."""
-    lines: dict[str, Pressure] = {}
+    lines: dict[str, PressureLine] = {}
     if len(text) <= LONGEST_COUNTERS:
         for line in text.decode("ascii", "replace").removesuffix("\n").split("\n"):
             match = _PRESSURE_LINE.fullmatch(line)
@@ -227,9 +227,9 @@ def _counters(text: bytes) -> dict[bytes, int] | None:
     return dict(zip(words[::2], map(int, values), strict=False))
 
 
-def _pressure(match: re.Match[str]) -> Pressure:
+def _pressure(match: re.Match[str]) -> PressureLine:
     avg10, avg60, avg300 = (int(match[i]) * 100 + int(match[i + 1]) for i in (2, 4, 6))
-    return Pressure(avg10, avg60, avg300, Micros(int(match[8])))
+    return PressureLine(avg10, avg60, avg300, Micros(int(match[8])))
 
 
 def _ticks(words: list[str]) -> CpuTicks | None:

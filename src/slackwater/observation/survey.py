@@ -14,7 +14,7 @@ from slackwater.contract.kubernetes_pod import Pod
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, Level, Tier
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import WEIGHT, KnobKey
-from slackwater.model.needs import EACH_TICK, TIERS, Field, Needs
+from slackwater.model.needs import EACH_TICK, TIERS, Needs, ReadingField
 from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
@@ -32,12 +32,12 @@ TURN = 30
 class Wanted(msgspec.Struct, frozen=True):
     """One level's fields, apart: those of each tick and those in turn."""
 
-    all: frozenset[Field]
-    fast: frozenset[Field]
-    slow: frozenset[Field]
+    all: frozenset[ReadingField]
+    fast: frozenset[ReadingField]
+    slow: frozenset[ReadingField]
 
 
-def wanted(fields: frozenset[Field]) -> Wanted:
+def wanted(fields: frozenset[ReadingField]) -> Wanted:
     return Wanted(fields, fields & EACH_TICK, fields - EACH_TICK)
 
 
@@ -49,7 +49,7 @@ class SlowReadings:
         self._tree = tree
         self._last: dict[int, CgroupReading] = {}
         #: The knobs that were read, by group; none where only counters were.
-        self._fields: dict[int, frozenset[Field]] = {}
+        self._fields: dict[int, frozenset[ReadingField]] = {}
 
     def read(self, ref: CgroupRef, wants: Wanted, at: Micros, due: bool) -> CgroupReading:
         """Counters of now, knobs of now or of a while ago."""
@@ -102,13 +102,13 @@ def _says_the_same(one: CgroupReading, other: CgroupReading) -> bool:
 
 
 #: What is read of a group with a knob of ours, whoever needs it.
-_HELD_ABOVE = frozenset({Field.TIMES, Field.QUOTA})
-_HELD_BELOW = frozenset({Field.QUOTA})
+_HELD_ABOVE = frozenset({ReadingField.TIMES, ReadingField.QUOTA})
+_HELD_BELOW = frozenset({ReadingField.QUOTA})
 _DEFAULT = WeightFormula.LINEAR
 _SLOW_LEVELS = frozenset({Level.POD, Level.CONTAINER})
 
 
-def read_of_held(level: Level) -> frozenset[Field]:
+def read_of_held(level: Level) -> frozenset[ReadingField]:
     """Of a pod or a container only its quota, in turn: what it uses is read for whoever needs it,
     and that it is gone shows by its directory."""
     return _HELD_BELOW if level in _SLOW_LEVELS else _HELD_ABOVE
@@ -176,7 +176,7 @@ def _plan_readings(scan: Scan, needs: Needs, held: tuple[Held, ...]) -> _Reading
         turns,
         {ref.tier: ref for ref in scan.refs if ref.level is Level.TIER},
         frozenset(each.ref.id for each in held if each.knob == WEIGHT.name),
-        Field.TIMES in needs.at(Level.CONTAINER),
+        ReadingField.TIMES in needs.at(Level.CONTAINER),
     )
 
 
@@ -239,7 +239,7 @@ class Surveyor:
         return kept[2]
 
     def _pressure(self, needs: Needs) -> CpuPressure | Gap:
-        asked = Field.PRESSURE in needs.at(Level.NODE)
+        asked = ReadingField.PRESSURE in needs.at(Level.NODE)
         return self._meter.read_pressure() if asked else NOT_ASKED
 
     def _formulas_of(
@@ -247,7 +247,7 @@ class Surveyor:
     ) -> tuple[WeightFormula, WeightFormula]:
         """Of pods and of containers, where somebody needs weights; the kubelet's own formula
         until there is evidence."""
-        if not any(Field.WEIGHT in known.needs.at(level) for level in _SLOW_LEVELS):
+        if not any(ReadingField.WEIGHT in known.needs.at(level) for level in _SLOW_LEVELS):
             return _DEFAULT, _DEFAULT
         found = self._formulas.formulas(plan.scan, known.allocatable, plan.weights_held, at)
         pods = _DEFAULT if isinstance(found.pods, Gap) else found.pods

@@ -26,7 +26,7 @@ from slackwater.model.decision import (
 )
 from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA, MEMORY_MAX, QUOTA, WEIGHT, KnobKey
-from slackwater.model.needs import Field, Needs
+from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.problem import Problem, ProblemCode, quoted
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import MilliCpu, left_over, smallest_milli
@@ -84,8 +84,10 @@ class BatchResourcesSettings(SettingsStruct, frozen=True):
 NAME = "batch_resources"
 #: Above it a pod is latency-critical.
 _HIGHEST_LEVEL = 1
-_FIELDS = frozenset({Field.WEIGHT, Field.IDLE, Field.QUOTA, Field.MEMORY_MAX})
-_QUOTA = frozenset({Field.QUOTA})
+_FIELDS = frozenset(
+    {ReadingField.WEIGHT, ReadingField.IDLE, ReadingField.QUOTA, ReadingField.MEMORY_MAX}
+)
+_QUOTA = frozenset({ReadingField.QUOTA})
 _FLOOR = smallest_milli()
 #: In milliCPU: the kernel's largest quota in its longest period, a second. No machine has as much.
 MOST = left_over(LARGEST_QUOTA * 1000, 1_000_000)

@@ -23,10 +23,10 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN, MEMORY_QOS_LEVEL, KnobKey
-from slackwater.model.needs import Field, Needs
+from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bytes, Percent, Unlimited, percent
-from slackwater.model.workload import Container, MemoryRatios, Workload
+from slackwater.model.workload import MemoryRatios, Workload, WorkloadContainer
 from slackwater.policies.policy import STATELESS, Policy
 
 
@@ -87,10 +87,12 @@ class MemoryQosSettings(SettingsStruct, frozen=True):
 NAME = "memory_qos"
 _HUNDRED = 100
 _V2_ONLY = "only cgroup v2 has memory.high, memory.low and memory.min"
-_RATIO_FIELDS = frozenset({Field.MEMORY_HIGH, Field.MEMORY_LOW, Field.MEMORY_MIN})
+_RATIO_FIELDS = frozenset(
+    {ReadingField.MEMORY_HIGH, ReadingField.MEMORY_LOW, ReadingField.MEMORY_MIN}
+)
 _PROTECTING = frozenset({MEMORY_LOW.name, MEMORY_MIN.name})
-_PROTECTION_FIELDS = frozenset({Field.MEMORY_LOW, Field.MEMORY_MIN})
-_LEVEL_FIELDS = frozenset({Field.MEMORY_QOS_LEVEL})
+_PROTECTION_FIELDS = frozenset({ReadingField.MEMORY_LOW, ReadingField.MEMORY_MIN})
+_LEVEL_FIELDS = frozenset({ReadingField.MEMORY_QOS_LEVEL})
 
 
 def needs(settings: MemoryQosSettings, _: frozenset[KnobKey]) -> Needs:
@@ -227,13 +229,15 @@ def _by_kubelet(workload: Workload, settings: MemoryQosSettings) -> Iterator[Int
             yield Intent(ref, MEMORY_HIGH.name, Verb.SET, high, because, NAME)
 
 
-def _inner(workload: Workload) -> Iterator[tuple[Container, CgroupRef]]:
+def _inner(workload: Workload) -> Iterator[tuple[WorkloadContainer, CgroupRef]]:
     for each in workload.containers:
         if isinstance(each.ref, CgroupRef):
             yield each, each.ref
 
 
-def _memory(each: Container, workload: Workload, resource: str) -> tuple[int, int | Unlimited]:
+def _memory(
+    each: WorkloadContainer, workload: Workload, resource: str
+) -> tuple[int, int | Unlimited]:
     """Request and limit; batch memory stands in where the pod is not latency-critical."""
     level = workload.qos_level
     if isinstance(level, Gap) or level <= 1:

@@ -17,7 +17,7 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import CPU_QOS_LEVEL, IDLE, WEIGHT, KnobKey
-from slackwater.model.needs import Field, Needs
+from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.weight import SMALLEST_SHARES, SMALLEST_WEIGHT
 from slackwater.model.workload import Workload
@@ -54,7 +54,7 @@ class QosLevelSettings(SettingsStruct, frozen=True):
 
 NAME = "qos_level"
 _BEST_EFFORT = -1
-_FIELDS = frozenset({Field.CPU_QOS_LEVEL, Field.IDLE, Field.WEIGHT})
+_FIELDS = frozenset({ReadingField.CPU_QOS_LEVEL, ReadingField.IDLE, ReadingField.WEIGHT})
 
 
 def needs(_: QosLevelSettings, __: frozenset[KnobKey]) -> Needs:

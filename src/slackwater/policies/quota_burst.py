@@ -15,10 +15,10 @@ from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Remark, Verb
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import BURST, KnobKey
-from slackwater.model.needs import Field, Needs
+from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, Percent, Unlimited, percent
-from slackwater.model.workload import BurstWish, Workload
+from slackwater.model.workload import BurstRequest, Workload
 from slackwater.policies.policy import STATELESS, Policy
 
 
@@ -44,7 +44,7 @@ class QuotaBurstSettings(SettingsStruct, frozen=True):
 
 
 NAME = "quota_burst"
-_FIELDS = frozenset({Field.QUOTA, Field.BURST})
+_FIELDS = frozenset({ReadingField.QUOTA, ReadingField.BURST})
 _ORDINARY = (NOT_ASKED, VANISHED)
 _WHOLE = 100
 
@@ -60,7 +60,7 @@ def decide(snapshot: NodeSnapshot, _: object, settings: QuotaBurstSettings) -> D
         match workload.burst:
             case Gap(reason):
                 remarks.append(Remark(workload.title(), reason))
-            case BurstWish() as wish:
+            case BurstRequest() as wish:
                 intents += _intents(snapshot, workload, wish, settings)
                 said = [*filter(None, [wish.complaint]), *_lacking(snapshot, workload)]
                 if said:
@@ -69,7 +69,7 @@ def decide(snapshot: NodeSnapshot, _: object, settings: QuotaBurstSettings) -> D
 
 
 def _intents(
-    snapshot: NodeSnapshot, workload: Workload, wish: BurstWish, settings: QuotaBurstSettings
+    snapshot: NodeSnapshot, workload: Workload, wish: BurstRequest, settings: QuotaBurstSettings
 ) -> Iterator[Intent]:
     total = 0
     for each in workload.containers:
@@ -106,7 +106,7 @@ def _lacking(snapshot: NodeSnapshot, workload: Workload) -> Iterator[str]:
         yield f"without a CPU limit there is nothing to burst above: {', '.join(free)}"
 
 
-def _because(wish: BurstWish, most: int, settings: QuotaBurstSettings) -> Because:
+def _because(wish: BurstRequest, most: int, settings: QuotaBurstSettings) -> Because:
     """Names the annotation that decides, and what clips it."""
     part = "its quota" if settings.most == _WHOLE else f"{settings.most} % of its quota"
     if wish.time is None:

@@ -13,7 +13,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Unlimited
-from slackwater.model.workload import Container, Workload
+from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.record.agent_view import API_VERSION, AgentView
 
 #: How many of the journal's last entries are shown.
@@ -179,7 +179,7 @@ def _pod(snapshot: NodeSnapshot, pod: Workload) -> UsageRow:
     return _measured(snapshot, pod.ref, row)
 
 
-def _container(snapshot: NodeSnapshot, pod: Workload, container: Container) -> UsageRow:
+def _container(snapshot: NodeSnapshot, pod: Workload, container: WorkloadContainer) -> UsageRow:
     level, tier = Level.CONTAINER.value, pod.tier.value
     row = UsageRow(container.name, level, tier, pod.namespace, request=container.request)
     return _measured(snapshot, container.ref, row)

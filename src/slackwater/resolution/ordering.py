@@ -23,7 +23,7 @@ from slackwater.model.plan import Change
 from slackwater.model.units import Bandwidth, Unlimited
 
 
-class Phase(enum.IntEnum):
+class ChangePhase(enum.IntEnum):
     """When a change is due; within WIDEN parents go first, within NARROW children."""
 
     #: Idle off and, group by group, at once the weight: the kernel's default of 1024 shares in
@@ -65,19 +65,21 @@ def _steps(change: Change) -> Iterator[Change]:
 
 def _sort_key(change: Change) -> tuple[int, int, str, int, int]:
     phase, depth = phase_of(change), change.ref.depth()
-    downward = -depth if phase is Phase.NARROW else depth
+    downward = -depth if phase is ChangePhase.NARROW else depth
     return phase, downward, change.ref.path, change.ref.id, _KNOB_ORDER.index(change.knob.name)
 
 
-def phase_of(change: Change) -> Phase:
+def phase_of(change: Change) -> ChangePhase:
     knob = change.knob.name
     if knob == IDLE.name:
-        return Phase.IDLE_ON if change.new else Phase.SHARE
+        return ChangePhase.IDLE_ON if change.new else ChangePhase.SHARE
     if knob == BURST.name:
-        return Phase.RAISE_BURST if _wider(change.new, change.old) else Phase.LOWER_BURST
+        return (
+            ChangePhase.RAISE_BURST if _wider(change.new, change.old) else ChangePhase.LOWER_BURST
+        )
     if change.knob.encoding in _LIMITS:
-        return Phase.NARROW if _wider(change.old, change.new) else Phase.WIDEN
-    return Phase.SHARE
+        return ChangePhase.NARROW if _wider(change.old, change.new) else ChangePhase.WIDEN
+    return ChangePhase.SHARE
 
 
 def _wider(one: KnobValue, other: KnobValue) -> bool:

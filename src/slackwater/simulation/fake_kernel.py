@@ -27,7 +27,7 @@ from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.knob import BURST, QUOTA, Knob, KnobFile, KnobValue
 from slackwater.model.knob_text import COMMON_PAGE, KnobRangeError, decode, encode, settle_in_file
-from slackwater.model.machine import NodeUsage, UsageSource
+from slackwater.model.machine import NodeUsage, NodeUsageSource
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import DEFAULT_PERIOD, Micros, Unlimited
 from slackwater.simulation.demand import FOREVER
@@ -320,9 +320,9 @@ class FakeKernel:
     def node_usage(self) -> NodeUsage:
         """As the real one is had: v2 does not count tasks that sit in the root group."""
         if self._version is CgroupVersion.V1:
-            return NodeUsage(Micros(self._root.used // NANOS), UsageSource.ROOT_GROUP)
+            return NodeUsage(Micros(self._root.used // NANOS), NodeUsageSource.ROOT_GROUP)
         used = self._carried + sum(child.used for child in self._root.children.values())
-        return NodeUsage(Micros(used // NANOS), UsageSource.TOP_GROUPS)
+        return NodeUsage(Micros(used // NANOS), NodeUsageSource.TOP_GROUPS)
 
     def _find(self, ref: CgroupRef) -> FakeCgroup | None:
         group = self._groups.get(ref.path)

@@ -17,7 +17,7 @@ from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Dri
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, CPUS, IDLE, KNOBS, QUOTA, WEIGHT, Knob, KnobValue
 from slackwater.model.machine import NodeUsage
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.plan import Change, Outcome
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu, Unlimited, bandwidth
@@ -46,9 +46,11 @@ _THREADS = 1 << 20
 _BLIND = Gap("the scenario hides the node's usage")
 #: Knobs without a field of their own in a reading.
 _OTHERS = {
-    Field(knob.name): knob for knob in KNOBS if knob not in (QUOTA, BURST, WEIGHT, IDLE, CPUS)
+    ReadingField(knob.name): knob
+    for knob in KNOBS
+    if knob not in (QUOTA, BURST, WEIGHT, IDLE, CPUS)
 }
-_NOTHING: frozenset[Field] = frozenset()
+_NOTHING: frozenset[ReadingField] = frozenset()
 #: Ticks that a simulated agent keeps: nobody asks it for more than the last.
 _KEPT = 1
 
@@ -166,7 +168,9 @@ class SimulatedSnapshotReader:
             workloads=self._matching.match(known.pods, refs),
             readings=readings,
             rates=self._rates.of_groups(readings, at),
-            pressure=NO_PRESSURE if Field.PRESSURE in known.needs.at(Level.NODE) else NOT_ASKED,
+            pressure=NO_PRESSURE
+            if ReadingField.PRESSURE in known.needs.at(Level.NODE)
+            else NOT_ASKED,
             held=known.held,
             off=known.off,
             early=known.early,
@@ -191,24 +195,26 @@ class SimulatedSnapshotReader:
             self._shown[depth] = (self._kubepods, *below)
         return self._shown[depth]
 
-    def _read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
+    def _read(self, ref: CgroupRef, wants: frozenset[ReadingField], at: Micros) -> CgroupReading:
         full = self._kernel.reading(ref, at)
         if isinstance(full, Gap):
             return CgroupReading(ref, at, full, full, full, full, full, full, full)
         return CgroupReading(
             ref=ref,
             at=at,
-            times=full.times if Field.TIMES in wants else NOT_ASKED,
-            quota=full.quota if Field.QUOTA in wants else NOT_ASKED,
-            burst=full.burst if Field.BURST in wants else NOT_ASKED,
-            weight=full.weight if Field.WEIGHT in wants else NOT_ASKED,
-            idle=full.idle if Field.IDLE in wants else NOT_ASKED,
-            cpus=full.cpus if Field.CPUS in wants else NOT_ASKED,
-            pressure=full.pressure if Field.PRESSURE in wants else NOT_ASKED,
+            times=full.times if ReadingField.TIMES in wants else NOT_ASKED,
+            quota=full.quota if ReadingField.QUOTA in wants else NOT_ASKED,
+            burst=full.burst if ReadingField.BURST in wants else NOT_ASKED,
+            weight=full.weight if ReadingField.WEIGHT in wants else NOT_ASKED,
+            idle=full.idle if ReadingField.IDLE in wants else NOT_ASKED,
+            cpus=full.cpus if ReadingField.CPUS in wants else NOT_ASKED,
+            pressure=full.pressure if ReadingField.PRESSURE in wants else NOT_ASKED,
             others=self._others(ref, wants) if not wants.isdisjoint(_OTHERS) else {},
         )
 
-    def _others(self, ref: CgroupRef, wants: frozenset[Field]) -> dict[str, int | Unlimited | Gap]:
+    def _others(
+        self, ref: CgroupRef, wants: frozenset[ReadingField]
+    ) -> dict[str, int | Unlimited | Gap]:
         values = {k.name: self._kernel.read(ref, k) for f, k in _OTHERS.items() if f in wants}
         return {
             name: value

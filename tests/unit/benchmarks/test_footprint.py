@@ -11,7 +11,7 @@ from benchmarks.crowd_footprint import pod_text
 from slackwater.contract.pod_resources import pod_requests, qos_tier
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
-from slackwater.model.workload import BurstWish
+from slackwater.model.workload import BurstRequest
 from slackwater.observation.cgroups.paths import container_id, pod_uid
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects
@@ -108,4 +108,4 @@ def test_the_crowds_pods_are_good_and_ask_for_three_things(tmp_path: Path) -> No
     for pod in workloads_of(found.pods, ()):
         assert pod.tier is Tier.BESTEFFORT
         assert pod.extended_limits["kubernetes.io/batch-cpu"] == 2000
-        assert pod.burst == BurstWish()
+        assert pod.burst == BurstRequest()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.volcano_memory_ratios import (
-    MemoryRatios,
+    MemoryQosRatios,
     PodConfiguration,
     ratios_for,
     read_colocation_configuration,
@@ -63,7 +63,7 @@ def read(spec: object = None, **metadata: object) -> PodConfiguration:
 def test_the_designs_example() -> None:
     made = read_colocation_configuration(yaml.safe_load(DESIGN), "colo.yaml")
     assert (made.namespace, made.name, made.created) == ("default", "colo-config1", "")
-    assert (made.ratios, made.warnings) == (MemoryRatios(100, 0, 0), ())
+    assert (made.ratios, made.warnings) == (MemoryQosRatios(100, 0, 0), ())
     assert made.is_for({"app": "offline-test", "x": "y"}, "default")
     assert not made.is_for({"app": "online"}, "default")
     assert not made.is_for({"app": "offline-test"}, "other")
@@ -72,14 +72,14 @@ def test_the_designs_example() -> None:
 @pytest.mark.parametrize(
     ("said", "ratios"),
     [
-        (None, MemoryRatios()),
-        ({}, MemoryRatios()),
-        ({"highRatio": 80}, MemoryRatios(80)),
-        ({"lowRatio": 20, "minRatio": 10}, MemoryRatios(100, 20, 10)),
-        ({"highRatio": 0, "lowRatio": 100, "minRatio": 0}, MemoryRatios(0, 100, 0)),
+        (None, MemoryQosRatios()),
+        ({}, MemoryQosRatios()),
+        ({"highRatio": 80}, MemoryQosRatios(80)),
+        ({"lowRatio": 20, "minRatio": 10}, MemoryQosRatios(100, 20, 10)),
+        ({"highRatio": 0, "lowRatio": 100, "minRatio": 0}, MemoryQosRatios(0, 100, 0)),
     ],
 )
-def test_what_is_not_stated_is_the_default(said: object, ratios: MemoryRatios) -> None:
+def test_what_is_not_stated_is_the_default(said: object, ratios: MemoryQosRatios) -> None:
     assert read({"selector": {}, "memoryQos": said}).ratios == ratios
 
 
@@ -123,7 +123,7 @@ def test_selectors(selector: object, labels: dict[str, str], selected: bool) -> 
 def test_what_has_no_effect_is_told(spec: object, warning: str) -> None:
     made = read(spec)
     assert made.warnings == (warning,)
-    assert made.ratios == MemoryRatios()
+    assert made.ratios == MemoryQosRatios()
 
 
 def test_without_a_usable_selector_it_is_for_no_pod() -> None:
@@ -209,9 +209,9 @@ def test_the_newest_that_selects_the_pod_counts() -> None:
     )
     every = (old, new, newest, ageless, elsewhere)
     for order in itertools.permutations(every):
-        assert ratios_for(order, APP, "default") == MemoryRatios(20)
-    assert ratios_for(every, APP, "b") == MemoryRatios(40)
-    assert ratios_for((ageless, old), APP, "default") == MemoryRatios(10)
+        assert ratios_for(order, APP, "default") == MemoryQosRatios(20)
+    assert ratios_for(every, APP, "b") == MemoryQosRatios(40)
+    assert ratios_for((ageless, old), APP, "default") == MemoryQosRatios(10)
     assert ratios_for(every, {"app": "y"}, "default") is None
     assert ratios_for((), APP, "default") is None
 
@@ -224,7 +224,7 @@ def configurations() -> st.SearchStrategy[PodConfiguration]:
         st.sampled_from("xyz"),
         times,
         st.sampled_from([None, LabelSelector()]),
-        st.builds(MemoryRatios, st.integers(0, 100)),
+        st.builds(MemoryQosRatios, st.integers(0, 100)),
     )
 
 

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.volcano_memory_ratios import MemoryRatios
+from slackwater.contract.volcano_memory_ratios import MemoryQosRatios
 from slackwater.contract.volcano_pod import (
     COLOCATION_CONFIG,
     ENABLE_QUOTA_BURST,
     QOS_LEVEL,
     QUOTA_BURST_TIME,
-    Burst,
     QosLevel,
     memory_qos,
     qos_level,
@@ -19,6 +18,7 @@ from slackwater.contract.volcano_pod import (
 from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA
 from slackwater.model.units import Micros
+from slackwater.model.workload import BurstRequest
 
 RATIO = "a whole number from 0 to 100 (percent)"
 
@@ -60,7 +60,7 @@ def test_unknown_levels(word: str) -> None:
 
 @pytest.mark.parametrize("said", ["1", "t", "T", "TRUE", "true", "True"])
 def test_burst_is_on(said: str) -> None:
-    assert quota_burst({ENABLE_QUOTA_BURST: said}) == Burst()
+    assert quota_burst({ENABLE_QUOTA_BURST: said}) == BurstRequest()
 
 
 @pytest.mark.parametrize("said", ["0", "f", "F", "FALSE", "false", "False", ""])
@@ -83,9 +83,9 @@ def test_neither_on_nor_off(said: str) -> None:
     )
 
 
-def burst(time: str) -> Burst:
+def burst(time: str) -> BurstRequest:
     made = quota_burst({ENABLE_QUOTA_BURST: "true", QUOTA_BURST_TIME: time})
-    assert isinstance(made, Burst)
+    assert isinstance(made, BurstRequest)
     return made
 
 
@@ -100,12 +100,12 @@ def burst(time: str) -> Burst:
     ],
 )
 def test_times(said: str, time: int) -> None:
-    assert burst(said) == Burst(Micros(time))
+    assert burst(said) == BurstRequest(Micros(time))
 
 
 def test_no_time_is_as_much_as_the_quota() -> None:
     """Row 35: absent."""
-    assert quota_burst({ENABLE_QUOTA_BURST: "true"}) == Burst()
+    assert quota_burst({ENABLE_QUOTA_BURST: "true"}) == BurstRequest()
 
 
 BAD_TIMES = (
@@ -119,7 +119,7 @@ BAD_TIMES = (
 @pytest.mark.parametrize("said", BAD_TIMES)
 def test_a_bad_time_has_the_effect_of_none_and_is_told(said: str) -> None:
     """Row 35, "x": as much as the quota, as in Volcano; but somebody hears of it."""
-    assert burst(said) == Burst(
+    assert burst(said) == BurstRequest(
         None,
         f"the annotation volcano.sh/quota-burst-time is '{said}', but must be a whole number from "
         "1 to 17592186044 (microseconds); the quota counts instead",
@@ -137,29 +137,29 @@ def test_a_burst_is_a_time_of_the_kernels_or_none(said: str) -> None:
     ("said", "ratios"),
     [
         # Row 41: "{}" is a reset.
-        ("{}", MemoryRatios(100, 0, 0)),
-        ("null", MemoryRatios()),
-        ('{"memoryQos":null}', MemoryRatios()),
-        ('{"memoryQos":{}}', MemoryRatios()),
+        ("{}", MemoryQosRatios(100, 0, 0)),
+        ("null", MemoryQosRatios()),
+        ('{"memoryQos":null}', MemoryQosRatios()),
+        ('{"memoryQos":{}}', MemoryQosRatios()),
         (
             '{"memoryQos":{"highRatio":80,"lowRatio":30,"minRatio":10}}',
-            MemoryRatios(80, 30, 10),
+            MemoryQosRatios(80, 30, 10),
         ),
         # Weakness 23: Volcano makes a memory.high of 0 of an absent highRatio.
-        ('{"memoryQos":{"lowRatio":30}}', MemoryRatios(100, 30, 0)),
-        ('{"memoryQos":{"highRatio":null,"minRatio":5}}', MemoryRatios(100, 0, 5)),
-        ('{"memoryQos":{"highRatio":0}}', MemoryRatios(0, 0, 0)),
+        ('{"memoryQos":{"lowRatio":30}}', MemoryQosRatios(100, 30, 0)),
+        ('{"memoryQos":{"highRatio":null,"minRatio":5}}', MemoryQosRatios(100, 0, 5)),
+        ('{"memoryQos":{"highRatio":0}}', MemoryQosRatios(0, 0, 0)),
         (
             '{"memoryQos":{"highRatio":100,"lowRatio":100,"minRatio":100}}',
-            MemoryRatios(min=100, low=100),
+            MemoryQosRatios(min=100, low=100),
         ),
         # Go's JSON takes keys in any case and leaves out those that it does not know.
-        ('{"MEMORYQOS":{"highratio":50}}', MemoryRatios(50)),
-        ('{"other":1,"memoryQos":{"highRatio":50,"x":2}}', MemoryRatios(50)),
-        (' {"memoryQos": {"highRatio": 50}} ', MemoryRatios(50)),
+        ('{"MEMORYQOS":{"highratio":50}}', MemoryQosRatios(50)),
+        ('{"other":1,"memoryQos":{"highRatio":50,"x":2}}', MemoryQosRatios(50)),
+        (' {"memoryQos": {"highRatio": 50}} ', MemoryQosRatios(50)),
     ],
 )
-def test_ratios(said: str, ratios: MemoryRatios) -> None:
+def test_ratios(said: str, ratios: MemoryQosRatios) -> None:
     assert memory_qos({COLOCATION_CONFIG: said}) == ratios
 
 

@@ -1,7 +1,7 @@
 """What has to be read: the union of what everybody needs."""
 
 from slackwater.model.cgroup import Level
-from slackwater.model.needs import EVERYTHING, PODS, TIERS, Field, Needs, merge_needs
+from slackwater.model.needs import EVERYTHING, PODS, TIERS, Needs, ReadingField, merge_needs
 
 
 def test_nobody_needs_nothing() -> None:
@@ -10,10 +10,12 @@ def test_nobody_needs_nothing() -> None:
 
 
 def test_a_union_by_level() -> None:
-    weights = Needs({Level.TIER: frozenset({Field.WEIGHT}), Level.POD: frozenset({Field.BURST})})
+    weights = Needs(
+        {Level.TIER: frozenset({ReadingField.WEIGHT}), Level.POD: frozenset({ReadingField.BURST})}
+    )
     found = merge_needs((TIERS, weights))
-    assert found.at(Level.TIER) == TIERS.at(Level.TIER) | {Field.WEIGHT}
-    assert found.at(Level.POD) == {Field.BURST}
+    assert found.at(Level.TIER) == TIERS.at(Level.TIER) | {ReadingField.WEIGHT}
+    assert found.at(Level.POD) == {ReadingField.BURST}
     assert found.at(Level.CONTAINER) == frozenset()
 
 

@@ -9,10 +9,10 @@ from slackwater.model.cgroup import (
     CgroupMounts,
     CgroupVersion,
     CpuPressure,
-    Pressure,
+    PressureLine,
 )
 from slackwater.model.gap import Gap
-from slackwater.model.machine import NodeUsage, UsageSource
+from slackwater.model.machine import NodeUsage, NodeUsageSource
 from slackwater.model.units import Micros
 from slackwater.observation.host import NodeUsageMeter, Roots
 from tests.unit.observation.descriptors import open_descriptors
@@ -54,7 +54,7 @@ def used(meter: NodeUsageMeter) -> int:
 
 def test_v1_reads_the_root_group(v1: PlainTree, roots: Roots) -> None:
     meter = NodeUsageMeter(v1.mounts, roots)
-    assert meter.read() == NodeUsage(Micros(5000), UsageSource.ROOT_GROUP)
+    assert meter.read() == NodeUsage(Micros(5000), NodeUsageSource.ROOT_GROUP)
     v1.put("", "cpuacct.usage", "6000000\n", CgroupController.CPUACCT)
     assert used(meter) == 6000
     meter.close()
@@ -62,7 +62,7 @@ def test_v1_reads_the_root_group(v1: PlainTree, roots: Roots) -> None:
 
 def test_v2_sums_the_top_groups_and_not_the_root(v2: PlainTree, roots: Roots) -> None:
     meter = NodeUsageMeter(v2.mounts, roots)
-    assert meter.read() == NodeUsage(Micros(300), UsageSource.TOP_GROUPS)
+    assert meter.read() == NodeUsage(Micros(300), NodeUsageSource.TOP_GROUPS)
     v2.put("kubepods", "cpu.stat", "usage_usec 150\n")
     assert used(meter) == 350
     meter.close()
@@ -114,7 +114,7 @@ def assert_from_ticks(mounts: CgroupMounts, roots: Roots) -> None:
     """Guest time is inside user, idle and stolen time is not use; USER_HZ is 100 everywhere."""
     meter = NodeUsageMeter(mounts, roots)
     found = meter.read()
-    assert found == NodeUsage(Micros(140 * 10_000), UsageSource.TICKS)
+    assert found == NodeUsage(Micros(140 * 10_000), NodeUsageSource.TICKS)
     assert not found.exact()
     meter.close()
 
@@ -165,7 +165,7 @@ def test_pressure_is_the_whole_machines_and_has_no_full_line(v2: PlainTree, root
     file.write_text(PSI.format(7))
     before = open_descriptors()
     meter = NodeUsageMeter(v2.mounts, roots)
-    assert meter.read_pressure() == CpuPressure(Pressure(100, 50, 25, Micros(7)))
+    assert meter.read_pressure() == CpuPressure(PressureLine(100, 50, 25, Micros(7)))
     file.write_text(PSI.format(9))
     found = meter.read_pressure()
     assert isinstance(found, CpuPressure)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.cgroup import CpuPressure, CpuTimes, Pressure
+from slackwater.model.cgroup import CpuPressure, CpuTimes, PressureLine
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.machine import CpuTicks, MachineTicks, Processor
@@ -89,14 +89,16 @@ def test_what_is_no_cpuacct_usage_is_a_gap(usage: bytes) -> None:
 
 def test_pressure_is_in_hundredths_of_a_percent() -> None:
     assert kernel_text.pressure(PRESSURE) == CpuPressure(
-        some=Pressure(215, 1207, 10_000, Micros(13479353)),
-        full=Pressure(0, 1, 10, Micros(9)),
+        some=PressureLine(215, 1207, 10_000, Micros(13479353)),
+        full=PressureLine(0, 1, 10, Micros(9)),
     )
 
 
 def test_before_linux_5_13_cpu_pressure_has_no_full_line() -> None:
     some = PRESSURE.splitlines(keepends=True)[0]
-    assert kernel_text.pressure(some) == CpuPressure(Pressure(215, 1207, 10_000, Micros(13479353)))
+    assert kernel_text.pressure(some) == CpuPressure(
+        PressureLine(215, 1207, 10_000, Micros(13479353))
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ def test_pressure_as_the_kernel_prints_it_comes_back(lines: list[tuple[int, int]
         for kind, a, total in (("some", some, stalled), ("full", full, fully))
     )
     assert kernel_text.pressure(text.encode()) == CpuPressure(
-        Pressure(some, 0, 150, Micros(stalled)), Pressure(full, 0, 150, Micros(fully))
+        PressureLine(some, 0, 150, Micros(stalled)), PressureLine(full, 0, 150, Micros(fully))
     )
 
 

@@ -2,7 +2,7 @@
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuTimes, Level
 from slackwater.model.gap import VANISHED, Gap
-from slackwater.model.machine import NodeUsage, UsageSource
+from slackwater.model.machine import NodeUsage, NodeUsageSource
 from slackwater.model.snapshot import Rate
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.rates import Rates
@@ -22,7 +22,7 @@ def of_groups(rates: Rates, reading: CgroupReading) -> dict[int, Rate]:
     return rates.of_groups({reading.ref.id: reading}, reading.at)
 
 
-def node(usage: int, source: UsageSource = UsageSource.ROOT_GROUP) -> NodeUsage:
+def node(usage: int, source: NodeUsageSource = NodeUsageSource.ROOT_GROUP) -> NodeUsage:
     return NodeUsage(Micros(usage), source)
 
 
@@ -71,5 +71,5 @@ def test_the_nodes_usage() -> None:
 def test_usages_of_two_sources_do_not_compare() -> None:
     rates = Rates()
     rates.of_node(node(0), Micros(0))
-    assert isinstance(rates.of_node(node(9, UsageSource.TICKS), Micros(1_000_000)), Gap)
-    assert rates.of_node(node(1_000_009, UsageSource.TICKS), Micros(2_000_000)) == 1000
+    assert isinstance(rates.of_node(node(9, NodeUsageSource.TICKS), Micros(1_000_000)), Gap)
+    assert rates.of_node(node(1_000_009, NodeUsageSource.TICKS), Micros(2_000_000)) == 1000

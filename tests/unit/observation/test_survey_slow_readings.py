@@ -13,13 +13,13 @@ from slackwater.model.cgroup import (
     CpuTimes,
 )
 from slackwater.model.gap import NOT_ASKED, VANISHED
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.cgroups.tree import CgroupTree
 from slackwater.observation.survey import SlowReadings, wanted
 from tests.unit.observation.plain_tree import PlainTree, by_path, pods
 
-QUOTA, TIMES, BURST = Field.QUOTA, Field.TIMES, Field.BURST
+QUOTA, TIMES, BURST = ReadingField.QUOTA, ReadingField.TIMES, ReadingField.BURST
 AT, LATER = Micros(5), Micros(6)
 
 
@@ -36,7 +36,7 @@ class Kept:
     def write(self, name: str, text: str) -> None:
         self.plain.put(self.path, name, text)
 
-    def read(self, *fields: Field, at: Micros = AT, due: bool = False) -> CgroupReading:
+    def read(self, *fields: ReadingField, at: Micros = AT, due: bool = False) -> CgroupReading:
         return self.slow.read(self.ref, wanted(frozenset(fields)), at, due)
 
 
@@ -58,7 +58,7 @@ def test_a_knob_is_kept_until_it_is_due(kept: Kept, due: bool, seen: int, at: Mi
 @pytest.mark.parametrize("fields", [(QUOTA,), (QUOTA, TIMES), (TIMES,)])
 @pytest.mark.parametrize("due", [False, True])
 def test_what_reads_as_before_is_the_same_object(
-    kept: Kept, fields: tuple[Field, ...], due: bool
+    kept: Kept, fields: tuple[ReadingField, ...], due: bool
 ) -> None:
     first = kept.read(*fields)
     assert kept.read(*fields, at=LATER, due=due) is first
@@ -99,10 +99,10 @@ def test_what_was_not_asked_for_before_is_read_now(kept: Kept) -> None:
 
 def test_memory_and_vendors_knobs_are_kept_alike(kept: Kept) -> None:
     kept.write("memory.max", "max\n")
-    first = kept.read(Field.MEMORY_MAX).others
+    first = kept.read(ReadingField.MEMORY_MAX).others
     kept.write("memory.max", "4096\n")
-    assert kept.read(Field.MEMORY_MAX, TIMES).others == first
-    assert kept.read(Field.MEMORY_MAX, due=True).others == {"memory-max": 4096}
+    assert kept.read(ReadingField.MEMORY_MAX, TIMES).others == first
+    assert kept.read(ReadingField.MEMORY_MAX, due=True).others == {"memory-max": 4096}
 
 
 def test_a_group_that_went_shows_it_by_its_counters(kept: Kept) -> None:

@@ -10,7 +10,7 @@ from slackwater.model.decision import Act, Decision
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
-from slackwater.model.workload import Amounts, Container, Workload
+from slackwater.model.workload import Amounts, Workload, WorkloadContainer
 from tests.unit.policies.nodes import FREE, node
 
 CPU, MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
@@ -35,7 +35,7 @@ def box(
     limits: Amounts | None = None,
     number: int = 1,
     **more: Any,
-) -> Container:
+) -> WorkloadContainer:
     """c1, c2, ...: a container of pod `number`, with extended resources; more by name."""
     plain: dict[str, Any] = {
         "ref": inner_ref(number, name),
@@ -44,10 +44,10 @@ def box(
         "extended_requests": requests or {},
         "extended_limits": limits or {},
     }
-    return Container(name, **plain | more)
+    return WorkloadContainer(name, **plain | more)
 
 
-def pod(*containers: Container, number: int = 1, **more: Any) -> Workload:
+def pod(*containers: WorkloadContainer, number: int = 1, **more: Any) -> Workload:
     """Its extended amounts are the plain sums of its containers', limits if all have one."""
     names = {name for each in containers for name in each.extended_requests}
     limited = {

@@ -12,7 +12,7 @@ from slackwater.model.decision import Act, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
 from slackwater.model.knob_text import encode
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.snapshot import NodeSnapshot, WritePrecision
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.model.weight import WeightFormula, shares_of, weight_for
@@ -326,8 +326,13 @@ def test_other_names_of_the_resources() -> None:
 def test_what_it_has_to_see() -> None:
     needs = POLICY.needs(ON, frozenset())
     for level in (Level.POD, Level.CONTAINER):
-        assert {Field.WEIGHT, Field.IDLE, Field.QUOTA, Field.MEMORY_MAX} <= needs.at(level)
-    assert needs.at(Level.TIER) == {Field.QUOTA}
+        assert {
+            ReadingField.WEIGHT,
+            ReadingField.IDLE,
+            ReadingField.QUOTA,
+            ReadingField.MEMORY_MAX,
+        } <= needs.at(level)
+    assert needs.at(Level.TIER) == {ReadingField.QUOTA}
 
 
 AMOUNTS = st.integers(0, 2**63 - 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupVersion, Level
 from slackwater.model.gap import Gap
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bytes, Unlimited
 from slackwater.model.workload import MemoryRatios
@@ -192,8 +192,8 @@ def test_what_it_has_to_see(
     settings: MemoryQosSettings, of_pods: set[str], of_containers: set[str]
 ) -> None:
     needs = POLICY.needs(settings, frozenset())
-    assert needs.at(Level.POD) == {Field(name) for name in of_pods}
-    assert needs.at(Level.CONTAINER) == {Field(name) for name in of_containers}
+    assert needs.at(Level.POD) == {ReadingField(name) for name in of_pods}
+    assert needs.at(Level.CONTAINER) == {ReadingField(name) for name in of_containers}
 
 
 SIZES = st.integers(0, 2**62)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slackwater.model.cgroup import CgroupVersion, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.policies.policy import STATELESS
 from slackwater.policies.qos_level import POLICY, QosLevelSettings, StandIn
@@ -127,7 +127,7 @@ def test_a_pod_without_a_group_and_one_that_was_not_read() -> None:
 
 def test_what_it_has_to_see() -> None:
     needs = POLICY.needs(ON, frozenset())
-    wanted = {Field.CPU_QOS_LEVEL, Field.IDLE, Field.WEIGHT}
+    wanted = {ReadingField.CPU_QOS_LEVEL, ReadingField.IDLE, ReadingField.WEIGHT}
     assert needs.at(Level.POD) == needs.at(Level.CONTAINER) == wanted
 
 

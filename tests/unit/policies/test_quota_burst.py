@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from slackwater.model.cgroup import CgroupReading, CgroupVersion, Level
 from slackwater.model.decision import Because
 from slackwater.model.gap import VANISHED, Gap
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Percent, Unlimited
-from slackwater.model.workload import BurstWish
+from slackwater.model.workload import BurstRequest
 from slackwater.policies.policy import STATELESS
 from slackwater.policies.quota_burst import POLICY, QuotaBurstSettings
 from slackwater.resolution.resolver import resolve
@@ -32,7 +32,7 @@ from tests.unit.policies.pods import (
 )
 
 ON = QuotaBurstSettings(enabled=True)
-FREELY = BurstWish()
+FREELY = BurstRequest()
 NO_LIMIT = "without a CPU limit there is nothing to burst above: {}"
 NO_BURST = Gap("cpu.max.burst does not exist here")
 
@@ -42,7 +42,7 @@ def decided(seen: NodeSnapshot, settings: QuotaBurstSettings = ON) -> Any:
 
 
 def node(
-    wish: BurstWish | Gap | None,
+    wish: BurstRequest | Gap | None,
     *quotas: int | Unlimited,
     whole: int | Unlimited = UNLIMITED,
     version: CgroupVersion = V2,
@@ -67,7 +67,7 @@ def granted(seen: NodeSnapshot) -> dict[str, int]:
     [
         # Row 31.
         (
-            BurstWish(Micros(100_000)),
+            BurstRequest(Micros(100_000)),
             (100_000, 200_000),
             300_000,
             {"c1": 100_000, "c2": 100_000, "pod1": 200_000},
@@ -76,8 +76,8 @@ def granted(seen: NodeSnapshot) -> dict[str, int]:
         (None, (100_000,), 300_000, {}),
         # Row 35: absent, "0" and "x" are as much as the quota.
         (FREELY, (400_000,), 400_000, {"c1": 400_000, "pod1": 400_000}),
-        (BurstWish(None, "bad"), (400_000,), 400_000, {"c1": 400_000, "pod1": 400_000}),
-        (BurstWish(Micros(500_000)), (400_000,), 400_000, {"c1": 400_000, "pod1": 400_000}),
+        (BurstRequest(None, "bad"), (400_000,), 400_000, {"c1": 400_000, "pod1": 400_000}),
+        (BurstRequest(Micros(500_000)), (400_000,), 400_000, {"c1": 400_000, "pod1": 400_000}),
         # Without a quota a burst means nothing.
         (FREELY, (UNLIMITED, 50_000), UNLIMITED, {"c2": 50_000}),
         (FREELY, (UNLIMITED,), 70_000, {}),
@@ -87,7 +87,7 @@ def granted(seen: NodeSnapshot) -> dict[str, int]:
 )
 def test_rows(
     version: CgroupVersion,
-    wish: BurstWish | None,
+    wish: BurstRequest | None,
     quotas: tuple[int, ...],
     whole: int,
     found: dict[str, int],
@@ -117,7 +117,7 @@ def test_the_reason_names_the_annotation_that_decides(
     time: int | None, most: int, because: tuple[str, str, str]
 ) -> None:
     settings = QuotaBurstSettings(True, Percent(most))
-    wish = BurstWish(None if time is None else Micros(time))
+    wish = BurstRequest(None if time is None else Micros(time))
     act = decided(node(wish, 100_000, whole=100_000), settings)
     inner, whole = act.intents
     assert inner.because == Because(*because)
@@ -130,7 +130,7 @@ def test_the_reason_names_the_annotation_that_decides(
 @pytest.mark.parametrize("time", [None, 100_000])
 def test_the_operators_bound(most: int, found: int, time: int | None) -> None:
     settings = QuotaBurstSettings(True, Percent(most))
-    wish = BurstWish(None if time is None else Micros(time))
+    wish = BurstRequest(None if time is None else Micros(time))
     assert asked(decided(node(wish, 100_000), settings))["c1", "burst"] == found
 
 
@@ -140,7 +140,7 @@ def test_the_operators_bound(most: int, found: int, time: int | None) -> None:
         (FREELY, []),
         (None, []),
         (Gap("'perhaps' is no bool"), ["'perhaps' is no bool"]),
-        (BurstWish(None, "'abc' is no time"), ["'abc' is no time"]),
+        (BurstRequest(None, "'abc' is no time"), ["'abc' is no time"]),
     ],
 )
 def test_bad_words_are_one_sentence_and_the_others_go_on(wish: Any, said: list[str]) -> None:
@@ -157,7 +157,7 @@ def test_containers_without_a_limit_are_named() -> None:
     boxes = (box("c1"), box("c2", limit=MilliCpu(500)), box("c3"))
     ref = inner_ref(1, "c2")
     seen = snapshot(
-        pod(*boxes, burst=BurstWish(None, "'abc' is no time")),
+        pod(*boxes, burst=BurstRequest(None, "'abc' is no time")),
         readings={ref.id: reading(ref, quota=quota(50_000))},
     )
     act = decided(seen)
@@ -206,7 +206,9 @@ def test_a_pod_without_a_group() -> None:
 
 def test_what_it_has_to_see() -> None:
     needs = POLICY.needs(ON, frozenset())
-    assert needs.at(Level.POD) == needs.at(Level.CONTAINER) == {Field.QUOTA, Field.BURST}
+    assert (
+        needs.at(Level.POD) == needs.at(Level.CONTAINER) == {ReadingField.QUOTA, ReadingField.BURST}
+    )
 
 
 LIMITS = st.one_of(st.just(UNLIMITED), st.integers(1000, 10**9))
@@ -217,7 +219,7 @@ TIMES = st.one_of(st.none(), st.integers(1, 10**9).map(Micros))
 def test_no_burst_is_above_its_quota(
     quotas: list[int | Unlimited], whole: int | Unlimited, time: Micros | None
 ) -> None:
-    seen = node(BurstWish(time), *quotas, whole=whole)
+    seen = node(BurstRequest(time), *quotas, whole=whole)
     found = granted(seen)
     limits = {f"c{number}": limit for number, limit in enumerate(quotas, 1)} | {"pod1": whole}
     for name, burst in found.items():

@@ -25,7 +25,7 @@ from slackwater.doctor.features import judge
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Verb
 from slackwater.model.knob import QUOTA, KnobKey
-from slackwater.model.needs import Field, Needs
+from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.problem import InvalidError
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import PolicyAction
@@ -60,7 +60,7 @@ def concerns(pod: Workload) -> bool:
 
 
 def needs(_settings: LabelCapSettings, _off: frozenset[KnobKey]) -> Needs:
-    return Needs({Level.POD: frozenset({Field.QUOTA})})
+    return Needs({Level.POD: frozenset({ReadingField.QUOTA})})
 
 
 def decide(snapshot: NodeSnapshot, _memory: object, settings: LabelCapSettings) -> Decision:

@@ -9,7 +9,7 @@ from slackwater.model.cgroup import (
     CpuPressure,
     CpuTimes,
     Level,
-    Pressure,
+    PressureLine,
     Tier,
 )
 from slackwater.model.cpus import CpuSet
@@ -28,7 +28,7 @@ from slackwater.model.tick_report import (
 )
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
 from slackwater.model.weight import WeightFormula
-from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
+from slackwater.model.workload import BurstRequest, MemoryRatios, Workload, WorkloadContainer
 
 words = st.sampled_from(("", "a", "kubepods/besteffort", '\u00fc\n"')) | st.text(max_size=3)
 micros = st.integers(0, 2**62).map(Micros)
@@ -43,7 +43,7 @@ granted = limits | st.booleans() | cpu_sets
 values = st.one_of(
     bandwidths, cpu_sets, st.just(UNLIMITED), st.booleans(), st.integers(-1, 2**63 - 1)
 )
-lines_of_pressure = st.builds(Pressure, amounts, amounts, amounts, micros)
+lines_of_pressure = st.builds(PressureLine, amounts, amounts, amounts, micros)
 pressures = st.builds(CpuPressure, lines_of_pressure, st.none() | lines_of_pressure)
 readings = st.builds(
     CgroupReading,
@@ -60,7 +60,7 @@ readings = st.builds(
 )
 extended = st.dictionaries(words, gaps | amounts, max_size=2)
 containers = st.builds(
-    Container, words, refs | gaps, amounts, limits, amounts, limits, extended, extended
+    WorkloadContainer, words, refs | gaps, amounts, limits, amounts, limits, extended, extended
 )
 workloads = st.builds(
     Workload,
@@ -73,7 +73,7 @@ workloads = st.builds(
     st.integers(-(10**9), 10**9),
     st.lists(containers, max_size=2).map(tuple),
     st.integers(-1, 2) | gaps,
-    st.none() | gaps | st.builds(BurstWish, st.none() | micros, words),
+    st.none() | gaps | st.builds(BurstRequest, st.none() | micros, words),
     st.none() | gaps | st.builds(MemoryRatios, amounts, amounts, amounts),
     extended,
     extended,

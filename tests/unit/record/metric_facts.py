@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from slackwater.model.cgroup import CpuPressure, Pressure, Tier
+from slackwater.model.cgroup import CpuPressure, PressureLine, Tier
 from slackwater.model.plan import Result
 from slackwater.model.snapshot import Freshness, Rate
 from slackwater.model.tick_report import NoteKind, Yielded
@@ -16,7 +16,9 @@ from slackwater.settings.agent import AgentSettings, Reading
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod, reading
 from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, told
 
-STALLED = CpuPressure(Pressure(0, 0, 0, Micros(2_500_000)), Pressure(0, 0, 0, Micros(500_000)))
+STALLED = CpuPressure(
+    PressureLine(0, 0, 0, Micros(2_500_000)), PressureLine(0, 0, 0, Micros(500_000))
+)
 EVERYTHING = AgentSettings(reading=Reading.EVERYTHING)
 #: A cluster that is heard but for its pods.
 LINK = ClusterLink(

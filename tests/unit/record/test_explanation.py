@@ -14,7 +14,7 @@ from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.tick_report import Note, NoteKind, PolicyAction, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Percent, Ratio
-from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
+from slackwater.model.workload import BurstRequest, MemoryRatios, Workload, WorkloadContainer
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import Explanation, explain
@@ -29,7 +29,7 @@ SEES_NOTHING = (
     "all this is of its last look at 2026-01-01T00:00:01.000Z"
 )
 AMOUNT = {"kubernetes.io/batch-cpu": 5}
-ASKING = Container("c", Gap("x"), MilliCpu(0), UNLIMITED, extended_limits=AMOUNT)
+ASKING = WorkloadContainer("c", Gap("x"), MilliCpu(0), UNLIMITED, extended_limits=AMOUNT)
 OFF = {"best_effort_share": "bestEffortShare.enabled is false"}
 
 
@@ -301,7 +301,7 @@ def with_weight(workload: Workload, **besides: Any) -> AgentView:
         ({}, set()),
         ({"qos_level": -1}, {"qos_level"}),
         ({"qos_level": Gap("GOLD")}, {"qos_level"}),
-        ({"burst": BurstWish()}, {"quota_burst"}),
+        ({"burst": BurstRequest()}, {"quota_burst"}),
         ({"memory_ratios": MemoryRatios()}, {"memory_qos"}),
         ({"qos_level": -1, "burst": Gap("odd")}, {"qos_level", "quota_burst"}),
         ({"containers": (ASKING,)}, {"batch_resources"}),

@@ -13,7 +13,7 @@ from slackwater.model.decision import Grant, Remark
 from slackwater.model.gap import Gap
 from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
-from slackwater.model.workload import Container, Workload
+from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.record.explanation import explain
 from slackwater.record.journal import format_amount
 from slackwater.record.targets import find_scopes, target_name
@@ -77,7 +77,7 @@ def test_an_unknown_target_is_told_what_there_is() -> None:
 def test_names_of_groups() -> None:
     inner = CgroupRef("kubepods/burstable/pod2/abc", 900, Level.CONTAINER, Tier.BURSTABLE, "2")
     stray = CgroupRef("kubepods/pod7", 901, Level.POD, owner="7")
-    container = Container("nginx", inner, MilliCpu(0), UNLIMITED)
+    container = WorkloadContainer("nginx", inner, MilliCpu(0), UNLIMITED)
     web = msgspec.structs.replace(WEB, containers=(container,))
     snapshot = node(workloads=(web,))
     named = [target_name(ref, snapshot) for ref in (KUBEPODS, BESTEFFORT, inner, stray)]

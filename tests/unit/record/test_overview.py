@@ -5,20 +5,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.model.cgroup import CgroupRef, CpuPressure, Level, Pressure, Tier
+from slackwater.model.cgroup import CgroupRef, CpuPressure, Level, PressureLine, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
-from slackwater.model.workload import Container
+from slackwater.model.workload import WorkloadContainer
 from slackwater.record.agent_view import AgentView
 from slackwater.record.overview import Overview, make_overview
 from tests.unit.policies.nodes import BURSTABLE, KUBEPODS, node, pod, rate, reading
 from tests.unit.record.stories import Told
 
 BATCH, WEB, IDLE = pod(1, Tier.BESTEFFORT), pod(2, Tier.BURSTABLE, 500), pod(3, Tier.GUARANTEED)
-PRESSURE = CpuPressure(Pressure(1234, 0, 0, Micros(0)))
+PRESSURE = CpuPressure(PressureLine(1234, 0, 0, Micros(0)))
 
 
 def full() -> NodeSnapshot:
@@ -89,8 +89,8 @@ def test_missing_is_null_with_a_reason_never_zero() -> None:
 def test_containers() -> None:
     ref = CgroupRef("kubepods/burstable/pod2/abc", 900, Level.CONTAINER, Tier.BURSTABLE, "2")
     inner = (
-        Container("nginx", ref, MilliCpu(300), MilliCpu(400)),
-        Container("proxy", Gap("its cgroup is not there"), MilliCpu(200), MilliCpu(400)),
+        WorkloadContainer("nginx", ref, MilliCpu(300), MilliCpu(400)),
+        WorkloadContainer("proxy", Gap("its cgroup is not there"), MilliCpu(200), MilliCpu(400)),
     )
     web = msgspec.structs.replace(WEB, containers=inner)
     snapshot = msgspec.structs.replace(full(), workloads=(web,))

@@ -22,7 +22,7 @@ from slackwater.model.knob import (
 )
 from slackwater.model.plan import Change
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Unlimited
-from slackwater.resolution.ordering import Phase, order_for_kernel, phase_of
+from slackwater.resolution.ordering import ChangePhase, order_for_kernel, phase_of
 
 TIER, POD, BOX = "kubepods/burstable", "kubepods/burstable/pod1", "kubepods/burstable/pod1/c1"
 
@@ -41,32 +41,34 @@ NONE = Bandwidth(UNLIMITED)
 @pytest.mark.parametrize(
     ("knob", "old", "new", "phase"),
     [
-        (IDLE, True, False, Phase.SHARE),
-        (IDLE, False, True, Phase.IDLE_ON),
-        (IDLE, True, True, Phase.IDLE_ON),
-        (WEIGHT, 1, 100, Phase.SHARE),
-        (WEIGHT, 100, 1, Phase.SHARE),
-        (CPU_QOS_LEVEL, 0, -1, Phase.SHARE),
-        (BURST, 10, 5, Phase.LOWER_BURST),
-        (BURST, 5, 5, Phase.LOWER_BURST),
-        (BURST, 5, 10, Phase.RAISE_BURST),
-        (QUOTA, quota(10_000), quota(20_000), Phase.WIDEN),
-        (QUOTA, quota(10_000), NONE, Phase.WIDEN),
-        (QUOTA, NONE, NONE, Phase.WIDEN),
-        (QUOTA, quota(10_000), quota(10_000, 50_000), Phase.WIDEN),
-        (QUOTA, quota(10_000), quota(5_000, 50_000), Phase.WIDEN),
-        (QUOTA, quota(20_000), quota(10_000), Phase.NARROW),
-        (QUOTA, NONE, quota(10_000), Phase.NARROW),
-        (QUOTA, quota(20_000), quota(30_000, 200_000), Phase.NARROW),
-        (CPUS, CpuSet.of([0]), CpuSet.of([0, 1]), Phase.WIDEN),
-        (CPUS, CpuSet.of([0, 1]), CpuSet.of([0]), Phase.NARROW),
-        (MEMORY_MAX, 1, 2, Phase.WIDEN),
-        (MEMORY_MAX, 1, UNLIMITED, Phase.WIDEN),
-        (MEMORY_MAX, 2, 1, Phase.NARROW),
-        (MEMORY_MAX, UNLIMITED, 1, Phase.NARROW),
+        (IDLE, True, False, ChangePhase.SHARE),
+        (IDLE, False, True, ChangePhase.IDLE_ON),
+        (IDLE, True, True, ChangePhase.IDLE_ON),
+        (WEIGHT, 1, 100, ChangePhase.SHARE),
+        (WEIGHT, 100, 1, ChangePhase.SHARE),
+        (CPU_QOS_LEVEL, 0, -1, ChangePhase.SHARE),
+        (BURST, 10, 5, ChangePhase.LOWER_BURST),
+        (BURST, 5, 5, ChangePhase.LOWER_BURST),
+        (BURST, 5, 10, ChangePhase.RAISE_BURST),
+        (QUOTA, quota(10_000), quota(20_000), ChangePhase.WIDEN),
+        (QUOTA, quota(10_000), NONE, ChangePhase.WIDEN),
+        (QUOTA, NONE, NONE, ChangePhase.WIDEN),
+        (QUOTA, quota(10_000), quota(10_000, 50_000), ChangePhase.WIDEN),
+        (QUOTA, quota(10_000), quota(5_000, 50_000), ChangePhase.WIDEN),
+        (QUOTA, quota(20_000), quota(10_000), ChangePhase.NARROW),
+        (QUOTA, NONE, quota(10_000), ChangePhase.NARROW),
+        (QUOTA, quota(20_000), quota(30_000, 200_000), ChangePhase.NARROW),
+        (CPUS, CpuSet.of([0]), CpuSet.of([0, 1]), ChangePhase.WIDEN),
+        (CPUS, CpuSet.of([0, 1]), CpuSet.of([0]), ChangePhase.NARROW),
+        (MEMORY_MAX, 1, 2, ChangePhase.WIDEN),
+        (MEMORY_MAX, 1, UNLIMITED, ChangePhase.WIDEN),
+        (MEMORY_MAX, 2, 1, ChangePhase.NARROW),
+        (MEMORY_MAX, UNLIMITED, 1, ChangePhase.NARROW),
     ],
 )
-def test_when_a_change_is_due(knob: Knob, old: KnobValue, new: KnobValue, phase: Phase) -> None:
+def test_when_a_change_is_due(
+    knob: Knob, old: KnobValue, new: KnobValue, phase: ChangePhase
+) -> None:
     assert phase_of(Change(ref(POD), knob, old, new)) is phase
 
 

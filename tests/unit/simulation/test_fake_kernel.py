@@ -23,7 +23,7 @@ from slackwater.model.knob import (
     Knob,
     KnobValue,
 )
-from slackwater.model.machine import UsageSource
+from slackwater.model.machine import NodeUsageSource
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.simulation.demand import Steady
@@ -286,7 +286,9 @@ def test_the_nodes_usage(version: CgroupVersion, root_counts: bool) -> None:
     kernel.advance(SECOND)
     usage = kernel.node_usage()
     assert usage.usage == (3 if root_counts else 2) * SECOND
-    assert usage.source is (UsageSource.ROOT_GROUP if root_counts else UsageSource.TOP_GROUPS)
+    assert usage.source is (
+        NodeUsageSource.ROOT_GROUP if root_counts else NodeUsageSource.TOP_GROUPS
+    )
     kernel.detach(pod, "work")
     kernel.remove(pod)
     assert kernel.node_usage() == usage

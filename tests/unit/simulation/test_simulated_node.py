@@ -6,7 +6,7 @@ from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Lev
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import CPUS, QUOTA, WEIGHT
-from slackwater.model.needs import EVERYTHING, PODS, TIERS, Field, Needs
+from slackwater.model.needs import EVERYTHING, PODS, TIERS, Needs, ReadingField
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
@@ -168,7 +168,9 @@ def test_what_is_ours_is_read_whoever_needs_it() -> None:
 
 def test_memory_is_read_where_somebody_needs_it() -> None:
     node = node_of(V2, WEB)
-    wants = frozenset({Field.MEMORY_HIGH, Field.MEMORY_MIN, Field.CPU_QOS_LEVEL})
+    wants = frozenset(
+        {ReadingField.MEMORY_HIGH, ReadingField.MEMORY_MIN, ReadingField.CPU_QOS_LEVEL}
+    )
     needs = Needs({**TIERS.fields, Level.POD: wants})
     snapshot = looks(node, SnapshotInputs(MilliCpu(4000), needs=needs))
     reading = snapshot.readings[_group(node, "web").id]

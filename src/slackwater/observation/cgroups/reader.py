@@ -31,7 +31,7 @@ from slackwater.model.knob import (
     KnobValue,
 )
 from slackwater.model.knob_text import decode
-from slackwater.model.needs import EACH_TICK, Field
+from slackwater.model.needs import EACH_TICK, ReadingField
 from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.observation import kernel_text
 from slackwater.observation.cgroups.files import GroupFolders, HeldFiles
@@ -50,7 +50,7 @@ _HELD = {
 #: Quota, burst, weight, idle and cpus of a reading without them.
 _NO_KNOBS = (NOT_ASKED,) * 5
 #: Fields that are opened on demand, and the knob behind each.
-_KNOBS = {Field(knob.name): knob for knob in KNOBS}
+_KNOBS = {ReadingField(knob.name): knob for knob in KNOBS}
 #: Those without a field of their own in a reading.
 _OTHERS = tuple(k for k in KNOBS if k not in (QUOTA, BURST, WEIGHT, IDLE, CPUS))
 
@@ -74,9 +74,9 @@ class CgroupReader:
         cpu = mounts.identity()
         self._version = CgroupVersion.V2 if isinstance(cpu, Gap) else cpu.version
 
-    def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
-        times = self.times(ref) if Field.TIMES in wants else NOT_ASKED
-        pressure = self.pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
+    def read(self, ref: CgroupRef, wants: frozenset[ReadingField], at: Micros) -> CgroupReading:
+        times = self.times(ref) if ReadingField.TIMES in wants else NOT_ASKED
+        pressure = self.pressure(ref) if ReadingField.PRESSURE in wants else NOT_ASKED
         if wants <= EACH_TICK:
             return CgroupReading(ref, at, times, *_NO_KNOBS, pressure)
         values = self._values(ref, [knob for field, knob in _KNOBS.items() if field in wants])

@@ -23,7 +23,7 @@ from slackwater.model.cgroup import (
     Tier,
 )
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.observation.cgroups.files import GroupFolders
 from slackwater.observation.cgroups.paths import container_id, pod_uid, tier_of
@@ -135,7 +135,7 @@ class CgroupTree:
         for ref in containers[self._turn :: _TURNS] if large else containers:
             self._look_at(ref)
 
-    def read(self, ref: CgroupRef, wants: frozenset[Field], at: Micros) -> CgroupReading:
+    def read(self, ref: CgroupRef, wants: frozenset[ReadingField], at: Micros) -> CgroupReading:
         """What stands in the group's files. A field that is not wanted is a Gap."""
         reading = self._reader.read(ref, wants, at)
         if _saw_vanished(reading):
@@ -143,14 +143,14 @@ class CgroupTree:
         return reading
 
     def counters(
-        self, ref: CgroupRef, wants: frozenset[Field], quota: Bandwidth | Gap
+        self, ref: CgroupRef, wants: frozenset[ReadingField], quota: Bandwidth | Gap
     ) -> tuple[CpuTimes | Gap, CpuPressure | Gap]:
         """What changes at each tick, alone. `quota` is the group's, as far as it is known."""
         times: CpuTimes | Gap = NOT_ASKED
-        if Field.TIMES in wants:
+        if ReadingField.TIMES in wants:
             free = isinstance(quota, Bandwidth) and isinstance(quota.limit, Unlimited)
             times = self._reader.times_without_quota(ref) if free else self._reader.times(ref)
-        pressure = self._reader.pressure(ref) if Field.PRESSURE in wants else NOT_ASKED
+        pressure = self._reader.pressure(ref) if ReadingField.PRESSURE in wants else NOT_ASKED
         if times is VANISHED or pressure is VANISHED:
             self._suspects.add(_parent(ref.path))
         return times, pressure

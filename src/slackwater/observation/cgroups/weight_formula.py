@@ -10,7 +10,7 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Level
 from slackwater.model.gap import Gap
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import (
     SMALLEST_WEIGHT,
@@ -23,7 +23,7 @@ from slackwater.model.weight import (
 )
 from slackwater.observation.cgroups.tree import CgroupTree, Scan
 
-_WEIGHT = frozenset({Field.WEIGHT})
+_WEIGHT = frozenset({ReadingField.WEIGHT})
 _EVERY = Micros(300_000_000)
 _NO_FORMULA = Gap("cgroup v1 has shares, and no formula")
 _NOT_SEEN = Gap("no group with a CPU request was seen yet")

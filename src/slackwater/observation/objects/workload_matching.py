@@ -10,7 +10,7 @@ from slackwater.contract import pod_resources, volcano_memory_ratios, volcano_po
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
-from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
+from slackwater.model.workload import MemoryRatios, Workload, WorkloadContainer
 from slackwater.observation.cgroups.paths import container_id
 
 _NO_GROUP = Gap("its cgroup is not there")
@@ -66,7 +66,7 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
             _container(each, _group(pod, each, inner)) for each in pod.resources.containers
         ),
         qos_level=_qos_level(pod),
-        burst=_burst(pod),
+        burst=volcano_pod.quota_burst(pod.annotations),
         memory_ratios=_memory_ratios(pod),
         extended_requests=extended.requests,
         extended_limits=extended.limits,
@@ -85,8 +85,8 @@ def _group(pod: Pod, each: pod_resources.Container, inner: _Inner) -> CgroupRef 
     return next(iter(inner.values())) if alone else _UNKNOWN
 
 
-def _container(each: pod_resources.Container, ref: CgroupRef | Gap) -> Container:
-    return Container(
+def _container(each: pod_resources.Container, ref: CgroupRef | Gap) -> WorkloadContainer:
+    return WorkloadContainer(
         name=each.name,
         ref=ref,
         request=each.requests.cpu,
@@ -103,17 +103,9 @@ def _qos_level(pod: Pod) -> int | Gap:
     return level if isinstance(level, Gap) else level.number
 
 
-def _burst(pod: Pod) -> BurstWish | Gap | None:
-    match volcano_pod.quota_burst(pod.annotations):
-        case volcano_pod.Burst(time, complaint):
-            return BurstWish(time, complaint)
-        case other:
-            return other
-
-
 def _memory_ratios(pod: Pod) -> MemoryRatios | Gap | None:
     match volcano_pod.memory_qos(pod.annotations):
-        case volcano_memory_ratios.MemoryRatios(high, low, least):
+        case volcano_memory_ratios.MemoryQosRatios(high, low, least):
             return MemoryRatios(high, low, least)
         case other:
             return other

@@ -18,12 +18,12 @@ from slackwater.model.cgroup import (
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import KNOBS
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.observation.cgroups.tree import CgroupTree
 from tests.unit.observation.plain_tree import PlainTree, by_path, pods
 
-EVERYTHING = frozenset(Field)
+EVERYTHING = frozenset(ReadingField)
 AT = Micros(5)
 
 
@@ -56,21 +56,21 @@ def test_everything_is_read(container: Container) -> None:
     assert isinstance(reading.pressure, Gap) == (plain.version is CgroupVersion.V1)
 
 
-def part(reading: CgroupReading, field: Field) -> object:
+def part(reading: CgroupReading, field: ReadingField) -> object:
     match field:
-        case Field.TIMES:
+        case ReadingField.TIMES:
             return reading.times
-        case Field.PRESSURE:
+        case ReadingField.PRESSURE:
             return reading.pressure
         case _:
             return reading.value(field.value)
 
 
-@pytest.mark.parametrize("field", list(Field))
-def test_only_what_is_wanted_is_read(container: Container, field: Field) -> None:
+@pytest.mark.parametrize("field", list(ReadingField))
+def test_only_what_is_wanted_is_read(container: Container, field: ReadingField) -> None:
     _, tree, ref = container
     reading = tree.read(ref, frozenset({field}), AT)
-    for other in Field:
+    for other in ReadingField:
         assert (part(reading, other) == NOT_ASKED) == (other is not field)
 
 
@@ -182,7 +182,7 @@ def test_a_ref_of_another_id_is_gone(container: Container) -> None:
     plain, tree, ref = container
     reading = tree.read(CgroupRef(ref.path, ref.id + 1, ref.level), EVERYTHING, AT)
     elsewhere = {knob.name for knob in KNOBS if isinstance(knob.file(plain.version), Gap)}
-    parts = {part(reading, field) for field in Field if field.value not in elsewhere}
+    parts = {part(reading, field) for field in ReadingField if field.value not in elsewhere}
     assert parts <= {VANISHED, reading.pressure}
     assert reading.times is VANISHED
 

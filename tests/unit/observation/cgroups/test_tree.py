@@ -8,13 +8,13 @@ import pytest
 
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, CpuTimes, Level, Tier
 from slackwater.model.gap import Gap
-from slackwater.model.needs import Field
+from slackwater.model.needs import ReadingField
 from slackwater.model.units import Micros
 from slackwater.observation.cgroups.tree import CgroupTree, Depth
 from tests.unit.observation.descriptors import descriptor_limit, open_descriptors
 from tests.unit.observation.plain_tree import CONTAINER, UID, PlainTree, by_path, pods
 
-EVERYTHING = frozenset(Field)
+EVERYTHING = frozenset(ReadingField)
 AT = Micros(5)
 
 
@@ -200,7 +200,7 @@ def test_a_vanished_reading_makes_its_parent_suspect(plain: PlainTree, listed: l
     before = tree.scan()
     ref = by_path(before)[path]
     listed.clear()
-    tree.read(CgroupRef(ref.path, ref.id + 1, ref.level), frozenset({Field.IDLE}), AT)
+    tree.read(CgroupRef(ref.path, ref.id + 1, ref.level), frozenset({ReadingField.IDLE}), AT)
     assert tree.refresh() is before
     assert listed == [f"pod{UID.format(2)}"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.model.cgroup import CgroupVersion, Level
 from slackwater.model.gap import Gap
-from slackwater.model.needs import PODS, Field, Needs
+from slackwater.model.needs import PODS, Needs, ReadingField
 from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import Shares, WeightFormula, weight_of
@@ -139,7 +139,7 @@ class NoUsage:
         """Nothing is open."""
 
 
-WEIGHTS = Needs({Level.POD: frozenset({Field.WEIGHT})})
+WEIGHTS = Needs({Level.POD: frozenset({ReadingField.WEIGHT})})
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_without_evidence_it_is_the_kubelets_own(tree: Tree) -> None:
 def test_a_weight_that_is_ours_is_left_out_of_a_snapshots_evidence(tree: Tree) -> None:
     tree.weigh(LINEAR, QUADRATIC)
     inner = by_path(tree.scan())[tree.inner]
-    needs = Needs({Level.CONTAINER: frozenset({Field.WEIGHT})})
+    needs = Needs({Level.CONTAINER: frozenset({ReadingField.WEIGHT})})
     for held, found in (((), QUADRATIC), ((Held(inner, "weight", 1, 59, START),), LINEAR)):
         surveyor = Surveyor(tree.tree, cast("NodeUsageMeter", NoUsage()))
         seen = surveyor.close_snapshot(1, START, SnapshotInputs(TWO_CPUS, needs=needs, held=held))

@@ -9,7 +9,7 @@ from slackwater.contract.kubernetes_pod import MirrorClaim
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
-from slackwater.contract.volcano_memory_ratios import MemoryRatios, PodConfiguration
+from slackwater.contract.volcano_memory_ratios import MemoryQosRatios, PodConfiguration
 from slackwater.contract.volcano_pod import COLOCATION_CONFIG
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName
@@ -216,7 +216,7 @@ def test_an_unreadable_pod_is_told_and_the_others_go_on() -> None:
 
 
 def configuration(high: int) -> PodConfiguration:
-    return PodConfiguration("d", "c", "", LabelSelector(), MemoryRatios(high))
+    return PodConfiguration("d", "c", "", LabelSelector(), MemoryQosRatios(high))
 
 
 def test_ratios_reach_the_pods_as_volcanos_controller_would_write_them() -> None:

@@ -9,7 +9,7 @@ from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.model.cgroup import CgroupRef, Level, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, Micros
-from slackwater.model.workload import BurstWish, Container, MemoryRatios, Workload
+from slackwater.model.workload import BurstRequest, MemoryRatios, Workload, WorkloadContainer
 from slackwater.observation.objects.workload_matching import Matching, workloads_of
 
 UID = "8f0c1d2e-0000-4000-8000-000000000001"
@@ -146,11 +146,11 @@ def test_amounts_of_each_container_and_of_the_pod() -> None:
         ({}, 0, None, None),
         ({"volcano.sh/qos-level": "BE"}, -1, None, None),
         ({"volcano.sh/qos-level": "LC"}, 2, None, None),
-        ({"volcano.sh/enable-quota-burst": "true"}, 0, BurstWish(), None),
+        ({"volcano.sh/enable-quota-burst": "true"}, 0, BurstRequest(), None),
         (
             {"volcano.sh/enable-quota-burst": "1", "volcano.sh/quota-burst-time": "5000"},
             0,
-            BurstWish(Micros(5000)),
+            BurstRequest(Micros(5000)),
             None,
         ),
         ({"volcano.sh/quota-burst-time": "5000"}, 0, None, None),
@@ -192,7 +192,7 @@ def test_a_bad_word_is_a_gap_that_names_its_key(key: str, word: str) -> None:
 def test_a_bad_time_bursts_by_the_quota_and_complains(time: str) -> None:
     said = {"volcano.sh/enable-quota-burst": "true", "volcano.sh/quota-burst-time": time}
     found = only((pod(annotations=said),), POD).burst
-    assert isinstance(found, BurstWish)
+    assert isinstance(found, BurstRequest)
     assert found.time is None
     assert time in found.complaint
 
@@ -220,4 +220,4 @@ def test_the_same_match_while_nothing_changed() -> None:
 def test_a_container_is_named_for_people() -> None:
     found = only((pod(container("main")),), POD)
     assert found.title() == "default/job"
-    assert isinstance(found.containers[0], Container)
+    assert isinstance(found.containers[0], WorkloadContainer)
