@@ -111,7 +111,7 @@ def until(
         time.sleep(pause)
 
 
-def despite_neighbours(judge: Callable[[], None], windows: int = 4) -> None:
+def despite_neighbours(judge: Callable[[], None], windows: int = 6) -> None:
     """Measures and judges; what a busy neighbour of this machine has spoiled is measured again, or
     for longer."""
     for _ in range(windows - 1):

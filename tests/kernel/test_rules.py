@@ -72,21 +72,25 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def measure(kernel: KernelUnderTest, refs: list[CgroupRef], judge: Callable[..., None]) -> None:
-    """`judge` gets what each of them used."""
+    """`judge` gets what each of them used, in windows that grow; then from a new beginning."""
     kernel.wait(Micros(500_000))
-    before = [(kernel.now(), kernel.times(ref)) for ref in refs]
 
-    def look() -> None:
-        kernel.wait(WINDOW)
-        after = [(kernel.now(), kernel.times(ref)) for ref in refs]
-        judge(
-            *(
-                Measured((end - start) / 1e6, _difference(old, new))
-                for (start, old), (end, new) in zip(before, after, strict=True)
+    def begin() -> None:
+        before = [(kernel.now(), kernel.times(ref)) for ref in refs]
+
+        def look() -> None:
+            kernel.wait(WINDOW)
+            after = [(kernel.now(), kernel.times(ref)) for ref in refs]
+            judge(
+                *(
+                    Measured((end - start) / 1e6, _difference(old, new))
+                    for (start, old), (end, new) in zip(before, after, strict=True)
+                )
             )
-        )
 
-    despite_neighbours(look)
+        despite_neighbours(look)
+
+    despite_neighbours(begin)
 
 
 def _difference(old: CpuTimes, new: CpuTimes) -> CpuTimes:
