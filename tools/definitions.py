@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from slackwater.contract.crane_metrics import METRICS
-from slackwater.contract.definition import DEFINITIONS, Definition, manifest, manifests
+from slackwater.contract.crane.metrics import METRICS
+from slackwater.contract.crd import DEFINITIONS, Definition, manifest, manifests
 
 Schema = dict[str, Any]
 

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 import yaml
 
-from slackwater.contract import crane_kinds as kinds
-from slackwater.contract.crane_kinds import KindName
-from slackwater.contract.crane_metrics import METRICS
-from slackwater.contract.crane_status import Condition, EnsuranceStatus, Truth
-from slackwater.contract.definition import DEFINITIONS, Definition
+from slackwater.contract.crane import kinds
+from slackwater.contract.crane.fields import Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.kinds import KindName
+from slackwater.contract.crane.metrics import METRICS
+from slackwater.contract.crd import DEFINITIONS, Definition
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
@@ -25,8 +25,8 @@ from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.resource import Resource
 from slackwater.model.problem import InvalidError
 from tests.cluster.kube_world import serves
-from tests.unit.contract import crane_documents as whole
-from tests.unit.contract.crane_documents import (
+from tests.unit.contract.crane import documents as whole
+from tests.unit.contract.crane.documents import (
     ABSENT,
     READERS,
     WHOLE,
@@ -35,7 +35,7 @@ from tests.unit.contract.crane_documents import (
     spoilt,
     written,
 )
-from tests.unit.contract.crane_wrong import ALL_WRONG, fields, schemas
+from tests.unit.contract.crane.wrong_documents import ALL_WRONG, fields, schemas
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
 from tools.definitions import FOLDER

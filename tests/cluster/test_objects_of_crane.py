@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.contract.crane_objects import read_node_qos
+from slackwater.contract.crane.objects import read_node_qos
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
@@ -15,8 +15,8 @@ from slackwater.kube.resource import NODE_QOS
 from slackwater.model.problem import InvalidError
 from tests.cluster.kube_world import serves
 from tests.cluster.test_objects import CHART
-from tests.unit.contract import crane_documents as whole
-from tests.unit.contract.crane_documents import spoilt
+from tests.unit.contract.crane import documents as whole
+from tests.unit.contract.crane.documents import spoilt
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
 

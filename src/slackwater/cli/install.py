@@ -94,7 +94,7 @@ def manifests(namespace: str = NAMESPACE, image: str = IMAGE) -> str:
 def _definitions() -> str:
     import yaml
 
-    from slackwater.contract.definition import manifests as made
+    from slackwater.contract.crd import manifests as made
 
     # PyYAML has libyaml's emitter in most builds, and it is ten times as fast.
     fastest = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper

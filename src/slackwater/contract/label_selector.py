@@ -1,8 +1,8 @@
-"""Kubernetes label selectors: matchLabels and matchExpressions.
+"""Kubernetes label selectors: matchLabels and matchExpressions, and kubectl's one-line form.
 
-Owns their meaning and their bounds (k8s.io/apimachinery: LabelSelectorAsSelector and
-labels.NewRequirement). Refuses nothing by itself that is merely invalid: `flaw` tells, the
-caller decides whether that is an error or an entry to skip.
+Meaning and bounds follow k8s.io/apimachinery (LabelSelectorAsSelector, labels.NewRequirement,
+labels.Parse without > and <, which no workload uses). An invalid selector is not refused here:
+`flaw` describes it, and the caller decides whether that is an error or an entry to skip.
 """
 
 import enum
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.contract.document import Field, elements, member, text, texts
-from slackwater.model.problem import Problem, below, quoted
+from slackwater.model.problem import InvalidError, Problem, below, quoted
 
 _WORD = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -118,3 +118,64 @@ def _is_key(key: str) -> bool:
 
 def _is_value(value: str) -> bool:
     return not value or bool(_NAME.fullmatch(value))
+
+
+_KEY = r"(?P<key>[^\s,=!()<>]+)"
+_ONE = re.compile(rf"\s*{_KEY}\s*(?P<sign>==|=|!=)\s*(?P<value>[^\s,=!()<>]*)\s*")
+_SET = re.compile(rf"\s*{_KEY}\s+(?P<word>in|notin)\s*\((?P<values>[^()=!<>]*)\)\s*")
+_NONE = re.compile(rf"\s*!\s*{_KEY}\s*")
+_SOME = re.compile(rf"\s*{_KEY}\s*")
+_WANTED = "a label selector such as app=consumer or tier in (a,b),!canary"
+#: More is an attack or a mistake: the API server takes no label of more than 320 characters.
+_LONGEST = 4096
+
+
+def parse_selector(text: str, source: str) -> LabelSelector:
+    """Empty text selects everything; InvalidError with one sentence for what is none."""
+    if not text.strip():
+        return LabelSelector()
+    wrong = InvalidError(Problem(source, quoted(text), _WANTED))
+    if len(text) > _LONGEST:
+        raise wrong
+    found: list[Requirement] = []
+    place = 0
+    while True:
+        read = _requirement(text, place, source)
+        if read is None:
+            raise wrong
+        found.append(read[0])
+        place = read[1]
+        if place == len(text):
+            break
+        if text[place] != ",":
+            raise wrong
+        place += 1
+    selector = LabelSelector(tuple(found))
+    if (bad := flaw(selector)) is not None:
+        raise InvalidError(bad)
+    return selector
+
+
+def is_selector(text: str) -> bool:
+    try:
+        parse_selector(text, "")
+    except InvalidError:
+        return False
+    return True
+
+
+def _requirement(text: str, place: int, source: str) -> tuple[Requirement, int] | None:
+    """One condition and where it ends; None where there is none."""
+    if match := _SET.match(text, place):
+        operator = Operator.IN if match["word"] == "in" else Operator.NOT_IN
+        values = tuple(each.strip() for each in match["values"].split(","))
+    elif match := _ONE.match(text, place):
+        operator = Operator.NOT_IN if match["sign"] == "!=" else Operator.IN
+        values = (match["value"],)
+    elif match := _NONE.match(text, place):
+        operator, values = Operator.DOES_NOT_EXIST, ()
+    elif match := _SOME.match(text, place):
+        operator, values = Operator.EXISTS, ()
+    else:
+        return None
+    return Requirement(source, match["key"], operator.value, values), match.end()

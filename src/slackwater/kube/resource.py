@@ -5,7 +5,7 @@ Names are quoted in paths, so that none can lead somewhere else.
 
 import msgspec
 
-from slackwater.contract import crane_kinds
+from slackwater.contract.crane import kinds
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -62,14 +62,14 @@ COLOCATION_CONFIGURATIONS = Resource(
 )
 
 
-def _of(kind: crane_kinds.KindName) -> Resource:
+def _of(kind: kinds.KindName) -> Resource:
     """A kind whose definition is in contract."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
 
 
-AVOIDANCE_ACTIONS = _of(crane_kinds.AVOIDANCE_ACTION)
-NODE_QOS = _of(crane_kinds.NODE_QOS)
-NODE_QOS_ENSURANCE_POLICIES = _of(crane_kinds.NODE_QOS_ENSURANCE_POLICY)
-POD_QOS = _of(crane_kinds.POD_QOS)
+AVOIDANCE_ACTIONS = _of(kinds.AVOIDANCE_ACTION)
+NODE_QOS = _of(kinds.NODE_QOS)
+NODE_QOS_ENSURANCE_POLICIES = _of(kinds.NODE_QOS_ENSURANCE_POLICY)
+POD_QOS = _of(kinds.POD_QOS)
 #: The kinds on which Slackwater writes a status.
 ENSURANCE_KINDS = (AVOIDANCE_ACTIONS, NODE_QOS, NODE_QOS_ENSURANCE_POLICIES, POD_QOS)

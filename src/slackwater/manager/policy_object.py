@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from slackwater.contract.crane_ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
-from slackwater.contract.crane_objects import (
+from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
+from slackwater.contract.crane.fields import EnsuranceStatus, read_ensurance_status
+from slackwater.contract.crane.objects import (
     read_avoidance_action,
     read_node_qos,
     read_node_qos_ensurance_policy,
     read_pod_qos,
 )
-from slackwater.contract.crane_pod_qos import PodQos
-from slackwater.contract.crane_status import EnsuranceStatus, read_ensurance_status
+from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
     NODE_QOS,

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from slackwater.contract.label_selector import is_selector
 from slackwater.contract.schema import BOUND, CHECK, HIDDEN
-from slackwater.contract.selector_text import is_selector
 
 #: A key of Meta(extra=...): the text is the path of a file that will be read.
 FILE = "file"

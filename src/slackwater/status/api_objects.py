@@ -8,8 +8,8 @@ import sys
 
 import msgspec
 
-from slackwater.contract.crane_status import Condition as PolicyCondition
-from slackwater.contract.crane_status import EnsuranceStatus, read_ensurance_status
+from slackwater.contract.crane.fields import Condition as PolicyCondition
+from slackwater.contract.crane.fields import EnsuranceStatus, read_ensurance_status
 from slackwater.contract.node_condition import CONDITION as ACTING
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.kube.lease import Lease, LeaseSpec

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from slackwater.contract.crane_status import ENFORCED, VALID, Truth
+from slackwater.contract.crane.fields import ENFORCED, VALID, Truth
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
 from slackwater.record.agent_view import API_VERSION

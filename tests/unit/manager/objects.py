@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from slackwater.contract.crane_ensurance import AvoidanceAction
+from slackwater.contract.crane.ensurance import AvoidanceAction
 from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.contract.crane_ensurance import NodeQos, NodeQosEnsurancePolicy
+from slackwater.contract.crane.ensurance import NodeQos, NodeQosEnsurancePolicy
 from slackwater.kube.resource import ENSURANCE_KINDS, NODE_QOS, NODE_QOS_ENSURANCE_POLICIES
 from slackwater.manager.policy_object import reader_of
 from slackwater.model.gap import Gap

@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from slackwater.contract.crane_status import EnsuranceStatus
+from slackwater.contract.crane.fields import EnsuranceStatus
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client

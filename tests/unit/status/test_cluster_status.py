@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.contract.crane_status import Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.fields import Condition, EnsuranceStatus, Truth
 from slackwater.contract.node_report import NodeReport
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from slackwater.contract.crane_status import EnsuranceStatus
+from slackwater.contract.crane.fields import EnsuranceStatus
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import NODES, Resource

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from slackwater.contract.crane_ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
-from slackwater.contract.crane_pod_qos import PodQos
-from slackwater.contract.crane_status import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
-from slackwater.contract.crane_summary import (
+from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
+from slackwater.contract.crane.fields import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.crane.summary import (
     action_problems,
     action_summary,
     is_for_node,

@@ -14,7 +14,7 @@ import msgspec
 from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.decoding import BOOL_WANTED, decode_struct, parse_bool
 from slackwater.contract.disruption_budget import DisruptionBudget
-from slackwater.contract.label_selector import LabelSelector
+from slackwater.contract.label_selector import LabelSelector, parse_selector
 from slackwater.contract.owned_pod import (
     Amount,
     OwnedPod,
@@ -25,7 +25,6 @@ from slackwater.contract.owned_pod import (
     pod_cores_of,
 )
 from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
-from slackwater.contract.selector_text import parse_selector
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.crane_status import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.fields import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
 from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import NODE_QOS_ENSURANCE_POLICIES
 from slackwater.manager.controllers.policy_status import (

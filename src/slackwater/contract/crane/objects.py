@@ -1,7 +1,7 @@
 """Crane's objects out of plain documents.
 
 Owns what no single field can say: names that must differ, one probe of two, a metric that nobody
-measures. The API server says the same (contract.definition_rules) before an object is stored;
+measures. The API server says the same (contract.crd_rules) before an object is stored;
 here it is said of files, and of objects that were stored before.
 """
 
@@ -11,23 +11,22 @@ from typing import TypeVar
 
 import msgspec
 
-from slackwater.contract.crane_ensurance import (
+from slackwater.contract.crane.ensurance import (
     AvoidanceAction,
     NodeQos,
     NodeQosEnsurancePolicy,
     Policy,
     Rule,
 )
-from slackwater.contract.crane_metrics import is_known, known_names
-from slackwater.contract.crane_pod_qos import PodQos, Scope, ScopeExpression
-from slackwater.contract.crane_prediction import (
+from slackwater.contract.crane.fields import NAME_WANTED, QUANTITY_WANTED, Selector
+from slackwater.contract.crane.metrics import is_known, known_names
+from slackwater.contract.crane.pod_qos import PodQos, Scope, ScopeExpression
+from slackwater.contract.crane.prediction import (
     PredictionMetric,
     PredictionTemplate,
     QueryType,
     TimeSeriesPrediction,
 )
-from slackwater.contract.crane_selector import Selector
-from slackwater.contract.crane_values import NAME_WANTED, QUANTITY_WANTED
 from slackwater.contract.decoding import read_struct
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import read_head

@@ -5,9 +5,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from slackwater.contract import crane_kinds as kinds
-from slackwater.contract.definition import DEFINITIONS, manifest
-from tests.unit.contract.crane_documents import ABSENT, RULE, WHOLE, Path, Wrong
+from slackwater.contract.crane import kinds
+from slackwater.contract.crd import DEFINITIONS, manifest
+from tests.unit.contract.crane.documents import ABSENT, RULE, WHOLE, Path, Wrong
 
 Schema = dict[str, Any]
 

@@ -5,10 +5,10 @@ Owns the sentences of their status. Pure: objects in, text out.
 
 from collections.abc import Iterator, Mapping
 
-from slackwater.contract.crane_ensurance import AvoidanceAction, Policy, Rule, Strategy
-from slackwater.contract.crane_metrics import is_known
-from slackwater.contract.crane_pod_qos import PodQos, ScopeExpression, ScopeOperator
-from slackwater.contract.crane_selector import Selector
+from slackwater.contract.crane.ensurance import AvoidanceAction, Policy, Rule, Strategy
+from slackwater.contract.crane.fields import Selector
+from slackwater.contract.crane.metrics import is_known
+from slackwater.contract.crane.pod_qos import PodQos, ScopeExpression, ScopeOperator
 from slackwater.contract.label_selector import Operator
 from slackwater.model.problem import quoted
 

@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.crane_ensurance import Strategy
-from slackwater.contract.crane_kinds import KindName
-from slackwater.contract.crane_metrics import METRICS
-from slackwater.contract.crane_objects import (
+from slackwater.contract.crane.ensurance import Strategy
+from slackwater.contract.crane.kinds import KindName
+from slackwater.contract.crane.metrics import METRICS
+from slackwater.contract.crane.objects import (
     read_avoidance_action,
     read_node_qos,
     read_node_qos_ensurance_policy,
@@ -19,15 +19,14 @@ from slackwater.contract.crane_objects import (
     read_prediction_template,
     read_time_series_prediction,
 )
-from slackwater.contract.crane_topology import ZoneType, read_crane_topology
-from slackwater.contract.topology import read_node_topology
+from slackwater.contract.topology import ZoneType, read_crane_topology, read_node_topology
 from slackwater.model.problem import InvalidError
-from tests.unit.contract import crane_documents as whole
-from tests.unit.contract.crane_documents import READERS, WHOLE, Document, spoilt
-from tests.unit.contract.crane_wrong import ALL_WRONG, fields, schemas
+from tests.unit.contract.crane import documents as whole
+from tests.unit.contract.crane.documents import READERS, WHOLE, Document, spoilt
+from tests.unit.contract.crane.wrong_documents import ALL_WRONG, fields, schemas
 from tests.unit.contract.documents import ANYTHING
 
-MANIFESTS = Path(__file__).parents[2] / "cluster" / "manifests"
+MANIFESTS = Path(__file__).parents[3] / "cluster" / "manifests"
 
 
 def manifest(name: str) -> Document:

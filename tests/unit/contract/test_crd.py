@@ -13,12 +13,11 @@ import pytest
 import yaml
 from msgspec import Meta, field
 
-from slackwater.contract.crane_metrics import METRICS
-from slackwater.contract.crane_values import Name, PositiveQuantity
-from slackwater.contract.definition import DEFINITIONS, Definition, manifest, manifests
-from slackwater.contract.definition_rules import RULES
-from slackwater.contract.definition_schema import schema_of
-from tests.unit.contract.crane_wrong import schemas
+from slackwater.contract.crane.fields import Name, PositiveQuantity
+from slackwater.contract.crane.metrics import METRICS
+from slackwater.contract.crd import DEFINITIONS, Definition, manifest, manifests, schema_of
+from slackwater.contract.crd_rules import RULES
+from tests.unit.contract.crane.wrong_documents import schemas
 from tools.definitions import FOLDER, PAGE, page, texts, write
 
 ROOT = Path(__file__).parents[3]
@@ -222,7 +221,7 @@ def test_no_program_carries_the_generator() -> None:
     """It is for tools/definitions.py alone."""
     code = (
         "import sys, slackwater.cli.main, slackwater.agent.program, "
-        "slackwater.contract.crane_objects, slackwater.contract.crane_summary; "
+        "slackwater.contract.crane.objects, slackwater.contract.crane.summary; "
         "print([each for each in sys.modules if 'definition' in each])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from slackwater.contract import crane_kinds as kinds
-from slackwater.contract.crane_metrics import known_names
-from slackwater.contract.crane_objects import read_node_qos
+from slackwater.contract.crane import kinds
+from slackwater.contract.crane.metrics import known_names
+from slackwater.contract.crane.objects import read_node_qos
 from slackwater.model.problem import InvalidError
-from tests.unit.contract import crane_documents as whole
-from tests.unit.contract.crane_documents import READERS, Wrong, spoilt
+from tests.unit.contract.crane import documents as whole
+from tests.unit.contract.crane.documents import READERS, Wrong, spoilt
 
 DNS = "a DNS label: lower-case letters, digits and '-', at most 63"
 

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.crane_ensurance import AvoidanceAction, Policy
-from slackwater.contract.crane_objects import (
+from slackwater.contract.crane.ensurance import AvoidanceAction, Policy
+from slackwater.contract.crane.objects import (
     read_avoidance_action,
     read_node_qos,
     read_node_qos_ensurance_policy,
     read_pod_qos,
 )
-from slackwater.contract.crane_pod_qos import PodQos
-from slackwater.contract.crane_summary import (
+from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.crane.summary import (
     action_problems,
     action_summary,
     is_for_node,
@@ -21,9 +21,9 @@ from slackwater.contract.crane_summary import (
     problems,
     summary,
 )
-from tests.unit.contract import crane_documents as whole
-from tests.unit.contract.crane_documents import Document, spoilt
-from tests.unit.contract.test_crane_objects import manifest
+from tests.unit.contract.crane import documents as whole
+from tests.unit.contract.crane.documents import Document, spoilt
+from tests.unit.contract.crane.test_objects import manifest
 
 LOCAL: Document = {"nodeLocalGet": {}}
 CPU_THROTTLE = {"cpuThrottle": {"stepCPURatio": 10}}

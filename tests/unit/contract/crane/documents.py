@@ -1,6 +1,6 @@
 """Whole objects of each kind that we define, with every field that it has, and spoilt ones.
 
-The unit tests hold these against contract.crane_objects, the tests in a cluster against the API
+The unit tests hold these against contract.crane.objects, the tests in a cluster against the API
 server: what one of them refuses, the other must refuse too.
 """
 
@@ -10,17 +10,16 @@ from typing import Any
 
 import msgspec
 
-from slackwater.contract import crane_kinds as kinds
-from slackwater.contract.crane_kinds import KindName
-from slackwater.contract.crane_objects import (
+from slackwater.contract.crane import kinds
+from slackwater.contract.crane.kinds import KindName
+from slackwater.contract.crane.objects import (
     read_avoidance_action,
     read_node_qos,
     read_node_qos_ensurance_policy,
     read_pod_qos,
     read_time_series_prediction,
 )
-from slackwater.contract.crane_topology import read_crane_topology
-from slackwater.contract.topology import read_node_topology
+from slackwater.contract.topology import read_crane_topology, read_node_topology
 
 Document = dict[str, Any]
 Path = tuple[str | int, ...]

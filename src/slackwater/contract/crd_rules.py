@@ -1,6 +1,6 @@
 """Rules between the fields of our objects, in CEL, as the API server checks them.
 
-Owns the CEL. contract.crane_objects says the same in Python of files and of older objects; the
+Owns the CEL. contract.crane.objects says the same in Python of files and of older objects; the
 tests hold both against one table. The API server refuses a definition whose rules could cost too
 much, which is why lists and texts in rules have bounds.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from slackwater.contract.crane_ensurance import (
+from slackwater.contract.crane.ensurance import (
     AvoidanceAction,
     MetricRule,
     NodeQos,
@@ -18,12 +18,10 @@ from slackwater.contract.crane_ensurance import (
     NodeQosSpec,
     Rule,
 )
-from slackwater.contract.crane_metrics import METRICS, known_names
-from slackwater.contract.crane_pod_qos import PodQos, ScopeExpression
-from slackwater.contract.crane_prediction import PredictionMetric, TimeSeriesPredictionSpec
-from slackwater.contract.crane_probe import NodeQualityProbe
-from slackwater.contract.crane_selector import Expression
-from slackwater.contract.crane_values import NAME_WANTED
+from slackwater.contract.crane.fields import NAME_WANTED, Expression, NodeQualityProbe
+from slackwater.contract.crane.metrics import METRICS, known_names
+from slackwater.contract.crane.pod_qos import PodQos, ScopeExpression
+from slackwater.contract.crane.prediction import PredictionMetric, TimeSeriesPredictionSpec
 
 
 class CelRule(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Crane's objects: types, bounds and prose, and what no single field can say."""
