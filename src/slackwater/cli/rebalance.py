@@ -1,37 +1,30 @@
-"""`slackwater rebalance`: the group. Its commands are imported when one of them is used."""
+"""`slackwater rebalance`: a group that imports a command's module only when that command runs."""
+
+import importlib
 
 import click
 
+#: The module of each command.
+_MODULES = {
+    "plan": "rebalance_plan",
+    "run": "rebalance_run",
+    "loop": "rebalance_run",
+    "simulate": "rebalance_simulate",
+}
 
-class LateGroup(click.Group):
-    """The rebalancer's settings are a third of all our settings: nobody else has to load them."""
 
+class RebalanceGroup(click.Group):
     def list_commands(self, _: click.Context) -> list[str]:
-        return ["plan", "run", "loop", "simulate"]
+        return list(_MODULES)
 
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
-        match name:
-            case "plan":
-                from slackwater.cli.rebalance_plan import plan
-
-                return plan
-            case "run":
-                from slackwater.cli.rebalance_run import run
-
-                return run
-            case "loop":
-                from slackwater.cli.rebalance_run import loop
-
-                return loop
-            case "simulate":
-                from slackwater.cli.rebalance_simulate import simulate
-
-                return simulate
-            case _:
-                return None
+        if name not in _MODULES:
+            return None
+        found = getattr(importlib.import_module(f"slackwater.cli.{_MODULES[name]}"), name)
+        return found if isinstance(found, click.Command) else None
 
 
-@click.group(cls=LateGroup)
+@click.group(cls=RebalanceGroup)
 def rebalance() -> None:
     """HPA-aware rotation: pods that run hot, and cold ones with them, are replaced.
 

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from slackwater.cli.rebalance_simulate_text import (
+from slackwater.cli.rebalance_simulate import (
     LEGEND,
     MARGIN,
     BandColumn,

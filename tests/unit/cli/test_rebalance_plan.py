@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slackwater.cli.rebalance_text import blocks, cores
+from slackwater.cli.rebalance_plan import blocks, cores
 from slackwater.cli.rebalance_view import PlanView, view_of
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
