@@ -19,7 +19,7 @@ from slackwater.contract.node_condition import (
     status_patch_object,
 )
 from slackwater.contract.node_report import NodeReport
-from slackwater.execution.node_patch import FIELD_MANAGER, WritePace, due_at, written
+from slackwater.execution.node_patch import FIELD_MANAGER, WritePace, due_at, pace_after_write
 from slackwater.kube.client import Client
 from slackwater.kube.resource import NODES
 from slackwater.model.units import Micros, MilliCpu
@@ -55,7 +55,7 @@ class Reporter:
 
     def wrote(self, answer: bytes, at: Micros) -> None:
         self.seen = read_status_patch(msgspec.json.decode(answer))
-        self._pace = written(at, self._pace)
+        self._pace = pace_after_write(at, self._pace)
 
     def _wander(self) -> None:
         if self._chance.random() < _LEAP_CHANCE:

@@ -34,7 +34,12 @@ from slackwater.observation.objects.object_set import SETTINGS_MAP
 from slackwater.policies.catalog import SETTINGS
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.node_events import EventContext, SentState, due_events
-from slackwater.record.node_status import farewell, grain_of, is_settling, node_status_patch
+from slackwater.record.node_status import (
+    final_status_patch,
+    is_settling,
+    node_status_patch,
+    usage_step,
+)
 from slackwater.settings.document import SettingsSchema
 
 _Item = TypeVar("_Item")
@@ -74,7 +79,9 @@ class ClusterConnection:
         """Before the end of an agent that restored everything but `left` values: the Node says so.
         An agent that keeps its values reports nothing: its next run goes on with them."""
         if self._reports:
-            self._writer.leave(farewell(view_of(state, at), left), self.objects.status_patch())
+            self._writer.leave(
+                final_status_patch(view_of(state, at), left), self.objects.status_patch()
+            )
 
     def stop(self) -> None:
         """Informer threads are daemons and are not joined."""
@@ -91,7 +98,7 @@ class ClusterConnection:
         if not self._reports:
             return
         view = view_of(state, at)
-        grain = grain_of(view)
+        grain = usage_step(view)
         if not is_settling(view):
             self._writer.offer(node_status_patch(view), self.objects.status_patch(), grain)
         context = EventContext(self._node, at, grain, self.objects.uid_of)

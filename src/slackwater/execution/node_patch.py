@@ -28,24 +28,28 @@ from slackwater.kube.resource import NODES, Resource
 from slackwater.kube.timestamps import format_time
 from slackwater.model.units import Micros, MilliCpu, Ratio, Unlimited
 
+FIELD_MANAGER = "slackwater-agent"
+WRITTEN, REFUSED, UNREACHABLE = "written", "refused", "unreachable"
+#: The first decision needs two samples: before it there is nothing worth a write.
+STARTUP_DELAY = Micros(3_000_000)
 _SECOND = 1_000_000
-#: Between two writes.
-APART = Micros(60 * _SECOND)
-#: The same for a policy that went on or off, a problem that came or went.
-HASTE = Micros(5 * _SECOND)
-#: kubelet's nodeStatusReportFrequency: who reads the report can tell an agent that is gone.
-RENEWED = Micros(300 * _SECOND)
+#: The least time between two writes.
+WRITE_INTERVAL = Micros(60 * _SECOND)
+#: The same for a policy that was switched on or off, and a problem that appeared or went.
+URGENT_INTERVAL = Micros(5 * _SECOND)
+#: As the kubelet's nodeStatusReportFrequency: readers can tell that an agent is gone.
+HEARTBEAT_INTERVAL = Micros(300 * _SECOND)
 FIRST_WAIT, LONGEST_WAIT = 2 * _SECOND, 300 * _SECOND
 #: A change in the number of held values by less than this part of it is not worth a write.
 _PART = Ratio(1, 10)
 
 
 class WritePace(msgspec.Struct, frozen=True):
-    """`written` is when the Node was last written by this process, `hasty` when it was last
-    written before its minute was over."""
+    """`written` is when this process last wrote the Node, `urgent` when it last did so before the
+    interval was over."""
 
     written: Micros | None = None
-    hasty: Micros | None = None
+    urgent: Micros | None = None
     failures: int = 0
     not_before: Micros = Micros(0)
 
@@ -53,21 +57,21 @@ class WritePace(msgspec.Struct, frozen=True):
 def due_at(
     wanted: NodeStatusPatch, seen: NodeStatusPatch | None, pace: WritePace, grain: MilliCpu
 ) -> Micros:
-    """When the Node is to be written, if nothing else happens. `seen` is what it shows now."""
+    """When the Node is to be written if nothing else changes. `seen` is what it shows now."""
     if pace.written is None:
         return pace.not_before
-    wait = APART if seen is None or differs(wanted, seen, grain) else RENEWED
+    wait = WRITE_INTERVAL if seen is None or differs(wanted, seen, grain) else HEARTBEAT_INTERVAL
     due = pace.written + wait
-    if seen is not None and is_awaited(wanted, seen):
-        hasty = 0 if pace.hasty is None else pace.hasty + APART
-        due = min(due, max(pace.written + HASTE, hasty))
+    if seen is not None and is_urgent(wanted, seen):
+        urgent = 0 if pace.urgent is None else pace.urgent + WRITE_INTERVAL
+        due = min(due, max(pace.written + URGENT_INTERVAL, urgent))
     return Micros(max(due, pace.not_before))
 
 
-def is_awaited(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> bool:
-    """Whether a person may be sitting there, waiting for just this."""
+def is_urgent(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> bool:
+    """Whether someone may be waiting for this change."""
     return (
-        _rest(wanted.report) != _rest(seen.report)
+        _exact_part(wanted.report) != _exact_part(seen.report)
         or wanted.condition.status != seen.condition.status
     )
 
@@ -79,48 +83,46 @@ def differs(wanted: NodeStatusPatch, seen: NodeStatusPatch, grain: MilliCpu) -> 
         return True
     mine, theirs = wanted.report, seen.report
     return (
-        _rest(mine) != _rest(theirs)
-        or _moved(mine.quota, theirs.quota, grain)
-        or _moved(mine.used, theirs.used, grain)
-        or _moved(mine.holding, theirs.holding, _PART.of(mine.holding or 0))
+        _exact_part(mine) != _exact_part(theirs)
+        or _has_moved(mine.quota, theirs.quota, grain)
+        or _has_moved(mine.used, theirs.used, grain)
+        or _has_moved(mine.holding, theirs.holding, _PART.of(mine.holding or 0))
     )
 
 
-def _rest(report: NodeReport) -> tuple[str | None, str | None, Mapping[str, str], tuple[str, ...]]:
-    """What is compared as it is."""
+def _exact_part(
+    report: NodeReport,
+) -> tuple[str | None, str | None, Mapping[str, str], tuple[str, ...]]:
+    """What is compared exactly."""
     return report.version, report.period, report.policies, report.problems
 
 
-def _moved(one: int | Unlimited | None, other: int | Unlimited | None, grain: int) -> bool:
-    """By the grain at least; none, some and unlimited are worlds apart."""
+def _has_moved(one: int | Unlimited | None, other: int | Unlimited | None, grain: int) -> bool:
+    """By the grain at least; between none, some and unlimited any change counts."""
     if isinstance(one, int) and isinstance(other, int) and bool(one) == bool(other):
         return abs(one - other) >= max(grain, 1)
     return one != other
 
 
-def written(at: Micros, before: WritePace) -> WritePace:
-    was_hasty = before.written is not None and at < before.written + APART
-    return WritePace(written=at, hasty=at if was_hasty else before.hasty)
+def pace_after_write(at: Micros, before: WritePace) -> WritePace:
+    was_urgent = before.written is not None and at < before.written + WRITE_INTERVAL
+    return WritePace(written=at, urgent=at if was_urgent else before.urgent)
 
 
-def refused(pace: WritePace, at: Micros, retry_after: float | None, chance: float) -> WritePace:
-    """The next attempt later and later, as the server asks at least. `chance` is from 0 to 1:
-    a thousand agents shall not come back together."""
+def pace_after_failure(
+    pace: WritePace, at: Micros, retry_after: float | None, chance: float
+) -> WritePace:
+    """Exponential backoff, and at least Retry-After. `chance` is from 0 to 1 and spreads the
+    retries of a thousand agents."""
     wait = min(FIRST_WAIT << min(pace.failures, 20), LONGEST_WAIT)
     spread = int(wait * (0.5 + chance))
     asked = int((retry_after or 0) * _SECOND)
     later = Micros(at + max(spread, asked))
-    return WritePace(pace.written, pace.hasty, pace.failures + 1, later)
-
-
-FIELD_MANAGER = "slackwater-agent"
-WRITTEN, REFUSED, UNREACHABLE = "written", "refused", "unreachable"
-#: The first decision needs two looks: before it there is nothing worth a write.
-SETTLING = Micros(3_000_000)
+    return WritePace(pace.written, pace.urgent, pace.failures + 1, later)
 
 
 class NodeApplying(Protocol):
-    """A client, as far as it is used here."""
+    """The part of kube.client.Client that is needed here."""
 
     def apply(
         self,
@@ -135,7 +137,7 @@ class NodeApplying(Protocol):
 
 
 class EventSending(Protocol):
-    """Who sends events, in a thread of its own."""
+    """The part of kube.events.EventRecorder that is needed here."""
 
     def start(self) -> None: ...
 
@@ -172,77 +174,77 @@ class NodeWriter:
         self._node = node
         self._clock = clock
         self._jitter = jitter
-        self._pace = WritePace(not_before=Micros(clock() + SETTLING))
+        self._pace = WritePace(not_before=Micros(clock() + STARTUP_DELAY))
         self._wanted: NodeStatusPatch | None = None
         self._last: NodeStatusPatch | None = None
         self._attempts: Counter[str] = Counter()
         self._problem = ""
         self._ended = False
-        self._news = threading.Condition()
-        self._thread = threading.Thread(target=self._write_all, name="node-writer", daemon=True)
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="node-writer", daemon=True)
 
     def start(self) -> None:
         self._sender.start()
         self._thread.start()
 
     def offer(self, wanted: NodeStatusPatch, seen: NodeStatusPatch | None, grain: MilliCpu) -> None:
-        """From the loop, in each round; `seen` is what the Node shows now. Never waits."""
-        with self._news:
+        """Called by the loop in each round; never waits. `seen` is what the Node shows now."""
+        with self._changed:
             if due_at(wanted, seen, self._pace, grain) <= self._clock():
                 self._wanted = _with_transition(wanted, seen)
-                self._news.notify()
+                self._changed.notify()
 
     def leave(self, last: NodeStatusPatch, seen: NodeStatusPatch | None) -> None:
-        """What is written once more at the end, whatever the pace, if the server is quick."""
-        with self._news:
+        """Sets what is written once at the end, whatever the pace."""
+        with self._changed:
             self._last = _with_transition(last, seen)
 
     def send(self, event: KubeEvent) -> None:
         self._sender.send(event)
 
     def tried(self) -> WriteAttempts:
-        with self._news:
+        with self._changed:
             return WriteAttempts(dict(self._attempts), self._problem)
 
     def unsent(self) -> tuple[str, int]:
-        """Why the last event failed, and how many are lost."""
+        """Why the last event failed, and how many were lost."""
         return self._sender.problem(), self._sender.dropped()
 
     def stop(self, patience: float) -> None:
-        """No new write but the last words; one that is on its way may still end."""
+        """Writes the last patch, if one was set, and waits for a write in progress."""
         if not self._thread.is_alive():
             return  # a dry run never began
-        with self._news:
+        with self._changed:
             self._ended = True
-            self._news.notify()
+            self._changed.notify()
         self._thread.join(patience)
         self._sender.stop(patience)
 
-    def _write_all(self) -> None:
-        while (status_patch := self._next()) is not None:
+    def _run(self) -> None:
+        while (status_patch := self._next_patch()) is not None:
             result, problem, retry_after = self._write(status_patch)
-            with self._news:
+            with self._changed:
                 at = self._clock()
                 self._attempts[result] += 1
                 self._problem = problem
                 # What was offered meanwhile was offered by the old pace.
                 self._wanted = None
                 self._pace = (
-                    refused(self._pace, at, retry_after, self._jitter.random())
+                    pace_after_failure(self._pace, at, retry_after, self._jitter.random())
                     if problem
-                    else written(at, self._pace)
+                    else pace_after_write(at, self._pace)
                 )
 
-    def _next(self) -> NodeStatusPatch | None:
-        with self._news:
-            self._news.wait_for(lambda: self._wanted is not None or self._ended)
+    def _next_patch(self) -> NodeStatusPatch | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._wanted is not None or self._ended)
             if not self._ended:
                 return self._wanted
             last, self._last = self._last, None
             return last
 
     def _write(self, status_patch: NodeStatusPatch) -> tuple[str, str, float | None]:
-        """How it ended, why not, and how long the server wants to be left alone.
+        """The result, the problem, and the server's Retry-After.
 
         The annotation goes with the status: a Node's status strategy resets nothing but the spec
         (pkg/registry/core/node/strategy.go), so one write is enough for both.
@@ -258,7 +260,7 @@ class NodeWriter:
 
 
 def _with_transition(wanted: NodeStatusPatch, seen: NodeStatusPatch | None) -> NodeStatusPatch:
-    """A condition that stays keeps the time since when it is so."""
+    """A condition that keeps its status keeps its transition time."""
     if seen is None or seen.condition.status != wanted.condition.status:
         return wanted
     condition: AgentCondition = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The agent's ties to its cluster, as they are told: what it hears, and how its reports fare."""
+"""The state of the agent's connection to its cluster: its watches, its writes and its events."""
 
 from collections.abc import Mapping
 
@@ -8,13 +8,13 @@ from slackwater.model.duration import format_age
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
 
-A_WHILE = Micros(15_000_000)
+TOLERATED_SILENCE = Micros(15_000_000)
 
 
 class ClusterLink(msgspec.Struct, frozen=True):
-    """`sources` are the kinds of objects that are listened for. `writes` counts attempts to write
-    the Node by how they ended; `unwritten` is why the last one failed, and `unsent` why the last
-    event did. Events that found no room are `lost`."""
+    """`sources` are the kinds of objects that are watched. `writes` counts attempts to write the
+    Node by their result; `unwritten` is why the last one failed, and `unsent` why the last event
+    did. `lost` counts events that were dropped."""
 
     sources: Mapping[str, Freshness] = {}
     writes: Mapping[str, int] = {}
@@ -23,14 +23,16 @@ class ClusterLink(msgspec.Struct, frozen=True):
     lost: int = 0
 
     def lost_touch(self) -> tuple[str, ...]:
-        """The sources that could not be heard for a while: a stream that is cut and opened again
-        at once is no news."""
+        """The sources that could not be watched for a while: a watch that is cut and resumed at
+        once does not count."""
         return tuple(
-            name for name, each in self.sources.items() if each.problem and each.age >= A_WHILE
+            name
+            for name, each in self.sources.items()
+            if each.problem and each.age >= TOLERATED_SILENCE
         )
 
     def remarks(self) -> tuple[str, ...]:
-        """One sentence for each thing that is wrong."""
+        """One sentence for each problem."""
         unheard = [
             f"nothing was heard of {name} for {format_age(each.age)}: {each.problem}"
             for name, each in self.sources.items()
@@ -43,5 +45,5 @@ class ClusterLink(msgspec.Struct, frozen=True):
         return (*unheard, *filter(None, told))
 
 
-#: Without a cluster.
+#: For an agent without a cluster.
 NO_LINK = ClusterLink()

@@ -1,9 +1,9 @@
-"""What the cluster is told as events: a new quota, bad configuration, a pod's odd wish. Pure.
+"""Decides which Kubernetes events the agent sends, about which object, and how often. Pure.
 
-Owns which facts are worth an event, on which object, and how often: a state is told when it
-begins (blindness after a while: a start is blind until it has heard all) and again every half
-hour while it lasts, as the server forgets events after an hour; a quota when it moved by the
-grain, at most once a minute.
+A state (bad configuration, an option that is ignored, a pause) is reported when it begins, and
+again every half hour while it lasts, as the server drops events after an hour. Blindness is
+reported after a while only: every agent is blind until all is listed. A new quota is reported when
+it moved by the smallest step, at most once a minute.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,13 +19,13 @@ from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.agent_view import AgentView
-from slackwater.record.cluster_link import A_WHILE
+from slackwater.record.cluster_link import TOLERATED_SILENCE
 from slackwater.record.journal import TickRecord
 
 _SECOND = 1_000_000
-AGAIN = Micros(1800 * _SECOND)
-APART = Micros(60 * _SECOND)
-#: New states in one round; the others are told in the next ones.
+REPEAT_AFTER = Micros(1800 * _SECOND)
+QUOTA_INTERVAL = Micros(60 * _SECOND)
+#: New states in one round; the others follow in the next ones.
 MOST_AT_ONCE = 10
 
 #: The seed's event, Volcano's words for its configuration, and ours.
@@ -42,7 +42,7 @@ _VERSIONS = {
 
 
 class SentState(msgspec.Struct, frozen=True):
-    """What was told already: states by their key with the time, since when the agent is
+    """What was reported already: states by their key with the time, since when the agent is
     blind, and the last quota for best-effort work with the policy that asked for it."""
 
     states: Mapping[tuple[str, str, str], Micros] = {}
@@ -56,8 +56,8 @@ class SentState(msgspec.Struct, frozen=True):
 
 
 class EventContext(msgspec.Struct, frozen=True):
-    """What is needed besides: the Node's name, the time, the smallest step of a quota, and the
-    uid of a ConfigMap by namespace/name."""
+    """The Node's name, the time, the smallest step of a quota, and the uid of a ConfigMap by
+    namespace/name."""
 
     node: str
     at: Micros
@@ -65,44 +65,44 @@ class EventContext(msgspec.Struct, frozen=True):
     uid_of: Callable[[str], str]
 
     def about_node(self) -> ObjectReference:
-        """Its uid in events is its name: so the kubelet has it, and kubectl looks for that."""
+        """In events a Node's uid is its name: the kubelet sets it so, and kubectl looks for it."""
         return ObjectReference("v1", "Node", self.node, uid=self.node)
 
 
 def due_events(
-    view: AgentView, said: SentState, telling: EventContext
+    view: AgentView, sent: SentState, context: EventContext
 ) -> tuple[tuple[KubeEvent, ...], SentState]:
-    """What is to be told now, and what was told after that."""
-    since = (telling.at if said.blind_since is None else said.blind_since) if view.blind else None
-    said = msgspec.structs.replace(said, blind_since=since)
-    states, told = _states(view, said, telling)
-    after = msgspec.structs.replace(said, states=states)
+    """The events to send now, and the state after that."""
+    since = (context.at if sent.blind_since is None else sent.blind_since) if view.blind else None
+    sent = msgspec.structs.replace(sent, blind_since=since)
+    states, told = _due_state_events(view, sent, context)
+    after = msgspec.structs.replace(sent, states=states)
     record = view.latest
-    if record is None or record.snapshot.tick == said.tick or view.blind:
+    if record is None or record.snapshot.tick == sent.tick or view.blind:
         return tuple(told), after
-    told += _yields(record, telling)
-    after, quota = _quota(record, after, telling)
+    told += _yield_events(record, context)
+    after, quota = _quota_events(record, after, context)
     return (*told, *quota), after
 
 
-def _states(
-    view: AgentView, said: SentState, telling: EventContext
+def _due_state_events(
+    view: AgentView, sent: SentState, context: EventContext
 ) -> tuple[dict[tuple[str, str, str], Micros], list[KubeEvent]]:
-    now = {_key(each): each for each in _together(_standing(view, said, telling))}
-    kept = {key: at for key, at in said.states.items() if key in now}
-    due = [key for key in now if key not in kept or telling.at - kept[key] >= AGAIN]
+    now = {_key(each): each for each in _merge_alike(_current_states(view, sent, context))}
+    kept = {key: at for key, at in sent.states.items() if key in now}
+    due = [key for key in now if key not in kept or context.at - kept[key] >= REPEAT_AFTER]
     chosen = due[:MOST_AT_ONCE]
     told = [now[key] for key in chosen]
-    before, after = ({key[0] for key in keys} for keys in (said.states, now))
+    before, after = ({key[0] for key in keys} for keys in (sent.states, now))
     if FAILED in before - after:
-        told.append(KubeEvent(telling.about_node(), GOOD, "the configuration is good again"))
+        told.append(KubeEvent(context.about_node(), GOOD, "the configuration is good again"))
     if BLIND in before and not view.blind:
-        told.append(KubeEvent(telling.about_node(), SEES_AGAIN, "the agent sees the node again"))
-    return kept | dict.fromkeys(chosen, telling.at), told
+        told.append(KubeEvent(context.about_node(), SEES_AGAIN, "the agent sees the node again"))
+    return kept | dict.fromkeys(chosen, context.at), told
 
 
-def _together(found: Iterable[KubeEvent]) -> Iterator[KubeEvent]:
-    """One for each object and reason: the server is sent these as one event anyway."""
+def _merge_alike(found: Iterable[KubeEvent]) -> Iterator[KubeEvent]:
+    """One for each object and reason: they would be counted as one event anyway."""
     groups: dict[tuple[ObjectReference, str], list[KubeEvent]] = {}
     for each in found:
         groups.setdefault((each.about, each.reason), []).append(each)
@@ -116,15 +116,15 @@ def _key(each: KubeEvent) -> tuple[str, str, str]:
     return each.reason, f"{about.kind} {about.namespace}/{about.name}", each.message
 
 
-def _standing(view: AgentView, said: SentState, telling: EventContext) -> Iterator[KubeEvent]:
+def _current_states(view: AgentView, sent: SentState, context: EventContext) -> Iterator[KubeEvent]:
     """Every state that is worth an event while it lasts."""
     for problem in (*view.blind_because, *view.problems):
-        yield from _problem(problem, telling)
-    blind_since = None if view.blind_because else said.blind_since
-    if blind_since is not None and telling.at - blind_since >= A_WHILE:
-        yield KubeEvent(telling.about_node(), BLIND, view.blind, EventType.WARNING)
+        yield from _problem_events(problem, context)
+    blind_since = None if view.blind_because else sent.blind_since
+    if blind_since is not None and context.at - blind_since >= TOLERATED_SILENCE:
+        yield KubeEvent(context.about_node(), BLIND, view.blind, EventType.WARNING)
     if view.paused:
-        yield KubeEvent(telling.about_node(), RELEASED, view.paused)
+        yield KubeEvent(context.about_node(), RELEASED, view.paused)
     record = view.latest
     if record is None:
         return
@@ -137,24 +137,24 @@ def _standing(view: AgentView, said: SentState, telling: EventContext) -> Iterat
                 yield KubeEvent(about, IGNORED, f"{line.policy}: {remark.text}", EventType.WARNING)
 
 
-def _problem(problem: ConfigurationProblem, telling: EventContext) -> Iterator[KubeEvent]:
+def _problem_events(problem: ConfigurationProblem, context: EventContext) -> Iterator[KubeEvent]:
     """On the Node, and on the object at fault; what is wrong with one pod on that pod alone."""
     sentence, about = problem.sentence(), problem.about
     kind = about.kind if about else ""
     if kind != "Pod":
-        yield KubeEvent(telling.about_node(), FAILED, sentence, EventType.WARNING)
+        yield KubeEvent(context.about_node(), FAILED, sentence, EventType.WARNING)
     if about is None or kind not in _VERSIONS:
         return
-    uid = telling.uid_of(f"{about.namespace}/{about.name}") if kind == "ConfigMap" else ""
+    uid = context.uid_of(f"{about.namespace}/{about.name}") if kind == "ConfigMap" else ""
     fault = ObjectReference(_VERSIONS[kind], kind, about.name, about.namespace, uid)
     reason = UNREADABLE if kind == "Pod" else FAILED
     yield KubeEvent(fault, reason, sentence, EventType.WARNING)
 
 
-def _yields(record: TickRecord, telling: EventContext) -> list[KubeEvent]:
+def _yield_events(record: TickRecord, context: EventContext) -> list[KubeEvent]:
     return [
         KubeEvent(
-            telling.about_node(),
+            context.about_node(),
             YIELDED,
             f"{note.knob} of {note.target.path}: {note.text}",
             EventType.WARNING,
@@ -164,12 +164,12 @@ def _yields(record: TickRecord, telling: EventContext) -> list[KubeEvent]:
     ]
 
 
-def _quota(
-    record: TickRecord, said: SentState, telling: EventContext
+def _quota_events(
+    record: TickRecord, sent: SentState, context: EventContext
 ) -> tuple[SentState, tuple[KubeEvent, ...]]:
-    """The last quota that was asked for, once it is far enough from the one told last."""
-    if said.policy and said.policy not in record.inputs.policies:
-        forgotten = SentState(said.states, record.snapshot.tick)
+    """The last quota asked for, once it is far enough from the one reported last."""
+    if sent.policy and sent.policy not in record.inputs.policies:
+        forgotten = SentState(sent.states, record.snapshot.tick)
         return forgotten, ()
     events = [
         (line.policy, event.milli, line.reason)
@@ -177,20 +177,20 @@ def _quota(
         for event in line.events
         if event.name == THROTTLE_EVENT
     ]
-    policy, asked, because = events[-1] if events else (said.policy, said.asked, said.because)
+    policy, asked, because = events[-1] if events else (sent.policy, sent.asked, sent.because)
     after = msgspec.structs.replace(
-        said, tick=record.snapshot.tick, policy=policy, asked=asked, because=because
+        sent, tick=record.snapshot.tick, policy=policy, asked=asked, because=because
     )
-    if asked is None or not _is_news(asked, said, telling):
+    if asked is None or not _is_quota_change(asked, sent, context):
         return after, ()
-    message = f"best-effort work may use {_granted(record, policy, asked)}m: {because}"
-    told = KubeEvent(telling.about_node(), THROTTLE, message)
-    return msgspec.structs.replace(after, told=asked, told_at=telling.at), (told,)
+    message = f"best-effort work may use {_granted_quota(record, policy, asked)}m: {because}"
+    told = KubeEvent(context.about_node(), THROTTLE, message)
+    return msgspec.structs.replace(after, told=asked, told_at=context.at), (told,)
 
 
-def _granted(record: TickRecord, policy: str, asked: MilliCpu) -> int:
-    """What the claim became: the kernel has a smallest quota, and others may cap it too. Where
-    the tier's own group cannot be written, its pods carry the quota together."""
+def _granted_quota(record: TickRecord, policy: str, asked: MilliCpu) -> int:
+    """What became of the claim: the kernel has a smallest quota, and other policies may cap it.
+    If the tier's own group cannot be written, its pods carry the quota together."""
     granted = {
         grant.target.id: grant.value
         for grant in record.story.grants
@@ -203,8 +203,8 @@ def _granted(record: TickRecord, policy: str, asked: MilliCpu) -> int:
     return sum(amounts) if amounts else asked
 
 
-def _is_news(asked: MilliCpu, said: SentState, telling: EventContext) -> bool:
-    if said.told is None:
+def _is_quota_change(asked: MilliCpu, sent: SentState, context: EventContext) -> bool:
+    if sent.told is None:
         return True
-    far = abs(asked - said.told) >= telling.grain
-    return far and telling.at - said.told_at >= APART
+    far = abs(asked - sent.told) >= context.grain
+    return far and context.at - sent.told_at >= QUOTA_INTERVAL

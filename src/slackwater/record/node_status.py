@@ -1,4 +1,4 @@
-"""What a Node shows of its agent: the report and the condition, out of what was recorded. Pure.
+"""Builds what the agent writes to its Node, the report and the condition, from its state. Pure.
 
 Owns the words. Says nothing that changes at every tick but usage and quota, which are compared
 with a grain.
@@ -20,7 +20,7 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited
 from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickRecord
 
-#: Usage is told in steps of this part of the machine.
+#: Usage is reported in steps of this part of the machine.
 STEP = Ratio(1, 20)
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 300
 _LONGEST_MESSAGE = 400
@@ -36,12 +36,12 @@ _PUT_BACK = (Result.APPLIED, Result.VANISHED, Result.UNCHANGED)
 
 def node_status_patch(view: AgentView) -> NodeStatusPatch:
     report = node_report(view)
-    return NodeStatusPatch(report, _acting(view, report))
+    return NodeStatusPatch(report, _agent_condition(view, report))
 
 
 def is_settling(view: AgentView) -> bool:
-    """Whether something is held only since a moment: what comes of it is worth telling, this is
-    not."""
+    """Whether a policy has been holding only for a moment: its outcome is worth a report, this
+    is not."""
     record = view.latest
     if view.blind or record is None:
         return False
@@ -54,26 +54,26 @@ def is_settling(view: AgentView) -> bool:
     )
 
 
-def farewell(view: AgentView, left: int) -> NodeStatusPatch:
-    """The last words of an agent that has put everything back, all but `left` values."""
+def final_status_patch(view: AgentView, left: int) -> NodeStatusPatch:
+    """After an agent released everything but `left` values and ended."""
     report = msgspec.structs.replace(
         node_report(view), since=None, quota=None, used=None, holding=left
     )
     if not left:
         return NodeStatusPatch(
-            report, _told("False", RELEASED, "everything was put back at the exit")
+            report, _condition("False", RELEASED, "everything was put back at the exit")
         )
     # Not its log: that goes with the pod.
-    why = f"the agent ended, and {_left(left)}; {_TRY_AGAIN}"
-    return NodeStatusPatch(report, _told("True", RELEASED, why))
+    why = f"the agent ended, and {_describe_left(left)}; {_TRY_AGAIN}"
+    return NodeStatusPatch(report, _condition("True", RELEASED, why))
 
 
-def _left(count: int) -> str:
+def _describe_left(count: int) -> str:
     return f"{'1 value' if count == 1 else f'{count} values'} could not be put back"
 
 
-def grain_of(view: AgentView) -> MilliCpu:
-    """The step of usage and quota on this node, at least 1 m."""
+def usage_step(view: AgentView) -> MilliCpu:
+    """The smallest change of usage and quota that is reported on this node, at least 1 m."""
     allocatable = view.latest.snapshot.allocatable if view.latest else MilliCpu(0)
     return MilliCpu(1 if isinstance(allocatable, Gap) else max(STEP.left_of(allocatable), 1))
 
@@ -90,39 +90,41 @@ def node_report(view: AgentView) -> NodeReport:
     seen = None if view.blind else record
     return NodeReport(
         version=__version__,
-        since=_since(view, record),
+        since=_last_change(view, record),
         period=format_duration(record.inputs.agent.period),
-        quota=_quota(seen) if seen else None,
-        used=_used(seen, grain_of(view)) if seen else None,
-        holding=len(_held(record)),
+        quota=_best_effort_quota(seen) if seen else None,
+        used=_best_effort_usage(seen, usage_step(view)) if seen else None,
+        holding=len(_held_after(record)),
         policies=on | dict(view.off),
         problems=problems,
     )
 
 
-def _acting(view: AgentView, report: NodeReport) -> AgentCondition:
-    """Unknown while the agent sees nothing: what it set still stands."""
+def _agent_condition(view: AgentView, report: NodeReport) -> AgentCondition:
+    """Unknown while the agent sees nothing: what it set is still in force."""
     record = view.latest
     if view.blind or record is None:
         why = view.blind or "the agent has not looked yet"
-        return _told("Unknown", BLIND, why)
+        return _condition("Unknown", BLIND, why)
     if view.paused:
         left = report.holding or 0
-        why = f"{view.paused}; {_left(left)}" if left else view.paused
-        return _told("True" if left else "False", RELEASED, why)
+        why = f"{view.paused}; {_describe_left(left)}" if left else view.paused
+        return _condition("True" if left else "False", RELEASED, why)
     status = "True" if report.holding else "False"
     if not record.inputs.policies:
-        return _told(status, "Off", _why_off(view))
+        return _condition(status, "Off", _why_off(view))
     held = [each for each in record.story.told if each.course is not PolicyAction.ACTED]
     if held:
         # Without the numbers of this moment: a reason can have some.
         names = ", ".join(sorted(each.policy for each in held))
-        return _told(status, "Holding", f"{names} cannot see what it needs; see slackwater explain")
+        return _condition(
+            status, "Holding", f"{names} cannot see what it needs; see slackwater explain"
+        )
     names = ", ".join(sorted(record.inputs.policies))
     if report.holding:
         holders = ", ".join(_holders(record))
-        return _told(status, "Acting", f"values are held by {holders}" if holders else _OLD)
-    return _told(status, "NothingToDo", f"{names} on, and nothing needs to be changed")
+        return _condition(status, "Acting", f"values are held by {holders}" if holders else _OLD)
+    return _condition(status, "NothingToDo", f"{names} on, and nothing needs to be changed")
 
 
 def _why_off(view: AgentView) -> str:
@@ -130,12 +132,12 @@ def _why_off(view: AgentView) -> str:
     return f"no policy is on: {reasons}" if reasons else "no policy is on"
 
 
-def _told(status: str, reason: str, message: str) -> AgentCondition:
+def _condition(status: str, reason: str, message: str) -> AgentCondition:
     return AgentCondition(status, reason, shorten(message, _LONGEST_MESSAGE))
 
 
-def _held(record: TickRecord) -> dict[tuple[int, str], Micros]:
-    """What is ours after the tick, and since when: what was before it, and what it changed."""
+def _held_after(record: TickRecord) -> dict[tuple[int, str], Micros]:
+    """What is held after the tick, and since when."""
     held = {(each.ref.id, each.knob): each.since for each in record.snapshot.held}
     granted = {(grant.target.id, grant.knob) for grant in record.story.grants}
     for outcome in record.outcomes:
@@ -148,8 +150,8 @@ def _held(record: TickRecord) -> dict[tuple[int, str], Micros]:
 
 
 def _holders(record: TickRecord) -> list[str]:
-    """The policies that have a part in a value that is ours after the tick."""
-    held = _held(record)
+    """The policies that contribute to a value that is held after the tick."""
+    held = _held_after(record)
     return sorted(
         {
             step.by
@@ -160,9 +162,9 @@ def _holders(record: TickRecord) -> list[str]:
     )
 
 
-def _since(view: AgentView, record: TickRecord) -> str | None:
-    """Of the last change of a value that is ours."""
-    held = _held(record)
+def _last_change(view: AgentView, record: TickRecord) -> str | None:
+    """When a held value last changed."""
+    held = _held_after(record)
     if not held:
         return None
     refs = {(each.ref.id, each.knob): each.ref for each in record.snapshot.held}
@@ -174,8 +176,8 @@ def _since(view: AgentView, record: TickRecord) -> str | None:
     return f"{view.timestamp(Micros(max((*changed, *held.values()))))[:19]}Z"
 
 
-def _quota(record: TickRecord) -> MilliCpu | Unlimited | None:
-    """What stands in the best-effort tier: what this tick wrote, else what it read."""
+def _best_effort_quota(record: TickRecord) -> MilliCpu | Unlimited | None:
+    """The quota of the best-effort tier: what this tick wrote, else what it read."""
     tier = record.snapshot.tiers.get(Tier.BESTEFFORT)
     if tier is None:
         return None
@@ -192,8 +194,8 @@ def _milli(value: object) -> MilliCpu | Unlimited | None:
     return value.milli() if isinstance(value, Bandwidth) else None
 
 
-def _used(record: TickRecord, step: MilliCpu) -> MilliCpu | None:
-    """In whole steps, the nearest."""
+def _best_effort_usage(record: TickRecord, step: MilliCpu) -> MilliCpu | None:
+    """Rounded to whole steps."""
     tier: CgroupRef | None = record.snapshot.tiers.get(Tier.BESTEFFORT)
     used = Gap("no tier") if tier is None else record.snapshot.usage_of(tier)
     if isinstance(used, Gap):

@@ -11,7 +11,7 @@ from slackwater.agent.cluster_connection import ClusterConnection, ClusterOption
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
 from slackwater.contract.node_report import NodeReport
-from slackwater.execution.node_patch import SETTLING, NodeWriter
+from slackwater.execution.node_patch import STARTUP_DELAY, NodeWriter
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.events import KubeEvent
@@ -28,7 +28,7 @@ from tests.unit.observation.objects.feeds import CONFIG, HERE, Cluster, broken, 
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, record, told
 
-NOW = SETTLING
+NOW = STARTUP_DELAY
 
 
 class Recipient:

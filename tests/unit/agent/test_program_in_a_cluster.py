@@ -13,7 +13,7 @@ from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros, Percent
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
-from slackwater.record.cluster_link import A_WHILE, ClusterLink
+from slackwater.record.cluster_link import TOLERATED_SILENCE, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import node_report
 from slackwater.settings.document import Settings
@@ -142,7 +142,7 @@ def test_a_server_that_is_away_is_told_once_and_its_return_too() -> None:
 
 def test_a_short_absence_is_not_told() -> None:
     bench = ClusterBench(ON)
-    bench.sources = {"pods": Freshness(Micros(A_WHILE - 1), "reset")}
+    bench.sources = {"pods": Freshness(Micros(TOLERATED_SILENCE - 1), "reset")}
     bench.agent.once(at(1))
     assert bench.told("API server") == []
 

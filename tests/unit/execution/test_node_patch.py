@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from slackwater.execution.node_patch import (
-    APART,
     FIELD_MANAGER,
-    RENEWED,
-    SETTLING,
+    HEARTBEAT_INTERVAL,
+    STARTUP_DELAY,
+    WRITE_INTERVAL,
     NodeWriter,
     WriteAttempts,
 )
@@ -81,7 +81,7 @@ class Desk:
 def desk() -> Iterator[Desk]:
     made = Desk()
     made.writer.start()
-    made.now = SETTLING
+    made.now = STARTUP_DELAY
     yield made
     made.gate.set()
     made.writer.stop(3600)
@@ -109,9 +109,9 @@ def test_one_apply_has_the_report_and_the_condition(desk: Desk) -> None:
 
 
 def test_before_the_first_decision_nothing_is_written(desk: Desk) -> None:
-    desk.now = Micros(SETTLING - 1)
+    desk.now = Micros(STARTUP_DELAY - 1)
     desk.writer.offer(status_patch(), None, GRAIN)
-    desk.now = SETTLING
+    desk.now = STARTUP_DELAY
     offer(desk, 1, quota=5)
     assert len(desk.applied) == 1
     assert '"5m"' in str(desk.applied)
@@ -122,7 +122,7 @@ def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> N
     for quota in (200, 300):
         desk.now = Micros(desk.now + 1)
         desk.writer.offer(status_patch(quota=quota), status_patch(quota=100), GRAIN)
-    desk.now = Micros(SETTLING + APART)
+    desk.now = Micros(STARTUP_DELAY + WRITE_INTERVAL)
     desk.writer.offer(status_patch(quota=400), status_patch(quota=100), GRAIN)
     until(lambda: desk.tries() == 2)
     assert '"400m"' in str(desk.applied[1])
@@ -131,9 +131,9 @@ def test_at_most_one_a_minute_and_the_latest_of_what_was_wanted(desk: Desk) -> N
 
 def test_without_news_it_is_renewed_after_five_minutes(desk: Desk) -> None:
     offer(desk, 1)
-    desk.now = Micros(SETTLING + RENEWED - 1)
+    desk.now = Micros(STARTUP_DELAY + HEARTBEAT_INTERVAL - 1)
     desk.writer.offer(status_patch(), status_patch(), GRAIN)
-    desk.now = Micros(SETTLING + RENEWED)
+    desk.now = Micros(STARTUP_DELAY + HEARTBEAT_INTERVAL)
     desk.writer.offer(status_patch(), status_patch(), GRAIN)
     until(lambda: desk.tries() == 2)
     assert len(desk.applied) == 2
@@ -182,7 +182,7 @@ def test_a_slow_server_makes_nobody_wait_and_nothing_piles_up(desk: Desk) -> Non
         desk.writer.offer(status_patch(quota=quota), None, GRAIN)
     desk.gate.set()
     until(lambda: desk.tries() == 1)
-    desk.now = Micros(desk.now + APART)
+    desk.now = Micros(desk.now + WRITE_INTERVAL)
     offer(desk, 2, quota=5000)
     assert len(desk.applied) == 2
     assert '"5000m"' in str(desk.applied[1])
@@ -198,7 +198,7 @@ def test_events_go_to_the_sender(desk: Desk) -> None:
 def test_an_end_does_not_wait_for_a_server_that_hangs() -> None:
     desk = Desk()
     desk.writer.start()
-    desk.now = SETTLING
+    desk.now = STARTUP_DELAY
     desk.gate.clear()
     desk.writer.offer(status_patch(), None, GRAIN)
     until(lambda: desk.applied)

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from slackwater.contract.node_condition import NodeStatusPatch
 from slackwater.execution.node_patch import (
-    APART,
     FIRST_WAIT,
-    HASTE,
+    HEARTBEAT_INTERVAL,
     LONGEST_WAIT,
-    RENEWED,
+    URGENT_INTERVAL,
+    WRITE_INTERVAL,
     WritePace,
     differs,
     due_at,
-    refused,
-    written,
+    pace_after_failure,
+    pace_after_write,
 )
 from slackwater.model.units import UNLIMITED, Micros
 from tests.unit.execution.status_patches import GRAIN, status_patch
@@ -82,15 +82,15 @@ def test_the_first_write_is_at_once_whatever_the_node_shows() -> None:
 @pytest.mark.parametrize(
     ("seen", "due"),
     [
-        (status_patch(), at(100) + RENEWED),
-        (status_patch(quota=1), at(100) + APART),
-        (None, at(100) + APART),  # somebody removed it
+        (status_patch(), at(100) + HEARTBEAT_INTERVAL),
+        (status_patch(quota=1), at(100) + WRITE_INTERVAL),
+        (None, at(100) + WRITE_INTERVAL),  # somebody removed it
     ],
 )
 def test_later_when_something_changed_or_after_five_minutes(
     seen: NodeStatusPatch | None, due: Micros
 ) -> None:
-    assert due_at(status_patch(), seen, written(at(100), WritePace()), GRAIN) == due
+    assert due_at(status_patch(), seen, pace_after_write(at(100), WritePace()), GRAIN) == due
 
 
 @pytest.mark.parametrize(
@@ -102,30 +102,36 @@ def test_later_when_something_changed_or_after_five_minutes(
     ],
 )
 def test_what_people_wait_for_comes_before_its_minute_is_over_once(wanted: NodeStatusPatch) -> None:
-    first = written(at(100), WritePace())
-    assert due_at(wanted, status_patch(), first, GRAIN) == at(100) + HASTE
-    second = written(at(105), first)
-    assert due_at(status_patch(), wanted, second, GRAIN) == at(105) + APART
-    assert due_at(status_patch(), wanted, written(at(165), second), GRAIN) == at(165) + HASTE
+    first = pace_after_write(at(100), WritePace())
+    assert due_at(wanted, status_patch(), first, GRAIN) == at(100) + URGENT_INTERVAL
+    second = pace_after_write(at(105), first)
+    assert due_at(status_patch(), wanted, second, GRAIN) == at(105) + WRITE_INTERVAL
+    assert (
+        due_at(status_patch(), wanted, pace_after_write(at(165), second), GRAIN)
+        == at(165) + URGENT_INTERVAL
+    )
 
 
 def test_what_was_refused_is_tried_later_and_later() -> None:
     pace, waits = WritePace(), []
     for _ in range(12):
-        pace = refused(pace, at(0), None, 0.5)
+        pace = pace_after_failure(pace, at(0), None, 0.5)
         waits.append(pace.not_before)
     assert waits[:4] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT, 8 * FIRST_WAIT]
     assert waits[-1] == LONGEST_WAIT
-    assert written(at(9), pace) == WritePace(at(9))
+    assert pace_after_write(at(9), pace) == WritePace(at(9))
 
 
 @pytest.mark.parametrize(("asked", "waits"), [(None, 1.0), (0.5, 1.0), (30.0, 30.0)])
 def test_a_server_that_asks_for_a_pause_gets_it(asked: float | None, waits: float) -> None:
-    assert refused(WritePace(), at(10), asked, 0.0).not_before == at(10 + waits)
+    assert pace_after_failure(WritePace(), at(10), asked, 0.0).not_before == at(10 + waits)
 
 
 def test_a_thousand_agents_do_not_come_back_together() -> None:
-    waits = {refused(WritePace(), at(0), None, chance / 1000).not_before for chance in range(1000)}
+    waits = {
+        pace_after_failure(WritePace(), at(0), None, chance / 1000).not_before
+        for chance in range(1000)
+    }
     assert len(waits) > 900
     assert (min(waits), max(waits)) >= (FIRST_WAIT // 2, FIRST_WAIT)
     assert max(waits) < FIRST_WAIT * 3 // 2
@@ -149,7 +155,7 @@ def test_at_most_one_write_a_minute_and_one_in_five(course: list[NodeStatusPatch
     writes: list[int] = []
     for second, wanted in enumerate(course):
         if due_at(wanted, seen, pace, GRAIN) <= at(second):
-            seen, pace = wanted, written(at(second), pace)
+            seen, pace = wanted, pace_after_write(at(second), pace)
             writes.append(second)
     assert writes[0] == 0
     assert all(later - one >= 60 for one, later in itertools.pairwise(writes))
@@ -162,7 +168,7 @@ def test_whatever_happens_at_most_two_writes_a_minute(course: list[NodeStatusPat
     writes: list[int] = []
     for second, wanted in enumerate(course):
         if due_at(wanted, seen, pace, GRAIN) <= at(second):
-            seen, pace = wanted, written(at(second), pace)
+            seen, pace = wanted, pace_after_write(at(second), pace)
             writes.append(second)
     assert all(third - one >= 60 for one, third in zip(writes, writes[2:], strict=False))
 
@@ -171,8 +177,8 @@ def test_whatever_happens_at_most_two_writes_a_minute(course: list[NodeStatusPat
 def test_in_a_steady_state_only_the_renewal_is_written(
     wanted: NodeStatusPatch, seconds: int
 ) -> None:
-    pace, writes = written(at(0), WritePace()), 0
+    pace, writes = pace_after_write(at(0), WritePace()), 0
     for second in range(seconds):
         if due_at(wanted, wanted, pace, GRAIN) <= at(second):
-            pace, writes = written(at(second), pace), writes + 1
+            pace, writes = pace_after_write(at(second), pace), writes + 1
     assert writes == (seconds - 1) // 300

@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
-from slackwater.record.cluster_link import A_WHILE, NO_LINK, ClusterLink
+from slackwater.record.cluster_link import NO_LINK, TOLERATED_SILENCE, ClusterLink
 
 SECOND = 1_000_000
 
@@ -34,9 +34,9 @@ def test_each_thing_that_is_wrong_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("age", "problem", "lost"),
     [
-        (A_WHILE, "refused", ("pods",)),
-        (A_WHILE - 1, "refused", ()),
-        (A_WHILE * 9, "", ()),
+        (TOLERATED_SILENCE, "refused", ("pods",)),
+        (TOLERATED_SILENCE - 1, "refused", ()),
+        (TOLERATED_SILENCE * 9, "", ()),
     ],
 )
 def test_a_stream_that_is_opened_again_at_once_is_no_news(

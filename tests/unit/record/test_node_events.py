@@ -13,12 +13,12 @@ from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.policies.best_effort_share import NAME
 from slackwater.record.agent_view import AgentView
-from slackwater.record.cluster_link import A_WHILE
+from slackwater.record.cluster_link import TOLERATED_SILENCE
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_events import (
-    AGAIN,
-    APART,
     MOST_AT_ONCE,
+    QUOTA_INTERVAL,
+    REPEAT_AFTER,
     EventContext,
     SentState,
     due_events,
@@ -123,7 +123,7 @@ def test_the_last_quota_is_told_in_the_end_though_nothing_happens_any_more() -> 
     crier = Crier()
     crier.hear(claimed(600))
     assert quotas(crier.hear(claimed(1000))) == []
-    waited = [text for _ in range(APART // SECOND) for text in quotas(crier.hear(QUIET))]
+    waited = [text for _ in range(QUOTA_INTERVAL // SECOND) for text in quotas(crier.hear(QUIET))]
     assert waited == ["best-effort work may use 1000m: a reason"]
 
 
@@ -193,7 +193,10 @@ def test_a_problem_is_told_when_it_begins_again_after_a_while_and_when_it_ends()
     crier = Crier()
     problem = (odd("a is odd"),)
     assert len(crier.hear(QUIET, problems=problem)) == 2
-    assert sum(len(crier.hear(QUIET, problems=problem)) for _ in range(AGAIN // SECOND - 1)) == 0
+    assert (
+        sum(len(crier.hear(QUIET, problems=problem)) for _ in range(REPEAT_AFTER // SECOND - 1))
+        == 0
+    )
     assert len(crier.hear(QUIET, problems=problem)) == 2
     [good] = crier.hear(QUIET)
     assert (good.about, good.reason) == (NODE, "ConfigApplySuccess")
@@ -277,7 +280,7 @@ def test_blindness_is_told_once_on_what_causes_it(
 
 def test_a_start_that_waits_for_a_moment_is_no_news() -> None:
     crier = Crier()
-    for _ in range(A_WHILE // SECOND):
+    for _ in range(TOLERATED_SILENCE // SECOND):
         assert crier.hear(blind="waiting to hear of pods: no answer yet") == []
     assert quotas(crier.hear(claimed(600)))
     assert crier.hear(blind="the tree is gone") == []

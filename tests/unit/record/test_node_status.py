@@ -18,11 +18,11 @@ from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import (
-    farewell,
-    grain_of,
+    final_status_patch,
     is_settling,
     node_report,
     node_status_patch,
+    usage_step,
 )
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, SHARE, outcome, record, told
@@ -151,7 +151,7 @@ def test_nothing_is_settling_before_the_first_tick() -> None:
     ],
 )
 def test_the_last_words(left: int, status: str, message: str) -> None:
-    status_patch = farewell(view(ACTED, off=OFF), left)
+    status_patch = final_status_patch(view(ACTED, off=OFF), left)
     assert (status_patch.condition.status, status_patch.condition.reason) == (status, "Released")
     assert status_patch.condition.message == message
     report = status_patch.report
@@ -244,7 +244,7 @@ def test_usage_is_told_in_steps_of_the_machine(allocatable: int, used: int, show
 @given(st.integers(0, 100_000), st.integers(1, 256_000))
 def test_a_step_is_never_far_from_the_truth(used: int, allocatable: int) -> None:
     shown = view(record(node(allocatable=allocatable, best_effort=used)))
-    step = grain_of(shown)
+    step = usage_step(shown)
     told_used = node_report(shown).used
     assert told_used is not None
     assert told_used % step == 0
@@ -258,8 +258,8 @@ def test_unknown_usage_is_left_out() -> None:
 @pytest.mark.parametrize("allocatable", [Gap("not stated"), MilliCpu(0), MilliCpu(3)])
 def test_a_machine_of_unknown_size_has_the_finest_step(allocatable: MilliCpu | Gap) -> None:
     snapshot = msgspec.structs.replace(node(), allocatable=allocatable)
-    assert grain_of(view(record(snapshot))) == 1
-    assert grain_of(view()) == 1
+    assert usage_step(view(record(snapshot))) == 1
+    assert usage_step(view()) == 1
 
 
 def test_since_is_when_something_of_ours_last_changed() -> None:
