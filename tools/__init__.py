@@ -1,1 +1,1 @@
-"""Owns the project's workshop: setup, test runs, virtual machines. The product never imports it."""
+"""Tools of the developers: setup, test runs, virtual machines. The product never imports them."""

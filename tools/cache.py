@@ -8,20 +8,11 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _UNFINISHED = ".unfinished-"
-
-
-def cache_folder(environment: Mapping[str, str], home: Path) -> Path:
-    """SLACKWATER_CACHE, else slackwater/ in XDG_CACHE_HOME, else in ~/.cache; always its vm/."""
-    own = environment.get("SLACKWATER_CACHE")
-    if own:
-        return Path(own).absolute() / "vm"
-    shared = environment.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else home / ".cache").absolute() / "slackwater" / "vm"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Owns how the tools speak to a person: colour, and one live line that tells what is running.
+"""Output for a person: colour, and one live line that says what is running.
 
 Refuses colour and redrawing where nobody watches (no terminal, a dumb one, NO_COLOR): there a
 progress line is printed once, so that a log stays readable.

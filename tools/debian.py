@@ -1,4 +1,4 @@
-"""Owns Debian packages: which are missing, and installing them by name.
+"""Debian packages: which are missing, and installing them by name.
 
 Refuses to let a package start its services (a policy-rc.d stands guard meanwhile), to install what
 is only recommended, and to ask anything.

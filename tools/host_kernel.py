@@ -1,4 +1,4 @@
-"""Owns what the test runner must know of this machine's kernel: which cgroup CPU tree it can use.
+"""What the test runner must know of this machine's kernel: which cgroup CPU tree it can use.
 
 Refuses to try anything: it reads the mount table and asks for write access. What the product knows
 about cgroups lives in the product; a runner that used it would test it with itself.

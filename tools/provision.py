@@ -1,4 +1,4 @@
-"""Owns what a target needs before it starts: uv, the virtual environment, and Debian packages.
+"""What a make target needs before it starts: uv, the virtual environment, and Debian packages.
 
 Refuses to touch the machine's Python: uv goes into the cache folder, everything else into `.venv`.
 Each need is compared with what is really there, so a second run says and does nothing.

@@ -1,4 +1,4 @@
-"""Owns the entrance to setup: which Python may go on, and what each make target needs.
+"""The entry point of setup: which Python will do, and what each make target needs.
 
 Refuses what the machine's administrator must decide: it takes no root by itself, and packages that
 it cannot install are told and left out. This file and `tools/__init__.py` keep to a syntax that any

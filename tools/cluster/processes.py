@@ -1,4 +1,4 @@
-"""Owns the running programs of one cluster: their logs, their ends, and waiting for their news.
+"""The running programs of one cluster: where they come from, their logs, ports and ends.
 
 Each is ended by its own process id, and the kernel ends it if this process dies first. Refuses to
 touch a process that it did not start.

@@ -1,4 +1,4 @@
-"""Owns reading a cluster's objects as `kubectl get -o json` does, without a process for each look.
+"""Reads a cluster's objects as `kubectl get -o json` does, without a process for each look.
 
 A test that waits looks up to ten times a second, and kubectl takes longer to start than to ask.
 Refuses what it does not know (None): kubectl then answers, or says what is wrong in its own words.

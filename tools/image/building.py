@@ -187,7 +187,7 @@ _LAST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class Builder:
     """Where and with what a build is done. `base` makes a root; a test has a smaller one."""
 
     children: Children
@@ -212,67 +212,69 @@ def build(children: Children, folder: Path, cache: Path, tag: str) -> Path:
             os.utime(final.parent)
             return final
         with sole_builder(cache), shown as line:
-            shop = Workshop(children, cache, context, machine, line.tell)
+            builder = Builder(children, cache, context, machine, line.tell)
             if not final.exists():  # another process may have built it while this one waited
-                build_archive(shop, planned, tag, final)
+                build_archive(builder, planned, tag, final)
             forget_old(cache, time.time())
     return final
 
 
-def build_archive(shop: Workshop, planned: tuple[PlannedStage, ...], tag: str, final: Path) -> None:
-    with scratch_folder(shop.cache) as scratch:
+def build_archive(
+    builder: Builder, planned: tuple[PlannedStage, ...], tag: str, final: Path
+) -> None:
+    with scratch_folder(builder.cache) as scratch:
         roots: dict[str, Path] = {}
         for stage in planned:
             roots[stage.name] = scratch / f"root-{stage.name}"
-            make_stage(shop, stage, roots)
-        shop.tell("packing")
+            make_stage(builder, stage, roots)
+        builder.tell("packing")
         folder = scratch / "finished"
         folder.mkdir()
         write_archive(roots[planned[-1].name], planned[-1].recipe, tag, folder / ARCHIVE)
         publish(folder, final.parent)
 
 
-def make_stage(shop: Workshop, stage: PlannedStage, roots: Mapping[str, Path]) -> None:
+def make_stage(builder: Builder, stage: PlannedStage, roots: Mapping[str, Path]) -> None:
     """From the latest step that is kept. Only RUN is worth keeping, but not as a stage's last
     step: that one is made of our own code, and new with each change of it."""
     root = roots[stage.name]
     todo = list(stage.steps)
-    kept = [number for number, step in enumerate(todo) if _kept(shop.cache, step.key).exists()]
+    kept = [number for number, step in enumerate(todo) if _kept(builder.cache, step.key).exists()]
     if kept:
-        os.utime(_kept(shop.cache, todo[kept[-1]].key))
-        _copy_tree(_kept(shop.cache, todo[kept[-1]].key), root)
+        os.utime(_kept(builder.cache, todo[kept[-1]].key))
+        _copy_tree(_kept(builder.cache, todo[kept[-1]].key), root)
         todo = todo[kept[-1] + 1 :]
     else:
-        _make_base(shop, stage.base, root)
+        _make_base(builder, stage.base, root)
     for planned in todo:
-        shop.tell(f"line {planned.step.line}, {planned.step.word}")
-        do_step(shop, planned, root, roots)
+        builder.tell(f"line {planned.step.line}, {planned.step.word}")
+        do_step(builder, planned, root, roots)
         if planned.step.word == "RUN" and planned is not stage.steps[-1]:
-            _keep(shop.cache, planned.key, root)
+            _keep(builder.cache, planned.key, root)
 
 
-def do_step(shop: Workshop, planned: PlannedStep, root: Path, roots: Mapping[str, Path]) -> None:
+def do_step(builder: Builder, planned: PlannedStep, root: Path, roots: Mapping[str, Path]) -> None:
     match planned.step.word:
         case "RUN":
-            _run(shop, planned, root)
+            _run(builder, planned, root)
         case "COPY":
-            _copy(shop, planned, root, roots)
+            _copy(builder, planned, root, roots)
         case "WORKDIR":
             (root / planned.after.folder.strip("/")).mkdir(parents=True, exist_ok=True)
 
 
-def _run(shop: Workshop, planned: PlannedStep, root: Path) -> None:
+def _run(builder: Builder, planned: PlannedStep, root: Path) -> None:
     before, step = planned.before, planned.step
     command = json_list(step) or ["/bin/sh", "-c", step.text]
     home = {"HOME": "/root"} if not before.user else {}
     order = Order(command, {**home, **before.known()}, before.folder, before.user)
-    code, said = run_in_root(shop.children, root, order, shop.machine)
+    code, said = run_in_root(builder.children, root, order, builder.machine)
     if code != 0:
         words = "\n".join(said.strip().splitlines()[-_LAST_LINES:]) or "it said nothing"
         raise refusal(step, f"it ended with {code}:\n{words}")
 
 
-def _copy(shop: Workshop, planned: PlannedStep, root: Path, roots: Mapping[str, Path]) -> None:
+def _copy(builder: Builder, planned: PlannedStep, root: Path, roots: Mapping[str, Path]) -> None:
     sources, target = planned.before.copied(planned.step)
     stage = planned.step.flags.get("from")
     for source in sources:
@@ -283,17 +285,17 @@ def _copy(shop: Workshop, planned: PlannedStep, root: Path, roots: Mapping[str, 
                 raise refusal(planned.step, f"there is no folder {source} in stage {stage}")
             _copy_tree(taken, place)
             continue
-        is_file = (shop.context.folder / source).is_file()
+        is_file = (builder.context.folder / source).is_file()
         into = place / os.path.basename(source) if is_file and target.endswith("/") else place
-        shop.context.copy(source, into)
+        builder.context.copy(source, into)
 
 
-def _make_base(shop: Workshop, image: str, root: Path) -> None:
-    kept = _kept(shop.cache, f"base-{shop.base_key(image)}")
+def _make_base(builder: Builder, image: str, root: Path) -> None:
+    kept = _kept(builder.cache, f"base-{builder.base_key(image)}")
     if not kept.exists():
-        shop.tell(f"making {image} with debootstrap")
+        builder.tell(f"making {image} with debootstrap")
         made = root.with_name("base")
-        shop.base(shop.children, made, shop.machine)
+        builder.base(builder.children, made, builder.machine)
         publish(made, kept)
     os.utime(kept)
     _copy_tree(kept, root)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.cache import cache_folder
+from tools.provision import SetupError, cache_folder
 from tools.vm import NO_RESULT, VmError
 from tools.vm.initramfs import prepare_initramfs, static_busybox
 from tools.vm.kernel import Series, cached_kernel, prepare_kernel
@@ -76,8 +76,8 @@ def main(arguments: Sequence[str]) -> int:
         return _USAGE_ERROR
     try:
         with signals_raised():
-            return _act(chosen, command, cache_folder(os.environ, Path.home()))
-    except (VmError, OSError) as failure:
+            return _act(chosen, command, cache_folder(os.environ) / "vm")
+    except (VmError, SetupError, OSError) as failure:
         # OSError too: a full disk must not look like a failed test, which a traceback's 1 would.
         _say(f"vm: {failure}")
         return NO_RESULT if chosen.action == "run" else 1

@@ -9,7 +9,7 @@ from tools.children import Children
 from tools.image import building
 from tools.image.archive import extract_layer, read_configuration
 from tools.image.base import Machine, Order
-from tools.image.building import ARCHIVE, Context, Workshop, build_archive, forget_old, plan_stages
+from tools.image.building import ARCHIVE, Builder, Context, build_archive, forget_old, plan_stages
 from tools.image.dockerfile import ImageError, read_stages
 
 TEXT = """\
@@ -60,7 +60,7 @@ class Shop:
         planned = plan_stages(read_stages(text), context, lambda image: f"key-{image}")
         final = self.cache / planned[-1].key / ARCHIVE
         machine = Machine(self.folder, {})
-        shop = Workshop(
+        shop = Builder(
             Children(self.folder), self.cache, context, machine, self.told.append,
             self.make_base, lambda image: f"key-{image}",
         )  # fmt: skip
