@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from slackwater.doctor.checkup import check_up, check_up_with_probe
-from slackwater.doctor.doctor_report import Report
+from slackwater.doctor.checkup import run_checks, run_checks_with_probe
+from slackwater.doctor.doctor_report import DoctorReport
 from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.observation.host import Roots
 from tests.kernel.bed import Bed
@@ -15,14 +15,14 @@ V2_ONLY = {"memory-high", "memory-low", "memory-min"}
 VENDOR = {"cpu-qos-level", "memory-qos-level"}
 
 
-def tried(report: Report) -> dict[str, bool | None]:
+def tried(report: DoctorReport) -> dict[str, bool | None]:
     return {row.knob: row.works for row in report.knobs if row.level == "scratch"}
 
 
 def test_probe_tries_every_knob_and_leaves_nothing(bed: Bed, version: CgroupVersion) -> None:
     bed.make(f"{bed.kubepods}/besteffort")
     before = {c: sorted(os.listdir(bed.directory("", c))) for c in CgroupController}
-    report = check_up_with_probe(Roots(), {}, bed.kubepods)
+    report = run_checks_with_probe(Roots(), {}, bed.kubepods)
     works = EVERYWHERE | (V2_ONLY if version is CgroupVersion.V2 else set())
     assert {knob for knob, state in tried(report).items() if state} == works
     assert {knob for knob, state in tried(report).items() if state is False} == (
@@ -36,7 +36,7 @@ def test_what_stands_in_the_tree_is_seen_and_not_touched(bed: Bed, version: Cgro
     container = bed.make(f"{pod}/{'a' * 64}")
     file = "cpu.max" if version is CgroupVersion.V2 else "cpu.cfs_quota_us"
     before = bed.read(container, file)
-    report = check_up(Roots(), {}, bed.kubepods)
+    report = run_checks(Roots(), {}, bed.kubepods)
     rows = {row.level: row for row in report.knobs if row.knob == "quota"}
     assert set(rows) == {"node", "tier", "pod", "container"}
     assert all((row.file, row.works) == (file, None) for row in rows.values())
@@ -45,7 +45,7 @@ def test_what_stands_in_the_tree_is_seen_and_not_touched(bed: Bed, version: Cgro
 
 
 def test_the_machine_is_known(version: CgroupVersion) -> None:
-    report = check_up(Roots(), {}, "")
+    report = run_checks(Roots(), {}, "")
     assert report.machine.cpus == len(os.sched_getaffinity(0))
     assert report.machine.topology is not None
     assert report.cgroup.version in (("v2",) if version is CgroupVersion.V2 else ("v1", "hybrid"))
@@ -54,5 +54,5 @@ def test_the_machine_is_known(version: CgroupVersion) -> None:
 
 @pytest.mark.systemd
 def test_a_machine_of_systemds_says_so() -> None:
-    report = check_up(Roots(), {}, "")
+    report = run_checks(Roots(), {}, "")
     assert (report.cgroup.driver, report.cgroup.driver_source) == ("systemd", "cgroup root")

@@ -12,10 +12,10 @@ from slackwater.cli.cluster_options import NAMESPACE, access_options
 from slackwater.cli.host_options import (
     LISTEN,
     STATE,
+    host_options,
     kubelet_config_option,
+    make_roots,
     path_option,
-    place_options,
-    roots_of,
 )
 from slackwater.cli.json_lines import writing_entries
 from slackwater.cli.listen import listen_address, listen_option
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     help="What becomes of the values that the agent set.",
 )
 @path_option("--state", STATE, "Where the ledger is kept.")
-@place_options
+@host_options
 @kubelet_config_option
 @settings_options
 def agent(
@@ -139,7 +139,7 @@ def agent(
         node = node or host.lower()
         cluster = _cluster(kubeconfig, context, node, namespace, volcano_namespace or namespace)
     orders = CommandLineOverrides(node, host, texts_of(settings), _features(supported_features))
-    roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
+    roots = make_roots(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
     paths = NodePaths(roots, kubepods, state)
     # A dry run may run beside an agent, which listens there.
     address = listen_address(listen, "" if once or dry_run else LISTEN)

@@ -1,4 +1,4 @@
-"""Which cluster: the flags that every command which asks an API server shares."""
+"""Flags for the connection to a cluster, shared by every command that talks to an API server."""
 
 import os
 import re
@@ -26,18 +26,18 @@ _IS_NAMESPACE = re.compile(_LABEL, re.ASCII)
 _IS_OBJECT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*", re.ASCII)
 
 
-def namespace_of(_: click.Context, option: click.Parameter, said: str) -> str:
-    """For click, as a namespace's flag."""
-    return checked(_IS_NAMESPACE, option, said, f"a DNS label such as {NAMESPACE}")
+def parse_namespace(_: click.Context, option: click.Parameter, said: str) -> str:
+    """A click callback for a namespace."""
+    return check_pattern(_IS_NAMESPACE, option, said, f"a DNS label such as {NAMESPACE}")
 
 
-def object_name_of(_: click.Context, option: click.Parameter, said: str) -> str:
-    """For click, as a flag that names an object."""
-    return checked(_IS_OBJECT, option, said, "a DNS name such as slackwater-manager")
+def parse_object_name(_: click.Context, option: click.Parameter, said: str) -> str:
+    """A click callback for the name of an object."""
+    return check_pattern(_IS_OBJECT, option, said, "a DNS name such as slackwater-manager")
 
 
-def checked(pattern: re.Pattern[str], option: click.Parameter, said: str, wanted: str) -> str:
-    """One sentence and exit code 2 where it is not so."""
+def check_pattern(pattern: re.Pattern[str], option: click.Parameter, said: str, wanted: str) -> str:
+    """Raises WrongSettings unless the value matches."""
     if not pattern.fullmatch(said):
         flag = next((each for each in option.opts if each.startswith("--")), option.opts[0])
         raise WrongSettings(Problem(flag, quoted(said), wanted).sentence())
@@ -67,14 +67,14 @@ def access_options(command: _Command) -> _Command:
 
 
 def namespace_option(command: _Command) -> _Command:
-    """-n: where the programs of Slackwater themselves are."""
+    """-n: the namespace of Slackwater's own programs."""
     return click.option(
         "-n",
         "--namespace",
         metavar="NAME",
         default=NAMESPACE,
         show_default=True,
-        callback=namespace_of,
+        callback=parse_namespace,
         envvar=["SLACKWATER_NAMESPACE", "POD_NAMESPACE"],
         show_envvar=True,
         help="Where Slackwater is installed.",
@@ -82,7 +82,7 @@ def namespace_option(command: _Command) -> _Command:
 
 
 def identity_option(command: _Command) -> _Command:
-    """--identity: of a program of which one replica leads."""
+    """--identity: for programs with leader election."""
     return click.option(
         "--identity",
         metavar="NAME",
@@ -99,20 +99,20 @@ def cluster_options(command: _Command) -> _Command:
     return access_options(namespace_option(command))
 
 
-def access_of(kubeconfig: str, context: str) -> "Access":
-    """How to reach the API server. One sentence where nothing says how: with exit code 2 where
-    the caller named something that cannot be used, else with 1."""
+def find_cluster_access(kubeconfig: str, context: str) -> "Access":
+    """How to reach the API server. Otherwise one sentence: with exit code 2 if the caller named
+    something that cannot be used, else with 1."""
     from slackwater.kube.credentials.discovery import find_access
 
     found = find_access(os.environ, kubeconfig, context)
     if isinstance(found, Gap):
-        sentence = _with_its_origin(found.reason, kubeconfig)
+        sentence = _name_origin(found.reason, kubeconfig)
         raise WrongSettings(sentence) if kubeconfig or context else NoAnswer(sentence)
     return found
 
 
-def _with_its_origin(reason: str, kubeconfig: str) -> str:
-    """A file's name alone does not say who named it."""
+def _name_origin(reason: str, kubeconfig: str) -> str:
+    """Adds which flag or variable named the file."""
     command = click.get_current_context(silent=True)
     source = command.get_parameter_source("kubeconfig") if command else None
     if source is ParameterSource.ENVIRONMENT:

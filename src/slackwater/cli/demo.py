@@ -45,7 +45,7 @@ NAME = "slackwater-demo"
 _INTERRUPTED = 130
 _SECONDS = 13.0
 _SHORTEST, _LONGEST = 1.0, 600.0
-#: The short table's columns need so many; a terminal with fewer wraps it.
+#: The short table's width; a narrower terminal wraps it.
 _SHORT = 36
 _BAR = 44
 _SAID = 4
@@ -53,7 +53,7 @@ _COLOURS = {"batch": "yellow", "service": "blue", "other": "bright_black", "idle
 
 
 class _Seconds(click.FloatRange):
-    """click's own lets nan pass: it is neither below nor above."""
+    """Rejects nan, which click lets pass: it is neither below nor above."""
 
     def convert(
         self,
@@ -128,7 +128,7 @@ def demo(
 
 
 def _check_pictures(out: str) -> None:
-    """Said now, not after a minute. By trying: who owns a file, and in what folder, counts too."""
+    """Fails now, not after a minute. It tries to write: ownership and folders count too."""
     for path in _paths(out):
         there = os.path.lexists(path)
         try:
@@ -169,7 +169,7 @@ def _run(seconds: float, simulated: bool, no_color: bool) -> DemoReport:
 
 @contextlib.contextmanager
 def _watched(no_color: bool) -> Iterator[ProgressObserver]:
-    """A live screen where somebody looks at it, else a line for each phase. On stderr, both."""
+    """A live screen on a terminal, else a line for each phase. Both on stderr."""
     if not sys.stderr.isatty():
         yield _Lines().see
         return
@@ -180,7 +180,7 @@ def _watched(no_color: bool) -> Iterator[ProgressObserver]:
 
 
 class _Lines:
-    """Guards the memory of which phase was told."""
+    """Prints a line when a phase begins."""
 
     def __init__(self) -> None:
         self._told = ""
@@ -193,7 +193,7 @@ class _Lines:
 
 
 def _write_pictures(report: DemoReport, out: str) -> tuple[tuple[str, ...], str]:
-    """The files that were written, and why others were not: the numbers are shown all the same."""
+    """The files that were written, and why others were not: the result is printed either way."""
     from slackwater.demo.demo_picture import picture
     from slackwater.model.gap import Gap
     from slackwater.simulation.svg import render_png
@@ -226,7 +226,7 @@ def _show(report: DemoReport, files: tuple[str, ...], output: Output, no_color: 
 
 
 class Detail(enum.Enum):
-    """How much of a table there is room for, or somebody asked for."""
+    """How much of the table is shown: as fits, or as asked for."""
 
     SHORT = "short"
     USUAL = "usual"
@@ -280,7 +280,7 @@ def _table(report: DemoReport, detail: Detail) -> Table:
 
 
 def _shown(heads: list[str], detail: Detail) -> list[int]:
-    """The places of the numbers that there is room for: p90, or what was lost on average."""
+    """The indexes of the numbers that fit: only p90, or the mean loss, in a short table."""
     if detail is Detail.SHORT:
         return [heads.index("P90") if "P90" in heads else 0]
     return list(range(len(heads)))
@@ -307,7 +307,7 @@ def _details(phase: PhaseReport) -> list[str]:
 
 
 class LiveView:
-    """Guards the terminal while the demo runs."""
+    """The live screen while the demo runs."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -329,7 +329,7 @@ class LiveView:
 
 
 def screen(done: Sequence[PhaseProgress], now: PhaseProgress) -> RenderableType:
-    """The phases so far with their latencies, then the present one's CPUs and the agent's words."""
+    """The phases so far with their latencies, then CPUs and the agent's entries of this one."""
     parts: list[RenderableType] = [_phases(done, now), Text("")]
     if now.sample is not None:
         parts += _bars(now.sample.cpu)
@@ -373,7 +373,7 @@ def _row(
 
 
 def _bars(use: CpuUse) -> list[Text]:
-    """One line for each, as long as its part of the machine."""
+    """One bar for each, as long as its share of the machine."""
     values = {"batch": use.hog, "service": use.service, "other": use.other, "idle": use.idle}
     cpus = max(sum(values.values()), 0.01)
     lines = []

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.host_options import kubelet_config_option, place_options, roots_of
+from slackwater.cli.host_options import host_options, kubelet_config_option, make_roots
 from slackwater.cli.output import (
     Output,
     WrongSettings,
@@ -20,13 +20,13 @@ from slackwater.cli.output import (
     wants_colour,
 )
 from slackwater.cli.terminal import Column, make_table, print_blocks
-from slackwater.doctor.checkup import check_up, check_up_with_probe
+from slackwater.doctor.checkup import run_checks, run_checks_with_probe
 from slackwater.doctor.doctor_report import (
     CgroupSection,
+    DoctorProblem,
+    DoctorReport,
     KnobRow,
     MachineSection,
-    Problem,
-    Report,
     WeightSection,
 )
 from slackwater.doctor.knobs import NOWHERE
@@ -39,7 +39,7 @@ _NARROWEST = 80
 
 @click.command()
 @click.option("--probe", is_flag=True, help="Try each knob on a scratch cgroup (needs root).")
-@place_options
+@host_options
 @kubelet_config_option
 @output_options
 def doctor(
@@ -70,8 +70,8 @@ def doctor(
     \b
     Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage or a bad environment value.
     """
-    roots = roots_of(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
-    check = check_up_with_probe if probe else check_up
+    roots = make_roots(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
+    check = run_checks_with_probe if probe else run_checks
     try:
         report = check(roots, os.environ, kubepods)
     except EnvironmentValueError as error:
@@ -83,12 +83,12 @@ def doctor(
     sys.exit(1 if report.problems else 0)
 
 
-def print_report(report: Report, colour: bool, wide: bool) -> None:
+def print_report(report: DoctorReport, colour: bool, wide: bool) -> None:
     """A screen of text; `wide` adds every finding and every level."""
     print_blocks(_blocks(report, wide), colour, _NARROWEST)
 
 
-def _blocks(report: Report, wide: bool) -> Iterable[RenderableType]:
+def _blocks(report: DoctorReport, wide: bool) -> Iterable[RenderableType]:
     yield _facts(_machine_lines(report.machine) | _cgroup_lines(report.cgroup))
     if wide:
         yield from _section("Findings", _findings(report.cgroup))
@@ -173,7 +173,7 @@ def _knobs(rows: Iterable[KnobRow]) -> Table:
     return make_table(_columns("knob", "level", "file", "works", "note"), cells)
 
 
-def _why_not(report: Report) -> str:
+def _why_not(report: DoctorReport) -> str:
     if not report.knobs:
         return "there are no cgroups"
     return "there is no kubelet tree; --probe tries them on a scratch cgroup"
@@ -187,7 +187,7 @@ def _merged(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
     return [msgspec.structs.replace(row, level=" ".join(names)) for row, names in levels.items()]
 
 
-def _features(report: Report) -> Table:
+def _features(report: DoctorReport) -> Table:
     rows = (
         (row.feature, _built(row.built), _mark(row.possible), row.because)
         for row in report.features
@@ -199,14 +199,14 @@ def _built(built: bool) -> Text:
     return Text("yes") if built else Text("not yet", "dim")
 
 
-def _problems(report: Report) -> Iterable[RenderableType]:
+def _problems(report: DoctorReport) -> Iterable[RenderableType]:
     if not report.problems:
         yield Text("\nNo problem found.", style="green")
         return
     yield from _sentences("Problems", report.problems, "red")
 
 
-def _sentences(title: str, rows: Iterable[Problem], style: str) -> Iterable[RenderableType]:
+def _sentences(title: str, rows: Iterable[DoctorProblem], style: str) -> Iterable[RenderableType]:
     yield Text(f"\n{title}", style=f"bold {style}".rstrip())
     for row in rows:
         yield Padding(Text(row.what, style=style), (0, 0, 0, 2))

@@ -1,4 +1,4 @@
-"""`slackwater explain`: a question to a running agent, its answer into text."""
+"""`slackwater explain`: asks a running agent why values are what they are."""
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,14 +69,14 @@ def explain(
 def explanation_blocks(
     rows: Sequence[Explanation], now: dt.datetime, wide: bool
 ) -> Iterator[RenderableType]:
-    for number, row in enumerate(_felt_first(rows)):
+    for number, row in enumerate(_limits_first(rows)):
         if number:
             yield Text("")
         yield from _knob(row, now, wide) if row.knob else _silence(row, rows, now)
 
 
-def _felt_first(rows: Sequence[Explanation]) -> Sequence[Explanation]:
-    """What binds a pod from above comes before that nothing is done to the pod itself."""
+def _limits_first(rows: Sequence[Explanation]) -> Sequence[Explanation]:
+    """What limits a pod from above comes before the row that says nothing was done to it."""
     if len(rows) > 1 and not rows[0].knob and all(row.knob for row in rows[1:]):
         return (*rows[1:], rows[0])
     return rows
@@ -162,7 +162,7 @@ def _details(row: Explanation, now: dt.datetime) -> Iterator[RenderableType]:
 def _silence(
     row: Explanation, rows: Sequence[Explanation], now: dt.datetime
 ) -> Iterator[RenderableType]:
-    """Why nothing happened to a target; where something did, what else there is to say."""
+    """Why nothing happened to a target; if something did, what else there is to say."""
     reasons = [*row.remarks, *(_held(hold, now) for hold in row.holds)]
     everything = row.level == "node"
     busy = any(each.knob and (everything or each.target == row.target) for each in rows)

@@ -1,4 +1,4 @@
-"""Where the host is: the flags that every command on a node shares."""
+"""Flags for the paths of the host, shared by every command that runs on a node."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from slackwater.observation.host import Roots
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-#: Where an agent listens, and keeps its ledger, unless told otherwise.
+#: Where an agent listens, and keeps its ledger, by default.
 LISTEN = "127.0.0.1:10480"
 STATE = "/var/lib/slackwater"
 _PATHS = (
@@ -35,13 +35,13 @@ def kubelet_config_option(command: _Command) -> _Command:
     return path_option("--kubelet-config", "", what)(command)
 
 
-def place_options(command: _Command) -> _Command:
+def host_options(command: _Command) -> _Command:
     for flag, default, what in reversed(_PATHS):
         command = path_option(flag, default, what)(command)
     return command
 
 
-def roots_of(
+def make_roots(
     cgroup_root: str, proc_root: str, sys_root: str, host_root: str, kubelet_config: str = ""
 ) -> Roots:
     paths = (cgroup_root, proc_root, sys_root, host_root, kubelet_config)

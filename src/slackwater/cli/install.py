@@ -1,9 +1,9 @@
 """`slackwater install --print`: the plain manifests, the same as the chart's.
 
-Owns what may be chosen without helm: the namespace and the image. Applies nothing itself: kubectl
-shows what it changes, and asks with the person's own rights. The definitions are made of the
-contract's types; the programs' manifests are written by tools/manifests.py from charts/slackwater,
-and these names stand in them as they stand here.
+Only the namespace and the image can be chosen without helm. It applies nothing itself: kubectl
+shows what it changes, with the user's own permissions. The CRDs are generated from the contract's
+types; the programs' manifests are written by tools/manifests.py from charts/slackwater, with the
+names below.
 """
 
 import re
@@ -11,7 +11,7 @@ import re
 import click
 
 from slackwater import __version__
-from slackwater.cli.cluster_options import NAMESPACE, checked, namespace_of
+from slackwater.cli.cluster_options import NAMESPACE, check_pattern, parse_namespace
 from slackwater.cli.output import WrongSettings
 
 IMAGE = f"slackwater/slackwater:{__version__}"
@@ -30,7 +30,9 @@ _REFERENCE = re.compile(
 
 
 def _image_of(_: click.Context, option: click.Parameter, said: str) -> str:
-    return checked(_REFERENCE, option, said, "an image's name such as example.com/slackwater:1")
+    return check_pattern(
+        _REFERENCE, option, said, "an image's name such as example.com/slackwater:1"
+    )
 
 
 @click.command()
@@ -46,7 +48,7 @@ def _image_of(_: click.Context, option: click.Parameter, said: str) -> str:
     metavar="NAME",
     default=NAMESPACE,
     show_default=True,
-    callback=namespace_of,
+    callback=parse_namespace,
     envvar="SLACKWATER_NAMESPACE",
     show_envvar=True,
     help="Where the programs are to run. It is made, and labelled for the agent's pods.",
@@ -78,13 +80,12 @@ def install(show: bool, definitions: bool, namespace: str, image: str) -> None:
     Exit codes: 0 printed; 2 wrong usage.
     """
     if not show:
-        raise click.exceptions.Exit(_told_what_to_do(definitions, namespace, image))
+        raise click.exceptions.Exit(_print_instructions(definitions, namespace, image))
     click.echo(_definitions() if definitions else manifests(namespace, image), nl=False)
 
 
 def manifests(namespace: str = NAMESPACE, image: str = IMAGE) -> str:
-    """Definitions first. Both names stand in the programs' manifests only where they are meant; a
-    test keeps it so."""
+    """CRDs first. A test checks that both names occur only where they are meant."""
     from importlib.resources import files
 
     programs = (files("slackwater") / "manifests" / PROGRAMS).read_text(encoding="utf-8")
@@ -96,9 +97,9 @@ def _definitions() -> str:
 
     from slackwater.contract.crd import manifests as made
 
-    # PyYAML has libyaml's emitter in most builds, and it is ten times as fast.
+    # Most builds of PyYAML have libyaml's emitter, which is ten times as fast.
     fastest = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
-    # Every value where it stands: one that stands in two places would be written as an anchor.
+    # No anchors: a value that occurs twice is written twice.
     plain = type("Plain", (fastest,), {"ignore_aliases": lambda *_: True})
     texts = (
         yaml.dump(each, Dumper=plain, sort_keys=False, explicit_start=True, allow_unicode=True)
@@ -107,8 +108,8 @@ def _definitions() -> str:
     return "".join(texts)
 
 
-def _told_what_to_do(definitions: bool, namespace: str, image: str) -> int:
-    """With the choices that were made: who copies the line means them."""
+def _print_instructions(definitions: bool, namespace: str, image: str) -> int:
+    """Repeats the options that were given, so that the line can be copied."""
     choices = " --definitions" if definitions else ""
     choices += f" --namespace {namespace}" if namespace != NAMESPACE else ""
     choices += f" --image {image}" if image != IMAGE else ""

@@ -5,10 +5,10 @@ import signal
 import click
 
 from slackwater.cli.cluster_options import (
-    access_of,
     cluster_options,
+    find_cluster_access,
     identity_option,
-    object_name_of,
+    parse_object_name,
 )
 from slackwater.cli.json_lines import writing_entries
 from slackwater.cli.listen import listen_address, listen_option
@@ -25,7 +25,7 @@ LEASE = "slackwater-manager"
     metavar="NAME",
     default=LEASE,
     show_default=True,
-    callback=object_name_of,
+    callback=parse_object_name,
     envvar="SLACKWATER_LEASE_NAME",
     show_envvar=True,
     help="The Lease, in --namespace, that decides which replica leads.",
@@ -61,7 +61,7 @@ def manager(
 
     address = listen_address(listen, LISTEN)
     candidate = Candidate(namespace, lease_name, identity or process_identity())
-    access = access_of(kubeconfig, context)
+    access = find_cluster_access(kubeconfig, context)
     pipe = WakePipe()
     pipe.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:

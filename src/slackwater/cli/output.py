@@ -1,4 +1,4 @@
-"""How results reach people and scripts: -o, --no-color, and sentences on stderr."""
+"""Output of commands: -o, --no-color, JSON and YAML, and errors as one sentence on stderr."""
 
 import enum
 import os
@@ -20,7 +20,7 @@ class Output(enum.StrEnum):
 
 
 def output_options(command: _Command) -> _Command:
-    """-o and --no-color, the same for every command."""
+    """-o and --no-color, alike for every command."""
     output = click.option(
         "-o",
         "--output",

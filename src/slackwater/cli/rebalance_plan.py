@@ -9,7 +9,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.cluster_options import access_of
+from slackwater.cli.cluster_options import find_cluster_access
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
 from slackwater.cli.rebalance_options import rotation_options
 from slackwater.cli.rebalance_settings import resolved
@@ -68,7 +68,7 @@ def plan(
     as a missing HPA or a Prometheus that does not answer; 2 wrong usage or settings.
     """
     settings = resolved(workloads, file, said, os.environ)
-    found = assess_workloads(access_of(kubeconfig, context), settings)
+    found = assess_workloads(find_cluster_access(kubeconfig, context), settings)
     views = [view_of(each) for each in found.assessments()]
     if output in (Output.JSON, Output.YAML):
         print_data(as_data(views), output)

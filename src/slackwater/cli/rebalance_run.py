@@ -11,10 +11,10 @@ import click
 
 from slackwater.cli.cluster_options import (
     NAMESPACE,
-    access_of,
+    find_cluster_access,
     identity_option,
-    namespace_of,
-    object_name_of,
+    parse_namespace,
+    parse_object_name,
 )
 from slackwater.cli.listen import listen_address, listen_option
 from slackwater.cli.output import Failed, WrongSettings
@@ -63,7 +63,7 @@ def run(
     from slackwater.rebalancer.program import run as once
 
     settings = resolved(workloads, file, said, os.environ)
-    access = access_of(kubeconfig, context)
+    access = find_cluster_access(kubeconfig, context)
     with _waking() as pipe, _lines(settings.log_level) as write:
         result = once(access, settings, pipe, write, _warn)
     sys.exit(result.exit_code)
@@ -77,7 +77,7 @@ def run(
     metavar="NAME",
     default=NAMESPACE,
     show_default=True,
-    callback=namespace_of,
+    callback=parse_namespace,
     envvar=["SLACKWATER_NAMESPACE", "POD_NAMESPACE"],
     show_envvar=True,
     help="Where the Lease is.",
@@ -87,7 +87,7 @@ def run(
     metavar="NAME",
     default=LEASE,
     show_default=True,
-    callback=object_name_of,
+    callback=parse_object_name,
     envvar="SLACKWATER_REBALANCE_LEASE_NAME",
     show_envvar=True,
     help="The Lease that decides which replica acts.",
@@ -123,7 +123,7 @@ def loop(
 
     address = listen_address(listen, LISTEN)
     settings = resolved(workloads, file, said, os.environ)
-    access = access_of(kubeconfig, context)
+    access = find_cluster_access(kubeconfig, context)
     candidate = Candidate(lease_namespace, lease_name, identity or process_identity())
     with _waking() as pipe, _lines(settings.log_level) as write:
         source = Reread(workloads, file, said, settings, write)

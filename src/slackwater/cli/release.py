@@ -1,4 +1,4 @@
-"""`slackwater release`: everything back, by a running agent or from the ledger alone."""
+"""`slackwater release`: restores every value, by a running agent or from the ledger alone."""
 
 import os
 import sys
@@ -9,15 +9,15 @@ import click
 from slackwater.agent.endpoint_client import ask_release
 from slackwater.agent.launch import CannotStartError, LedgerTakenError, NodePaths, release_all
 from slackwater.cli.agent import reporting_errors
-from slackwater.cli.host_options import STATE, path_option, place_options, roots_of
-from slackwater.cli.json_lines import encoded, offset
+from slackwater.cli.host_options import STATE, host_options, make_roots, path_option
+from slackwater.cli.json_lines import clock_offset, encode_line
 from slackwater.model.gap import Gap
 from slackwater.record.journal import JournalEntry
 
 
 @click.command()
 @path_option("--state", STATE, "Where the ledger is kept.")
-@place_options
+@host_options
 def release(
     state: str, cgroup_root: str, proc_root: str, sys_root: str, host_root: str, kubepods: str
 ) -> None:
@@ -36,16 +36,16 @@ def release(
     if not os.path.isdir(state):
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
         return
-    paths = NodePaths(roots_of(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    paths = NodePaths(make_roots(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
     with reporting_errors():
-        entries, left = _released(paths)
+        entries, left = _release(paths)
     for entry in entries:
-        click.echo(encoded(entry, offset()), nl=False)
+        click.echo(encode_line(entry, clock_offset()), nl=False)
     sys.exit(1 if left else 0)
 
 
-def _released(paths: NodePaths) -> tuple[Iterable[JournalEntry], int]:
-    """By whoever holds the ledger: an agent, or nobody and so we."""
+def _release(paths: NodePaths) -> tuple[Iterable[JournalEntry], int]:
+    """By the agent that holds the ledger, or here if none does."""
     try:
         return release_all(paths, os.environ)
     except LedgerTakenError as taken:

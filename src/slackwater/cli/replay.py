@@ -1,4 +1,4 @@
-"""`slackwater replay`: a recording's file into a call, differences into text and an exit code."""
+"""`slackwater replay`: replays a recording and prints what would be decided differently."""
 
 import sys
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
 
 
 def contents(recording: str) -> bytes:
-    """Also of a pipe, as the shell's <(...) makes them."""
+    """Of a file, standard input, or a pipe such as the shell's <(...)."""
     try:
         if recording == STDIN:
             data = sys.stdin.buffer.read(LARGEST + 1)
@@ -95,8 +95,8 @@ def contents(recording: str) -> bytes:
 
 
 def _overlay(path: str) -> Overlay:
-    """What the file's AgentSettings say, over what was recorded; other documents in it are left
-    out, as a standalone folder's file may have several."""
+    """Applies the file's AgentSettings to what was recorded. Other documents are ignored: a file of
+    a standalone folder may have several."""
     try:
         documents = [d for d in documents_in(file_text(path, path), path) if d is not None]
         objects = [each for document in documents for each in objects_in(document, path)]

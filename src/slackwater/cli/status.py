@@ -6,7 +6,7 @@ import sys
 import click
 
 from slackwater.cli.agent_client import NoAnswer
-from slackwater.cli.cluster_options import access_of, cluster_options
+from slackwater.cli.cluster_options import cluster_options, find_cluster_access
 from slackwater.cli.manager import LEASE
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
 
@@ -36,7 +36,7 @@ def status(kubeconfig: str, context: str, namespace: str, output: Output, no_col
     from slackwater.status.cluster_status import cluster_status
     from slackwater.status.fetch import fetch_facts
 
-    access = access_of(kubeconfig, context)
+    access = find_cluster_access(kubeconfig, context)
     try:
         client = Client(access, f"slackwater-status/{__version__}")
         facts = fetch_facts(client, str(access.server), namespace, LEASE)

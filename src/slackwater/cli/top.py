@@ -1,4 +1,7 @@
-"""`slackwater top`: a running agent's view of its node, live or once."""
+"""`slackwater top`: a running agent's view of its node, live or once.
+
+The live view survives an agent that is away for a while.
+"""
 
 import contextlib
 import datetime as dt
@@ -32,16 +35,16 @@ from slackwater.cli.output import (
     wants_colour,
 )
 from slackwater.cli.terminal import print_blocks, text_width
-from slackwater.cli.top_view import Lost, Screen, plain_blocks, sorted_pods
+from slackwater.cli.top_view import ConnectionLoss, Screen, plain_blocks, sort_pods
 from slackwater.model.duration import DurationError, parse_duration
 from slackwater.record.overview import Overview
 
-#: The agent reads single pods only while somebody looks, and a rate needs two readings.
+#: The agent reads single pods only on request, and a rate needs two readings.
 _LOOKS = 2
 _PATIENCE = 5.0
 _BETWEEN_LOOKS = 0.2
 _SHORTEST, _LONGEST = 100_000, 60_000_000
-#: An agent that takes longer counts as lost, and the keyboard is not left waiting.
+#: Seconds. An agent that takes longer counts as lost, and the keyboard must not wait.
 _ANSWER_TIMEOUT = 2.0
 _QUIT = ("q", "Q", "\x03", "\x04")
 _SORTS = {"u": "usage", "t": "throttled", "n": "name"}
@@ -107,30 +110,30 @@ def top(
     live = output in (Output.TABLE, Output.WIDE) and not once and sys.stdout.isatty()
     if live:
         with contextlib.suppress(KeyboardInterrupt):
-            watch(address, sort, interval, wants_colour(no_color))
+            show_live(address, sort, interval, wants_colour(no_color))
         return
-    _print_once(_settled(address), sort, output, wants_colour(no_color))
+    _print_once(_ask_until_measured(address), sort, output, wants_colour(no_color))
 
 
-def _settled(address: AgentAddress) -> Overview:
-    """The node once pods were read twice; what is there by then, if the agent is slow."""
+def _ask_until_measured(address: AgentAddress) -> Overview:
+    """The node once pods were read twice; what is known by then, if the agent is slow."""
     first = ask_overview(address)
     found, deadline = first, time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline and not _is_settled(first, found):
+    while time.monotonic() < deadline and not _is_measured(first, found):
         time.sleep(_BETWEEN_LOOKS)
         with contextlib.suppress(NoAnswer):
             found = ask_overview(address)
     return found
 
 
-def _is_settled(first: Overview, found: Overview) -> bool:
+def _is_measured(first: Overview, found: Overview) -> bool:
     if found.state in ("blind", "starting"):
         return found.state == "blind"
     return found.tick >= first.tick + _LOOKS or any(pod.usage is not None for pod in found.pods)
 
 
 def _print_once(overview: Overview, sort: str, output: Output, colour: bool) -> None:
-    shown = sorted_pods(overview, sort)
+    shown = sort_pods(overview, sort)
     if output in (Output.JSON, Output.YAML):
         print_data(shown, output)
         return
@@ -139,7 +142,7 @@ def _print_once(overview: Overview, sort: str, output: Output, colour: bool) -> 
 
 
 class Keyboard:
-    """Where stdin is no terminal nothing is ever pressed, and waiting is only waiting."""
+    """Keys as they are pressed, without Enter. Nothing is ever pressed without a terminal."""
 
     def __init__(self) -> None:
         self._fd = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
@@ -161,7 +164,7 @@ class Keyboard:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str:
-        """What was pressed within this time; the empty text if nothing was."""
+        """What was pressed within this time; empty if nothing was."""
         watched = [] if self._fd is None else [self._fd]
         ready, _, _ = select.select(watched, [], [], max(seconds, 0))
         if not ready or self._fd is None:
@@ -172,8 +175,8 @@ class Keyboard:
         return pressed.decode("ascii", "replace")
 
 
-def watch(address: AgentAddress, sort: str, interval: float, colour: bool) -> None:
-    """Until q is pressed. The first answer has to come: a wrong address is told at once."""
+def show_live(address: AgentAddress, sort: str, interval: float, colour: bool) -> None:
+    """Until q is pressed. The first request must succeed, so a wrong address fails at once."""
     screen = Screen(ask_overview(address, _ANSWER_TIMEOUT), _now())
     console = Console(highlight=False, color_system="auto" if colour else None)
     with (
@@ -181,7 +184,7 @@ def watch(address: AgentAddress, sort: str, interval: float, colour: bool) -> No
         Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
     ):
         while True:
-            live.update(sorted_screen(screen, sort), refresh=True)
+            live.update(sort_screen(screen, sort), refresh=True)
             key = keyboard.wait(interval)
             if any(letter in _QUIT for letter in key):
                 return
@@ -190,23 +193,23 @@ def watch(address: AgentAddress, sort: str, interval: float, colour: bool) -> No
 
 
 def next_screen(before: Screen, look: Callable[[], Overview], now: dt.datetime) -> Screen:
-    """The next picture; without an answer the last one stays, and says so."""
+    """The next screen; without an answer the last one stays, and says so."""
     try:
         return Screen(look(), now)
     except NoAnswer as error:
-        lost = before.lost or Lost("", _stamp(now), _stamp(before.now))
+        lost = before.lost or ConnectionLoss("", _format_time(now), _format_time(before.now))
         return Screen(before.overview, now, msgspec.structs.replace(lost, why=error.message))
 
 
-def sorted_screen(screen: Screen, sort: str) -> Screen:
+def sort_screen(screen: Screen, sort: str) -> Screen:
     if screen.overview is None:
         return screen
-    return msgspec.structs.replace(screen, overview=sorted_pods(screen.overview, sort))
+    return msgspec.structs.replace(screen, overview=sort_pods(screen.overview, sort))
 
 
 def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-def _stamp(at: dt.datetime) -> str:
+def _format_time(at: dt.datetime) -> str:
     return at.isoformat(timespec="milliseconds")

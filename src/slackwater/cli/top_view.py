@@ -1,4 +1,4 @@
-"""What `slackwater top` shows: one screen of a node, as wide and as high as the terminal."""
+"""The screen of `slackwater top`: a node, its tiers and pods, fitted to the terminal."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ class ShownField(msgspec.Struct, frozen=True):
 
 
 def milli(value: int | str | None) -> str:
-    """600m, 12.5 for cores from ten on, unlimited, or - for what is not known."""
+    """600m; 12.5 from ten cores on; unlimited; - if it is not known."""
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def percent(value: float | None) -> Text:
 
 
 def bar(part: int | None, whole: int | None, width: int) -> Text:
-    """Nothing where one of the two is not known."""
+    """Empty if one of the two is not known."""
     if part is None or not whole or width <= 0:
         return Text("")
     return stacked_bar([(part, FULL, "red" if part > whole else "green")], whole, width)
@@ -78,7 +78,7 @@ def _number_or_dash(value: int | None) -> Text:
 
 
 def rows_table(title: str, rows: Sequence[UsageRow], whole: int | None, width: int) -> Table:
-    """`whole` is what the bars are measured against; where the screen is narrow there are none."""
+    """`whole` is the length of a full bar; a narrow screen has no bars."""
     bars = min((width - 60) // 3, _WIDEST_BAR) if width >= _BARS_FROM else 0
     wide_enough = [field for field in FIELDS if width >= field.from_width]
     shown = [field for field in wide_enough if field.is_known(rows)]
@@ -105,8 +105,8 @@ def _name(row: UsageRow) -> Text:
     return Text(row.name)
 
 
-def sorted_pods(overview: Overview, by: str) -> Overview:
-    """What is not known comes last, whatever the order."""
+def sort_pods(overview: Overview, by: str) -> Overview:
+    """Unknown values come last, whatever the order."""
 
     def number(value: float | None) -> float:
         return 1.0 if value is None else -value
@@ -124,8 +124,8 @@ def with_containers(pods: Sequence[UsageRow]) -> list[UsageRow]:
     return [row for pod in pods for row in (pod, *pod.containers)]
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """The agent does not answer: why, since when, and when it last did, as RFC 3339."""
+class ConnectionLoss(msgspec.Struct, frozen=True):
+    """The agent does not answer: why, since when, and when it last did, as timestamps."""
 
     why: str
     since: str
@@ -133,11 +133,11 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Screen(msgspec.Struct, frozen=True):
-    """One picture. Without an overview there has been no answer yet."""
+    """One screen. Without an overview there has been no answer yet."""
 
     overview: Overview | None
     now: dt.datetime
-    lost: Lost | None = None
+    lost: ConnectionLoss | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
@@ -150,7 +150,7 @@ class Screen(msgspec.Struct, frozen=True):
         yield from lines
 
 
-def lost_line(lost: Lost, now: dt.datetime) -> Text:
+def lost_line(lost: ConnectionLoss, now: dt.datetime) -> Text:
     seen = f"; last seen {time_of_day(lost.last_seen)}" if lost.last_seen else ""
     text = Text(f"no answer for {describe_age(lost.since, now)}{seen}", "bold red")
     return _cut(text.append(f"  {lost.why}", "not bold"))
@@ -227,7 +227,7 @@ def _cut(text: Text) -> Text:
 
 
 def plain_blocks(overview: Overview, width: int, wide: bool) -> Iterator[RenderableType]:
-    """The same once, for files and pipes: every pod, and with `wide` every container."""
+    """For files and pipes: every pod, and with `wide` every container."""
     yield from header_lines(overview, width)
     yield Text("")
     yield rows_table("tier", overview.tiers, overview.node.allocatable, width)

@@ -1,4 +1,4 @@
-"""A check-up from start to end: look, try if asked to, judge, report."""
+"""`slackwater doctor` from start to end: read the machine, probe if asked to, judge, report."""
 
 import os
 import time
@@ -9,17 +9,16 @@ import msgspec
 
 from slackwater.doctor.doctor_report import (
     CgroupSection,
-    Finding,
+    DoctorProblem,
+    DoctorReport,
     KnobRow,
     MachineSection,
-    Problem,
-    Report,
     TopologyRow,
     WeightSection,
 )
 from slackwater.doctor.examination import Examination, examine, find_notes, find_problems
-from slackwater.doctor.features import judge
-from slackwater.doctor.knobs import see_knobs, try_knobs, unseen_knobs
+from slackwater.doctor.features import judge_features
+from slackwater.doctor.knobs import inspect_knobs, list_unread_knobs, probe_knobs
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
@@ -29,27 +28,27 @@ from slackwater.model.weight import WeightFormula
 from slackwater.observation.host import Roots
 
 
-def check_up(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Report:
-    """Looks, and writes nothing. Raises EnvironmentValueError for a bad override."""
+def run_checks(roots: Roots, environ: Mapping[str, str], kubepods: str) -> DoctorReport:
+    """Writes nothing. Raises EnvironmentValueError for a bad override."""
     found = examine(roots, environ, kubepods)
-    return _report(found, _seen(found) or _unseen(found), ())
+    return _report(found, _inspected(found) or _unread(found), ())
 
 
-def check_up_with_probe(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Report:
-    """The same, and tries every knob on a scratch cgroup of its own."""
+def run_checks_with_probe(roots: Roots, environ: Mapping[str, str], kubepods: str) -> DoctorReport:
+    """The same, and probes every knob on a scratch cgroup of its own."""
     found = examine(roots, environ, kubepods)
     if isinstance(found.mounts, Gap):
         return _report(found, (), ())
     cpus = found.machine.cpus
     first_cpu = next(iter(cpus), 0) if not isinstance(cpus, Gap) else 0
-    tried = try_knobs(found.mounts, _writer(found.mounts), first_cpu)
+    tried = probe_knobs(found.mounts, _writer(found.mounts), first_cpu)
     if isinstance(tried, Gap):
-        problem = Problem(
+        problem = DoctorProblem(
             f"Nothing was tried: {tried.reason}.",
             "Run as root where the host's cgroups are mounted read-write.",
         )
-        return _report(found, _seen(found) or _unseen(found), (problem,))
-    return _report(found, tried + _seen(found), ())
+        return _report(found, _inspected(found) or _unread(found), (problem,))
+    return _report(found, tried + _inspected(found), ())
 
 
 def _writer(mounts: CgroupMounts) -> CgroupWriter:
@@ -60,28 +59,30 @@ def _now() -> Micros:
     return Micros(time.monotonic_ns() // 1000)
 
 
-def _seen(found: Examination) -> tuple[KnobRow, ...]:
+def _inspected(found: Examination) -> tuple[KnobRow, ...]:
     if isinstance(found.mounts, Gap):
         return ()
     driver = found.driver.driver if isinstance(found.kubepods, Gap) else found.kubepods.driver
-    return see_knobs(_writer(found.mounts), found.mounts, found.samples, driver)
+    return inspect_knobs(_writer(found.mounts), found.mounts, found.samples, driver)
 
 
-def _unseen(found: Examination) -> tuple[KnobRow, ...]:
-    return () if isinstance(found.mounts, Gap) else unseen_knobs(found.mounts)
+def _unread(found: Examination) -> tuple[KnobRow, ...]:
+    return () if isinstance(found.mounts, Gap) else list_unread_knobs(found.mounts)
 
 
-def _report(found: Examination, knobs: tuple[KnobRow, ...], more: tuple[Problem, ...]) -> Report:
+def _report(
+    found: Examination, knobs: tuple[KnobRow, ...], more: tuple[DoctorProblem, ...]
+) -> DoctorReport:
     machine = _machine(found.machine, found.roots)
-    report = Report(
+    report = DoctorReport(
         cgroup=_cgroup(found),
         knobs=knobs,
-        features=judge(knobs, machine.psi),
+        features=judge_features(knobs, machine.psi),
         machine=machine,
         problems=find_problems(found, knobs) + more,
         notes=find_notes(found),
     )
-    return msgspec.convert(_printable(msgspec.to_builtins(report)), Report)
+    return msgspec.convert(_printable(msgspec.to_builtins(report)), DoctorReport)
 
 
 def _printable(value: Any) -> Any:  # noqa: ANN401 - what to_builtins gives
@@ -104,13 +105,11 @@ def _cgroup(found: Examination) -> CgroupSection:
         version_source=version.reason if isinstance(version, Gap) else version.source,
         driver=found.driver.driver.value,
         driver_source=found.driver.source,
-        findings=tuple(
-            Finding(f.source, f.found, f.note) for f in (*version.findings, *found.driver.findings)
-        ),
+        findings=(*version.findings, *found.driver.findings),
         root=found.roots.cgroup,
         kubepods=None if isinstance(kubepods, Gap) else kubepods.path,
         weights=WeightSection(
-            _formula(found.weights.pods), _formula(found.weights.containers), _why(found)
+            _formula(found.weights.pods), _formula(found.weights.containers), _weight_source(found)
         ),
     )
 
@@ -119,7 +118,7 @@ def _formula(found: WeightFormula | Gap) -> str | None:
     return None if isinstance(found, Gap) else found.value
 
 
-def _why(found: Examination) -> str:
+def _weight_source(found: Examination) -> str:
     match found.weights.pods, found.weights.containers:
         case Gap(reason), _:
             return reason

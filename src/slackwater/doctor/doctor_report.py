@@ -1,16 +1,10 @@
-"""What doctor says, as values: the stable form behind -o json and -o yaml."""
+"""The result of `slackwater doctor` as values: the stable form behind -o json and -o yaml."""
 
 import msgspec
 
+from slackwater.observation.detection.findings import Finding
+
 API_VERSION = "slackwater.io/v1"
-
-
-class Finding(msgspec.Struct, frozen=True, rename="camel"):
-    """What one source said about the version or the driver."""
-
-    source: str
-    found: str | None
-    note: str
 
 
 class WeightSection(msgspec.Struct, frozen=True, rename="camel"):
@@ -22,7 +16,7 @@ class WeightSection(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CgroupSection(msgspec.Struct, frozen=True, rename="camel"):
-    """`version` and `driver` are null where nothing could be found out; findings say why."""
+    """`version` and `driver` are null if they could not be detected; findings say why."""
 
     version: str | None
     version_source: str
@@ -35,7 +29,7 @@ class CgroupSection(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class KnobRow(msgspec.Struct, frozen=True, rename="camel"):
-    """`works` is null where the file is there but was not tried."""
+    """`works` is null if the file exists but was not tried."""
 
     knob: str
     level: str
@@ -61,7 +55,7 @@ class TopologyRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MachineSection(msgspec.Struct, frozen=True, rename="camel"):
-    """null is "could not be read here", never "no"."""
+    """null means that it could not be read, never "no"."""
 
     cpus: int | None
     topology: TopologyRow | None
@@ -72,20 +66,20 @@ class MachineSection(msgspec.Struct, frozen=True, rename="camel"):
     psi: bool | None
 
 
-class Problem(msgspec.Struct, frozen=True, rename="camel"):
+class DoctorProblem(msgspec.Struct, frozen=True, rename="camel"):
     """One sentence about what is wrong, one about what to do."""
 
     what: str
     action: str
 
 
-class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class DoctorReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     api_version: str = API_VERSION
     kind: str = "DoctorReport"
     cgroup: CgroupSection
     knobs: tuple[KnobRow, ...]
     features: tuple[FeatureRow, ...]
     machine: MachineSection
-    problems: tuple[Problem, ...]
-    #: What a person should know, and need not mend.
-    notes: tuple[Problem, ...] = ()
+    problems: tuple[DoctorProblem, ...]
+    #: Worth knowing, but nothing to fix.
+    notes: tuple[DoctorProblem, ...] = ()

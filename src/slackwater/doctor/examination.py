@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from slackwater.doctor.doctor_report import KnobRow, Problem
+from slackwater.doctor.doctor_report import DoctorProblem, KnobRow
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Driver, Level
 from slackwater.model.gap import Gap
 from slackwater.model.machine import Machine
@@ -37,8 +37,8 @@ ROOT_USER = 0
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """`trees` are all that look like a kubelet's; `samples` holds one cgroup of each level of
-    the one that was taken."""
+    """`trees` are all that look like a kubelet's; `samples` has one cgroup of each level of the
+    chosen one."""
 
     roots: Roots
     asked_kubepods: str
@@ -64,14 +64,14 @@ _NO_SAMPLES = _Tree({}, (), FormulasInForce(_NO_TREE, _NO_TREE))
 
 
 def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examination:
-    """`kubepods` is the tree that was asked for; empty lets it be found."""
+    """`kubepods` is the tree to use; it is detected if empty."""
     machine = read_machine(roots)
     version = detect_version(roots, environ)
     mounts = version if isinstance(version, Gap) else find_mounts(roots, version)
     driver = detect_driver(roots, environ, None if isinstance(mounts, Gap) else mounts)
     found = _find_tree(roots, mounts, driver, kubepods)
-    driver = _citing(driver, mounts, found)
-    tree = _look_into(mounts, found, machine)
+    driver = _cite_taken_tree(driver, mounts, found)
+    tree = _read_tree(mounts, found, machine)
     return Examination(
         roots=roots,
         asked_kubepods=kubepods,
@@ -96,10 +96,10 @@ def _find_tree(
     return find_kubepods(mounts, clues_of(roots, mounts, driver), asked)
 
 
-def _citing(
+def _cite_taken_tree(
     verdict: DriverVerdict, mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap
 ) -> DriverVerdict:
-    """The tree that was taken is the witness for its driver, not another one beside it."""
+    """The finding about the driver cites the chosen tree, not another one beside it."""
     top = mounts if isinstance(mounts, Gap) else mounts.identity()
     if isinstance(top, Gap) or isinstance(kubepods, Gap):
         return verdict
@@ -116,7 +116,7 @@ def _trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:
     return () if isinstance(top, Gap) else tuple(trees_below(top.directory))
 
 
-def _look_into(mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Machine) -> _Tree:
+def _read_tree(mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Machine) -> _Tree:
     if isinstance(mounts, Gap) or isinstance(kubepods, Gap):
         return _NO_SAMPLES
     tree = CgroupTree(mounts, kubepods.path)
@@ -131,74 +131,76 @@ def _look_into(mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Ma
         tree.close()
 
 
-Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[Problem]]
+Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[DoctorProblem]]
 
 
-def find_problems(examination: Examination, knobs: tuple[KnobRow, ...]) -> tuple[Problem, ...]:
+def find_problems(
+    examination: Examination, knobs: tuple[KnobRow, ...]
+) -> tuple[DoctorProblem, ...]:
     return tuple(problem for rule in _RULES for problem in rule(examination, knobs))
 
 
-def find_notes(examination: Examination) -> tuple[Problem, ...]:
-    """What is well, but only as long as its reason is right."""
+def find_notes(examination: Examination) -> tuple[DoctorProblem, ...]:
+    """What is fine as long as its reason is right."""
     kubepods = examination.kubepods
     if isinstance(kubepods, Gap) or not kubepods.because:
         return ()
     what = f"{_several(examination)}; an agent takes {kubepods.path}, as {kubepods.because}."
-    return (Problem(what, f"Nothing, unless that is wrong. {_remedy(examination)}"),)
+    return (DoctorProblem(what, f"Nothing, unless that is wrong. {_remedy(examination)}"),)
 
 
-def _no_cgroups(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _no_cgroups(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     if isinstance(examination.version, Gap):
-        yield Problem(
+        yield DoctorProblem(
             f"No cgroups: {examination.version.reason}.",
             "Mount the host's /sys/fs/cgroup and name it with --cgroup-root.",
         )
     elif isinstance(examination.mounts, Gap):
-        yield Problem(
+        yield DoctorProblem(
             f"No controllers: {examination.mounts.reason}.",
             "Check the kernel's command line for cgroup_disable= and the mounts of the host.",
         )
     else:
         cpu = examination.mounts.identity()
         if isinstance(cpu, Gap):
-            yield Problem(
+            yield DoctorProblem(
                 f"No CPU control: {cpu.reason}.", "Enable the kernel's cpu controller for cgroups."
             )
 
 
-def _wrong_tree(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _wrong_tree(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     if not isinstance(examination.kubepods, Gap) or isinstance(examination.mounts, Gap):
         return
     if examination.asked_kubepods:
-        yield Problem(
+        yield DoctorProblem(
             f"The tree that --kubepods names is not there: {examination.kubepods.reason}.",
             "Leave --kubepods out to let it be found, or name a folder of the cgroup root.",
         )
     elif isinstance(unusable := examination.kubepods, UnusableOrder):
-        yield Problem(
+        yield DoctorProblem(
             f"An agent does not start: {unusable.reason}.",
             "Name the right file with --kubelet-config (in the chart agent.kubeletConfig).",
         )
     elif _kubelet_runs(examination) and not examination.trees:
-        yield Problem(
+        yield DoctorProblem(
             f"A kubelet runs here, but its tree was not found: {examination.kubepods.reason}.",
             "Name the tree with --kubepods, or the host's cgroups with --cgroup-root.",
         )
 
 
-def _driver_conflict(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _driver_conflict(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     if examination.driver.conflict:
-        yield Problem(
+        yield DoctorProblem(
             f"The cgroup driver is contradictory: {examination.driver.conflict}.",
             "Correct the configuration, or restart the kubelet so that it lays out its tree anew.",
         )
 
 
-def _two_trees(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _two_trees(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     kubepods, trees = examination.kubepods, examination.trees
     unclear = isinstance(kubepods, Gap) and not isinstance(kubepods, UnusableOrder)
     if unclear and not examination.asked_kubepods and len(trees) > 1:
-        yield Problem(
+        yield DoctorProblem(
             f"{_several(examination)}; nothing tells which one is, so an agent does not start.",
             _remedy(examination),
         )
@@ -225,45 +227,45 @@ def _kubelet_runs(examination: Examination) -> bool:
     return not isinstance(kubelet, Gap) or isinstance(kubelet, SeveralKubelets)
 
 
-def _other_layout(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _other_layout(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     kubepods, verdict = examination.kubepods, examination.driver
     if isinstance(kubepods, Gap) or verdict.conflict or kubepods.driver is verdict.driver:
         return
-    yield Problem(
+    yield DoctorProblem(
         f"The driver is {verdict.driver.value} by {verdict.source}, but {kubepods.path} is laid "
         f"out as by {kubepods.driver.value}.",
         "Name another tree with --kubepods, or correct CGROUP_DRIVER.",
     )
 
 
-def _wrong_override(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _wrong_override(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     version = examination.version
     if isinstance(version, Gap) or not version.is_override():
         return
     looked = [f for f in version.findings if f.source == MAGIC_SOURCE and f.found]
     for finding in looked:
         if finding.found != version.label:
-            yield Problem(
+            yield DoctorProblem(
                 f"{version.source} says {version.label}, but {finding.note}.",
                 f"Unset {version.source}: it is for tests.",
             )
 
 
-def _not_allowed(_: Examination, __: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _not_allowed(_: Examination, __: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     user = os.geteuid()
     if user != ROOT_USER:
-        yield Problem(
+        yield DoctorProblem(
             f"Running as user {user}: cgroup files belong to root and cannot be written.",
             "Run as root (sudo), or give the container CAP_DAC_OVERRIDE and a writable mount.",
         )
 
 
-def _read_only(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _read_only(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     mounts = examination.mounts
     there = () if isinstance(mounts, Gap) else mounts.by_controller.values()
     sealed = sorted({mount.directory for mount in there if _is_read_only(mount.directory)})
     if sealed:
-        yield Problem(
+        yield DoctorProblem(
             f"The cgroup file system is mounted read-only at {', '.join(sealed)}.",
             "Mount it read-write, for example as a hostPath volume.",
         )
@@ -272,39 +274,43 @@ def _read_only(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Pro
 def _is_read_only(directory: str) -> bool:
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
-    except OSError:  # gone, or not ours to ask: other rules speak of that
+    except OSError:  # gone, or not permitted: other rules report that
         return False
 
 
-def _systemd_out_of_reach(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _systemd_out_of_reach(
+    examination: Examination, _: tuple[KnobRow, ...]
+) -> Iterator[DoctorProblem]:
     kubepods = examination.kubepods
     socket = f"{examination.roots.host}/run/systemd/private"
     if isinstance(kubepods, Gap) or kubepods.driver is not Driver.SYSTEMD:
         return
     if not os.access(socket, os.W_OK):
-        yield Problem(
+        yield DoctorProblem(
             f"systemd owns the kubelet's slices, but its socket {socket} cannot be reached: "
             "weights and quotas written into files are reset within a minute.",
             "Mount the host's /run/systemd at the same place and name it with --host-root.",
         )
 
 
-def _controllers_off(examination: Examination, knobs: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _controllers_off(
+    examination: Examination, knobs: tuple[KnobRow, ...]
+) -> Iterator[DoctorProblem]:
     missing = [
         row.file
         for row in knobs
         if row.level == Level.TIER.value and row.knob in ("quota", "weight") and row.works is False
     ]
     if missing and Level.TIER in examination.samples:
-        yield Problem(
+        yield DoctorProblem(
             f"The kubelet's tiers lack {' and '.join(str(name) for name in missing)}.",
             "Start the kubelet with cgroupsPerQOS and let it enable the cpu controller.",
         )
 
 
-def _unreadable(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Problem]:
+def _unreadable(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
     for unread in examination.unread[:3]:
-        yield Problem(
+        yield DoctorProblem(
             f"The cgroup {unread.path} cannot be listed: {unread.gap.reason}.",
             "Run as root, and check the mount's options.",
         )

@@ -1,4 +1,4 @@
-"""Which features this machine can carry: each feature's needs as data, judged by the knobs."""
+"""Which features this machine supports: the knobs that each feature needs, as data."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ _UPWARD = tuple(reversed(Level))
 
 class FeatureRequirement(msgspec.Struct, frozen=True):
     """It works if all knobs of one alternative do, at its level of the kubelet's tree. `built` is
-    whether this version of Slackwater has it: what a machine can carry, users plan with."""
+    whether this version of Slackwater has it; the others are listed so that users can plan."""
 
     name: str
     alternatives: tuple[tuple[str, ...], ...]
@@ -61,16 +61,18 @@ class _State(msgspec.Struct, frozen=True):
     why: str = "run with --probe"
 
 
-def judge(
+def judge_features(
     rows: tuple[KnobRow, ...], psi: bool | None, policies: Iterable[Policy] = POLICIES
 ) -> tuple[FeatureRow, ...]:
     return tuple(
-        msgspec.structs.replace(_judge(feature, rows, psi), built=feature.built)
+        msgspec.structs.replace(_judge_feature(feature, rows, psi), built=feature.built)
         for feature in features_of(policies)
     )
 
 
-def _judge(feature: FeatureRequirement, rows: tuple[KnobRow, ...], psi: bool | None) -> FeatureRow:
+def _judge_feature(
+    feature: FeatureRequirement, rows: tuple[KnobRow, ...], psi: bool | None
+) -> FeatureRow:
     def state(knob: str) -> _State:
         return _State(psi, "PSI is unknown") if knob == PSI else _state(rows, knob, feature.level)
 

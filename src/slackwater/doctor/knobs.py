@@ -36,28 +36,28 @@ NOWHERE = "none"
 _MEMORY = 64 * 2**20
 
 
-def see_knobs(
+def inspect_knobs(
     writer: CgroupWriter, mounts: CgroupMounts, samples: dict[Level, CgroupRef], driver: Driver
 ) -> tuple[KnobRow, ...]:
     """One row for each knob and level that the tree has."""
     return tuple(
-        _seen(writer, mounts, knob, samples[level], driver)
+        _inspect_knob(writer, mounts, knob, samples[level], driver)
         for knob in KNOBS
         for level in Level
         if level in samples
     )
 
 
-def unseen_knobs(mounts: CgroupMounts) -> tuple[KnobRow, ...]:
+def list_unread_knobs(mounts: CgroupMounts) -> tuple[KnobRow, ...]:
     """One row for each knob where there is no tree to look at."""
-    return tuple(_unseen(knob, mounts) for knob in KNOBS)
+    return tuple(_unread_row(knob, mounts) for knob in KNOBS)
 
 
-def absence(knob: Knob, gap: Gap) -> str:
+def describe_absence(knob: Knob, gap: Gap) -> str:
     return f"{gap.reason}: a vendor's kernel has it" if knob.vendor else gap.reason
 
 
-def face(knob: Knob, mounts: CgroupMounts) -> KnobFile | Gap:
+def find_knob_file(knob: Knob, mounts: CgroupMounts) -> KnobFile | Gap:
     """The knob's file on this machine: on a hybrid host each controller has its own version."""
     match mounts.mount(knob.controller):
         case Gap() as gap:
@@ -66,8 +66,8 @@ def face(knob: Knob, mounts: CgroupMounts) -> KnobFile | Gap:
             return knob.file(mount.version)
 
 
-def _unseen(knob: Knob, mounts: CgroupMounts) -> KnobRow:
-    match face(knob, mounts):
+def _unread_row(knob: Knob, mounts: CgroupMounts) -> KnobRow:
+    match find_knob_file(knob, mounts):
         case Gap(reason):
             return KnobRow(knob.name, NOWHERE, None, False, reason)
         case file:
@@ -75,23 +75,23 @@ def _unseen(knob: Knob, mounts: CgroupMounts) -> KnobRow:
             return KnobRow(knob.name, NOWHERE, file.name, None, note)
 
 
-def _seen(
+def _inspect_knob(
     writer: CgroupWriter, mounts: CgroupMounts, knob: Knob, ref: CgroupRef, driver: Driver
 ) -> KnobRow:
-    file = face(knob, mounts)
+    file = find_knob_file(knob, mounts)
     if isinstance(file, Gap):
         return KnobRow(knob.name, ref.level.value, None, False, file.reason)
     value = writer.read(ref, knob)
     if isinstance(value, Gap):
-        return KnobRow(knob.name, ref.level.value, file.name, False, absence(knob, value))
+        return KnobRow(knob.name, ref.level.value, file.name, False, describe_absence(knob, value))
     owned = driver is Driver.SYSTEMD and file.unit_property
     note = f"there, as systemd's {file.unit_property}" if owned else "there"
     return KnobRow(knob.name, ref.level.value, file.name, None, f"{note}, not tried")
 
 
-def trials(first_cpu: int) -> tuple[tuple[Knob, KnobValue], ...]:
-    """A value for each knob that no kernel has by default; burst needs a quota to lean on,
-    and idle, which locks the weight, comes last."""
+def probe_values(first_cpu: int) -> tuple[tuple[Knob, KnobValue], ...]:
+    """A value for each knob that no kernel has by default. Burst needs a quota, and idle, which
+    locks the weight, comes last."""
     return (
         (WEIGHT, 50),
         (QUOTA, Bandwidth(Micros(50_000))),
@@ -107,14 +107,17 @@ def trials(first_cpu: int) -> tuple[tuple[Knob, KnobValue], ...]:
     )
 
 
-def try_knobs(
+def probe_knobs(
     mounts: CgroupMounts, writer: CgroupWriter, first_cpu: int
 ) -> tuple[KnobRow, ...] | Gap:
-    """One row for each knob, or a Gap where no scratch cgroup can be made."""
+    """One row for each knob, or a Gap if no scratch cgroup can be made."""
     with scratch_group(mounts) as ref:
         if isinstance(ref, Gap):
             return ref
-        rows = {knob: _tried(mounts, writer, ref, knob, value) for knob, value in trials(first_cpu)}
+        rows = {
+            knob: _probe_knob(mounts, writer, ref, knob, value)
+            for knob, value in probe_values(first_cpu)
+        }
         return tuple(rows[knob] for knob in KNOBS)
 
 
@@ -126,10 +129,10 @@ def _reaches_children(mounts: CgroupMounts, knob: Knob) -> bool:
     return knob.controller in listed_controllers(mount.directory, FOR_CHILDREN)
 
 
-def _tried(
+def _probe_knob(
     mounts: CgroupMounts, writer: CgroupWriter, ref: CgroupRef, knob: Knob, value: KnobValue
 ) -> KnobRow:
-    file = face(knob, mounts)
+    file = find_knob_file(knob, mounts)
     if isinstance(file, Gap):
         return KnobRow(knob.name, LEVEL, None, False, file.reason)
     before = writer.read(ref, knob)
@@ -137,7 +140,7 @@ def _tried(
         note = f"{knob.controller.value} is not enabled in the root's {FOR_CHILDREN}"
         return KnobRow(knob.name, LEVEL, file.name, None, note)
     if isinstance(before, Gap):
-        return KnobRow(knob.name, LEVEL, file.name, False, absence(knob, before))
+        return KnobRow(knob.name, LEVEL, file.name, False, describe_absence(knob, before))
     outcome = writer.write(Change(ref, knob, before, value))
     after = writer.read(ref, knob)
     if outcome.result is not Result.APPLIED:

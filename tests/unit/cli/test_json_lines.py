@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.cli.json_lines import ROOM, Lines, encoded, offset
+from slackwater.cli.json_lines import QUEUE_SIZE, JsonLinesWriter, clock_offset, encode_line
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
 
@@ -24,7 +24,7 @@ class Pipe:
     def __init__(self) -> None:
         self.ear, self.mouth = os.pipe()
         self._open = {"ear", "mouth"}
-        self.lines = Lines(self.mouth, lambda: Micros(7))
+        self.lines = JsonLinesWriter(self.mouth, lambda: Micros(7))
 
     def fill(self) -> int:
         """Until no more fits: how many bytes that was."""
@@ -71,36 +71,36 @@ def entry(number: int) -> JournalEntry:
     ],
 )
 def test_the_time_of_day_comes_first(at: int, base: Micros, stamp: str) -> None:
-    line = encoded(JournalEntry(1, Micros(at), "survey", because="gone"), base)
+    line = encode_line(JournalEntry(1, Micros(at), "survey", because="gone"), base)
     said = {"time": stamp, "tick": 1, "at": at, "what": "survey", "because": "gone"}
     assert line == msgspec.json.encode(said) + b"\n"
 
 
 def test_the_offset_leads_to_now() -> None:
-    now = time.monotonic_ns() // 1000 + offset()
+    now = time.monotonic_ns() // 1000 + clock_offset()
     assert abs(now - time.time_ns() // 1000) < 1_000_000
 
 
 @given(st.text(), st.text(), st.integers(0, 2**40))
 def test_one_object_a_line(what: str, because: str, at: int) -> None:
-    line = encoded(JournalEntry(1, Micros(at), what, because=because), EPOCH)
+    line = encode_line(JournalEntry(1, Micros(at), what, because=because), EPOCH)
     assert line.count(b"\n") == 1
     assert list(json.loads(line))[:4] == ["time", "tick", "at", "what"]
 
 
 def test_all_lines_in_their_order(pipe: Pipe) -> None:
     for number in range(50):
-        pipe.lines.tell(entry(number))
+        pipe.lines.write(entry(number))
     pipe.lines.close(3600)
     assert [line["tick"] for line in pipe.read_lines()] == list(range(50))
 
 
 def test_a_reader_that_stalls_stalls_nobody_and_hears_what_it_missed(pipe: Pipe) -> None:
     stuffing = pipe.fill()
-    pipe.lines.tell(entry(0))
+    pipe.lines.write(entry(0))
     _wait_until_empty(pipe.lines)  # it is on its way, and stuck
-    for number in range(1, 2 * ROOM):  # would block for ever
-        pipe.lines.tell(entry(number))
+    for number in range(1, 2 * QUEUE_SIZE):  # would block for ever
+        pipe.lines.write(entry(number))
     assert os.read(pipe.ear, stuffing)
     reader = threading.Thread(target=lambda: heard.extend(_drain(pipe.ear)))
     heard: list[dict[str, object]] = []
@@ -110,8 +110,8 @@ def test_a_reader_that_stalls_stalls_nobody_and_hears_what_it_missed(pipe: Pipe)
     reader.join()
     ticks = [int(str(line["tick"])) for line in heard if line["what"] != "stdout"]
     assert ticks == list(range(len(ticks)))  # the oldest, without a hole
-    assert len(ticks) == ROOM + 1
-    missed = 2 * ROOM - len(ticks)
+    assert len(ticks) == QUEUE_SIZE + 1
+    missed = 2 * QUEUE_SIZE - len(ticks)
     assert heard[-1]["because"] == f"{missed} lines were dropped here: nobody read them"
 
 
@@ -124,14 +124,14 @@ def _drain(ear: int) -> list[dict[str, object]]:
 
 def test_what_was_missed_is_told_where_it_is_missing(pipe: Pipe) -> None:
     stuffing = pipe.fill()
-    for number in range(ROOM + 10):
-        pipe.lines.tell(entry(number))
+    for number in range(QUEUE_SIZE + 10):
+        pipe.lines.write(entry(number))
     heard: list[dict[str, object]] = []
     assert os.read(pipe.ear, stuffing)
     reader = threading.Thread(target=lambda: heard.extend(_drain(pipe.ear)))
     reader.start()
     _wait_until_empty(pipe.lines)
-    pipe.lines.tell(entry(9_999))
+    pipe.lines.write(entry(9_999))
     pipe.lines.close(3600)
     pipe.close("mouth")
     reader.join()
@@ -144,14 +144,14 @@ def test_what_was_missed_is_told_where_it_is_missing(pipe: Pipe) -> None:
     assert ticks[-1] == 9_999
 
 
-def _wait_until_empty(lines: Lines) -> None:
+def _wait_until_empty(lines: JsonLinesWriter) -> None:
     while lines._waiting:
         time.sleep(0.01)
 
 
 def test_the_end_does_not_wait_for_a_reader_that_is_gone_astray(pipe: Pipe) -> None:
     pipe.fill()
-    pipe.lines.tell(entry(1))
+    pipe.lines.write(entry(1))
     pipe.lines.close(0.2)
 
 
@@ -160,16 +160,16 @@ def test_a_log_that_cannot_be_written_is_told_once(
 ) -> None:
     pipe.close("ear")
     for number in range(20):
-        pipe.lines.tell(entry(number))
+        pipe.lines.write(entry(number))
     pipe.lines.close(3600)
     assert capsys.readouterr().err == "slackwater: no more entries on stdout: Broken pipe\n"
 
 
 def test_a_full_disk_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
-    lines = Lines(full, lambda: Micros(7))
+    lines = JsonLinesWriter(full, lambda: Micros(7))
     for number in range(20):
-        lines.tell(entry(number))
+        lines.write(entry(number))
     lines.close(3600)
     os.close(full)
     said = capsys.readouterr().err
@@ -179,7 +179,7 @@ def test_a_full_disk_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
 def test_many_threads_may_tell(pipe: Pipe) -> None:
     def tell_all() -> None:
         for each in range(40):
-            pipe.lines.tell(entry(each))
+            pipe.lines.write(entry(each))
 
     threads = [threading.Thread(target=tell_all) for _ in range(5)]
     for thread in threads:

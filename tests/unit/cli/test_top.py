@@ -18,16 +18,16 @@ import pytest
 from rich.console import Console
 
 from slackwater.cli.agent_client import NoAnswer
-from slackwater.cli.top import next_screen, sorted_screen
+from slackwater.cli.top import next_screen, sort_screen
 from slackwater.cli.top_view import (
-    Lost,
+    ConnectionLoss,
     Screen,
     bar,
     header_lines,
     milli,
     percent,
     plain_blocks,
-    sorted_pods,
+    sort_pods,
 )
 from slackwater.record.overview import EntryRow, NodeOverview, Overview, SourceRow, UsageRow
 from slackwater.record.timestamps import time_of_day
@@ -124,11 +124,13 @@ def test_tiers_of_pods_where_there_is_room() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_lost_agent_is_shown_above_what_was_seen(width: int) -> None:
-    lost = Lost("no agent answers at 127.0.0.1:1", SEEN, SEEN)
+    lost = ConnectionLoss("no agent answers at 127.0.0.1:1", SEEN, SEEN)
     lines = screen(Screen(SHOWN, NOW, lost), width, 24)
     assert lines[0].startswith(f"no answer for 3 s; last seen {time_of_day(SEEN)}  no agent")
     assert "besteffort" in "\n".join(lines)
-    assert screen(Screen(None, NOW, Lost("x", SEEN)), width, 24) == ["no answer for 3 s  x"]
+    assert screen(Screen(None, NOW, ConnectionLoss("x", SEEN)), width, 24) == [
+        "no answer for 3 s  x"
+    ]
 
 
 def test_why_it_does_not_act_is_in_the_header() -> None:
@@ -155,7 +157,7 @@ def test_an_agent_lost_and_found() -> None:
     assert longer.lost is not None
     assert (longer.lost.since, longer.lost.last_seen) == (lost.lost.since, lost.lost.last_seen)
     assert next_screen(longer, lambda: SHOWN, later).lost is None
-    assert sorted_screen(Screen(None, NOW), "name") == Screen(None, NOW)
+    assert sort_screen(Screen(None, NOW), "name") == Screen(None, NOW)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_an_agent_lost_and_found() -> None:
 )
 def test_orders(by: str, names: list[str]) -> None:
     pods = (pod(3, None, None), pod(1, 5, 50.0), pod(2, 9, 1.0))
-    ordered = sorted_pods(Overview(pods=pods), by)
+    ordered = sort_pods(Overview(pods=pods), by)
     assert [row.name for row in ordered.pods] == names
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.doctor.checkup import check_up, check_up_with_probe
-from slackwater.doctor.doctor_report import FeatureRow, KnobRow, Report
+from slackwater.doctor.checkup import run_checks, run_checks_with_probe
+from slackwater.doctor.doctor_report import DoctorReport, FeatureRow, KnobRow
 from slackwater.observation.detection import EnvironmentValueError
 from slackwater.observation.host import Roots
 from tests.unit.doctor.host_tree import V2, group, host, kubelet, put, remove
@@ -36,22 +36,22 @@ def cgroupfs_tree(roots: Roots) -> None:
     group(roots, CONTAINER, cpu_weight="39\n")
 
 
-def what(report: Report) -> list[str]:
+def what(report: DoctorReport) -> list[str]:
     return [problem.what for problem in report.problems]
 
 
-def knob(report: Report, name: str, level: str) -> KnobRow:
+def knob(report: DoctorReport, name: str, level: str) -> KnobRow:
     return next(row for row in report.knobs if (row.knob, row.level) == (name, level))
 
 
-def feature(report: Report, name: str) -> FeatureRow:
+def feature(report: DoctorReport, name: str) -> FeatureRow:
     return next(row for row in report.features if row.feature == name)
 
 
 def test_a_healthy_cgroupfs_node(roots: Roots) -> None:
     cgroupfs_tree(roots)
     kubelet(roots, "--cgroup-driver=cgroupfs")
-    report = check_up(roots, V2, "")
+    report = run_checks(roots, V2, "")
     assert what(report) == []
     assert (report.cgroup.version, report.cgroup.driver) == ("v2", "cgroupfs")
     assert report.cgroup.kubepods == "kubepods"
@@ -67,7 +67,7 @@ def test_a_healthy_cgroupfs_node(roots: Roots) -> None:
 def test_every_source_is_shown_also_those_that_lost(roots: Roots) -> None:
     cgroupfs_tree(roots)
     kubelet(roots, "--cgroup-driver=cgroupfs")
-    sources = [finding.source for finding in check_up(roots, V2, "").cgroup.findings]
+    sources = [finding.source for finding in run_checks(roots, V2, "").cgroup.findings]
     assert "VOLCANO_TEST_CGROUP_VERSION" in sources
     assert "CGROUP_DRIVER" in sources
     assert sources[-1] == "default"
@@ -76,7 +76,7 @@ def test_every_source_is_shown_also_those_that_lost(roots: Roots) -> None:
 
 def test_knobs_are_looked_at_on_every_level_and_not_tried(roots: Roots) -> None:
     cgroupfs_tree(roots)
-    report = check_up(roots, V2, "")
+    report = run_checks(roots, V2, "")
     levels = [row.level for row in report.knobs if row.knob == "quota"]
     assert levels == ["node", "tier", "pod", "container"]
     row = knob(report, "quota", "tier")
@@ -93,7 +93,7 @@ def test_an_old_kernel_lacks_burst_and_idle(roots: Roots) -> None:
     cgroupfs_tree(roots)
     for path in ("kubepods", "kubepods/besteffort", "kubepods/burstable", POD, CONTAINER):
         remove(roots, path, "cpu.max.burst", "cpu.idle")
-    report = check_up(roots, V2, "")
+    report = run_checks(roots, V2, "")
     assert knob(report, "burst", "pod").note == "this cgroup has no cpu.max.burst"
     assert feature(report, "quota_burst").possible is False
     assert feature(report, "quota_burst").because == "burst does not work here"
@@ -119,12 +119,12 @@ def test_the_formulas_are_read_from_the_tree(
     put(Path(roots.cgroup) / "kubepods/cpu.weight", node)
     put(Path(roots.cgroup) / POD / "cpu.weight", "39\n" if pods == "linear" else "100\n")
     put(Path(roots.cgroup) / CONTAINER / "cpu.weight", container)
-    weights = check_up(roots, V2, "").cgroup.weights
+    weights = run_checks(roots, V2, "").cgroup.weights
     assert (weights.pods, weights.containers) == (pods, containers)
 
 
 def test_a_machine_without_a_kubelet_is_no_problem(roots: Roots) -> None:
-    report = check_up(roots, V2, "")
+    report = run_checks(roots, V2, "")
     assert what(report) == []
     assert report.cgroup.kubepods is None
     assert knob(report, "quota", "none").works is None
@@ -133,21 +133,21 @@ def test_a_machine_without_a_kubelet_is_no_problem(roots: Roots) -> None:
 
 def test_a_kubelet_without_a_tree_is_one(roots: Roots) -> None:
     kubelet(roots)
-    [problem] = check_up(roots, V2, "").problems
+    [problem] = run_checks(roots, V2, "").problems
     assert problem.what.startswith("A kubelet runs here, but its tree was not found: ")
     assert "--kubepods" in problem.action
 
 
 def test_an_asked_tree_that_is_not_there(roots: Roots) -> None:
     cgroupfs_tree(roots)
-    [problem] = check_up(roots, V2, "elsewhere").problems
+    [problem] = run_checks(roots, V2, "elsewhere").problems
     assert "--kubepods" in problem.what
     assert "elsewhere" in problem.what
 
 
 def test_no_cgroups_at_all(roots: Roots) -> None:
     Path(roots.cgroup).rmdir()
-    report = check_up(roots, {}, "")
+    report = run_checks(roots, {}, "")
     [problem] = report.problems
     assert problem.what.startswith("No cgroups: ")
     assert "--cgroup-root" in problem.action
@@ -156,14 +156,14 @@ def test_no_cgroups_at_all(roots: Roots) -> None:
 
 
 def test_a_folder_that_is_no_cgroup_file_system(roots: Roots) -> None:
-    [problem] = check_up(roots, {}, "").problems
+    [problem] = run_checks(roots, {}, "").problems
     assert "no cgroup file system" in problem.what
 
 
 def test_a_driver_that_contradicts_the_tree(roots: Roots) -> None:
     cgroupfs_tree(roots)
     kubelet(roots, "--cgroup-driver=systemd")
-    [problem] = check_up(roots, V2, "").problems
+    [problem] = run_checks(roots, V2, "").problems
     assert "contradictory" in problem.what
     assert "systemd" in problem.what
 
@@ -171,7 +171,7 @@ def test_a_driver_that_contradicts_the_tree(roots: Roots) -> None:
 def test_systemd_slices_without_systemds_socket(roots: Roots) -> None:
     group(roots, "kubepods.slice")
     group(roots, "kubepods.slice/kubepods-besteffort.slice")
-    report = check_up(roots, V2, "")
+    report = run_checks(roots, V2, "")
     [problem] = report.problems
     assert "reset within a minute" in problem.what
     assert f"{roots.host}/run/systemd/private" in problem.what
@@ -182,26 +182,26 @@ def test_tiers_without_the_cpu_controller(roots: Roots) -> None:
     cgroupfs_tree(roots)
     for tier in ("kubepods/besteffort", "kubepods/burstable"):
         remove(roots, tier, "cpu.max", "cpu.weight")
-    [problem] = check_up(roots, V2, "").problems
+    [problem] = run_checks(roots, V2, "").problems
     assert problem.what == "The kubelet's tiers lack cpu.weight and cpu.max."
 
 
 def test_not_root(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    [problem] = check_up(roots, V2, "").problems
+    [problem] = run_checks(roots, V2, "").problems
     assert problem.what.startswith("Running as user 1000: ")
 
 
 def test_a_bad_override_is_an_error_of_the_caller(roots: Roots) -> None:
     with pytest.raises(EnvironmentValueError, match="SLACKWATER_CGROUP_VERSION is 'v3'"):
-        check_up(roots, {"SLACKWATER_CGROUP_VERSION": "v3"}, "")
+        run_checks(roots, {"SLACKWATER_CGROUP_VERSION": "v3"}, "")
 
 
 def test_a_probe_that_cannot_make_its_scratch_group(roots: Roots) -> None:
     """A file in the way of its name."""
     cgroupfs_tree(roots)
     put(Path(roots.cgroup) / f"slackwater-scratch-{os.getpid()}", "in the way")
-    [problem] = check_up_with_probe(roots, V2, "").problems
+    [problem] = run_checks_with_probe(roots, V2, "").problems
     assert problem.what.startswith("Nothing was tried: no cgroup can be made at ")
 
 
@@ -210,34 +210,34 @@ def test_scratch_groups_of_killed_runs_are_removed(roots: Roots) -> None:
     dead, alive = (Path(roots.cgroup) / f"slackwater-scratch-{pid}" for pid in ("4194305", "1"))
     dead.mkdir()
     alive.mkdir()
-    check_up_with_probe(roots, V2, "")
+    run_checks_with_probe(roots, V2, "")
     assert (dead.exists(), alive.exists()) == (False, True)
 
 
 def test_a_tree_of_the_other_driver(roots: Roots) -> None:
     group(roots, "mine/pods")
-    [problem] = check_up(roots, V2 | {"CGROUP_DRIVER": "systemd"}, "mine/pods").problems
+    [problem] = run_checks(roots, V2 | {"CGROUP_DRIVER": "systemd"}, "mine/pods").problems
     assert problem.what.startswith("The driver is systemd by CGROUP_DRIVER, but mine/pods is laid")
 
 
 def test_an_absolute_kubepods(roots: Roots) -> None:
     cgroupfs_tree(roots)
-    report = check_up(roots, V2, f"{roots.cgroup}/kubepods/")
+    report = run_checks(roots, V2, f"{roots.cgroup}/kubepods/")
     assert (report.cgroup.kubepods, what(report)) == ("kubepods", [])
-    [problem] = check_up(roots, V2, "/").problems
+    [problem] = run_checks(roots, V2, "/").problems
     assert "'/' is not a path inside" in problem.what
 
 
 def test_what_cannot_be_printed_is_spelled_out(roots: Roots) -> None:
     odd = msgspec.structs.replace(roots, cgroup=f"{roots.cgroup}/\x1b[31m\udcff")
-    report = check_up(odd, {}, "")
+    report = run_checks(odd, {}, "")
     assert report.cgroup.root.endswith("/\\x1b[31m\\udcff")
     assert msgspec.json.encode(report)
 
 
 def test_no_proc_is_no_knowledge_of_psi(roots: Roots) -> None:
     shutil.rmtree(roots.proc)
-    assert check_up(roots, V2, "").machine.psi is None
+    assert run_checks(roots, V2, "").machine.psi is None
 
 
 def test_a_read_only_file_system(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,14 +245,14 @@ def test_a_read_only_file_system(roots: Roots, monkeypatch: pytest.MonkeyPatch) 
         f_flag = os.ST_RDONLY
 
     monkeypatch.setattr("os.statvfs", lambda _: Sealed)
-    [problem] = check_up(roots, V2, "").problems
+    [problem] = run_checks(roots, V2, "").problems
     assert problem.what == f"The cgroup file system is mounted read-only at {roots.cgroup}."
 
 
 def test_a_probe_on_plain_directories_finds_no_files_and_leaves_nothing(roots: Roots) -> None:
     cgroupfs_tree(roots)
     before = sorted(Path(roots.cgroup).iterdir())
-    report = check_up_with_probe(roots, V2, "")
+    report = run_checks_with_probe(roots, V2, "")
     assert knob(report, "quota", "scratch").works is None
     assert feature(report, "best_effort_share").possible is None
     assert "cgroup.subtree_control" in feature(report, "best_effort_share").because

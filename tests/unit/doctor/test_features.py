@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.doctor.doctor_report import KnobRow
-from slackwater.doctor.features import features_of, judge
+from slackwater.doctor.features import features_of, judge_features
 from slackwater.model.knob import KNOBS
 from slackwater.policies.catalog import POLICIES
 
@@ -11,7 +11,7 @@ from slackwater.policies.catalog import POLICIES
 def judged(name: str, *rows: tuple[str, str, bool | None]) -> tuple[bool | None, str]:
     """Rows of knob, level and whether it works; the level is also the note."""
     knobs = tuple(KnobRow(knob, level, "file", works, level) for knob, level, works in rows)
-    found = next(row for row in judge(knobs, psi=None) if row.feature == name)
+    found = next(row for row in judge_features(knobs, psi=None) if row.feature == name)
     return found.possible, found.because
 
 
@@ -94,14 +94,14 @@ def test_the_best_effort_tier_is_judged_by_tiers() -> None:
 
 
 def test_psi() -> None:
-    states = {state: judge((), psi=state)[-1] for state in (True, False, None)}
+    states = {state: judge_features((), psi=state)[-1] for state in (True, False, None)}
     assert [states[s].possible for s in (True, False, None)] == [True, False, None]
     assert states[None].because == "psi was not tried: PSI is unknown"
 
 
 def test_what_is_possible_is_not_yet_there() -> None:
     """A user who plans with core_pinning must see that this version does not have it."""
-    built = {row.feature: row.built for row in judge((), None)}
+    built = {row.feature: row.built for row in judge_features((), None)}
     policies = {policy.name for policy in POLICIES}
     assert {name for name, there in built.items() if there} == policies | {"interference"}
     assert {"core_pinning", "normalization"} <= built.keys()

@@ -21,7 +21,7 @@ from slackwater.agent.replay import replay
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.contract.schema import Count, SettingsStruct
-from slackwater.doctor.features import judge
+from slackwater.doctor.features import judge_features
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Act, Because, Decision, Intent, Verb
 from slackwater.model.knob import QUOTA, KnobKey
@@ -145,7 +145,7 @@ def test_a_flag_or_a_variable_switches_it_on() -> None:
 
 def test_docs_and_doctor_list_it() -> None:
     assert "**`labelCap.milliCpu`** What each of them may use, in milliCPU." in SCHEMA.render_page()
-    [row] = [row for row in judge((), None, POLICIES) if row.feature == "label_cap"]
+    [row] = [row for row in judge_features((), None, POLICIES) if row.feature == "label_cap"]
     assert row.built
 
 
