@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from slackwater.contract.node_condition import (
+from slackwater.contract.node_report import (
     AgentCondition,
+    NodeReport,
     NodeStatusPatch,
     read_status_patch,
     status_patch_object,
 )
-from slackwater.contract.node_report import NodeReport
 from slackwater.execution.node_patch import FIELD_MANAGER, WritePace, due_at, pace_after_write
 from slackwater.kube.client import Client
 from slackwater.kube.resource import NODES

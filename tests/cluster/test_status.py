@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.contract.node_condition import status_patch_object
+from slackwater.contract.node_report import status_patch_object
 from slackwater.model.units import Micros
 from tests.cluster.managers import action, condition, crew, install_kinds, node, policy
 from tests.cluster.reporters import Reporter

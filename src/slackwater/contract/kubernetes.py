@@ -1,7 +1,6 @@
-"""Kubernetes objects, as far as the agent needs them: what every object has, Node, ConfigMap.
+"""Kubernetes objects: what every object has, Node, ConfigMap. Pods are in kubernetes_pod.
 
-Owns their field paths and the sentence that names an object. Pods are in kubernetes_pod.
-Refuses objects without a name; ignores every field that is not used here.
+Objects without a name are refused; fields that are not used here are ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -156,3 +155,36 @@ def optional_texts(field: Field | None) -> dict[str, str]:
 def is_true(labels: Mapping[str, str], key: str) -> bool:
     """Whether a label says true, in any of Go's spellings; anything else says nothing."""
     return parse_bool(labels.get(key, "")) is True
+
+
+class OwnerReference(msgspec.Struct, frozen=True):
+    """An owner. The one with `controller` is who makes another when this one goes."""
+
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """metav1.ObjectMeta, as far as the rebalancer uses it. Times are RFC 3339."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+    @property
+    def place(self) -> str:
+        """For a sentence."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -10,7 +10,6 @@ import re
 import msgspec
 
 from slackwater.contract.document import Field, elements, flag, member, text, whole
-from slackwater.contract.extended_resources import read_amounts, read_requests
 from slackwater.contract.kubernetes import Head, milli_cpu, optional_text, read_head, size
 from slackwater.contract.pod_resources import (
     Container,
@@ -19,6 +18,8 @@ from slackwater.contract.pod_resources import (
     PodResources,
     Requests,
     qos_tier,
+    read_amounts,
+    read_requests,
 )
 from slackwater.model.cgroup import Tier
 from slackwater.model.units import UNLIMITED

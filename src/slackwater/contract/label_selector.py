@@ -1,8 +1,10 @@
-"""Kubernetes label selectors: matchLabels and matchExpressions, and kubectl's one-line form.
+"""Kubernetes label selectors: matchLabels and matchExpressions, and one line of text as kubectl -l
+takes it (app=consumer,tier in (a, b),!canary).
 
-Meaning and bounds follow k8s.io/apimachinery (LabelSelectorAsSelector, labels.NewRequirement,
-labels.Parse without > and <, which no workload uses). An invalid selector is not refused here:
-`flaw` describes it, and the caller decides whether that is an error or an entry to skip.
+Their meaning and bounds are those of k8s.io/apimachinery (LabelSelectorAsSelector,
+labels.NewRequirement, labels.Parse), without the comparisons > and <, which no workload uses. What
+is merely invalid does not raise: `flaw` says it, and the caller decides whether that is an error or
+an entry to skip.
 """
 
 import enum

@@ -1,7 +1,8 @@
-"""What a node's agent reports: the annotation slackwater.io/report, written and read back.
+"""What a node's agent says on its Node object: the annotation slackwater.io/report, and the
+condition SlackwaterActing, which says whether the agent holds something there, and why.
 
-Owns its spelling. Reading is tolerant, as agents of other versions report too: an unknown key is
-ignored, a missing one is not known, a wrong one makes the whole report a Gap with one sentence.
+Reading is tolerant, as agents of other versions report too: an unknown key is ignored, a missing
+one is not known, a wrong one makes the whole report a Gap with one sentence.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from slackwater.contract.document import Field, elements, member, parse_json, text, texts, whole
+from slackwater.contract.kubernetes import optional_text
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, MilliCpu, QuantityError, Unlimited, parse_milli_cpu
@@ -122,3 +124,73 @@ def _count(field: Field) -> int:
 
 def _sentences(field: Field) -> tuple[str, ...]:
     return tuple(" ".join(text(each).split()) for each in elements(field)[:_MOST_PROBLEMS])
+
+
+CONDITION = "SlackwaterActing"
+#: Reasons that others look for: the agent sees nothing; it has put everything back.
+BLIND, RELEASED = "Blind", "Released"
+
+
+class AgentCondition(msgspec.Struct, frozen=True):
+    """`status` is True, False or Unknown, as Kubernetes spells them; `reason` is one word and
+    `message` one sentence. `since` is RFC 3339, empty where it is not known."""
+
+    status: str
+    reason: str
+    message: str
+    since: str = ""
+
+
+class NodeStatusPatch(msgspec.Struct, frozen=True):
+    """What the agent writes to its Node: the report annotation and the condition."""
+
+    report: NodeReport
+    condition: AgentCondition
+
+
+def read_status_patch(node: object) -> NodeStatusPatch | None:
+    """Of a Node object; None where it has none, or one that cannot be read."""
+    field = Field("Node", "", node)
+    try:
+        report, condition = _read_annotation(field), _acting(field)
+    except InvalidError:
+        return None
+    return NodeStatusPatch(report, condition) if report and condition else None
+
+
+def _read_annotation(node: Field) -> NodeReport | None:
+    metadata = member(node, "metadata")
+    annotations = None if metadata is None else member(metadata, "annotations")
+    written = None if annotations is None else member(annotations, ANNOTATION)
+    report = None if written is None else read_report(optional_text(written))
+    return None if isinstance(report, Gap) else report
+
+
+def _acting(node: Field) -> AgentCondition | None:
+    status = member(node, "status")
+    conditions = None if status is None else member(status, "conditions")
+    for each in elements(conditions) if conditions else ():
+        if optional_text(member(each, "type")) == CONDITION:
+            keys = ("status", "reason", "message", "lastTransitionTime")
+            return AgentCondition(*(optional_text(member(each, key)) for key in keys))
+    return None
+
+
+def status_patch_object(node: str, status_patch: NodeStatusPatch, at: str) -> dict[str, object]:
+    """The part of the Node object that is the agent's, for server-side apply; `at` is now, as
+    RFC 3339."""
+    shown = status_patch.condition
+    condition = {
+        "type": CONDITION,
+        "status": shown.status,
+        "reason": shown.reason,
+        "message": shown.message,
+        "lastHeartbeatTime": at,
+        "lastTransitionTime": shown.since or at,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node, "annotations": {ANNOTATION: status_patch.report.text()}},
+        "status": {"conditions": [condition]},
+    }

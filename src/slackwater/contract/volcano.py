@@ -13,7 +13,16 @@ import msgspec
 
 from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.document import Field
-from slackwater.contract.volcano_document import GLOBAL, ColocationConfig, Said
+from slackwater.contract.volcano_document import (
+    GLOBAL,
+    ORDERS,
+    OVER_SUBSCRIPTION_TYPES,
+    RANGES,
+    Colocation,
+    ColocationConfig,
+    NodeLabel,
+    Said,
+)
 from slackwater.contract.volcano_node import (
     COLOCATION_LABEL,
     OVER_SUBSCRIPTION_LABEL,
@@ -21,13 +30,6 @@ from slackwater.contract.volcano_node import (
     is_active,
     is_supported,
     node_label,
-)
-from slackwater.contract.volcano_sections import (
-    ORDERS,
-    OVER_SUBSCRIPTION_TYPES,
-    RANGES,
-    Colocation,
-    NodeLabel,
 )
 from slackwater.model.problem import DocumentName, InvalidError, Problem, quoted
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from slackwater.contract.kubernetes import is_true
-from slackwater.contract.volcano_sections import Colocation, Evicting, NodeLabel
+from slackwater.contract.volcano_document import Colocation, Evicting, NodeLabel
 from slackwater.model.problem import InvalidError, Problem, quoted
 
 COLOCATION_LABEL = "volcano.sh/colocation"

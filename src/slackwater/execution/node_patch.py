@@ -19,8 +19,12 @@ from typing import Protocol
 
 import msgspec
 
-from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch, status_patch_object
-from slackwater.contract.node_report import NodeReport
+from slackwater.contract.node_report import (
+    AgentCondition,
+    NodeReport,
+    NodeStatusPatch,
+    status_patch_object,
+)
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import KubeEvent

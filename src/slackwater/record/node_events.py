@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from slackwater.contract.node_condition import BLIND, RELEASED
+from slackwater.contract.node_report import BLIND, RELEASED
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import THROTTLE_EVENT

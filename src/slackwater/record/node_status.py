@@ -7,8 +7,13 @@ with a grain.
 import msgspec
 
 from slackwater import __version__
-from slackwater.contract.node_condition import BLIND, RELEASED, AgentCondition, NodeStatusPatch
-from slackwater.contract.node_report import NodeReport
+from slackwater.contract.node_report import (
+    BLIND,
+    RELEASED,
+    AgentCondition,
+    NodeReport,
+    NodeStatusPatch,
+)
 from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap

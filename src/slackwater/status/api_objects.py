@@ -10,8 +10,8 @@ import msgspec
 
 from slackwater.contract.crane.fields import Condition as PolicyCondition
 from slackwater.contract.crane.fields import EnsuranceStatus, read_ensurance_status
-from slackwater.contract.node_condition import CONDITION as ACTING
 from slackwater.contract.node_report import ANNOTATION
+from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
 from slackwater.model.problem import shorten
 from slackwater.model.units import MilliCpu, QuantityError, parse_milli_cpu

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from slackwater.contract.node_condition import BLIND, RELEASED
-from slackwater.contract.node_report import NodeReport, read_report
+from slackwater.contract.node_report import BLIND, RELEASED, NodeReport, read_report
 from slackwater.model.gap import Gap
 from slackwater.model.units import Unlimited
 from slackwater.record.timestamps import format_timedelta, parse_timestamp, time_since

@@ -9,8 +9,7 @@ import pytest
 
 from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions, open_cluster
 from slackwater.agent.shared_state import SharedState
-from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
-from slackwater.contract.node_report import NodeReport
+from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
 from slackwater.execution.node_patch import STARTUP_DELAY, NodeWriter
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials

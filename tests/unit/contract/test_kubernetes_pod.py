@@ -3,9 +3,14 @@
 import pytest
 from hypothesis import given
 
-from slackwater.contract.extended_resources import NO_AMOUNTS
 from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Phase, read_pod
-from slackwater.contract.pod_resources import ContainerKind, Limits, Requests, pod_requests
+from slackwater.contract.pod_resources import (
+    NO_AMOUNTS,
+    ContainerKind,
+    Limits,
+    Requests,
+    pod_requests,
+)
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError

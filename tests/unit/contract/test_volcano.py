@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.contract.volcano_sections import (
+from slackwater.contract.volcano_document import (
     CpuThrottling,
     Evicting,
     NetworkQos,

@@ -9,12 +9,12 @@ from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_document import (
     CONFIG_KEY,
     CONFIG_MAP,
+    CpuThrottling,
     config_text,
     is_config,
     parse_text_json,
     read_config,
 )
-from slackwater.contract.volcano_sections import CpuThrottling
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING, CONFIG_KEYS, shaped
 

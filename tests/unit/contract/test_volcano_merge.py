@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.volcano import for_node, merged, render
-from slackwater.contract.volcano_document import read_config
-from slackwater.contract.volcano_node import OVER_SUBSCRIPTION_LABEL, node_label
-from slackwater.contract.volcano_sections import (
+from slackwater.contract.volcano_document import (
     Colocation,
     CpuThrottling,
     Evicting,
     NetworkQos,
     NodeLabel,
     OverSubscription,
+    read_config,
 )
+from slackwater.contract.volcano_node import OVER_SUBSCRIPTION_LABEL, node_label
 from tests.unit.contract.volcano_config import config, evicting, on_node, problems, throttle
 
 POOL_A = {"matchLabels": {"pool": "a"}}

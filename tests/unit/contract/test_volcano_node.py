@@ -4,6 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.contract.volcano_document import (
+    Colocation,
+    CpuBurst,
+    CpuQos,
+    CpuThrottling,
+    Evicting,
+    MemoryQos,
+    MemoryQosV2,
+    NetworkQos,
+    NodeLabel,
+    OverSubscription,
+)
 from slackwater.contract.volcano_node import (
     COLOCATION_LABEL,
     DEFAULT_FEATURES,
@@ -15,18 +27,6 @@ from slackwater.contract.volcano_node import (
     read_features,
     read_ratio,
     read_watermarks,
-)
-from slackwater.contract.volcano_sections import (
-    Colocation,
-    CpuBurst,
-    CpuQos,
-    CpuThrottling,
-    Evicting,
-    MemoryQos,
-    MemoryQosV2,
-    NetworkQos,
-    NodeLabel,
-    OverSubscription,
 )
 from slackwater.model.problem import InvalidError
 

@@ -12,9 +12,14 @@ from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field
 from slackwater.contract.schema import annotation_of, struct_type
 from slackwater.contract.volcano import for_node
-from slackwater.contract.volcano_document import parse_text_json, read_config
+from slackwater.contract.volcano_document import (
+    RANGES,
+    Colocation,
+    Range,
+    parse_text_json,
+    read_config,
+)
 from slackwater.contract.volcano_node import OVER_SUBSCRIPTION_LABEL, Feature, is_active
-from slackwater.contract.volcano_sections import RANGES, Colocation, Range
 from slackwater.model.problem import InvalidError
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 

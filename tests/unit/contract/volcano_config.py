@@ -3,8 +3,7 @@
 import pytest
 
 from slackwater.contract.volcano import for_node
-from slackwater.contract.volcano_document import read_config
-from slackwater.contract.volcano_sections import Colocation
+from slackwater.contract.volcano_document import Colocation, read_config
 from slackwater.model.problem import InvalidError
 
 

@@ -1,7 +1,6 @@
 """Faces of a node in a few words."""
 
-from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
-from slackwater.contract.node_report import NodeReport
+from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
 from slackwater.model.units import UNLIMITED, MilliCpu, Unlimited
 
 GRAIN = MilliCpu(100)

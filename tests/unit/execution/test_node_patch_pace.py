@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.node_condition import NodeStatusPatch
+from slackwater.contract.node_report import NodeStatusPatch
 from slackwater.execution.node_patch import (
     FIRST_WAIT,
     HEARTBEAT_INTERVAL,

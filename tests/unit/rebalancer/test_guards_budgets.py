@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.decoding import decode_struct
-from slackwater.contract.disruption_budget import DisruptionBudget
-from slackwater.contract.owned_pod import OwnedPod
+from slackwater.contract.workload_objects import DisruptionBudget, OwnedPod
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.guards import GuardResult, budget_guard
 from slackwater.rebalancer.observed import Budget

@@ -26,10 +26,9 @@ from slackwater.contract.kubernetes import (
     read_node,
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
-from slackwater.contract.node_condition import NodeStatusPatch, read_status_patch
-from slackwater.contract.node_report import ANNOTATION
+from slackwater.contract.node_report import ANNOTATION, NodeStatusPatch, read_status_patch
 from slackwater.contract.volcano_document import ColocationConfig
-from slackwater.contract.volcano_memory_ratios import (
+from slackwater.contract.volcano_pod import (
     API_VERSION,
     KIND,
     PodConfiguration,

@@ -26,14 +26,14 @@ from slackwater.contract.volcano_document import (
     is_config,
     read_config,
 )
-from slackwater.contract.volcano_memory_ratios import KIND as POD_CONFIGURATION
-from slackwater.contract.volcano_memory_ratios import (
+from slackwater.contract.volcano_pod import (
+    COLOCATION_CONFIG,
     MEMORY_QOS,
     PodConfiguration,
     ratios_for,
     read_colocation_configuration,
 )
-from slackwater.contract.volcano_pod import COLOCATION_CONFIG
+from slackwater.contract.volcano_pod import KIND as POD_CONFIGURATION
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.observation.objects.documents import one_document

@@ -6,7 +6,7 @@ is a pod too, called by its uid.
 
 from collections.abc import Sequence
 
-from slackwater.contract import pod_resources, volcano_memory_ratios, volcano_pod
+from slackwater.contract import pod_resources, volcano_pod
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
@@ -105,7 +105,7 @@ def _qos_level(pod: Pod) -> int | Gap:
 
 def _memory_ratios(pod: Pod) -> MemoryRatios | Gap | None:
     match volcano_pod.memory_qos(pod.annotations):
-        case volcano_memory_ratios.MemoryQosRatios(high, low, least):
+        case volcano_pod.MemoryQosRatios(high, low, least):
             return MemoryRatios(high, low, least)
         case other:
             return other

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from slackwater.contract.autoscaling import Autoscaler, ResourceMetric, ScaleTarget, TargetKind
+from slackwater.contract.workload_objects import Autoscaler, ResourceMetric, ScaleTarget, TargetKind
 from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable

@@ -11,20 +11,22 @@ from typing import TypeVar
 
 import msgspec
 
-from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.decoding import BOOL_WANTED, decode_struct, parse_bool
-from slackwater.contract.disruption_budget import DisruptionBudget
 from slackwater.contract.label_selector import LabelSelector, parse_selector
-from slackwater.contract.owned_pod import (
+from slackwater.contract.workload_objects import (
     Amount,
+    Autoscaler,
+    DisruptionBudget,
     OwnedPod,
     PodContainer,
     Resources,
+    ScaledWorkload,
+    ScaleTarget,
     began,
     cores_of,
     pod_cores_of,
+    rollout_of,
 )
-from slackwater.contract.scaled_workload import ScaledWorkload, rollout_of
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client

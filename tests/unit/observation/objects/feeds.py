@@ -7,7 +7,7 @@ import msgspec
 
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.kubernetes_pod import Phase, Pod
-from slackwater.contract.node_condition import NodeStatusPatch
+from slackwater.contract.node_report import NodeStatusPatch
 from slackwater.contract.pod_resources import PodResources
 from slackwater.contract.volcano_document import ColocationConfig, read_config
 from slackwater.kube.informer import InformerView

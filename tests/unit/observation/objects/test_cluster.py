@@ -7,10 +7,8 @@ import pytest
 
 from slackwater.contract.kubernetes_pod import MirrorClaim
 from slackwater.contract.label_selector import LabelSelector
-from slackwater.contract.node_condition import AgentCondition, NodeStatusPatch
-from slackwater.contract.node_report import NodeReport
-from slackwater.contract.volcano_memory_ratios import MemoryQosRatios, PodConfiguration
-from slackwater.contract.volcano_pod import COLOCATION_CONFIG
+from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
+from slackwater.contract.volcano_pod import COLOCATION_CONFIG, MemoryQosRatios, PodConfiguration
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.model.snapshot import Freshness

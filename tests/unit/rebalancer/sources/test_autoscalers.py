@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.autoscaling import Autoscaler, ScaleTarget
 from slackwater.contract.decoding import decode_struct
+from slackwater.contract.workload_objects import Autoscaler, ScaleTarget
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.autoscalers import AutoscalerChoice, choose, possible_names

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from slackwater.contract.decoding import decode_struct, parse_bool
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.label_selector import LabelSelector, parse_selector
-from slackwater.contract.owned_pod import OwnedPod
-from slackwater.contract.scaled_workload import ScaledWorkload
+from slackwater.contract.workload_objects import OwnedPod, ScaledWorkload
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.rebalancer.observed import ContainerAmounts, Cores, PodUsage
