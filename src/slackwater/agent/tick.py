@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from slackwater.model.cgroup import Level
 from slackwater.model.decision import Act, Decision, Hold, Intent
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs, merge_needs
@@ -28,6 +29,8 @@ from slackwater.resolution.resolver import Resolver
 from slackwater.settings.agent import AgentSettings
 
 _TOLD_REASONS = 5
+_ALL_LEVELS = frozenset(Level)
+_POD_LEVELS = frozenset({Level.POD, Level.CONTAINER})
 
 
 class PolicyState(msgspec.Struct, frozen=True):
@@ -54,31 +57,33 @@ class TickCache:
     """What the ticks before worked out, reused where it cannot have changed.
 
     The tick stays a function of its arguments: with a cache it gives what it gives without one
-    (property-tested). Everything here depends on `revision`, which changes whenever anything in the
-    snapshot does that policies which ignore counters, the resolver or the planner look at: the
-    groups' knobs, what is ours, the workloads. Readings, and what is ours, are the same objects
-    while nothing changes (observation, execution), so that comparing them costs little.
+    (property-tested). Decisions of policies that ignore counters stand while the workloads and the
+    knobs of pods and containers do. Grants and plans depend on `revision`, which changes whenever
+    these do, or the knobs of tiers, or what is ours. Readings, and what is ours, are the same
+    objects while nothing changes (observation, execution), so that comparing them costs little.
     """
 
     def __init__(self) -> None:
         self.resolver = Resolver()
         self.planner = Planner()
         self.revision = 0
+        self._pods_revision = 0
         self._snapshot: NodeSnapshot | None = None
         self._decisions: dict[str, tuple[int, object, Act]] = {}
         self._reasons: dict[str, tuple[tuple[Intent, ...], str]] = {}
 
     def look(self, snapshot: NodeSnapshot) -> None:
         """At the snapshot that all calls are about from now on."""
-        if self._snapshot is None or not _is_alike(self._snapshot, snapshot):
-            self.revision += 1
-        self._snapshot = snapshot
+        before, self._snapshot = self._snapshot, snapshot
+        pods_alike = before is not None and _has_same_pods(before, snapshot)
+        self._pods_revision += not pods_alike
+        self.revision += before is None or not (pods_alike and _is_as_ours(before, snapshot))
 
     def decide(
         self, policy: Policy, snapshot: NodeSnapshot, before: PolicyState, settings: object
     ) -> Decision:
         known = self._decisions.get(policy.name)
-        if known is not None and known[0] == self.revision and known[1] is settings:
+        if known is not None and known[0] == self._pods_revision and known[1] is settings:
             return known[2]
         self._decisions.pop(policy.name, None)
         decision = _decide(policy, snapshot, before, settings)
@@ -87,7 +92,7 @@ class TickCache:
         intents = share_equal(before.intents or (), decision.intents)
         decision = msgspec.structs.replace(decision, intents=intents)
         if policy.ignores_counters:
-            self._decisions[policy.name] = (self.revision, settings, decision)
+            self._decisions[policy.name] = (self._pods_revision, settings, decision)
         return decision
 
     def reasons(self, policy: str, intents: tuple[Intent, ...]) -> str:
@@ -97,19 +102,27 @@ class TickCache:
         return known[1]
 
 
-def _is_alike(one: NodeSnapshot, other: NodeSnapshot) -> bool:
-    """But for counters and the clock. Conservative: groups in another order are not alike."""
+def _has_same_pods(one: NodeSnapshot, other: NodeSnapshot) -> bool:
+    """Whether all is alike that a policy which ignores counters may look at. Conservative: groups
+    in another order are not alike."""
     return (
         one.workloads is other.workloads
-        and one.held is other.held
         and one.kubepods == other.kubepods
         and one.tiers == other.tiers
         and one.off == other.off
         and one.version is other.version
-        and one.precision == other.precision
         and one.pod_formula is other.pod_formula
         and one.container_formula is other.container_formula
-        and have_same_knobs(one.readings, other.readings)
+        and have_same_knobs(one.readings, other.readings, _POD_LEVELS)
+    )
+
+
+def _is_as_ours(one: NodeSnapshot, other: NodeSnapshot) -> bool:
+    """Whether the rest is alike that the resolver and the planner look at."""
+    return (
+        one.held is other.held
+        and one.precision == other.precision
+        and have_same_knobs(one.readings, other.readings, _ALL_LEVELS)
     )
 
 

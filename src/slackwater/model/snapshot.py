@@ -6,7 +6,14 @@ from operator import is_not
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, CpuPressure, Tier
+from slackwater.model.cgroup import (
+    CgroupReading,
+    CgroupRef,
+    CgroupVersion,
+    CpuPressure,
+    Level,
+    Tier,
+)
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import Knob, KnobKey, KnobValue
 from slackwater.model.knob_text import COMMON_PAGE, settle_in_file
@@ -93,16 +100,24 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         return KnobKey(ref.id, knob) not in self.off
 
 
-def have_same_knobs(one: Mapping[int, CgroupReading], other: Mapping[int, CgroupReading]) -> bool:
-    """Whether the same groups, in the same order, have the same knobs, whatever their counters.
-    Readings that say the same are mostly the same object."""
+def have_same_knobs(
+    one: Mapping[int, CgroupReading],
+    other: Mapping[int, CgroupReading],
+    levels: frozenset[Level],
+) -> bool:
+    """Whether the same groups, in the same order, have the same knobs, whatever their counters; of
+    groups of other levels only that they are the same. Readings that say the same are mostly the
+    same object."""
     if one is other:
         return True
     if len(one) != len(other):
         return False
     before, now = one.values(), other.values()
     differing = compress(zip(before, now, strict=True), map(is_not, before, now))
-    return all(old.ref == new.ref and _same_knobs(old, new) for old, new in differing)
+    return all(
+        old.ref == new.ref and (old.ref.level not in levels or _same_knobs(old, new))
+        for old, new in differing
+    )
 
 
 def _same_knobs(one: CgroupReading, other: CgroupReading) -> bool:

@@ -2,6 +2,8 @@
 
 import enum
 from collections.abc import Mapping
+from itertools import compress
+from operator import is_, is_not
 from typing import TypeVar
 
 import msgspec
@@ -72,6 +74,8 @@ def share_equal(before: tuple[_Value, ...], now: tuple[_Value, ...]) -> tuple[_V
     most of what one says the one before said too: hundreds of grants that did not move."""
     if before is now or len(before) != len(now):
         return now
-    if before == now:
-        return before
-    return tuple(old if old == new else new for old, new in zip(before, now, strict=True))
+    shared = list(now)
+    for place in compress(range(len(now)), map(is_not, before, now)):
+        if before[place] == now[place]:
+            shared[place] = before[place]
+    return before if all(map(is_, before, shared)) else tuple(shared)

@@ -56,8 +56,9 @@ class Policy(msgspec.Struct, frozen=True):
     level: Level = Level.CONTAINER
     settings: type[msgspec.Struct] = SwitchSettings
     explain_numbers: Callable[[Mapping[str, int]], str] = list_numbers
-    #: Whether it decides by the snapshot's workloads, knobs, cgroup version and weight formulas
-    #: alone, never by counters, the clock or its memory: an equal node needs no new decision.
+    #: Whether it decides by the workloads, the knobs of pods and containers, the cgroup version and
+    #: the weight formulas alone, never by counters, the clock, the knobs of tiers, what is ours or
+    #: its memory: where all those are as they were, it need not decide again.
     ignores_counters: bool = False
 
 

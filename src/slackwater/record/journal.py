@@ -5,6 +5,7 @@ Entries and ticks are values; programs print and serve them.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
+from operator import is_not
 from typing import Any
 
 import msgspec
@@ -116,8 +117,12 @@ def _share_grants(record: TickRecord, before: tuple[Grant, ...]) -> TickRecord:
 
 def _parts(record: TickRecord, before: tuple[Grant, ...]) -> int:
     """How many values only this tick has."""
-    known = {id(grant) for grant in before}
-    news = sum(id(grant) not in known for grant in record.story.grants)
+    grants = record.story.grants
+    if len(before) == len(grants):
+        news = sum(map(is_not, before, grants))
+    else:
+        known = {id(grant) for grant in before}
+        news = sum(id(grant) not in known for grant in grants)
     return max(len(record.snapshot.readings) + news + len(record.outcomes), 1)
 
 
@@ -146,7 +151,8 @@ def _effects(
 ) -> Iterator[JournalEntry]:
     """One for each change; on cgroup v1, many that follow one quota above them become one. The
     tick's record has all outcomes."""
-    granted = {(grant.target.id, grant.knob): grant for grant in grants}
+    outcomes = tuple(outcomes)
+    granted = {(grant.target.id, grant.knob): grant for grant in grants} if outcomes else {}
     groups: dict[tuple[str, str, Result], list[Outcome]] = {}
     for outcome in outcomes:
         change = outcome.change

@@ -144,6 +144,7 @@ class Blind:
 
     _HIDDEN = frozenset(
         {"tick", "at", "elapsed", "allocatable", "usage", "rates", "pressure", "early", "sources"}
+        | {"held", "precision"}
     )
 
     def __init__(self, snapshot: NodeSnapshot) -> None:
@@ -151,6 +152,10 @@ class Blind:
 
     def __getattr__(self, name: str) -> Any:
         assert name not in self._HIDDEN, f"it looks at {name}"
+        if name == "readings":
+            below = (Level.POD, Level.CONTAINER)
+            readings = self._snapshot.readings.items()
+            return {key: each for key, each in readings if each.ref.level in below}
         return getattr(self._snapshot, name)
 
 

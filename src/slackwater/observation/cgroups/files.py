@@ -23,6 +23,8 @@ _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 #: What the kernel says of a cgroup that was removed: ENODEV to an open descriptor
 #: (kernfs_seq_start in fs/kernfs/file.c), ENOENT to a path.
 _GONE = frozenset({errno.ENODEV, errno.ENOENT})
+#: How the reason of a missing file ends.
+NOT_HERE = "does not exist here"
 
 
 def raise_descriptor_limit() -> int:
@@ -107,7 +109,7 @@ class GroupFolders:
         """What an error means: the group is gone, the file is not there, or the kernel's words."""
         if error.errno not in _GONE:
             return Gap(f"{name}: {error.strerror}")
-        return Gap(f"{name} does not exist here") if self.living(path, identity) else VANISHED
+        return Gap(f"{name} {NOT_HERE}") if self.living(path, identity) else VANISHED
 
 
 def whole(fd: int) -> bytes:

@@ -4,6 +4,7 @@ Owns the way from a field of CgroupReading to the kernel's files. Refuses to rea
 asked for.
 """
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -34,7 +35,7 @@ from slackwater.model.knob_text import decode
 from slackwater.model.needs import EACH_TICK, ReadingField
 from slackwater.model.units import Bandwidth, Micros, Unlimited
 from slackwater.observation import kernel_text
-from slackwater.observation.cgroups.files import GroupFolders, HeldFiles
+from slackwater.observation.cgroups.files import NOT_HERE, GroupFolders, HeldFiles
 
 _Value = TypeVar("_Value", Bandwidth, CpuSet, int, bool)
 
@@ -55,6 +56,12 @@ _KNOBS = {ReadingField(knob.name): knob for knob in KNOBS}
 _OTHERS = tuple(k for k in KNOBS if k not in (QUOTA, BURST, WEIGHT, IDLE, CPUS))
 
 
+_VENDORS = frozenset(field for field, knob in _KNOBS.items() if knob.vendor)
+_VENDOR_NAMES = frozenset(field.value for field in _VENDORS)
+_MOST_SKIPS = 64
+_MOST_TEXTS = 2048
+
+
 class _Before(msgspec.Struct, frozen=True, gc=False):
     """A group's counters as they last read, and what that meant."""
 
@@ -71,6 +78,11 @@ class CgroupReader:
         self._folders = folders
         self._held = HeldFiles(folders, _HELD)
         self._before: dict[int, _Before] = {}
+        self._visits: dict[frozenset[ReadingField], tuple[_Visit, ...]] = {}
+        self._values_of: dict[tuple[str, tuple[bytes | Gap, ...]], KnobValue | Gap] = {}
+        #: Vendors' knobs that the last group lacked, and how many groups that is believed of.
+        self._lacking: dict[str, Gap] = {}
+        self._skips = _MOST_SKIPS
         cpu = mounts.identity()
         self._version = CgroupVersion.V2 if isinstance(cpu, Gap) else cpu.version
 
@@ -79,7 +91,7 @@ class CgroupReader:
         pressure = self.pressure(ref) if ReadingField.PRESSURE in wants else NOT_ASKED
         if wants <= EACH_TICK:
             return CgroupReading(ref, at, times, *_NO_KNOBS, pressure)
-        values = self._values(ref, [knob for field, knob in _KNOBS.items() if field in wants])
+        values = self._values(ref, wants)
         burst = _typed(int, values.get(BURST.name, NOT_ASKED))
         return CgroupReading(
             ref,
@@ -153,33 +165,89 @@ class CgroupReader:
         text = self._held.text("cpu.pressure", ref.path, ref.id)
         return text if isinstance(text, Gap) else kernel_text.pressure(text)
 
-    def _values(self, ref: CgroupRef, knobs: list[Knob]) -> dict[str, KnobValue | Gap]:
-        """Every knob's value by its name; one visit to each hierarchy's directory."""
-        values: dict[str, KnobValue | Gap] = {}
-        for controller in {knob.controller: None for knob in knobs}:
-            here = [knob for knob in knobs if knob.controller is controller]
-            match self._mounts.mount(controller):
-                case Gap() as gap:
-                    values.update({knob.name: gap for knob in here})
-                case mount:
-                    values.update(self._values_in(ref, controller, mount.version, here))
+    def _values(self, ref: CgroupRef, wants: frozenset[ReadingField]) -> dict[str, KnobValue | Gap]:
+        """Every knob's value by its name. A vendor's files are there on a vendor's kernel alone:
+        where a group lacked them all they are not looked for in the next ones."""
+        if not self._lacking or wants.isdisjoint(_VENDORS):
+            return self._read_values(ref, wants)
+        if not self._skips:
+            self._lacking, self._skips = {}, _MOST_SKIPS
+            return self._read_values(ref, wants)
+        self._skips -= 1
+        values = self._read_values(ref, wants - _VENDORS)
+        for field in wants & _VENDORS:
+            values[field.value] = self._lacking.get(field.value, NOT_ASKED)
         return values
 
-    def _values_in(
-        self,
-        ref: CgroupRef,
-        controller: CgroupController,
-        version: CgroupVersion,
-        knobs: list[Knob],
+    def _read_values(
+        self, ref: CgroupRef, wants: frozenset[ReadingField]
     ) -> dict[str, KnobValue | Gap]:
-        files = [(knob, knob.file(version)) for knob in knobs]
-        names = [name for _, file in files if isinstance(file, KnobFile) for name in _names(file)]
-        read = self._folders.texts(controller, ref.path, ref.id, tuple(names))
-        texts = dict(zip(names, read, strict=True))
-        return {
-            knob.name: file if isinstance(file, Gap) else _decoded(knob, version, file, texts)
-            for knob, file in files
-        }
+        """One visit to each hierarchy's directory."""
+        values: dict[str, KnobValue | Gap] = {}
+        for visit in self._visits_for(wants):
+            read = self._folders.texts(visit.controller, ref.path, ref.id, visit.names)
+            for knob, first, last in visit.knobs:
+                values[knob.name] = self._decoded(knob, visit.version, read[first:last])
+            values.update(visit.gaps)
+        vendors = {name: value for name, value in values.items() if name in _VENDOR_NAMES}
+        if vendors and all(_is_lacking(value) for value in vendors.values()):
+            self._lacking = {n: value for n, value in vendors.items() if isinstance(value, Gap)}
+        return values
+
+    def _visits_for(self, wants: frozenset[ReadingField]) -> "tuple[_Visit, ...]":
+        if wants not in self._visits:
+            self._visits[wants] = tuple(self._plan_visits(wants))
+        return self._visits[wants]
+
+    def _plan_visits(self, wants: frozenset[ReadingField]) -> "Iterator[_Visit]":
+        knobs = [knob for field, knob in _KNOBS.items() if field in wants]
+        for controller in {knob.controller: None for knob in knobs}:
+            here = [knob for knob in knobs if knob.controller is controller]
+            mount = self._mounts.mount(controller)
+            if isinstance(mount, Gap):
+                gaps = {knob.name: mount for knob in here}
+                yield _Visit(controller, CgroupVersion.V2, (), (), gaps)
+                continue
+            names: list[str] = []
+            places: list[tuple[Knob, int, int]] = []
+            gaps = {}
+            for knob in here:
+                file = knob.file(mount.version)
+                if isinstance(file, Gap):
+                    gaps[knob.name] = file
+                    continue
+                places.append((knob, len(names), len(names) + len(_names(file))))
+                names += _names(file)
+            yield _Visit(controller, mount.version, tuple(names), tuple(places), gaps)
+
+    def _decoded(
+        self, knob: Knob, version: CgroupVersion, texts: tuple[bytes | Gap, ...]
+    ) -> KnobValue | Gap:
+        """The value behind one text, or behind two: v1 has a bandwidth's period in a second file.
+        Hundreds of groups have the same few texts: each is decoded once, and its value shared."""
+        key = (knob.name, texts)
+        value = self._values_of.get(key)
+        if value is None:
+            value = _decode(knob, version, texts)
+            if len(self._values_of) >= _MOST_TEXTS:
+                self._values_of.clear()
+            self._values_of[key] = value
+        return value
+
+
+class _Visit(msgspec.Struct, frozen=True):
+    """What is read in one hierarchy: the files, each knob with its part of them, and knobs that
+    this kernel has no file for."""
+
+    controller: CgroupController
+    version: CgroupVersion
+    names: tuple[str, ...]
+    knobs: tuple[tuple[Knob, int, int], ...]
+    gaps: dict[str, Gap]
+
+
+def _is_lacking(value: KnobValue | Gap) -> bool:
+    return isinstance(value, Gap) and value.reason.endswith(NOT_HERE)
 
 
 def _others(values: dict[str, KnobValue | Gap]) -> dict[str, int | Unlimited | Gap]:
@@ -195,17 +263,12 @@ def _names(file: KnobFile) -> tuple[str, ...]:
     return (file.name,) if file.period is None else (file.name, file.period)
 
 
-def _decoded(
-    knob: Knob, version: CgroupVersion, file: KnobFile, texts: dict[str, bytes | Gap]
-) -> KnobValue | Gap:
-    """The value behind one text, or behind two: v1 has a bandwidth's period in a second file."""
+def _decode(knob: Knob, version: CgroupVersion, texts: tuple[bytes | Gap, ...]) -> KnobValue | Gap:
     parts: list[str] = []
-    for name in _names(file):
-        match texts[name]:
-            case Gap() as gap:
-                return gap
-            case text:
-                parts.append(text.decode("ascii", "replace").strip())
+    for text in texts:
+        if isinstance(text, Gap):
+            return text
+        parts.append(text.decode("ascii", "replace").strip())
     return decode(knob, version, " ".join(parts))
 
 

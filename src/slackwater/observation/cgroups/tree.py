@@ -35,6 +35,9 @@ _OWN_LINKS = 2
 #: joins a running pod is seen after so many looks at most. New pods are seen at once.
 _SMALL_TREE = 64
 _TURNS = 3
+#: The same for a container that takes another one's place between two looks at their pod: rare, as
+#: a kubelet waits before it starts one again.
+_CONTAINER_TURNS = 10
 
 
 class Depth(enum.Enum):
@@ -95,6 +98,7 @@ class CgroupTree:
         self._parents: tuple[CgroupRef, ...] = ()
         self._containers: tuple[CgroupRef, ...] = ()
         self._turn = 0
+        self._container_turn = 0
         self._scan = Scan(())
 
     @property
@@ -129,10 +133,11 @@ class CgroupTree:
 
     def look_at_containers(self) -> None:
         """Before a refresh, where their counters are not read at each tick: a container that was
-        replaced by another keeps its pod's link count. In a large tree they take turns, as pods."""
+        replaced by another keeps its pod's link count. In a large tree they take turns."""
         containers = self._containers
+        self._container_turn = (self._container_turn + 1) % _CONTAINER_TURNS
         large = len(self._parents) > _SMALL_TREE
-        for ref in containers[self._turn :: _TURNS] if large else containers:
+        for ref in containers[self._container_turn :: _CONTAINER_TURNS] if large else containers:
             self._look_at(ref)
 
     def read(self, ref: CgroupRef, wants: frozenset[ReadingField], at: Micros) -> CgroupReading:

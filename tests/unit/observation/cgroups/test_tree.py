@@ -261,7 +261,7 @@ def test_a_replaced_container_is_noticed_where_containers_are_looked_at(
         assert tree.refresh() is before
     plain.remove(path)
     successor = plain.make(f"{path.rpartition('/')[0]}/{CONTAINER.format(999)}")
-    for _ in range(3 if more else 1):
+    for _ in range(10 if more else 1):
         tree.look_at_containers()
         tree.refresh()
     found = by_path(tree.refresh())
