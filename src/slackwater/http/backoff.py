@@ -7,7 +7,7 @@ _LONGEST_ASKED = 300.0
 
 
 class Backoff:
-    """Guards the count of failures in a row."""
+    """Counts failures in a row."""
 
     def __init__(self, first: float, longest: float, jitter: random.Random) -> None:
         self._first = first
@@ -25,11 +25,11 @@ class Backoff:
         return min(asked or 0.0, _LONGEST_ASKED) + span * (0.5 + self._jitter.random() / 2)
 
     def reset(self) -> None:
-        """After success; not after a mere connection."""
+        """After a success; a connection alone is not one."""
         self._failures = 0
 
 
 def retry_after_seconds(header: str) -> float | None:
-    """Of a Retry-After header: whole seconds; a date counts as nothing said."""
+    """From a Retry-After header: whole seconds; a date counts as missing."""
     text = header.strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

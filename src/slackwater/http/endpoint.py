@@ -37,13 +37,13 @@ class Server(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """The value of a Host header: without a port that goes without saying."""
+        """The value of a Host header, without the scheme's default port."""
         usual = self.port == DEFAULT_PORTS.get(self.scheme)
         return self.bracketed if usual else f"{self.bracketed}:{self.port}"
 
     @property
     def url(self) -> str:
-        """As people write it: without a port that goes without saying."""
+        """Without the scheme's default port."""
         return f"{self.scheme}://{self.authority}{self.prefix}"
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def basic_authorization(user: str, password: str) -> str:
 
 
 def proxy_for(server: Server, environ: Mapping[str, str]) -> Proxy | Gap | None:
-    """The environment's proxy for this server; None where there is none, or none for it."""
+    """The environment's proxy for this server, or None."""
     name = f"{server.scheme}_proxy".upper()
     text = environ.get(name) or environ.get(name.lower()) or ""
     spared = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
@@ -99,7 +99,7 @@ def proxy_for(server: Server, environ: Mapping[str, str]) -> Proxy | Gap | None:
 
 
 def parse_proxy(text: str, where: str) -> Proxy | Gap:
-    """A proxy's URL; a bare host:port counts as http, as in Go."""
+    """A proxy's URL; a bare host:port means http, as in Go."""
     refused = Gap(f"{where} is {quoted(_without_password(text))}, but must be {_WANTED}")
     try:
         url = urlsplit(text if "://" in text else f"http://{text}")
@@ -130,8 +130,8 @@ def _is_spared(server: Server, spared: str) -> bool:
 
 
 def _matches(rule: str, host: str, port: int) -> bool:
-    """*, an address, a network, a domain (with all below it), .domain (only what is below it);
-    each but networks also with a port."""
+    """A rule is *, an address, a network, a domain (with its subdomains) or .domain (subdomains
+    only); all but networks may have a port."""
     if rule in ("", "*") or "/" in rule:
         return rule == "*" or _is_within(host, rule)
     bare, _, last = rule.rpartition(":")

@@ -33,7 +33,7 @@ _LONGEST_ANSWER, _LARGEST_ANSWER = 200, 1 << 20
 
 
 def target_of(url: str, instance: str) -> str | Gap:
-    """Where it goes; a Gap where the setting is no address of a server."""
+    """The URL to push to; a Gap if the setting is not an http or https URL."""
     wrong = Gap(f"push is {quoted(url)}, but must be an http or https URL")
     try:
         parts = urlsplit(url)
@@ -48,7 +48,7 @@ def target_of(url: str, instance: str) -> str | Gap:
 
 
 def push(url: str, content_type: str, body: bytes, instance: str = "") -> str:
-    """Replaces the group of the last run. One sentence where it failed, empty where it did not."""
+    """Replaces the metrics of the last run. Returns one sentence if that failed, else nothing."""
     target = target_of(url, instance)
     if isinstance(target, Gap):
         return f"the metrics were not pushed: {target.reason}"

@@ -31,7 +31,7 @@ NOT_INSTALLED = (
     "a broker is asked with kafka-python, which is not installed: pip install 'slackwater[kafka]', "
     "or name no bootstrap servers and have the lag from Prometheus"
 )
-#: One request may take so much of the whole: a broker that is silent leaves time for another.
+#: The part of the timeout for one request: a silent broker leaves time for another.
 _REQUEST_SHARE = 0.25
 _PAUSE_SECONDS = 0.2
 _LONGEST_WORDS = 200
@@ -45,15 +45,15 @@ _SASL = (KafkaProtocol.SASL_PLAINTEXT, KafkaProtocol.SASL_SSL)
 
 
 class BrokerError(Exception):
-    """One sentence for the person."""
+    """str() is one sentence."""
 
 
 class BrokerUnreachableError(BrokerError):
-    """There was no connection, all of the time long: no other question would fare better."""
+    """No connection within the whole timeout: another request would fail as well."""
 
 
 class KafkaAdmin(Protocol):
-    """Of kafka.KafkaAdminClient what is used here; the library has no types of its own."""
+    """The part of kafka.KafkaAdminClient that is needed; the library is not typed."""
 
     def list_group_offsets(self, group_specs: Mapping[str, None]) -> dict[str, dict[Any, Any]]: ...
     def describe_groups(self, group_ids: list[str]) -> dict[str, dict[str, Any]]: ...
@@ -66,14 +66,14 @@ class KafkaAdmin(Protocol):
 
 
 class BrokerClient:
-    """Guards one connection, and the moment when whoever asks wants to hear no more."""
+    """Guards one connection and its deadline."""
 
     def __init__(self, admin: KafkaAdmin, deadline: float) -> None:
         self._admin = admin
         self._deadline = deadline
 
     def ask(self, question: Callable[[KafkaAdmin], Result]) -> Result:
-        """Brokers that are just starting or handing over are asked again."""
+        """Retries while brokers are starting or handing over."""
         from kafka.errors import KafkaTimeoutError, RetriableError
 
         while True:
@@ -89,7 +89,7 @@ class BrokerClient:
 def connected(
     servers: tuple[str, ...], access: KafkaAccess, timeout: float
 ) -> Iterator[BrokerClient]:
-    """For so many seconds at most. BrokerError for all that goes wrong, inside as well."""
+    """Open for `timeout` seconds at most. Any failure, inside as well, becomes a BrokerError."""
     deadline = time.monotonic() + timeout
     check_servers(servers)
     named = ", ".join(servers)
@@ -115,14 +115,14 @@ def connected(
 
 
 def check_servers(servers: tuple[str, ...]) -> None:
-    """The library would find it out half-way, and leave sockets behind."""
+    """Checked first: the library would fail half-way and leave sockets behind."""
     for server in servers:
         if not _SERVER.fullmatch(server) or int(server.rpartition(":")[2]) > _HIGHEST_PORT:
             raise BrokerError(f"the bootstrap server {server!r} is not host:port")
 
 
 def security(access: KafkaAccess) -> dict[str, Any]:
-    """What the library is told of it; BrokerError where a file cannot be read."""
+    """The library's options. Raises BrokerError if a file cannot be read."""
     options: dict[str, Any] = {"security_protocol": access.protocol.value}
     if access.protocol in _TLS:
         options["ssl_context"] = _context(access)
@@ -134,7 +134,7 @@ def security(access: KafkaAccess) -> dict[str, Any]:
 
 
 def shortened(error: BaseException) -> str:
-    """Some of the library's errors quote whole requests, and the system's the path once more."""
+    """Some of the library's errors quote whole requests, and OSErrors repeat the path."""
     said = error.strerror if isinstance(error, OSError) else None
     return _in_short(said or str(error)) or type(error).__name__
 
@@ -145,8 +145,8 @@ def _in_short(text: str) -> str:
 
 
 def _admin(servers: tuple[str, ...], options: dict[str, Any], timeout: float) -> KafkaAdmin:
-    """Where its constructor fails, the library leaves a thread and a socket behind: the resident
-    loop would gather them, so the client below it is kept to be closed."""
+    """If its constructor fails, the library leaks a thread and a socket, which would pile up in a
+    resident loop. So the client below it is kept, to be closed."""
     from kafka import KafkaAdminClient
 
     request_ms = max(1, int(1000 * timeout * _REQUEST_SHARE))
@@ -191,7 +191,7 @@ def _context(access: KafkaAccess) -> "ssl.SSLContext":
 
 
 def _password(path: str) -> str:
-    """Without the end of line that editors leave."""
+    """Without the trailing newline that editors leave."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().rstrip("\r\n")
@@ -200,8 +200,8 @@ def _password(path: str) -> str:
 
 
 class _LastWords(logging.Handler):
-    """Guards why the last connection failed: the library's exception does not say it. A refused
-    password is not forgotten for what came after: some attempts are cut before they hear it."""
+    """Keeps why the last connection failed, which the library's exception does not say. A refused
+    password is kept over later failures: some attempts end before they get that far."""
 
     why = ""
 
@@ -213,7 +213,7 @@ class _LastWords(logging.Handler):
 
 @contextmanager
 def _silenced() -> Iterator[_LastWords]:
-    """Whatever handlers the program has: they would show a line for each attempt."""
+    """Otherwise the program's handlers would print a line for each attempt."""
     logger, words = logging.getLogger("kafka"), _LastWords()
     before = logger.propagate, logger.level
     logger.propagate = False
@@ -236,8 +236,8 @@ _Partition = tuple[str, int]
 
 
 class ConsumerGroup(msgspec.Struct, frozen=True):
-    """`topics`: what its members subscribe to or are assigned. `state`: as Kafka names it.
-    `static_members`: how many have a group.instance.id."""
+    """`topics` are those that its members subscribe to or are assigned, `state` is Kafka's, and
+    `static_members` counts members with a group.instance.id."""
 
     committed: Mapping[_Partition, int]
     topics: frozenset[str]
@@ -246,14 +246,14 @@ class ConsumerGroup(msgspec.Struct, frozen=True):
 
 
 class Brokers:
-    """Guards one round's knowledge of who was silent: the next group would wait as long for the
-    same brokers, so it hears the same at once."""
+    """Remembers for one round which brokers were unreachable: the next group would wait as long for
+    the same ones."""
 
     def __init__(self) -> None:
         self._silent: dict[tuple[tuple[str, ...], KafkaAccess], Gap] = {}
 
     def read_lag(self, settings: KafkaSettings, group: str, timeout: float) -> Lag | Gap:
-        """`timeout` in seconds, for all of it."""
+        """`timeout` is in seconds and bounds all of it."""
         whom = settings.bootstrap_servers, settings.access
         if whom in self._silent:
             return self._silent[whom]
@@ -267,7 +267,7 @@ class Brokers:
 
 
 def read_lag(settings: KafkaSettings, group: str, timeout: float) -> Lag | Gap:
-    """The same for one group alone."""
+    """For one group, without memory."""
     return Brokers().read_lag(settings, group, timeout)
 
 
@@ -287,7 +287,7 @@ def _lag(client: BrokerClient, settings: KafkaSettings, group: str) -> Lag | Gap
 
 
 def read_group(client: BrokerClient, group: str) -> ConsumerGroup | Gap:
-    """A name that no group has would look like one that never committed, so that is asked."""
+    """A group that does not exist would look like one that never committed, so that is checked."""
     offsets = client.ask(lambda admin: admin.list_group_offsets({group: None}))[group]
     committed = {(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
     described = client.ask(lambda admin: admin.describe_groups([group]))[group]
@@ -301,13 +301,13 @@ def read_group(client: BrokerClient, group: str) -> ConsumerGroup | Gap:
 
 
 def _is_listed(client: BrokerClient, group: str) -> bool:
-    """Groups of the newer protocol are called dead by the question for the classic ones."""
+    """Describing a group of the newer protocol as a classic one says that it is dead."""
     listed = client.ask(lambda admin: admin.list_groups())
     return any(one["group_id"] == group for one in listed)
 
 
 def _topics_of(member: Mapping[str, Any]) -> Iterator[str]:
-    """What the library could not decode is left as bytes."""
+    """What the library could not decode is bytes, and is skipped."""
     subscription, assignment = member["member_metadata"], member["member_assignment"]
     if isinstance(subscription, Mapping):
         yield from subscription["topics"]
@@ -318,8 +318,8 @@ def _topics_of(member: Mapping[str, Any]) -> Iterator[str]:
 def _partitions(
     client: BrokerClient, topic: str, group: str, seen: ConsumerGroup
 ) -> list[_Partition] | Gap:
-    """Of the topic that is named, else of all that the group has to do with; a topic of those that
-    was deleted has nothing left to be read."""
+    """Of the given topic, else of all topics of the group. Of the latter, those that were deleted
+    are skipped: there is nothing left to read."""
     topics = {topic} if topic else seen.topics | {name for name, _ in seen.committed}
     if not topics:
         return Gap(
@@ -351,7 +351,7 @@ def _cannot_have(topic: str, code: int) -> str:
 
 
 def _spans(client: BrokerClient, partitions: list[_Partition]) -> dict[_Partition, tuple[int, int]]:
-    """First and last offset. The last are asked last: they only grow, so no lag is below 0."""
+    """First and last offsets. The last are read last: they only grow, so no lag is negative."""
     from kafka import OffsetSpec, TopicPartition
 
     wanted = [TopicPartition(*each) for each in partitions]

@@ -36,8 +36,8 @@ Pairs = tuple[tuple[str, str], ...]
 def read_lag(
     prometheus: PrometheusClient, settings: KafkaSettings, group: str, matchers: Pairs = ()
 ) -> Lag | Gap:
-    """`matchers`: what all series have to have besides. A query of the person's own is taken as it
-    is, one partition for each series."""
+    """`matchers` are added to every selector. A query from the settings is sent as it is; each of
+    its series counts as one partition."""
     try:
         if settings.query:
             return _by_own_query(prometheus, settings)
@@ -102,8 +102,8 @@ def _by_exporter(
 def _caught_up(
     told: Mapping[_Partition, float], committed: Mapping[_Partition, float]
 ) -> dict[_Partition, float]:
-    """The exporter reads the ends first and the commits later: a quick consumer is ahead of them,
-    and -1 means that as well. Below -1 it can mean nothing else."""
+    """The exporter reads the ends before the commits, so a quick consumer may be ahead of them. -1
+    may mean that as well, and less than -1 means nothing else."""
     return {
         each: 0.0
         for each, value in told.items()

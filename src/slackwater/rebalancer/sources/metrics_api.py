@@ -73,7 +73,7 @@ def _cores(container: _ContainerMetrics) -> Cores | Gap:
 
 
 def _notes(found: list[_PodMetrics]) -> tuple[str, ...]:
-    """Its windows differ by fractions of a second; one of them says enough."""
+    """The windows differ by fractions of a second; one of them is enough."""
     window = next((each.window for each in found if each.window), "")
     return (f"metrics.k8s.io tells averages over {window[:20]}, not over our window",) * bool(
         window

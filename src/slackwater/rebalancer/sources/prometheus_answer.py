@@ -33,7 +33,7 @@ class PrometheusError(Exception):
 
 
 class TransientError(PrometheusError):
-    """`retry_after`: seconds, where the server said so."""
+    """`retry_after` is in seconds, None if the server did not say."""
 
     def __init__(self, told: str, retry_after: float | None = None) -> None:
         super().__init__(told)
@@ -41,15 +41,15 @@ class TransientError(PrometheusError):
 
 
 class ThrottledError(TransientError):
-    """429: about our questions, not about the server."""
+    """429: the server answers, but limits our requests."""
 
 
 class PrometheusTimeoutError(PrometheusError):
-    """Whoever knows how long that was says so."""
+    """The client, which knows the timeout, writes the sentence."""
 
 
 class PrometheusUnreachableError(PrometheusError):
-    """Another question, whatever it is, would hear the same."""
+    """Any other query would fail in the same way."""
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -60,8 +60,8 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class QueryResult(msgspec.Struct, frozen=True):
-    """`warnings`: Prometheus' own, of an answer that it gave all the same. `clock`: when the
-    server says it is, in seconds since 1970."""
+    """`warnings` are Prometheus' own, which come with a valid answer. `clock` is the server's time
+    in seconds since 1970."""
 
     series: tuple[Series, ...]
     warnings: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class _Data(msgspec.Struct, frozen=True, rename="camel"):
     result: msgspec.Raw
 
 
-class _Told(msgspec.Struct, frozen=True, rename="camel"):
+class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
     status: str
     data: _Data | None = None
     error_type: str = ""
@@ -88,40 +88,42 @@ class _Told(msgspec.Struct, frozen=True, rename="camel"):
     is_partial: bool = False
 
 
-_TOLD = msgspec.json.Decoder(_Told)
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
 _VECTOR = msgspec.json.Decoder(list[_Sample])
 _BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def read_answer(reply: HttpResponse, secrets: tuple[str, ...] = ()) -> QueryResult:
-    """Raises PrometheusError. `secrets` never show in its text, even where the server repeats
+    """Raises PrometheusError. `secrets` never appear in its text, even if the server repeats
     them."""
-    shown = _without(reply.body[:4096].decode("utf-8", "replace"), secrets)
+    shown = _mask(reply.body[:4096].decode("utf-8", "replace"), secrets)
     if 300 <= reply.status < 400:
-        raise PrometheusError(_redirected(reply, secrets))
+        raise PrometheusError(_describe_redirect(reply, secrets))
     if not 200 <= reply.status < 300:
-        raise _refusal(reply, shown)
-    told = _told(reply, shown)
+        raise _status_error(reply, shown)
+    told = _decode_envelope(reply, shown)
     if told.status != "success" or told.data is None:
-        raise PrometheusError(_reason(told) or "the answer has neither data nor an error")
-    return QueryResult(_vector(told.data), _warnings(told), _clock(reply.header("Date")))
+        raise PrometheusError(_error_text(told) or "the answer has neither data nor an error")
+    return QueryResult(
+        _decode_vector(told.data), _read_warnings(told), _server_time(reply.header("Date"))
+    )
 
 
-def _told(reply: HttpResponse, shown: str) -> _Told:
+def _decode_envelope(reply: HttpResponse, shown: str) -> _Envelope:
     if not reply.body.strip():
         raise TransientError("the answer is empty")
     try:
-        return _TOLD.decode(reply.body)
+        return _ENVELOPE.decode(reply.body)
     except _BROKEN as error:
         if "json" in reply.media_type:
             raise PrometheusError(f"the answer is not what Prometheus sends: {error}") from None
     raise PrometheusError(
         f"the answer is {reply.media_type or 'of no known type'} instead of JSON, from a proxy "
-        f"or a login page perhaps: {_line(shown)}"
+        f"or a login page perhaps: {_excerpt(shown)}"
     )
 
 
-def _vector(data: _Data) -> tuple[Series, ...]:
+def _decode_vector(data: _Data) -> tuple[Series, ...]:
     if data.result_type != "vector":
         raise PrometheusError(
             f"the query gives a result of type {quoted(data.result_type)}, but must give a vector"
@@ -134,47 +136,50 @@ def _vector(data: _Data) -> tuple[Series, ...]:
     for sample in samples:
         key = tuple(sorted(sample.metric.items()))
         if key in found:
-            raise PrometheusError(f"the answer has the series {_labels(sample.metric)} twice")
-        found[key] = Series(sample.metric, _number(sample))
+            raise PrometheusError(
+                f"the answer has the series {_format_labels(sample.metric)} twice"
+            )
+        found[key] = Series(sample.metric, _sample_value(sample))
     return tuple(found.values())
 
 
-def _number(sample: _Sample) -> float:
+def _sample_value(sample: _Sample) -> float:
     if sample.value is None:
         raise PrometheusError(
-            f"the series {_labels(sample.metric)} has no value; a histogram cannot be compared"
+            f"the series {_format_labels(sample.metric)} has no value; "
+            "a histogram cannot be compared"
         )
     text = sample.value[1]
     if not _NUMBER.fullmatch(text):
         raise PrometheusError(
-            f"the value of the series {_labels(sample.metric)} is {quoted(text)}, "
+            f"the value of the series {_format_labels(sample.metric)} is {quoted(text)}, "
             "but must be a number"
         )
     return float(text)
 
 
-def _labels(metric: dict[str, str]) -> str:
-    """As PromQL writes them, in one line of a bearable length."""
+def _format_labels(metric: dict[str, str]) -> str:
+    """As PromQL writes them, on one line of bounded length."""
     told = ", ".join(f"{key}={quoted(value)}" for key, value in sorted(metric.items()))
     return "{" + (told if len(told) <= _LONGEST_MESSAGE else f"{told[:_LONGEST_MESSAGE]}...") + "}"
 
 
-def _warnings(told: _Told) -> tuple[str, ...]:
+def _read_warnings(told: _Envelope) -> tuple[str, ...]:
     some = ["it answered with a part of its data only"] if told.is_partial else []
-    return (*some, *(_plain(each) for each in (told.warnings or ())[:_MOST_WARNINGS]))
+    return (*some, *(_one_line(each) for each in (told.warnings or ())[:_MOST_WARNINGS]))
 
 
-def _refusal(reply: HttpResponse, shown: str) -> PrometheusError:
-    """Prometheus' own reason where there is one, else the beginning of what came."""
+def _status_error(reply: HttpResponse, shown: str) -> PrometheusError:
+    """With Prometheus' own reason if there is one, else the beginning of the body."""
     try:
-        reason = _reason(_TOLD.decode(shown))
+        reason = _error_text(_ENVELOPE.decode(shown))
     except _BROKEN:
         reason = ""
     told = f"it answered {reply.status}"
     if reply.status in (401, 403):
         told += ", so the credentials are missing or wrong"
     if reason or shown.strip():
-        told += f": {reason or _line(shown)}"
+        told += f": {reason or _excerpt(shown)}"
     if reply.status == _TOO_MANY:
         return ThrottledError(told, retry_after_seconds(reply.header("Retry-After")))
     if reply.status in _PASSING:
@@ -182,21 +187,21 @@ def _refusal(reply: HttpResponse, shown: str) -> PrometheusError:
     return PrometheusError(told)
 
 
-def _reason(told: _Told) -> str:
-    words = [each for each in (told.error_type, _plain(told.error)) if each]
+def _error_text(told: _Envelope) -> str:
+    words = [each for each in (told.error_type, _one_line(told.error)) if each]
     return ": ".join(words)
 
 
-def _redirected(reply: HttpResponse, secrets: tuple[str, ...]) -> str:
-    """Only where to: a login page's address has its own secrets behind the question mark."""
-    target = _without(reply.header("Location").partition("?")[0], secrets)
+def _describe_redirect(reply: HttpResponse, secrets: tuple[str, ...]) -> str:
+    """Without the query of the target: a login page's address has secrets in it."""
+    target = _mask(reply.header("Location").partition("?")[0], secrets)
     return (
-        f"it sends us on to {_line(target) if target else 'nowhere'} ({reply.status}), and "
+        f"it sends us on to {_excerpt(target) if target else 'nowhere'} ({reply.status}), and "
         "credentials do not follow; name the endpoint that answers itself"
     )
 
 
-def _clock(date: str) -> float | None:
+def _server_time(date: str) -> float | None:
     from email.utils import parsedate_to_datetime
 
     try:
@@ -205,17 +210,17 @@ def _clock(date: str) -> float | None:
         return None
 
 
-def _plain(text: str) -> str:
-    """As one line of a bearable length."""
+def _one_line(text: str) -> str:
+    """On one line of bounded length."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
 
 
-def _line(text: str) -> str:
+def _excerpt(text: str) -> str:
     return quoted(" ".join(text[:400].split()))
 
 
-def _without(text: str, secrets: tuple[str, ...]) -> str:
+def _mask(text: str, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return text

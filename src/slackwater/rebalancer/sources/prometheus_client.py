@@ -69,7 +69,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 #: 10,000 pods with two containers each are 4 MiB.
 LARGEST_ANSWER = 64 << 20
 #: Once a query took too long, the next gets this part of the time.
-_SHARE = 10
+_TIMEOUT_SHARE = 10
 _QUERY_PATH = "/api/v1/query"
 _TENANT = "X-Scope-OrgID"
 _WANTED = (
@@ -88,7 +88,7 @@ _SHORTEST_SECRET = 4
 
 
 class RequestHeaders(msgspec.Struct, frozen=True):
-    """What goes with a query, and what of it must never be printed."""
+    """The headers of a query, and what of them must never be printed."""
 
     headers: dict[str, str]
     secrets: tuple[str, ...]
@@ -117,10 +117,10 @@ class PrometheusClient:
         return self.ask(text, at).series
 
     def ask(self, text: str, at: float | None = None) -> QueryResult:
-        """The same with Prometheus' warnings."""
+        """The vector with Prometheus' warnings and its clock."""
         deadline = time.monotonic() + self._timeout
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter)
-        body = _form(text, time.time() if at is None else at)
+        body = _encode_form(text, time.time() if at is None else at)
         left = self._settings.retries
         while True:
             try:
@@ -128,9 +128,9 @@ class PrometheusClient:
             except TransientError as passing:
                 pause = backoff.after_failure(passing.retry_after)
                 if left <= 0 or time.monotonic() + pause >= deadline:
-                    raise self._named(passing, self._settings.retries - left) from None
+                    raise self._with_server(passing, self._settings.retries - left) from None
             except PrometheusError as error:
-                raise self._named(error, 0) from None
+                raise self._with_server(error, 0) from None
             left -= 1
             self._sleep(pause)
 
@@ -145,7 +145,7 @@ class PrometheusClient:
             raise PrometheusTimeoutError
         endpoint = Endpoint(server, self._trust, proxy)
         response = self._exchange(endpoint, body, shown, left)
-        return read_answer(response, (*shown.secrets, *_secret_of(proxy)))
+        return read_answer(response, (*shown.secrets, *_proxy_secrets(proxy)))
 
     def _exchange(
         self, endpoint: Endpoint, body: bytes, shown: RequestHeaders, seconds: float
@@ -180,8 +180,8 @@ class PrometheusClient:
         except RequestError as error:  # its sentences are about files and certificates
             raise PrometheusError(str(error)) from None
 
-    def _named(self, error: PrometheusError, again: int) -> PrometheusError:
-        """With whom was asked, and how often where that was more than once."""
+    def _with_server(self, error: PrometheusError, again: int) -> PrometheusError:
+        """Adds which server was asked, and how often if it was more than once."""
         told = str(error)
         if isinstance(error, PrometheusTimeoutError):
             told = f"no whole answer within {self._timeout:g} s"
@@ -190,25 +190,25 @@ class PrometheusClient:
             server = read_address(self._settings.endpoint)
         except PrometheusError as malformed:
             return malformed
-        return _kind(error)(f"Prometheus at {server.url}: {told}{tries}")
+        return _error_class(error)(f"Prometheus at {server.url}: {told}{tries}")
 
 
-def _kind(error: PrometheusError) -> type[PrometheusError]:
-    """Of what the last try ended with."""
+def _error_class(error: PrometheusError) -> type[PrometheusError]:
+    """The class of the final error, from the last attempt's."""
     if isinstance(error, PrometheusTimeoutError):
         return PrometheusTimeoutError
     gone = isinstance(error, TransientError) and not isinstance(error, ThrottledError)
     return PrometheusUnreachableError if gone else PrometheusError
 
 
-def _form(text: str, at: float) -> bytes:
+def _encode_form(text: str, at: float) -> bytes:
     try:
         return urlencode({"query": text, "time": f"{at:.3f}"}).encode("ascii")
     except UnicodeEncodeError:
         raise PrometheusError("the query holds characters that are no Unicode") from None
 
 
-def _secret_of(proxy: Proxy | None) -> tuple[str, ...]:
+def _proxy_secrets(proxy: Proxy | None) -> tuple[str, ...]:
     return (proxy.authorization,) if proxy and proxy.authorization else ()
 
 
@@ -222,13 +222,13 @@ class RoundPrometheusClient(PrometheusClient):
 
     def __init__(self, settings: PrometheusSettings) -> None:
         super().__init__(settings)
-        brief = Micros(max(1000, settings.timeout // _SHARE))
+        brief = Micros(max(1000, settings.timeout // _TIMEOUT_SHARE))
         self._brief = PrometheusClient(msgspec.structs.replace(settings, timeout=brief))
         self._late = ""
         self._silence = ""
 
     def ask(self, text: str, at: float | None = None) -> QueryResult:
-        """Raises the same again, once it is known that nobody answers."""
+        """Raises the remembered error at once, if there is one."""
         if self._silence:
             raise PrometheusUnreachableError(self._silence)
         try:
@@ -249,10 +249,10 @@ def read_address(endpoint: str) -> Server:
         parts = urlsplit(endpoint)
         port, host = parts.port, parts.hostname or ""
     except ValueError:
-        raise _refused(endpoint) from None
+        raise _bad_endpoint(endpoint) from None
     plain = _ADDRESS.fullmatch(endpoint) and "@" not in parts.netloc
     if parts.scheme not in DEFAULT_PORTS or not host or not plain:
-        raise _refused(endpoint)
+        raise _bad_endpoint(endpoint)
     prefix = parts.path.rstrip("/").removesuffix(_QUERY_PATH)
     return Server(host, port or DEFAULT_PORTS[parts.scheme], parts.scheme, prefix)
 
@@ -268,7 +268,7 @@ def headers_of(settings: PrometheusSettings, server: Server) -> RequestHeaders:
     }
     secrets: list[str] = []
     if settings.tenant:
-        headers[_TENANT] = _checked(settings.tenant, "the tenant")
+        headers[_TENANT] = _check_header(settings.tenant, "the tenant")
     authorization = _authorization(settings, secrets)
     if authorization:
         headers["Authorization"] = authorization
@@ -279,20 +279,20 @@ def headers_of(settings: PrometheusSettings, server: Server) -> RequestHeaders:
             way = "a token's file" if settings.token_file else "a user name"
             raise PrometheusError(f"the header {name} and {way} exclude each other")
         headers = {key: said for key, said in headers.items() if key.lower() != name.lower()}
-        headers[name] = _checked(value, f"the value of the header {name}")
+        headers[name] = _check_header(value, f"the value of the header {name}")
         secrets += [value, *value.split()[1:]]
     kept = (each for each in secrets if len(each) >= _SHORTEST_SECRET)
     return RequestHeaders(headers, tuple(sorted(set(kept), key=len, reverse=True)))
 
 
 def certificate_of(settings: PrometheusSettings) -> Identity:
-    """Ours; an empty one where none is set. Without a key's file the key stands beside it."""
+    """Empty if none is set. Without a key file, the key is in the certificate's file."""
     if not settings.certificate_file:
         if settings.key_file:
             raise PrometheusError("there is a key's file, but no certificate's")
         return Identity()
-    certificate = _contents(settings.certificate_file)
-    key = _contents(settings.key_file) if settings.key_file else b""
+    certificate = _read_file(settings.certificate_file)
+    key = _read_file(settings.key_file) if settings.key_file else b""
     return Identity(certificate=certificate, key=key)
 
 
@@ -300,8 +300,8 @@ def _authorization(settings: PrometheusSettings, secrets: list[str]) -> str:
     if settings.token_file:
         if settings.username:
             raise PrometheusError("a token's file and a user name exclude each other")
-        token = _checked(
-            _secret(settings.token_file).strip(), f"the token in {settings.token_file}"
+        token = _check_header(
+            _read_secret(settings.token_file).strip(), f"the token in {settings.token_file}"
         )
         secrets.append(token)
         return f"Bearer {token}"
@@ -310,7 +310,7 @@ def _authorization(settings: PrometheusSettings, secrets: list[str]) -> str:
             raise PrometheusError("there is a password's file, but no user name")
         return ""
     user = settings.username
-    password = _secret(settings.password_file) if settings.password_file else ""
+    password = _read_secret(settings.password_file) if settings.password_file else ""
     if ":" in user:
         raise PrometheusError("the user name has a colon, which basic authentication forbids")
     found = basic_authorization(user, password)
@@ -318,10 +318,10 @@ def _authorization(settings: PrometheusSettings, secrets: list[str]) -> str:
     return found
 
 
-def _secret(path: str) -> str:
-    """The text of a file, without the line end that editors leave."""
+def _read_secret(path: str) -> str:
+    """The text of a file, without the trailing newline that editors leave."""
     try:
-        text = _contents(path).decode().rstrip("\r\n")
+        text = _read_file(path).decode().rstrip("\r\n")
     except UnicodeDecodeError:
         text = ""
     if not text or not text.isprintable():
@@ -329,7 +329,7 @@ def _secret(path: str) -> str:
     return text
 
 
-def _contents(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     match read_start(path, _LARGEST_FILE):
         case Gap(reason):
             raise PrometheusError(f"{path} is {reason}")
@@ -337,13 +337,13 @@ def _contents(path: str) -> bytes:
             return found.data
 
 
-def _checked(value: str, what: str) -> str:
+def _check_header(value: str, what: str) -> str:
     if not _VALUE.fullmatch(value):
         raise PrometheusError(f"{what} must be one line of ASCII")
     return value
 
 
-def _refused(endpoint: str) -> PrometheusError:
+def _bad_endpoint(endpoint: str) -> PrometheusError:
     scheme, mark, rest = endpoint.partition("://")
     told = f"{scheme}{mark}{rest.rpartition('@')[2]}".partition("?")[0]
     return PrometheusError(f"the endpoint of Prometheus is {quoted(told)}, but must be {_WANTED}")

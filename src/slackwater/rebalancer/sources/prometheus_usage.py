@@ -42,8 +42,8 @@ def read_usage(
     labels: MetricLabels,
     at: float | None = None,
 ) -> NamespaceUsage | Unavailable:
-    """`at`: the instant of all of it, in seconds since 1970; None: now. A round that reads several
-    namespaces gives one."""
+    """`at` is the instant of all queries, in seconds since 1970; None is now. A round uses one
+    instant for all namespaces."""
     instant = time.time() if at is None else at
     try:
         used = prometheus.ask(usage_query(namespace, window, labels), instant)
@@ -83,7 +83,7 @@ def _cores(value: float) -> Cores | Gap:
 def _notes(
     used: QueryResult, asked: QueryResult, lost: int, requests: int, labels: MetricLabels
 ) -> tuple[str, ...]:
-    """What a person should know of an answer that counts all the same."""
+    """What people should know about an answer that is used all the same."""
     notes = [f"Prometheus warns: {each}" for each in (*used.warnings, *asked.warnings)]
     if lost:
         notes.append(
@@ -107,7 +107,7 @@ def _nameless(namespace: str, labels: MetricLabels) -> str:
 def _nothing(
     prometheus: PrometheusClient, namespace: str, window: Micros, labels: MetricLabels, at: float
 ) -> Unavailable:
-    """Says why as far as one more query tells. Raises PrometheusError."""
+    """Why there is no usage, as far as one more query tells. Raises PrometheusError."""
     found = prometheus.ask(presence_query(namespace, labels), at)
     told = f"Prometheus has no usage of any container in the namespace {quoted(namespace)}: "
     if count := next((each.value for each in found.series), 0.0):

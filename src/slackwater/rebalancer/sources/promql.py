@@ -41,14 +41,14 @@ def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
 
 
 def request_query(namespace: str, labels: MetricLabels) -> str:
-    """Cores that each container asks for."""
+    """Cores that each container requests."""
     chosen = _chosen(namespace, labels, ("resource", "=", "cpu"))
     return f"max by ({labels.pod}, {labels.container}) ({REQUEST_METRIC}{chosen})"
 
 
 def presence_query(namespace: str, labels: MetricLabels) -> str:
-    """How many usage series the namespace has, whatever their container: asked only where
-    usage_query brought none, to say why."""
+    """How many usage series the namespace has, whatever their container. Sent only if usage_query
+    returned none, to say why."""
     return f"count({USAGE_METRIC}{_chosen(namespace, labels)})"
 
 
@@ -58,13 +58,13 @@ def label_value(text: str) -> str:
 
 
 def braces(*matchers: tuple[str, str, str]) -> str:
-    """Matchers of a label, a sign and a value, as they stand behind a metric."""
+    """Label matchers, each a name, an operator and a value, as they follow a metric."""
     return "{" + ",".join(f"{name}{sign}{label_value(to)}" for name, sign, to in matchers) + "}"
 
 
 def duration(window: Micros) -> str:
-    """One number and one unit: 5m, 90s, 1500ms; never 5m0s. A part of a millisecond counts as a
-    whole one: there is no shorter window."""
+    """One number and one unit: 5m, 90s, 1500ms; never 5m0s. Rounded up to whole
+    milliseconds, the shortest window there is."""
     milliseconds = _milliseconds(window)
     unit, size = next(each for each in _UNITS if milliseconds % each[1] == 0)
     return f"{milliseconds // size}{unit}"
