@@ -152,7 +152,7 @@ def test_bookmarks_move_the_place_to_go_on_from(world: FakeWorld, watch: Watch) 
 def test_watches_end_at_different_times(world: FakeWorld, watch: Watch) -> None:
     """A thousand agents that started together do not ask together for ever."""
     world.api.watch_ends_after = 0.05
-    synced(watch, pace=WatchPace(watch=100.0, silence=2.0, first_wait=0.01, longest_wait=0.02))
+    synced(watch, pace=WatchPace(watch=100.0, silence=300.0, first_wait=0.01, longest_wait=0.02))
     eventually("three watches", lambda: world.api.count("watch") >= 3)
     asked = [int(one.query.get("timeoutSeconds", "0")) for one in world.api.server.requests]
     seconds = [one for one in asked if one]
@@ -321,7 +321,7 @@ def test_silence_is_not_believed_for_ever(world: FakeWorld, watch: Watch) -> Non
     """A paused server, or a network that swallows: the watch is given up and begun anew. In a
     quiet cluster that is no problem to be told."""
     watched = synced(
-        watch, pace=WatchPace(watch=60.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
+        watch, pace=WatchPace(watch=3600.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
     )
     calls, heard = watched.calls, watched.informer.view().heard_at
     eventually("a fourth watch", lambda: world.api.count("watch") >= 4)
@@ -336,7 +336,7 @@ def test_silence_is_not_believed_for_ever(world: FakeWorld, watch: Watch) -> Non
 def test_silence_of_a_server_that_is_gone_is_a_problem(world: FakeWorld, watch: Watch) -> None:
     world.timeout = 0.5
     watched = synced(
-        watch, pace=WatchPace(watch=60.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
+        watch, pace=WatchPace(watch=3600.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
     )
     world.api.before = no_answer
     watched.has_problem("no answer within 0.5 s")
@@ -349,7 +349,7 @@ def test_a_server_that_never_ends_a_line_is_given_up(world: FakeWorld, watch: Wa
 
     world.api.during = trickle
     watched = synced(
-        watch, pace=WatchPace(watch=60.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
+        watch, pace=WatchPace(watch=3600.0, silence=0.2, first_wait=0.02, longest_wait=0.1)
     )
     watched.has_problem("no whole event")
     world.api.during = lambda _request, _wire: None
@@ -401,7 +401,7 @@ def test_a_server_that_ends_each_watch_at_once_is_not_stormed(
     """Neither where nothing was heard, nor where one event came with each."""
     world.api.watch_ends_after = 0.0
     watched = synced(
-        watch, pace=WatchPace(watch=60.0, silence=2.0, first_wait=0.05, longest_wait=10.0)
+        watch, pace=WatchPace(watch=3600.0, silence=300.0, first_wait=0.05, longest_wait=10.0)
     )
     watched.has_problem("it ends as soon as it begins")
     started, seen = now(), world.api.count("watch")
@@ -421,7 +421,7 @@ def test_a_server_that_cuts_each_watch_after_one_event_is_not_stormed(
         wire.reset()
 
     world.api.during = cut
-    synced(watch, pace=WatchPace(watch=60.0, silence=2.0, first_wait=0.05, longest_wait=10.0))
+    synced(watch, pace=WatchPace(watch=3600.0, silence=300.0, first_wait=0.05, longest_wait=10.0))
     started = now()
     eventually("a second", lambda: now() > started + 1_000_000)
     eventually("a second watch", lambda: world.api.count("watch") >= 2)
@@ -438,7 +438,7 @@ def test_versions_that_are_forgotten_at_once_are_not_a_storm_of_lists(
         wire.event("ERROR", status(410, "Expired", "too old"))
 
     world.api.during = always
-    synced(watch, pace=WatchPace(watch=60.0, silence=2.0, first_wait=0.05, longest_wait=10.0))
+    synced(watch, pace=WatchPace(watch=3600.0, silence=300.0, first_wait=0.05, longest_wait=10.0))
     started = now()
     eventually("a second", lambda: now() > started + 1_000_000)
     eventually("a second list", lambda: world.api.count("list") >= 2)

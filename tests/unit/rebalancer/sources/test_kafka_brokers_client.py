@@ -28,7 +28,7 @@ from slackwater.settings.rebalancer import KafkaAccess, KafkaProtocol, SaslMecha
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
-SOON = 0.4
+SOON = 1.0
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_what_is_no_broker_is_one_sentence_in_time(
     address = listening(treat)
     before = threading.active_count()
     said = failure(address, kind=BrokerUnreachableError)
-    assert said.startswith(f"no broker at {address} answers within 0.4 s: ")
+    assert said.startswith(f"no broker at {address} answers within 1 s: ")
     assert "\n" not in said
     assert threading.active_count() == before
 
@@ -112,14 +112,14 @@ def test_what_is_no_broker_is_one_sentence_in_time(
 @pytest.mark.usefixtures("collected")
 def test_nobody_there() -> None:
     assert failure("127.0.0.1:1", kind=BrokerUnreachableError) == (
-        "no broker at 127.0.0.1:1 answers within 0.4 s: KafkaConnectionError: 111 ECONNREFUSED"
+        "no broker at 127.0.0.1:1 answers within 1 s: KafkaConnectionError: 111 ECONNREFUSED"
     )
 
 
 @pytest.mark.usefixtures("collected")
 def test_all_servers_are_named() -> None:
     assert failure("127.0.0.1:1", "127.0.0.1:2").startswith(
-        "no broker at 127.0.0.1:1, 127.0.0.1:2 answers within 0.4 s: "
+        "no broker at 127.0.0.1:1, 127.0.0.1:2 answers within 1 s: "
     )
 
 
