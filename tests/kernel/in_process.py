@@ -72,8 +72,8 @@ class InProcess:
         self._node = folder / "node"
         self._node.mkdir()
         self.ledger = opened(str(folder / "state"))
-        self.hands: Executor = executor_of(mounts, self.ledger, units)
-        self.sight = Surveyor(
+        self.actuator: Executor = executor_of(mounts, self.ledger, units)
+        self.snapshot_reader = Surveyor(
             CgroupTree(mounts, kubepods, Depth.TIERS), NodeUsageMeter(mounts, Roots())
         )
         cpu = mounts.identity()
@@ -81,10 +81,10 @@ class InProcess:
         self.shared = SharedState(Journal(60), TickCounters(), lambda: None, version)
         self.lines: list[JournalEntry] = []
         source = Folder(str(self._node), NODE)
-        self.parts = AgentDependencies(
-            source, self.sight, self.hands, self.shared, MilliCpu(2000), clock
+        self.dependencies = AgentDependencies(
+            source, self.snapshot_reader, self.actuator, self.shared, MilliCpu(2000), clock
         )
-        self.agent = Agent(self.parts, self.lines.append)
+        self.agent = Agent(self.dependencies, self.lines.append)
         self._round = 0
 
     def put(self, name: str, *documents: dict[str, Any]) -> None:

@@ -128,7 +128,7 @@ def test_burst_on_a_quota_that_is_not_ours(bed: Bed, pod: BatchPod, agent: InPro
 NAMES = ("best_effort_share", "batch_resources", "quota_burst")
 
 
-def orders() -> list[tuple[Policy, ...]]:
+def overrides() -> list[tuple[Policy, ...]]:
     by_name = {policy.name: policy for policy in POLICIES}
     rest = tuple(policy for policy in POLICIES if policy.name not in NAMES)
     return [(*(by_name[name] for name in names), *rest) for names in itertools.permutations(NAMES)]
@@ -142,9 +142,9 @@ def test_three_policies_meet_in_any_order(
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "10m"}}}
     before = pod.picture()
     pictures, contributions = [], []
-    for order in orders():
-        parts = msgspec.structs.replace(agent.parts, policies=order)
-        monkeypatch.setattr(agent.agent, "_parts", parts)
+    for order in overrides():
+        dependencies = msgspec.structs.replace(agent.dependencies, policies=order)
+        monkeypatch.setattr(agent.agent, "_dependencies", dependencies)
         agent.put("node", node)
         agent.settings(bestEffortShare={"threshold": 1}, batchResources={}, quotaBurst={})
         set_limits(agent, 500, 1000, time="20000")

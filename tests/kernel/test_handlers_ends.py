@@ -62,7 +62,7 @@ def test_a_pod_that_goes_between_the_look_and_the_write(
 ) -> None:
     agent.settings(batchResources={}, quotaBurst={}, qosLevel={})
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI)], BE | MAY_BURST))
-    look = agent.sight.close_snapshot
+    look = agent.snapshot_reader.close_snapshot
 
     def look_and_lose(*arguments: Any) -> Any:
         found = look(*arguments)
@@ -70,7 +70,7 @@ def test_a_pod_that_goes_between_the_look_and_the_write(
             remove_pod(bed, pod.path)
         return found
 
-    monkeypatch.setattr(agent.sight, "close_snapshot", look_and_lose)
+    monkeypatch.setattr(agent.snapshot_reader, "close_snapshot", look_and_lose)
     first = agent.once()
     assert {outcome.result for outcome in first.outcomes} == {Result.VANISHED}
     agent.settle()

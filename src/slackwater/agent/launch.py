@@ -90,7 +90,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
     and whether it may write."""
 
     folder: str
-    orders: CommandLineOverrides = NO_OVERRIDES
+    overrides: CommandLineOverrides = NO_OVERRIDES
     dry_run: bool = False
     cluster: "ClusterOptions | None" = None
 
@@ -272,14 +272,16 @@ def build_agent(
     cluster = _cluster(options, schema)
     link = cluster.link if cluster else no_link
     shared = SharedState(journal, TickCounters(), pipe.wake, version, link, policies)
-    orders = options.orders
+    overrides = options.overrides
     source: ObjectSource = (
-        cluster.objects if cluster else Folder(options.folder, orders.node, orders.host, schema)
+        cluster.objects
+        if cluster
+        else Folder(options.folder, overrides.node, overrides.host, schema)
     )
-    parts = AgentDependencies(
+    dependencies = AgentDependencies(
         source=source,
-        sight=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
-        hands=DryRun(_PAGE)
+        snapshot_reader=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
+        actuator=DryRun(_PAGE)
         if options.dry_run
         else build_executor(paths, mounts, tree.driver, write),
         shared=shared,
@@ -288,7 +290,7 @@ def build_agent(
         origin="cluster" if cluster else "folder",
         policies=policies,
     )
-    return BuiltAgent(Agent(parts, write, options.orders), shared, pipe, cluster)
+    return BuiltAgent(Agent(dependencies, write, options.overrides), shared, pipe, cluster)
 
 
 def _guarded(surveyor: Surveyor, mounts: CgroupMounts, tree: Kubepods) -> TreeGuard:

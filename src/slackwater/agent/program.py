@@ -1,6 +1,6 @@
-"""The agent's loop: look, tick, carry out, tell. Clocks and files come in as arguments.
+"""One node's agent: reads objects, observes the node, runs the tick and carries out its plan.
 
-Owns the order of one round and what lives between rounds. Decides nothing: that is the tick's.
+Keeps what lives between rounds. Decisions are made by agent.tick; clocks and files are arguments.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -66,22 +66,24 @@ class Actuator(Protocol):
 
 
 class AgentDependencies(msgspec.Struct, frozen=True):
-    """What the wiring builds: the edges, and the machine's own size where no Node tells it."""
+    """What an agent works with. `machine_cpu` is the machine's size, for nodes without a Node
+    object."""
 
     source: ObjectSource
-    sight: SnapshotReader
-    hands: Actuator
+    snapshot_reader: SnapshotReader
+    actuator: Actuator
     shared: SharedState
     machine_cpu: MilliCpu | Gap
     clock: Callable[[], Micros]
-    #: What problems with the objects are told under.
+    #: What problems with the objects are logged under.
     origin: str = "folder"
     policies: tuple[Policy, ...] = POLICIES
 
 
 class CommandLineOverrides(msgspec.Struct, frozen=True):
-    """What the command line says over the settings. `node` is whose Node object counts; `host`
-    is this machine's name, which counts where no node was asked for."""
+    """What flags and variables set over the configuration. `node` names this node's Node object;
+    without it `host`, the machine's name, does. `features` are those of Volcano's that this agent
+    supports."""
 
     node: str = ""
     host: str = ""
@@ -106,13 +108,13 @@ class Agent:
 
     def __init__(
         self,
-        parts: AgentDependencies,
+        dependencies: AgentDependencies,
         write: EntrySink,
-        orders: CommandLineOverrides = NO_OVERRIDES,
+        overrides: CommandLineOverrides = NO_OVERRIDES,
     ) -> None:
-        self._parts = parts
-        self._schema = schema_of(parts.policies)
-        self._orders = orders
+        self._dependencies = dependencies
+        self._schema = schema_of(dependencies.policies)
+        self._overrides = overrides
         self._log = ChangeLog(write)
         self._round = 0
         self._memory = TickMemory()
@@ -121,9 +123,9 @@ class Agent:
         self._objects = Objects()
         self._due: Micros | None = None
         self._paused = ""
-        self._unread: Gap | None = None
+        self._unread_objects: Gap | None = None
         self._lost_since: Micros | None = None
-        self._written: frozenset[int] = frozenset()
+        self._written_groups: frozenset[int] = frozenset()
 
     @property
     def settings(self) -> AgentSettings:
@@ -131,9 +133,9 @@ class Agent:
         return self._effective.agent
 
     def start(self, at: Micros) -> tuple[str, ...]:
-        """What an earlier run left is ours again. Problems with the settings end a start: there
-        is nothing good yet to go on with."""
-        found = self._parts.source.read()
+        """Adopts what an earlier run left. Returns the problems with the settings that prevent a
+        start: there are no good settings yet to go on with."""
+        found = self._dependencies.source.read()
         if isinstance(found, Gap):
             return (found.reason,)
         problems = self._resolve(found).problems
@@ -142,15 +144,15 @@ class Agent:
         return tuple(each.sentence() for each in problems)
 
     def start_waiting(self, at: Micros) -> tuple[str, ...]:
-        """The same where objects may come later, from a cluster: only what the command line says
-        can be wrong already. Until they come everything is held."""
+        """The same if objects come later, from a cluster: only the command line can be wrong.
+        Until they come nothing is changed."""
         problems = self._resolve(Objects()).problems
         if not problems:
             self._adopt(at)
         return tuple(each.sentence() for each in problems)
 
     def _adopt(self, at: Micros) -> None:
-        for adopted in self._parts.hands.adopt().live:
+        for adopted in self._dependencies.actuator.adopt().live:
             what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
             because = f"adopted: {adopted.ownership.value}"
             self._log.effect(JournalEntry(0, at, what, because=because))
@@ -165,9 +167,9 @@ class Agent:
         return max(self._due - at, 0) / 1_000_000
 
     def release(self, at: Micros, because: str) -> ReleaseDone:
-        """Everything back."""
-        outcomes = self._parts.hands.release()
-        self._parts.shared.tally.add_outcomes(outcomes)
+        """Restores every value."""
+        outcomes = self._dependencies.actuator.release()
+        self._dependencies.shared.tally.add_outcomes(outcomes)
         entries = tuple(outcome_entry(outcome, self._round, at, because) for outcome in outcomes)
         for entry in entries:
             self._log.effect(entry)
@@ -175,73 +177,73 @@ class Agent:
         return ReleaseDone(entries, left)
 
     def close(self) -> None:
-        self._parts.sight.close()
+        self._dependencies.snapshot_reader.close()
 
     def once(self, at: Micros, *, early: bool = False) -> TickRecord | Gap:
-        """One round. A Gap where the tree is gone: nothing is written then."""
+        """One round. A Gap if objects or the tree are missing: nothing is written then."""
         self._round += 1
         self._log.round = self._round
         if not early:
             self._due = Micros((at if self._due is None else self._due) + self.settings.period)
-        if self._parts.shared.is_release_requested():
+        if self._dependencies.shared.is_release_requested():
             self._paused = RELEASED_BY_HAND
             self._memory = TickMemory()
-            self._parts.shared.finish_release(self.release(at, "released by hand"))
-        self._look(at)
-        waits = self._wait()
-        done = waits or self._see(at, early=early)
+            self._dependencies.shared.finish_release(self.release(at, "released by hand"))
+        self._read_objects(at)
+        waits = self._missing_objects()
+        done = waits or self._observe_and_act(at, early=early)
         if waits or isinstance(done, TickRecord):
             self._lost_since = None
         elif self._lost_since is None:
             self._lost_since = at
-        self._show(done)
+        self._publish_round(done)
         return done
 
-    def _wait(self) -> Gap | None:
-        """Nothing good was ever read: nobody can say what is to be done, so all stays as it is."""
+    def _missing_objects(self) -> Gap | None:
+        """Why there are no good settings yet; None if there are. Until then nothing is changed."""
         if self._effective.is_known():
             return None
         reasons = [each.sentence() for each in self._effective.problems]
         at_fault = list(self._effective.problems)
-        if self._unread is not None:
-            reasons.insert(0, self._unread.reason)
-            if isinstance(self._unread, MissingObjects):
-                at_fault += self._unread.problems
+        if self._unread_objects is not None:
+            reasons.insert(0, self._unread_objects.reason)
+            if isinstance(self._unread_objects, MissingObjects):
+                at_fault += self._unread_objects.problems
         because = tuple(each for each in at_fault if each.about)
         reason = "; ".join(reasons) or "no objects"
         return MissingObjects(reason, because) if because else Gap(reason)
 
-    def _see(self, at: Micros, *, early: bool) -> TickRecord | Gap:
-        known = self._known(at, early=early)
-        snapshot = self._parts.sight.close_snapshot(self._round, at, known)
+    def _observe_and_act(self, at: Micros, *, early: bool) -> TickRecord | Gap:
+        known = self._snapshot_inputs(at, early=early)
+        snapshot = self._dependencies.snapshot_reader.close_snapshot(self._round, at, known)
         self._log.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
-        return snapshot if isinstance(snapshot, Gap) else self._act(snapshot)
+        return snapshot if isinstance(snapshot, Gap) else self._decide_and_apply(snapshot)
 
-    def _look(self, at: Micros) -> None:
-        """The objects, and what they wish; what cannot be read stays as it was."""
-        silent = ", ".join(self._parts.shared.link(at).lost_touch())
+    def _read_objects(self, at: Micros) -> None:
+        """Reads the objects and resolves the settings; what cannot be read stays as it was."""
+        silent = ", ".join(self._dependencies.shared.link(at).lost_touch())
         going_on = f"nothing is heard of {silent}; what was known counts" if silent else ""
         self._log.state("API server", going_on, at)
-        found = self._parts.source.read()
-        self._unread = found if isinstance(found, Gap) else None
+        found = self._dependencies.source.read()
+        self._unread_objects = found if isinstance(found, Gap) else None
         if isinstance(found, Gap):
-            self._log.state(self._parts.origin, found.reason, at)
+            self._log.state(self._dependencies.origin, found.reason, at)
             return
         if found is self._objects:
             return
         self._objects, before = found, self._effective
         self._effective = self._resolve(found)
-        self._tell_off(before, at)
+        self._log_switched_off(before, at)
         problems = [each.sentence() for each in self._effective.problems]
-        self._log.state(self._parts.origin, "; ".join(problems), at)
+        self._log.state(self._dependencies.origin, "; ".join(problems), at)
         self._log.state("configuration", "; ".join((*found.warnings, *self._effective.remarks)), at)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._effective.off.items())
         nothing_on = "" if self._effective.policies else f"no policy is on: {reasons}"
         self._log.state("policies", nothing_on, at)
 
-    def _tell_off(self, before: EffectiveSettings, at: Micros) -> None:
-        """Why a policy is off that somebody wants on: it was, or a ColocationConfig enables it.
-        That it is on again the tick tells, as the end of this state."""
+    def _log_switched_off(self, before: EffectiveSettings, at: Micros) -> None:
+        """Logs why a policy is off that was on, or that a foreign configuration enables. That it is
+        on again is logged with the tick, as the end of this state."""
         for name, why in self._effective.off.items():
             if name in before.policies or name in self._effective.wanted:
                 self._log.state(name, f"off: {why}", at)
@@ -251,47 +253,48 @@ class Agent:
             objects,
             self._node(objects),
             self._effective,
-            self._orders.settings,
-            volcano_dialect(self._orders.features),
-            self._parts.policies,
+            self._overrides.settings,
+            volcano_dialect(self._overrides.features),
+            self._dependencies.policies,
             self._schema,
         )
 
     def _node(self, objects: Objects) -> Node | None:
-        return own_node(objects.nodes, self._orders.node, self._orders.host)
+        return own_node(objects.nodes, self._overrides.node, self._overrides.host)
 
-    def _known(self, at: Micros, *, early: bool) -> SnapshotInputs:
+    def _snapshot_inputs(self, at: Micros, *, early: bool) -> SnapshotInputs:
         node = self._node(self._objects)
-        stated = node.allocatable_cpu if node else self._parts.machine_cpu
-        off = self._parts.hands.off()
+        stated = node.allocatable_cpu if node else self._dependencies.machine_cpu
+        off = self._dependencies.actuator.off()
         return SnapshotInputs(
-            allocatable=self._parts.machine_cpu if isinstance(stated, Gap) else stated,
+            allocatable=self._dependencies.machine_cpu if isinstance(stated, Gap) else stated,
             pods=self._objects.pods,
-            held=self._parts.hands.held(),
+            held=self._dependencies.actuator.held(),
             off=off,
-            precision=self._parts.hands.precision(),
+            precision=self._dependencies.actuator.precision(),
             needs=self._needs(at, off),
             early=early,
-            written=self._written,
-            sources=self._parts.shared.link(at).sources,
+            written=self._written_groups,
+            sources=self._dependencies.shared.link(at).sources,
         )
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
-        """What the policies need, and what somebody looks at."""
-        needs = needs_of_policies(self._parts.policies, self._policies(), off)
-        requested = self._parts.shared.is_detail_requested(at)
+        """What the policies need, and everything while somebody asks for the detail."""
+        needs = needs_of_policies(self._dependencies.policies, self._policies(), off)
+        requested = self._dependencies.shared.is_detail_requested(at)
         seen = requested or self.settings.reading is Reading.EVERYTHING
         return merge_needs((needs, EVERYTHING)) if seen else needs
 
     def _policies(self) -> dict[str, object]:
         return {} if self._paused else self._effective.policies
 
-    def _act(self, snapshot: NodeSnapshot) -> TickRecord:
-        hands, inputs = self._parts.hands, TickInputs(self._memory, self._policies(), self.settings)
+    def _decide_and_apply(self, snapshot: NodeSnapshot) -> TickRecord:
+        actuator = self._dependencies.actuator
+        inputs = TickInputs(self._memory, self._policies(), self.settings)
         done = tick(
             snapshot,
             inputs.memory,
-            self._parts.policies,
+            self._dependencies.policies,
             inputs.policies,
             inputs.agent,
             self._cache,
@@ -299,36 +302,36 @@ class Agent:
         self._memory = done.memory
         # What goes back makes room: a quota above others that widens, a burst that ends.
         gone = {(held.ref.id, held.knob) for held in done.planned.releases}
-        outcomes = (hands.let_go(gone) if gone else []) + hands.apply(done.planned.changes)
-        self._written = frozenset(outcome.change.ref.id for outcome in outcomes)
+        outcomes = (actuator.let_go(gone) if gone else []) + actuator.apply(done.planned.changes)
+        self._written_groups = frozenset(outcome.change.ref.id for outcome in outcomes)
         entries = make_entries(snapshot, outcomes, done.story)
         log_tick(self._log, snapshot, entries, done.story)
-        took = Micros(self._parts.clock() - snapshot.at)
+        took = Micros(self._dependencies.clock() - snapshot.at)
         return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took)
 
-    def _show(self, done: TickRecord | Gap) -> None:
-        shared = self._parts.shared
+    def _publish_round(self, done: TickRecord | Gap) -> None:
+        shared = self._dependencies.shared
         if isinstance(done, TickRecord):
             shared.add_tick(done)
         shared.end_round(
             RoundState(
-                ended=self._parts.clock(),
+                ended=self._dependencies.clock(),
                 problems=self._problems(),
                 blind=done.reason if isinstance(done, Gap) else "",
                 blind_because=done.problems if isinstance(done, MissingObjects) else (),
                 lost_since=self._lost_since,
                 paused=self._paused,
-                kept=len(self._parts.hands.held()) if isinstance(done, Gap) else None,
+                kept=len(self._dependencies.actuator.held()) if isinstance(done, Gap) else None,
                 settings=self.settings,
                 off=self._effective.off,
             )
         )
 
     def _problems(self) -> tuple[ConfigurationProblem, ...]:
-        """While the agent waits for objects, why it does so is all that there is to say."""
+        """None while the agent waits for objects: `blind` says why it waits."""
         if not self._effective.is_known():
             return ()
-        unread = [ConfigurationProblem(self._unread.reason)] if self._unread else []
+        unread = [ConfigurationProblem(self._unread_objects.reason)] if self._unread_objects else []
         return (*unread, *self._effective.problems)
 
 

@@ -318,8 +318,8 @@ class TreeGuard:
     """Stands before a sight. Sees nothing while another tree has this node's pods and the one that
     was taken has none; once it had one it is right for good: uids are nobody else's."""
 
-    def __init__(self, sight: SnapshotReader, top: str, taken: str) -> None:
-        self._sight = sight
+    def __init__(self, snapshot_reader: SnapshotReader, top: str, taken: str) -> None:
+        self._sight = snapshot_reader
         self._top = top
         self._taken = taken
         self._sure = False

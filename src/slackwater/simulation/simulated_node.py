@@ -240,8 +240,8 @@ class ScenarioSource:
 
 class SimulatedAgent(msgspec.Struct, frozen=True):
     agent: Agent
-    sight: SimulatedSnapshotReader
-    hands: Executor
+    snapshot_reader: SimulatedSnapshotReader
+    actuator: Executor
     ledger: Ledger
 
     def end(self) -> None:
@@ -254,7 +254,7 @@ def start_agent(
     source: ScenarioSource,
     ledger: Ledger,
     tell: EntrySink,
-    orders: CommandLineOverrides = NO_OVERRIDES,
+    overrides: CommandLineOverrides = NO_OVERRIDES,
     policies: tuple[Policy, ...] = POLICIES,
 ) -> SimulatedAgent:
     """`agent.start` is still to come: it says what is wrong with the settings."""
@@ -263,18 +263,18 @@ def start_agent(
     def clock() -> Micros:
         return kernel.now
 
-    sight = SimulatedSnapshotReader(kernel, node.kubepods)
-    hands = Executor(ledger, kernel, None, clock)
-    parts = AgentDependencies(
+    snapshot_reader = SimulatedSnapshotReader(kernel, node.kubepods)
+    actuator = Executor(ledger, kernel, None, clock)
+    dependencies = AgentDependencies(
         source=source,
-        sight=sight,
-        hands=hands,
+        snapshot_reader=snapshot_reader,
+        actuator=actuator,
         shared=SharedState(Journal(_KEPT), TickCounters(), _nobody_waits),
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
         policies=policies,
     )
-    return SimulatedAgent(Agent(parts, tell, orders), sight, hands, ledger)
+    return SimulatedAgent(Agent(dependencies, tell, overrides), snapshot_reader, actuator, ledger)
 
 
 def _nobody_waits() -> None:

@@ -49,7 +49,7 @@ class Simulation:
         self,
         scenario: Scenario,
         folder: str,
-        orders: CommandLineOverrides = NO_OVERRIDES,
+        overrides: CommandLineOverrides = NO_OVERRIDES,
         policies: tuple[Policy, ...] = POLICIES,
     ) -> None:
         self.scenario = scenario
@@ -58,7 +58,7 @@ class Simulation:
         self.timeline = Timeline()
         self.meter = UsageMeter(self.node, scenario.duration)
         self._folder = folder
-        self._orders = orders
+        self._overrides = overrides
         self._policies = policies
         self._source = ScenarioSource(scenario.objects)
         self._events = list(scenario.events)
@@ -156,7 +156,7 @@ class Simulation:
             case Blind(length=length):
                 because = f"its usage cannot be read for {length // _SECOND} s"
                 self.timeline.add_event(now, "node", because)
-                self._blind_until = self._process.sight.blind_until = Micros(now + length)
+                self._blind_until = self._process.snapshot_reader.blind_until = Micros(now + length)
             case RivalWrite(target=target, quota=quota):
                 self._write_as_rival(target, quota, now)
 
@@ -179,10 +179,10 @@ class Simulation:
             self._source,
             ledger,
             self.timeline.add_entry,
-            self._orders,
+            self._overrides,
             self._policies,
         )
-        self._process.sight.blind_until = self._blind_until
+        self._process.snapshot_reader.blind_until = self._blind_until
         self._restart_at = None
         problems = self.agent.start(self.kernel.now)
         if problems:

@@ -46,7 +46,7 @@ class Bench:
     """An agent and everything around it, by hand: the parts' own Protocols."""
 
     def __init__(
-        self, objects: Objects | Gap = ON, orders: CommandLineOverrides | None = None
+        self, objects: Objects | Gap = ON, overrides: CommandLineOverrides | None = None
     ) -> None:
         self.objects = objects
         self.view: NodeSnapshot | Gap = node(usage=200)
@@ -59,8 +59,10 @@ class Bench:
         self.released = 0
         self.calls = 0
         self.shared = SharedState(Journal(60), TickCounters(), self._called)
-        parts = AgentDependencies(self, self, self, self.shared, MilliCpu(2000), lambda: Micros(77))
-        self.agent = Agent(parts, self.lines.append, orders or CommandLineOverrides())
+        dependencies = AgentDependencies(
+            self, self, self, self.shared, MilliCpu(2000), lambda: Micros(77)
+        )
+        self.agent = Agent(dependencies, self.lines.append, overrides or CommandLineOverrides())
 
     def _called(self) -> None:
         self.calls += 1
@@ -197,14 +199,14 @@ def test_a_start_needs_something_good(objects: Objects | Gap) -> None:
 
 def test_the_command_line_wins_over_the_folder() -> None:
     said = {"agent.period": "2s", "bestEffortShare.threshold": "50"}
-    bench = Bench(orders=CommandLineOverrides(settings=said))
+    bench = Bench(overrides=CommandLineOverrides(settings=said))
     bench.agent.once(at(1))
     assert bench.agent.settings.period == 2 * SECOND
     assert [change.new for change in bench.applied] == [Bandwidth(Micros(30_000))]
 
 
 def test_a_wrong_flag_ends_a_start() -> None:
-    bench = Bench(orders=CommandLineOverrides(settings={"agent.period": "5ms"}))
+    bench = Bench(overrides=CommandLineOverrides(settings={"agent.period": "5ms"}))
     [problem] = bench.agent.start(at(0))
     assert problem == (
         "agent.period (--period or SLACKWATER_PERIOD) is '5ms', but must be a duration such as "
@@ -249,7 +251,7 @@ def test_release_by_hand_lasts() -> None:
 def test_what_is_read(
     reading: str, watched: bool, shut: frozenset[KnobKey], deepest: Level
 ) -> None:
-    bench = Bench(orders=CommandLineOverrides(settings={"agent.reading": reading}))
+    bench = Bench(overrides=CommandLineOverrides(settings={"agent.reading": reading}))
     bench.shut = shut
     bench.agent.once(at(0))  # its settings are known from the first look on
     if watched:

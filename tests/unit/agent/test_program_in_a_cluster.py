@@ -33,9 +33,9 @@ class ClusterBench(Bench):
     """With something that an earlier run set."""
 
     def __init__(
-        self, objects: Objects | Gap = WAITING, orders: CommandLineOverrides | None = None
+        self, objects: Objects | Gap = WAITING, overrides: CommandLineOverrides | None = None
     ) -> None:
-        super().__init__(objects, orders)
+        super().__init__(objects, overrides)
         self.kept = (held(BESTEFFORT, FREE, OURS),)
         self.sources: dict[str, Freshness] = {}
         self.shared.link = lambda _at: ClusterLink(self.sources)
@@ -112,7 +112,7 @@ def test_objects_that_cannot_be_read_any_more_stay_as_they_were() -> None:
 
 
 def test_a_wrong_flag_ends_a_start_whatever_the_cluster_says() -> None:
-    bench = ClusterBench(orders=CommandLineOverrides(settings={"agent.period": "5ms"}))
+    bench = ClusterBench(overrides=CommandLineOverrides(settings={"agent.period": "5ms"}))
     [problem] = bench.agent.start_waiting(at(0))
     assert "agent.period (--period or SLACKWATER_PERIOD) is '5ms'" in problem
     assert bench.told("quota of kubepods/besteffort") == []
@@ -164,7 +164,7 @@ def test_a_folder_that_vanishes_between_start_and_first_round_releases_nothing(
 
 def test_problems_are_told_under_the_name_of_their_origin() -> None:
     bench = ClusterBench(WAITING)
-    parts = msgspec.structs.replace(bench.agent._parts, origin="cluster")
+    parts = msgspec.structs.replace(bench.agent._dependencies, origin="cluster")
     agent = type(bench.agent)(parts, bench.lines.append)
     agent.once(at(1))
     assert bench.told("cluster") == [WAITING.reason]

@@ -76,6 +76,6 @@ def test_the_only_tree(tmp_path: Path) -> None:
 
 
 def test_it_closes_what_it_guards(tmp_path: Path) -> None:
-    sight = Sight()
-    TreeGuard(sight, str(tmp_path), "a/kubepods").close()
-    assert sight.closed
+    snapshot_reader = Sight()
+    TreeGuard(snapshot_reader, str(tmp_path), "a/kubepods").close()
+    assert snapshot_reader.closed

@@ -152,7 +152,7 @@ def test_docs_and_doctor_list_it() -> None:
 class Run:
     """A simulated node with a pod that has the label and one that has not."""
 
-    def __init__(self, folder: Path, orders: CommandLineOverrides, spec: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, overrides: CommandLineOverrides, spec: dict[str, Any]) -> None:
         pods = [{"name": name, "tier": "burstable", "demand": 2} for name in ("capped", "free")]
         settings = {"cpus": 4, "duration": "20s", "settings": spec, "pods": pods}
         document = {"apiVersion": "slackwater.io/v1", "kind": "Scenario", "spec": settings}
@@ -160,7 +160,7 @@ class Run:
         capped, free = scenario.pods
         labelled = msgspec.structs.replace(capped, labels={LABEL: "yes"})
         scenario = msgspec.structs.replace(scenario, pods=(labelled, free))
-        self.simulation = Simulation(scenario, str(folder), orders, POLICIES)
+        self.simulation = Simulation(scenario, str(folder), overrides, POLICIES)
         self.shared = SharedState(Journal(60), TickCounters(), lambda: None, policies=POLICIES)
         self.simulation.run(self._watch)
 

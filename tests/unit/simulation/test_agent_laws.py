@@ -99,7 +99,7 @@ def looked_again(bed: Bed, snapshot: NodeSnapshot) -> NodeSnapshot:
         assert isinstance(now, CgroupReading)
         quota = now.quota if isinstance(each.quota, Bandwidth) else each.quota
         readings[each.ref.id] = msgspec.structs.replace(each, quota=quota)
-    held = bed.alive().hands.held()
+    held = bed.alive().actuator.held()
     return msgspec.structs.replace(snapshot, readings=readings, held=held)
 
 
@@ -176,7 +176,7 @@ def test_nor_does_one_release_what_was_held_for_too_long(plot: Plot, regular: bo
         bed.once()
         bed.once()
         before = bed.quota()
-        bed.alive().sight.blind_until = Micros(1000 * SECOND)
+        bed.alive().snapshot_reader.blind_until = Micros(1000 * SECOND)
         bed.once()
         record = bed.once(early=not regular, after=Micros(40 * SECOND))
         (told,) = record.story.told
@@ -224,7 +224,7 @@ def test_any_changes_of_any_knobs_are_released_exactly(
                 old = bed.kernel.read(ref, knob)
                 if not isinstance(old, Gap):
                     changes[ref.id, knob.name] = Change(ref, knob, old, value)
-            outcomes = bed.alive().hands.apply(changes.values())
+            outcomes = bed.alive().actuator.apply(changes.values())
             applied += sum(each.result is Result.APPLIED for each in outcomes)
             bed.kernel.advance(SECOND)
             if killed:

@@ -120,7 +120,7 @@ def live(bed: Bed) -> None:
 
 def adopted_quota(bed: Bed) -> int | None:
     """What the ledger says that the tier was given, if it was."""
-    for held in bed.alive().hands.held():
+    for held in bed.alive().actuator.held():
         if held.knob == QUOTA.name and held.ref.level is Level.TIER:
             assert isinstance(held.ours, Bandwidth)
             limit = held.ours.milli()

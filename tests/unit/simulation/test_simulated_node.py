@@ -106,11 +106,11 @@ def test_pods_come_and_go() -> None:
 
 
 def looks(node: SimulatedNode, known: SnapshotInputs, count: int = 2) -> NodeSnapshot:
-    sight = SimulatedSnapshotReader(node.kernel, node.kubepods)
+    snapshot_reader = SimulatedSnapshotReader(node.kernel, node.kubepods)
     snapshot: NodeSnapshot | Gap = Gap("")
     for number in range(count):
         node.kernel.advance(SECOND)
-        snapshot = sight.close_snapshot(number, node.kernel.now, known)
+        snapshot = snapshot_reader.close_snapshot(number, node.kernel.now, known)
     assert isinstance(snapshot, NodeSnapshot)
     return snapshot
 
@@ -187,8 +187,8 @@ def test_pods_are_matched_with_their_objects_once() -> None:
     node, source = node_of(V2, WEB, BATCH), ScenarioSource(Objects())
     source.set_pods(node.pods)
     known = SnapshotInputs(MilliCpu(4000), pods=source.read().pods, needs=PODS)
-    sight = SimulatedSnapshotReader(node.kernel, node.kubepods)
-    first, second = (sight.close_snapshot(n, Micros(n + 1), known) for n in range(2))
+    snapshot_reader = SimulatedSnapshotReader(node.kernel, node.kubepods)
+    first, second = (snapshot_reader.close_snapshot(n, Micros(n + 1), known) for n in range(2))
     assert isinstance(first, NodeSnapshot)
     assert isinstance(second, NodeSnapshot)
     assert first.workloads is second.workloads
@@ -198,19 +198,19 @@ def test_pods_are_matched_with_their_objects_once() -> None:
     }
     assert all(isinstance(w.ref, CgroupRef) for w in first.workloads)
     node.remove("web")
-    third = sight.close_snapshot(3, Micros(3), known)
+    third = snapshot_reader.close_snapshot(3, Micros(3), known)
     assert isinstance(third, NodeSnapshot)
     assert third.workloads[0].ref == Gap("its cgroup is not there")
 
 
 def test_a_blind_sight_has_no_usage() -> None:
     node = node_of(V2, WEB)
-    sight = SimulatedSnapshotReader(node.kernel, node.kubepods)
-    sight.blind_until = Micros(2 * SECOND)
+    snapshot_reader = SimulatedSnapshotReader(node.kernel, node.kubepods)
+    snapshot_reader.blind_until = Micros(2 * SECOND)
     usages = []
     for number in range(4):
         node.kernel.advance(SECOND)
-        snapshot = sight.close_snapshot(number, node.kernel.now, KNOWN)
+        snapshot = snapshot_reader.close_snapshot(number, node.kernel.now, KNOWN)
         assert isinstance(snapshot, NodeSnapshot)
         usages.append(snapshot.usage)
     assert usages[0] == Gap("the scenario hides the node's usage")
@@ -221,6 +221,6 @@ def test_a_blind_sight_has_no_usage() -> None:
 def test_a_tree_that_is_gone_is_a_gap() -> None:
     kernel = FakeKernel(V2, 1)
     other = SimulatedNode(FakeKernel(V2, 1))
-    sight = SimulatedSnapshotReader(kernel, other.kubepods)
-    assert sight.close_snapshot(1, Micros(1), KNOWN) == Gap("the kubelet's tree is gone")
-    sight.close()
+    snapshot_reader = SimulatedSnapshotReader(kernel, other.kubepods)
+    assert snapshot_reader.close_snapshot(1, Micros(1), KNOWN) == Gap("the kubelet's tree is gone")
+    snapshot_reader.close()

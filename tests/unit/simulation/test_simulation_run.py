@@ -28,7 +28,7 @@ class Run:
     """A life to its end, with all its ticks and its report."""
 
     def __init__(
-        self, folder: Path, orders: CommandLineOverrides = NO_OVERRIDES, **spec: Any
+        self, folder: Path, overrides: CommandLineOverrides = NO_OVERRIDES, **spec: Any
     ) -> None:
         base = {"cpus": 4, "duration": "60s", "settings": ON, "pods": [WEB, BATCH]}
         document = {
@@ -37,7 +37,7 @@ class Run:
             "metadata": {"name": 'a "small" <one>'},
             "spec": base | spec,
         }
-        self.simulation = Simulation(scenario_in(document, "s.yaml"), str(folder), orders)
+        self.simulation = Simulation(scenario_in(document, "s.yaml"), str(folder), overrides)
         self.ticks: list[TickRecord] = []
         self.gaps = 0
         self.simulation.run(self._watch)

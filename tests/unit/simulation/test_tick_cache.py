@@ -197,7 +197,7 @@ def test_a_quiet_tick_asks_no_policy_that_ignores_counters() -> None:
         take(crowd, ("pass", 12))
         agent = crowd.bed.alive().agent
         counted = tuple(map(counting, POLICIES))
-        agent._parts = msgspec.structs.replace(agent._parts, policies=counted)
+        agent._dependencies = msgspec.structs.replace(agent._dependencies, policies=counted)
         take(crowd, ("pass", 3))
         crowd.bed.alive().end()
     assert asked == ["best_effort_share"] * 3
