@@ -23,6 +23,7 @@ from slackwater.contract.pod_resources import (
 )
 from slackwater.model.cgroup import Tier
 from slackwater.model.units import UNLIMITED
+from slackwater.model.workload import MemoryRatios
 
 #: The kubelet's mark on the API copy of a static pod: the uid in the names of its cgroups. Anyone
 #: may write it; contract.mirror_pod decides whom to believe.
@@ -76,6 +77,8 @@ class Pod(msgspec.Struct, frozen=True):
     tier: Tier
     resources: PodResources
     mirror: MirrorClaim | None = None
+    #: Of the ColocationConfiguration that is for this pod; they count before its annotation.
+    memory_ratios: MemoryRatios | None = None
 
     def is_finished(self) -> bool:
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)

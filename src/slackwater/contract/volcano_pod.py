@@ -21,7 +21,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros
-from slackwater.model.workload import BurstRequest
+from slackwater.model.workload import BurstRequest, MemoryRatios
 
 API_VERSION = "config.volcano.sh/v1alpha1"
 KIND = "ColocationConfiguration"
@@ -39,16 +39,8 @@ _TIME = re.compile(
 _CREATED_WANTED = "a time of UTC such as 2026-01-31T12:00:00Z"
 
 
-class MemoryQosRatios(msgspec.Struct, frozen=True):
-    """Percents: `high` of the memory limit, 100 being no throttling; `low` and `min` of the
-    request. The defaults set nothing."""
-
-    high: int = msgspec.field(default=_LARGEST_RATIO, name="highRatio")
-    low: int = msgspec.field(default=0, name="lowRatio")
-    min: int = msgspec.field(default=0, name="minRatio")
-
-
-_RATIOS = msgspec.structs.fields(MemoryQosRatios)
+#: The model's fields by the keys of memoryQos.
+_RATIOS = {"highRatio": "high", "lowRatio": "low", "minRatio": "min"}
 
 
 class PodConfiguration(msgspec.Struct, frozen=True):
@@ -59,7 +51,7 @@ class PodConfiguration(msgspec.Struct, frozen=True):
     name: str
     created: str
     selector: LabelSelector | None
-    ratios: MemoryQosRatios
+    ratios: MemoryRatios
     warnings: tuple[str, ...] = ()
 
     def is_for(self, labels: Mapping[str, str], namespace: str) -> bool:
@@ -67,16 +59,16 @@ class PodConfiguration(msgspec.Struct, frozen=True):
         return self.namespace == namespace and selector is not None and selector.selects(labels)
 
 
-def read_ratios(spec: Field) -> MemoryQosRatios:
+def read_ratios(spec: Field) -> MemoryRatios:
     """The ratios of a spec with a memoryQos; what it does not state is the default.
 
     Volcano's agent reads a missing highRatio as 0, which is a memory.high of nothing.
     """
     section = member(spec, MEMORY_QOS)
     if section is None:
-        return MemoryQosRatios()
-    stated = {info.name: member(section, info.encode_name) for info in _RATIOS}
-    return MemoryQosRatios(**{name: _ratio(each) for name, each in stated.items() if each})
+        return MemoryRatios()
+    stated = {name: member(section, key) for key, name in _RATIOS.items()}
+    return MemoryRatios(**{name: _ratio(each) for name, each in stated.items() if each})
 
 
 def _ratio(field: Field) -> int:
@@ -105,7 +97,7 @@ def read_colocation_configuration(document: object, source: str) -> PodConfigura
 
 def ratios_for(
     configurations: Iterable[PodConfiguration], labels: Mapping[str, str], namespace: str
-) -> MemoryQosRatios | None:
+) -> MemoryRatios | None:
     """The ratios of the newest object for a pod; of equally new ones the last by name counts.
 
     Volcano leaves that last case to chance.
@@ -130,7 +122,7 @@ def _selector(spec: Field) -> tuple[LabelSelector | None, tuple[str, ...]]:
 def _strangers(spec: Field) -> tuple[str, ...]:
     """A misspelt ratio is a ratio that is silently not set."""
     section = member(spec, MEMORY_QOS) or spec.at(MEMORY_QOS, {})
-    known = (MEMORY_QOS, SELECTOR), tuple(info.encode_name for info in _RATIOS)
+    known = (MEMORY_QOS, SELECTOR), tuple(_RATIOS)
     return tuple(
         f"{each.where()} is not known and has no effect"
         for field, names in zip((spec, section), known, strict=True)
@@ -213,7 +205,7 @@ def _burst(said: str | None) -> BurstRequest:
     return BurstRequest(Micros(time))
 
 
-def memory_qos(annotations: Mapping[str, str]) -> MemoryQosRatios | Gap | None:
+def memory_qos(annotations: Mapping[str, str]) -> MemoryRatios | Gap | None:
     """The pod's memory ratios; None where nobody said, and "{}" is a reset to the defaults."""
     said = annotations.get(COLOCATION_CONFIG, "")
     if not said:

@@ -14,7 +14,6 @@ from slackwater.contract.volcano_pod import (
     ENABLE_QUOTA_BURST,
     QOS_LEVEL,
     QUOTA_BURST_TIME,
-    MemoryQosRatios,
     PodConfiguration,
     QosLevel,
     memory_qos,
@@ -27,7 +26,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
-from slackwater.model.workload import BurstRequest
+from slackwater.model.workload import BurstRequest, MemoryRatios
 from tests.unit.contract.documents import shaped
 
 RATIO = "a whole number from 0 to 100 (percent)"
@@ -147,29 +146,29 @@ def test_a_burst_is_a_time_of_the_kernels_or_none(said: str) -> None:
     ("said", "ratios"),
     [
         # Row 41: "{}" is a reset.
-        ("{}", MemoryQosRatios(100, 0, 0)),
-        ("null", MemoryQosRatios()),
-        ('{"memoryQos":null}', MemoryQosRatios()),
-        ('{"memoryQos":{}}', MemoryQosRatios()),
+        ("{}", MemoryRatios(100, 0, 0)),
+        ("null", MemoryRatios()),
+        ('{"memoryQos":null}', MemoryRatios()),
+        ('{"memoryQos":{}}', MemoryRatios()),
         (
             '{"memoryQos":{"highRatio":80,"lowRatio":30,"minRatio":10}}',
-            MemoryQosRatios(80, 30, 10),
+            MemoryRatios(80, 30, 10),
         ),
         # Weakness 23: Volcano makes a memory.high of 0 of an absent highRatio.
-        ('{"memoryQos":{"lowRatio":30}}', MemoryQosRatios(100, 30, 0)),
-        ('{"memoryQos":{"highRatio":null,"minRatio":5}}', MemoryQosRatios(100, 0, 5)),
-        ('{"memoryQos":{"highRatio":0}}', MemoryQosRatios(0, 0, 0)),
+        ('{"memoryQos":{"lowRatio":30}}', MemoryRatios(100, 30, 0)),
+        ('{"memoryQos":{"highRatio":null,"minRatio":5}}', MemoryRatios(100, 0, 5)),
+        ('{"memoryQos":{"highRatio":0}}', MemoryRatios(0, 0, 0)),
         (
             '{"memoryQos":{"highRatio":100,"lowRatio":100,"minRatio":100}}',
-            MemoryQosRatios(min=100, low=100),
+            MemoryRatios(min=100, low=100),
         ),
         # Go's JSON takes keys in any case and leaves out those that it does not know.
-        ('{"MEMORYQOS":{"highratio":50}}', MemoryQosRatios(50)),
-        ('{"other":1,"memoryQos":{"highRatio":50,"x":2}}', MemoryQosRatios(50)),
-        (' {"memoryQos": {"highRatio": 50}} ', MemoryQosRatios(50)),
+        ('{"MEMORYQOS":{"highratio":50}}', MemoryRatios(50)),
+        ('{"other":1,"memoryQos":{"highRatio":50,"x":2}}', MemoryRatios(50)),
+        (' {"memoryQos": {"highRatio": 50}} ', MemoryRatios(50)),
     ],
 )
-def test_ratios(said: str, ratios: MemoryQosRatios) -> None:
+def test_ratios(said: str, ratios: MemoryRatios) -> None:
     assert memory_qos({COLOCATION_CONFIG: said}) == ratios
 
 
@@ -256,7 +255,7 @@ def read(spec: object = None, **metadata: object) -> PodConfiguration:
 def test_the_designs_example() -> None:
     made = read_colocation_configuration(yaml.safe_load(DESIGN), "colo.yaml")
     assert (made.namespace, made.name, made.created) == ("default", "colo-config1", "")
-    assert (made.ratios, made.warnings) == (MemoryQosRatios(100, 0, 0), ())
+    assert (made.ratios, made.warnings) == (MemoryRatios(100, 0, 0), ())
     assert made.is_for({"app": "offline-test", "x": "y"}, "default")
     assert not made.is_for({"app": "online"}, "default")
     assert not made.is_for({"app": "offline-test"}, "other")
@@ -265,14 +264,14 @@ def test_the_designs_example() -> None:
 @pytest.mark.parametrize(
     ("said", "ratios"),
     [
-        (None, MemoryQosRatios()),
-        ({}, MemoryQosRatios()),
-        ({"highRatio": 80}, MemoryQosRatios(80)),
-        ({"lowRatio": 20, "minRatio": 10}, MemoryQosRatios(100, 20, 10)),
-        ({"highRatio": 0, "lowRatio": 100, "minRatio": 0}, MemoryQosRatios(0, 100, 0)),
+        (None, MemoryRatios()),
+        ({}, MemoryRatios()),
+        ({"highRatio": 80}, MemoryRatios(80)),
+        ({"lowRatio": 20, "minRatio": 10}, MemoryRatios(100, 20, 10)),
+        ({"highRatio": 0, "lowRatio": 100, "minRatio": 0}, MemoryRatios(0, 100, 0)),
     ],
 )
-def test_what_is_not_stated_is_the_default(said: object, ratios: MemoryQosRatios) -> None:
+def test_what_is_not_stated_is_the_default(said: object, ratios: MemoryRatios) -> None:
     assert read({"selector": {}, "memoryQos": said}).ratios == ratios
 
 
@@ -316,7 +315,7 @@ def test_selectors(selector: object, labels: dict[str, str], selected: bool) -> 
 def test_what_has_no_effect_is_told(spec: object, warning: str) -> None:
     made = read(spec)
     assert made.warnings == (warning,)
-    assert made.ratios == MemoryQosRatios()
+    assert made.ratios == MemoryRatios()
 
 
 def test_without_a_usable_selector_it_is_for_no_pod() -> None:
@@ -402,9 +401,9 @@ def test_the_newest_that_selects_the_pod_counts() -> None:
     )
     every = (old, new, newest, ageless, elsewhere)
     for order in itertools.permutations(every):
-        assert ratios_for(order, APP, "default") == MemoryQosRatios(20)
-    assert ratios_for(every, APP, "b") == MemoryQosRatios(40)
-    assert ratios_for((ageless, old), APP, "default") == MemoryQosRatios(10)
+        assert ratios_for(order, APP, "default") == MemoryRatios(20)
+    assert ratios_for(every, APP, "b") == MemoryRatios(40)
+    assert ratios_for((ageless, old), APP, "default") == MemoryRatios(10)
     assert ratios_for(every, {"app": "y"}, "default") is None
     assert ratios_for((), APP, "default") is None
 
@@ -417,7 +416,7 @@ def configurations() -> st.SearchStrategy[PodConfiguration]:
         st.sampled_from("xyz"),
         times,
         st.sampled_from([None, LabelSelector()]),
-        st.builds(MemoryQosRatios, st.integers(0, 100)),
+        st.builds(MemoryRatios, st.integers(0, 100)),
     )
 
 

@@ -26,14 +26,12 @@ from slackwater.contract.volcano_document import (
     is_config,
     read_config,
 )
+from slackwater.contract.volcano_pod import KIND as POD_CONFIGURATION
 from slackwater.contract.volcano_pod import (
-    COLOCATION_CONFIG,
-    MEMORY_QOS,
     PodConfiguration,
     ratios_for,
     read_colocation_configuration,
 )
-from slackwater.contract.volcano_pod import KIND as POD_CONFIGURATION
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.observation.objects.documents import one_document
@@ -116,12 +114,10 @@ def joined(
 
 
 def _configured(pod: Pod, configurations: Iterable[PodConfiguration]) -> Pod:
-    """With the annotation that Volcano's controller would write for the newest configuration."""
+    """With the ratios of the newest configuration, which Volcano's controller would write into an
+    annotation of the pod."""
     ratios = ratios_for(configurations, pod.labels, pod.namespace)
-    if ratios is None:
-        return pod
-    said = msgspec.json.encode({MEMORY_QOS: ratios}).decode()
-    return msgspec.structs.replace(pod, annotations={**pod.annotations, COLOCATION_CONFIG: said})
+    return pod if ratios is None else msgspec.structs.replace(pod, memory_ratios=ratios)
 
 
 def with_object(

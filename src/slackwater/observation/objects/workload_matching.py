@@ -104,8 +104,4 @@ def _qos_level(pod: Pod) -> int | Gap:
 
 
 def _memory_ratios(pod: Pod) -> MemoryRatios | Gap | None:
-    match volcano_pod.memory_qos(pod.annotations):
-        case volcano_pod.MemoryQosRatios(high, low, least):
-            return MemoryRatios(high, low, least)
-        case other:
-            return other
+    return pod.memory_ratios or volcano_pod.memory_qos(pod.annotations)

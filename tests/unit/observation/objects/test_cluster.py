@@ -8,11 +8,12 @@ import pytest
 from slackwater.contract.kubernetes_pod import MirrorClaim
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
-from slackwater.contract.volcano_pod import COLOCATION_CONFIG, MemoryQosRatios, PodConfiguration
+from slackwater.contract.volcano_pod import PodConfiguration
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
+from slackwater.model.workload import MemoryRatios
 from slackwater.observation.objects.cluster import SeenMap, SeenNode
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
@@ -214,14 +215,13 @@ def test_an_unreadable_pod_is_told_and_the_others_go_on() -> None:
 
 
 def configuration(high: int) -> PodConfiguration:
-    return PodConfiguration("d", "c", "", LabelSelector(), MemoryQosRatios(high))
+    return PodConfiguration("d", "c", "", LabelSelector(), MemoryRatios(high))
 
 
-def test_ratios_reach_the_pods_as_volcanos_controller_would_write_them() -> None:
+def test_ratios_reach_the_pods() -> None:
     cluster = Cluster().fill()
     cluster.hand("pod_configurations").put({"d/c": configuration(90)})
-    annotated = {each.annotations[COLOCATION_CONFIG] for each in read(cluster).pods}
-    assert annotated == {'{"memoryQos":{"highRatio":90,"lowRatio":0,"minRatio":0}}'}
+    assert {each.memory_ratios for each in read(cluster).pods} == {MemoryRatios(90, 0, 0)}
 
 
 def test_a_kind_that_is_uninstalled_takes_its_objects_along() -> None:
@@ -231,7 +231,7 @@ def test_a_kind_that_is_uninstalled_takes_its_objects_along() -> None:
     cluster.hand("pod_configurations").alter(unknown_kind=True)
     found = read(cluster)
     assert found.pod_configurations == ()
-    assert found.pods[0].annotations == {}
+    assert found.pods[0].memory_ratios is None
 
 
 def test_ages_count_from_the_last_word_and_from_the_start_before_it() -> None:

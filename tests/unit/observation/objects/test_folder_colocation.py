@@ -1,10 +1,10 @@
 """ColocationConfiguration objects of a folder: they speak for their pods, as in a cluster."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from slackwater.model.workload import MemoryRatios
 from slackwater.observation.objects.folder import Folder
 from tests.unit.observation.objects.test_folder import POD, read, rewrite
 
@@ -20,12 +20,12 @@ LABELLED_POD = POD.replace("uid: ", "labels: {app: web}, uid: ")
 RATIOS = "volcano.sh/colocation-config"
 
 
-def said(*documents: str, folder: Path) -> str | None:
-    """The annotation of the only pod, as Volcano's controller would have written it."""
+def ratios(*documents: str, folder: Path) -> MemoryRatios | None:
+    """Those that a configuration gives to the only pod."""
     (folder / "all.yaml").write_text("\n---\n".join(documents))
     found = read(Folder(str(folder)))
     assert found.problems == ()
-    return found.pods[0].annotations.get(RATIOS)
+    return found.pods[0].memory_ratios
 
 
 NEWER = COLOCATION.replace("first", "second").replace("2026-01-01", "2026-02-01")
@@ -47,20 +47,18 @@ NEWER = COLOCATION.replace("first", "second").replace("2026-01-01", "2026-02-01"
 def test_a_colocation_configuration_speaks_for_its_pods(
     tmp_path: Path, documents: tuple[str, ...], high: int | None
 ) -> None:
-    found = said(*documents, folder=tmp_path)
-    assert (None if found is None else json.loads(found)["memoryQos"]["highRatio"]) == high
+    found = ratios(*documents, folder=tmp_path)
+    assert (None if found is None else found.high) == high
 
 
 def test_a_configuration_wins_over_a_stale_annotation(tmp_path: Path) -> None:
     stale = LABELLED_POD.replace("uid: ", f"annotations: {{{RATIOS}: '{{}}'}}, uid: ")
-    found = said(stale, COLOCATION, folder=tmp_path)
-    assert found is not None
-    assert json.loads(found) == {"memoryQos": {"highRatio": 80, "lowRatio": 20, "minRatio": 0}}
+    assert ratios(stale, COLOCATION, folder=tmp_path) == MemoryRatios(80, 20, 0)
 
 
 def test_without_a_configuration_the_annotation_stays(tmp_path: Path) -> None:
     stated = POD.replace("uid: ", f"annotations: {{{RATIOS}: '{{}}'}}, uid: ")
-    assert said(stated, COLOCATION, folder=tmp_path) == "{}"
+    assert ratios(stated, COLOCATION, folder=tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ def test_a_bad_configuration_is_named_and_the_last_good_stays(
     found = read(folder)
     [problem] = found.problems
     assert words in problem.sentence()
-    assert RATIOS in found.pods[0].annotations
+    assert found.pods[0].memory_ratios is not None
 
 
 def test_what_has_no_effect_is_a_warning(tmp_path: Path) -> None:
@@ -97,6 +95,6 @@ def test_a_configuration_that_goes_takes_its_annotation_along(tmp_path: Path) ->
     (tmp_path / "pod.yaml").write_text(LABELLED_POD)
     (tmp_path / "colocation.yaml").write_text(COLOCATION)
     folder = Folder(str(tmp_path))
-    assert RATIOS in read(folder).pods[0].annotations
+    assert read(folder).pods[0].memory_ratios is not None
     (tmp_path / "colocation.yaml").unlink()
-    assert RATIOS not in read(folder).pods[0].annotations
+    assert read(folder).pods[0].memory_ratios is None
