@@ -17,6 +17,7 @@ from slackwater.contract.crane.objects import (
     read_pod_qos,
 )
 from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.kubernetes import Metadata
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
     NODE_QOS,
@@ -56,14 +57,8 @@ class PolicyObject(msgspec.Struct, frozen=True):
         return f"{self.resource.kind} {self.name}"
 
 
-class _PolicyMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    uid: str = ""
-    generation: int = 0
-
-
 class _Head(msgspec.Struct, frozen=True):
-    metadata: _PolicyMetadata
+    metadata: Metadata
     status: msgspec.Raw = msgspec.Raw(b"null")
 
 

@@ -26,8 +26,8 @@ from slackwater.manager.metrics import METRICS, samples
 from slackwater.manager.state import KindSummary, ManagerState, RoundSummary, why_not_ready
 from slackwater.manager.status_writer import (
     FIELD_MANAGER,
+    StatusWriteAttempt,
     StatusWriter,
-    WriteAttempt,
     apply_with,
 )
 from slackwater.model.plan import Result
@@ -143,7 +143,7 @@ class ManagerLoop:
                 if not attempt.answered:
                     return
 
-    def _record(self, attempt: WriteAttempt, at: Micros) -> None:
+    def _record(self, attempt: StatusWriteAttempt, at: Micros) -> None:
         """A count and a log entry; and, once the status was written, the event."""
         needs, desired, result = self._needs, attempt.desired, attempt.result
         needs.state.count_write(desired.resource.kind, result.value)

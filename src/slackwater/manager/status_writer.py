@@ -26,7 +26,7 @@ _NOT_FOUND = "NotFound"
 Apply = Callable[[DesiredStatus], None]
 
 
-class WriteAttempt(msgspec.Struct, frozen=True):
+class StatusWriteAttempt(msgspec.Struct, frozen=True):
     """The last attempt on one object: what, how it ended, and until when it is not repeated."""
 
     desired: DesiredStatus
@@ -63,9 +63,9 @@ class StatusWriter:
 
     def __init__(self, apply: Apply) -> None:
         self._apply = apply
-        self._attempts: dict[str, WriteAttempt] = {}
+        self._attempts: dict[str, StatusWriteAttempt] = {}
 
-    def write(self, desired: DesiredStatus, at: Micros) -> WriteAttempt | None:
+    def write(self, desired: DesiredStatus, at: Micros) -> StatusWriteAttempt | None:
         """None if it is too early to try, or to try again."""
         last = self._attempts.get(desired.uid)
         if last is not None and at < last.until and last.forbids(desired):
@@ -91,7 +91,7 @@ class StatusWriter:
         if last is not None and last.failures:
             del self._attempts[uid]
 
-    def _attempt(self, desired: DesiredStatus, at: Micros, failures: int) -> WriteAttempt:
+    def _attempt(self, desired: DesiredStatus, at: Micros, failures: int) -> StatusWriteAttempt:
         try:
             self._apply(desired)
         except RequestError as error:
@@ -100,7 +100,7 @@ class StatusWriter:
             asked = error.retry_after if isinstance(error, HttpStatusError) else None
             until = at + max(wait, int((asked or 0) * 1_000_000))
             result = Result.VANISHED if gone else Result.REFUSED
-            return WriteAttempt(
+            return StatusWriteAttempt(
                 desired,
                 result,
                 str(error),
@@ -108,4 +108,4 @@ class StatusWriter:
                 failures + 1,
                 answered=isinstance(error, HttpStatusError),
             )
-        return WriteAttempt(desired, Result.APPLIED, "", Micros(at + _ECHO))
+        return StatusWriteAttempt(desired, Result.APPLIED, "", Micros(at + _ECHO))

@@ -10,6 +10,7 @@ import msgspec
 
 from slackwater.contract.crane.fields import Condition as PolicyCondition
 from slackwater.contract.crane.fields import EnsuranceStatus, read_ensurance_status
+from slackwater.contract.kubernetes import Metadata
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
@@ -72,23 +73,13 @@ class JudgedPolicy(msgspec.Struct, frozen=True):
         return found if self.status.observed_generation >= self.generation else None
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    namespace: str = ""
-    generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-
-
 class _NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
     allocatable: dict[str, str | int | float] = {}
     conditions: tuple[NodeOrPodCondition, ...] = ()
 
 
 class _Node(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+    metadata: Metadata
     status: _NodeStatus = _NodeStatus()
 
 
@@ -145,7 +136,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Pod(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+    metadata: Metadata
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
@@ -153,13 +144,13 @@ class _Pod(msgspec.Struct, frozen=True):
 def read_agent_pod(raw: msgspec.Raw | bytes) -> AgentPod:
     pod = msgspec.json.decode(raw, type=_Pod)
     meta, status = pod.metadata, pod.status
-    where = (meta.name, meta.namespace, pod.spec.node_name, meta.creation_timestamp)
+    where = (meta.name, meta.namespace, pod.spec.node_name, meta.creation_timestamp or None)
     if any(each.type == READY and each.status == "True" for each in status.conditions):
-        return AgentPod(*where, ends=meta.deletion_timestamp)
+        return AgentPod(*where, ends=meta.deletion_timestamp or None)
     containers = (*status.init_container_statuses, *status.container_statuses)
     failure = next(filter(None, map(_failure, containers)), "")
     trouble = failure or _waiting(status)
-    return AgentPod(*where, trouble, bool(failure), meta.deletion_timestamp)
+    return AgentPod(*where, trouble, bool(failure), meta.deletion_timestamp or None)
 
 
 def _waiting(status: _PodStatus) -> str:
@@ -201,7 +192,7 @@ def _because(reason: str, message: str) -> str:
 
 
 class _Policy(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+    metadata: Metadata
     status: msgspec.Raw = msgspec.Raw(b"null")
 
 
