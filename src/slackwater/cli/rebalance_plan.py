@@ -106,8 +106,8 @@ def blocks(views: Sequence[PlanView], width: int, wide: bool) -> Iterator[Text |
 
 def _whole(view: PlanView, width: int, wide: bool) -> Iterator[Text | Table]:
     yield _headline(view)
-    if aim := _aim(view):
-        yield aim
+    if target := _target_line(view):
+        yield target
     if view.pods:
         yield Text("")
         yield from _pods(view, width, wide)
@@ -128,7 +128,7 @@ def _headline(view: PlanView) -> Text:
     return line.append(f"skip, {view.reason}", "bold red" if view.problem else "bold green")
 
 
-def _aim(view: PlanView) -> Text | None:
+def _target_line(view: PlanView) -> Text | None:
     """The HPA's target, what it refers to, and the threshold for hot pods."""
     if view.hpa is None:
         return None
@@ -138,10 +138,10 @@ def _aim(view: PlanView) -> Text | None:
         return Text(f"HPA {view.hpa.name} wants {stated} for each pod")
     if view.hpa.unit == "percent":
         of += "" if view.request is None else f" ({cores(view.request)} on average)"
-        said = f"{of} = {cores(view.target)} cores for each pod"
+        wanted = f"{of} = {cores(view.target)} cores for each pod"
     else:
-        said = f"{cores(view.target)} cores for each pod"
-    return Text(f"HPA {view.hpa.name} wants {said}; hot is above {cores(view.threshold)}")
+        wanted = f"{cores(view.target)} cores for each pod"
+    return Text(f"HPA {view.hpa.name} wants {wanted}; hot is above {cores(view.threshold)}")
 
 
 def cores(amount: float | None) -> str:
@@ -233,8 +233,8 @@ def _bar(pod: PodView, scale: BarScale) -> Text:
 
 
 def _legend(target: float, threshold: float) -> Text:
-    said = f"  {_TARGET} target {cores(target)}   {_THRESHOLD} threshold {cores(threshold)}   cores"
-    return Text(said, "dim")
+    text = f"  {_TARGET} target {cores(target)}   {_THRESHOLD} threshold {cores(threshold)}   cores"
+    return Text(text, "dim")
 
 
 def _shortened(name: str, width: int) -> str:

@@ -42,10 +42,10 @@ def choose(
         )
     targets = {_workload(each): each.spec.scale_target_ref for each in found}
     if len(targets) > 1:
-        told = ", ".join(f"{each.name} scales {_workload(each)}" for each in found)
+        listed = ", ".join(f"{each.name} scales {_workload(each)}" for each in found)
         return Unavailable(
             Reason.HPA_TARGET_AMBIGUOUS,
-            f"several HorizontalPodAutoscalers are meant by {settings.name}: {told}; "
+            f"several HorizontalPodAutoscalers are meant by {settings.name}: {listed}; "
             "name the workload's kind, or its own name",
         )
     moving = next((each for each in found if _desired(each) != _current(each)), found[0])
@@ -96,19 +96,19 @@ def _chosen_target(
 ) -> HpaTarget | Unavailable:
     """The target that all of them agree on. A metric of the wanted container is preferred."""
     read = [hpa_target for each in found for hpa_target in _metric_targets(each, settings)]
-    aims = [each for each in read if isinstance(each, HpaTarget)]
+    targets = [each for each in read if isinstance(each, HpaTarget)]
     wanted = settings.container or settings.name
-    aims = [each for each in aims if each.container == wanted] or aims
-    if not aims:
-        told = "; ".join(each for each in read if isinstance(each, str))
-        return Unavailable(Reason.HPA_TARGET_MISSING, told or _no_metric(found, settings))
-    if len({(each.kind, each.value, each.container) for each in aims}) > 1:
-        told = ", ".join(_said(each) for each in aims)
+    targets = [each for each in targets if each.container == wanted] or targets
+    if not targets:
+        unusable = "; ".join(each for each in read if isinstance(each, str))
+        return Unavailable(Reason.HPA_TARGET_MISSING, unusable or _no_metric(found, settings))
+    if len({(each.kind, each.value, each.container) for each in targets}) > 1:
+        listed = ", ".join(_describe(each) for each in targets)
         return Unavailable(
             Reason.HPA_TARGET_AMBIGUOUS,
-            f"the target for {settings.hpa_metric} of {settings.name} is not one: {told}",
+            f"the target for {settings.hpa_metric} of {settings.name} is not one: {listed}",
         )
-    return aims[0]
+    return targets[0]
 
 
 def _metric_targets(autoscaler: Autoscaler, settings: WorkloadSettings) -> list[HpaTarget | str]:
@@ -124,10 +124,10 @@ def _metric_targets(autoscaler: Autoscaler, settings: WorkloadSettings) -> list[
 def _metric_target(
     autoscaler: Autoscaler, metric: ResourceMetric, settings: WorkloadSettings
 ) -> HpaTarget | str:
-    told = f"HorizontalPodAutoscaler {autoscaler.metadata.place}"
+    subject = f"HorizontalPodAutoscaler {autoscaler.metadata.place}"
     if metric.container and settings.container not in ("", _ALL, metric.container):
         return (
-            f"{told} has a target for {metric.name} of container {metric.container}, "
+            f"{subject} has a target for {metric.name} of container {metric.container}, "
             f"not of {settings.container}"
         )
     target = metric.target
@@ -139,13 +139,13 @@ def _metric_target(
         stated = target.average_value
     else:
         return (
-            f"{told} has a target of type {target.type or 'none'} for {metric.name}, which says "
+            f"{subject} has a target of type {target.type or 'none'} for {metric.name}, which says "
             "nothing about one pod; Utilization and AverageValue do"
         )
     value = _number(stated)
     if value <= 0:
         value_text = quoted(stated)
-        return f"{told}: {field} of {metric.name} is {value_text}, but must be above zero"
+        return f"{subject}: {field} of {metric.name} is {value_text}, but must be above zero"
     return HpaTarget(kind, value, autoscaler.name, metric.container)
 
 
@@ -166,7 +166,7 @@ def _no_metric(found: Sequence[Autoscaler], settings: WorkloadSettings) -> str:
     )
 
 
-def _said(hpa_target: HpaTarget) -> str:
+def _describe(hpa_target: HpaTarget) -> str:
     unit = "%" if hpa_target.kind is HpaTargetKind.UTILIZATION else "cores"
     container = f" for container {hpa_target.container}" if hpa_target.container else ""
     return f"{hpa_target.hpa} wants {hpa_target.value:g} {unit}{container}"

@@ -242,9 +242,9 @@ def _unscaled(
             return kind, found
     if place.absent:
         raise _missing(f"namespace {settings.namespace} is not there")
-    told = f"no {settings.kind or kinds} is called {settings.name} there either"
+    none = f"no {settings.kind or kinds} is called {settings.name} there either"
     hint = _ASSUMED if settings.namespace == _DEFAULT else ""
-    raise _missing(f"{problem.because}, and {told}{hint}")
+    raise _missing(f"{problem.because}, and {none}{hint}")
 
 
 def _owned(place: _Namespace, name: WorkloadName, uid: str) -> list[OwnedPod]:
@@ -433,8 +433,8 @@ def pod_held_back(pod: OwnedPod) -> str:
     annotations = pod.metadata.annotations
     if pod.is_static():
         return "it is a static pod, which its node alone decides on"
-    if said := workload_opted_out(annotations):
-        return said
+    if clause := workload_opted_out(annotations):
+        return clause
     if PREFER_NO_EVICTION in annotations:
         return f"it has the annotation {PREFER_NO_EVICTION}"
     if parse_bool(annotations.get(EVICT, "")) is False:
