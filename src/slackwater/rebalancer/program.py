@@ -26,8 +26,8 @@ from slackwater.rebalancer.push import push
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.results import RoundResult
 from slackwater.rebalancer.rotation import PodWriter
+from slackwater.rebalancer.round_sources import ENDING, RoundSources
 from slackwater.rebalancer.run import RoundDependencies, RoundMemory, run_once
-from slackwater.rebalancer.sources.round_sources import ENDING, RoundSources
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.runtime.clock import monotonic_now

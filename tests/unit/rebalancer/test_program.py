@@ -17,8 +17,8 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer.last_rotation import ANNOTATION
 from slackwater.rebalancer.program import loop, plan, run
 from slackwater.rebalancer.reason import Reason
+from slackwater.rebalancer.round_sources import ENDING
 from slackwater.rebalancer.sources import kafka_brokers
-from slackwater.rebalancer.sources.round_sources import ENDING
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.leadership import Candidate
 from slackwater.runtime.listen_address import ListenAddress

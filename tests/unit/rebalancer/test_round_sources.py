@@ -11,7 +11,7 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.observed import Lag, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.round_sources import RoundSources
+from slackwater.rebalancer.round_sources import RoundSources
 from slackwater.settings.rebalancer import (
     KafkaSettings,
     MetricLabels,
