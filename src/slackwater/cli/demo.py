@@ -25,7 +25,7 @@ from slackwater.cli.output import (
 from slackwater.cli.terminal import (
     FULL,
     NARROWEST,
-    Column,
+    TableColumn,
     make_table,
     print_blocks,
     stacked_bar,
@@ -276,7 +276,9 @@ def _table(report: DemoReport, detail: Detail) -> Table:
         row.append(f"{100 * phase.utilisation:.0f} %")
         name = phase.name if detail is Detail.SHORT else phase.title
         rows.append((name, *row, *(_details(phase) if detail is Detail.WIDE else ())))
-    return make_table([Column("PHASE"), *(Column(head, right=True) for head in heads)], rows)
+    return make_table(
+        [TableColumn("PHASE"), *(TableColumn(head, right=True) for head in heads)], rows
+    )
 
 
 def _shown(heads: list[str], detail: Detail) -> list[int]:
@@ -343,8 +345,8 @@ def screen(done: Sequence[PhaseProgress], now: PhaseProgress) -> RenderableType:
 
 
 def _phases(done: Sequence[PhaseProgress], now: PhaseProgress) -> Table:
-    numbers = [Column(name, right=True) for name in ("P50", "P90", "P99")]
-    table = make_table([Column(""), Column("PHASE"), *numbers, Column("TIME")])
+    numbers = [TableColumn(name, right=True) for name in ("P50", "P90", "P99")]
+    table = make_table([TableColumn(""), TableColumn("PHASE"), *numbers, TableColumn("TIME")])
     for column in table.columns[2:5]:
         column.min_width = 8
     seen = {progress.phase.name: progress for progress in (*done, now)}

@@ -19,7 +19,7 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.terminal import Column, make_table, print_blocks
+from slackwater.cli.terminal import TableColumn, make_table, print_blocks
 from slackwater.doctor.checkup import run_checks, run_checks_with_probe
 from slackwater.doctor.doctor_report import (
     CgroupSection,
@@ -158,9 +158,9 @@ def _section(title: str, table: Table) -> Iterable[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _columns(*headers: str) -> list[Column]:
+def _columns(*headers: str) -> list[TableColumn]:
     """The last one wraps."""
-    return [*map(Column, headers[:-1]), Column(headers[-1], wrap=True)]
+    return [*map(TableColumn, headers[:-1]), TableColumn(headers[-1], wrap=True)]
 
 
 def _findings(cgroup: CgroupSection) -> Table:

@@ -14,7 +14,7 @@ from slackwater.cli.output import Output, output_options, print_data, wants_colo
 from slackwater.cli.rebalance_options import rotation_options
 from slackwater.cli.rebalance_settings import resolved
 from slackwater.cli.rebalance_view import PlanView, PodView, as_data, view_of
-from slackwater.cli.terminal import Column, aligned_lines, print_blocks, text_width
+from slackwater.cli.terminal import TableColumn, aligned_lines, print_blocks, text_width
 from slackwater.model.duration import format_duration
 from slackwater.model.units import Micros
 from slackwater.rebalancer.program import plan as assess_workloads
@@ -156,11 +156,11 @@ def _percent(share: float | None) -> str:
 
 
 def _pods(view: PlanView, width: int, wide: bool) -> Iterator[Text]:
-    columns = [Column("pod"), Column("group"), Column("usage", right=True)]
-    columns += [Column("of request", right=True), Column("of target", right=True)]
+    columns = [TableColumn("pod"), TableColumn("group"), TableColumn("usage", right=True)]
+    columns += [TableColumn("of request", right=True), TableColumn("of target", right=True)]
     if wide:
-        columns += [Column("request", right=True), Column("limit", right=True)]
-        columns += [Column("age", right=True), Column("node")]
+        columns += [TableColumn("request", right=True), TableColumn("limit", right=True)]
+        columns += [TableColumn("age", right=True), TableColumn("node")]
     rows = [_cells(pod, wide) for pod in view.pods]
     if not wide:
         _give_way(columns, rows, width)
@@ -170,7 +170,7 @@ def _pods(view: PlanView, width: int, wide: bool) -> Iterator[Text]:
     for pod, row in zip(view.pods, rows, strict=True):
         row[0] = Text(_shortened(pod.name, shortest), _STYLES.get(pod.group, "dim"))
         row += [_bar(pod, scale)] if scale else []
-    columns += [Column("")] if scale else []
+    columns += [TableColumn("")] if scale else []
     yield from aligned_lines(columns, rows, width, _NARROWEST_NAME)
     if scale and view.target is not None and view.threshold is not None:
         yield _legend(view.target, view.threshold)
@@ -188,7 +188,7 @@ def _cells(pod: PodView, wide: bool) -> list[Text]:
     return cells
 
 
-def _give_way(columns: list[Column], rows: list[list[Text]], width: int) -> None:
+def _give_way(columns: list[TableColumn], rows: list[list[Text]], width: int) -> None:
     """Removes columns until there is room for a name beside the others."""
     names = max(len(columns[0].name), *(row[0].cell_len for row in rows))
     shortest = min(names, _NARROWEST_NAME)
@@ -201,7 +201,7 @@ def _give_way(columns: list[Column], rows: list[list[Text]], width: int) -> None
             del row[place]
 
 
-def _width(columns: Sequence[Column], rows: Iterable[Sequence[Text]]) -> int:
+def _width(columns: Sequence[TableColumn], rows: Iterable[Sequence[Text]]) -> int:
     """Of these columns and the gaps before them."""
     cells = zip(*rows, strict=True)
     return sum(

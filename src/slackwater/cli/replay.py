@@ -18,7 +18,7 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.terminal import Column, make_table, print_blocks
+from slackwater.cli.terminal import TableColumn, make_table, print_blocks
 from slackwater.contract.kubernetes import kind_of, objects_in
 from slackwater.model.problem import InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
@@ -139,7 +139,10 @@ def _summary(report: Replayed) -> str:
 
 def _table(shown: tuple[Difference, ...]) -> Table:
     headers = ("what", "then", "now", "because")
-    columns = [Column("time", right=True), *(Column(header, wrap=True) for header in headers)]
+    columns = [
+        TableColumn("time", right=True),
+        *(TableColumn(header, wrap=True) for header in headers),
+    ]
     rows = ((_offset(each.at), each.what, each.then, each.now, each.because) for each in shown)
     return make_table(columns, rows)
 

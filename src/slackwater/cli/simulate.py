@@ -1,4 +1,4 @@
-"""`slackwater simulate`: a scenario in, a timeline, a summary and a picture out."""
+"""`slackwater simulate`: runs a scenario; prints a timeline and a summary, writes a picture."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from slackwater.cli.output import (
     wants_colour,
 )
 from slackwater.cli.settings import settings_options, texts_of
-from slackwater.cli.terminal import Column, make_table
+from slackwater.cli.terminal import TableColumn, make_table
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
@@ -43,16 +43,16 @@ _BAR_STEPS = 200
 _WIDTH = 110
 _TREE = "kubepods/"
 _TIMELINE = (
-    Column("TIME"),
-    Column("WHAT"),
-    Column("FROM", right=True),
-    Column("TO", right=True),
-    Column("BECAUSE", wrap=True),
+    TableColumn("TIME"),
+    TableColumn("WHAT"),
+    TableColumn("FROM", right=True),
+    TableColumn("TO", right=True),
+    TableColumn("BECAUSE", wrap=True),
 )
 #: The line feed is the blank line above the table.
 _TIERS = (
-    Column("\nTIER"),
-    *(Column(f"\n{head}", right=True) for head in ("WANTED", "GOT", "LOST", "LOST %")),
+    TableColumn("\nTIER"),
+    *(TableColumn(f"\n{head}", right=True) for head in ("WANTED", "GOT", "LOST", "LOST %")),
 )
 
 
@@ -77,10 +77,10 @@ def simulate(
     no_color: bool,
     **settings: str | None,
 ) -> None:
-    """Live through SCENARIO on a node in memory, with the agent's own code.
+    """Run SCENARIO on a simulated node, with the agent's own code.
 
     Hours pass in seconds. Prints what changed, when and why, and who got how much CPU; writes one
-    picture. Settings given as flags or variables win over the scenario's.
+    picture. Settings given as flags or variables override the scenario's.
 
     \b
     Examples:

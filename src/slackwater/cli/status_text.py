@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from slackwater.cli.terminal import FULL, Column, aligned_lines, stacked_bar
+from slackwater.cli.terminal import FULL, TableColumn, aligned_lines, stacked_bar
 from slackwater.cli.top_view import UNKNOWN, milli
 from slackwater.record.timestamps import describe_age
 from slackwater.status.cluster_status import (
@@ -117,9 +117,9 @@ def _some(rows: list[NodeStatusRow], most: int) -> list[NodeStatusRow]:
 
 def _node_lines(rows: Sequence[NodeStatusRow], now: dt.datetime, width: int) -> list[Text]:
     bars = width >= _BARS_FROM
-    columns = [Column("node"), Column("state")]
-    columns += [Column("best effort")] if bars else []
-    columns += [Column(name, right=True) for name in ("quota", "used", "holding", "since")]
+    columns = [TableColumn("node"), TableColumn("state")]
+    columns += [TableColumn("best effort")] if bars else []
+    columns += [TableColumn(name, right=True) for name in ("quota", "used", "holding", "since")]
     bar_width = _NARROW_BAR if width < _WIDE_FROM else _WIDE_BAR
     cells = [
         (
@@ -171,7 +171,12 @@ def bar(used: int | None, quota: int | None, whole: int | None, width: int) -> T
 
 
 def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[RenderableType]:
-    columns = [Column("policy"), Column("valid"), Column("enforced"), Column("nodes", right=True)]
+    columns = [
+        TableColumn("policy"),
+        TableColumn("valid"),
+        TableColumn("enforced"),
+        TableColumn("nodes", right=True),
+    ]
     cells = [
         (
             _named(row, wide),

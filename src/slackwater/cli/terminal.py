@@ -20,7 +20,7 @@ _GAP = "  "
 FULL, EMPTY = "█", "░"
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """`right` is for numbers; `wrap` lets a cell have several lines."""
 
     name: str
@@ -60,7 +60,7 @@ def print_blocks(
         click.echo(line.rstrip())
 
 
-def make_table(columns: Iterable[Column], rows: Iterable[Sequence[str | Text]] = ()) -> Table:
+def make_table(columns: Iterable[TableColumn], rows: Iterable[Sequence[str | Text]] = ()) -> Table:
     """A table without lines. Strings are shown as they are, brackets included."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, len(_GAP), 0, 0))
     for column in columns:
@@ -76,7 +76,7 @@ def make_table(columns: Iterable[Column], rows: Iterable[Sequence[str | Text]] =
 
 
 def aligned_lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int, narrowest: int = 12
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], width: int, narrowest: int = 12
 ) -> list[Text]:
     """The header and a line for each row, between which other lines can stand. The first column is
     cut where the screen is narrow, down to `narrowest`; beyond that the terminal wraps."""
@@ -91,7 +91,7 @@ def _widths(row: Sequence[Text]) -> list[int]:
     return [cell.cell_len for cell in row]
 
 
-def _line(row: Sequence[Text], columns: Sequence[Column], widths: Sequence[int]) -> Text:
+def _line(row: Sequence[Text], columns: Sequence[TableColumn], widths: Sequence[int]) -> Text:
     line = Text(no_wrap=True, overflow="ignore")
     for place, (cell, column, width) in enumerate(zip(row, columns, widths, strict=True)):
         shown = cell.copy()

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.terminal import FULL, Column, make_table, stacked_bar
+from slackwater.cli.terminal import FULL, TableColumn, make_table, stacked_bar
 from slackwater.record.overview import EntryRow, Overview, UsageRow
 from slackwater.record.timestamps import describe_age, time_of_day
 
@@ -83,9 +83,9 @@ def rows_table(title: str, rows: Sequence[UsageRow], whole: int | None, width: i
     wide_enough = [field for field in FIELDS if width >= field.from_width]
     shown = [field for field in wide_enough if field.is_known(rows)]
     tiers = title == "pod" and width >= _TIERS_FROM
-    columns = [Column(title), *([Column("")] if bars else ())]
-    columns += [Column(field.name, right=True) for field in shown]
-    columns += [Column("tier")] if tiers else []
+    columns = [TableColumn(title), *([TableColumn("")] if bars else ())]
+    columns += [TableColumn(field.name, right=True) for field in shown]
+    columns += [TableColumn("tier")] if tiers else []
     table = make_table(columns)
     table.expand, table.columns[0].ratio = True, 1
     if bars:

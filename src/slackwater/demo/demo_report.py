@@ -81,7 +81,7 @@ class PhaseReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DemoReport(msgspec.Struct, frozen=True, rename="camel"):
-    """`agent` is what the agent said in the last phase; `warning` is empty where the machine was
+    """`agent` has the agent's entries of the last phase; `warning` is empty if the machine was
     quiet, `meaning` where it was not: nothing follows then. `pictures` are the files written."""
 
     machine: MachineSummary
@@ -205,7 +205,7 @@ def noise_warning(phases: Sequence[PhaseReport]) -> str:
 
 
 def _times(value: float, base: float) -> str | None:
-    """None where the two are equal, as far as is told."""
+    """None if the two are equal when rounded."""
     if not base:
         return "longer" if value else None
     times = f"{value / base:.1f}"

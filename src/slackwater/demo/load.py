@@ -1,9 +1,9 @@
 """The open-loop load, as a program: requests at intended times, their latencies on stdout.
 
 Reads one JSON object from standard input: the port, and the intended times in seconds after the
-start. Says when it starts (the kernel's monotonic clock, the same for every process), then one
+start. Prints when it starts (on the kernel's monotonic clock, the same for every process), then one
 JSON line for each answer. Latency counts from the intended time, so a client that falls behind
-shows in the numbers instead of hiding in them.
+makes the numbers worse instead of better.
 """
 
 import itertools
@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Callable
 
-#: More requests than these wait in the client; they are late, and count as late.
+#: Further requests wait in the client, and count as late.
 CONNECTIONS = 32
 #: Seconds until a request counts as unanswered.
 PATIENCE = 10.0
-#: Seconds from saying so to the first request.
+#: Seconds from printing the start to the first request.
 _HEAD_START = 0.1
 _REQUEST = b"GET /work HTTP/1.0\r\nHost: demo\r\n\r\n"
 

@@ -1,8 +1,7 @@
 """The latency-sensitive service, as a program: a small HTTP server with real work per request.
 
-Owns its socket. One process, one request at a time, as one worker of a real service has it; what
-comes meanwhile waits in the socket's queue. Ends when its standard input does, so that it never
-outlives the demo.
+One process, one request at a time, like one worker of a real service; other requests wait in the
+socket's queue. It ends when its standard input does, so that it never outlives the demo.
 """
 
 import hashlib
@@ -28,8 +27,8 @@ def work(rounds: int) -> str:
 
 
 def rounds_for(seconds: float) -> int:
-    """How many rounds take so much CPU time here; the process's own clock, so that neighbours do
-    not count."""
+    """How many rounds take that much CPU time here, by the process's own CPU clock, so that other
+    processes do not count."""
     rounds = 1
     while True:
         before = time.process_time()
@@ -60,7 +59,7 @@ class _Request(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-        """Nobody reads it."""
+        """Quiet: nobody reads it."""
 
 
 def _end_with_stdin() -> None:

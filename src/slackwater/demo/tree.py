@@ -263,7 +263,7 @@ def _rmdir(directory: str) -> None:
 
 
 def _is_alive(name: str) -> bool:
-    """Whether the process that made a tree still runs: a pid alone may be somebody else by now."""
+    """Whether the process that made a tree still runs: its pid may have been reused."""
     pid, _, started = name.removeprefix(PREFIX).partition("-")
     return pid.isdigit() and started == _started(int(pid))
 

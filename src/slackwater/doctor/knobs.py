@@ -49,7 +49,7 @@ def inspect_knobs(
 
 
 def list_unread_knobs(mounts: CgroupMounts) -> tuple[KnobRow, ...]:
-    """One row for each knob where there is no tree to look at."""
+    """One row for each knob if there is no kubelet tree."""
     return tuple(_unread_row(knob, mounts) for knob in KNOBS)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from slackwater import __version__
 from slackwater.manager.state import ManagerCounts, ManagerState, RoundSummary
 from slackwater.model.units import Micros
-from slackwater.record.metric_table import BUILD, MetricDefinition, MetricKind
+from slackwater.record.metric_table import BUILD, MetricDefinition, MetricType
 from slackwater.record.metrics import MetricSample
 
-_GAUGE, _COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
+_GAUGE, _COUNTER = MetricType.GAUGE, MetricType.COUNTER
 _MICROS = 1_000_000
 
 LEADER = MetricDefinition("slackwater_manager_leader", _GAUGE, (), "1 while this replica leads.")

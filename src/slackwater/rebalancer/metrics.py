@@ -18,13 +18,13 @@ from slackwater.rebalancer.observed import WorkloadUsage
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.results import RoundResult, WorkloadResult
 from slackwater.rebalancer.selection import PodGroup
-from slackwater.record.metric_table import BUILD, MetricDefinition, MetricKind
+from slackwater.record.metric_table import BUILD, MetricDefinition, MetricType
 from slackwater.record.metrics import MetricSample
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
 
-_GAUGE, _COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
+_GAUGE, _COUNTER = MetricType.GAUGE, MetricType.COUNTER
 _WORKLOAD = ("namespace", "workload")
 _SUCCESS, _ERROR = "success", "error"
 _TYPES = {PodGroup.TOP: "most_busy", PodGroup.BOTTOM: "least_busy"}
@@ -102,7 +102,7 @@ DELETED = MetricDefinition(
 )
 DURATION = MetricDefinition(
     "rebalancer_execution_duration_seconds",
-    MetricKind.HISTOGRAM,
+    MetricType.HISTOGRAM,
     (),
     "A round, from the first question until the last new pod was Ready.",
 )

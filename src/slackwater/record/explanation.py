@@ -52,7 +52,7 @@ class IdlePolicy(msgspec.Struct, frozen=True, rename="camel"):
     course: str = "held"
 
 
-class WriteAttempt(msgspec.Struct, frozen=True, rename="camel"):
+class KnobWriteAttempt(msgspec.Struct, frozen=True, rename="camel"):
     """How the last attempt to write the knob ended."""
 
     result: str
@@ -95,7 +95,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     yielded_until: str | None = None
     adopted: bool = False
     numbers: Mapping[str, Mapping[str, int]] = {}
-    outcome: WriteAttempt | None = None
+    outcome: KnobWriteAttempt | None = None
     last_drift: ForeignWrite | None = None
     remarks: tuple[str, ...] = ()
 
@@ -227,9 +227,9 @@ def _last_attempt(
     return None
 
 
-def _attempt(view: AgentView, record: TickRecord, outcome: Outcome) -> WriteAttempt:
+def _attempt(view: AgentView, record: TickRecord, outcome: Outcome) -> KnobWriteAttempt:
     value, at = format_value(outcome.change.new), view.timestamp(record.snapshot.at)
-    return WriteAttempt(outcome.result.value, value, at, outcome.detail)
+    return KnobWriteAttempt(outcome.result.value, value, at, outcome.detail)
 
 
 def _last_drift(view: AgentView, subject: KnobSubject) -> ForeignWrite | None:

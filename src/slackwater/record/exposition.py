@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from slackwater.record.metric_table import METRICS, TICK_DURATION, MetricDefinition, MetricKind
+from slackwater.record.metric_table import METRICS, TICK_DURATION, MetricDefinition, MetricType
 from slackwater.record.metrics import MetricInputs, MetricSample, duration_histogram, make_samples
 
 
@@ -32,9 +32,9 @@ class _Scrape(Collector):
 
 _OPENMETRICS = "application/openmetrics-text"
 _PLAIN = "text/plain; version=0.0.4; charset=utf-8"
-_FAMILIES: dict[MetricKind, Callable[..., GaugeMetricFamily | CounterMetricFamily]] = {
-    MetricKind.GAUGE: GaugeMetricFamily,
-    MetricKind.COUNTER: CounterMetricFamily,
+_FAMILIES: dict[MetricType, Callable[..., GaugeMetricFamily | CounterMetricFamily]] = {
+    MetricType.GAUGE: GaugeMetricFamily,
+    MetricType.COUNTER: CounterMetricFamily,
 }
 
 

@@ -8,7 +8,7 @@ import enum
 import msgspec
 
 
-class MetricKind(enum.Enum):
+class MetricType(enum.Enum):
     """Prometheus's types."""
 
     GAUGE = "gauge"
@@ -18,12 +18,12 @@ class MetricKind(enum.Enum):
 
 class MetricDefinition(msgspec.Struct, frozen=True):
     name: str
-    kind: MetricKind
+    kind: MetricType
     labels: tuple[str, ...]
     prose: str
 
 
-_GAUGE, _COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
+_GAUGE, _COUNTER = MetricType.GAUGE, MetricType.COUNTER
 
 BUILD = MetricDefinition(
     "slackwater_build_info", _GAUGE, ("version",), "Always 1; which version runs."
@@ -51,7 +51,7 @@ PAUSED = MetricDefinition(
 )
 TICK_DURATION = MetricDefinition(
     "slackwater_tick_duration_seconds",
-    MetricKind.HISTOGRAM,
+    MetricType.HISTOGRAM,
     (),
     "From the look at the node until all was written.",
 )

@@ -265,7 +265,7 @@ def _pressures(
 
 
 def _quota(quota: Bandwidth) -> float:
-    """Exact to what the kernel was told, not to the milli."""
+    """Exactly the kernel's quota, not rounded to milliCPU."""
     return _UNLIMITED if isinstance(quota.limit, Unlimited) else quota.limit / quota.period
 
 

@@ -1,4 +1,4 @@
-"""RFC 3339 timestamps: written, parsed, and told to people as an age or a time of day."""
+"""RFC 3339 timestamps: formatted, parsed, and shown as an age or a time of day."""
 
 import datetime as dt
 

@@ -1,10 +1,7 @@
-"""Demands: how much CPU a piece of work wants at a virtual time.
+"""Demand for CPU as a function of virtual time: steady, daily, spike, square, noise, and sums.
 
-Owns the shapes (steady, daily, spike, square, noise) and their sums. Refuses to know a clock or
-chance: time is the argument, and noise is drawn once from the random numbers that are passed in.
-
-A demand is a function of time that also says how long its present level holds. Between two such
-changes nothing in a node's life changes either, so the fake kernel need not look.
+Time is an argument, and noise is drawn once from the random numbers that are passed in. A demand
+also says how long its current level lasts: until then the fake kernel need not look again.
 """
 
 import math

@@ -1,11 +1,11 @@
-"""Who gets how much CPU in one stretch of time: hierarchical weighted max-min fairness.
+"""Divides CPU time in an interval among claims: hierarchical weighted max-min fairness.
 
-Owns the division of CPU time among claims. Refuses to know cgroups, periods and clocks: a claim
-has a weight, a limit and claims below it, and amounts are integers (nanoseconds of CPU time).
+It knows no cgroups, periods or clocks: a claim has a weight, a limit and claims below it, and
+amounts are integers (nanoseconds of CPU time).
 
-The kernel comes to this over some milliseconds by picking the task that is furthest behind
-(kernel/sched/fair.c); the fluid picture of it is exact over a period. It leaves out which CPU a
-task happens to sit on: the load balancer is taken to be perfect.
+The kernel converges to this within milliseconds by picking the task that is furthest behind
+(kernel/sched/fair.c); the fluid model is exact over a period. It ignores on which CPU a task
+happens to run: the load balancer is assumed to be perfect.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from operator import itemgetter
 
 
 class Claim:
-    """One group or task that wants CPU time; `got` is the answer."""
+    """A group or task that wants CPU time; `got` is the result."""
 
     __slots__ = ("asked", "claims", "got", "limit", "mask", "usable", "wanted", "weight")
 
@@ -33,7 +33,7 @@ class Claim:
 
 
 class Pool:
-    """A set of CPUs, and the tasks that may run nowhere else: together they get no more."""
+    """A set of CPUs, and the tasks that can only run there: together they get no more."""
 
     __slots__ = ("cpus", "tasks")
 
@@ -65,8 +65,8 @@ def pools_of(tasks: Sequence[Claim], every: int) -> list[Pool]:
 
 
 def divide(top_down: Sequence[Claim], pools: Sequence[Pool], duration: int) -> None:
-    """Answers every claim. `top_down` holds the claims with claims below them, parents first;
-    the limits of all claims and the wants of the tasks are set. `duration` is that of one CPU."""
+    """Sets `got` of every claim. `top_down` has the claims with claims below them, parents first;
+    all limits and the demands of the tasks are set. `duration` is that of one CPU."""
     for claim in reversed(top_down):
         claim.wanted = sum([below.wanted for below in claim.claims])
         claim.asked = sum([below.usable for below in claim.claims])
@@ -103,7 +103,7 @@ def _satisfied_at(claim: Claim) -> float:
 
 
 class _SharedLimit:
-    """Some tasks that have so much left together."""
+    """Tasks that share a limit, and what is left of it."""
 
     __slots__ = ("left", "tasks")
 
@@ -113,8 +113,8 @@ class _SharedLimit:
 
 
 def _divide_by_pools(top_down: Sequence[Claim], pools: Sequence[Pool], duration: int) -> None:
-    """The same rule where cpusets bind, by filling all tasks at their pace until one bound is
-    reached, then the others. Rounds down, so that no bound is exceeded by a nanosecond."""
+    """The same rule with binding cpusets: fills all tasks at their pace until a limit is reached,
+    then the others. Rounds down, so that no limit is exceeded."""
     bounds = [_SharedLimit(claim.usable, list(_tasks(claim))) for claim in top_down]
     bounds += [_SharedLimit(pool.cpus * duration, pool.tasks) for pool in pools]
     bounds += [_SharedLimit(task.usable, [task]) for task in bounds[0].tasks]
@@ -145,7 +145,7 @@ def _tasks(claim: Claim) -> Iterator[Claim]:
 
 
 def _paces(top_down: Sequence[Claim], growing: set[Claim]) -> dict[Claim, float]:
-    """How fast each growing task fills: its part of its group's pace, by weight."""
+    """How fast each growing task fills: its weighted share of its group's pace."""
     alive = set(growing)
     for claim in reversed(top_down):
         if not alive.isdisjoint(claim.claims):

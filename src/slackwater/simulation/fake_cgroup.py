@@ -53,7 +53,7 @@ _RATIO_SHIFT = 20
 
 
 class CfsBandwidth:
-    """Guards one group's budget."""
+    """The CPU bandwidth of one cgroup."""
 
     __slots__ = (
         "_idle",
@@ -85,7 +85,7 @@ class CfsBandwidth:
         self._throttled = False
 
     def set(self, bandwidth: Bandwidth, burst: Micros) -> None:
-        """tg_set_cfs_bandwidth: a new budget at once, and no throttling until it is gone."""
+        """tg_set_cfs_bandwidth: a new budget at once, and no throttling until it is used up."""
         self.quota = UNLIMITED
         self.period, self.burst = bandwidth.period, burst * NANOS
         if not isinstance(bandwidth.limit, Unlimited):
@@ -95,7 +95,7 @@ class CfsBandwidth:
         self._throttled = False
 
     def spend(self, used: int, asked: int, duration: int) -> None:
-        """What a stretch of `duration` took, of the time that the group below could have used.
+        """What an interval of `duration` took, of the time that the group below could have used.
 
         Throttled time is counted for each CPU that it would have been on (throttled_clock of
         each cfs_rq): they run side by side until the budget is gone, and then stand.
@@ -133,7 +133,7 @@ class CfsBandwidth:
         self.left = self._snap = min(self.left, quota + self.burst)
 
     def state(self) -> tuple[int, int, bool, bool, bool]:
-        """All that decides what the next periods bring, besides the demand."""
+        """Everything that decides the next periods, besides the demand."""
         return self.left, self._snap, self._ticking, self._idle, self._throttled
 
     def counters(self) -> tuple[int, ...]:
@@ -146,7 +146,7 @@ class CfsBandwidth:
         )
 
     def repeat(self, before: tuple[int, ...], times: int) -> None:
-        """Counts what has been counted since `before` so many times more."""
+        """Adds the counts since `before` that many times more."""
         now = self.counters()
         (
             self.periods,
@@ -158,19 +158,19 @@ class CfsBandwidth:
 
 
 class SimulatedTask(msgspec.Struct, frozen=True):
-    """Some threads that want CPU time together, and no more CPUs than there are threads."""
+    """Threads with a common demand, on at most as many CPUs as there are threads."""
 
     name: str
     demand: Demand
     threads: int = 1
 
     def level(self, at: Micros) -> int:
-        """milliCPU wanted and possible."""
+        """milliCPU wanted, at most one CPU per thread."""
         return min(max(self.demand(at), 0), 1000 * self.threads)
 
 
 class FakeCgroup:
-    """Guards one cgroup."""
+    """The state of one cgroup."""
 
     def __init__(self, ref: CgroupRef, parent: "FakeCgroup | None", version: CgroupVersion) -> None:
         self.ref = ref
@@ -192,7 +192,7 @@ class FakeCgroup:
         self.lost = 0
 
     def value(self, knob: Knob) -> KnobValue:
-        """What stands there. Only for the knobs of a mainline kernel."""
+        """The current value. Only for the knobs of a mainline kernel."""
         match knob.name:
             case QUOTA.name:
                 return self.quota
@@ -208,7 +208,7 @@ class FakeCgroup:
                 return self.memory[name]
 
     def take(self, knob: Knob, value: KnobValue) -> None:
-        """A value that the rules allow, with what the kernel does beside."""
+        """Sets a value that was checked, with the kernel's side effects."""
         match knob.name, value:
             case QUOTA.name, Bandwidth():
                 self.quota = value
@@ -227,7 +227,7 @@ class FakeCgroup:
                 self.memory[name] = value
 
     def shares(self) -> int:
-        """What the scheduler reckons with: v2 weights are scaled (sched_weight_from_cgroup)."""
+        """The scheduler's shares: v2 weights are scaled (sched_weight_from_cgroup)."""
         if self.idle:
             return IDLE_SHARES
         if self.version is CgroupVersion.V1:
@@ -280,8 +280,8 @@ def check_value(group: FakeCgroup, knob: Knob, value: KnobValue) -> int:
 
 
 def write_sequences(group: FakeCgroup, value: KnobValue) -> tuple[tuple[KnobValue, ...], ...]:
-    """The values that stand there one after the other until `value` does; a second way follows
-    where there is one, for when the first is refused.
+    """The intermediate values on the way to `value`; a second sequence follows if there is one, for
+    when the first is refused.
 
     A v1 bandwidth is two files: execution.cgroup_writer goes by the lower of the two mixtures, or
     else by the higher.
@@ -326,7 +326,7 @@ def _inherited(group: FakeCgroup | None) -> int | Unlimited:
 
 
 def _exceeds(group: FakeCgroup, quota: Bandwidth, ceiling: int | Unlimited) -> bool:
-    """tg_cfs_schedulable_down: whether this quota, or one below it, is above what is above it."""
+    """tg_cfs_schedulable_down: whether this quota, or one below it, exceeds its parent's."""
     own = _ratio(quota)
     if isinstance(own, Unlimited):
         own = ceiling

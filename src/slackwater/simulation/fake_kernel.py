@@ -43,7 +43,7 @@ from slackwater.simulation.fake_cgroup import (
 
 
 class _Layout:
-    """The tree as the scheduler walks it; made anew after each change of the tree."""
+    """The tree as the scheduler walks it; rebuilt after each change of the tree."""
 
     def __init__(self, root: FakeCgroup) -> None:
         self.groups = list(root.below())
@@ -62,7 +62,7 @@ class _Layout:
         self.pools: list[Pool] = pools_of([claim for _, claim in self.work], root.cpus.mask)
 
     def find_limits(self) -> None:
-        """Who has a quota, and of which period; the only part that a quota changes."""
+        """Which groups have a quota, and their periods: all that a change of a quota affects."""
         self.limited = [g for g in self.groups if not isinstance(g.runtime.quota, Unlimited)]
         self.periods = sorted({g.runtime.period for g in self.limited} | {DEFAULT_PERIOD})
         #: After so long all periods end together, and the round starts anew.
@@ -70,7 +70,7 @@ class _Layout:
 
 
 class Scheduler:
-    """Guards the clock."""
+    """Virtual time, and the division of CPU time."""
 
     def __init__(self, root: FakeCgroup) -> None:
         self.now = Micros(0)
@@ -79,11 +79,11 @@ class Scheduler:
         self._levels: list[tuple[Claim, int]] = []
 
     def forget_layout(self) -> None:
-        """To be called after each change of a group, a task or a setting but a quota."""
+        """Call it after each change of a group, a task, or a setting other than a quota."""
         self._layout = None
 
     def forget_limits(self) -> None:
-        """To be called after each change of a quota or a burst."""
+        """Call it after each change of a quota or a burst."""
         if self._layout is not None:
             self._layout.find_limits()
 
@@ -97,7 +97,7 @@ class Scheduler:
             self._run(layout, until)
 
     def _run(self, layout: _Layout, until: Micros) -> None:
-        """To a time up to which every demand is constant."""
+        """Until a time up to which every demand is constant."""
         while self.now < until:
             if self.now % layout.round == 0 and until - self.now >= 2 * layout.round:
                 self._run_rounds(layout, until)
@@ -105,7 +105,7 @@ class Scheduler:
                 self._step(layout, until)
 
     def _run_rounds(self, layout: _Layout, until: Micros) -> None:
-        """One round; and if it left every budget as it found it, all that would follow."""
+        """One round; if it leaves every budget unchanged, all identical rounds that follow."""
         start = [group.runtime.state() for group in layout.limited]
         counted = [group.runtime.counters() for group in layout.limited]
         used = [(group, group.used, group.lost) for group in layout.groups]
@@ -155,11 +155,11 @@ _ROOT_ID = 1
 
 
 class TreeError(ValueError):
-    """A cgroup that cannot be made: a mistake of whoever wrote the scenario."""
+    """A cgroup that cannot be made: a mistake in the scenario."""
 
 
 class FakeKernel:
-    """Guards one node's cgroups. All of them take part in scheduling, the root included."""
+    """One node's cgroups. All of them take part in scheduling, the root included."""
 
     def __init__(self, version: CgroupVersion, cpus: int, page_size: int = COMMON_PAGE) -> None:
         self.page_size = page_size
@@ -182,12 +182,12 @@ class FakeKernel:
         return self._root.ref
 
     def cpus(self) -> CpuSet:
-        """The machine's."""
+        """The machine's CPUs."""
         return self._root.cpus
 
     def refs(self) -> tuple[CgroupRef, ...]:
-        """Every cgroup but the root, parents before their children; the same tuple again where
-        the tree did not change."""
+        """Every cgroup but the root, parents before their children; the same tuple again if the
+        tree did not change."""
         if self._listed is None:
             self._listed = tuple(group.ref for group in self._root.below())[1:]
         return self._listed
@@ -195,7 +195,7 @@ class FakeKernel:
     def make(
         self, path: str, level: Level = Level.POD, tier: Tier = Tier.GUARANTEED, owner: str = ""
     ) -> CgroupRef:
-        """A new cgroup, with an id that no other one ever had. Its parent must be there."""
+        """A new cgroup, with an id that was never used before. Its parent must exist."""
         above, _, name = path.rpartition("/")
         parent = self._groups.get(above)
         if parent is None or not name or path in self._groups:
@@ -223,7 +223,7 @@ class FakeKernel:
         return _APPLIED
 
     def attach(self, ref: CgroupRef, task: SimulatedTask) -> Attempt:
-        """Starts work in a group, in place of work of the same name."""
+        """Starts a task in a cgroup, replacing one of the same name."""
         group = self._find(ref)
         if group is None:
             return GONE
@@ -236,7 +236,7 @@ class FakeKernel:
         return _APPLIED
 
     def detach(self, ref: CgroupRef, name: str) -> Attempt:
-        """Ends work."""
+        """Ends a task."""
         group = self._find(ref)
         if group is None or group.tasks.pop(name, None) is None:
             return GONE
@@ -244,15 +244,15 @@ class FakeKernel:
         return _APPLIED
 
     def advance(self, micros: Micros) -> None:
-        """Lets so much time pass."""
+        """Lets time pass."""
         self._scheduler.advance(micros)
 
     def version(self, _knob: Knob) -> CgroupVersion:
-        """The same for every knob: no hybrid hosts here."""
+        """The same for every knob: hybrid hosts are not simulated."""
         return self._version
 
     def hierarchy(self) -> str:
-        """Which hierarchy this is, for a ledger: there is one."""
+        """The hierarchy's identity for the ledger: there is only one."""
         return f"fake:{_ROOT_ID}"
 
     def lives(self, ref: CgroupRef) -> bool:
@@ -278,18 +278,18 @@ class FakeKernel:
         return decode(knob, self._version, text)
 
     def shows(self, knob: Knob, text: str, value: KnobValue) -> bool:
-        """Whether this text is how the kernel shows that value once it was written."""
+        """Whether the kernel shows that value as this text."""
         standing = self.value(knob, text)
         return not isinstance(standing, Gap) and self._is_shown(knob, standing, value)
 
     def write(self, change: Change, note: Note = no_note) -> Outcome:
-        """One change, unless its value already stands there."""
+        """One change, unless the knob already has that value."""
         opened = self._open(change.ref, change.knob)
         attempt = opened if isinstance(opened, Attempt) else self._write(*opened, change, note)
         return Outcome(change, attempt.result, attempt.detail)
 
     def restore(self, change: Change, _text: str) -> Outcome:
-        """Back to a text that the kernel once showed; `change.new` is its value."""
+        """Restores a text that the kernel once showed; `change.new` is its value."""
         return self.write(change)
 
     def times(self, ref: CgroupRef) -> CpuTimes | Gap:
@@ -297,7 +297,7 @@ class FakeKernel:
         return VANISHED if group is None else group.times()
 
     def lost(self, ref: CgroupRef) -> Micros | Gap:
-        """CPU time that its tasks wanted, could have used on CPUs of their own, and did not get."""
+        """CPU time that its tasks wanted and could have used on idle CPUs, but did not get."""
         group = self._find(ref)
         return VANISHED if group is None else Micros(group.lost // NANOS)
 
@@ -318,7 +318,7 @@ class FakeKernel:
         )
 
     def node_usage(self) -> NodeUsage:
-        """As the real one is had: v2 does not count tasks that sit in the root group."""
+        """As on a real node: v2 does not count tasks in the root cgroup."""
         if self._version is CgroupVersion.V1:
             return NodeUsage(Micros(self._root.used // NANOS), NodeUsageSource.ROOT_GROUP)
         used = self._carried + sum(child.used for child in self._root.children.values())
@@ -329,7 +329,7 @@ class FakeKernel:
         return group if group is not None and group.ref.id == ref.id else None
 
     def _open(self, ref: CgroupRef, knob: Knob) -> tuple[FakeCgroup, KnobFile] | Attempt:
-        """The group and the file, or what the real edge says without them."""
+        """The cgroup and the file, or the error of the real writer without them."""
         file = knob.file(self._version)
         if isinstance(file, Gap):
             return Attempt(Result.UNSUPPORTED, file.reason)
@@ -363,7 +363,7 @@ class FakeKernel:
         return Attempt(Result.REFUSED, detail)
 
     def _put(self, group: FakeCgroup, knob: Knob, new: KnobValue) -> int:
-        """The way to a value, or the other one; the error if both are closed."""
+        """Tries one sequence of writes, then the other; the error if both fail."""
         error = 0
         for way in write_sequences(group, new):
             error = self._put_in_turn(group, knob, way)
@@ -376,7 +376,7 @@ class FakeKernel:
         return error
 
     def _put_in_turn(self, group: FakeCgroup, knob: Knob, values: tuple[KnobValue, ...]) -> int:
-        """One write after the other; if a later one is refused, the first is taken back."""
+        """One write after the other; if a later one is refused, the first is undone."""
         old = group.value(knob)
         for value in values:
             error = check_value(group, knob, value)
@@ -388,7 +388,7 @@ class FakeKernel:
         return 0
 
     def _is_shown(self, knob: Knob, standing: KnobValue, value: KnobValue) -> bool:
-        """Every CPU there is stands for "as the parent", which v2 refuses to populated groups."""
+        """All CPUs stand for "as the parent", which v2 refuses for populated groups."""
         if standing == settle_in_file(knob, value, self.page_size):
             return True
         every = self._every_cpu()
@@ -397,5 +397,5 @@ class FakeKernel:
         return every.within(standing)
 
     def _every_cpu(self) -> CpuSet:
-        """What a v2 root has; nothing on v1, where an empty cpuset is really empty."""
+        """The v2 root's CPUs; none on v1, where an empty cpuset is really empty."""
         return CpuSet() if self._version is CgroupVersion.V1 else self._root.cpus

@@ -60,7 +60,7 @@ class UsageMeter:
         self.could = 0
         self.had = 0
         self.beyond = 0
-        #: How often, weighted by its length, the online tiers lost so many milliCPU together.
+        #: Time in which the online tiers together lost this many milliCPU.
         self.lost: Counter[int] = Counter()
         #: The agent's rounds, what became of its changes, its repairs and truces, its policies.
         self.rounds: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class UsageMeter:
         self.intervals = [Interval() for _ in range(INTERVALS)]
 
     def add_round(self, done: TickRecord | Gap) -> None:
-        """What all work together is allowed is what a policy said last; none while it is off."""
+        """What a round did; a Gap for one that saw nothing. Keeps what the policy allows."""
         if isinstance(done, Gap):
             self.rounds["blind"] += 1
             return

@@ -1,6 +1,6 @@
 """A scenario: a node, the work on it, and what happens to both, as values.
 
-Owns the words of a simulation. The file that says them is scenario_file's.
+scenario_file reads them from a document.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 class RivalWrite(msgspec.Struct, frozen=True):
-    """Somebody else writes a quota: of a tier by its name, or of a pod by its."""
+    """Another process writes the quota of a tier or a pod, given by name."""
 
     at: Micros
     target: str
@@ -67,7 +67,7 @@ Event = Kill | RivalWrite | NewSettings | Pressure | Blind
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """`objects` is what the agent is told besides the pods; its settings are the scenario's.
+    """`objects` is what the agent reads besides the pods; its settings are the scenario's.
     `system` is work outside the kubelet's tree."""
 
     name: str

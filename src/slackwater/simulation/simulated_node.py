@@ -51,15 +51,15 @@ _OTHERS = {
     if knob not in (QUOTA, BURST, WEIGHT, IDLE, CPUS)
 }
 _NOTHING: frozenset[ReadingField] = frozenset()
-#: Ticks that a simulated agent keeps: nobody asks it for more than the last.
+#: Ticks that a simulated agent keeps: only the last is used.
 _KEPT = 1
 
 
 class SimulatedNode:
-    """Guards the tree. A pod's work runs in the pod's own group, on any CPU."""
+    """The kubelet's tree. A pod's task runs in the pod's own cgroup, on any CPU."""
 
     def __init__(self, kernel: FakeKernel, system: Demand | None = None) -> None:
-        """`kernel` has no groups yet."""
+        """`kernel` must not have cgroups yet."""
         self.kernel = kernel
         self.cpus = len(kernel.cpus())
         self._version = kernel.version(WEIGHT)
@@ -75,11 +75,11 @@ class SimulatedNode:
 
     @property
     def pods(self) -> tuple[ScenarioPod, ...]:
-        """Those that are there now."""
+        """The pods that run now."""
         return tuple(pod for pod, _ in self._pods.values())
 
     def group(self, name: str) -> CgroupRef | Gap:
-        """A tier by its name, or a pod by its."""
+        """The cgroup of a tier or of a pod, by name."""
         tier = next((ref for tier, ref in self.tiers.items() if tier.value == name), None)
         if tier is not None:
             return tier
@@ -103,7 +103,7 @@ class SimulatedNode:
         self._weigh_burstable()
 
     def put(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> Outcome:
-        """As anybody but the agent writes: nothing is noted."""
+        """A write by anybody but the agent: the ledger does not see it."""
         old = self.kernel.read(ref, knob)
         return self.kernel.write(Change(ref, knob, value if isinstance(old, Gap) else old, value))
 
@@ -116,12 +116,12 @@ class SimulatedNode:
         return ref
 
     def _weigh_burstable(self) -> None:
-        """setCPUCgroupConfig of the kubelet: the tier weighs what its pods request."""
+        """setCPUCgroupConfig of the kubelet: the tier's weight follows its pods' requests."""
         requested = sum(pod.request for pod in self.pods if pod.tier is Tier.BURSTABLE)
         self.put(self.tiers[Tier.BURSTABLE], WEIGHT, self._weight(MilliCpu(requested)))
 
     def _weight(self, milli: MilliCpu) -> int:
-        """The kubelet's; nothing requested is the least there is."""
+        """The kubelet's weight for a request; the smallest if nothing is requested."""
         shares = shares_of(milli) if milli else SMALLEST_SHARES
         if self._version is CgroupVersion.V1:
             return shares
@@ -129,7 +129,7 @@ class SimulatedNode:
 
 
 class SimulatedSnapshotReader:
-    """Guards the readings before. One that was made anew has seen nothing yet."""
+    """Closes snapshots by the rules of observation.survey; keeps the readings before for rates."""
 
     def __init__(self, kernel: FakeKernel, kubepods: CgroupRef) -> None:
         self._kernel = kernel
@@ -185,7 +185,7 @@ class SimulatedSnapshotReader:
         return _BLIND if at < self.blind_until else self._kernel.node_usage()
 
     def _refs(self, depth: Depth) -> tuple[CgroupRef, ...]:
-        """The kubelet's tree as far down as that; kept while it does not change."""
+        """The kubelet's tree down to that depth; cached while it does not change."""
         listed = self._kernel.refs()
         if listed is not self._listed:
             self._listed, self._shown = listed, {}
@@ -225,7 +225,7 @@ class SimulatedSnapshotReader:
 
 
 class ScenarioSource:
-    """The objects of this moment; the same object again where nothing changed."""
+    """The current objects; the same object again if nothing changed."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
@@ -245,7 +245,7 @@ class SimulatedAgent(msgspec.Struct, frozen=True):
     ledger: Ledger
 
     def end(self) -> None:
-        """As the kernel ends a process: its descriptors are closed, and with them its lock."""
+        """Like kill -9: its descriptors are closed, and with them its lock on the ledger."""
         self.ledger.close()
 
 
@@ -257,7 +257,7 @@ def start_agent(
     overrides: CommandLineOverrides = NO_OVERRIDES,
     policies: tuple[Policy, ...] = POLICIES,
 ) -> SimulatedAgent:
-    """`agent.start` is still to come: it says what is wrong with the settings."""
+    """The caller runs `agent.start`, which reports problems of the settings."""
     kernel = node.kernel
 
     def clock() -> Micros:
@@ -282,7 +282,7 @@ def _nobody_waits() -> None:
 
 
 def _pod_object(pod: ScenarioPod) -> Pod:
-    """The pod as an API server would show it."""
+    """The pod as the API server would return it."""
     main = Container("main", requests=Requests(pod.request), limits=Limits(pod.limit))
     return Pod(
         uid=pod.name,

@@ -131,7 +131,7 @@ def area_key(x: float, y: float, kind: str, name: str, words: str = "faint") -> 
 
 
 def cpu_ticks(frame: Frame, about: int = 5) -> list[float]:
-    """Round numbers of CPUs, about so many."""
+    """Round numbers of CPUs, roughly `about` of them."""
     size = 0.001
     for size in (unit * 10.0**power for power in range(-3, 4) for unit in (1, 2, 4, 5)):
         if frame.most / size <= about + 1:

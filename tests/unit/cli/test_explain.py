@@ -20,7 +20,7 @@ from slackwater.record.explanation import (
     Explanation,
     ForeignWrite,
     IdlePolicy,
-    WriteAttempt,
+    KnobWriteAttempt,
     explain,
 )
 from slackwater.record.timestamps import describe_age, parse_timestamp, time_of_day
@@ -135,7 +135,7 @@ def test_numbers_that_we_do_not_know() -> None:
 
 def test_wide_adds_the_last_attempt() -> None:
     row = msgspec.structs.replace(
-        ROW, since=THEN, outcome=WriteAttempt("refused", "5m", THEN, "busy")
+        ROW, since=THEN, outcome=KnobWriteAttempt("refused", "5m", THEN, "busy")
     )
     assert "  last attempt 12 s ago: 5m refused: busy\n" in text([row], wide=True)
     assert f"since {THEN}" in text([row], wide=True)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from slackwater.cli.terminal import Column, aligned_lines
+from slackwater.cli.terminal import TableColumn, aligned_lines
 
-COLUMNS = (Column("node"), Column("state"), Column("used", right=True))
+COLUMNS = (TableColumn("node"), TableColumn("state"), TableColumn("used", right=True))
 
 
 def lines(width: int, *rows: tuple[str, str, str]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.record.exposition import render_agent_metrics
 from slackwater.record.journal import TickRecord
-from slackwater.record.metric_table import METRICS, MetricKind, page
+from slackwater.record.metric_table import METRICS, MetricType, page
 from tests.unit.record.metric_facts import LINK, facts, full
 from tests.unit.record.tick_records import record
 
@@ -31,7 +31,7 @@ def test_names_are_told_apart_also_in_openmetrics() -> None:
     for metric in METRICS:
         assert page().count(f"| `{metric.name}` |") == 1
         assert "|" not in metric.prose
-        assert metric.name.endswith("_total") is (metric.kind is MetricKind.COUNTER)
+        assert metric.name.endswith("_total") is (metric.kind is MetricType.COUNTER)
 
 
 def test_the_text_is_what_a_parser_reads() -> None:
