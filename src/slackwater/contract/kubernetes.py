@@ -36,9 +36,6 @@ class Node(msgspec.Struct, frozen=True):
     labels: dict[str, str]
     annotations: dict[str, str]
     allocatable_cpu: MilliCpu | Gap
-    allocatable_memory: Bytes | Gap
-    capacity_cpu: MilliCpu | Gap
-    capacity_memory: Bytes | Gap
     #: Empty where it is not stated, as in a file written by hand.
     uid: str = ""
 
@@ -92,15 +89,11 @@ def read_node(document: object, source: str) -> Node:
     head, field = read_head(document, source)
     status = member(field, "status")
     allocatable = None if status is None else member(status, "allocatable")
-    capacity = None if status is None else member(status, "capacity")
     return Node(
         head.name,
         head.labels,
         head.annotations,
-        _stated_cpu(allocatable, "allocatable"),
-        _stated_memory(allocatable, "allocatable"),
-        _stated_cpu(capacity, "capacity"),
-        _stated_memory(capacity, "capacity"),
+        _allocatable_cpu(allocatable),
         head.uid,
     )
 
@@ -110,14 +103,9 @@ def read_config_map(document: object, source: str) -> ConfigMap:
     return ConfigMap(head.namespace, head.name, optional_texts(member(field, "data")))
 
 
-def _stated_cpu(amounts: Field | None, name: str) -> MilliCpu | Gap:
+def _allocatable_cpu(amounts: Field | None) -> MilliCpu | Gap:
     stated = None if amounts is None else member(amounts, "cpu")
-    return Gap(f"the Node object states no {name} cpu") if stated is None else milli_cpu(stated)
-
-
-def _stated_memory(amounts: Field | None, name: str) -> Bytes | Gap:
-    stated = None if amounts is None else member(amounts, "memory")
-    return Gap(f"the Node object states no {name} memory") if stated is None else size(stated)
+    return Gap("the Node object states no allocatable cpu") if stated is None else milli_cpu(stated)
 
 
 def milli_cpu(field: Field) -> MilliCpu:

@@ -14,7 +14,7 @@ from slackwater.kube.informer import InformerView
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName, Problem
-from slackwater.model.units import Bytes, Micros, MilliCpu
+from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects.cluster import ClusterObjects, Feeds, SeenMap, SeenNode
 
 _Item = TypeVar("_Item")
@@ -87,8 +87,7 @@ def pod(name: str, **fields: object) -> Pod:
 
 
 def node(cpu: int = 4000, **labels: str) -> Node:
-    amount, size = MilliCpu(cpu), Bytes(1 << 30)
-    return Node(HERE, labels, {}, amount, size, amount, size)
+    return Node(HERE, labels, {}, MilliCpu(cpu))
 
 
 def seen(cpu: int = 4000, status_patch: NodeStatusPatch | None = None) -> SeenNode:
