@@ -1,8 +1,8 @@
-"""One tick: snapshot, memory and settings in; plan, memory and story out. Pure.
+"""One tick: from a snapshot, memory and settings to a plan, new memory and a report. Pure.
 
-Owns what stands between ticks: each policy's memory and standing intents. Silence releases, so
-a policy that lacks data holds: its intents stay, for a bounded time. A policy that raises is a
-hold, alone; the others go on.
+Between ticks each policy has its memory and its standing intents. A policy that asks for nothing
+releases what it had, so one that lacks data holds instead: its intents stay, for a bounded time. A
+policy that raises an exception holds too, and the others go on.
 """
 
 from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ class CgroupVersion(enum.Enum):
 
 
 class Driver(enum.Enum):
-    """Who lays out the kubelet's tree: plain directories, or systemd slices and scopes."""
+    """How the kubelet's tree is laid out: plain directories, or systemd slices and scopes."""
 
     CGROUPFS = "cgroupfs"
     SYSTEMD = "systemd"

@@ -12,7 +12,7 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 
 
 class CpuListError(ValueError):
-    """A text that is no CPU list; str() is one sentence with the text in it."""
+    """A text that is not a CPU list; str() is one sentence with the text in it."""
 
 
 class CpuSet(msgspec.Struct, frozen=True, tag="cpus"):

@@ -58,7 +58,7 @@ THROTTLE_EVENT = "NodeCPUThrottleEvent"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that the node's other watchers are told by name, as well as by its effects."""
+    """Something that the journal and metrics report by name, besides its effects."""
 
     name: str
     resource: str
@@ -97,7 +97,7 @@ Decision = Act | Hold
 
 
 class Contribution(msgspec.Struct, frozen=True):
-    """One step of a grant: who did what, and the value after it; a quota's in milliCPU."""
+    """One step of a grant: which policy did what, and the value after it; a quota in milliCPU."""
 
     by: str
     verb: Verb

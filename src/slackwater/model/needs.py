@@ -1,4 +1,4 @@
-"""What is to be read of the tree: which fields, at which level."""
+"""What has to be read of the cgroup tree: which fields, at which level."""
 
 import enum
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What is to be changed, and what became of it."""
+"""Changes of knobs, and their outcomes."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""Why a tick did what it did, and why it did nothing where it did nothing."""
+"""The report of a tick: what each policy did and why, what was granted, what others wrote."""
 
 import enum
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class PolicyReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Something that happened to one knob and that is no change of ours."""
+    """Something that happened to one knob besides our changes."""
 
     target: CgroupRef
     knob: str

@@ -121,7 +121,7 @@ _LARGEST_EXPONENT = 18
 
 
 class QuantityError(ValueError):
-    """A text that is no Kubernetes quantity; str() is one sentence with the text in it."""
+    """A text that is not a Kubernetes quantity; str() is one sentence with the text in it."""
 
 
 def parse_quantity(text: str) -> Ratio:

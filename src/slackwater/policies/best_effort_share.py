@@ -173,8 +173,8 @@ def _next_claim(
 
 
 def _standing(snapshot: NodeSnapshot, tier: CgroupRef, memory: Memory) -> MilliCpu | None:
-    """What is ours now: the last claim; after a restart what the run before it wrote, so that a
-    restart is no way around the ramp. A tree that was made anew owes nothing to the old one."""
+    """The last claim; after a restart what the run before it wrote, so that a restart does not
+    skip the ramp. A tree that was created anew starts without one."""
     if memory.tier == tier.id and memory.last is not None:
         return memory.last
     for held in snapshot.held:

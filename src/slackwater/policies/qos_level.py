@@ -1,9 +1,9 @@
-"""How dear a pod's latency is, told to the kernel (Volcano's CPU QoS).
+"""Maps a pod's QoS level to the kernel's CPU priority (Volcano's CPU QoS).
 
 A vendor's kernel has cpu.qos_level, set on the pod and everything in it. Others have cpu.idle,
 which lets best-effort work run only where nobody else wants to, or at least a lowest weight: they
 stand in for level BE, on the pod's own group, beside its neighbours. Where none of them works
-nothing is done, and it is said.
+nothing is done, and a remark says so.
 """
 
 import enum

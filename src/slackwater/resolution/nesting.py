@@ -1,14 +1,20 @@
-"""What cgroup v1 demands of quotas: none exceeds that of a group above it.
+"""Keeps quotas on cgroup v1 within those of the groups above them.
 
-Owns who follows whom (tg_cfs_schedulable_down in kernel/sched/core.c; v2 takes the smaller one by
-itself). A few groups below a quota follow it exactly. A crowd follows in steps: a small move of the
-quota above would rewrite hundreds of files at each tick. Who must come down comes down by a step
-more than it must, at once, and stays there until it is more than two steps below what it may have;
-then it goes up, at the next tick in which crowds do: where a quota swings widely each raise would
+The v1 kernel refuses a quota above its parent's (tg_cfs_schedulable_down in kernel/sched/core.c);
+v2 applies the smaller of the two by itself. With `most`, the quota above, and `may`, the smaller of
+that and what was asked for:
+
+    up to 8 groups below it     granted = may
+    more than 8, in steps       granted = what was asked for, if that is <= 7/8 most;
+                                          what stands there, if 3/4 may <= that <= may;
+                                          else 7/8 most
+
+In steps a small move of the quota above does not rewrite hundreds of files at each tick. Cuts are
+made at once; raises wait for every fifth tick, because where a quota swings widely each raise would
 be followed by a cut.
 
-Laws (property-tested): no quota exceeds one above it; none is more than was wished; at rest none is
-more than two steps below what it may have; the quotas that bind are as they were.
+Laws (property-tested): no quota exceeds one above it; none is more than was asked for; at rest none
+is more than two steps below what it may have; the quotas that bind are as they were.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,12 +35,12 @@ from slackwater.model.units import (
 )
 from slackwater.resolution.quota import quota_amount
 
-#: So many groups follow exactly: as many writes at a tick cost nothing that could be measured.
+#: Up to this many groups follow exactly: the cost of as many writes could not be measured.
 FEW = 8
 #: One step, and two steps, below what binds.
 STEP, TWO_STEPS = Ratio(7, 8), Ratio(3, 4)
 
-#: A crowd goes up in every so many ticks.
+#: Groups that follow in steps are raised in every fifth tick.
 RAISED_EVERY = 5
 
 _Amount = MilliCpu | int | Unlimited
@@ -80,8 +86,8 @@ def nest_quotas(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, G
 
 
 def _standing(snapshot: NodeSnapshot, grants: Mapping[int, Grant]) -> dict[str, _Bound]:
-    """The quotas that nobody asks to change, by path: a stranger's, or what an earlier run left
-    and is kept for now."""
+    """The quotas above which no intent changes, by path: another writer's, or what an earlier run
+    left and is kept for now."""
     by = "what stands above it"
     return {
         (path := reading.ref.path): _Bound(path, _milli(reading.quota), by, path)
@@ -93,7 +99,7 @@ def _standing(snapshot: NodeSnapshot, grants: Mapping[int, Grant]) -> dict[str, 
 
 
 def _ours(snapshot: NodeSnapshot) -> dict[int, MilliCpu]:
-    """The quotas that stand as we wrote them, by id. Another writer's is no reason to stay."""
+    """The quotas that stand as we wrote them, by id; not those of another writer."""
     found: dict[int, MilliCpu] = {}
     for held in snapshot.held:
         reading = snapshot.readings.get(held.ref.id) if held.knob == QUOTA.name else None
@@ -107,7 +113,7 @@ def _ours(snapshot: NodeSnapshot) -> dict[int, MilliCpu]:
 def _milli(quota: Bandwidth) -> MilliCpu:
     """Rounded down: what was written for an amount is that amount again."""
     if isinstance(quota.limit, Unlimited):
-        raise TypeError("no limit is no amount")
+        raise TypeError("an unlimited quota is not an amount")
     return MilliCpu(left_over(quota.limit * 1000, quota.period))
 
 
@@ -117,22 +123,22 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _exactly(wished: _Amount, most: MilliCpu | int, _: MilliCpu | None) -> _Amount:
-    return most if isinstance(wished, Unlimited) or wished > most else wished
+def _exactly(asked: _Amount, most: MilliCpu | int, _: MilliCpu | None) -> _Amount:
+    return most if isinstance(asked, Unlimited) or asked > most else asked
 
 
-def _in_steps(wished: _Amount, most: MilliCpu | int, stands: MilliCpu | None) -> _Amount:
-    """What is wished where there is a step of room above it; what stands there, if that is near
+def _in_steps(asked: _Amount, most: MilliCpu | int, stands: MilliCpu | None) -> _Amount:
+    """What is asked for if there is a step of room above it; what stands there, if that is near
     enough; else a step below what binds."""
     below = max(STEP.left_of(most), min(smallest_milli(), most))
-    if not isinstance(wished, Unlimited) and wished <= below:
-        return wished
-    may = _exactly(wished, most, None)
+    if not isinstance(asked, Unlimited) and asked <= below:
+        return asked
+    may = _exactly(asked, most, None)
     if isinstance(may, Unlimited):
         return may
     if stands is not None and TWO_STEPS.of(may) <= stands <= may:
         return stands
-    return may if may == wished else below
+    return may if may == asked else below
 
 
 def _bound(grant: Grant, bound: _Bound, value: _Amount) -> Grant:

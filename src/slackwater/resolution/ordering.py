@@ -1,8 +1,7 @@
 """The order in which the kernel accepts changes.
 
-Owns the sequence of a plan's changes, and the split of a cpuset that moves. Refuses to judge
-values: it knows what the kernel forbids on the way from one valid state to another, not what is
-wished.
+Puts a plan's changes in sequence and splits a cpuset that moves. It knows what the kernel forbids
+on the way from one valid state to another; it does not judge values.
 
 The rules (kernel/sched/core.c and kernel/cgroup/cpuset.c, cgroup v1; v2 is laxer, and the same
 order suits it): a child's quota is at most its parent's (tg_cfs_schedulable_down), a burst at

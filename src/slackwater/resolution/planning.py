@@ -1,8 +1,8 @@
-"""Grants against readings: what has to change, and what is let go.
+"""Compares grants with readings: which knobs have to change, and which are released.
 
-Owns the difference, exactly, and the peace with other writers: a value that is not the one that
-we wrote is repaired each time, until somebody fights within seconds; then the knob is yielded for
-a while, and that is said.
+The difference is exact: writing an equal quota disturbs the group. A value that another writer put
+in place of ours is repaired each time; where it does so again and again within seconds, the knob
+is left to it for a while, and the report says so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ _NO_DRIFT = Drift()
 
 
 class PlannedChanges(msgspec.Struct, frozen=True):
-    """`releases` are knobs that nobody wants changed any more: back to their baselines."""
+    """`releases` are knobs that no policy wants changed any more: back to their baselines."""
 
     changes: tuple[Change, ...]
     releases: tuple[Held, ...]
@@ -215,7 +215,7 @@ def _is_drift(change: Change, held: Held | None) -> bool:
 def _repaired(
     change: Change, drift: Drift, at: Micros, settings: AgentSettings
 ) -> tuple[Drift, Note | None]:
-    """One more repair, told; or, where repairs follow each other within seconds, the truce."""
+    """One more repair and its note; or, where repairs follow each other within seconds, a yield."""
     if drift.yielded_until > at:
         return drift, None
     in_a_row = at - drift.last <= settings.fight_within

@@ -1,4 +1,4 @@
-"""The quota law: all wishes about one quota become one value.
+"""The quota law: how all intents about one quota become one value.
 
     granted = max(floor, min(caps, (base + largest raise) x scale), 1 ms)
 
