@@ -47,7 +47,7 @@ def gateway(tmp_path: Path) -> Iterator[str]:
 
 def pushed(world: World) -> tuple[str, bytes]:
     tally = RoundMetrics()
-    tally.add(run_once(world.parts(), RUN))
+    tally.add(run_once(world.dependencies(), RUN))
     return expose(tally)
 
 

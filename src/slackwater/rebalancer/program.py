@@ -96,10 +96,10 @@ class ReplicaState:
 
 
 class LoopDependencies(msgspec.Struct, frozen=True):
-    """`parts_of` opens what a round works with, by that round's settings. `clock` is in seconds."""
+    """`dependencies_of` opens what a round with these settings needs. `clock` is in seconds."""
 
     settings_of: Callable[[], RunSettings]
-    parts_of: Callable[[RunSettings], AbstractContextManager[RoundDependencies]]
+    dependencies_of: Callable[[RunSettings], AbstractContextManager[RoundDependencies]]
     leadership: Leadership
     state: ReplicaState
     tally: RoundMetrics
@@ -133,7 +133,7 @@ class RebalancerLoop:
             return None
         began = needs.clock()
         settings = self._read_settings()
-        with needs.parts_of(settings) as opened:
+        with needs.dependencies_of(settings) as opened:
             result = run_once(opened, settings, self._memory)
         needs.tally.add(result)
         self._due = began + settings.interval / _MICROS
@@ -192,7 +192,7 @@ def run(
     try:
         with _sending_events(client, settings, warn) as send:
             halted = _halted_by(pipe)
-            result = run_once(_parts(client, settings, halted, pipe, write, send), settings)
+            result = run_once(_dependencies(client, settings, halted, pipe, write, send), settings)
     finally:
         client.close()
     tally.add(result)
@@ -231,11 +231,11 @@ def loop(
         halted = _halted_by(pipe, leadership, state)
 
         @contextlib.contextmanager
-        def parts_of(settings: RunSettings) -> Iterator[RoundDependencies]:
-            yield _parts(client, settings, halted, pipe, write, send)
+        def dependencies_of(settings: RunSettings) -> Iterator[RoundDependencies]:
+            yield _dependencies(client, settings, halted, pipe, write, send)
 
         needs = LoopDependencies(
-            settings_of, parts_of, leadership, state, tally, ChangeLog(write), time.monotonic
+            settings_of, dependencies_of, leadership, state, tally, ChangeLog(write), time.monotonic
         )
         run_loop(RebalancerLoop(needs).run_round, pipe.wait)
 
@@ -292,7 +292,7 @@ def _sending_events(
             warn(f"events could not be sent: {problem}")
 
 
-def _parts(
+def _dependencies(
     client: Client,
     settings: RunSettings,
     halted: Callable[[], str],
@@ -307,6 +307,6 @@ def _parts(
         clock=time.monotonic,
         wall=time.time,
         wait=pipe.sleep,
-        tell=write,
-        send=send,
+        write=write,
+        send_event=send,
     )

@@ -55,8 +55,8 @@ class RoundDependencies(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
     wall: Callable[[], float]
     wait: Callable[[float], object]
-    tell: EntrySink
-    send: Callable[[KubeEvent], None]
+    write: EntrySink
+    send_event: Callable[[KubeEvent], None]
 
 
 class RoundMemory:
@@ -80,30 +80,34 @@ class RoundMemory:
 
 
 def run_once(
-    parts: RoundDependencies, settings: RunSettings, memory: RoundMemory | None = None
+    dependencies: RoundDependencies, settings: RunSettings, memory: RoundMemory | None = None
 ) -> RoundResult:
     """All decisions are made before the first pod is removed."""
-    began, now = parts.clock(), parts.wall()
+    began, now = dependencies.clock(), dependencies.wall()
     memory = memory or RoundMemory()
     memory.rounds += 1
-    found = assess_all(parts.sources, settings, now)
-    one = _Round(parts, settings, memory, began)
+    found = assess_all(dependencies.sources, settings, now)
+    one = _Round(dependencies, settings, memory, began)
     for about, sentence in found.remarks:
         one.remark(about, sentence, "")
     results = tuple(one.finish(each) for each in found.workloads)
     errors = {**found.errors}
     if one.errors:
         errors[KUBERNETES] = errors.get(KUBERNETES, 0) + one.errors
-    return RoundResult(results, errors, parts.clock() - began, parts.wall())
+    return RoundResult(results, errors, dependencies.clock() - began, dependencies.wall())
 
 
 class _Round:
     """The second half of a round, after the assessment. `began`: when usage was read."""
 
     def __init__(
-        self, parts: RoundDependencies, settings: RunSettings, memory: RoundMemory, began: float
+        self,
+        dependencies: RoundDependencies,
+        settings: RunSettings,
+        memory: RoundMemory,
+        began: float,
     ) -> None:
-        self._parts = parts
+        self._dependencies = dependencies
         self._settings = settings
         self._memory = memory
         self._began = began
@@ -111,16 +115,16 @@ class _Round:
         self.errors = 0
 
     def finish(self, found: AssessedWorkload) -> WorkloadResult:
-        writer = self._parts.writer
+        writer = self._dependencies.writer
         if writer is not None and found.assessment.judged is not None:
             self._judge(writer, found, found.assessment.judged)
         result = self._result(writer, found)
         entry = result_entry(result, self._memory.rounds, self._at())
         if self._memory.has_changed(entry):
-            self._parts.tell(entry)
+            self._dependencies.write(entry)
         if writer is not None and isinstance(found.observed, ObservedWorkload):
             for event in build_events(result, found.observed):
-                self._parts.send(event)
+                self._dependencies.send_event(event)
         return result
 
     def _result(self, writer: RotationWriter | None, found: AssessedWorkload) -> WorkloadResult:
@@ -142,7 +146,7 @@ class _Round:
         return after_rotation(found.assessment, rotated, last)
 
     def _too_late(self, found: AssessedWorkload) -> str:
-        age = self._parts.clock() - self._began
+        age = self._dependencies.clock() - self._began
         if age <= found.settings.moves.window / _MICROS:
             return ""
         return f"its numbers are {age:.0f} s old by now; the next round looks again"
@@ -160,24 +164,24 @@ class _Round:
     def _rotate(
         self, writer: RotationWriter, found: AssessedWorkload, observed: ObservedWorkload
     ) -> RotationResult:
-        parts, assessment = self._parts, found.assessment
+        dependencies, assessment = self._dependencies, found.assessment
         claim = None
         if assessment.proposal is not None and assessment.measured is not None:
             # The annotation has whole seconds.
-            at = float(int(parts.wall()))
+            at = float(int(dependencies.wall()))
             claim = record_rotation(assessment.proposal, assessment.measured, observed.last, at)
         if claim is None:
             raise AssertionError(f"{assessment.workload} is to be rotated without a proposal")
 
         def report(attempt: RemovalAttempt) -> None:
-            parts.tell(attempt_entry(assessment, attempt, self._memory.rounds, self._at()))
+            dependencies.write(attempt_entry(assessment, attempt, self._memory.rounds, self._at()))
 
         context = RotationContext(
-            look=lambda: parts.sources.observe_again(found.settings),
+            look=lambda: dependencies.sources.observe_again(found.settings),
             writer=writer,
-            clock=parts.clock,
-            wait=parts.wait,
-            halted=parts.sources.halted,
+            clock=dependencies.clock,
+            wait=dependencies.wait,
+            halted=dependencies.sources.halted,
             on_attempt=report,
         )
         patience = self._settings.ready_timeout / _MICROS
@@ -203,7 +207,7 @@ class _Round:
         """Logged once, until there is a different remark about the same thing."""
         entry = remark_entry(about, sentence, result, self._memory.rounds, self._at())
         if self._memory.is_new_remark(entry):
-            self._parts.tell(entry)
+            self._dependencies.write(entry)
 
     def _at(self) -> Micros:
-        return Micros(round(self._parts.clock() * _MICROS))
+        return Micros(round(self._dependencies.clock() * _MICROS))

@@ -231,15 +231,15 @@ class World:
     def sources(self) -> Sources:
         return _WorldSources(self)
 
-    def parts(self, removal: Removal = Removal.EVICT) -> RoundDependencies:
+    def dependencies(self, removal: Removal = Removal.EVICT) -> RoundDependencies:
         return RoundDependencies(
             sources=self.sources(),
             writer=PodWriter(self, removal, None),
             clock=lambda: self.second,
             wall=lambda: NOON + self.second,
             wait=self.wait,
-            tell=self.told.append,
-            send=self.sent.append,
+            write=self.told.append,
+            send_event=self.sent.append,
         )
 
     def removed(self) -> str:

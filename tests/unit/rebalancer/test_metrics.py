@@ -40,7 +40,7 @@ def shown(tally: RoundMetrics) -> dict[str, float]:
 
 def after(world: World, settings: RunSettings = RUN) -> dict[str, float]:
     tally = RoundMetrics()
-    tally.add(run_once(world.parts(), settings))
+    tally.add(run_once(world.dependencies(), settings))
     return shown(tally)
 
 
@@ -77,7 +77,7 @@ def test_acceptance_row_19() -> None:
 
 def test_a_dry_run_deletes_nothing() -> None:
     tally = RoundMetrics()
-    tally.add(run_once(msgspec.structs.replace(World().parts(), writer=None), RUN))
+    tally.add(run_once(msgspec.structs.replace(World().dependencies(), writer=None), RUN))
     found = shown(tally)
     assert found['rebalancer_rotation_decisions_total{reason="dry_run"}'] == 1
     assert found['rebalancer_pods_deleted_total{type="most_busy"}'] == 0
@@ -149,9 +149,9 @@ def test_realised_is_absent_before_it_is_judged() -> None:
 def test_counters_go_on_and_gauges_are_the_last_rounds() -> None:
     tally, world = RoundMetrics(), World()
     for _ in range(3):
-        tally.add(run_once(world.parts(), RUN))
+        tally.add(run_once(world.dependencies(), RUN))
     assert shown(tally)["rebalancer_pods_analyzed_total"] == 18
-    tally.add(run_once(world.parts(), RunSettings()))
+    tally.add(run_once(world.dependencies(), RunSettings()))
     found = shown(tally)
     assert not [name for name in found if WEB in name], "it is no longer looked after"
     assert found['rebalancer_rotation_decisions_total{reason="rotated"}'] == 1

@@ -71,7 +71,7 @@ class Resident:
     @contextmanager
     def _parts_of(self, settings: RunSettings) -> Iterator[RoundDependencies]:
         self.opened.append(settings)
-        parts = self.world.parts()
+        parts = self.world.dependencies()
         yield msgspec.structs.replace(parts, writer=None) if settings.dry_run else parts
 
     def go(self, seconds: float) -> None:

@@ -29,7 +29,7 @@ TWO_BUDGETS = refused(500, "InternalError", "This pod has more than one PodDisru
 
 
 def go(world: World, settings: RunSettings = RUN, memory: RoundMemory | None = None) -> RoundResult:
-    return run_once(world.parts(settings.removal), settings, memory)
+    return run_once(world.dependencies(settings.removal), settings, memory)
 
 
 def only(result: RoundResult) -> tuple[Reason, str]:
@@ -115,7 +115,7 @@ def test_by_deletion() -> None:
 def test_a_dry_run_changes_nothing() -> None:
     world = World()
     world.annotation = encode_last_rotation(rotated(), format_time)  # there is something to judge
-    parts = msgspec.structs.replace(world.parts(), writer=None)
+    parts = msgspec.structs.replace(world.dependencies(), writer=None)
     result = run_once(parts, RUN)
     reason, because = only(result)
     assert (reason, because) == (Reason.DRY_RUN, "Improvement 34.8% exceeds minimum 10.0%")
