@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from slackwater.cli.status_text import MOST_NODES, MOST_PROBLEMS, bar, blocks
+from slackwater.cli.status import MOST_NODES, MOST_PROBLEMS, bar, blocks
 from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,
