@@ -105,7 +105,7 @@ class RunOptions(msgspec.Struct, frozen=True):
 
 
 class BuiltAgent(msgspec.Struct, frozen=True):
-    """An agent, what it shares with other threads, its sleep, and its side towards a cluster."""
+    """An agent, what it shares with other threads, its sleep, and its connection to a cluster."""
 
     agent: Agent
     shared: SharedState
@@ -307,7 +307,7 @@ def _why(tree: Kubepods, asked: str) -> str:
 
 
 def _cluster(options: AgentOptions, schema: SettingsSchema) -> "ClusterConnection | None":
-    """Imported here: an agent without a cluster needs none of it."""
+    """Imported late: an agent without a cluster needs none of it."""
     if options.cluster is None:
         return None
     from slackwater.agent.cluster_connection import open_cluster
@@ -318,7 +318,7 @@ def _cluster(options: AgentOptions, schema: SettingsSchema) -> "ClusterConnectio
 def build_executor(
     paths: NodePaths, mounts: CgroupMounts, driver: Driver, write: EntrySink
 ) -> Executor:
-    """The writers and the ledger; `release` needs no more than this."""
+    """The writers and the ledger: all that `release` needs."""
     files = CgroupWriter(mounts, _PAGE, monotonic_now)
     units = None if driver is Driver.CGROUPFS else _open_units(paths, files)
     if isinstance(units, Gap):
@@ -333,8 +333,8 @@ def build_executor(
 
 
 def _open_units(paths: NodePaths, files: CgroupWriter) -> UnitWriter | Gap:
-    """A systemd that is busy, with a reload say, answers late: it is asked again, because the
-    files that stand in for it are for nodes where it cannot be reached at all."""
+    """A systemd that is busy, for example with a reload, answers late, so it is asked again: files
+    are written instead only where it cannot be reached at all."""
     path = _socket(paths)
     found: UnitWriter | Gap = Gap("not asked yet")
     for patience in _PATIENCE:
@@ -349,20 +349,20 @@ def _socket(paths: NodePaths) -> str:
 
 
 def release_all(paths: NodePaths, environ: Mapping[str, str]) -> tuple[list[JournalEntry], int]:
-    """Everything back without an agent: what was done, and how many knobs are left."""
+    """Restores everything without an agent: what was done, and how many knobs are left."""
     mounts, verdict = _mounts(paths.roots, environ)
     # What went through systemd's units goes back through them, whatever the tree looks like now;
     # where none did, it does not matter whether systemd answers.
     driver = Driver.SYSTEMD if os.path.exists(_socket(paths)) else verdict.driver
     entries: list[JournalEntry] = []
-    told_of_systemd = entries.append if verdict.driver is Driver.SYSTEMD else _unsaid
-    outcomes = build_executor(paths, mounts, driver, told_of_systemd).release()
+    write = entries.append if verdict.driver is Driver.SYSTEMD else _discard
+    outcomes = build_executor(paths, mounts, driver, write).release()
     left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
     at = monotonic_now()
     return [*entries, *(outcome_entry(outcome, 0, at, "released") for outcome in outcomes)], left
 
 
-def _unsaid(_entry: JournalEntry) -> None:
+def _discard(_entry: JournalEntry) -> None:
     return None
 
 
@@ -381,6 +381,6 @@ def _mounts(roots: Roots, environ: Mapping[str, str]) -> tuple[CgroupMounts, Dri
 
 
 def _boot_id(roots: Roots) -> str:
-    """Which boot this is: a ledger of another one is void."""
+    """Identifies the boot: a ledger of another one is void."""
     contents = _need(read_start(f"{roots.proc}/sys/kernel/random/boot_id"))
     return contents.data.decode("ascii", "replace").strip()

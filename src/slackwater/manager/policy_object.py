@@ -29,7 +29,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 
 Value = AvoidanceAction | NodeQos | NodeQosEnsurancePolicy | PodQos
-#: Where objects come from, in the contract's sentences.
+#: Where objects come from, in the contract's messages.
 _SOURCE = "the cluster"
 _Read = Callable[[object, str], Value]
 
@@ -43,8 +43,8 @@ READERS: Mapping[Resource, _Read] = {
 
 
 class PolicyObject(msgspec.Struct, frozen=True):
-    """`value` is a Gap where the spec cannot be used. `status` is what stands there now; None also
-    where that cannot be read, so that it is written anew."""
+    """`value` is a Gap if the spec cannot be used. `status` is the one that the object has; None
+    also if that cannot be read, so that it is written anew."""
 
     resource: Resource
     name: str

@@ -12,7 +12,7 @@ import msgspec
 from slackwater.model.units import Micros
 from slackwater.runtime.health import HealthState
 
-#: The loop ends a round at least this often; an API call of it may take 10 s, and there are some.
+#: Longer than any round: an API call may take 10 s, and a round makes several.
 STALLED_AFTER = Micros(120_000_000)
 
 

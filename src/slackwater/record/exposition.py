@@ -1,7 +1,7 @@
-"""Metrics as text, for Prometheus. Imports its client, 2 MiB: so it is itself imported late.
+"""Renders metrics as text for Prometheus. Imports its client, 2 MiB, so import it late.
 
-Owns the format; the agent's samples are record.metrics', and other programs bring their own. They
-are made at the scrape, not at the tick.
+Samples are made when they are scraped, not at the tick: the agent's by record.metrics, those of
+other programs by themselves.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,15 +39,14 @@ _FAMILIES: dict[MetricType, Callable[..., GaugeMetricFamily | CounterMetricFamil
 
 
 def render_agent_metrics(facts: MetricInputs, accept: str) -> tuple[str, bytes]:
-    """The agent's."""
     return render_families(_agent_families(facts), accept)
 
 
 def render_families(families: Iterable[Family], accept: str) -> tuple[str, bytes]:
-    """The content's type and the content, in the format that was asked for.
+    """The content type and the content, in the format that the Accept header asks for.
 
-    Not by the client's own choose_encoder: it fails at a version that is no number, and repeats
-    the version, whatever it is, in a header of the answer.
+    Not by the client's own choose_encoder: it fails at a version that is not a number, and repeats
+    the version, whatever it is, in a header of the response.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(families))
@@ -61,7 +60,7 @@ def render_families(families: Iterable[Family], accept: str) -> tuple[str, bytes
 def build_families(
     metrics: Sequence[MetricDefinition], found: Iterable[MetricSample]
 ) -> Iterator[Family]:
-    """In the table's order; one without a sample is left out."""
+    """In the table's order; metrics without a sample are left out."""
     by_name: dict[str, list[MetricSample]] = {}
     for sample in found:
         by_name.setdefault(sample.metric.name, []).append(sample)

@@ -8,7 +8,7 @@ from slackwater.runtime.wakeup import Woken
 #: Runs one round, knowing what ended the pause before it. Returns the seconds until the next round
 #: is due; None ends the loop.
 Round = Callable[[Woken], float | None]
-#: Waits up to so many seconds.
+#: Waits up to that many seconds.
 Wait = Callable[[float], Woken]
 
 

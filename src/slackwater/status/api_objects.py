@@ -24,9 +24,8 @@ _LONGEST_TROUBLE = 400
 
 
 class ClusterNode(msgspec.Struct, frozen=True):
-    """A Node. `report` is the annotation's text; `heard` is when the agent last said that it is
-    there, in RFC 3339, and `reason` and `message` are its condition's. None: the object does not
-    say."""
+    """A Node. `report` is the text of the agent's annotation; `heard`, `reason` and `message` are
+    the heartbeat time (RFC 3339), reason and message of its condition. None: not there."""
 
     name: str
     labels: dict[str, str]
@@ -38,9 +37,8 @@ class ClusterNode(msgspec.Struct, frozen=True):
 
 
 class AgentPod(msgspec.Struct, frozen=True):
-    """An agent's pod; `trouble` says in a clause why it is not ready, and is empty where it is.
-    `fails`: it has been tried, so waiting alone does not help. `ends` is by when it is to be gone,
-    None where nobody deleted it."""
+    """An agent's Pod. `trouble` is why it is not ready, empty if it is. `fails`: it has been tried,
+    so waiting alone does not help. `ends` is its deletion time, None if it is not being deleted."""
 
     name: str
     namespace: str

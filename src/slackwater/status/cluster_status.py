@@ -38,7 +38,7 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ManagerRow(msgspec.Struct, frozen=True, rename="camel"):
-    """Who leads, and when it last said so."""
+    """Which replica leads, and when it last renewed its Lease."""
 
     leader: str
     renewed: str | None = None
@@ -65,8 +65,8 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`problems` are the cluster's own; those of nodes and policies stand in their rows. `notes`
-    say what could not be looked at."""
+    """`problems` are the cluster's own; those of nodes and policies are in their rows. `notes` name
+    what could not be read."""
 
     api_version: str = API_VERSION
     kind: str = "ClusterStatus"

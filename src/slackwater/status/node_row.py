@@ -70,7 +70,7 @@ def node_row(node: ClusterNode, pod: AgentPod | Gap | None, now: dt.datetime) ->
     if isinstance(report, Gap):
         return _in(row, NodeState.UNREADABLE, f"its report cannot be read: {report.reason}")
     if pod is None and node.reason == RELEASED and not report.holding:
-        return row  # it went as it should: nothing of it is left but these words
+        return row  # it released and ended as it should; only this condition is left
     row = _with_report(row, report)
     starting = _is_starting(pod, now)
     if starting and not _has_spoken(pod, node):
@@ -134,7 +134,7 @@ def _is_starting(pod: AgentPod | Gap | None, now: dt.datetime) -> bool:
 
 
 def _has_spoken(pod: AgentPod | Gap | None, node: ClusterNode) -> bool:
-    """Whether what the node shows is this pod's word, not that of one before."""
+    """Whether the node's condition was written by this pod, not by the one before it."""
     created = pod.created if isinstance(pod, AgentPod) else None
     heard, began = parse_timestamp(node.heard or ""), parse_timestamp(created or "")
     return heard is not None and (began is None or heard >= began)
