@@ -37,7 +37,9 @@ _SIDE = {
     "contract": "pure: foreign formats",
     "model": "values",
 }
-_EDGES = frozenset({"runtime", "execution", "observation", "record", "kube", "http", "bounded_read"})
+_EDGES = frozenset(
+    {"runtime", "execution", "observation", "record", "kube", "http", "bounded_read"}
+)
 _PURE = frozenset({"resolution", "policies", "settings", "contract", "model"})
 
 
@@ -62,29 +64,27 @@ def _box(package: str, x: float, y: float, width: float) -> str:
     middle = x + width / 2
     summary = _summary(package)
     fits = len(summary) * _CHARACTER < width - 12
-    lines = [
+    rows = [
         f'<rect class="{kind}" x="{x:.0f}" y="{y}" width="{width:.0f}" height="{_BOX}" rx="5"/>',
-        f'<text class="name" x="{middle:.0f}" y="{y + (17 if fits else 25)}" '
-        f'text-anchor="middle">{package}</text>',
+        _text("name", middle, y + (17 if fits else 25), package),
     ]
-    if fits:
-        lines.append(
-            f'<text class="small" x="{middle:.0f}" y="{y + 33}" '
-            f'text-anchor="middle">{escape(summary)}</text>'
-        )
-    return "\n".join(lines)
+    return "\n".join([*rows, _text("small", middle, y + 33, summary)] if fits else rows)
+
+
+def _text(kind: str, x: float, y: float, text: str) -> str:
+    return f'<text class="{kind}" x="{x:.0f}" y="{y}" text-anchor="middle">{escape(text)}</text>'
 
 
 def draw() -> str:
     rows = []
     layers = read_layers()
     for number, layer in enumerate(layers):
-        y = 10 + number * _ROW
+        y, band = 10 + number * _ROW, f'width="{_WIDTH - 20}" height="{_ROW - 4}"'
         room = _WIDTH - _LEFT - 24 - _GAP * (len(layer) - 1)
         width = room / len(layer)
         side = next((_SIDE[name] for name in layer if name in _SIDE), "")
         rows.append(
-            f'<rect class="band" x="10" y="{y}" width="{_WIDTH - 20}" height="{_ROW - 4}" rx="6"/>\n'
+            f'<rect class="band" x="10" y="{y}" {band} rx="6"/>\n'
             f'<text class="side" x="24" y="{y + 30}">{side}</text>'
         )
         rows += [
@@ -97,7 +97,9 @@ def draw() -> str:
         'font-family="system-ui, sans-serif" font-size="15">\n'
         "<title>Slackwater's packages: imports go downward only</title>\n"
         f"<style>{_STYLE}</style>\n"
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>\n' + "\n".join(rows) + "\n</svg>\n"
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>\n'
+        + "\n".join(rows)
+        + "\n</svg>\n"
     )
 
 

@@ -10,30 +10,12 @@ from slackwater.execution.scratch import scratch_group
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, CgroupVersion, Driver, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.knob import (
-    BURST,
-    CPU_QOS_LEVEL,
-    CPUS,
-    IDLE,
-    KNOBS,
-    MEMORY_HIGH,
-    MEMORY_LOW,
-    MEMORY_MAX,
-    MEMORY_MIN,
-    MEMORY_QOS_LEVEL,
-    QUOTA,
-    WEIGHT,
-    Knob,
-    KnobFile,
-    KnobValue,
-)
+from slackwater.model.knob import CPUS, KNOBS, Knob, KnobFile, KnobValue
 from slackwater.model.knob_text import settle_in_file
 from slackwater.model.plan import Change, Result
-from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.detection.mounts import FOR_CHILDREN, listed_controllers
 
 NOWHERE = "none"
-_MEMORY = 64 * 2**20
 
 
 def inspect_knobs(
@@ -90,20 +72,11 @@ def _inspect_knob(
 
 
 def probe_values(first_cpu: int) -> tuple[tuple[Knob, KnobValue], ...]:
-    """A value for each knob that no kernel has by default. Burst needs a quota, and idle, which
-    locks the weight, comes last."""
-    return (
-        (WEIGHT, 50),
-        (QUOTA, Bandwidth(Micros(50_000))),
-        (BURST, 10_000),
-        (CPUS, CpuSet.of([first_cpu])),
-        (MEMORY_MAX, _MEMORY),
-        (MEMORY_HIGH, _MEMORY),
-        (MEMORY_LOW, _MEMORY),
-        (MEMORY_MIN, _MEMORY),
-        (CPU_QOS_LEVEL, -1),
-        (MEMORY_QOS_LEVEL, -1),
-        (IDLE, True),
+    """Each knob with its trial value. Burst needs a quota, which is before it in the table; a knob
+    that disturbs another, as idle locks the weight, comes last."""
+    in_order = sorted(KNOBS, key=lambda knob: knob.disturbs is not None)
+    return tuple(
+        (knob, CpuSet.of([first_cpu]) if knob is CPUS else knob.trial) for knob in in_order
     )
 
 

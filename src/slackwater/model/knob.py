@@ -11,7 +11,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupController, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.units import SMALLEST_QUOTA, Bandwidth, Unlimited
+from slackwater.model.units import SMALLEST_QUOTA, UNLIMITED, Bandwidth, Micros, Unlimited
 from slackwater.model.weight import (
     LARGEST_SHARES,
     LARGEST_WEIGHT,
@@ -105,6 +105,10 @@ class Knob(msgspec.Struct, frozen=True):
     fold: Fold
     v1: KnobFile | None
     v2: KnobFile | None
+    #: What `doctor --probe` writes to a scratch cgroup: a value that no kernel has by default.
+    trial: KnobValue
+    #: The value of a new cgroup, where that is not the kernel's own computation.
+    initial: int | Unlimited | None = None
     #: A vendor's kernel only: absent from the mainline kernel.
     vendor: bool = False
     #: The knob that the kernel changes as a side effect of writing this one.
@@ -115,6 +119,8 @@ class Knob(msgspec.Struct, frozen=True):
         return found or Gap(f"{self.name} does not exist on cgroup {version.value}")
 
 
+_TRIAL_MEMORY = 64 * 1024 * 1024
+
 WEIGHT = Knob(
     "weight",
     CgroupController.CPU,
@@ -122,6 +128,7 @@ WEIGHT = Knob(
     Fold.SMALLEST,
     KnobFile("cpu.shares", SMALLEST_SHARES, LARGEST_SHARES, unit_property="CPUShares"),
     KnobFile("cpu.weight", SMALLEST_WEIGHT, LARGEST_WEIGHT, unit_property="CPUWeight"),
+    trial=50,
 )
 QUOTA = Knob(
     "quota",
@@ -143,6 +150,7 @@ QUOTA = Knob(
         unlimited="max",
         unit_property="CPUQuotaPerSecUSec",
     ),
+    trial=Bandwidth(Micros(50_000)),
 )
 BURST = Knob(
     "burst",
@@ -151,6 +159,7 @@ BURST = Knob(
     Fold.SMALLEST,
     KnobFile("cpu.cfs_burst_us", 0, LARGEST_QUOTA),
     KnobFile("cpu.max.burst", 0, LARGEST_QUOTA),
+    trial=10_000,
 )
 # cpu.idle=1 makes weight read 0, 1 or 3 and refuses writes to it; cpu.idle=0 puts the kernel's
 # default there, not the earlier weight (sched_group_set_idle, measured: real kernels differ).
@@ -161,6 +170,7 @@ IDLE = Knob(
     Fold.LARGEST,
     KnobFile("cpu.idle", 0, 1),
     KnobFile("cpu.idle", 0, 1),
+    trial=True,
     disturbs="weight",
 )
 CPUS = Knob(
@@ -170,6 +180,8 @@ CPUS = Knob(
     Fold.INTERSECTION,
     KnobFile("cpuset.cpus"),
     KnobFile("cpuset.cpus", unit_property="AllowedCPUs"),
+    #: The machine decides which CPU: the probe takes the first that is online.
+    trial=CpuSet.of([0]),
 )
 MEMORY_MAX = Knob(
     "memory-max",
@@ -180,6 +192,8 @@ MEMORY_MAX = Knob(
         "memory.limit_in_bytes", 0, LARGEST_MEMORY, unlimited="-1", unit_property="MemoryLimit"
     ),
     KnobFile("memory.max", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryMax"),
+    trial=_TRIAL_MEMORY,
+    initial=UNLIMITED,
 )
 MEMORY_HIGH = Knob(
     "memory-high",
@@ -188,6 +202,8 @@ MEMORY_HIGH = Knob(
     Fold.SMALLEST,
     None,
     KnobFile("memory.high", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryHigh"),
+    trial=_TRIAL_MEMORY,
+    initial=UNLIMITED,
 )
 MEMORY_LOW = Knob(
     "memory-low",
@@ -196,6 +212,8 @@ MEMORY_LOW = Knob(
     Fold.LARGEST,
     None,
     KnobFile("memory.low", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryLow"),
+    trial=_TRIAL_MEMORY,
+    initial=0,
 )
 MEMORY_MIN = Knob(
     "memory-min",
@@ -204,6 +222,8 @@ MEMORY_MIN = Knob(
     Fold.LARGEST,
     None,
     KnobFile("memory.min", 0, LARGEST_MEMORY, unlimited="max", unit_property="MemoryMin"),
+    trial=_TRIAL_MEMORY,
+    initial=0,
 )
 CPU_QOS_LEVEL = Knob(
     "cpu-qos-level",
@@ -212,6 +232,7 @@ CPU_QOS_LEVEL = Knob(
     Fold.SMALLEST,
     KnobFile("cpu.qos_level", -1, 2),
     KnobFile("cpu.qos_level", -1, 2),
+    trial=-1,
     vendor=True,
 )
 MEMORY_QOS_LEVEL = Knob(
@@ -221,6 +242,7 @@ MEMORY_QOS_LEVEL = Knob(
     Fold.SMALLEST,
     KnobFile("memory.qos_level", -1, 0),
     KnobFile("memory.qos_level", -1, 0),
+    trial=-1,
     vendor=True,
 )
 

@@ -16,11 +16,8 @@ from slackwater.model.knob import (
     BURST,
     CPUS,
     IDLE,
+    KNOBS,
     LARGEST_QUOTA,
-    MEMORY_HIGH,
-    MEMORY_LOW,
-    MEMORY_MAX,
-    MEMORY_MIN,
     QUOTA,
     WEIGHT,
     Encoding,
@@ -40,12 +37,7 @@ IDLE_SHARES = 3
 #: What the weight reads while a group is idle: its 3 shares; on v2 as a weight, at least 1 since
 #: cgroup_weight_from_shares clamps (6.1 does not, and shows 0).
 IDLE_WEIGHT = {CgroupVersion.V1: IDLE_SHARES, CgroupVersion.V2: 1}
-DEFAULT_MEMORY: dict[str, int | Unlimited] = {
-    MEMORY_MAX.name: UNLIMITED,
-    MEMORY_HIGH.name: UNLIMITED,
-    MEMORY_LOW.name: 0,
-    MEMORY_MIN.name: 0,
-}
+INITIAL = {knob.name: knob.initial for knob in KNOBS if knob.initial is not None}
 #: min_cfs_quota_period and max_cfs_quota_period.
 SHORTEST_PERIOD, LONGEST_PERIOD = Micros(1_000), Micros(1_000_000)
 #: BW_SHIFT: the kernel compares quotas as whole 2^20ths of a CPU (to_ratio).
@@ -184,7 +176,7 @@ class FakeCgroup:
         self.idle = False
         #: Empty means none on v1, and the parent's on v2.
         self.cpus = CpuSet()
-        self.memory = dict(DEFAULT_MEMORY)
+        self.memory = dict(INITIAL)
         self.runtime = CfsBandwidth()
         self.claim = Claim(NICE_0_SHARES, 0)
         #: Nanoseconds of CPU time: used, and wanted but not got, with all groups below.
