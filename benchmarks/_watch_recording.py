@@ -117,7 +117,7 @@ def _of_server(access: Access) -> Recording:
         events.append(chunk)
         if len(events) == PAGE * CHANGES:
             break
-    version = msgspec.json.decode(client.ask("/version"))["gitVersion"]
+    version = msgspec.json.decode(client.get_raw("/version"))["gitVersion"]
     for each in (client, creator):
         each.close()
     return Recording(version, page, events)

@@ -28,7 +28,7 @@ def access_of(control_plane: ControlPlane, user: str = "admin") -> Access:
 def serves(client: Client, resource: Resource) -> bool:
     """Whether the server knows this kind, from the list of kinds of its group."""
     try:
-        kinds = msgspec.json.decode(client.ask(resource.root))["resources"] or ()
+        kinds = msgspec.json.decode(client.get_raw(resource.root))["resources"] or ()
     except HttpStatusError as refused:
         if refused.status == 404:
             return False

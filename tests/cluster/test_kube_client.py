@@ -113,7 +113,7 @@ def test_what_is_served(client: Client) -> None:
     assert serves(client, PODS)
     assert not serves(client, UNKNOWN)
     assert not serves(client, Resource("apps", "v1", "nothings", "Nothing"))
-    assert decoded(client.ask("/version"))["major"] == "1"
+    assert decoded(client.get_raw("/version"))["major"] == "1"
 
 
 def pod(name: str) -> dict[str, object]:
@@ -182,7 +182,7 @@ def test_a_certificate_of_another_authority_is_not_believed(
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     stranger = Client(_access(tmp_path / "config"), AGENT)
     with pytest.raises(UnreachableError, match="its certificate is not believed"):
-        stranger.ask("/version")
+        stranger.get_raw("/version")
 
 
 def _access(kubeconfig: Path) -> Access:
@@ -244,7 +244,7 @@ def test_a_plugin_that_is_missing_is_told(control_plane: ControlPlane, tmp_path:
     client = Client(with_user(control_plane, tmp_path, {"exec": plugin}), AGENT)
     sentence = "no-such-program: it is not installed; ask your administrator"
     with pytest.raises(CredentialsError, match=sentence):
-        client.ask("/version")
+        client.get_raw("/version")
 
 
 def test_acting_as_somebody_else(control_plane: ControlPlane, tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ class Client:
         self._transport = Transport(access, user_agent, timeout)
         self.access = access
 
-    def ask(self, path: str) -> bytes:
+    def get_raw(self, path: str) -> bytes:
         """GET of any path, such as /version or /readyz, whatever the answer's type."""
-        return bytes(self._transport.raw(HttpRequest("GET", path))[0])
+        return bytes(self._transport.fetch(HttpRequest("GET", path))[0])
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        return bytes(self._transport.answer(HttpRequest("GET", resource.path(namespace, name))))
+        return bytes(self._transport.fetch_json(HttpRequest("GET", resource.path(namespace, name))))
 
     def list(
         self,
@@ -89,7 +89,7 @@ class Client:
 
         def fetch(token: str) -> bytearray:
             query = {"limit": str(page), "continue": token, **_selected(selector)}
-            return self._transport.answer(HttpRequest("GET", _with(path, query)))
+            return self._transport.fetch_json(HttpRequest("GET", _with(path, query)))
 
         return all_pages(fetch, read, f"GET {path}")
 
@@ -151,7 +151,9 @@ class Client:
         options = _delete_options(uid, grace_seconds)
         body = msgspec.json.encode(options) if options else b""
         kind = "application/json" if body else ""
-        self._transport.answer(HttpRequest("DELETE", resource.path(namespace, name), body, kind))
+        self._transport.fetch_json(
+            HttpRequest("DELETE", resource.path(namespace, name), body, kind)
+        )
 
     def evict(
         self,
@@ -175,7 +177,7 @@ class Client:
         }
         path = PODS.path(namespace, name, "eviction")
         sent = msgspec.json.encode(body)
-        self._transport.answer(
+        self._transport.fetch_json(
             HttpRequest("POST", path, sent, "application/json", _EVICTION_SECONDS)
         )
 
@@ -199,7 +201,7 @@ class Client:
             **_selected(selector),
         }
         call = HttpRequest("GET", _with(resource.path(namespace), query))
-        return self._transport.stream(call, silence)
+        return self._transport.open_stream(call, silence)
 
     def close(self) -> None:
         """Closes the calling thread's connection; the next call opens another."""
@@ -209,7 +211,7 @@ class Client:
         self, method: str, target: str, body: object, content_type: str = "application/json"
     ) -> bytes:
         sent = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return bytes(self._transport.answer(HttpRequest(method, target, sent, content_type)))
+        return bytes(self._transport.fetch_json(HttpRequest(method, target, sent, content_type)))
 
 
 def all_pages(fetch: FetchPage, read: Callable[[msgspec.Raw], T], asked: str) -> ObjectList[T]:

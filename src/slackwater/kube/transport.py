@@ -54,9 +54,9 @@ class Transport:
         self._contexts = TlsContexts(access.trust)
         self._slot = _Slot()
 
-    def answer(self, request: HttpRequest) -> bytearray:
+    def fetch_json(self, request: HttpRequest) -> bytearray:
         """The body of a 2xx answer in JSON."""
-        body, kind = self.raw(request)
+        body, kind = self.fetch(request)
         if body and "json" not in kind:
             raise UnreachableError(
                 f"{request} at {self._access.server}: the answer is {kind or 'of no known type'} "
@@ -64,7 +64,7 @@ class Transport:
             )
         return body
 
-    def raw(self, request: HttpRequest) -> tuple[bytearray, str]:
+    def fetch(self, request: HttpRequest) -> tuple[bytearray, str]:
         """The body of a 2xx answer and its type. Waits if a busy server says how long."""
         waited = 0.0
         while True:
@@ -78,7 +78,7 @@ class Transport:
                 self._sleep(pause)
                 waited += pause
 
-    def stream(self, request: HttpRequest, silence: float) -> WatchStream:
+    def open_stream(self, request: HttpRequest, silence: float) -> WatchStream:
         """A watch: a 2xx answer that does not end."""
         connection, response = self._accepted(request, silence)
         return WatchStream(connection, response, request, silence, self._keep)

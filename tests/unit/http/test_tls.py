@@ -40,7 +40,7 @@ def ask(
     access = Access(Server("127.0.0.1", server.port), trust, credentials, proxy)
     client = Client(access, AGENT, timeout=30.0)
     try:
-        return client.ask("/version")
+        return client.get_raw("/version")
     finally:
         client.close()
 
@@ -106,13 +106,13 @@ def test_another_certificate_is_another_connection(papers: Papers) -> None:
     with serving(ok, papers.server_context(client_needed=True)) as server:
         trust, credentials = Trust(authority_data=papers.authority_data), Changing()
         client = Client(Access(Server("127.0.0.1", server.port), trust, credentials), AGENT)
-        client.ask("/version")
+        client.get_raw("/version")
         credentials.shown = Identity("Bearer two", papers.client_certificate, papers.client_key)
-        client.ask("/version")
+        client.get_raw("/version")
         assert server.connections == 1
         newer = papers.client_certificate + b"\n"
         credentials.shown = Identity("Bearer two", newer, papers.client_key)
-        client.ask("/version")
+        client.get_raw("/version")
         assert server.connections == 2
         client.close()
 
@@ -181,9 +181,9 @@ def test_a_rotated_authority_is_believed(papers: Papers, strangers: Papers, tmp_
         )
         client = Client(access, AGENT)
         with pytest.raises(UnreachableError, match="not believed"):
-            client.ask("/version")
+            client.get_raw("/version")
         path.write_bytes(strangers.authority_data + papers.authority_data)
-        assert client.ask("/version") == b"fine"
+        assert client.get_raw("/version") == b"fine"
         client.close()
 
 
@@ -272,7 +272,7 @@ def test_headers_that_come_twice_are_sent_twice() -> None:
             headers=(("Impersonate-Group", "a"), ("Impersonate-Group", "b")),
         )
         client = Client(access, AGENT)
-        client.ask("/version")
+        client.get_raw("/version")
         client.close()
         (request,) = server.requests
     assert request.target == "/prefix/version"

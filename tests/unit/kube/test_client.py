@@ -40,7 +40,7 @@ VERBS: list[tuple[str, Callable[[Client], object], str, str, str, object]] = [
         None,
     ),
     ("get of a node", lambda c: c.get(NODES, "n1"), "GET", "/api/v1/nodes/n1", "", None),
-    ("ask", lambda c: c.ask("/readyz?verbose"), "GET", "/readyz?verbose", "", None),
+    ("ask", lambda c: c.get_raw("/readyz?verbose"), "GET", "/readyz?verbose", "", None),
     (
         "create",
         lambda c: c.create(CONFIG_MAPS, {"data": {"a": "b"}}, "shop"),
@@ -192,7 +192,7 @@ def test_answers_come_as_bytes() -> None:
 def test_any_path_may_answer_in_any_type() -> None:
     with serving(lambda _, wire: wire.answer(b"ok", kind="text/plain")) as server:
         client = plain_client(server.port)
-        assert client.ask("/readyz") == b"ok"
+        assert client.get_raw("/readyz") == b"ok"
         client.close()
 
 

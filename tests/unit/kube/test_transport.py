@@ -9,7 +9,7 @@ import pytest
 from slackwater.http.connection import HttpRequest
 from slackwater.http.endpoint import Identity
 from slackwater.http.errors import ConnectionDroppedError, CredentialsError, UnreachableError
-from slackwater.kube import transport as asking_module
+from slackwater.kube import transport as transport_module
 from slackwater.kube.access import Credentials, FixedCredentials
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.transport import Transport
@@ -62,9 +62,9 @@ def test_a_connection_is_kept() -> None:
     with serving(ok) as server:
         one = transport(server)
         for _ in range(3):
-            assert one.answer(GET) == b'{"fine":true}'
+            assert one.fetch_json(GET) == b'{"fine":true}'
         one.close()
-        one.answer(GET)
+        one.fetch_json(GET)
         one.close()
         assert server.connections == 2
 
@@ -75,8 +75,8 @@ def test_a_connection_that_the_server_ends_is_not_kept() -> None:
 
     with serving(answer) as server:
         one = transport(server)
-        one.answer(POST)
-        one.answer(POST)
+        one.fetch_json(POST)
+        one.fetch_json(POST)
         assert server.connections == 2
 
 
@@ -84,14 +84,14 @@ def test_a_connection_that_was_closed_meanwhile_is_seen_before_it_is_used() -> N
     """So even what must not be sent twice goes through."""
     with serving(ok) as server:
         one = transport(server)
-        one.answer(POST)
+        one.fetch_json(POST)
         server.hang_up()
         for _ in range(200):
             kept = one._slot.kept
             assert kept is not None
             if not kept.is_usable():
                 break
-        one.answer(POST)
+        one.fetch_json(POST)
         one.close()
         assert server.connections == 2
         assert len(server.requests) == 2
@@ -117,12 +117,12 @@ def dies_on_the_second() -> Answer:
 def test_only_what_does_no_harm_is_asked_twice(call: HttpRequest, twice: bool) -> None:
     with serving(dies_on_the_second()) as server:
         one = transport(server)
-        one.answer(GET)
+        one.fetch_json(GET)
         if twice:
-            assert one.answer(call) == b'{"fine":true}'
+            assert one.fetch_json(call) == b'{"fine":true}'
         else:
             with pytest.raises(ConnectionDroppedError):
-                one.answer(call)
+                one.fetch_json(call)
         one.close()
         assert len(server.requests) == 2 + twice
 
@@ -131,7 +131,7 @@ def test_a_new_connection_that_breaks_is_not_tried_again() -> None:
     """A server that dies of a question is not asked it again and again."""
     with serving(lambda _, wire: wire.reset()) as server:
         with pytest.raises(UnreachableError):
-            transport(server).answer(GET)
+            transport(server).fetch_json(GET)
         assert len(server.requests) == 1
 
 
@@ -151,8 +151,8 @@ def test_an_expired_token_is_fetched_anew(call: HttpRequest) -> None:
     credentials = Rotating("old", "new")
     with serving(checks_token("new")) as server:
         one = transport(server, credentials)
-        assert one.answer(call) == b'{"fine":true}'
-        one.answer(call)
+        assert one.fetch_json(call) == b'{"fine":true}'
+        one.fetch_json(call)
         one.close()
         seen = [request.header("authorization") for request in server.requests]
     assert seen == ["Bearer old", "Bearer new", "Bearer new"]
@@ -164,7 +164,7 @@ def test_it_is_fetched_anew_once() -> None:
     with serving(checks_token("never tried")) as server:
         one = transport(server, credentials)
         with pytest.raises(HttpStatusError, match="401 Unauthorized"):
-            one.answer(GET)
+            one.fetch_json(GET)
         one.close()
         assert len(server.requests) == 2
 
@@ -173,7 +173,7 @@ def test_credentials_that_are_what_they_are_are_not_tried_again() -> None:
     with serving(checks_token()) as server:
         one = transport(server)
         with pytest.raises(HttpStatusError, match="401 Unauthorized: Unauthorized"):
-            one.answer(GET)
+            one.fetch_json(GET)
         one.close()
         assert len(server.requests) == 1
 
@@ -181,7 +181,7 @@ def test_credentials_that_are_what_they_are_are_not_tried_again() -> None:
 def test_a_watch_gets_a_new_token_as_well() -> None:
     with serving(checks_token("new")) as server:
         one = transport(server, Rotating("old", "new"))
-        stream = one.stream(GET, 5.0)
+        stream = one.open_stream(GET, 5.0)
         with pytest.raises(UnreachableError, match="in the middle of an event"):
             list(stream)
         one.close()
@@ -198,7 +198,7 @@ def test_without_credentials_nobody_is_asked() -> None:
 
     with serving(ok) as server:
         with pytest.raises(CredentialsError, match="not installed"):
-            transport(server, Nothing()).answer(GET)
+            transport(server, Nothing()).fetch_json(GET)
         assert server.connections == 0
 
 
@@ -221,7 +221,7 @@ def test_a_busy_server_is_waited_for(code: int) -> None:
     with serving(busy(2, "1", code)) as server:
         slept: list[float] = []
         one = transport(server, sleep=slept.append)
-        assert one.answer(GET) == b'{"fine":true}'
+        assert one.fetch_json(GET) == b'{"fine":true}'
         one.close()
         assert slept == [1.0, 1.0]
         assert server.connections == 1
@@ -244,7 +244,7 @@ def test_not_every_busy_server_is_waited_for(
         slept: list[float] = []
         one = transport(server, sleep=slept.append)
         with pytest.raises(HttpStatusError) as refused:
-            one.answer(call)
+            one.fetch_json(call)
         one.close()
         assert len(server.requests) == asked
         assert sum(slept) <= 5.0
@@ -312,7 +312,7 @@ def test_what_is_no_answer_becomes_one_sentence(answer: Answer, sentence: str) -
     with serving(answer) as server:
         one = transport(server, timeout=0.3 if "within" in sentence else 300.0)
         with pytest.raises(UnreachableError, match=sentence) as told:
-            one.answer(GET)
+            one.fetch_json(GET)
         one.close()
         assert f"GET /api/v1/pods at http://127.0.0.1:{server.port}: " in str(told.value)
         assert "\n" not in str(told.value)
@@ -328,8 +328,8 @@ def test_after_a_broken_answer_the_next_is_whole() -> None:
     with serving(answer) as server:
         one = transport(server)
         with pytest.raises(UnreachableError):
-            one.answer(GET)
-        assert one.answer(GET) == b'{"fine":true}'
+            one.fetch_json(GET)
+        assert one.fetch_json(GET) == b'{"fine":true}'
         one.close()
         assert server.connections == 2
 
@@ -340,11 +340,11 @@ def test_nobody_there() -> None:
     with pytest.raises(
         UnreachableError, match=f"http://127.0.0.1:{server.port}: Connection refused"
     ):
-        transport(server).answer(GET)
+        transport(server).fetch_json(GET)
 
 
 def test_an_answer_of_absurd_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_module, "_LARGEST_ANSWER", 2 << 20)
+    monkeypatch.setattr(transport_module, "_LARGEST_ANSWER", 2 << 20)
 
     def flood(_request: Request, wire: Wire) -> None:
         wire.begin_chunks()
@@ -353,12 +353,12 @@ def test_an_answer_of_absurd_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -
 
     too_much = pytest.raises(UnreachableError, match="an answer of more than 2 MiB")
     with serving(flood) as server, too_much:
-        transport(server).answer(GET)
+        transport(server).fetch_json(GET)
 
 
 def test_an_answer_that_trickles_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes in time; the whole never would."""
-    monkeypatch.setattr(asking_module, "_PATIENCE", 1)
+    monkeypatch.setattr(transport_module, "_PATIENCE", 1)
 
     def trickle(_request: Request, wire: Wire) -> None:
         wire.begin_chunks()
@@ -367,4 +367,4 @@ def test_an_answer_that_trickles_is_not_waited_for(monkeypatch: pytest.MonkeyPat
 
     too_late = pytest.raises(UnreachableError, match=r"no answer within 0\.3 s")
     with serving(trickle) as server, too_late:
-        transport(server, timeout=0.3).answer(GET)
+        transport(server, timeout=0.3).fetch_json(GET)
