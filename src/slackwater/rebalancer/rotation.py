@@ -24,6 +24,10 @@ from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUs
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rebalancer import Removal
 
+#: Seconds between reads while new pods start, which takes longer than that.
+LOOK_EVERY = 2.0
+#: A Deployment's status changes for many reasons, and a claim that conflicts with it is retried.
+_MOST_CLAIMS = 5
 _CONFLICT = 409
 #: Flow control answers 429 too; only with this cause is it about a budget (policy/v1).
 _BUDGET_CAUSE = "DisruptionBudget"
@@ -201,32 +205,13 @@ def resource_of(observed: ObservedWorkload) -> Resource:
     return Resource(group, version, f"{kind.lower()}s", kind)
 
 
-#: Seconds between reads while new pods start, which takes longer than that.
-LOOK_EVERY = 2.0
-#: A Deployment's status changes for many reasons, and a claim that conflicts with it is retried.
-_MOST_CLAIMS = 5
-
-#: The workload as it is now.
-Look = Callable[[], ObservedWorkload | Unavailable]
-
-
-class RotationWriter(Protocol):
-    """Implemented by PodWriter."""
-
-    def remove(self, namespace: str, pod: PodUsage) -> RemovalAttempt: ...
-
-    def claim(self, observed: ObservedWorkload, last: LastRotation) -> AnnotationResult: ...
-
-    def note(self, observed: ObservedWorkload, last: LastRotation | None) -> AnnotationResult: ...
-
-
 class RotationContext(msgspec.Struct, frozen=True):
     """`look` reads the workload again. `clock` is monotonic, in seconds; `wait` may return early if
     the program is to end; `halted` gives the reason to stop, empty while there is none;
     `on_attempt` is called for each pod at once."""
 
-    look: Look
-    writer: RotationWriter
+    look: Callable[[], ObservedWorkload | Unavailable]
+    writer: PodWriter
     clock: Callable[[], float]
     wait: Callable[[float], object]
     halted: Callable[[], str]

@@ -30,13 +30,13 @@ from slackwater.rebalancer.results import (
 from slackwater.rebalancer.rotation import (
     AnnotationOutcome,
     AnnotationResult,
+    PodWriter,
     RemovalAttempt,
     RemovalOutcome,
     RotationContext,
     RotationResult,
     RotationStop,
     RotationTask,
-    RotationWriter,
     rotate,
 )
 from slackwater.record.journal import JournalEntry
@@ -51,7 +51,7 @@ class RoundDependencies(msgspec.Struct, frozen=True):
     run, which sends no events either."""
 
     sources: Sources
-    writer: RotationWriter | None
+    writer: PodWriter | None
     clock: Callable[[], float]
     wall: Callable[[], float]
     wait: Callable[[float], object]
@@ -127,7 +127,7 @@ class _Round:
                 self._dependencies.send_event(event)
         return result
 
-    def _result(self, writer: RotationWriter | None, found: AssessedWorkload) -> WorkloadResult:
+    def _result(self, writer: PodWriter | None, found: AssessedWorkload) -> WorkloadResult:
         observed = found.observed
         last = None
         if isinstance(observed, ObservedWorkload) and isinstance(observed.last, LastRotation):
@@ -162,7 +162,7 @@ class _Round:
             self.remark(name, remark, RemovalOutcome.FAILED.value)
 
     def _rotate(
-        self, writer: RotationWriter, found: AssessedWorkload, observed: ObservedWorkload
+        self, writer: PodWriter, found: AssessedWorkload, observed: ObservedWorkload
     ) -> RotationResult:
         dependencies, assessment = self._dependencies, found.assessment
         claim = None
@@ -187,7 +187,7 @@ class _Round:
         patience = self._settings.ready_timeout / _MICROS
         return rotate(RotationTask(observed, assessment.batches, claim, patience), context)
 
-    def _judge(self, writer: RotationWriter, found: AssessedWorkload, judged: LastRotation) -> None:
+    def _judge(self, writer: PodWriter, found: AssessedWorkload, judged: LastRotation) -> None:
         """Writes what the last rotation brought. If that fails, it is judged again next time."""
         if not isinstance(found.observed, ObservedWorkload):
             return
