@@ -14,7 +14,7 @@ from slackwater.model.cgroup import Level
 from slackwater.model.decision import Act, Decision, Hold, Intent
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs, merge_needs
-from slackwater.model.snapshot import NodeSnapshot, have_same_knobs
+from slackwater.model.snapshot import NodeSnapshot, find_changed_knobs
 from slackwater.model.tick_report import (
     NOTHING_TO_DO,
     PolicyAction,
@@ -29,8 +29,7 @@ from slackwater.resolution.resolver import Resolver
 from slackwater.settings.agent import AgentSettings
 
 _TOLD_REASONS = 5
-_ALL_LEVELS = frozenset(Level)
-_POD_LEVELS = frozenset({Level.POD, Level.CONTAINER})
+_TIER_LEVELS = frozenset({Level.NODE, Level.TIER})
 
 
 class PolicyState(msgspec.Struct, frozen=True):
@@ -58,8 +57,8 @@ class TickCache:
 
     The tick stays a function of its arguments: with a cache it gives what it gives without one
     (property-tested). Decisions of policies that ignore counters stand while the workloads and the
-    knobs of pods and containers do. Grants and plans depend on `revision`, which changes whenever
-    these do, or the knobs of tiers, or what is ours. Readings, and what is ours, are the same
+    knobs of pods and containers do. Grants depend on `revision` too, which changes whenever these
+    do, or the knobs of tiers, or what is ours. Readings, and what is ours, are the same
     objects while nothing changes (observation, execution), so that comparing them costs little.
     """
 
@@ -75,9 +74,14 @@ class TickCache:
     def look(self, snapshot: NodeSnapshot) -> None:
         """At the snapshot that all calls are about from now on."""
         before, self._snapshot = self._snapshot, snapshot
-        pods_alike = before is not None and _has_same_pods(before, snapshot)
-        self._pods_revision += not pods_alike
-        self.revision += before is None or not (pods_alike and _is_as_ours(before, snapshot))
+        changed = find_changed_knobs(before.readings, snapshot.readings) if before else None
+        if before is None or changed is None or not _is_same_node(before, snapshot):
+            self._pods_revision += 1
+            self.revision += 1
+            return
+        levels = {snapshot.readings[group].ref.level for group in changed}
+        self._pods_revision += not levels <= _TIER_LEVELS
+        self.revision += bool(changed) or before.held is not snapshot.held
 
     def decide(
         self, policy: Policy, snapshot: NodeSnapshot, before: PolicyState, settings: object
@@ -102,9 +106,8 @@ class TickCache:
         return known[1]
 
 
-def _has_same_pods(one: NodeSnapshot, other: NodeSnapshot) -> bool:
-    """Whether all is alike that a policy which ignores counters may look at. Conservative: groups
-    in another order are not alike."""
+def _is_same_node(one: NodeSnapshot, other: NodeSnapshot) -> bool:
+    """But for readings, what is ours, counters and the clock."""
     return (
         one.workloads is other.workloads
         and one.kubepods == other.kubepods
@@ -113,16 +116,6 @@ def _has_same_pods(one: NodeSnapshot, other: NodeSnapshot) -> bool:
         and one.version is other.version
         and one.pod_formula is other.pod_formula
         and one.container_formula is other.container_formula
-        and have_same_knobs(one.readings, other.readings, _POD_LEVELS)
-    )
-
-
-def _is_as_ours(one: NodeSnapshot, other: NodeSnapshot) -> bool:
-    """Whether the rest is alike that the resolver and the planner look at."""
-    return (
-        one.held is other.held
-        and one.precision == other.precision
-        and have_same_knobs(one.readings, other.readings, _ALL_LEVELS)
     )
 
 
@@ -150,7 +143,7 @@ def tick(
         told.append(line)
     intents = tuple(state.intents or () for state in states.values())
     grants = cache.resolver.resolve(snapshot, intents, cache.revision)
-    planned = cache.planner.plan(snapshot, grants, memory.drift, agent, cache.revision)
+    planned = cache.planner.plan(snapshot, grants, memory.drift, agent)
     if snapshot.early or any(state.intents is None for state in states.values()):
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.

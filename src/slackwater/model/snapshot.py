@@ -11,7 +11,6 @@ from slackwater.model.cgroup import (
     CgroupRef,
     CgroupVersion,
     CpuPressure,
-    Level,
     Tier,
 )
 from slackwater.model.gap import NOT_ASKED, Gap
@@ -100,24 +99,21 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         return KnobKey(ref.id, knob) not in self.off
 
 
-def have_same_knobs(
-    one: Mapping[int, CgroupReading],
-    other: Mapping[int, CgroupReading],
-    levels: frozenset[Level],
-) -> bool:
-    """Whether the same groups, in the same order, have the same knobs, whatever their counters; of
-    groups of other levels only that they are the same. Readings that say the same are mostly the
-    same object."""
-    if one is other:
-        return True
+def find_changed_knobs(
+    one: Mapping[int, CgroupReading], other: Mapping[int, CgroupReading]
+) -> set[int] | None:
+    """The groups whose knobs read otherwise, whatever their counters. None where there are other
+    groups, or in another order. Readings that say the same are mostly the same object."""
     if len(one) != len(other):
-        return False
+        return None
+    found: set[int] = set()
     before, now = one.values(), other.values()
-    differing = compress(zip(before, now, strict=True), map(is_not, before, now))
-    return all(
-        old.ref == new.ref and (old.ref.level not in levels or _same_knobs(old, new))
-        for old, new in differing
-    )
+    for old, new in compress(zip(before, now, strict=True), map(is_not, before, now)):
+        if old.ref != new.ref:
+            return None
+        if not _same_knobs(old, new):
+            found.add(new.ref.id)
+    return found
 
 
 def _same_knobs(one: CgroupReading, other: CgroupReading) -> bool:

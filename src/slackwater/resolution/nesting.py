@@ -17,7 +17,8 @@ Laws (property-tested): no quota exceeds one above it; none is more than was ask
 is more than two steps below what it may have; the quotas that bind are as they were.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -117,10 +118,11 @@ def _milli(quota: Bandwidth) -> MilliCpu:
     return MilliCpu(left_over(quota.limit * 1000, quota.period))
 
 
-def _above(path: str) -> Iterator[str]:
-    """The paths of all groups above this one, nearest first."""
-    while path := path.rpartition("/")[0]:
-        yield path
+@lru_cache(maxsize=4096)
+def _above(path: str) -> tuple[str, ...]:
+    """The paths of all groups above this one, nearest first. The same hundreds are asked for."""
+    above = path.rpartition("/")[0]
+    return (above, *_above(above)) if above else ()
 
 
 def _exactly(asked: _Amount, most: MilliCpu | int, _: MilliCpu | None) -> _Amount:

@@ -11,12 +11,17 @@ from operator import is_not
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupVersion
+from slackwater.model.cgroup import CgroupReading, CgroupVersion
 from slackwater.model.decision import Grant
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, KnobKey, KnobValue
 from slackwater.model.plan import Change
-from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
+from slackwater.model.snapshot import (
+    Held,
+    NodeSnapshot,
+    WritePrecision,
+    find_changed_knobs,
+)
 from slackwater.model.tick_report import Note, NoteKind, Yielded
 from slackwater.model.units import Bandwidth, Micros, Permille, Unlimited
 from slackwater.resolution.quota import quota_amount, quota_value
@@ -32,6 +37,7 @@ class Drift(msgspec.Struct, frozen=True):
 
 
 _NO_DRIFT = Drift()
+_Key = tuple[int, str]
 
 
 class PlannedChanges(msgspec.Struct, frozen=True):
@@ -50,48 +56,28 @@ def plan_changes(
     drift: Mapping[KnobKey, Drift],
     settings: AgentSettings,
 ) -> PlannedChanges:
-    precision = snapshot.precision or WritePrecision()
-    changes: list[Change] = []
-    notes: list[Note] = []
-    yielded: list[Yielded] = []
-    remembered: dict[KnobKey, Drift] = {}
-    staying: dict[str, Bandwidth] = {}
-    ours = {(held.ref.id, held.knob): held for held in snapshot.held}
-    for grant in grants:
-        change = _change(snapshot, grant, precision)
-        key = KnobKey(grant.target.id, grant.knob)
-        known = drift.get(key, _NO_DRIFT)
-        if change is not None and _is_drift(change, ours.get((grant.target.id, grant.knob))):
-            known, note = _repaired(change, known, snapshot.at, settings)
-            notes += [note] if note else []
-        elif change is not None and _is_slight(change, settings.raise_deadband):
-            staying.update(_quota_of(change))
-            change = None
-        if known.yielded_until > snapshot.at:
-            yielded.append(Yielded(grant.target, grant.knob, known.yielded_until))
-            staying.update(_quota_of(change))
-        elif change is not None:
-            changes.append(change)
-        if known != _NO_DRIFT:
-            remembered[key] = known
-    releases = tuple(_unwanted(snapshot.held, grants))
-    bound = tuple(_bound(changes, staying, snapshot.version)) if staying else tuple(changes)
-    return PlannedChanges(bound, releases, tuple(notes), tuple(yielded), remembered)
+    return Planner().plan(snapshot, tuple(grants), drift, settings)
 
 
 class Planner:
-    """Plans tick after tick, and looks only at what may have changed.
+    """Plans tick after tick, and looks only at grants that may have something to do.
 
-    Where a plan was quiet (nothing to change, to release, to say or to remember) and the snapshot's
-    `revision` and the settings are the same, each grant that is the same object is quiet again, as
-    it follows from them; only the others are looked at. `revision` changes whenever anything in a
-    snapshot does but the counters and the clock. The result is always that of plan_changes(), which
-    is property-tested.
+    A grant is at rest where its value stands, and nothing of a drift is remembered. It stays so
+    while it is the same object and its group's knobs, and what is ours of them, are the same: then
+    it is not looked at. Readings, grants and what is ours are the same objects while nothing
+    changes, so that comparing them costs little. The result is that of a new Planner, which is
+    property-tested.
     """
 
     def __init__(self) -> None:
-        self._quiet_for: tuple[int, AgentSettings, tuple[Grant, ...]] | None = None
-        self._ours: dict[tuple[int, str], Held] = {}
+        self._grants: tuple[Grant, ...] = ()
+        self._readings: Mapping[int, CgroupReading] = {}
+        self._held: tuple[Held, ...] = ()
+        self._precision: WritePrecision | None = None
+        self._ours: dict[_Key, Held] = {}
+        #: Places of the grants that are not at rest.
+        self._restless: frozenset[int] = frozenset()
+        self._releases: tuple[Held, ...] = ()
 
     def plan(
         self,
@@ -99,47 +85,97 @@ class Planner:
         grants: tuple[Grant, ...],
         drift: Mapping[KnobKey, Drift],
         settings: AgentSettings,
-        revision: int,
     ) -> PlannedChanges:
-        if not drift and self._is_quiet(snapshot, grants, settings, revision):
-            self._quiet_for = (revision, settings, grants)
-            return _QUIET
-        made = plan_changes(snapshot, grants, drift, settings)
-        self._quiet_for = None
-        if not drift and made == _QUIET:
-            self._quiet_for = (revision, settings, grants)
+        places = self._places_to_look_at(snapshot, grants, drift)
+        if places is None:
+            places = range(len(grants))
             self._ours = {(held.ref.id, held.knob): held for held in snapshot.held}
+            self._releases = tuple(_unwanted(snapshot.held, grants))
+        self._grants, self._readings, self._held = grants, snapshot.readings, snapshot.held
+        self._precision = snapshot.precision
+        made, restless = self._plan(snapshot, places, drift, settings)
+        self._restless = frozenset(restless)
         return made
 
-    def _is_quiet(
+    def _places_to_look_at(
+        self, snapshot: NodeSnapshot, grants: tuple[Grant, ...], drift: Iterable[KnobKey]
+    ) -> Sequence[int] | None:
+        """None where all grants are to be looked at, and what is released as well."""
+        before = self._grants
+        if not before or len(before) != len(grants) or snapshot.precision != self._precision:
+            return None
+        differing = list(compress(range(len(grants)), map(is_not, before, grants)))
+        for place in differing:
+            old, new = before[place], grants[place]
+            if (old.target, old.knob) != (new.target, new.knob) or new.knob == IDLE.name:
+                return None  # what is released follows from these
+        changed = find_changed_knobs(self._readings, snapshot.readings)
+        held = self._take_held(snapshot.held)
+        if changed is None or held is None:
+            return None
+        changed |= held | {key.cgroup for key in drift}
+        places = self._restless.union(differing)
+        if changed:
+            here = (n for n, grant in enumerate(grants) if grant.target.id in changed)
+            places = places.union(here)
+        return sorted(places)
+
+    def _take_held(self, held: tuple[Held, ...]) -> set[int] | None:
+        """The groups of which something of ours is another value; None where other knobs are ours
+        than before: what is released follows from them."""
+        before = self._held
+        if held is before:
+            return set()
+        if len(held) != len(before):
+            return None
+        found: set[int] = set()
+        for old, new in compress(zip(before, held, strict=True), map(is_not, before, held)):
+            if (old.ref, old.knob) != (new.ref, new.knob):
+                return None
+            self._ours[new.ref.id, new.knob] = new
+            found.add(new.ref.id)
+        if self._releases and found:
+            return None
+        return found
+
+    def _plan(
         self,
         snapshot: NodeSnapshot,
-        grants: tuple[Grant, ...],
+        places: Iterable[int],
+        drift: Mapping[KnobKey, Drift],
         settings: AgentSettings,
-        revision: int,
-    ) -> bool:
-        if self._quiet_for is None or self._quiet_for[:2] != (revision, settings):
-            return False
-        before = self._quiet_for[2]
-        if grants is before:
-            return True
-        if len(grants) != len(before):
-            return False
+    ) -> tuple[PlannedChanges, list[int]]:
+        """What these grants ask for, and the places of those that are not at rest."""
         precision = snapshot.precision or WritePrecision()
-        for old, new in compress(zip(before, grants, strict=True), map(is_not, before, grants)):
-            if (old.target, old.knob) != (new.target, new.knob) or new.knob == IDLE.name:
-                return False  # what is released follows from both
-            change = _change(snapshot, new, precision)
-            if change is None:
-                continue
-            if _is_drift(change, self._ours.get((new.target.id, new.knob))):
-                return False
-            if not _is_slight(change, settings.raise_deadband):
-                return False
-        return True
-
-
-_QUIET = PlannedChanges((), (), (), (), {})
+        changes: list[Change] = []
+        notes: list[Note] = []
+        yielded: list[Yielded] = []
+        remembered: dict[KnobKey, Drift] = {}
+        staying: dict[str, Bandwidth] = {}
+        restless: list[int] = []
+        for place in places:
+            grant = self._grants[place]
+            change = _change(snapshot, grant, precision)
+            key = KnobKey(grant.target.id, grant.knob)
+            known = drift.get(key, _NO_DRIFT)
+            if change is not None or known != _NO_DRIFT:
+                restless.append(place)
+            if change is not None and _is_drift(change, self._ours.get((key.cgroup, key.knob))):
+                known, note = _repaired(change, known, snapshot.at, settings)
+                notes += [note] if note else []
+            elif change is not None and _is_slight(change, settings.raise_deadband):
+                staying.update(_quota_of(change))
+                change = None
+            if known.yielded_until > snapshot.at:
+                yielded.append(Yielded(grant.target, grant.knob, known.yielded_until))
+                staying.update(_quota_of(change))
+            elif change is not None:
+                changes.append(change)
+            if known != _NO_DRIFT:
+                remembered[key] = known
+        bound = tuple(_bound(changes, staying, snapshot.version)) if staying else tuple(changes)
+        made = PlannedChanges(bound, self._releases, tuple(notes), tuple(yielded), remembered)
+        return made, restless
 
 
 def _quota_of(change: Change | None) -> dict[str, Bandwidth]:

@@ -64,18 +64,23 @@ class Resolver:
         self._groups: _Groups = ()
         #: By knob, in the order of the grants.
         self._folded: dict[_Key, _Folded] = {}
+        #: Of the same, those that other knobs or the snapshot bear upon.
+        self._quotas: tuple[_Key, ...] = ()
+        self._bursts: tuple[_Key, ...] = ()
         #: Of this revision, by whether crowds go up in the tick (resolution.nesting).
         self._granted: dict[bool, tuple[Grant, ...]] = {}
         self._last: tuple[Grant, ...] = ()
 
     def resolve(self, snapshot: NodeSnapshot, groups: _Groups, revision: int) -> tuple[Grant, ...]:
         """`groups` are the intents, in one tuple or several."""
-        same = len(groups) == len(self._groups) and all(map(is_, groups, self._groups))
-        if revision != self._revision or not (same or self._replace_reasons(groups)):
-            self._revision = None  # until all is well: a mistake in an intent is an exception
-            by_knob = {key: each.intents for key, each in self._folded.items()}
-            self._fold(snapshot, by_knob if same else _group(groups))
-            self._granted = {}
+        known, self._revision = self._revision, None  # until all is well: a wrong intent raises
+        differing = _differing(self._groups, groups) if known is not None else None
+        if differing is None:
+            self._regroup(snapshot, groups)
+        else:
+            self._refold(differing)
+            if revision != known:
+                self._rebase(snapshot)
         self._groups, self._revision = groups, revision
         raised = snapshot.tick % RAISED_EVERY == 0
         if raised not in self._granted:
@@ -83,52 +88,65 @@ class Resolver:
         self._last = self._granted[raised]
         return self._last
 
-    def _fold(self, snapshot: NodeSnapshot, by_knob: Mapping[_Key, list[Intent]]) -> None:
-        noted = {held.ref.id: held.baseline for held in snapshot.held if held.knob == QUOTA.name}
+    def _regroup(self, snapshot: NodeSnapshot, groups: _Groups) -> None:
+        """Folds every knob whose intents or baseline are others."""
+        noted = _noted_baselines(snapshot)
         folded = self._folded
-        self._folded = {}
-        for key, intents in by_knob.items():
+        self._folded, self._granted = {}, {}
+        for key, intents in _group(groups).items():
             target, known = intents[0].target, folded.get(key)
             baseline = _baseline(snapshot, target, noted) if key[1] == QUOTA.name else None
             if known is None or known.baseline != baseline or known.intents != intents:
-                known = _Folded(intents, baseline, _grant(target, KNOB[key[1]], intents, baseline))
-            self._folded[key] = known
+                grant = _grant(target, KNOB[key[1]], intents, baseline)
+            else:
+                grant = known.grant
+            # With these intents, not with equal ones: they are found again by identity.
+            self._folded[key] = _Folded(intents, baseline, grant)
+        self._quotas = tuple(key for key in self._folded if key[1] == QUOTA.name)
+        self._bursts = tuple(key for key in self._folded if key[1] == BURST.name)
+
+    def _rebase(self, snapshot: NodeSnapshot) -> None:
+        """Folds the quotas whose baseline is another in this revision."""
+        noted = _noted_baselines(snapshot)
+        self._granted = {}
+        for key in self._quotas:
+            known = self._folded[key]
+            target = known.intents[0].target
+            baseline = _baseline(snapshot, target, noted)
+            if baseline != known.baseline:
+                grant = _grant(target, QUOTA, known.intents, baseline)
+                self._folded[key] = _Folded(known.intents, baseline, grant)
+
+    def _refold(self, differing: Iterable[tuple[Intent, Intent]]) -> None:
+        """Folds the knobs of a few intents that are others. Where their reasons alone differ, as
+        what a policy saw moves at each tick, the grants of this revision get the new reasons."""
+        pairs: dict[_Key, tuple[Grant | None, Grant | None]] = {}
+        for old, new in differing:
+            key = (old.target.id, old.knob)
+            known = self._folded[key]
+            intents = [new if each is old else each for each in known.intents]
+            grant = _grant(new.target, KNOB[old.knob], intents, known.baseline)
+            self._folded[key] = _Folded(intents, known.baseline, grant)
+            pairs[key] = (pairs[key][0] if key in pairs else known.grant, grant)
+        if pairs:
+            replaced = {up: _replaced(all_, pairs.values()) for up, all_ in self._granted.items()}
+            self._granted = {up: all_ for up, all_ in replaced.items() if all_ is not None}
 
     def _finish(self, snapshot: NodeSnapshot) -> tuple[Grant, ...]:
         """With what knobs demand of each other."""
-        grants = {key: each.grant for key, each in self._folded.items() if each.grant}
-        quotas = {key[0]: grant for key, grant in grants.items() if key[1] == QUOTA.name}
-        quotas = nest_quotas(snapshot, quotas)
-        found: list[Grant] = []
-        for (target, knob), grant in grants.items():
-            if knob == QUOTA.name:
-                found.append(quotas[target])
-            elif knob != BURST.name:
-                found.append(grant)
-            elif bound := _within_quota(snapshot, grant, quotas):
-                found.append(bound)
-        return tuple(found)
+        found = {key: each.grant for key, each in self._folded.items()}
+        quotas = {key[0]: grant for key in self._quotas if (grant := found[key])}
+        nested = nest_quotas(snapshot, quotas)
+        for key in self._quotas:
+            found[key] = nested.get(key[0])
+        for key in self._bursts:
+            burst = found[key]
+            found[key] = burst and _within_quota(snapshot, burst, nested)
+        return tuple(filter(None, found.values()))
 
-    def _replace_reasons(self, groups: _Groups) -> bool:
-        """Puts new reasons into the grants of this revision, where a few intents have other reasons
-        and nothing else changed: what a policy saw moves at each tick. False where more did."""
-        differing = _differing(self._groups, groups)
-        if differing is None:
-            return False
-        fresh: dict[_Key, _Folded] = {}
-        for old, new in differing:
-            key = (old.target.id, old.knob)
-            known = fresh.get(key) or self._folded[key]
-            intents = [new if each is old else each for each in known.intents]
-            grant = _grant(known.intents[0].target, KNOB[old.knob], intents, known.baseline)
-            fresh[key] = _Folded(intents, known.baseline, grant)
-        pairs = [(self._folded[key].grant, each.grant) for key, each in fresh.items()]
-        granted = {raised: _replaced(all_, pairs) for raised, all_ in self._granted.items()}
-        if any(grants is None for grants in granted.values()):
-            return False
-        self._granted = {raised: grants for raised, grants in granted.items() if grants is not None}
-        self._folded |= fresh
-        return True
+
+def _noted_baselines(snapshot: NodeSnapshot) -> dict[int, KnobValue]:
+    return {held.ref.id: held.baseline for held in snapshot.held if held.knob == QUOTA.name}
 
 
 def _group(groups: _Groups) -> dict[_Key, list[Intent]]:
@@ -146,6 +164,8 @@ def _place(intent: Intent) -> tuple[int, str, str]:
 def _differing(before: _Groups, now: _Groups) -> list[tuple[Intent, Intent]] | None:
     """The intents that are others now, place by place, each with the one before. None where they
     are many, or about another knob."""
+    if len(before) == len(now) and all(map(is_, before, now)):
+        return []
     if list(map(len, before)) != list(map(len, now)):
         return None
     found: list[tuple[Intent, Intent]] = []
