@@ -56,7 +56,7 @@ SHARES = st.builds(
     accounting=st.sampled_from(Accounting),
 )
 AGENTS = st.builds(AgentSettings, raise_deadband=st.integers(0, 2).map(Permille))
-SETTINGS = st.builds(Settings, AGENTS, SHARES)
+SETTINGS = st.builds(Settings, AGENTS, st.fixed_dictionaries({"best_effort_share": SHARES}))
 DEMANDS = st.builds(
     Steps,
     st.lists(st.integers(0, 6000).map(MilliCpu), min_size=1, max_size=9).map(tuple),
