@@ -10,7 +10,7 @@ import time
 
 import msgspec
 
-from slackwater.kube.timestamps import format_time
+from slackwater.kube.api_time import format_time
 from tests.cluster.rebalance_stage import WORKLOAD, Scene, Stage
 
 F6 = (1.2, 1.1, 0.8, 0.6, 0.4, 0.3)

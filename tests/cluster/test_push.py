@@ -7,7 +7,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from slackwater.kube.timestamps import format_time
+from slackwater.kube.api_time import format_time
 from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.metrics import METRICS, RoundMetrics, expose
 from slackwater.rebalancer.push import push

@@ -35,7 +35,7 @@ from slackwater.cli.rebalance_simulate_settings import (
     told_by,
 )
 from slackwater.cli.terminal import picture_width, print_blocks
-from slackwater.kube.timestamps import format_time
+from slackwater.kube.api_time import format_time
 from slackwater.model.duration import format_duration
 from slackwater.model.problem import InvalidError, Problem
 from slackwater.model.units import Micros

@@ -27,9 +27,9 @@ from slackwater.contract.node_report import (
 )
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
+from slackwater.kube.api_time import format_time
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.resource import NODES, Resource
-from slackwater.kube.timestamps import format_time
 from slackwater.model.units import Micros, MilliCpu, Ratio, Unlimited
 
 FIELD_MANAGER = "slackwater-agent"

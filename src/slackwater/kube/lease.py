@@ -15,9 +15,9 @@ import msgspec
 
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
+from slackwater.kube.api_time import WallClock, format_micro_time
 from slackwater.kube.client import Client
 from slackwater.kube.resource import LEASES
-from slackwater.kube.timestamps import WallClock, format_micro_time
 
 _JOIN = 5.0
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from slackwater.http.errors import UnreachableError
 from slackwater.kube.api_status import HttpStatusError, refusal
+from slackwater.kube.api_time import format_micro_time, format_time
 from slackwater.kube.client import Client
 from slackwater.kube.lease import Election, LeaseTerms
-from slackwater.kube.timestamps import format_micro_time, format_time
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import Request, Wire, eventually, serving
 from tests.unit.kube.fake_api import status

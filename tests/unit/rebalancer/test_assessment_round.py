@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from slackwater.kube.timestamps import format_time
+from slackwater.kube.api_time import format_time
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import assess_all

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.timestamps import format_time
+from slackwater.kube.api_time import format_time
 from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.metrics import (

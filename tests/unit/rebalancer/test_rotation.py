@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.http.errors import UnreachableError
-from slackwater.kube.timestamps import format_time
+from slackwater.kube.api_time import format_time
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import encode_last_rotation
 from slackwater.rebalancer.observed import LastRotation, PodUsage, Unavailable

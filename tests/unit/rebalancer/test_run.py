@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.kube.api_time import format_time
 from slackwater.kube.events import EventType
-from slackwater.kube.timestamps import format_time
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.last_rotation import encode_last_rotation

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.kube.timestamps import format_time
+from slackwater.kube.api_time import format_time
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import (

@@ -1,4 +1,4 @@
-"""Times of day as Kubernetes writes them. For people and records only: no decision uses them."""
+"""metav1.Time and MicroTime. For people and records only: no decision uses them."""
 
 import time
 from collections.abc import Callable
