@@ -38,7 +38,7 @@ _KEEP_ALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
 )
-_PACKED = ("gzip", "x-gzip", "deflate")
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ class Connection:
         self.used = False
         self._endpoint = endpoint
         self._timeout = timeout
-        self._http = _opened(endpoint, context, timeout, deadline)
+        self._http = _connect(endpoint, context, timeout, deadline)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError, OSError):
@@ -168,8 +168,8 @@ class Connection:
 
     def failure(self, request: HttpRequest, error: Exception) -> UnreachableError:
         """What an error while a request was sent or its answer was read means."""
-        clause = reason(error, max(self._timeout, request.patience))
-        return _kind(error)(f"{request} at {self._endpoint.server}: {clause}", clause)
+        clause = _describe_failure(error, max(self._timeout, request.patience))
+        return _error_class(error)(f"{request} at {self._endpoint.server}: {clause}", clause)
 
     def sever(self) -> None:
         """From any thread: whoever waits for this connection wakes up."""
@@ -216,20 +216,20 @@ def exchange(
         try:
             connection = Connection(endpoint, identity, context, seconds, deadline)
             try:
-                response = _whole(connection, request, headers, seconds, largest)
+                response = _send_and_read(connection, request, headers, seconds, largest)
             finally:
                 connection.close()
         except UnreachableError as error:
             if not deadline.exceeded:
                 raise
-            raise _late(endpoint, seconds) from error
+            raise _deadline_error(endpoint, seconds) from error
         # A body without a length ends quietly where its connection does.
         if deadline.exceeded:
-            raise _late(endpoint, seconds)
+            raise _deadline_error(endpoint, seconds)
         return response
 
 
-def _whole(
+def _send_and_read(
     connection: Connection,
     request: HttpRequest,
     headers: Iterable[tuple[str, str]],
@@ -242,8 +242,8 @@ def _whole(
     try:
         body = bytes(read_body(response, largest, seconds))
         for coding in reversed(response.getheader("Content-Encoding", "").lower().split(",")):
-            if coding.strip() in _PACKED:
-                body = _unpacked(body, largest)
+            if coding.strip() in _COMPRESSED:
+                body = _decompress(body, largest)
     except (OSError, http.client.HTTPException, ValueError, AnswerTooLargeError) as error:
         raise connection.failure(request, error) from None
     shown = {name.lower(): value for name, value in response.getheaders()}
@@ -260,7 +260,7 @@ def read_body(response: "http.client.HTTPResponse", largest: int, patience: floa
     while piece := response.read1(_PIECE):
         body += piece
         if len(body) > largest:
-            raise _too_large(largest)
+            raise _too_large_error(largest)
         if time.monotonic() > deadline:
             raise TimeoutError
     if response.length:
@@ -269,7 +269,7 @@ def read_body(response: "http.client.HTTPResponse", largest: int, patience: floa
     return body
 
 
-def _unpacked(body: bytes, largest: int) -> bytes:
+def _decompress(body: bytes, largest: int) -> bytes:
     """gzip or deflate, also raw deflate, which some servers mean by that. We ask for neither, but
     something in between may pack all the same."""
     import http.client
@@ -289,14 +289,14 @@ def _unpacked(body: bytes, largest: int) -> bytes:
             except zlib.error:
                 raise ValueError(f"the answer cannot be decompressed: {error}") from None
         if len(found) > largest:
-            raise _too_large(largest)
+            raise _too_large_error(largest)
         if not engine.eof:
             raise http.client.IncompleteRead(b"")
         body = engine.unused_data
     return bytes(found)
 
 
-def reason(error: BaseException, timeout: float) -> str:
+def _describe_failure(error: BaseException, timeout: float) -> str:
     """What went wrong with a connection, as a clause."""
     import http.client
 
@@ -318,7 +318,7 @@ def reason(error: BaseException, timeout: float) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _kind(error: BaseException) -> type[UnreachableError]:
+def _error_class(error: BaseException) -> type[UnreachableError]:
     if isinstance(error, TimeoutError):
         return DeadlineExceededError
     if isinstance(error, AnswerTooLargeError):
@@ -334,7 +334,7 @@ def _is_tls(error: BaseException) -> bool:
     return ssl is not None and isinstance(error, ssl.SSLError)
 
 
-def _opened(
+def _connect(
     endpoint: Endpoint,
     context: "ssl.SSLContext | None",
     timeout: float,
@@ -359,9 +359,9 @@ def _opened(
     except (OSError, http.client.HTTPException, ValueError) as error:
         connection.close()
         through = f"through the proxy {proxy.host}:{proxy.port}: " if proxy else ""
-        clause = through + reason(error, timeout)
+        clause = through + _describe_failure(error, timeout)
         told = f"{server} {clause}" if proxy else f"{server}: {clause}"
-        raise _kind(error)(told, clause) from None
+        raise _error_class(error)(told, clause) from None
     return connection
 
 
@@ -386,11 +386,11 @@ def _proxy_headers(proxy: Proxy) -> list[tuple[str, str]]:
     return [("Proxy-Authorization", proxy.authorization)] if proxy.authorization else []
 
 
-def _too_large(largest: int) -> AnswerTooLargeError:
+def _too_large_error(largest: int) -> AnswerTooLargeError:
     return AnswerTooLargeError(f"an answer of more than {largest >> 20} MiB")
 
 
-def _late(endpoint: Endpoint, seconds: float) -> DeadlineExceededError:
+def _deadline_error(endpoint: Endpoint, seconds: float) -> DeadlineExceededError:
     clause = f"no answer within {seconds:g} s"
     return DeadlineExceededError(f"{endpoint.server}: {clause}", clause)
 

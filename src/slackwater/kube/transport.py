@@ -26,9 +26,9 @@ _LARGEST_ANSWER = 128 << 20
 #: Of an answer that is not 2xx.
 _LARGEST_REFUSAL = 1 << 20
 #: A whole answer may take this many times the timeout of one read.
-_PATIENCE = 6
+_WHOLE_ANSWER_FACTOR = 6
 #: Idempotent methods; an apply is safe too, other patches are not.
-_SAFE = ("GET", "PUT")
+_IDEMPOTENT = ("GET", "PUT")
 _APPLY = "application/apply-patch+yaml"
 _BUSY = (429, 503)
 
@@ -69,7 +69,7 @@ class Transport:
         waited = 0.0
         while True:
             try:
-                return self._whole(request)
+                return self._fetch_once(request)
             except HttpStatusError as refused:
                 pause = refused.retry_after
                 busy = request.method == "GET" and refused.status in _BUSY
@@ -80,7 +80,7 @@ class Transport:
 
     def open_stream(self, request: HttpRequest, silence: float) -> WatchStream:
         """A watch: a 2xx answer that does not end."""
-        connection, response = self._accepted(request, silence)
+        connection, response = self._send_authenticated(request, silence)
         return WatchStream(connection, response, request, silence, self._keep)
 
     def close(self) -> None:
@@ -89,49 +89,49 @@ class Transport:
         if kept is not None:
             kept.close()
 
-    def _whole(self, request: HttpRequest) -> tuple[bytearray, str]:
-        connection, response = self._accepted(request, self._timeout)
-        body = self._read(connection, response, request, _LARGEST_ANSWER)
+    def _fetch_once(self, request: HttpRequest) -> tuple[bytearray, str]:
+        connection, response = self._send_authenticated(request, self._timeout)
+        body = self._read_body(connection, response, request, _LARGEST_ANSWER)
         return body, response.headers.get_content_type()
 
-    def _accepted(
+    def _send_authenticated(
         self, request: HttpRequest, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
         """The connection and the head of a 2xx answer; after a 401 credentials are renewed once."""
         identity = self._access.credentials.identity()
-        connection, response = self._sent(request, identity, timeout)
+        connection, response = self._send(request, identity, timeout)
         if response.status == 401:
-            refused = self._refused(connection, response, request)
+            refused = self._status_error(connection, response, request)
             if not self._access.credentials.renew(identity):
                 raise refused
             identity = self._access.credentials.identity()
-            connection, response = self._sent(request, identity, timeout)
+            connection, response = self._send(request, identity, timeout)
         if not 200 <= response.status < 300:
-            raise self._refused(connection, response, request)
+            raise self._status_error(connection, response, request)
         return connection, response
 
-    def _sent(
+    def _send(
         self, request: HttpRequest, identity: Identity, timeout: float
     ) -> "tuple[Connection, http.client.HTTPResponse]":
-        connection = self._connection(identity)
+        connection = self._take_connection(identity)
         headers = self._headers(request, identity)
         try:
             return connection, connection.send(request, headers, timeout)
         except ConnectionDroppedError:
-            safe = request.method in _SAFE or request.content_type == _APPLY
+            safe = request.method in _IDEMPOTENT or request.content_type == _APPLY
             if not (safe and connection.used):
                 raise
-        connection = self._opened(identity)
+        connection = self._open(identity)
         return connection, connection.send(request, headers, timeout)
 
-    def _refused(
+    def _status_error(
         self, connection: Connection, response: "http.client.HTTPResponse", request: HttpRequest
     ) -> RequestError:
-        body = self._read(connection, response, request, _LARGEST_REFUSAL)
+        body = self._read_body(connection, response, request, _LARGEST_REFUSAL)
         asked = f"{request} at {self._access.server}"
         return refusal(asked, response.status, bytes(body), response.getheader("Retry-After", ""))
 
-    def _read(
+    def _read_body(
         self,
         connection: Connection,
         response: "http.client.HTTPResponse",
@@ -141,7 +141,7 @@ class Transport:
         import http.client
 
         try:
-            body = read_body(response, largest, self._timeout * _PATIENCE)
+            body = read_body(response, largest, self._timeout * _WHOLE_ANSWER_FACTOR)
         except (OSError, http.client.HTTPException, ValueError, UnreachableError) as error:
             response.close()
             connection.close()
@@ -152,16 +152,16 @@ class Transport:
             self._keep(connection)
         return body
 
-    def _connection(self, identity: Identity) -> Connection:
+    def _take_connection(self, identity: Identity) -> Connection:
         """The thread's own if it can still be used, else a new one."""
         kept, self._slot.kept = self._slot.kept, None
         if kept is not None:
             if _same_certificate(kept.identity, identity) and kept.is_usable():
                 return kept
             kept.close()
-        return self._opened(identity)
+        return self._open(identity)
 
-    def _opened(self, identity: Identity) -> Connection:
+    def _open(self, identity: Identity) -> Connection:
         secure = self._access.server.scheme == "https"
         context = self._contexts.context(identity) if secure else None
         return Connection(self._access.endpoint, identity, context, self._timeout)

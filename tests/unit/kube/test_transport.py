@@ -358,7 +358,7 @@ def test_an_answer_of_absurd_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_answer_that_trickles_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes in time; the whole never would."""
-    monkeypatch.setattr(transport_module, "_PATIENCE", 1)
+    monkeypatch.setattr(transport_module, "_WHOLE_ANSWER_FACTOR", 1)
 
     def trickle(_request: Request, wire: Wire) -> None:
         wire.begin_chunks()
