@@ -1,4 +1,4 @@
-"""The clock of all programs: microseconds that only go forward, and the time of day beside it."""
+"""The clock of all programs: microseconds since some moment, which only go forward."""
 
 import time
 

@@ -6,7 +6,7 @@ does not.
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
 import msgspec
@@ -39,6 +39,9 @@ class HealthState:
         self._last = started
         self._allowed = allowed
         self._threads: tuple[threading.Thread, ...] = ()
+        #: Names of threads that an exception ended, some of them before they could be listed.
+        self._failed: set[str] = set()
+        self._hook_before: Callable[[threading.ExceptHookArgs], object] | None = None
 
     def beat(self, at: Micros, allowed: Micros | None = None) -> None:
         """The loop made progress; `allowed` is how long it may take until it does again."""
@@ -48,14 +51,23 @@ class HealthState:
 
     @contextlib.contextmanager
     def starting_threads(self) -> Iterator[None]:
-        """Threads that are started inside must live until `forget_threads`."""
+        """Threads that are started inside must live until `forget_threads`. Call it once."""
         before = set(threading.enumerate())
+        self._hook_before, threading.excepthook = threading.excepthook, self._note_failure
         yield
-        self._threads += tuple(each for each in threading.enumerate() if each not in before)
+        self._threads = tuple(each for each in threading.enumerate() if each not in before)
 
     def forget_threads(self) -> None:
         """Before they are stopped."""
         self._threads = ()
+        self._failed.clear()
+        if self._hook_before is not None:
+            threading.excepthook, self._hook_before = self._hook_before, None
+
+    def _note_failure(self, failure: threading.ExceptHookArgs) -> None:
+        self._failed.add(failure.thread.name if failure.thread else "unknown")
+        if self._hook_before is not None:
+            self._hook_before(failure)
 
     def why_unhealthy(self, at: Micros) -> str:
         """Empty while it is healthy."""
@@ -65,7 +77,8 @@ class HealthState:
                 f"the loop has made no progress for {silent // 1_000_000} s; "
                 f"{self._allowed // 1_000_000} s are allowed"
             )
-        dead = sorted(each.name for each in self._threads if not each.is_alive())
+        ended = {each.name for each in self._threads if not each.is_alive()}
+        dead = sorted(ended | self._failed)
         return f"threads have died: {', '.join(dead)}" if dead else ""
 
 

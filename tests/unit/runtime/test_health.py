@@ -49,6 +49,22 @@ def test_a_thread_that_died_is_named_until_it_may_end() -> None:
     assert health.why_unhealthy(STARTED) == ""
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_fails_at_once_is_not_missed() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("a bug")
+
+    health, before = HealthState(STARTED, ALLOWED), threading.excepthook
+    with health.starting_threads():
+        failing = threading.Thread(target=fail, name="watch of pods")
+        failing.start()
+        failing.join()
+    assert health.why_unhealthy(STARTED) == "threads have died: watch of pods"
+    health.forget_threads()
+    assert health.why_unhealthy(STARTED) == ""
+    assert threading.excepthook == before
+
+
 @pytest.mark.parametrize(
     ("health", "status", "body"),
     [
