@@ -20,6 +20,7 @@ from slackwater.contract.schema import (
     EMPTY,
     HIDDEN,
     LARGEST,
+    PARSE,
     Annotation,
     SettingsStruct,
     Unit,
@@ -153,12 +154,17 @@ def _convert(plain: object, kind: type[T], field: Field) -> T:
 
 
 def _conflicts(value: msgspec.Struct, field: Field) -> Iterator[Problem]:
-    """A Struct whose values can be at odds with each other has a method `conflicts`; the paths of
-    its problems begin at the Struct."""
+    """A Struct of ours whose values can be at odds with each other has a method `conflicts`; the
+    paths of its problems begin at the Struct."""
     find = getattr(value, "conflicts", None)
     for each in () if find is None else find():
         path = ".".join(filter(None, (field.path, each.path)))
         yield msgspec.structs.replace(each, path=path, document=field.document)
+    for info in struct_type(type(value)).fields:
+        inner = getattr(value, info.name)
+        if isinstance(inner, SettingsStruct):
+            inline = inline_struct(info.type) is not None
+            yield from _conflicts(inner, field if inline else field.at(key_of(info), None))
 
 
 class _Checker:
@@ -279,7 +285,7 @@ def _scalar(found: Annotation, value: object) -> object | msgspec.UnsetType:
     """The plain value, if it is inside its bounds; UNSET where it is not."""
     match found.type:
         case inspect.IntType(ge=low, le=high):
-            number = _parsed_duration(value) if found.unit is Unit.DURATION else value
+            number = _number(found, value)
             fits = type(number) is int and abs(number) <= LARGEST and _within(number, low, high)
             return number if fits else msgspec.UNSET
         case inspect.FloatType(ge=low, le=high):
@@ -305,6 +311,12 @@ def _scalar(found: Annotation, value: object) -> object | msgspec.UnsetType:
 def _text_fits(kind: inspect.StrType, value: str) -> bool:
     fits = kind.pattern is None or re.search(kind.pattern, value) is not None
     return fits and _within(len(value), kind.min_length, kind.max_length)
+
+
+def _number(found: Annotation, value: object) -> object:
+    if PARSE in found.extra:
+        return found.extra[PARSE](value)
+    return _parsed_duration(value) if found.unit is Unit.DURATION else value
 
 
 def _parsed_duration(value: object) -> Micros | None:

@@ -4,13 +4,16 @@ Objects without a name are refused; fields that are not used here are ignored.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from slackwater.contract.decoding import parse_bool
 from slackwater.contract.document import Field, elements, member, text, texts
+from slackwater.contract.schema import BOUND, PARSE
 from slackwater.model.gap import Gap
-from slackwater.model.problem import DocumentName, quoted
+from slackwater.model.problem import DocumentName, InvalidError, quoted
 from slackwater.model.units import Bytes, MilliCpu, QuantityError, parse_bytes, parse_milli_cpu
 
 _QUANTITY = "a quantity such as 250m, 0.5 or 2Gi"
@@ -130,6 +133,17 @@ def _amount(field: Field, parse: Callable[[str], int]) -> int:
     if not 0 <= amount <= _LARGEST_AMOUNT:
         raise field.refused("a quantity from 0 to what 64 bits hold")
     return amount
+
+
+def _parsed_cpu(value: object) -> MilliCpu | None:
+    try:
+        return milli_cpu(Field("", "", value))
+    except InvalidError:
+        return None
+
+
+#: A CPU quantity as a field of a Struct, zero or more.
+CpuQuantity = Annotated[MilliCpu, Meta(extra={PARSE: _parsed_cpu, BOUND: _QUANTITY})]
 
 
 def optional_text(field: Field | None) -> str:

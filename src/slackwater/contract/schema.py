@@ -28,6 +28,8 @@ UNIT = "unit"
 INLINE = "inline"
 #: A word that stands for the empty text, where a variable cannot be empty.
 EMPTY = "empty"
+#: A function that makes a plain value of what a document holds, or None where it cannot.
+PARSE = "parse"
 #: A function that says whether a text is good, where a regular expression cannot.
 CHECK = "check"
 #: A refused text with this in it may be a secret and is not shown; "" is in every text.

@@ -1,17 +1,19 @@
 """Demands as a scenario writes them: a quantity, or one shape with its numbers.
 
-Owns the shapes' keys, defaults and bounds. Chance comes in as a name: the same seed and pod draw
-the same noise, whatever other pods there are.
+Chance comes in as a name: the same seed and pod draw the same noise, whatever other pods there are.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from slackwater.contract.document import Field, elements, members, text, whole
-from slackwater.contract.kubernetes import milli_cpu
-from slackwater.model.duration import EXAMPLES, DurationError, format_duration, parse_duration
+from slackwater.contract.decoding import read_struct
+from slackwater.contract.document import Field, elements, members
+from slackwater.contract.kubernetes import CpuQuantity, milli_cpu
+from slackwater.contract.schema import Count, Duration, SettingsStruct
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import Micros, MilliCpu, Ratio
 from slackwater.simulation.demand import (
@@ -28,13 +30,16 @@ from slackwater.simulation.demand import (
 )
 
 #: One CFS period: what moves faster is below what a quota can see.
-SHORTEST_STEP = Micros(100_000)
+SHORTEST_STEP = 100_000
 #: A week is the longest simulation; a demand's own times may lie a little beyond.
-LONGEST = Micros(31 * DAY)
+LONGEST = 31 * DAY
 _MOST_STEPS = 100_000
 _MOST_PARTS = 16
 #: Sums within sums; more is a mistake or an attack.
 _DEEPEST = 8
+
+_Time = Annotated[Duration, Meta(ge=0, le=LONGEST)]
+_Step = Annotated[Duration, Meta(ge=SHORTEST_STEP, le=LONGEST)]
 
 
 class Chance(msgspec.Struct, frozen=True):
@@ -50,143 +55,95 @@ class Chance(msgspec.Struct, frozen=True):
         return random.Random(self.name)  # noqa: S311 - noise, not a secret
 
 
-def known(field: Field, *names: str) -> dict[str, Field]:
-    """What a mapping says, null left out; a key that nobody knows is refused."""
-    found = members(field)
-    for key, _ in found:
-        if key not in names:
-            wanted = f"one of {', '.join(names)}"
-            raise InvalidError(Problem(f"a key of {field.where()}", quoted(key), wanted))
-    return {key: each for key, each in found if each.value is not None}
+class _Daily(SettingsStruct, frozen=True):
+    mean: CpuQuantity
+    swing: CpuQuantity
+    period: Annotated[Duration, Meta(ge=SECOND, le=LONGEST)] = DAY
+    peak: _Time = Micros(DAY // 2)
+    step: _Step = SECOND
+
+    def demand(self, _: Chance) -> Demand:
+        return Daily(self.mean, self.swing, self.period, self.peak, self.step)
 
 
-def needed(field: Field, said: dict[str, Field], key: str, wanted: str) -> Field:
-    """A key that has to be there."""
-    if key not in said:
-        raise field.at(key, None).refused(wanted)
-    return said[key]
+class _Spike(SettingsStruct, frozen=True):
+    at: _Time
+    height: CpuQuantity
+    length: _Step = msgspec.field(name="for")
+    base: CpuQuantity = MilliCpu(0)
+
+    def demand(self, _: Chance) -> Demand:
+        return Spike(self.at, self.height, self.length, self.base)
 
 
-def duration(field: Field, low: Micros, high: Micros) -> Micros:
-    wanted = f"{EXAMPLES}, {format_duration(low)} to {format_duration(high)}"
-    if not isinstance(field.value, str):
-        raise field.refused(wanted)
-    try:
-        length = parse_duration(field.value, field.where())
-    except DurationError:
-        raise field.refused(wanted) from None
-    if not low <= length <= high:
-        raise field.refused(wanted)
-    return length
+class _Square(SettingsStruct, frozen=True):
+    period: _Step
+    high: CpuQuantity
+    low: CpuQuantity = MilliCpu(0)
+    duty: Annotated[Count, Meta(ge=1, le=99)] = 50
+
+    def demand(self, _: Chance) -> Demand:
+        return Square(self.period, Ratio(self.duty, 100), self.high, self.low)
 
 
-def number(field: Field, low: int, high: int) -> int:
-    if not low <= whole(field) <= high:
-        raise field.refused(f"a whole number, {low} to {high}")
-    return whole(field)
+class _Steps(SettingsStruct, frozen=True):
+    levels: Annotated[
+        tuple[CpuQuantity, ...],
+        Meta(min_length=1, max_length=_MOST_STEPS),
+    ]
+    step: _Step = SECOND
+
+    def demand(self, _: Chance) -> Demand:
+        return Steps(self.levels, self.step)
+
+
+class _Noise(SettingsStruct, frozen=True):
+    high: CpuQuantity
+    low: CpuQuantity = MilliCpu(0)
+    step: _Step = SECOND
+    steps: Annotated[Count, Meta(ge=1, le=_MOST_STEPS)] = 3600
+
+    def conflicts(self) -> Iterator[Problem]:
+        if self.high < self.low:
+            yield Problem("high", f"{self.high}m", f"at least low, which is {self.low}m")
+
+    def demand(self, chance: Chance) -> Demand:
+        return noise(chance.numbers(), self.low, self.high, self.step, self.steps)
+
+
+_Shape = _Daily | _Spike | _Square | _Steps | _Noise
+_SHAPES: dict[str, type[_Shape]] = {
+    "daily": _Daily,
+    "spike": _Spike,
+    "square": _Square,
+    "steps": _Steps,
+    "noise": _Noise,
+}
 
 
 def read_demand(field: Field, chance: Chance) -> Demand:
     """A bare quantity is steady."""
     if not isinstance(field.value, dict):
         return Steady(milli_cpu(field))
+    names = ("steady", *_SHAPES, "sum")
     shapes = members(field)
-    if len(shapes) != 1 or shapes[0][0] not in _SHAPES:
-        wanted = f"a quantity or exactly one of {', '.join(_SHAPES)}"
-        seen = ", ".join(str(key) for key, _ in shapes)
-        raise InvalidError(Problem(field.where(), quoted(seen), wanted))
-    ((shape, inner),) = shapes
-    return _SHAPES[shape](inner, chance)
+    if len(shapes) != 1 or shapes[0][0] not in names:
+        seen = quoted(", ".join(key for key, _ in shapes))
+        raise InvalidError(field.problem(f"a quantity or exactly one of {', '.join(names)}", seen))
+    ((name, inner),) = shapes
+    match name:
+        case "steady":
+            return Steady(milli_cpu(inner))
+        case "sum":
+            return _read_sum(inner, chance)
+        case _:
+            return read_struct(inner, _SHAPES[name]).demand(chance)
 
 
-def _steady(field: Field, _: Chance) -> Demand:
-    return Steady(milli_cpu(field))
-
-
-def _daily(field: Field, _: Chance) -> Demand:
-    said = known(field, "mean", "swing", "period", "peak", "step")
-    return Daily(
-        milli_cpu(needed(field, said, "mean", "a quantity such as 2 or 500m")),
-        milli_cpu(needed(field, said, "swing", "a quantity such as 2 or 500m")),
-        _time(said, "period", Micros(SECOND), DAY),
-        _time(said, "peak", Micros(0), Micros(DAY // 2)),
-        _time(said, "step", SHORTEST_STEP, SECOND),
-    )
-
-
-def _spike(field: Field, _: Chance) -> Demand:
-    said = known(field, "at", "height", "for", "base")
-    at = needed(field, said, "at", EXAMPLES)
-    length = needed(field, said, "for", EXAMPLES)
-    return Spike(
-        duration(at, Micros(0), LONGEST),
-        milli_cpu(needed(field, said, "height", "a quantity such as 2 or 500m")),
-        duration(length, SHORTEST_STEP, LONGEST),
-        _level(said, "base"),
-    )
-
-
-def _square(field: Field, _: Chance) -> Demand:
-    said = known(field, "period", "duty", "high", "low")
-    period = needed(field, said, "period", EXAMPLES)
-    percent = number(said["duty"], 1, 99) if "duty" in said else 50
-    return Square(
-        duration(period, SHORTEST_STEP, LONGEST),
-        Ratio(percent, 100),
-        milli_cpu(needed(field, said, "high", "a quantity such as 2 or 500m")),
-        _level(said, "low"),
-    )
-
-
-def _steps(field: Field, _: Chance) -> Demand:
-    said = known(field, "levels", "step")
-    levels = needed(field, said, "levels", "a list of quantities")
-    listed = tuple(milli_cpu(each) for each in elements(levels))
-    if not 1 <= len(listed) <= _MOST_STEPS:
-        raise levels.refused(f"a list of 1 to {_MOST_STEPS} quantities")
-    return Steps(listed, _time(said, "step", SHORTEST_STEP, SECOND))
-
-
-def _noise(field: Field, chance: Chance) -> Demand:
-    said = known(field, "low", "high", "step", "steps")
-    low, high = _level(said, "low"), needed(field, said, "high", "a quantity such as 2 or 500m")
-    if milli_cpu(high) < low:
-        raise high.refused(f"at least low, which is {low}m")
-    count = number(said["steps"], 1, _MOST_STEPS) if "steps" in said else 3600
-    step = _time(said, "step", SHORTEST_STEP, SECOND)
-    return noise(chance.numbers(), low, milli_cpu(high), step, count)
-
-
-def _sum(field: Field, chance: Chance) -> Demand:
+def _read_sum(field: Field, chance: Chance) -> Demand:
     parts = elements(field)
     if not 1 <= len(parts) <= _MOST_PARTS:
         raise field.refused(f"a list of 1 to {_MOST_PARTS} demands")
     if chance.depth >= _DEEPEST:
         raise field.refused(f"at most {_DEEPEST} sums deep")
     return Sum(tuple(read_demand(each, chance.inner(place)) for place, each in enumerate(parts)))
-
-
-def _level(said: dict[str, Field], key: str) -> MilliCpu:
-    return milli_cpu(said[key]) if key in said else MilliCpu(0)
-
-
-def _time(said: dict[str, Field], key: str, low: Micros, default: Micros) -> Micros:
-    return duration(said[key], low, LONGEST) if key in said else default
-
-
-_SHAPES: dict[str, Callable[[Field, Chance], Demand]] = {
-    "steady": _steady,
-    "daily": _daily,
-    "spike": _spike,
-    "square": _square,
-    "steps": _steps,
-    "noise": _noise,
-    "sum": _sum,
-}
-
-
-def word(field: Field, words: dict[str, object]) -> str:
-    """One of these words."""
-    if not isinstance(field.value, str) or field.value not in words:
-        raise field.refused(f"one of {', '.join(words)}")
-    return text(field)

@@ -1,104 +1,320 @@
 """A scenario's file: apiVersion, kind, and a spec of node, pods and events.
 
-Owns the file's keys, defaults and bounds. Every bad value is one sentence with file, field, value
-and bound; a key that nobody knows is refused.
+Keys that nobody knows are refused. A pod that an event adds or removes becomes a pod with a start
+or an end.
 """
 
 import os
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from slackwater.contract.decoding import read_over
-from slackwater.contract.document import Field, elements, members, text
-from slackwater.contract.kubernetes import kind_of
-from slackwater.model.cgroup import CgroupVersion
-from slackwater.model.problem import InvalidError, Problem
+from slackwater.contract.decoding import read_over, read_struct
+from slackwater.contract.document import Field, member, text
+from slackwater.contract.kubernetes import CpuQuantity, kind_of, milli_cpu
+from slackwater.contract.schema import BOUND, Count, Duration, SettingsStruct
+from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.duration import format_duration
+from slackwater.model.problem import InvalidError, Problem, quoted
+from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
+from slackwater.model.weight import LARGEST_SHARES
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.document import SettingsSchema
-from slackwater.settings.file import API_VERSION
-from slackwater.simulation.demand_file import (
-    Chance,
-    duration,
-    known,
-    needed,
-    number,
-    read_demand,
-    word,
+from slackwater.settings.document import Settings, SettingsSchema
+from slackwater.settings.file import check_file
+from slackwater.simulation.demand import FOREVER
+from slackwater.simulation.demand_file import Chance, read_demand
+from slackwater.simulation.scenario import (
+    Blind,
+    Event,
+    Kill,
+    NewSettings,
+    Pressure,
+    RivalWrite,
+    Scenario,
+    ScenarioPod,
 )
-from slackwater.simulation.event_file import read_events
-from slackwater.simulation.pod_file import LONGEST, SHORTEST, read_pods
-from slackwater.simulation.scenario import Scenario
 
 KIND = "Scenario"
-MOST_CPUS = 512
-_VERSIONS = {version.value: version for version in CgroupVersion}
-_KEYS = ("cgroup", "cpus", "duration", "period", "seed", "settings", "objects", "system", "pods",
-         "events")  # fmt: skip
+MOST_CPUS, MOST_PODS, MOST_EVENTS = 512, 500, 1000
+_SECOND = 1_000_000
+_TICK = 100_000
+_LONGEST = 168 * 3_600 * _SECOND
+_TIERS = tuple(tier.value for tier in Tier)
+_TARGET = "burstable, besteffort, or the name of a pod"
+
+_Time = Annotated[Duration, Meta(ge=0, le=_LONGEST)]
+_Span = Annotated[Duration, Meta(ge=_TICK, le=_LONGEST)]
+#: A pod's name becomes its uid, and that a directory's name.
+_PodName = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?a:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\Z",
+        extra={BOUND: "a name: at most 63 lower-case letters, digits and dashes"},
+    ),
+]
+
+
+class _Pod(SettingsStruct, frozen=True):
+    name: _PodName
+    tier: Tier
+    demand: Annotated[Any, Meta(extra={BOUND: "a quantity or a shape"})]
+    request: CpuQuantity = MilliCpu(0)
+    limit: CpuQuantity | None = None
+    weight: Annotated[Count, Meta(ge=1, le=LARGEST_SHARES)] | None = None
+    starts: _Time = msgspec.field(default=Micros(0), name="from")
+    ends: _Time | None = msgspec.field(default=None, name="until")
+
+    def conflicts(self) -> Iterator[Problem]:
+        if self.name in _TIERS:
+            yield Problem("name", quoted(self.name), "a name that is not a tier's")
+        if self.request and self.tier is Tier.BESTEFFORT:
+            bound = "absent: a best-effort pod requests nothing"
+            yield Problem("request", f"{self.request}m", bound)
+        if self.ends is not None and self.ends < self.starts + _TICK:
+            seen, later = quoted(format_duration(self.ends)), Micros(self.starts + _TICK)
+            yield Problem("until", seen, f"at least {format_duration(later)}")
+
+
+class _Kill(SettingsStruct, frozen=True):
+    at: _Time
+    kind: str
+    down: _Time = Micros(0)
+
+    def event(self) -> Event:
+        return Kill(self.at, self.down)
+
+
+class _RivalWrite(SettingsStruct, frozen=True):
+    at: _Time
+    kind: str
+    target: Annotated[str, Meta(extra={BOUND: _TARGET})]
+    quota: Annotated[Any, Meta(extra={BOUND: "a quantity, or unlimited"})]
+    times: Annotated[Count, Meta(ge=1, le=MOST_EVENTS)] = 1
+    every: _Span = Micros(_SECOND)
+
+
+class _NewSettings(SettingsStruct, frozen=True):
+    at: _Time
+    kind: str
+    settings: Annotated[Any, Meta(extra={BOUND: "a mapping"})]
+
+
+class _PodAdded(SettingsStruct, frozen=True):
+    at: _Time
+    kind: str
+    pod: _Pod
+
+
+class _PodRemoved(SettingsStruct, frozen=True):
+    at: _Time
+    kind: str
+    pod: Annotated[str, Meta(extra={BOUND: "a pod's name"})]
+
+
+class _Pressure(SettingsStruct, frozen=True):
+    at: _Time
+    kind: str
+
+    def event(self) -> Event:
+        return Pressure(self.at)
+
+
+class _Blind(SettingsStruct, frozen=True):
+    at: _Time
+    kind: str
+    length: _Span = msgspec.field(name="for")
+
+    def event(self) -> Event:
+        return Blind(self.at, self.length)
+
+
+_FileEvent = _Kill | _RivalWrite | _NewSettings | _PodAdded | _PodRemoved | _Pressure | _Blind
+_EVENTS: dict[str, type[_FileEvent]] = {
+    "kill": _Kill,
+    "rival-write": _RivalWrite,
+    "settings": _NewSettings,
+    "pod-added": _PodAdded,
+    "pod-removed": _PodRemoved,
+    "pressure": _Pressure,
+    "blind": _Blind,
+}
+
+
+class _Spec(SettingsStruct, frozen=True):
+    cpus: Annotated[Count, Meta(ge=1, le=MOST_CPUS)]
+    duration: Annotated[Duration, Meta(ge=_SECOND, le=_LONGEST)]
+    cgroup: CgroupVersion = CgroupVersion.V2
+    period: Any = None
+    seed: Annotated[Count, Meta(ge=0, le=2**63 - 1)] = 0
+    settings: Any = None
+    objects: tuple[Any, ...] = ()
+    system: Any = None
+    pods: Annotated[tuple[Any, ...], Meta(max_length=MOST_PODS)] = ()
+    events: Annotated[tuple[Any, ...], Meta(max_length=MOST_EVENTS)] = ()
 
 
 def read_scenario(path: str) -> Scenario:
-    """Raises InvalidError, whose str() is the sentence."""
+    """Raises InvalidError."""
     source = os.path.basename(path)
     documents = [each for each in documents_in(file_text(path, source), source) if each is not None]
     if len(documents) != 1:
-        seen = f"{len(documents)} documents"
-        raise InvalidError(Problem(source, seen, "one document"))
+        raise InvalidError(Problem(source, f"{len(documents)} documents", "one document"))
     return scenario_in(documents[0], source)
 
 
 def scenario_in(document: object, source: str, schema: SettingsSchema = SETTINGS) -> Scenario:
-    top = Field(source, "", document)
-    outline = known(top, "apiVersion", "kind", "metadata", "spec")
-    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-        stated = outline.get(key)
-        if stated is None or stated.value != expected:
-            raise (stated or top.at(key, None)).refused(expected)
-    spec = needed(top, outline, "spec", "a mapping")
-    said = known(spec, *_KEYS)
-    length = duration(needed(spec, said, "duration", "how long, such as 2h"), SHORTEST, LONGEST)
-    seed = number(said["seed"], 0, 2**63 - 1) if "seed" in said else 0
-    objects = _objects(said, source, schema)
-    pods = read_pods(said.get("pods"), seed)
-    events, pods = read_events(
-        said.get("events"), pods, objects.settings or schema.defaults, length, seed, schema
-    )
-    version = said.get("cgroup")
+    problems: list[Problem] = []
+    stated = check_file(document, source, KIND, _Spec, problems)
+    if problems:
+        raise InvalidError(*problems)
+    spec = msgspec.convert(stated, _Spec)
+    reader = _Reader(Field(source, "spec", stated), spec, schema)
+    objects = reader.objects()
+    events, pods = reader.events(reader.pods(), objects.settings or schema.defaults)
+    system = None
+    if spec.system is not None:
+        system = read_demand(reader.at("system", spec.system), Chance(f"{spec.seed}/system"))
     return Scenario(
-        name=_title(outline.get("metadata"), source),
-        version=_VERSIONS[word(version, {**_VERSIONS})] if version else CgroupVersion.V2,
-        cpus=number(needed(spec, said, "cpus", "how many CPUs"), 1, MOST_CPUS),
-        duration=length,
+        name=_title(document, source),
+        version=spec.cgroup,
+        cpus=spec.cpus,
+        duration=spec.duration,
         pods=pods,
         events=events,
         objects=objects,
-        system=read_demand(said["system"], Chance(f"{seed}/system")) if "system" in said else None,
-        seed=seed,
+        system=system,
+        seed=spec.seed,
     )
 
 
-def _title(metadata: Field | None, source: str) -> str:
-    stem = source.rpartition(".")[0] or source
-    if metadata is None:
-        return stem
-    found = {key: each for key, each in members(metadata) if each.value is not None}
-    return text(found["name"]) if "name" in found else stem
+def _title(document: object, source: str) -> str:
+    metadata = member(Field(source, "", document), "metadata")
+    name = None if metadata is None else member(metadata, "name")
+    return source.rpartition(".")[0] or source if name is None else text(name)
 
 
-def _objects(said: dict[str, Field], source: str, schema: SettingsSchema) -> Objects:
-    """What the agent is told: ordinary objects, and the settings over those among them."""
-    found = Objects()
-    for each in elements(said["objects"]) if "objects" in said else ():
-        where = f"{source}: {each.path}"
-        if kind_of(each.value, where) == "Pod":
-            raise InvalidError(Problem(where, "a Pod", "an object of another kind: pods are "
-                                          "listed under spec.pods, with their demand"))  # fmt: skip
-        found = with_object(found, each.value, where, schema)
-    own = found.settings or schema.defaults
-    if "settings" in said:
-        own = schema.read_spec(said["settings"], own)
-    if "period" in said:
-        period = Field(source, "spec", {"period": said["period"].value})
-        own = msgspec.structs.replace(own, agent=read_over(period, own.agent))
-    return msgspec.structs.replace(found, settings=own)
+class _Reader:
+    """Reads what the annotations of the spec leave open: other documents, and lists of shapes."""
+
+    def __init__(self, field: Field, spec: _Spec, schema: SettingsSchema) -> None:
+        self._field = field
+        self._spec = spec
+        self._schema = schema
+
+    def at(self, key: str, value: object) -> Field:
+        return self._field.at(key, value)
+
+    def _listed(self, key: str, values: tuple[Any, ...]) -> Iterator[Field]:
+        for place, each in enumerate(values):
+            yield Field(self._field.source, f"{self._field.path}.{key}[{place}]", each)
+
+    def objects(self) -> Objects:
+        """What the agent is told: ordinary objects, and the settings over those among them."""
+        found = Objects()
+        for each in self._listed("objects", self._spec.objects):
+            if kind_of(each.value, each.where()) == "Pod":
+                bound = "an object of another kind: pods are listed under spec.pods, with their"
+                raise InvalidError(each.problem(f"{bound} demand", "a Pod"))
+            found = with_object(found, each.value, each.where(), self._schema)
+        own = found.settings or self._schema.defaults
+        if self._spec.settings is not None:
+            own = self._schema.read_spec(self.at("settings", self._spec.settings), own)
+        if self._spec.period is not None:
+            stated = Field(self._field.source, "spec", {"period": self._spec.period})
+            own = msgspec.structs.replace(own, agent=read_over(stated, own.agent))
+        return msgspec.structs.replace(found, settings=own)
+
+    def pods(self) -> tuple[ScenarioPod, ...]:
+        pods: tuple[ScenarioPod, ...] = ()
+        for each in self._listed("pods", self._spec.pods):
+            pods = self._with_pod(pods, read_struct(each, _Pod), each)
+        return pods
+
+    def _with_pod(
+        self, pods: tuple[ScenarioPod, ...], pod: _Pod, field: Field, starts: Micros | None = None
+    ) -> tuple[ScenarioPod, ...]:
+        if any(pod.name == other.name for other in pods):
+            raise field.at("name", pod.name).refused("a name that no other pod has")
+        demand = field.at("demand", pod.demand)
+        made = ScenarioPod(
+            name=pod.name,
+            tier=pod.tier,
+            demand=read_demand(demand, Chance(f"{self._spec.seed}/{pod.name}")),
+            request=pod.request,
+            limit=pod.limit or UNLIMITED,
+            weight=pod.weight,
+            starts=pod.starts if starts is None else starts,
+            ends=FOREVER if pod.ends is None else pod.ends,
+        )
+        return (*pods, made)
+
+    def events(
+        self, pods: tuple[ScenarioPod, ...], settings: Settings
+    ) -> tuple[tuple[Event, ...], tuple[ScenarioPod, ...]]:
+        """Sorted by time; settings are said over those before them, in that order."""
+        found = [(each, self._event(each)) for each in self._listed("events", self._spec.events)]
+        events: list[Event] = []
+        targets: list[Field] = []
+        for field, each in sorted(found, key=lambda pair: pair[1].at):
+            match each:
+                case _PodAdded():
+                    pods = self._with_pod(pods, each.pod, field.at("pod", each.pod), each.at)
+                case _PodRemoved():
+                    pods = _without_pod(pods, each, field)
+                case _NewSettings():
+                    settings = self._schema.read_spec(field.at("settings", each.settings), settings)
+                    events.append(NewSettings(each.at, settings))
+                case _RivalWrite():
+                    events += _rival_writes(each, field)
+                    targets.append(field.at("target", each.target))
+                case _Kill() | _Blind() | _Pressure():
+                    events.append(each.event())
+        if len(events) > MOST_EVENTS:
+            raise self.at("events", len(events)).refused(f"at most {MOST_EVENTS} events")
+        _check_targets(targets, pods)
+        return tuple(sorted(events, key=lambda event: event.at)), pods
+
+    def _event(self, field: Field) -> _FileEvent:
+        kind = member(field, "kind")
+        if kind is None or kind.value not in _EVENTS:
+            raise (kind or field.at("kind", None)).refused(f"one of {', '.join(_EVENTS)}")
+        found = read_struct(field, _EVENTS[str(kind.value)])
+        if found.at > self._spec.duration:
+            at = member(field, "at") or field
+            raise at.refused(f"at most {format_duration(self._spec.duration)}, the duration")
+        return found
+
+
+def _check_targets(targets: list[Field], pods: tuple[ScenarioPod, ...]) -> None:
+    known = {Tier.BURSTABLE.value, Tier.BESTEFFORT.value, *(pod.name for pod in pods)}
+    for target in targets:
+        if target.value not in known:
+            raise target.refused(_TARGET)
+
+
+def _without_pod(
+    pods: tuple[ScenarioPod, ...], event: _PodRemoved, field: Field
+) -> tuple[ScenarioPod, ...]:
+    found = next((pod for pod in pods if pod.name == event.pod and pod.starts < event.at), None)
+    if found is None:
+        raise field.at("pod", event.pod).refused("the name of a pod that is there")
+    ended = msgspec.structs.replace(found, ends=event.at)
+    return tuple(ended if pod is found else pod for pod in pods)
+
+
+def _rival_writes(event: _RivalWrite, field: Field) -> list[Event]:
+    quota = _quota(field.at("quota", event.quota))
+    times = (Micros(event.at + place * event.every) for place in range(event.times))
+    return [RivalWrite(at, event.target, quota) for at in times]
+
+
+def _quota(field: Field) -> MilliCpu | Unlimited:
+    if field.value == UNLIMITED.value:
+        return UNLIMITED
+    if milli_cpu(field) == 0:
+        raise field.refused("at least 1m, or unlimited")
+    return milli_cpu(field)
