@@ -119,7 +119,7 @@ def demo(
         with raise_on_termination():
             report = _run(seconds, simulated, no_color)
             files, unwritten = ((), "") if no_picture else _write_pictures(report, out)
-        _show(report, files, output, no_color)
+        _print_result(report, files, output, no_color)
     except KeyboardInterrupt:
         click.echo("slackwater: stopped; everything is put back", err=True)
         sys.exit(_INTERRUPTED)
@@ -129,7 +129,7 @@ def demo(
 
 def _check_pictures(out: str) -> None:
     """Fails now, not after a minute. It tries to write: ownership and folders count too."""
-    for path in _paths(out):
+    for path in _picture_paths(out):
         there = os.path.lexists(path)
         try:
             with open(path, "ab"):
@@ -141,7 +141,7 @@ def _check_pictures(out: str) -> None:
             os.unlink(path)
 
 
-def _paths(out: str) -> tuple[str, str]:
+def _picture_paths(out: str) -> tuple[str, str]:
     return os.path.join(out, f"{NAME}.svg"), os.path.join(out, f"{NAME}.png")
 
 
@@ -153,7 +153,7 @@ def _run(seconds: float, simulated: bool, no_color: bool) -> DemoReport:
     from slackwater.observation.host import Roots
 
     roots, because = Roots(), ASKED
-    with _watched(no_color) as watch:
+    with _observe_progress(no_color) as watch:
         if not simulated:
             try:
                 return run_demo(roots, os.environ, seconds, watch)
@@ -168,24 +168,24 @@ def _run(seconds: float, simulated: bool, no_color: bool) -> DemoReport:
 
 
 @contextlib.contextmanager
-def _watched(no_color: bool) -> Iterator[ProgressObserver]:
+def _observe_progress(no_color: bool) -> Iterator[ProgressObserver]:
     """A live screen on a terminal, else a line for each phase. Both on stderr."""
     if not sys.stderr.isatty():
-        yield _Lines().see
+        yield _PhaseLines().update
         return
     colour = not no_color and not os.environ.get("NO_COLOR")
     console = Console(stderr=True, highlight=False, color_system="auto" if colour else None)
     with LiveView(console) as view:
-        yield view.see
+        yield view.update
 
 
-class _Lines:
+class _PhaseLines:
     """Prints a line when a phase begins."""
 
     def __init__(self) -> None:
         self._told = ""
 
-    def see(self, progress: PhaseProgress) -> None:
+    def update(self, progress: PhaseProgress) -> None:
         if self._told != progress.phase.name:
             self._told = progress.phase.name
             length = f"{progress.seconds:g} {progress.unit}"
@@ -194,14 +194,14 @@ class _Lines:
 
 def _write_pictures(report: DemoReport, out: str) -> tuple[tuple[str, ...], str]:
     """The files that were written, and why others were not: the result is printed either way."""
-    from slackwater.demo.demo_picture import picture
+    from slackwater.demo.demo_picture import draw_demo
     from slackwater.model.gap import Gap
     from slackwater.simulation.svg import render_png
 
-    svg = picture(report)
+    svg = draw_demo(report)
     contents: list[bytes | Gap] = [svg.encode(), render_png(svg)]
     files: list[str] = []
-    for path, content in zip(_paths(out), contents, strict=True):
+    for path, content in zip(_picture_paths(out), contents, strict=True):
         if isinstance(content, Gap):
             click.echo(f"slackwater: only the SVG was written: {content.reason}", err=True)
             continue
@@ -214,7 +214,9 @@ def _write_pictures(report: DemoReport, out: str) -> tuple[tuple[str, ...], str]
     return tuple(files), ""
 
 
-def _show(report: DemoReport, files: tuple[str, ...], output: Output, no_color: bool) -> None:
+def _print_result(
+    report: DemoReport, files: tuple[str, ...], output: Output, no_color: bool
+) -> None:
     import msgspec
 
     report = msgspec.structs.replace(report, pictures=files)
@@ -244,7 +246,7 @@ def demo_blocks(report: DemoReport, detail: Detail) -> Iterator[RenderableType]:
         because = report.machine.simulated_because
         yield Text(f"On the simulated kernel ({because}); lost: CPUs wanted in vain.", "bold")
         yield Text("")
-    yield _table(report, detail)
+    yield _result_table(report, detail)
     yield Text("batch in CPUs; node: how much of it was busy", "dim")
     yield Text("")
     yield from (Text(sentence) for sentence in report.meaning)
@@ -262,33 +264,33 @@ def demo_blocks(report: DemoReport, detail: Detail) -> Iterator[RenderableType]:
         yield Text(f"picture: {', '.join(report.pictures)}")
 
 
-def _table(report: DemoReport, detail: Detail) -> Table:
+def _result_table(report: DemoReport, detail: Detail) -> Table:
     real = report.machine.simulated_because is None
     heads = ["P50", "P90", "P99"] if real else ["LOST", "WORST"]
-    shown = _shown(heads, detail)
+    shown = _fitting_columns(heads, detail)
     heads = [*(heads[number] for number in shown), "BATCH", "NODE"]
     if detail is Detail.WIDE:
         heads += ["SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN"]
     rows = []
     for phase in report.phases:
-        numbers = _numbers(phase)
+        numbers = _latency_cells(phase)
         row = [*(numbers[number] for number in shown), f"{phase.cpu.hog:.2f}"]
         row.append(f"{100 * phase.utilisation:.0f} %")
         name = phase.name if detail is Detail.SHORT else phase.title
-        rows.append((name, *row, *(_details(phase) if detail is Detail.WIDE else ())))
+        rows.append((name, *row, *(_detail_cells(phase) if detail is Detail.WIDE else ())))
     return make_table(
         [TableColumn("PHASE"), *(TableColumn(head, right=True) for head in heads)], rows
     )
 
 
-def _shown(heads: list[str], detail: Detail) -> list[int]:
+def _fitting_columns(heads: list[str], detail: Detail) -> list[int]:
     """The indexes of the numbers that fit: only p90, or the mean loss, in a short table."""
     if detail is Detail.SHORT:
         return [heads.index("P90") if "P90" in heads else 0]
     return list(range(len(heads)))
 
 
-def _numbers(phase: PhaseReport) -> list[str]:
+def _latency_cells(phase: PhaseReport) -> list[str]:
     if phase.latency is not None:
         found = phase.latency
         return [format_milliseconds(each) for each in (found.p50, found.p90, found.p99)]
@@ -297,7 +299,7 @@ def _numbers(phase: PhaseReport) -> list[str]:
     return ["-", "-", "-"]
 
 
-def _details(phase: PhaseReport) -> list[str]:
+def _detail_cells(phase: PhaseReport) -> list[str]:
     noise = phase.noise
     return [
         f"{phase.cpu.service:.2f}",
@@ -323,7 +325,7 @@ class LiveView:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def see(self, progress: PhaseProgress) -> None:
+    def update(self, progress: PhaseProgress) -> None:
         if self._last is not None and self._last.phase != progress.phase:
             self._done.append(self._last)
         self._last = progress
@@ -332,30 +334,30 @@ class LiveView:
 
 def screen(done: Sequence[PhaseProgress], now: PhaseProgress) -> RenderableType:
     """The phases so far with their latencies, then CPUs and the agent's entries of this one."""
-    parts: list[RenderableType] = [_phases(done, now), Text("")]
+    parts: list[RenderableType] = [_phase_table(done, now), Text("")]
     if now.sample is not None:
-        parts += _bars(now.sample.cpu)
-        parts.append(_quota(now.sample.quota))
+        parts += _cpu_bars(now.sample.cpu)
+        parts.append(_quota_line(now.sample.quota))
     else:
         parts.append(Text("starting …", "dim"))
     said = [line for line in now.lines if line.at >= 0]  # the rest is from before the phase
     if said:
-        parts += [Text(""), *[_said(line) for line in said[-_SAID:]]]
+        parts += [Text(""), *[_entry_line(line) for line in said[-_SAID:]]]
     return Group(*parts)
 
 
-def _phases(done: Sequence[PhaseProgress], now: PhaseProgress) -> Table:
+def _phase_table(done: Sequence[PhaseProgress], now: PhaseProgress) -> Table:
     numbers = [TableColumn(name, right=True) for name in ("P50", "P90", "P99")]
     table = make_table([TableColumn(""), TableColumn("PHASE"), *numbers, TableColumn("TIME")])
     for column in table.columns[2:5]:
         column.min_width = 8
     seen = {progress.phase.name: progress for progress in (*done, now)}
     for phase in DEMO:
-        table.add_row(*_row(phase, seen.get(phase.name), phase == now.phase))
+        table.add_row(*_phase_row(phase, seen.get(phase.name), phase == now.phase))
     return table
 
 
-def _row(
+def _phase_row(
     phase: DemoPhase, progress: PhaseProgress | None, current: bool
 ) -> tuple[RenderableType, ...]:
     if progress is None:
@@ -374,7 +376,7 @@ def _row(
     return mark, Text(phase.title, style), *numbers, when
 
 
-def _bars(use: CpuUse) -> list[Text]:
+def _cpu_bars(use: CpuUse) -> list[Text]:
     """One bar for each, as long as its share of the machine."""
     values = {"batch": use.hog, "service": use.service, "other": use.other, "idle": use.idle}
     cpus = max(sum(values.values()), 0.01)
@@ -386,12 +388,12 @@ def _bars(use: CpuUse) -> list[Text]:
     return lines
 
 
-def _quota(quota: float | None) -> Text:
+def _quota_line(quota: float | None) -> Text:
     said = "none" if quota is None else f"{quota:.2f} CPUs"
     return Text().append("quota   ", "bold").append(said, "red" if quota is not None else "dim")
 
 
-def _said(line: AgentEntry) -> Text:
+def _entry_line(line: AgentEntry) -> Text:
     text = Text(f"{line.at:5.1f} s ", "dim", no_wrap=True, overflow="ellipsis")
     if line.after:
         text.append(f"quota {line.before} → {line.after} ", "bold")

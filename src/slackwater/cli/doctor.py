@@ -89,22 +89,22 @@ def print_report(report: DoctorReport, colour: bool, wide: bool) -> None:
 
 
 def _blocks(report: DoctorReport, wide: bool) -> Iterable[RenderableType]:
-    yield _facts(_machine_lines(report.machine) | _cgroup_lines(report.cgroup))
+    yield _facts_table(_machine_lines(report.machine) | _cgroup_lines(report.cgroup))
     if wide:
-        yield from _section("Findings", _findings(report.cgroup))
+        yield from _section("Findings", _findings_table(report.cgroup))
     if all(row.level == NOWHERE for row in report.knobs):
         yield Text("\nKnobs", style="bold")
         yield Text(f"  not looked at: {_why_not(report)}")
     else:
-        rows = report.knobs if wide else _merged(report.knobs)
-        yield from _section("Knobs", _knobs(rows))
-    yield from _section("Features", _features(report))
+        rows = report.knobs if wide else _merge_levels(report.knobs)
+        yield from _section("Knobs", _knobs_table(rows))
+    yield from _section("Features", _features_table(report))
     if report.notes:
-        yield from _sentences("Notes", report.notes, "")
-    yield from _problems(report)
+        yield from _problem_lines("Notes", report.notes, "")
+    yield from _problem_blocks(report)
 
 
-def _facts(lines: dict[str, str]) -> Table:
+def _facts_table(lines: dict[str, str]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -133,21 +133,21 @@ def _machine_lines(machine: MachineSection) -> dict[str, str]:
 
 def _cgroup_lines(cgroup: CgroupSection) -> dict[str, str]:
     return {
-        "Cgroups": _decided(cgroup, cgroup.version, cgroup.version_source),
-        "Driver": _decided(cgroup, cgroup.driver, cgroup.driver_source),
+        "Cgroups": _describe_decision(cgroup, cgroup.version, cgroup.version_source),
+        "Driver": _describe_decision(cgroup, cgroup.driver, cgroup.driver_source),
         "Kubepods": cgroup.kubepods or "no kubelet tree found",
-        "Weights": _weights(cgroup.weights),
+        "Weights": _describe_weights(cgroup.weights),
     }
 
 
-def _decided(cgroup: CgroupSection, value: str | None, source: str) -> str:
+def _describe_decision(cgroup: CgroupSection, value: str | None, source: str) -> str:
     if value is None:
         return f"unknown: {source}"
     note = next(finding.note for finding in cgroup.findings if finding.source == source)
     return f"{value}, by {source}: {note}"
 
 
-def _weights(weights: WeightSection) -> str:
+def _describe_weights(weights: WeightSection) -> str:
     if weights.pods is None:
         return f"no formula: {weights.source}"
     return f"pods {weights.pods}, containers {weights.containers or 'unknown'}, by {weights.source}"
@@ -163,13 +163,15 @@ def _columns(*headers: str) -> list[TableColumn]:
     return [*map(TableColumn, headers[:-1]), TableColumn(headers[-1], wrap=True)]
 
 
-def _findings(cgroup: CgroupSection) -> Table:
+def _findings_table(cgroup: CgroupSection) -> Table:
     rows = ((each.source, each.found or "-", each.note) for each in cgroup.findings)
     return make_table(_columns("source", "found", "note"), rows)
 
 
-def _knobs(rows: Iterable[KnobRow]) -> Table:
-    cells = ((row.knob, row.level, row.file or "-", _mark(row.works), row.note) for row in rows)
+def _knobs_table(rows: Iterable[KnobRow]) -> Table:
+    cells = (
+        (row.knob, row.level, row.file or "-", _yes_or_no(row.works), row.note) for row in rows
+    )
     return make_table(_columns("knob", "level", "file", "works", "note"), cells)
 
 
@@ -179,7 +181,7 @@ def _why_not(report: DoctorReport) -> str:
     return "there is no kubelet tree; --probe tries them on a scratch cgroup"
 
 
-def _merged(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
+def _merge_levels(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
     """Levels that say the same of a knob become one row."""
     levels: dict[KnobRow, list[str]] = {}
     for row in rows:
@@ -187,9 +189,9 @@ def _merged(rows: tuple[KnobRow, ...]) -> list[KnobRow]:
     return [msgspec.structs.replace(row, level=" ".join(names)) for row, names in levels.items()]
 
 
-def _features(report: DoctorReport) -> Table:
+def _features_table(report: DoctorReport) -> Table:
     rows = (
-        (row.feature, _built(row.built), _mark(row.possible), row.because)
+        (row.feature, _built(row.built), _yes_or_no(row.possible), row.because)
         for row in report.features
     )
     return make_table(_columns("feature", "built", "possible", "because"), rows)
@@ -199,21 +201,23 @@ def _built(built: bool) -> Text:
     return Text("yes") if built else Text("not yet", "dim")
 
 
-def _problems(report: DoctorReport) -> Iterable[RenderableType]:
+def _problem_blocks(report: DoctorReport) -> Iterable[RenderableType]:
     if not report.problems:
         yield Text("\nNo problem found.", style="green")
         return
-    yield from _sentences("Problems", report.problems, "red")
+    yield from _problem_lines("Problems", report.problems, "red")
 
 
-def _sentences(title: str, rows: Iterable[DoctorProblem], style: str) -> Iterable[RenderableType]:
+def _problem_lines(
+    title: str, rows: Iterable[DoctorProblem], style: str
+) -> Iterable[RenderableType]:
     yield Text(f"\n{title}", style=f"bold {style}".rstrip())
     for row in rows:
         yield Padding(Text(row.what, style=style), (0, 0, 0, 2))
         yield Padding(Text(f"→ {row.action}"), (0, 0, 0, 4))
 
 
-def _mark(state: bool | None) -> Text:
+def _yes_or_no(state: bool | None) -> Text:
     word, style = _MARKS[state]
     return Text(word, style=style)
 

@@ -72,7 +72,7 @@ def explanation_blocks(
     for number, row in enumerate(_limits_first(rows)):
         if number:
             yield Text("")
-        yield from _knob(row, now, wide) if row.knob else _silence(row, rows, now)
+        yield from _knob_blocks(row, now, wide) if row.knob else _general_blocks(row, rows, now)
 
 
 def _limits_first(rows: Sequence[Explanation]) -> Sequence[Explanation]:
@@ -82,34 +82,34 @@ def _limits_first(rows: Sequence[Explanation]) -> Sequence[Explanation]:
     return rows
 
 
-def _knob(row: Explanation, now: dt.datetime, wide: bool) -> Iterator[RenderableType]:
-    yield _head(row, now)
+def _knob_blocks(row: Explanation, now: dt.datetime, wide: bool) -> Iterator[RenderableType]:
+    yield _knob_head(row, now)
     if row.path is not None:
-        yield _line(f"{row.file or row.knob} of {row.path}", "dim")
+        yield _indented(f"{row.file or row.knob} of {row.path}", "dim")
     told: set[str] = set()
     for number, part in enumerate(row.contributions, start=1):
         numbers = {} if part.policy in told else row.numbers.get(part.policy, {})
         told.add(part.policy)
-        yield Padding(_part(number, part, numbers), (0, 0, 0, _INDENT))
+        yield Padding(_contribution_table(number, part, numbers), (0, 0, 0, _INDENT))
     if row.clipped_by:
-        yield _line(f"clipped by {row.clipped_by}")
+        yield _indented(f"clipped by {row.clipped_by}")
     if row.contest:
-        yield _line(f"contested: {row.contest}", "yellow")
+        yield _indented(f"contested: {row.contest}", "yellow")
     for hold in row.holds:
-        yield _line(_held(hold, now), "yellow")
+        yield _indented(_describe_idle_policy(hold, now), "yellow")
     if row.yielded_until:
         until = time_of_day(row.yielded_until)
-        yield _line(f"left to another writer until {until}", "yellow")
+        yield _indented(f"left to another writer until {until}", "yellow")
     for remark in row.remarks:
-        yield _line(remark, "yellow")
+        yield _indented(remark, "yellow")
     if row.last_drift and (wide or not row.yielded_until):
         ago = describe_age(row.last_drift.at, now)
-        yield _line(f"{ago} ago: {row.last_drift.text}", "yellow")
+        yield _indented(f"{ago} ago: {row.last_drift.text}", "yellow")
     if wide:
-        yield from _details(row, now)
+        yield from _detail_lines(row, now)
 
 
-def _head(row: Explanation, now: dt.datetime) -> Text:
+def _knob_head(row: Explanation, now: dt.datetime) -> Text:
     """besteffort tier   quota 600m   (without us: unlimited)   set 12 s ago"""
     head = Text.assemble((row.target, "bold"), f" {row.level}", "   ")
     head.append(f"{row.knob} {row.now or 'unknown'}", "bold cyan")
@@ -122,7 +122,7 @@ def _head(row: Explanation, now: dt.datetime) -> Text:
     return head
 
 
-def _part(number: int, part: ContributionRow, numbers: Mapping[str, int]) -> Table:
+def _contribution_table(number: int, part: ContributionRow, numbers: Mapping[str, int]) -> Table:
     because = part.because
     after = f", which makes {part.after}" if part.verb in _STEPWISE and part.after else ""
     what = Text.assemble(
@@ -147,23 +147,23 @@ def numbers_text(policy: str, numbers: Mapping[str, int]) -> str:
     return explain_numbers(numbers)
 
 
-def _details(row: Explanation, now: dt.datetime) -> Iterator[RenderableType]:
+def _detail_lines(row: Explanation, now: dt.datetime) -> Iterator[RenderableType]:
     """What -o wide adds."""
     if row.outcome:
         detail = f": {row.outcome.detail}" if row.outcome.detail else ""
         ago = describe_age(row.outcome.at, now)
-        yield _line(
+        yield _indented(
             f"last attempt {ago} ago: {row.outcome.value} {row.outcome.result}{detail}", "dim"
         )
     if row.since:
-        yield _line(f"since {row.since}", "dim")
+        yield _indented(f"since {row.since}", "dim")
 
 
-def _silence(
+def _general_blocks(
     row: Explanation, rows: Sequence[Explanation], now: dt.datetime
 ) -> Iterator[RenderableType]:
     """Why nothing happened to a target; if something did, what else there is to say."""
-    reasons = [*row.remarks, *(_held(hold, now) for hold in row.holds)]
+    reasons = [*row.remarks, *(_describe_idle_policy(hold, now) for hold in row.holds)]
     everything = row.level == "node"
     busy = any(each.knob and (everything or each.target == row.target) for each in rows)
     itself = " itself" if any(each.knob for each in rows) else ""
@@ -176,10 +176,10 @@ def _silence(
         yield Text(f"{head}{because}: {reasons[0]}" if busy else f"{head}{because} {reasons[0]}")
     else:
         yield Text(f"{head}{because}:")
-        yield from (_line(reason) for reason in reasons)
+        yield from (_indented(reason) for reason in reasons)
 
 
-def _held(hold: IdlePolicy, now: dt.datetime) -> str:
+def _describe_idle_policy(hold: IdlePolicy, now: dt.datetime) -> str:
     age = describe_age(hold.since, now) if hold.since else ""
     match hold.course:
         case "off":
@@ -192,5 +192,5 @@ def _held(hold: IdlePolicy, now: dt.datetime) -> str:
             return f"{hold.policy} holds{f', for {age} now' if age else ''}: {hold.reason}"
 
 
-def _line(text: str, style: str = "") -> Padding:
+def _indented(text: str, style: str = "") -> Padding:
     return Padding(Text(text, style), (0, 0, 0, _INDENT))

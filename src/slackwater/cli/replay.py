@@ -112,17 +112,17 @@ def _overlay(path: str) -> Overlay:
 def print_replayed(report: Replayed, colour: bool, wide: bool) -> None:
     """`wide` shows every difference."""
     shown = report.differences if wide else report.differences[:_ROWS]
-    print_blocks(_blocks(report, shown), colour)
+    print_blocks(_result_blocks(report, shown), colour)
 
 
-def _blocks(report: Replayed, shown: tuple[Difference, ...]) -> Iterable[RenderableType]:
+def _result_blocks(report: Replayed, shown: tuple[Difference, ...]) -> Iterable[RenderableType]:
     yield Text(_summary(report), style="bold" if report.different else "green")
     for problem in report.problems:
         yield Text(f"Note: {problem}", style="yellow")
     if not shown:
         return
     yield Text()
-    yield _table(shown)
+    yield _difference_table(shown)
     left = len(report.differences) - len(shown)
     if left:
         yield Text(f"... and {left} more; -o wide shows all of them")
@@ -137,17 +137,19 @@ def _summary(report: Replayed) -> str:
     return f"{head}: {report.same} the same today, {report.different} different"
 
 
-def _table(shown: tuple[Difference, ...]) -> Table:
+def _difference_table(shown: tuple[Difference, ...]) -> Table:
     headers = ("what", "then", "now", "because")
     columns = [
         TableColumn("time", right=True),
         *(TableColumn(header, wrap=True) for header in headers),
     ]
-    rows = ((_offset(each.at), each.what, each.then, each.now, each.because) for each in shown)
+    rows = (
+        (_format_offset(each.at), each.what, each.then, each.now, each.because) for each in shown
+    )
     return make_table(columns, rows)
 
 
-def _offset(at: int) -> str:
+def _format_offset(at: int) -> str:
     """Seconds since the first tick, in tenths."""
     tenths = at // 100_000
     return f"+{tenths // 10}.{tenths % 10}s"

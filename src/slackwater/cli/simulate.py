@@ -31,7 +31,7 @@ from slackwater.record.journal import TickRecord
 from slackwater.record.recording import encode_lines
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
-from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_picture import draw_scenario
 from slackwater.simulation.scenario_report import ScenarioReport, format_clock, make_report
 from slackwater.simulation.simulation_run import Simulation, SimulationError
 from slackwater.simulation.timeline import FEW, MANY, SCENARIO, TimelineRow
@@ -93,33 +93,35 @@ def simulate(
     Exit codes: 0 done, 1 a value could not be put back or a file not be written, 2 wrong usage,
     scenario or settings.
     """
-    read = _read(scenario)
+    read = _read_scenario(scenario)
     kept: list[TickRecord] = []
     with _open_simulation(read, CommandLineOverrides(settings=texts_of(settings))) as simulation:
-        _run(simulation, kept if record else None)
+        _run_with_progress(simulation, kept if record else None)
         every = simulation.timeline.rows(MANY)
         shown = simulation.timeline.rows(FEW)
         report = make_report(simulation, every, simulation.release())
         if svg != "":
-            _write(
+            _write_file(
                 svg or f"{Path(scenario).stem}.svg",
-                [picture(report, simulation.meter, every).encode()],
+                [draw_scenario(report, simulation.meter, every).encode()],
             )
     if record:
-        _write(record, encode_lines(kept))
+        _write_file(record, encode_lines(kept))
     rows = every if output is Output.WIDE else shown
-    _print(report, rows, output, wants_colour(no_color))
+    _print_result(report, rows, output, wants_colour(no_color))
     sys.exit(1 if report.left else 0)
 
 
-def _print(report: ScenarioReport, rows: list[TimelineRow], output: Output, colour: bool) -> None:
+def _print_result(
+    report: ScenarioReport, rows: list[TimelineRow], output: Output, colour: bool
+) -> None:
     if output in (Output.JSON, Output.YAML):
         print_data(report, output)
         return
     print_simulation(report, rows, colour)
 
 
-def _read(path: str) -> Scenario:
+def _read_scenario(path: str) -> Scenario:
     try:
         return read_scenario(path)
     except InvalidError as error:
@@ -141,7 +143,7 @@ def _open_simulation(scenario: Scenario, orders: CommandLineOverrides) -> Iterat
             simulation.close()
 
 
-def _run(simulation: Simulation, kept: list[TickRecord] | None) -> None:
+def _run_with_progress(simulation: Simulation, kept: list[TickRecord] | None) -> None:
     """With a progress bar on a terminal."""
     length = simulation.scenario.duration
     step, shown = max(length // _BAR_STEPS, 1), 0
@@ -165,7 +167,7 @@ def _run(simulation: Simulation, kept: list[TickRecord] | None) -> None:
         bar.update(length - shown)
 
 
-def _write(path: str, parts: Iterable[bytes]) -> None:
+def _write_file(path: str, parts: Iterable[bytes]) -> None:
     try:
         with open(path, "wb") as file:
             file.writelines(parts)
@@ -182,23 +184,23 @@ def print_simulation(report: ScenarioReport, rows: Iterable[TimelineRow], colour
         highlight=False,
         markup=False,  # a reason may hold [brackets]
     )
-    console.print(_timeline(rows))
-    console.print(_tiers(report))
-    for sentence in sentences(report):
+    console.print(_timeline_table(rows))
+    console.print(_tier_table(report))
+    for sentence in summary_lines(report):
         console.print(sentence, soft_wrap=True)
 
 
-def _timeline(rows: Iterable[TimelineRow]) -> Table:
+def _timeline_table(rows: Iterable[TimelineRow]) -> Table:
     table = make_table(_TIMELINE)
     for row in rows:
         style = "cyan" if row.by == SCENARIO else ""
         what = row.what.replace(_TREE, "")
-        cells = (_when(row), what, row.before, row.after, _because(row))
+        cells = (_format_times(row), what, row.before, row.after, _format_reason(row))
         table.add_row(*map(Text, cells), style=style)
     return table
 
 
-def _when(row: TimelineRow) -> str:
+def _format_times(row: TimelineRow) -> str:
     return (
         format_clock(row.at)
         if row.at == row.until
@@ -206,7 +208,7 @@ def _when(row: TimelineRow) -> str:
     )
 
 
-def _because(row: TimelineRow) -> str:
+def _format_reason(row: TimelineRow) -> str:
     """The reason without the policy's name where there is one; how a fold went; what went wrong."""
     parts = [_without_name(row.because)]
     if row.changes > 1:
@@ -224,7 +226,7 @@ def _without_name(because: str) -> str:
     return because.removeprefix(named[0]) if len(named) == 1 else because
 
 
-def _tiers(report: ScenarioReport) -> Table:
+def _tier_table(report: ScenarioReport) -> Table:
     seconds = report.scenario.seconds
     rows = []
     for tier in report.tiers:
@@ -234,7 +236,7 @@ def _tiers(report: ScenarioReport) -> Table:
     return make_table(_TIERS, rows)
 
 
-def sentences(report: ScenarioReport) -> list[str]:
+def summary_lines(report: ScenarioReport) -> list[str]:
     """The rest of the summary. CPUs are averages over the whole time."""
     seconds, best, agent = report.scenario.seconds, report.best_effort, report.agent
     online = (
@@ -243,7 +245,7 @@ def sentences(report: ScenarioReport) -> list[str]:
     )
     share = (
         f"got {best.got / seconds:.2f} CPUs of {best.idle / seconds:.2f} that others left idle"
-        f"{_budget(best.budget, best.part, seconds)}"
+        f"{_describe_budget(best.budget, best.part, seconds)}"
     )
     rounds = (
         f"{agent.ticks} ticks ({agent.early} early), {agent.writes} writes, "
@@ -261,7 +263,7 @@ def sentences(report: ScenarioReport) -> list[str]:
     ]
 
 
-def _budget(budget: float | None, part: float | None, seconds: float) -> str:
+def _describe_budget(budget: float | None, part: float | None, seconds: float) -> str:
     if budget is None:
         return ", without a quota"
     share = "" if part is None else f": {100 * part:.1f} % of what it could have had"

@@ -25,7 +25,7 @@ from slackwater.cli.terminal import (
     stacked_bar,
     text_width,
 )
-from slackwater.cli.top_view import UNKNOWN, milli
+from slackwater.cli.top_view import UNKNOWN, format_milli
 from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client
 from slackwater.record.timestamps import describe_age
@@ -212,8 +212,8 @@ def _cells(row: NodeStatusRow, now: dt.datetime) -> tuple[Text, ...]:
     since = describe_age(row.since, now) if row.since else UNKNOWN
     holding = UNKNOWN if row.holding is None else str(row.holding)
     return (
-        Text(milli(row.quota), "dim" if row.quota in (None, "unlimited") else ""),
-        Text(milli(row.used)),
+        Text(format_milli(row.quota), "dim" if row.quota in (None, "unlimited") else ""),
+        Text(format_milli(row.used)),
         Text(holding, "dim" if not row.holding else "bold"),
         Text(since, "dim"),
     )

@@ -35,7 +35,7 @@ class ShownField(msgspec.Struct, frozen=True):
         return any(getattr(row, self.name) is not None for row in rows)
 
 
-def milli(value: int | str | None) -> str:
+def format_milli(value: int | str | None) -> str:
     """600m; 12.5 from ten cores on; unlimited; - if it is not known."""
     if value is None:
         return UNKNOWN
@@ -44,7 +44,7 @@ def milli(value: int | str | None) -> str:
     return f"{value}m" if value < 10_000 else f"{value / 1000:.1f}"
 
 
-def percent(value: float | None) -> Text:
+def format_percent(value: float | None) -> Text:
     """A share of time, in a colour that grows with it."""
     if value is None:
         return Text(UNKNOWN, "dim")
@@ -52,23 +52,23 @@ def percent(value: float | None) -> Text:
     return Text(f"{value:.0f}%" if value >= 10 or value == 0 else f"{value:.1f}%", style)
 
 
-def bar(part: int | None, whole: int | None, width: int) -> Text:
+def usage_bar(part: int | None, whole: int | None, width: int) -> Text:
     """Empty if one of the two is not known."""
     if part is None or not whole or width <= 0:
         return Text("")
     return stacked_bar([(part, FULL, "red" if part > whole else "green")], whole, width)
 
 
-def _number(value: int | str | None) -> Text:
-    return Text(milli(value), "dim" if value in (None, 0, "unlimited") else "")
+def _format_number(value: int | str | None) -> Text:
+    return Text(format_milli(value), "dim" if value in (None, 0, "unlimited") else "")
 
 
 FIELDS = (
-    ShownField("usage", lambda row: Text(milli(row.usage), "bold" if row.usage else "dim")),
-    ShownField("request", lambda row: _number(row.request), 70),
-    ShownField("quota", lambda row: _number(row.quota)),
-    ShownField("throttled", lambda row: percent(row.throttled)),
-    ShownField("pressure", lambda row: percent(row.pressure), 70),
+    ShownField("usage", lambda row: Text(format_milli(row.usage), "bold" if row.usage else "dim")),
+    ShownField("request", lambda row: _format_number(row.request), 70),
+    ShownField("quota", lambda row: _format_number(row.quota)),
+    ShownField("throttled", lambda row: format_percent(row.throttled)),
+    ShownField("pressure", lambda row: format_percent(row.pressure), 70),
     ShownField("weight", lambda row: _number_or_dash(row.weight), 100),
 )
 
@@ -91,13 +91,13 @@ def rows_table(title: str, rows: Sequence[UsageRow], whole: int | None, width: i
     if bars:
         table.columns[1].width = bars
     for row in rows:
-        picture = [bar(row.usage, whole, bars)] if bars else []
+        picture = [usage_bar(row.usage, whole, bars)] if bars else []
         tier = [Text(row.tier, "dim")] if tiers else []
-        table.add_row(_name(row), *picture, *(field.cell(row) for field in shown), *tier)
+        table.add_row(_format_name(row), *picture, *(field.cell(row) for field in shown), *tier)
     return table
 
 
-def _name(row: UsageRow) -> Text:
+def _format_name(row: UsageRow) -> Text:
     if row.level == "container":
         return Text(f"  {row.name}", "dim")
     if row.level == "pod" and row.namespace:
@@ -146,17 +146,17 @@ class Screen(msgspec.Struct, frozen=True):
         if self.lost is not None:
             lines.append(lost_line(self.lost, self.now))
         if self.overview is not None:
-            lines += _screen(self.overview, width, height - len(lines))
+            lines += _screen_lines(self.overview, width, height - len(lines))
         yield from lines
 
 
 def lost_line(lost: ConnectionLoss, now: dt.datetime) -> Text:
     seen = f"; last seen {time_of_day(lost.last_seen)}" if lost.last_seen else ""
     text = Text(f"no answer for {describe_age(lost.since, now)}{seen}", "bold red")
-    return _cut(text.append(f"  {lost.why}", "not bold"))
+    return _cut_line(text.append(f"  {lost.why}", "not bold"))
 
 
-def _screen(overview: Overview, width: int, height: int) -> list[RenderableType]:
+def _screen_lines(overview: Overview, width: int, height: int) -> list[RenderableType]:
     """Header, tiers, then as many pods as fit above the last entries of the journal."""
     header = list(header_lines(overview, width))
     tiers = rows_table("tier", overview.tiers, overview.node.allocatable, width)
@@ -174,39 +174,39 @@ def _screen(overview: Overview, width: int, height: int) -> list[RenderableType]
     if entries:
         drawn = (len(pods) + 1 if pods else 0) + (1 if hidden else 0)
         lines += [Text("")] * (max(room + 1 - drawn, 0) + 1)
-        lines += [_entry(entry) for entry in entries]
+        lines += [_entry_line(entry) for entry in entries]
     return lines
 
 
 def header_lines(overview: Overview, width: int) -> Iterator[Text]:
     node = overview.node
-    usage = f"{milli(node.usage)} of {milli(node.allocatable)}"
+    usage = f"{format_milli(node.usage)} of {format_milli(node.allocatable)}"
     if node.usage is not None and node.allocatable:
         usage += f"  {node.usage * 100 // node.allocatable}%"
     used = Text.assemble(("node ", "bold"), (usage, "bold"))
     picture = min(width - used.cell_len - 2, 40)
     if picture >= 10:
-        used.append("  ").append_text(bar(node.usage, node.allocatable, picture))
+        used.append("  ").append_text(usage_bar(node.usage, node.allocatable, picture))
     yield used
     style = _STATES.get(overview.state, "bold red")
     state = Text.assemble((overview.state, style))
     if overview.at:
         state.append(f"  tick {overview.tick} at {time_of_day(overview.at)}", "dim")
     if node.request is not None and width >= _NARROW:
-        state.append(f"  promised {milli(node.request)}", "dim")
+        state.append(f"  promised {format_milli(node.request)}", "dim")
     if overview.sources and width >= _NARROW:
         oldest = max(overview.sources, key=lambda each: each.age)
         state.append(f"  {oldest.name} heard {oldest.age:.0f} s ago", "dim")
     yield state
     if overview.because:
-        yield _cut(Text(overview.because, "yellow"))
+        yield _cut_line(Text(overview.because, "yellow"))
     for problem in overview.problems:
         if problem == overview.because:
             continue
-        yield _cut(Text(problem, "red"))
+        yield _cut_line(Text(problem, "red"))
 
 
-def _entry(entry: EntryRow) -> Text:
+def _entry_line(entry: EntryRow) -> Text:
     """One line of the journal: 12:00:01 quota of kubepods/besteffort 800m → 600m"""
     line = Text.assemble((time_of_day(entry.at), "dim"), " ", entry.what)
     if entry.after:
@@ -217,10 +217,10 @@ def _entry(entry: EntryRow) -> Text:
         line.append(f" {entry.result}", "yellow")
     if entry.because:
         line.append(f"  {entry.because}", "dim")
-    return _cut(line)
+    return _cut_line(line)
 
 
-def _cut(text: Text) -> Text:
+def _cut_line(text: Text) -> Text:
     """One line, cut at the screen's edge."""
     text.no_wrap, text.overflow = True, "ellipsis"
     return text

@@ -89,7 +89,7 @@ def phase_frames(top: int, height: int, phases: Sequence[PhaseReport], most: flo
     ]
 
 
-def panel(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> list[str]:
+def draw_panel(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> list[str]:
     """A ground with rules; the first column has the labels, and what they count."""
     size = f'width="{frame.width}" height="{frame.height}"'
     parts = [f'<rect class="panel" x="{frame.left}" y="{frame.top}" {size}/>']
@@ -103,17 +103,17 @@ def panel(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> list[s
     return parts
 
 
-def latency_panel(frame: Frame, scale: LogScale, phase: PhaseReport) -> list[str]:
+def draw_latency_panel(frame: Frame, scale: LogScale, phase: PhaseReport) -> list[str]:
     """p50 and p90 of each second; `frame.most` is 1."""
     ticks = [(scale.place(tick), f"{tick:g}") for tick in scale.ticks()]
     return [
-        *panel(frame, ticks, "ms"),
-        _curve(frame, scale, phase.curve, "p90"),
-        _curve(frame, scale, phase.curve, "p50"),
+        *draw_panel(frame, ticks, "ms"),
+        _draw_curve(frame, scale, phase.curve, "p90"),
+        _draw_curve(frame, scale, phase.curve, "p50"),
     ]
 
 
-def _curve(frame: Frame, scale: LogScale, curve: Sequence[LatencyBin], name: str) -> str:
+def _draw_curve(frame: Frame, scale: LogScale, curve: Sequence[LatencyBin], name: str) -> str:
     points = []
     for each in curve:
         middle = min((each.at + each.until) / 2, frame.seconds)
@@ -121,21 +121,21 @@ def _curve(frame: Frame, scale: LogScale, curve: Sequence[LatencyBin], name: str
     return f'<polyline class="{name}" points="{" ".join(points)}"/>' if points else ""
 
 
-def lost_panel(frame: Frame, phase: PhaseReport) -> list[str]:
+def draw_loss_panel(frame: Frame, phase: PhaseReport) -> list[str]:
     """CPUs that the service wanted and did not get."""
     lost = [sample.lost or 0.0 for sample in phase.samples]
     ticks = [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)]
     return [
-        *panel(frame, ticks, "CPUs"),
+        *draw_panel(frame, ticks, "CPUs"),
         area(frame, _sample_edges(phase.samples, frame.seconds), [0.0] * len(lost), lost, "lost"),
     ]
 
 
-def cpu_panel(frame: Frame, phase: PhaseReport) -> list[str]:
+def draw_cpu_panel(frame: Frame, phase: PhaseReport) -> list[str]:
     """Batch at the bottom, so that its quota is the line on top of it."""
     edges = _sample_edges(phase.samples, frame.seconds)
     floor = [0.0] * len(phase.samples)
-    parts = panel(frame, [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)], "CPUs")
+    parts = draw_panel(frame, [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)], "CPUs")
     for name in ("hog", "service", "other"):
         top = [low + getattr(s.cpu, name) for low, s in zip(floor, phase.samples, strict=True)]
         parts.append(area(frame, edges, floor, top, name))
@@ -158,9 +158,9 @@ def _sample_edges(samples: Sequence[PhaseSample], seconds: float) -> list[float]
     return [min(s.at, seconds) for s in samples] + [min(samples[-1].until, seconds)]
 
 
-def picture(report: DemoReport) -> str:
+def draw_demo(report: DemoReport) -> str:
     """The whole SVG document."""
-    said = _said(report)
+    said = _largest_changes(report)
     height = _SAID_TOP + _LINE_HEIGHT * (len(said) + 1) + 32
     real = report.machine.simulated_because is None
     title = "Batch work in the slack of a latency-sensitive service"
@@ -168,25 +168,25 @@ def picture(report: DemoReport) -> str:
         title += " (simulated kernel)"
     parts = [
         text(LEFT, 40, title, "title"),
-        *_sentences(report),
-        *(_latencies(report) if real else _losses(report)),
-        *_cpus(report),
-        *_lines(said, len(_moves(report))),
-        text(LEFT, height - 16, _footer(report), "faint"),
+        *_draw_sentences(report),
+        *(_draw_latencies(report) if real else _draw_losses(report)),
+        *_draw_cpu_use(report),
+        *_draw_reasons(said, len(_quota_changes(report))),
+        text(LEFT, height - 16, _footer_text(report), "faint"),
     ]
     return page(title, height, parts)
 
 
-def _sentences(report: DemoReport) -> list[str]:
+def _draw_sentences(report: DemoReport) -> list[str]:
     """Below the title, folded to the page; whether they can be trusted last, in red."""
-    folded = [part for sentence in report.meaning for part in _fold(sentence, _LETTERS)]
+    folded = [part for sentence in report.meaning for part in _wrap(sentence, _LETTERS)]
     parts = [text(LEFT, 64 + 18 * number, part) for number, part in enumerate(folded[:_MOST_TEXT])]
     if report.warning:
         parts.append(text(LEFT, 64 + 18 * len(parts), report.warning, "bad"))
     return parts
 
 
-def _fold(sentence: str, letters: int) -> list[str]:
+def _wrap(sentence: str, letters: int) -> list[str]:
     found = [""]
     for word in sentence.split():
         if found[-1] and len(found[-1]) + 1 + len(word) > letters:
@@ -195,7 +195,7 @@ def _fold(sentence: str, letters: int) -> list[str]:
     return found
 
 
-def _heads(
+def _draw_heads(
     report: DemoReport, number: int, left: int, big: str, kind: str, small: str
 ) -> list[str]:
     phase = report.phases[number]
@@ -207,7 +207,7 @@ def _heads(
     ]
 
 
-def _latencies(report: DemoReport) -> list[str]:
+def _draw_latencies(report: DemoReport) -> list[str]:
     scale = log_scale_for(report.phases)
     places = phase_frames(_LATENCY_TOP, _LATENCY_HEIGHT, report.phases, 1.0)
     alone = next((p.latency for p in report.phases if p.name == ALONE.name), None)
@@ -223,66 +223,66 @@ def _latencies(report: DemoReport) -> list[str]:
             small = f"p50 {format_milliseconds(found.p50)}, p99 {format_milliseconds(found.p99)}"
             if phase.name != ALONE.name and not report.warning:
                 small += f"; p90 {ratio:.1f}× alone"
-        parts += _heads(report, number, frame.left, big, kind, small)
-        parts += latency_panel(frame, scale, phase)
-        parts += [_boundary(report, frame), *_part_names(report, frame)]
+        parts += _draw_heads(report, number, frame.left, big, kind, small)
+        parts += draw_latency_panel(frame, scale, phase)
+        parts += [_draw_boundary(report, frame), *_draw_part_names(report, frame)]
     y = _LATENCY_TOP + _LATENCY_HEIGHT + 18
-    return parts + _legend(
+    return parts + _draw_legend(
         LEFT, y, "Latency by the second, in ms (logarithmic):", (("p90", "p90"), ("p50", "p50"))
     )
 
 
-def _losses(report: DemoReport) -> list[str]:
+def _draw_losses(report: DemoReport) -> list[str]:
     most = max([p.lost.worst for p in report.phases if p.lost] + [0.25]) * 1.1
     places = phase_frames(_LATENCY_TOP, _LATENCY_HEIGHT, report.phases, most)
     parts = []
     for number, (phase, frame) in enumerate(zip(report.phases, places, strict=True)):
         lost = phase.lost.mean if phase.lost else 0.0
         kind = "good" if lost < 0.05 else "bad"
-        parts += _heads(
+        parts += _draw_heads(
             report, number, frame.left, f"lost {lost:.2f} CPUs", kind, "by the service, on average"
         )
-        parts += lost_panel(frame, phase)
-        parts += [_boundary(report, frame), *_part_names(report, frame)]
+        parts += draw_loss_panel(frame, phase)
+        parts += [_draw_boundary(report, frame), *_draw_part_names(report, frame)]
     y = _LATENCY_TOP + _LATENCY_HEIGHT + 18
     what = "CPUs that the service wanted and did not get"
     return [*parts, text(LEFT, y, what, "faint")]
 
 
-def _boundary(report: DemoReport, frame: Frame) -> str:
+def _draw_boundary(report: DemoReport, frame: Frame) -> str:
     """Where the service's calm part ends and its busy part begins."""
     return vertical_line(frame.x(frame.seconds * report.load.calm_share), frame, "part")
 
 
-def _part_names(report: DemoReport, frame: Frame) -> list[str]:
+def _draw_part_names(report: DemoReport, frame: Frame) -> list[str]:
     x, y = frame.x(frame.seconds * report.load.calm_share), frame.top - 5
     return [text(x - 6, y, "calm", "faint end"), text(x + 6, y, "busy", "faint")]
 
 
-def _cpus(report: DemoReport) -> list[str]:
+def _draw_cpu_use(report: DemoReport) -> list[str]:
     places = phase_frames(_CPU_TOP, _CPU_HEIGHT, report.phases, float(report.machine.cpus))
     parts = []
     for phase, frame in zip(report.phases, places, strict=True):
-        parts += _cpu_head(phase, frame)
-        parts += cpu_panel(frame, phase)
-        parts.append(_boundary(report, frame))
+        parts += _draw_cpu_head(phase, frame)
+        parts += draw_cpu_panel(frame, phase)
+        parts.append(_draw_boundary(report, frame))
         parts.append(text(frame.left, _CPU_TOP + _CPU_HEIGHT + 16, "0 s", "faint"))
         end = f"{phase.seconds:g} s"
         parts.append(text(frame.left + frame.width, _CPU_TOP + _CPU_HEIGHT + 16, end, "faint end"))
     y = _CPU_TOP + _CPU_HEIGHT + 38
     named = (("hog", "batch"), ("service", "service"), ("other", "other (client, agent, system)"),
              ("idle", "idle"))  # fmt: skip
-    parts += _legend(LEFT, y, "CPUs in use:", named)
+    parts += _draw_legend(LEFT, y, "CPUs in use:", named)
     return parts + line_key(LEFT + 600, y, "quota", "batch's quota")
 
 
-def _cpu_head(phase: PhaseReport, frame: Frame) -> list[str]:
+def _draw_cpu_head(phase: PhaseReport, frame: Frame) -> list[str]:
     busy = f"node {100 * phase.utilisation:.0f} % busy"
     batch = f"batch {phase.cpu.hog:.2f} CPUs, {busy}" if phase.cpu.hog >= 0.005 else busy
     return [text(frame.left, _CPU_TOP - 9, batch, "sub")]
 
 
-def _legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ...]) -> list[str]:
+def _draw_legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ...]) -> list[str]:
     parts = [text(left, y, words, "faint")]
     x = left + 10 + round(6.6 * len(words))
     for kind, name in named:
@@ -291,28 +291,28 @@ def _legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ...]) -
     return parts
 
 
-def _said(report: DemoReport) -> list[AgentEntry]:
+def _largest_changes(report: DemoReport) -> list[AgentEntry]:
     """The agent's changes of the quota: the largest ones, in their order."""
-    changes = _moves(report)
-    largest = sorted(changes, key=_size, reverse=True)[:_MOST_LINES]
+    changes = _quota_changes(report)
+    largest = sorted(changes, key=_change_size, reverse=True)[:_MOST_LINES]
     return [each for each in changes if each in largest]
 
 
-def _moves(report: DemoReport) -> list[AgentEntry]:
+def _quota_changes(report: DemoReport) -> list[AgentEntry]:
     return [x for x in report.agent if x.after and "quota" in x.what and x.at >= 0]
 
 
-def _size(each: AgentEntry) -> float:
-    before, after = _milli(each.before), _milli(each.after)
+def _change_size(each: AgentEntry) -> float:
+    before, after = _parse_milli(each.before), _parse_milli(each.after)
     return abs(after - before) if before is not None and after is not None else 1e9
 
 
-def _milli(word: str) -> int | None:
+def _parse_milli(word: str) -> int | None:
     digits = word.removesuffix("m")
     return int(digits) if digits.isdigit() else None
 
 
-def _lines(said: list[AgentEntry], moves: int) -> list[str]:
+def _draw_reasons(said: list[AgentEntry], moves: int) -> list[str]:
     part = f" ({len(said)} of {moves} moves)" if moves > len(said) else ""
     head = f"Why the quota moved, in the agent's words{part}:"
     head = head if said else "The agent changed no quota."
@@ -324,7 +324,7 @@ def _lines(said: list[AgentEntry], moves: int) -> list[str]:
     return parts
 
 
-def _footer(report: DemoReport) -> str:
+def _footer_text(report: DemoReport) -> str:
     about, load = report.machine, report.load
     size = f"{about.cpus} CPUs"
     if about.simulated_because is not None:

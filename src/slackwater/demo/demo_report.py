@@ -117,7 +117,7 @@ def make_phase_report(measured: PhaseMeasurement, cpus: int) -> PhaseReport:
         requests=len(measured.answers),
         unanswered=sum(not answer.ok for answer in measured.answers),
         latency=find_percentiles(measured.answers),
-        lost=_lost(measured.samples),
+        lost=_measure_unmet_demand(measured.samples),
         cpu=cpu,
         utilisation=round((cpu.service + cpu.hog + cpu.other) / cpus, 4),
         noise=measured.noise,
@@ -126,7 +126,7 @@ def make_phase_report(measured: PhaseMeasurement, cpus: int) -> PhaseReport:
     )
 
 
-def _lost(samples: Sequence[PhaseSample]) -> UnmetDemand | None:
+def _measure_unmet_demand(samples: Sequence[PhaseSample]) -> UnmetDemand | None:
     known = [(s.lost, s.until - s.at) for s in samples if s.lost is not None]
     if not known:
         return None
@@ -143,50 +143,51 @@ def meaning(phases: Sequence[PhaseReport]) -> tuple[str, ...]:
         return ()
     alone, default, kubelet, ours = found
     won = (
-        f"{_harm(alone, default)}; {_protected(alone, ours)}, while batch used "
-        f"{ours.cpu.hog:.2f} CPUs{_busier(alone, ours)}."
+        f"{_describe_harm(alone, default)}; {_describe_protection(alone, ours)}, while batch used "
+        f"{ours.cpu.hog:.2f} CPUs{_describe_utilisation(alone, ours)}."
     )
     cost = (
-        f"The kubelet's weight alone: {_short(kubelet)}, batch {kubelet.cpu.hog:.2f} CPUs. "
+        f"The kubelet's weight alone: {_describe_service(kubelet)}, "
+        f"batch {kubelet.cpu.hog:.2f} CPUs. "
         f"Slackwater also bounds batch to what others leave of {THRESHOLD} % of the node, which "
-        f"{_cost(kubelet, ours)}."
+        f"{_describe_cost(kubelet, ours)}."
     )
     return won, cost
 
 
-def _busier(alone: PhaseReport, ours: PhaseReport) -> str:
+def _describe_utilisation(alone: PhaseReport, ours: PhaseReport) -> str:
     now, before = (f"{100 * phase.utilisation:.0f} %" for phase in (ours, alone))
     return "" if now == before else f": the node was {now} busy instead of {before}"
 
 
-def _harm(alone: PhaseReport, default: PhaseReport) -> str:
+def _describe_harm(alone: PhaseReport, default: PhaseReport) -> str:
     if alone.latency is None or default.latency is None:
         lost = default.lost.mean if default.lost else 0.0
         return f"At the default weight batch took {lost:.2f} CPUs that the service wanted"
     before, after = (
         format_milliseconds(each.latency.p90) for each in (alone, default) if each.latency
     )
-    times = _times(default.latency.p90, alone.latency.p90)
+    times = _format_ratio(default.latency.p90, alone.latency.p90)
     if times is None:
         return f"At the default weight batch did not harm the service's p90 here ({after})"
     return f"At the default weight batch made the service's p90 {times} ({before} → {after})"
 
 
-def _protected(alone: PhaseReport, ours: PhaseReport) -> str:
+def _describe_protection(alone: PhaseReport, ours: PhaseReport) -> str:
     if alone.latency is None or ours.latency is None:
         lost = ours.lost.mean if ours.lost else 0.0
         return f"with Slackwater the service lost {lost:.2f}"
-    times = _times(ours.latency.p90, alone.latency.p90) or "as it was"
+    times = _format_ratio(ours.latency.p90, alone.latency.p90) or "as it was"
     return f"with Slackwater it is {times} ({format_milliseconds(ours.latency.p90)})"
 
 
-def _short(phase: PhaseReport) -> str:
+def _describe_service(phase: PhaseReport) -> str:
     if phase.latency is None:
         return f"the service lost {phase.lost.mean if phase.lost else 0.0:.2f} CPUs"
     return f"p90 {format_milliseconds(phase.latency.p90)}"
 
 
-def _cost(kubelet: PhaseReport, ours: PhaseReport) -> str:
+def _describe_cost(kubelet: PhaseReport, ours: PhaseReport) -> str:
     less = kubelet.cpu.hog - ours.cpu.hog
     if less < 0.005:
         return "cost batch nothing here"
@@ -204,7 +205,7 @@ def noise_warning(phases: Sequence[PhaseReport]) -> str:
     )
 
 
-def _times(value: float, base: float) -> str | None:
+def _format_ratio(value: float, base: float) -> str | None:
     """None if the two are equal when rounded."""
     if not base:
         return "longer" if value else None

@@ -17,7 +17,7 @@ _Handler = Callable[[int, FrameType | None], Any] | int | None
 @contextmanager
 def raise_on_termination() -> Iterator[None]:
     """SIGTERM and SIGHUP unwind the stack, as Ctrl-C does."""
-    with _handled(_ENDINGS, _exit):
+    with _replace_handlers(_ENDINGS, _exit):
         yield
 
 
@@ -25,7 +25,7 @@ def raise_on_termination() -> Iterator[None]:
 def ignore_signals() -> Iterator[None]:
     """For cleaning up: another Ctrl-C would leave something behind. Do not start processes in it,
     they would inherit the ignored signals."""
-    with _handled(_ALL, signal.SIG_IGN):
+    with _replace_handlers(_ALL, signal.SIG_IGN):
         yield
 
 
@@ -33,14 +33,14 @@ def ignore_signals() -> Iterator[None]:
 def defer_signals() -> Iterator[None]:
     """A signal that arrives in the block is delivered at its end."""
     came: list[int] = []
-    with _handled(_ALL, lambda number, _: came.append(number)):
+    with _replace_handlers(_ALL, lambda number, _: came.append(number)):
         yield
     if came:
         signal.raise_signal(came[0])
 
 
 @contextmanager
-def _handled(numbers: tuple[signal.Signals, ...], handler: _Handler) -> Iterator[None]:
+def _replace_handlers(numbers: tuple[signal.Signals, ...], handler: _Handler) -> Iterator[None]:
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -56,7 +56,7 @@ class DemoTree:
         self.cpus = cpus
         self._mounts = mounts
         self._enabled: list[tuple[str, str]] = []
-        self.top = f"{PREFIX}{os.getpid()}-{_started(os.getpid())}"
+        self.top = f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
         self.kubepods = f"{self.top}/kubepods"
         self.burstable = f"{self.kubepods}/burstable"
         self.besteffort = f"{self.kubepods}/besteffort"
@@ -234,12 +234,12 @@ def write_file(file: str, text: str) -> None:
 
 def _kill(directory: str) -> None:
     with contextlib.suppress(FileNotFoundError):
-        for pid in _pids(directory):
+        for pid in _list_pids(directory):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _pids(directory: str) -> Iterator[int]:
+def _list_pids(directory: str) -> Iterator[int]:
     """0 is a process that this one cannot see: never a pid to kill."""
     for word in read_file(f"{directory}/cgroup.procs").split():
         if int(word) > 1:
@@ -265,10 +265,10 @@ def _rmdir(directory: str) -> None:
 def _is_alive(name: str) -> bool:
     """Whether the process that made a tree still runs: its pid may have been reused."""
     pid, _, started = name.removeprefix(PREFIX).partition("-")
-    return pid.isdigit() and started == _started(int(pid))
+    return pid.isdigit() and started == _start_time(int(pid))
 
 
-def _started(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """In ticks since boot; empty for a process that is gone."""
     # The name, in brackets, may hold blanks.
     try:

@@ -31,27 +31,27 @@ from slackwater.observation.host import Roots
 def run_checks(roots: Roots, environ: Mapping[str, str], kubepods: str) -> DoctorReport:
     """Writes nothing. Raises EnvironmentValueError for a bad override."""
     found = examine(roots, environ, kubepods)
-    return _report(found, _inspected(found) or _unread(found), ())
+    return _make_report(found, _inspect(found) or _list_unread(found), ())
 
 
 def run_checks_with_probe(roots: Roots, environ: Mapping[str, str], kubepods: str) -> DoctorReport:
     """The same, and probes every knob on a scratch cgroup of its own."""
     found = examine(roots, environ, kubepods)
     if isinstance(found.mounts, Gap):
-        return _report(found, (), ())
+        return _make_report(found, (), ())
     cpus = found.machine.cpus
     first_cpu = next(iter(cpus), 0) if not isinstance(cpus, Gap) else 0
-    tried = probe_knobs(found.mounts, _writer(found.mounts), first_cpu)
+    tried = probe_knobs(found.mounts, _make_writer(found.mounts), first_cpu)
     if isinstance(tried, Gap):
         problem = DoctorProblem(
             f"Nothing was tried: {tried.reason}.",
             "Run as root where the host's cgroups are mounted read-write.",
         )
-        return _report(found, _inspected(found) or _unread(found), (problem,))
-    return _report(found, tried + _inspected(found), ())
+        return _make_report(found, _inspect(found) or _list_unread(found), (problem,))
+    return _make_report(found, tried + _inspect(found), ())
 
 
-def _writer(mounts: CgroupMounts) -> CgroupWriter:
+def _make_writer(mounts: CgroupMounts) -> CgroupWriter:
     return CgroupWriter(mounts, os.sysconf("SC_PAGE_SIZE"), _now)
 
 
@@ -59,23 +59,23 @@ def _now() -> Micros:
     return Micros(time.monotonic_ns() // 1000)
 
 
-def _inspected(found: Examination) -> tuple[KnobRow, ...]:
+def _inspect(found: Examination) -> tuple[KnobRow, ...]:
     if isinstance(found.mounts, Gap):
         return ()
     driver = found.driver.driver if isinstance(found.kubepods, Gap) else found.kubepods.driver
-    return inspect_knobs(_writer(found.mounts), found.mounts, found.samples, driver)
+    return inspect_knobs(_make_writer(found.mounts), found.mounts, found.samples, driver)
 
 
-def _unread(found: Examination) -> tuple[KnobRow, ...]:
+def _list_unread(found: Examination) -> tuple[KnobRow, ...]:
     return () if isinstance(found.mounts, Gap) else list_unread_knobs(found.mounts)
 
 
-def _report(
+def _make_report(
     found: Examination, knobs: tuple[KnobRow, ...], more: tuple[DoctorProblem, ...]
 ) -> DoctorReport:
-    machine = _machine(found.machine, found.roots)
+    machine = _machine_section(found.machine, found.roots)
     report = DoctorReport(
-        cgroup=_cgroup(found),
+        cgroup=_cgroup_section(found),
         knobs=knobs,
         features=judge_features(knobs, machine.psi),
         machine=machine,
@@ -98,7 +98,7 @@ def _printable(value: Any) -> Any:  # noqa: ANN401 - what to_builtins gives
             return value
 
 
-def _cgroup(found: Examination) -> CgroupSection:
+def _cgroup_section(found: Examination) -> CgroupSection:
     version, kubepods = found.version, found.kubepods
     return CgroupSection(
         version=None if isinstance(version, Gap) else version.label,
@@ -128,7 +128,7 @@ def _weight_source(found: Examination) -> str:
             return "the weights of kubepods and of its pods and containers"
 
 
-def _machine(machine: Machine, roots: Roots) -> MachineSection:
+def _machine_section(machine: Machine, roots: Roots) -> MachineSection:
     topology, nodes = machine.topology, machine.nodes
     return MachineSection(
         cpus=None if isinstance(machine.cpus, Gap) else len(machine.cpus),

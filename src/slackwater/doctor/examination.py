@@ -81,7 +81,7 @@ def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examinat
         driver=driver,
         kubelet=find_kubelet(roots),
         kubepods=found,
-        trees=_trees(mounts),
+        trees=_list_trees(mounts),
         samples=tree.samples,
         unread=tree.unread,
         weights=tree.weights,
@@ -111,7 +111,7 @@ def _cite_taken_tree(
     return msgspec.structs.replace(verdict, findings=findings)
 
 
-def _trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:
+def _list_trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:
     top = mounts if isinstance(mounts, Gap) else mounts.identity()
     return () if isinstance(top, Gap) else tuple(trees_below(top.directory))
 
@@ -145,7 +145,7 @@ def find_notes(examination: Examination) -> tuple[DoctorProblem, ...]:
     kubepods = examination.kubepods
     if isinstance(kubepods, Gap) or not kubepods.because:
         return ()
-    what = f"{_several(examination)}; an agent takes {kubepods.path}, as {kubepods.because}."
+    what = f"{_name_trees(examination)}; an agent takes {kubepods.path}, as {kubepods.because}."
     return (DoctorProblem(what, f"Nothing, unless that is wrong. {_remedy(examination)}"),)
 
 
@@ -201,12 +201,12 @@ def _two_trees(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[Doc
     unclear = isinstance(kubepods, Gap) and not isinstance(kubepods, UnusableOrder)
     if unclear and not examination.asked_kubepods and len(trees) > 1:
         yield DoctorProblem(
-            f"{_several(examination)}; nothing tells which one is, so an agent does not start.",
+            f"{_name_trees(examination)}; nothing tells which one is, so an agent does not start.",
             _remedy(examination),
         )
 
 
-def _several(examination: Examination) -> str:
+def _name_trees(examination: Examination) -> str:
     return f"Several trees look like a kubelet's ({', '.join(examination.trees[:SHOWN])})"
 
 

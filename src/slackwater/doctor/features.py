@@ -74,24 +74,28 @@ def _judge_feature(
     feature: FeatureRequirement, rows: tuple[KnobRow, ...], psi: bool | None
 ) -> FeatureRow:
     def state(knob: str) -> _State:
-        return _State(psi, "PSI is unknown") if knob == PSI else _state(rows, knob, feature.level)
+        return (
+            _State(psi, "PSI is unknown") if knob == PSI else _judge_knob(rows, knob, feature.level)
+        )
 
     untried: tuple[str, ...] = ()
     for knobs in feature.alternatives:
         works = [state(knob).works for knob in knobs]
         if all(works):
-            return FeatureRow(feature.name, True, f"{_and(knobs)} {_verb(knobs)}: {feature.does}")
+            return FeatureRow(
+                feature.name, True, f"{_join_names(knobs)} {_verb(knobs)}: {feature.does}"
+            )
         if False not in works and (not untried or set(untried) <= _VENDOR):
             untried = knobs
     if untried:
         why = next(state(knob).why for knob in untried if state(knob).works is None)
-        text = f"{_and(untried)} {_was(untried)} not tried: {why}"
+        text = f"{_join_names(untried)} {_was(untried)} not tried: {why}"
         return FeatureRow(feature.name, None, text)
     lacking = [knob for knob in feature.alternatives[-1] if state(knob).works is False]
-    return FeatureRow(feature.name, False, f"{_and(lacking)} {_does(lacking)} not work here")
+    return FeatureRow(feature.name, False, f"{_join_names(lacking)} {_does(lacking)} not work here")
 
 
-def _state(rows: tuple[KnobRow, ...], knob: str, level: Level) -> _State:
+def _judge_knob(rows: tuple[KnobRow, ...], knob: str, level: Level) -> _State:
     """What the kubelet's tree lacks does not work, whatever a scratch group can do; what it has
     works if the scratch group says so."""
     mine = {row.level: row for row in rows if row.knob == knob}
@@ -109,7 +113,7 @@ def _state(rows: tuple[KnobRow, ...], knob: str, level: Level) -> _State:
 _ABSENT = _State(False)
 
 
-def _and(names: tuple[str, ...] | list[str]) -> str:
+def _join_names(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
 
 

@@ -126,7 +126,7 @@ def find_subjects(record: TickRecord) -> Iterator[KnobSubject]:
 def explain_knob(view: AgentView, record: TickRecord, subject: KnobSubject) -> Explanation:
     ref, grant, held = subject.ref, subject.grant, subject.held
     attempt = _last_attempt(view.ticks, subject)
-    now, baseline = _now(record, subject), _baseline(record, subject)
+    now, baseline = _current_value(record, subject), _baseline_value(record, subject)
     changed = view.last_change(ref, subject.knob)
     since = changed if changed is not None else held.since if held else None
     until = next((y.until for y in record.story.yielded if _is_of(subject, y.target, y.knob)), None)
@@ -136,13 +136,13 @@ def explain_knob(view: AgentView, record: TickRecord, subject: KnobSubject) -> E
         target=target_name(ref, record.snapshot),
         level=ref.level.value,
         knob=subject.knob,
-        file=_file(view, subject.knob),
+        file=_knob_file_name(view, subject.knob),
         now=None if isinstance(now, Gap) else format_value(now),
         baseline=None if isinstance(baseline, Gap) else format_value(baseline),
         granted=format_amount(subject.knob, grant.value) if grant else None,
         since=None if since is None else view.timestamp(since),
         clipped_by=grant.clipped_by if grant else None,
-        contributions=tuple(_part(subject.knob, step) for step in grant.contributions)
+        contributions=tuple(_contribution_row(subject.knob, step) for step in grant.contributions)
         if grant
         else (),
         holds=tuple(
@@ -157,7 +157,7 @@ def explain_knob(view: AgentView, record: TickRecord, subject: KnobSubject) -> E
         yielded_until=None if until is None else view.timestamp(until),
         adopted=held is not None and changed is None,
         numbers={each.policy: dict(each.numbers) for each in told if each.numbers},
-        outcome=None if attempt is None else _attempt(view, *attempt),
+        outcome=None if attempt is None else _write_attempt(view, *attempt),
         last_drift=_last_drift(view, subject),
         remarks=tuple(_knob_remarks(record, subject, now, attempt and attempt[1])),
     )
@@ -180,12 +180,12 @@ def describe_idle_policy(view: AgentView, told: PolicyReport) -> IdlePolicy:
     return IdlePolicy(told.policy, reason, since, told.course.value)
 
 
-def _part(knob: str, step: Contribution) -> ContributionRow:
+def _contribution_row(knob: str, step: Contribution) -> ContributionRow:
     value, after = format_amount(knob, step.value), format_amount(knob, step.after)
     return ContributionRow(step.by, step.verb.value, value, step.because, after)
 
 
-def _file(view: AgentView, name: str) -> str | None:
+def _knob_file_name(view: AgentView, name: str) -> str | None:
     knob = next((each for each in KNOBS if each.name == name), None)
     if knob is None or isinstance(view.version, Gap):
         return None
@@ -193,24 +193,24 @@ def _file(view: AgentView, name: str) -> str | None:
     return None if isinstance(file, Gap) else file.name
 
 
-def _now(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
+def _current_value(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
     """The value now: what this tick wrote, or else what it read."""
     for outcome in record.outcomes:
         change = outcome.change
         if outcome.result is Result.APPLIED and _is_of(subject, change.ref, change.knob.name):
             return change.new
-    return _reading(record, subject)
+    return _read_value(record, subject)
 
 
-def _reading(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
+def _read_value(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
     reading = record.snapshot.readings.get(subject.ref.id)
     found = NOT_ASKED if reading is None else reading.value(subject.knob)
     return Gap("it was not read") if found is NOT_ASKED else found
 
 
-def _baseline(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
+def _baseline_value(record: TickRecord, subject: KnobSubject) -> KnobValue | Gap:
     """The value before our first write, from the ledger, or else as it was read."""
-    return subject.held.baseline if subject.held else _reading(record, subject)
+    return subject.held.baseline if subject.held else _read_value(record, subject)
 
 
 def _is_of(subject: KnobSubject, ref: CgroupRef, knob: str) -> bool:
@@ -227,7 +227,7 @@ def _last_attempt(
     return None
 
 
-def _attempt(view: AgentView, record: TickRecord, outcome: Outcome) -> KnobWriteAttempt:
+def _write_attempt(view: AgentView, record: TickRecord, outcome: Outcome) -> KnobWriteAttempt:
     value, at = format_value(outcome.change.new), view.timestamp(record.snapshot.at)
     return KnobWriteAttempt(outcome.result.value, value, at, outcome.detail)
 
@@ -289,10 +289,10 @@ def explain(view: AgentView, word: str) -> tuple[Explanation, ...] | Gap:
     if isinstance(scopes, Gap):
         return scopes
     subjects = tuple(find_subjects(record))
-    return tuple(row for scope in scopes for row in _rows(view, record, scope, subjects))
+    return tuple(row for scope in scopes for row in _explain_scope(view, record, scope, subjects))
 
 
-def _rows(
+def _explain_scope(
     view: AgentView, record: TickRecord, scope: TargetScope, subjects: tuple[KnobSubject, ...]
 ) -> Iterator[Explanation]:
     """The target's own knobs, then those above that limit it, and a general row: first if there is
@@ -300,12 +300,12 @@ def _rows(
     own = [each for each in subjects if scope.contains(each.ref)]
     above = [each for each in subjects if scope.is_limited_by(each.ref)]
     beneath = {each.ref.owner for each in subjects if scope.has_inside(each.ref)}
-    remarks = (*_general_remarks(view, record, scope), *_hint(scope, beneath))
+    remarks = (*_general_remarks(view, record, scope), *_pods_hint(scope, beneath))
     silent = () if view.paused else tuple(_idle_policies(view, record, scope))
     asked = {each.name for each in view.policies if scope.pod and each.concerns(scope.pod)}
     missed = tuple(each for each in silent if each.policy in asked)
     if not own:
-        nothing = () if scope is EVERYTHING or view.paused else (_nothing_of(scope),)
+        nothing = () if scope is EVERYTHING or view.paused else (_explain_nothing(scope),)
         yield _general_row(scope, (*remarks, *nothing), silent)
     for subject in (*own, *above):
         yield explain_knob(view, record, subject)
@@ -314,13 +314,13 @@ def _rows(
         yield _general_row(scope, remarks, said)
 
 
-def _nothing_of(scope: TargetScope) -> str:
+def _explain_nothing(scope: TargetScope) -> str:
     if scope.pod is not None and isinstance(scope.pod.ref, Gap):
         return f"it has no group: {scope.pod.ref.reason}"
     return f"no policy asks for anything of {'the node itself' if scope.name == NODE else 'it'}"
 
 
-def _hint(scope: TargetScope, pods: set[str]) -> Iterator[str]:
+def _pods_hint(scope: TargetScope, pods: set[str]) -> Iterator[str]:
     """How to see a tier's pods: hundreds of them do not answer a question about the tier."""
     if scope.tier is not None and pods:
         number = f"{len(pods)} of its pods" if len(pods) > 1 else "one of its pods"

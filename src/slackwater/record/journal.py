@@ -81,7 +81,7 @@ class Journal:
     def keep(self, record: TickRecord) -> None:
         before = self._ticks[-1].story.grants if self._ticks else ()
         record = _share_grants(record, before)
-        self._parts = (*self._parts, _parts(record, before))
+        self._parts = (*self._parts, _count_parts(record, before))
         latest = reversed(self._parts[-self._kept_ticks :])
         fitting = sum(total <= self._kept_parts for total in accumulate(latest))
         room = max(fitting, 1)
@@ -115,7 +115,7 @@ def _share_grants(record: TickRecord, before: tuple[Grant, ...]) -> TickRecord:
     return msgspec.structs.replace(record, story=story)
 
 
-def _parts(record: TickRecord, before: tuple[Grant, ...]) -> int:
+def _count_parts(record: TickRecord, before: tuple[Grant, ...]) -> int:
     """How many values only this tick has."""
     grants = record.story.grants
     if len(before) == len(grants):
@@ -138,7 +138,7 @@ def make_entries(
         for line in story.told
         for event in line.events
     ]
-    effects = _effects(outcomes, snapshot, story.grants)
+    effects = _effect_entries(outcomes, snapshot, story.grants)
     notes = [
         JournalEntry(tick, at, f"{note.knob} of {note.target.path}", because=note.text)
         for note in story.notes
@@ -146,7 +146,7 @@ def make_entries(
     return (*events, *effects, *notes)
 
 
-def _effects(
+def _effect_entries(
     outcomes: Iterable[Outcome], snapshot: NodeSnapshot, grants: Iterable[Grant]
 ) -> Iterator[JournalEntry]:
     """One for each change; on cgroup v1, many that follow one quota above them become one. The
@@ -178,21 +178,21 @@ def _group_entry(
         tick=snapshot.tick,
         at=snapshot.at,
         what=f"{knob} of {len(group)} groups below {above}",
-        before=_range(outcome.change.old for outcome in group),
-        after=_range(outcome.change.new for outcome in group),
+        before=_format_range(outcome.change.old for outcome in group),
+        after=_format_range(outcome.change.new for outcome in group),
         because="they follow its quota: on cgroup v1 none is above it, and many follow in steps",
         result=group[0].result.value,
     )
 
 
-def _range(values: Iterable[KnobValue]) -> str:
+def _format_range(values: Iterable[KnobValue]) -> str:
     """The only value, or from the smallest to the largest."""
-    found = sorted(set(values), key=_size)
+    found = sorted(set(values), key=_sort_key)
     ends = dict.fromkeys((format_value(found[0]), format_value(found[-1])))
     return " to ".join(ends)
 
 
-def _size(value: KnobValue) -> float:
+def _sort_key(value: KnobValue) -> float:
     match value:
         case Bandwidth(limit, period) if not isinstance(limit, Unlimited):
             return limit / period
@@ -210,7 +210,7 @@ def make_entry(
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
-    because = _reasons(grant) if grant else "nobody wants it any more"
+    because = _format_reasons(grant) if grant else "nobody wants it any more"
     return outcome_entry(outcome, snapshot.tick, snapshot.at, because)
 
 
@@ -228,7 +228,7 @@ def outcome_entry(outcome: Outcome, tick: int, at: Micros, because: str) -> Jour
     )
 
 
-def _reasons(grant: Grant) -> str:
+def _format_reasons(grant: Grant) -> str:
     steps = [
         f"{step.by}: {step.because.signal} {step.because.seen}, {step.because.limit}"
         for step in grant.contributions

@@ -193,7 +193,7 @@ def _policies_samples(facts: MetricInputs) -> Iterator[MetricSample]:
     standing = {line.policy for line in told if line.course is not PolicyAction.RELEASED}
     for (policy, event, resource), milli in facts.counts.asked.items():
         if event == THROTTLE_EVENT and policy in standing:
-            yield MetricSample(table.THROTTLE_ASKED, _cores(milli), (resource,))
+            yield MetricSample(table.THROTTLE_ASKED, _to_cores(milli), (resource,))
 
 
 def _knobs_samples(facts: MetricInputs) -> Iterator[MetricSample]:
@@ -225,20 +225,20 @@ def _node_samples(snapshot: NodeSnapshot) -> Iterator[MetricSample]:
     )
     for metric, milli in usages:
         if not isinstance(milli, Gap):
-            yield MetricSample(metric, _cores(milli))
-    yield from _pressures(table.NODE_PRESSURE, snapshot.pressure)
+            yield MetricSample(metric, _to_cores(milli))
+    yield from _pressure_samples(table.NODE_PRESSURE, snapshot.pressure)
 
 
 def _tiers_samples(snapshot: NodeSnapshot) -> Iterator[MetricSample]:
     for tier, ref in snapshot.tiers.items():
         name = (tier.value,)
         if rate := snapshot.rates.get(ref.id):
-            yield MetricSample(table.TIER_USAGE, _cores(rate.usage), name)
+            yield MetricSample(table.TIER_USAGE, _to_cores(rate.usage), name)
             yield MetricSample(table.TIER_THROTTLED, rate.throttled / 1000, name)
         if reading := snapshot.readings.get(ref.id):
             if not isinstance(reading.quota, Gap):
-                yield MetricSample(table.TIER_QUOTA, _quota(reading.quota), name)
-            yield from _pressures(table.TIER_PRESSURE, reading.pressure, name)
+                yield MetricSample(table.TIER_QUOTA, _quota_cores(reading.quota), name)
+            yield from _pressure_samples(table.TIER_PRESSURE, reading.pressure, name)
 
 
 def _pods_samples(record: TickRecord) -> Iterator[MetricSample]:
@@ -251,10 +251,10 @@ def _pods_samples(record: TickRecord) -> Iterator[MetricSample]:
         if rate is not None:
             usages[pod.namespace, pod.name] += rate.usage
     for labels, milli in usages.items():
-        yield MetricSample(table.POD_USAGE, _cores(MilliCpu(milli)), labels)
+        yield MetricSample(table.POD_USAGE, _to_cores(MilliCpu(milli)), labels)
 
 
-def _pressures(
+def _pressure_samples(
     metric: MetricDefinition, pressure: CpuPressure | Gap, of: tuple[str, ...] = ()
 ) -> Iterator[MetricSample]:
     if isinstance(pressure, Gap):
@@ -264,10 +264,10 @@ def _pressures(
             yield MetricSample(metric, line.total / _MICROS, (*of, name))
 
 
-def _quota(quota: Bandwidth) -> float:
+def _quota_cores(quota: Bandwidth) -> float:
     """Exactly the kernel's quota, not rounded to milliCPU."""
     return _UNLIMITED if isinstance(quota.limit, Unlimited) else quota.limit / quota.period
 
 
-def _cores(milli: MilliCpu) -> float:
+def _to_cores(milli: MilliCpu) -> float:
     return milli / 1000

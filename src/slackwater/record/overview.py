@@ -91,9 +91,9 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def make_overview(view: AgentView) -> Overview:
-    state, because = _state(view)
+    state, because = _describe_state(view)
     record = view.latest
-    problems, sources = (*view.open_problems(), *view.link.remarks()), tuple(_sources(view))
+    problems, sources = (*view.open_problems(), *view.link.remarks()), tuple(_source_rows(view))
     if record is None:
         return Overview(state=state, because=because, problems=problems, sources=sources)
     snapshot = record.snapshot
@@ -104,14 +104,16 @@ def make_overview(view: AgentView) -> Overview:
         because=because,
         problems=problems,
         sources=sources,
-        node=_node(snapshot),
-        tiers=tuple(_tier(snapshot, tier) for tier in Tier),
-        pods=tuple(sorted((_pod(snapshot, each) for each in snapshot.workloads), key=_by_usage)),
-        entries=tuple(_entries(view))[-_ENTRIES:],
+        node=_node_overview(snapshot),
+        tiers=tuple(_tier_row(snapshot, tier) for tier in Tier),
+        pods=tuple(
+            sorted((_pod_row(snapshot, each) for each in snapshot.workloads), key=_by_usage)
+        ),
+        entries=tuple(_entry_rows(view))[-_ENTRIES:],
     )
 
 
-def _sources(view: AgentView) -> Iterator[SourceRow]:
+def _source_rows(view: AgentView) -> Iterator[SourceRow]:
     for name, each in view.link.sources.items():
         yield SourceRow(name, each.age // 100_000 / 10, each.problem)
 
@@ -121,7 +123,7 @@ def _by_usage(row: UsageRow) -> tuple[int, str, str]:
     return (1 if row.usage is None else -row.usage, row.namespace, row.name)
 
 
-def _state(view: AgentView) -> tuple[str, str]:
+def _describe_state(view: AgentView) -> tuple[str, str]:
     record = view.latest
     if view.blind:
         return "blind", view.blind
@@ -137,28 +139,28 @@ def _state(view: AgentView) -> tuple[str, str]:
     return "acting", ""
 
 
-def _node(snapshot: NodeSnapshot) -> NodeOverview:
-    return _filled(
+def _node_overview(snapshot: NodeSnapshot) -> NodeOverview:
+    return _fill_row(
         NodeOverview(request=sum(pod.request for pod in snapshot.workloads)),
         {
             "allocatable": snapshot.allocatable,
             "usage": snapshot.usage,
             "kubepods": snapshot.usage_of(snapshot.kubepods),
-            "pressure": _stalled(snapshot.pressure),
+            "pressure": _stall_percent(snapshot.pressure),
         },
     )
 
 
-def _tier(snapshot: NodeSnapshot, tier: Tier) -> UsageRow:
+def _tier_row(snapshot: NodeSnapshot, tier: Tier) -> UsageRow:
     request = sum(pod.request for pod in snapshot.workloads if pod.tier is tier)
     row = UsageRow(tier.value, Level.TIER.value, tier.value, request=request)
     ref = snapshot.tiers.get(tier)
     if ref is not None:
-        return _measured(snapshot, ref, row)
+        return _add_readings(snapshot, ref, row)
     if tier is Tier.GUARANTEED:
-        row = _measured(snapshot, Gap("guaranteed pods have no group of their own"), row)
-        return _filled(row, {"usage": _outside_tiers(snapshot)})
-    return _measured(snapshot, Gap("there is no such group"), row)
+        row = _add_readings(snapshot, Gap("guaranteed pods have no group of their own"), row)
+        return _fill_row(row, {"usage": _outside_tiers(snapshot)})
+    return _add_readings(snapshot, Gap("there is no such group"), row)
 
 
 def _outside_tiers(snapshot: NodeSnapshot) -> int | Gap:
@@ -172,50 +174,50 @@ def _outside_tiers(snapshot: NodeSnapshot) -> int | Gap:
     return max(left, 0)
 
 
-def _pod(snapshot: NodeSnapshot, pod: Workload) -> UsageRow:
-    inner = tuple(_container(snapshot, pod, each) for each in pod.containers)
+def _pod_row(snapshot: NodeSnapshot, pod: Workload) -> UsageRow:
+    inner = tuple(_container_row(snapshot, pod, each) for each in pod.containers)
     level, tier = Level.POD.value, pod.tier.value
     row = UsageRow(pod.name, level, tier, pod.namespace, request=pod.request, containers=inner)
-    return _measured(snapshot, pod.ref, row)
+    return _add_readings(snapshot, pod.ref, row)
 
 
-def _container(snapshot: NodeSnapshot, pod: Workload, container: WorkloadContainer) -> UsageRow:
+def _container_row(snapshot: NodeSnapshot, pod: Workload, container: WorkloadContainer) -> UsageRow:
     level, tier = Level.CONTAINER.value, pod.tier.value
     row = UsageRow(container.name, level, tier, pod.namespace, request=container.request)
-    return _measured(snapshot, container.ref, row)
+    return _add_readings(snapshot, container.ref, row)
 
 
-def _measured(snapshot: NodeSnapshot, ref: CgroupRef | Gap, row: UsageRow) -> UsageRow:
+def _add_readings(snapshot: NodeSnapshot, ref: CgroupRef | Gap, row: UsageRow) -> UsageRow:
     """The row with the readings of its cgroup."""
     if isinstance(ref, Gap):
         fields = ("usage", "throttled", "quota", "pressure", "weight")
-        return _filled(row, dict.fromkeys(fields, ref))
+        return _fill_row(row, dict.fromkeys(fields, ref))
     rate, reading = snapshot.rates.get(ref.id), snapshot.readings.get(ref.id)
-    return _filled(
+    return _fill_row(
         row,
         {
             "usage": snapshot.usage_of(ref),
             "throttled": rate.throttled / 10 if rate else _TOO_FEW,
-            "quota": _milli(reading.quota) if reading else _UNREAD,
-            "pressure": _stalled(reading.pressure) if reading else _UNREAD,
+            "quota": _quota_milli(reading.quota) if reading else _UNREAD,
+            "pressure": _stall_percent(reading.pressure) if reading else _UNREAD,
             "weight": reading.weight if reading else _UNREAD,
         },
     )
 
 
-def _milli(quota: Bandwidth | Gap) -> int | str | Gap:
+def _quota_milli(quota: Bandwidth | Gap) -> int | str | Gap:
     if isinstance(quota, Gap):
         return quota
     milli = quota.milli()
     return milli.value if isinstance(milli, Unlimited) else milli
 
 
-def _stalled(pressure: CpuPressure | Gap) -> float | Gap:
+def _stall_percent(pressure: CpuPressure | Gap) -> float | Gap:
     """The kernel's avg10 of `some`, in percent."""
     return pressure if isinstance(pressure, Gap) else pressure.some.avg10 / 100
 
 
-def _filled(row: _AnyRow, found: Mapping[str, Any]) -> _AnyRow:
+def _fill_row(row: _AnyRow, found: Mapping[str, Any]) -> _AnyRow:
     """The row with the known values; the reasons for the others go to `gaps`."""
     known = {name: value for name, value in found.items() if not isinstance(value, Gap)}
     gaps = {name: value.reason for name, value in found.items() if isinstance(value, Gap)}
@@ -223,7 +225,7 @@ def _filled(row: _AnyRow, found: Mapping[str, Any]) -> _AnyRow:
     return msgspec.structs.replace(row, **known, gaps=kept | gaps)
 
 
-def _entries(view: AgentView) -> Iterator[EntryRow]:
+def _entry_rows(view: AgentView) -> Iterator[EntryRow]:
     """Effects, each once: an event's entry repeats the effect that follows it, and what is refused
     or only planned is tried again at every tick."""
     before: dict[str, tuple[str, str]] = {}

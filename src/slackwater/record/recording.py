@@ -151,13 +151,13 @@ def record_outcome(outcome: Outcome) -> RecordedOutcome:
 def decode_recording(data: bytes) -> Recording:
     """Raises RecordingError. The last line may lack its line feed."""
     first, *rest = data.split(b"\n")
-    header = _header(first)
+    header = _decode_header(first)
     ticks: list[RecordedTick] = []
     settings: RecordedSettings | None = None
     for number, text in enumerate(rest, start=2):
         if not text.strip():
             continue
-        line = _line(text, number, cut=number == len(rest) + 1)
+        line = _decode_line(text, number, cut=number == len(rest) + 1)
         if isinstance(line, RecordedSettings):
             settings = line
             continue
@@ -179,7 +179,7 @@ def _check_order(ticks: list[RecordedTick], number: int) -> None:
         raise RecordingError(Problem(where, quoted(at), wanted).sentence())
 
 
-def _header(line: bytes) -> RecordingHeader:
+def _decode_header(line: bytes) -> RecordingHeader:
     if not line.strip():
         raise RecordingError(f"line 1 is empty, but must be the head of a {KIND}")
     try:
@@ -190,16 +190,16 @@ def _header(line: bytes) -> RecordingHeader:
         if said.get(field) != wanted:
             problem = Problem(f"line 1: {field}", quoted(said.get(field)), wanted)
             raise RecordingError(problem.sentence())
-    header = _read(line, _HEADER, 1)
+    header = _decode(line, _HEADER, 1)
     if "schema" not in said or header.schema != SCHEMA:
         seen = f"{quoted(said.get('schema'))} (recorded by slackwater {header.version})"
         raise RecordingError(Problem("line 1: schema", seen, str(SCHEMA)).sentence())
     return header
 
 
-def _line(line: bytes, number: int, *, cut: bool) -> RecordedSettings | TickLine:
+def _decode_line(line: bytes, number: int, *, cut: bool) -> RecordedSettings | TickLine:
     try:
-        return _read(line, _LINE, number)
+        return _decode(line, _LINE, number)
     except RecordingError:
         if cut and not _is_json(line):
             raise RecordingError(f"line {number} is cut off: its end is missing") from None
@@ -214,18 +214,18 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _read(line: bytes, decoder: msgspec.json.Decoder[_Read], number: int) -> _Read:
+def _decode(line: bytes, decoder: msgspec.json.Decoder[_Read], number: int) -> _Read:
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise RecordingError(f"line {number}: {_about_field(str(error))}") from None
+        raise RecordingError(f"line {number}: {_name_field(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RecordingError(f"line {number} is no JSON: {error}") from None
     except RecursionError:
         raise RecordingError(f"line {number} is nested too deeply") from None
 
 
-def _about_field(message: str) -> str:
+def _name_field(message: str) -> str:
     """msgspec's sentence with the field in front: "snapshot.at: expected `int`, got `str`"."""
     found = _AT_FIELD.fullmatch(message)
     if found is None:

@@ -299,27 +299,27 @@ def _bandwidth_error(group: FakeCgroup, quota: Bandwidth, burst: int) -> int:
         return errno.EINVAL
     if group.version is CgroupVersion.V2:
         return 0  # a child may have more than its parent; it just never gets it
-    ceiling = _inherited(group.parent)
+    ceiling = _inherited_ratio(group.parent)
     return errno.EINVAL if _exceeds(group, quota, ceiling) else 0
 
 
-def _ratio(quota: Bandwidth) -> int | Unlimited:
+def _to_ratio(quota: Bandwidth) -> int | Unlimited:
     if isinstance(quota.limit, Unlimited):
         return UNLIMITED
     return (quota.limit << _RATIO_SHIFT) // quota.period
 
 
-def _inherited(group: FakeCgroup | None) -> int | Unlimited:
+def _inherited_ratio(group: FakeCgroup | None) -> int | Unlimited:
     """A group without a quota has its parent's (hierarchical_quota)."""
     if group is None:
         return UNLIMITED
-    own = _ratio(group.quota)
-    return _inherited(group.parent) if isinstance(own, Unlimited) else own
+    own = _to_ratio(group.quota)
+    return _inherited_ratio(group.parent) if isinstance(own, Unlimited) else own
 
 
 def _exceeds(group: FakeCgroup, quota: Bandwidth, ceiling: int | Unlimited) -> bool:
     """tg_cfs_schedulable_down: whether this quota, or one below it, exceeds its parent's."""
-    own = _ratio(quota)
+    own = _to_ratio(quota)
     if isinstance(own, Unlimited):
         own = ceiling
     elif not isinstance(ceiling, Unlimited) and own > ceiling:

@@ -44,11 +44,11 @@ class Mark(msgspec.Struct, frozen=True):
     times: int = 1
 
 
-def picture(report: ScenarioReport, meter: UsageMeter, rows: list[TimelineRow]) -> str:
+def draw_scenario(report: ScenarioReport, meter: UsageMeter, rows: list[TimelineRow]) -> str:
     """The whole SVG document."""
     intervals = [s for s in meter.intervals if s.length]
     end = report.scenario.seconds
-    happened = _happened(rows)
+    happened = _find_marks(rows)
     has_lost = any(s.lost for s in intervals)
     share_top = _MAIN_TOP + _MAIN_HEIGHT + _GAP
     lost_top = share_top + _SHARE_HEIGHT + _GAP
@@ -56,23 +56,23 @@ def picture(report: ScenarioReport, meter: UsageMeter, rows: list[TimelineRow]) 
     height = list_top + 20 * len(happened) + 20
     width = WIDTH - LEFT - _RIGHT
     main = Frame(LEFT, _MAIN_TOP, width, _MAIN_HEIGHT, end, float(report.scenario.cpus))
-    share = Frame(LEFT, share_top, width, _SHARE_HEIGHT, end, _share_top(intervals))
+    share = Frame(LEFT, share_top, width, _SHARE_HEIGHT, end, _best_effort_limit(intervals))
     parts = [
-        *_head(report),
-        *_usage(main, intervals),
-        *_share(share, intervals),
+        *_draw_head(report),
+        *_draw_usage(main, intervals),
+        *_draw_best_effort(share, intervals),
     ]
     frames = [main, share]
     if has_lost:
-        lost = Frame(LEFT, lost_top, width, _LOST_HEIGHT, end, _lost_top(intervals))
+        lost = Frame(LEFT, lost_top, width, _LOST_HEIGHT, end, _loss_limit(intervals))
         frames.append(lost)
-        parts += _lost(lost, intervals, report)
+        parts += _draw_loss(lost, intervals, report)
     parts += marks([each.at for each in happened], frames)
-    parts += _list(happened, list_top)
+    parts += _draw_mark_list(happened, list_top)
     return page(f"Simulation of {report.scenario.name}", height, parts)
 
 
-def _head(report: ScenarioReport) -> list[str]:
+def _draw_head(report: ScenarioReport) -> list[str]:
     about, best = report.scenario, report.best_effort
     got = (
         f"{100 * best.part:.0f} % of what it could have had" if best.part is not None else "nothing"
@@ -89,13 +89,13 @@ def _head(report: ScenarioReport) -> list[str]:
     ]
 
 
-def _usage(frame: Frame, intervals: list[Interval]) -> list[str]:
+def _draw_usage(frame: Frame, intervals: list[Interval]) -> list[str]:
     """Who used the node, one on top of the other, under what is allowed."""
     parts = [
         text(frame.left, frame.top - 28, "CPUs in use", "head"),
         *grid(frame, cpu_ticks(frame)),
     ]
-    times = _edges(intervals)
+    times = _interval_edges(intervals)
     floor = [0.0] * len(intervals)
     levels: dict[str, float] = {}
     for name in _LAYERS:
@@ -111,10 +111,10 @@ def _usage(frame: Frame, intervals: list[Interval]) -> list[str]:
     allowed = [None if s.allowed is None else s.allowed / 1000 for s in intervals]
     parts.append(steps(frame, times, allowed, "allowed"))
     parts += time_axis(frame)
-    return parts + _legend(frame, levels, allowed)
+    return parts + _draw_legend(frame, levels, allowed)
 
 
-def _legend(frame: Frame, levels: dict[str, float], allowed: list[float | None]) -> list[str]:
+def _draw_legend(frame: Frame, levels: dict[str, float], allowed: list[float | None]) -> list[str]:
     left, top = frame.left + frame.width + 20, frame.top + 12
     parts = []
     if any(value is not None for value in allowed):
@@ -128,10 +128,10 @@ def _legend(frame: Frame, levels: dict[str, float], allowed: list[float | None])
     return parts
 
 
-def _share(frame: Frame, intervals: list[Interval]) -> list[str]:
-    times = _edges(intervals)
+def _draw_best_effort(frame: Frame, intervals: list[Interval]) -> list[str]:
+    times = _interval_edges(intervals)
     used = [s.used.get("besteffort", 0) / s.length for s in intervals]
-    quota = [_quota(interval) for interval in intervals]
+    quota = [_mean_quota(interval) for interval in intervals]
     left, top = frame.left + frame.width + 20, frame.top + 12
     return [
         text(frame.left, frame.top - 12, "Best effort: its quota, and its use of it", "head"),
@@ -143,21 +143,21 @@ def _share(frame: Frame, intervals: list[Interval]) -> list[str]:
     ]
 
 
-def _lost(frame: Frame, intervals: list[Interval], report: ScenarioReport) -> list[str]:
+def _draw_loss(frame: Frame, intervals: list[Interval], report: ScenarioReport) -> list[str]:
     lost = [s.lost / s.length for s in intervals]
     left, top = frame.left + frame.width + 20, frame.top + 12
     title = "CPUs that guaranteed and burstable pods wanted and did not get"
     return [
         text(frame.left, frame.top - 12, title, "head"),
         *grid(frame, cpu_ticks(frame, 1)),
-        area(frame, _edges(intervals), [0.0] * len(lost), lost, "lost"),
+        area(frame, _interval_edges(intervals), [0.0] * len(lost), lost, "lost"),
         *time_axis(frame),
         text(left, top, f"{report.online.mean_lost_milli:g}m on average", "faint"),
         text(left, top + 18, f"{report.online.p99_lost_milli}m in the worst 1 %", "faint"),
     ]
 
 
-def _edges(intervals: list[Interval]) -> list[float]:
+def _interval_edges(intervals: list[Interval]) -> list[float]:
     """Where each begins, and where the last one ends, in seconds."""
     edges = [0.0]
     for interval in intervals:
@@ -165,28 +165,28 @@ def _edges(intervals: list[Interval]) -> list[float]:
     return edges
 
 
-def _quota(interval: Interval) -> float | None:
+def _mean_quota(interval: Interval) -> float | None:
     """In CPUs, on average over the time with one."""
     return interval.quota / interval.limited / 1000 if interval.limited else None
 
 
-def _share_top(intervals: list[Interval]) -> float:
+def _best_effort_limit(intervals: list[Interval]) -> float:
     used = max((s.used.get("besteffort", 0) / s.length for s in intervals), default=0)
-    return 1.1 * max(used, *(_quota(s) or 0 for s in intervals), 0.1)
+    return 1.1 * max(used, *(_mean_quota(s) or 0 for s in intervals), 0.1)
 
 
-def _lost_top(intervals: list[Interval]) -> float:
+def _loss_limit(intervals: list[Interval]) -> float:
     return 1.1 * max(*(s.lost / s.length for s in intervals), 0.01)
 
 
-def _happened(rows: list[TimelineRow]) -> list[Mark]:
+def _find_marks(rows: list[TimelineRow]) -> list[Mark]:
     """What the scenario did; what it did again soon after is one mark."""
     found = (row for row in rows if row.by == SCENARIO)
     marked = [Mark(row.at, f"{row.what}: {row.because}", row.times) for row in found]
     return marked[:_MOST_MARKS]
 
 
-def _list(happened: list[Mark], top: int) -> list[str]:
+def _draw_mark_list(happened: list[Mark], top: int) -> list[str]:
     parts = []
     for number, each in enumerate(happened, 1):
         y = top + 20 * number

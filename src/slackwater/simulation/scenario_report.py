@@ -99,16 +99,21 @@ def make_report(simulation: Simulation, rows: list[TimelineRow], left: int) -> S
         for t, c in meter.tiers.items()
     )
     return ScenarioReport(
-        about, tiers, _online(meter.lost), _best_effort(simulation), _rounds(simulation), left,
-        tuple(rows),
-    )  # fmt: skip
+        scenario=about,
+        tiers=tiers,
+        online=_summarise_loss(meter.lost),
+        best_effort=_summarise_best_effort(simulation),
+        agent=_summarise_rounds(simulation),
+        left=left,
+        timeline=tuple(rows),
+    )
 
 
 def _seconds(micros: int) -> float:
     return round(micros / _MICROS, 3)
 
 
-def _online(lost: Counter[int]) -> OnlineLoss:
+def _summarise_loss(lost: Counter[int]) -> OnlineLoss:
     """`lost` is time by milliCPU lost."""
     total, seen, worst = sum(lost.values()), 0, 0
     for milli in sorted(lost):
@@ -119,7 +124,7 @@ def _online(lost: Counter[int]) -> OnlineLoss:
     return OnlineLoss(round(mean, 1), worst)
 
 
-def _best_effort(simulation: Simulation) -> BestEffortUse:
+def _summarise_best_effort(simulation: Simulation) -> BestEffortUse:
     meter, spent = simulation.meter, simulation.meter.tiers[Tier.BESTEFFORT]
     return BestEffortUse(
         _seconds(spent.used + spent.lost),
@@ -131,7 +136,7 @@ def _best_effort(simulation: Simulation) -> BestEffortUse:
     )
 
 
-def _rounds(simulation: Simulation) -> AgentActivity:
+def _summarise_rounds(simulation: Simulation) -> AgentActivity:
     meter = simulation.meter
     return AgentActivity(
         ticks=meter.rounds.total() - meter.rounds["blind"],

@@ -105,19 +105,19 @@ def _is_again(seen: TimelineRow, row: TimelineRow) -> bool:
 
 def fold_rows(rows: list[TimelineRow], most: int) -> list[TimelineRow]:
     """At most `most`, if folding gets there: what is not a change stays."""
-    rows = list(_fold(rows, 0))
+    rows = list(_fold_once(rows, 0))
     slack = 1.0
     while len(rows) > most and slack < 1 << 30:
-        rows = list(_fold(rows, slack))
+        rows = list(_fold_once(rows, slack))
         slack *= _PATIENCE
     return rows
 
 
-def _fold(rows: list[TimelineRow], slack: float) -> Iterator[TimelineRow]:
+def _fold_once(rows: list[TimelineRow], slack: float) -> Iterator[TimelineRow]:
     current: TimelineRow | None = None
     for row in rows:
-        if current is not None and _joins(current, row, slack):
-            current = _joined(current, row)
+        if current is not None and _can_merge(current, row, slack):
+            current = _merge_rows(current, row)
             continue
         if current is not None:
             yield current
@@ -126,21 +126,21 @@ def _fold(rows: list[TimelineRow], slack: float) -> Iterator[TimelineRow]:
         yield current
 
 
-def _joins(one: TimelineRow, other: TimelineRow, slack: float) -> bool:
+def _can_merge(one: TimelineRow, other: TimelineRow, slack: float) -> bool:
     if not (one.folds() and other.folds() and one.what == other.what):
         return False
     limitless = [_UNLIMITED in (row.before, row.after) for row in (one, other)]
     if any(limitless):
         # The first throttle and a release are lines of their own; a fight is one line.
         return all(limitless) and one.before == other.before
-    if (_way(one) > 0) == (_way(other) > 0):
+    if (_direction(one) > 0) == (_direction(other) > 0):
         return True
     # What both cover together is hardly more than one of them does, and one of them is small.
     spans = sorted((_span(one), _span(other)))
-    return _span(_joined(one, other)) - spans[1] <= slack and spans[0] <= _SMALL * slack
+    return _span(_merge_rows(one, other)) - spans[1] <= slack and spans[0] <= _SMALL * slack
 
 
-def _joined(one: TimelineRow, other: TimelineRow) -> TimelineRow:
+def _merge_rows(one: TimelineRow, other: TimelineRow) -> TimelineRow:
     return replace(
         other,
         at=one.at,
@@ -151,7 +151,7 @@ def _joined(one: TimelineRow, other: TimelineRow) -> TimelineRow:
     )
 
 
-def _way(row: TimelineRow) -> float:
+def _direction(row: TimelineRow) -> float:
     return _amount(row.after) - _amount(row.before)
 
 

@@ -224,13 +224,13 @@ def test_a_picture_that_cannot_be_written_after_all_is_1_and_the_table_is_there(
 
 
 def test_each_phase_is_told_once_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = command._Lines()
+    lines = command._PhaseLines()
     for phase in DEMO:
         for at in (0.0, 1.0, 2.0):
-            lines.see(PhaseProgress(phase, at, 13.0))
+            lines.update(PhaseProgress(phase, at, 13.0))
     told = capsys.readouterr().err.splitlines()
     assert told == [f"slackwater: {phase.title}, 13 s" for phase in DEMO]
-    command._Lines().see(PhaseProgress(DEMO[0], 0.0, 13.0, unit="simulated s"))
+    command._PhaseLines().update(PhaseProgress(DEMO[0], 0.0, 13.0, unit="simulated s"))
     assert capsys.readouterr().err == "slackwater: service alone, 13 simulated s\n"
 
 

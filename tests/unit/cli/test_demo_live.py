@@ -75,8 +75,8 @@ def test_a_live_view_ends_clean_and_remembers_phases() -> None:
     console = Console(file=file, force_terminal=True, width=100)
     with LiveView(console) as view:
         for phase in DEMO:
-            view.see(PhaseProgress(phase, 0.0, 10.0))
-            view.see(PhaseProgress(phase, 10.0, 10.0, answers(7.0), SAMPLE))
+            view.update(PhaseProgress(phase, 0.0, 10.0))
+            view.update(PhaseProgress(phase, 10.0, 10.0, answers(7.0), SAMPLE))
     assert file.getvalue().count("✓") > 3
     assert view._last is not None
     assert view._last.phase == SLACKWATER

@@ -11,7 +11,13 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from slackwater.cli.simulate import _because, _when, print_simulation, sentences, simulate
+from slackwater.cli.simulate import (
+    _format_reason,
+    _format_times,
+    print_simulation,
+    simulate,
+    summary_lines,
+)
 from slackwater.record.recording import decode_recording
 from slackwater.simulation.scenario_report import (
     AgentActivity,
@@ -235,7 +241,7 @@ def report(budget: float | None = 300.0, part: float | None = 0.5, left: int = 0
     ],
 )
 def test_when(shown: TimelineRow, said: str) -> None:
-    assert _when(shown) == said
+    assert _format_times(shown) == said
 
 
 @pytest.mark.parametrize(
@@ -252,7 +258,7 @@ def test_when(shown: TimelineRow, said: str) -> None:
     ],
 )
 def test_because(shown: TimelineRow, said: str) -> None:
-    assert _because(shown) == said
+    assert _format_reason(shown) == said
 
 
 GOT = "best effort   got 1.50 CPUs of 3.50 that others left idle"
@@ -272,7 +278,7 @@ DID = "100 ticks (2 early), 7 writes, 1 refused, 3 repairs, 1 yields, 4 ticks on
     ],
 )
 def test_the_summary(said: ScenarioReport, line: str) -> None:
-    assert line in sentences(said)
+    assert line in summary_lines(said)
 
 
 def test_the_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,12 +22,12 @@ from slackwater.cli.top import next_screen, sort_screen
 from slackwater.cli.top_view import (
     ConnectionLoss,
     Screen,
-    bar,
+    format_milli,
+    format_percent,
     header_lines,
-    milli,
-    percent,
     plain_blocks,
     sort_pods,
+    usage_bar,
 )
 from slackwater.record.overview import EntryRow, NodeOverview, Overview, SourceRow, UsageRow
 from slackwater.record.timestamps import time_of_day
@@ -179,7 +179,7 @@ def test_orders(by: str, names: list[str]) -> None:
     [(None, "-"), (0, "0m"), (9999, "9999m"), (12_500, "12.5"), ("unlimited", "unlimited")],
 )
 def test_amounts(value: int | str | None, text: str) -> None:
-    assert milli(value) == text
+    assert format_milli(value) == text
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_amounts(value: int | str | None, text: str) -> None:
     ],
 )  # fmt: skip
 def test_shares_of_time(value: float | None, text: str, style: str) -> None:
-    shown = percent(value)
+    shown = format_percent(value)
     assert (shown.plain, shown.style) == (text, style)
 
 
@@ -200,7 +200,7 @@ def test_shares_of_time(value: float | None, text: str, style: str) -> None:
      (5, None, ""), (5, 0, "")],
 )  # fmt: skip
 def test_bars(part: int | None, whole: int | None, picture: str) -> None:
-    assert bar(part, whole, 4).plain == picture
+    assert usage_bar(part, whole, 4).plain == picture
 
 
 def test_plain_shows_every_pod_and_wide_every_container() -> None:

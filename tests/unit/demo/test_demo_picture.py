@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from slackwater.demo.demo_picture import (
     RIGHT,
     LogScale,
-    cpu_panel,
-    latency_panel,
+    draw_cpu_panel,
+    draw_demo,
+    draw_latency_panel,
+    draw_loss_panel,
     log_scale_for,
-    lost_panel,
     phase_frames,
-    picture,
     whole_ticks,
 )
 from slackwater.demo.demo_report import DemoReport, PhaseReport, make_report
@@ -34,7 +34,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def root(report: DemoReport) -> ET.Element:
-    return ET.fromstring(picture(report))  # noqa: S314 - our own text
+    return ET.fromstring(draw_demo(report))  # noqa: S314 - our own text
 
 
 def words(report: DemoReport) -> list[str]:
@@ -111,10 +111,10 @@ def test_each_axis_says_what_it_counts(report: DemoReport, units: list[str]) -> 
 
 
 def test_nothing_follows_from_a_noisy_picture() -> None:
-    drawn = picture(real_report(Noise(0.0, 0.9)))
+    drawn = draw_demo(real_report(Noise(0.0, 0.9)))
     assert "× alone" not in drawn
     assert 'class="big good"' not in drawn
-    assert 'class="big good"' in picture(real_report())
+    assert 'class="big good"' in draw_demo(real_report())
 
 
 def test_a_noisy_machine_is_told_in_the_picture() -> None:
@@ -133,7 +133,7 @@ def test_a_report_without_phases_can_be_drawn() -> None:
 
 
 def test_the_png_is_twice_the_size() -> None:
-    svg = picture(real_report())
+    svg = draw_demo(real_report())
     drawn = ET.fromstring(svg)  # noqa: S314 - our own text
     png = drawing.render_png(svg)
     if png == drawing.NO_FONT:
@@ -230,8 +230,8 @@ def frame(phase: PhaseReport, most: float) -> Frame:
 @pytest.mark.parametrize("phase", REAL, ids=lambda phase: phase.name)
 def test_real_panels_stay_inside(phase: PhaseReport) -> None:
     place = frame(phase, 2.0)
-    drawn = points(cpu_panel(place, phase)) + points(
-        latency_panel(frame(phase, 1.0), log_scale_for(REAL), phase)
+    drawn = points(draw_cpu_panel(place, phase)) + points(
+        draw_latency_panel(frame(phase, 1.0), log_scale_for(REAL), phase)
     )
     assert drawn
     assert all(place.left <= x <= place.left + place.width for x, _ in drawn)
@@ -239,12 +239,12 @@ def test_real_panels_stay_inside(phase: PhaseReport) -> None:
 
 
 def test_a_quota_is_drawn_where_there_is_one() -> None:
-    drawn = ["quota" in "".join(cpu_panel(frame(phase, 2.0), phase)) for phase in REAL]
+    drawn = ["quota" in "".join(draw_cpu_panel(frame(phase, 2.0), phase)) for phase in REAL]
     assert drawn == [False, False, False, True]
 
 
 def test_losses_are_drawn() -> None:
     place = frame(LOST[1], 1.0)
-    assert min(y for _, y in points(lost_panel(place, LOST[1]))) == place.y(0.6)
-    flat = points(lost_panel(place, LOST[0]))
+    assert min(y for _, y in points(draw_loss_panel(place, LOST[1]))) == place.y(0.6)
+    flat = points(draw_loss_panel(place, LOST[0]))
     assert {y for _, y in flat} == {place.y(0)}

@@ -11,7 +11,7 @@ from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import scenario_in
-from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_picture import draw_scenario
 from slackwater.simulation.scenario_report import make_report
 from slackwater.simulation.simulation_run import Simulation
 from slackwater.simulation.timeline import FEW
@@ -164,6 +164,6 @@ def test_any_life_ends_and_is_undone(scenario: Scenario) -> None:
         assert report.left == 0
         assert {knob.name: simulation.kernel.read(tier, knob) for knob in KNOBS} == baseline
         assert times == sorted(times)
-        assert picture(report, simulation.meter, rows).endswith("</svg>\n")
+        assert draw_scenario(report, simulation.meter, rows).endswith("</svg>\n")
         assert report.best_effort.part is None or 0 <= report.best_effort.part <= 1
         assert sum(tier.got for tier in report.tiers) <= 20 * scenario.cpus + 0.01

@@ -9,7 +9,7 @@ import pytest
 from slackwater.model.units import Micros
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
-from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_picture import draw_scenario
 from slackwater.simulation.scenario_report import ScenarioReport, make_report
 from slackwater.simulation.simulation_run import Simulation
 from slackwater.simulation.timeline import FEW
@@ -32,7 +32,7 @@ def lived(scenario: Scenario) -> ScenarioReport:
         rows = simulation.timeline.rows(FEW)
         report = make_report(simulation, rows, simulation.release())
         simulation.close()
-    assert picture(report, simulation.meter, rows).startswith("<svg ")
+    assert draw_scenario(report, simulation.meter, rows).startswith("<svg ")
     assert len(rows) <= FEW + 5
     assert report.left == 0
     return report

@@ -17,7 +17,7 @@ from slackwater.simulation.demand import SECOND, Steady, Steps
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.meter import INTERVALS, UsageMeter
 from slackwater.simulation.scenario import ScenarioPod
-from slackwater.simulation.scenario_report import _online
+from slackwater.simulation.scenario_report import _summarise_loss
 from slackwater.simulation.simulated_node import SimulatedNode
 
 END = Micros(100 * SECOND)
@@ -195,7 +195,7 @@ def test_lost_time_is_counted_by_how_bad_it_was() -> None:
         node.kernel.advance(SECOND)
         meter.measure(node.kernel.now)
     assert meter.lost == {0: SECOND, 500: 2 * SECOND, 2000: SECOND}
-    online = _online(meter.lost)
+    online = _summarise_loss(meter.lost)
     assert (online.mean_lost_milli, online.p99_lost_milli) == (750, 2000)
 
 
@@ -206,7 +206,7 @@ LOST = st.dictionaries(st.integers(0, 9000), st.integers(1, 10**7), min_size=1, 
 def test_the_worst_hundredth_is_at_least_the_99th_percentile(lost: dict[int, int]) -> None:
     from collections import Counter
 
-    online = _online(Counter(lost))
+    online = _summarise_loss(Counter(lost))
     total = sum(lost.values())
     below = sum(length for milli, length in lost.items() if milli <= online.p99_lost_milli)
     under = sum(length for milli, length in lost.items() if milli < online.p99_lost_milli)
@@ -219,5 +219,5 @@ def test_the_worst_hundredth_is_at_least_the_99th_percentile(lost: dict[int, int
 def test_no_time_at_all_lost_nothing() -> None:
     from collections import Counter
 
-    online = _online(Counter())
+    online = _summarise_loss(Counter())
     assert (online.mean_lost_milli, online.p99_lost_milli) == (0, 0)

@@ -13,7 +13,7 @@ from slackwater.model.knob import QUOTA
 from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
 from slackwater.simulation.scenario_file import scenario_in
-from slackwater.simulation.scenario_picture import picture
+from slackwater.simulation.scenario_picture import draw_scenario
 from slackwater.simulation.scenario_report import ScenarioReport, format_clock, make_report
 from slackwater.simulation.simulation_run import Simulation, SimulationError
 
@@ -224,7 +224,7 @@ def elements(svg: str, name: str) -> list[ET.Element]:
 
 
 def drawn(run: Run) -> str:
-    return picture(run.report, run.simulation.meter, run.rows)
+    return draw_scenario(run.report, run.simulation.meter, run.rows)
 
 
 def test_the_picture_is_one_svg_with_all_its_parts(tmp_path: Path) -> None:
