@@ -64,8 +64,10 @@ def walk(command, name):
          "default": "computed" if callable(p.default) else repr(p.default), "type": p.type.name,
          "multiple": getattr(p, "multiple", False), "required": p.required}
         for p in command.params]
-    for sub, inner in sorted(getattr(command, "commands", {}).items()):
-        yield from walk(inner, f"{name} {sub}")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for sub in sorted(command.list_commands(context)):
+            yield from walk(command.get_command(context, sub), f"{name} {sub}")
 print(json.dumps(dict(walk(slackwater, "slackwater")), sort_keys=True, default=str))
 """
 
