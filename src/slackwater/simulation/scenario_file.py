@@ -144,10 +144,10 @@ _EVENTS: dict[str, type[_FileEvent]] = {
 }
 
 
-class _Spec(SettingsStruct, frozen=True):
+class _Spec(SettingsStruct, frozen=True, kw_only=True):
+    cgroup: CgroupVersion = CgroupVersion.V2
     cpus: Annotated[Count, Meta(ge=1, le=MOST_CPUS)]
     duration: Annotated[Duration, Meta(ge=_SECOND, le=_LONGEST)]
-    cgroup: CgroupVersion = CgroupVersion.V2
     period: Any = None
     seed: Annotated[Count, Meta(ge=0, le=2**63 - 1)] = 0
     settings: Any = None

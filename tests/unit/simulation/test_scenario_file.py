@@ -218,7 +218,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cgroup": "v3"}, "s.yaml: spec.cgroup is 'v3', but must be one of v1, v2"),
     ({"period": "1ms"}, f"s.yaml: spec.period is '1ms', but must be {EXAMPLES}, 100ms to 1m"),
     ({"seed": -1}, "s.yaml: spec.seed is -1, but must be a whole number, 0 to"),
-    ({"podz": []}, "a key of s.yaml: spec is 'podz', but must be one of cpus, duration,"),
+    ({"podz": []}, "a key of s.yaml: spec is 'podz', but must be one of cgroup, cpus,"),
     ({"settings": {"bestEffortShare": {"threshold": 0}}},
      "s.yaml: spec.settings.bestEffortShare.threshold is 0, but must be a whole number, 1 % to"),
     ({"settings": {"bestEfortShare": {}}},
