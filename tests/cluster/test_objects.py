@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from slackwater.contract.crane import kinds
-from slackwater.contract.crane.fields import Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, Truth
 from slackwater.contract.crane.kinds import KindName
 from slackwater.contract.crane.metrics import METRICS
 from slackwater.contract.crd import DEFINITIONS, Definition
@@ -47,8 +47,8 @@ STATUS = EnsuranceStatus(
     "throttle when cpu_total_usage > 6000, twice in a row; back after 2 below",
     3,
     (
-        Condition("Valid", Truth.TRUE, "Valid", "", "2026-11-17T09:00:00Z", 1),
-        Condition("Enforced", Truth.FALSE, "NotYet", "not yet", "2026-11-17T09:00:00Z", 1),
+        PolicyCondition("Valid", Truth.TRUE, "Valid", "", "2026-11-17T09:00:00Z", 1),
+        PolicyCondition("Enforced", Truth.FALSE, "NotYet", "not yet", "2026-11-17T09:00:00Z", 1),
     ),
 )
 ENSURANCE = tuple(each for each in DEFINITIONS if each.kind.group == "ensurance.crane.io")

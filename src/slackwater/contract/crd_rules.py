@@ -18,7 +18,7 @@ from slackwater.contract.crane.ensurance import (
     NodeQosSpec,
     Rule,
 )
-from slackwater.contract.crane.fields import NAME_WANTED, Expression, NodeQualityProbe
+from slackwater.contract.crane.fields import NAME_WANTED, NodeQualityProbe, SelectorExpression
 from slackwater.contract.crane.metrics import METRICS, known_names
 from slackwater.contract.crane.pod_qos import PodQos, ScopeExpression
 from slackwater.contract.crane.prediction import PredictionMetric, TimeSeriesPredictionSpec
@@ -139,7 +139,7 @@ RULES: Mapping[type, tuple[CelRule, ...]] = {
             ".restoredThreshold",
         ),
     ),
-    Expression: (
+    SelectorExpression: (
         CelRule(
             "self.operator in ['In', 'NotIn'] == (has(self.values) && size(self.values) > 0)",
             "values must not be empty with In and NotIn, and must be empty otherwise",

@@ -168,7 +168,17 @@ class OwnerReference(msgspec.Struct, frozen=True):
     controller: bool = False
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """One thing that an object's status says of it."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_heartbeat_time: str | None = None
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     """metav1.ObjectMeta, as far as the rebalancer uses it. Times are RFC 3339."""
 
     name: str

@@ -12,9 +12,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, field
 
-from slackwater.contract.crane.fields import LongNumber, Metadata, Number, Quantity, Text
+from slackwater.contract.crane.fields import LongNumber, Number, Quantity, Text
 from slackwater.contract.decoding import read_struct
-from slackwater.contract.kubernetes import read_head
+from slackwater.contract.kubernetes import ObjectMeta, read_head
 
 _TEXT = Annotated[str, Meta(max_length=4096)]
 
@@ -59,7 +59,7 @@ _ZONES = Annotated[tuple[Zone, ...], Meta(description="The zones of the node.")]
 class NodeTopologyV1Alpha1(msgspec.Struct, frozen=True, rename="camel"):
     """A node's zones and what they hold. The object has its node's name."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     topology_policies: Annotated[
         tuple[_TEXT, ...], Meta(description="The kubelet's topology manager's policies.")
     ]
@@ -72,7 +72,7 @@ class NodeTopologyV1Alpha1(msgspec.Struct, frozen=True, rename="camel"):
 class NodeTopology(msgspec.Struct, frozen=True, rename="camel"):
     """A node's zones and what they hold. The object has its node's name."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     zones: _ZONES
     topology_policies: Annotated[
         tuple[_TEXT, ...], Meta(description="The kubelet's topology manager's policies.")
@@ -150,7 +150,7 @@ class CraneZone(msgspec.Struct, frozen=True):
 class CraneTopology(msgspec.Struct, frozen=True, rename="camel"):
     """A node's zones and what they hold, as Crane writes it. The object has its node's name."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     crane_manager_policy: ManagerPolicy
     reserved: Annotated[_AMOUNTS, Meta(description="What is kept for the system.")] = {}
     attributes: Annotated[_ATTRIBUTES, Meta(description="What else is known of the node.")] = {}

@@ -36,19 +36,19 @@ class NodeLabel(msgspec.Struct, frozen=True):
     over_subscription: bool = field(default=False, name="nodeOverSubscriptionEnable")
 
 
-class CpuQos(msgspec.Struct, frozen=True):
+class CpuQosSection(msgspec.Struct, frozen=True):
     enable: bool = False
 
 
-class CpuBurst(msgspec.Struct, frozen=True):
+class CpuBurstSection(msgspec.Struct, frozen=True):
     enable: bool = False
 
 
-class MemoryQos(msgspec.Struct, frozen=True):
+class MemoryQosSection(msgspec.Struct, frozen=True):
     enable: bool = False
 
 
-class MemoryQosV2(msgspec.Struct, frozen=True):
+class MemoryQosV2Section(msgspec.Struct, frozen=True):
     enable: bool = False
 
 
@@ -89,10 +89,12 @@ class Colocation(msgspec.Struct, frozen=True):
     """The configuration of one node: defaults, global and node entries merged, and validated."""
 
     node_label: NodeLabel = field(default=NodeLabel(), name="nodeLabelConfig")
-    cpu_qos: CpuQos = field(default=CpuQos(), name="cpuQosConfig")
-    cpu_burst: CpuBurst = field(default=CpuBurst(), name="cpuBurstConfig")
-    memory_qos: MemoryQos = field(default=MemoryQos(), name="memoryQosConfig")
-    memory_qos_v2: MemoryQosV2 = field(default=MemoryQosV2(), name="memoryQosV2Config")
+    cpu_qos: CpuQosSection = field(default=CpuQosSection(), name="cpuQosConfig")
+    cpu_burst: CpuBurstSection = field(default=CpuBurstSection(), name="cpuBurstConfig")
+    memory_qos: MemoryQosSection = field(default=MemoryQosSection(), name="memoryQosConfig")
+    memory_qos_v2: MemoryQosV2Section = field(
+        default=MemoryQosV2Section(), name="memoryQosV2Config"
+    )
     network_qos: NetworkQos = field(default=NetworkQos(), name="networkQosConfig")
     over_subscription: OverSubscription = field(
         default=OverSubscription(), name="overSubscriptionConfig"

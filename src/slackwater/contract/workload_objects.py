@@ -11,7 +11,7 @@ import enum
 import msgspec
 
 from slackwater.contract.document import Field
-from slackwater.contract.kubernetes import Metadata
+from slackwater.contract.kubernetes import Condition, ObjectMeta
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.label_selector import LabelSelector, Operator, Requirement
 from slackwater.model.gap import Gap
@@ -42,28 +42,23 @@ class PodContainer(msgspec.Struct, frozen=True, rename="camel"):
     restart_policy: str = ""
 
 
-class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class OwnedPodSpec(msgspec.Struct, frozen=True, rename="camel"):
     containers: tuple[PodContainer, ...] = ()
     init_containers: tuple[PodContainer, ...] = ()
     node_name: str = ""
     resources: Resources = Resources()
 
 
-class PodCondition(msgspec.Struct, frozen=True):
-    type: str = ""
-    status: str = ""
-
-
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class OwnedPodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
     start_time: str = ""
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 class OwnedPod(msgspec.Struct, frozen=True):
-    metadata: Metadata
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    metadata: ObjectMeta
+    spec: OwnedPodSpec = OwnedPodSpec()
+    status: OwnedPodStatus = OwnedPodStatus()
 
     @property
     def source(self) -> str:
@@ -143,25 +138,20 @@ _REPLICAS = 1
 _MOST_UNAVAILABLE = 1
 
 
-class Condition(msgspec.Struct, frozen=True):
-    type: str = ""
-    status: str = ""
-
-
 class RollingUpdate(msgspec.Struct, frozen=True):
     """`partition`: of a StatefulSet; pods below it keep the old revision on purpose."""
 
     partition: int = 0
 
 
-class Strategy(msgspec.Struct, frozen=True, rename="camel"):
+class UpdateStrategy(msgspec.Struct, frozen=True, rename="camel"):
     type: str = ""
     rolling_update: RollingUpdate = RollingUpdate()
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
     replicas: int = _REPLICAS
-    update_strategy: Strategy = Strategy()
+    update_strategy: UpdateStrategy = UpdateStrategy()
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -179,7 +169,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
 class ScaledWorkload(msgspec.Struct, frozen=True):
     """Any of the three: what one kind does not have is empty."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -299,7 +289,7 @@ class AutoscalerStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Autoscaler(msgspec.Struct, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: AutoscalerSpec
     status: AutoscalerStatus = AutoscalerStatus()
 
@@ -308,7 +298,7 @@ class Autoscaler(msgspec.Struct, frozen=True):
         return self.metadata.name
 
 
-class Expression(msgspec.Struct, frozen=True):
+class LabelExpression(msgspec.Struct, frozen=True):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
@@ -316,7 +306,7 @@ class Expression(msgspec.Struct, frozen=True):
 
 class PodSelector(msgspec.Struct, frozen=True, rename="camel"):
     match_labels: dict[str, str] = {}
-    match_expressions: tuple[Expression, ...] = ()
+    match_expressions: tuple[LabelExpression, ...] = ()
 
     def meaning(self) -> LabelSelector:
         pairs = self.match_labels.items()
@@ -334,7 +324,7 @@ class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
 

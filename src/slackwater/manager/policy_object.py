@@ -17,7 +17,7 @@ from slackwater.contract.crane.objects import (
     read_pod_qos,
 )
 from slackwater.contract.crane.pod_qos import PodQos
-from slackwater.contract.kubernetes import Metadata
+from slackwater.contract.kubernetes import ObjectMeta
 from slackwater.kube.resource import (
     AVOIDANCE_ACTIONS,
     NODE_QOS,
@@ -58,7 +58,7 @@ class PolicyObject(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     status: msgspec.Raw = msgspec.Raw(b"null")
 
 

@@ -55,7 +55,7 @@ class Chance(msgspec.Struct, frozen=True):
         return random.Random(self.name)  # noqa: S311 - noise, not a secret
 
 
-class _Daily(SettingsStruct, frozen=True):
+class _DailyShape(SettingsStruct, frozen=True):
     mean: CpuQuantity
     swing: CpuQuantity
     period: Annotated[Duration, Meta(ge=SECOND, le=LONGEST)] = DAY
@@ -66,7 +66,7 @@ class _Daily(SettingsStruct, frozen=True):
         return Daily(self.mean, self.swing, self.period, self.peak, self.step)
 
 
-class _Spike(SettingsStruct, frozen=True):
+class _SpikeShape(SettingsStruct, frozen=True):
     at: _Time
     height: CpuQuantity
     length: _Step = msgspec.field(name="for")
@@ -76,7 +76,7 @@ class _Spike(SettingsStruct, frozen=True):
         return Spike(self.at, self.height, self.length, self.base)
 
 
-class _Square(SettingsStruct, frozen=True):
+class _SquareShape(SettingsStruct, frozen=True):
     period: _Step
     high: CpuQuantity
     low: CpuQuantity = MilliCpu(0)
@@ -86,7 +86,7 @@ class _Square(SettingsStruct, frozen=True):
         return Square(self.period, Ratio(self.duty, 100), self.high, self.low)
 
 
-class _Steps(SettingsStruct, frozen=True):
+class _StepsShape(SettingsStruct, frozen=True):
     levels: Annotated[
         tuple[CpuQuantity, ...],
         Meta(min_length=1, max_length=_MOST_STEPS),
@@ -97,7 +97,7 @@ class _Steps(SettingsStruct, frozen=True):
         return Steps(self.levels, self.step)
 
 
-class _Noise(SettingsStruct, frozen=True):
+class _NoiseShape(SettingsStruct, frozen=True):
     high: CpuQuantity
     low: CpuQuantity = MilliCpu(0)
     step: _Step = SECOND
@@ -111,13 +111,13 @@ class _Noise(SettingsStruct, frozen=True):
         return noise(chance.numbers(), self.low, self.high, self.step, self.steps)
 
 
-_Shape = _Daily | _Spike | _Square | _Steps | _Noise
+_Shape = _DailyShape | _SpikeShape | _SquareShape | _StepsShape | _NoiseShape
 _SHAPES: dict[str, type[_Shape]] = {
-    "daily": _Daily,
-    "spike": _Spike,
-    "square": _Square,
-    "steps": _Steps,
-    "noise": _Noise,
+    "daily": _DailyShape,
+    "spike": _SpikeShape,
+    "square": _SquareShape,
+    "steps": _StepsShape,
+    "noise": _NoiseShape,
 }
 
 

@@ -58,7 +58,7 @@ _PodName = Annotated[
 ]
 
 
-class _Pod(SettingsStruct, frozen=True):
+class _PodEntry(SettingsStruct, frozen=True):
     name: _PodName
     tier: Tier
     demand: Annotated[Any, Meta(extra={BOUND: "a quantity or a shape"})]
@@ -79,7 +79,7 @@ class _Pod(SettingsStruct, frozen=True):
             yield Problem("until", seen, f"at least {format_duration(later)}")
 
 
-class _Kill(SettingsStruct, frozen=True):
+class _KillEntry(SettingsStruct, frozen=True):
     at: _Time
     kind: str
     down: _Time = Micros(0)
@@ -88,7 +88,7 @@ class _Kill(SettingsStruct, frozen=True):
         return Kill(self.at, self.down)
 
 
-class _RivalWrite(SettingsStruct, frozen=True):
+class _RivalWriteEntry(SettingsStruct, frozen=True):
     at: _Time
     kind: str
     target: Annotated[str, Meta(extra={BOUND: _TARGET})]
@@ -97,7 +97,7 @@ class _RivalWrite(SettingsStruct, frozen=True):
     every: _Span = Micros(_SECOND)
 
 
-class _NewSettings(SettingsStruct, frozen=True):
+class _SettingsEntry(SettingsStruct, frozen=True):
     at: _Time
     kind: str
     settings: Annotated[Any, Meta(extra={BOUND: "a mapping"})]
@@ -106,7 +106,7 @@ class _NewSettings(SettingsStruct, frozen=True):
 class _PodAdded(SettingsStruct, frozen=True):
     at: _Time
     kind: str
-    pod: _Pod
+    pod: _PodEntry
 
 
 class _PodRemoved(SettingsStruct, frozen=True):
@@ -115,7 +115,7 @@ class _PodRemoved(SettingsStruct, frozen=True):
     pod: Annotated[str, Meta(extra={BOUND: "a pod's name"})]
 
 
-class _Pressure(SettingsStruct, frozen=True):
+class _PressureEntry(SettingsStruct, frozen=True):
     at: _Time
     kind: str
 
@@ -123,7 +123,7 @@ class _Pressure(SettingsStruct, frozen=True):
         return Pressure(self.at)
 
 
-class _Blind(SettingsStruct, frozen=True):
+class _BlindEntry(SettingsStruct, frozen=True):
     at: _Time
     kind: str
     length: _Span = msgspec.field(name="for")
@@ -132,15 +132,23 @@ class _Blind(SettingsStruct, frozen=True):
         return Blind(self.at, self.length)
 
 
-_FileEvent = _Kill | _RivalWrite | _NewSettings | _PodAdded | _PodRemoved | _Pressure | _Blind
-_EVENTS: dict[str, type[_FileEvent]] = {
-    "kill": _Kill,
-    "rival-write": _RivalWrite,
-    "settings": _NewSettings,
+_EventEntry = (
+    _KillEntry
+    | _RivalWriteEntry
+    | _SettingsEntry
+    | _PodAdded
+    | _PodRemoved
+    | _PressureEntry
+    | _BlindEntry
+)
+_EVENTS: dict[str, type[_EventEntry]] = {
+    "kill": _KillEntry,
+    "rival-write": _RivalWriteEntry,
+    "settings": _SettingsEntry,
     "pod-added": _PodAdded,
     "pod-removed": _PodRemoved,
-    "pressure": _Pressure,
-    "blind": _Blind,
+    "pressure": _PressureEntry,
+    "blind": _BlindEntry,
 }
 
 
@@ -231,11 +239,15 @@ class _Reader:
     def pods(self) -> tuple[ScenarioPod, ...]:
         pods: tuple[ScenarioPod, ...] = ()
         for each in self._listed("pods", self._spec.pods):
-            pods = self._with_pod(pods, read_struct(each, _Pod), each)
+            pods = self._with_pod(pods, read_struct(each, _PodEntry), each)
         return pods
 
     def _with_pod(
-        self, pods: tuple[ScenarioPod, ...], pod: _Pod, field: Field, starts: Micros | None = None
+        self,
+        pods: tuple[ScenarioPod, ...],
+        pod: _PodEntry,
+        field: Field,
+        starts: Micros | None = None,
     ) -> tuple[ScenarioPod, ...]:
         if any(pod.name == other.name for other in pods):
             raise field.at("name", pod.name).refused("a name that no other pod has")
@@ -265,20 +277,20 @@ class _Reader:
                     pods = self._with_pod(pods, each.pod, field.at("pod", each.pod), each.at)
                 case _PodRemoved():
                     pods = _without_pod(pods, each, field)
-                case _NewSettings():
+                case _SettingsEntry():
                     settings = self._schema.read_spec(field.at("settings", each.settings), settings)
                     events.append(NewSettings(each.at, settings))
-                case _RivalWrite():
+                case _RivalWriteEntry():
                     events += _rival_writes(each, field)
                     targets.append(field.at("target", each.target))
-                case _Kill() | _Blind() | _Pressure():
+                case _KillEntry() | _BlindEntry() | _PressureEntry():
                     events.append(each.event())
         if len(events) > MOST_EVENTS:
             raise self.at("events", len(events)).refused(f"at most {MOST_EVENTS} events")
         _check_targets(targets, pods)
         return tuple(sorted(events, key=lambda event: event.at)), pods
 
-    def _event(self, field: Field) -> _FileEvent:
+    def _event(self, field: Field) -> _EventEntry:
         kind = member(field, "kind")
         if kind is None or kind.value not in _EVENTS:
             raise (kind or field.at("kind", None)).refused(f"one of {', '.join(_EVENTS)}")
@@ -306,7 +318,7 @@ def _without_pod(
     return tuple(ended if pod is found else pod for pod in pods)
 
 
-def _rival_writes(event: _RivalWrite, field: Field) -> list[Event]:
+def _rival_writes(event: _RivalWriteEntry, field: Field) -> list[Event]:
     quota = _quota(field.at("quota", event.quota))
     times = (Micros(event.at + place * event.every) for place in range(event.times))
     return [RivalWrite(at, event.target, quota) for at in times]

@@ -8,9 +8,8 @@ import sys
 
 import msgspec
 
-from slackwater.contract.crane.fields import Condition as PolicyCondition
-from slackwater.contract.crane.fields import EnsuranceStatus, read_ensurance_status
-from slackwater.contract.kubernetes import Metadata
+from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, read_ensurance_status
+from slackwater.contract.kubernetes import Condition, ObjectMeta
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
@@ -49,14 +48,6 @@ class AgentPod(msgspec.Struct, frozen=True):
     ends: str | None = None
 
 
-class NodeOrPodCondition(msgspec.Struct, frozen=True, rename="camel"):
-    type: str
-    status: str = "Unknown"
-    reason: str = ""
-    message: str = ""
-    last_heartbeat_time: str | None = None
-
-
 class JudgedPolicy(msgspec.Struct, frozen=True):
     """A policy object and the status that the manager wrote on it; an empty one before that."""
 
@@ -73,11 +64,11 @@ class JudgedPolicy(msgspec.Struct, frozen=True):
 
 class _NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
     allocatable: dict[str, str | int | float] = {}
-    conditions: tuple[NodeOrPodCondition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 class _Node(msgspec.Struct, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     status: _NodeStatus = _NodeStatus()
 
 
@@ -124,7 +115,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
-    conditions: tuple[NodeOrPodCondition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
     init_container_statuses: tuple[_ContainerStatus, ...] = ()
 
@@ -134,7 +125,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Pod(msgspec.Struct, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
@@ -190,7 +181,7 @@ def _because(reason: str, message: str) -> str:
 
 
 class _Policy(msgspec.Struct, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     status: msgspec.Raw = msgspec.Raw(b"null")
 
 

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from slackwater.contract.volcano_document import (
     Colocation,
-    CpuBurst,
-    CpuQos,
+    CpuBurstSection,
+    CpuQosSection,
     CpuThrottling,
     Evicting,
-    MemoryQos,
-    MemoryQosV2,
+    MemoryQosSection,
+    MemoryQosV2Section,
     NetworkQos,
     NodeLabel,
     OverSubscription,
@@ -32,10 +32,10 @@ from slackwater.model.problem import InvalidError
 
 ON = Colocation(
     NodeLabel(),
-    CpuQos(True),
-    CpuBurst(True),
-    MemoryQos(True),
-    MemoryQosV2(True),
+    CpuQosSection(True),
+    CpuBurstSection(True),
+    MemoryQosSection(True),
+    MemoryQosV2Section(True),
     NetworkQos(True),
     OverSubscription(True),
     Evicting(),

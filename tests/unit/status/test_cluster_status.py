@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.contract.crane.fields import Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, Truth
 from slackwater.contract.node_report import NodeReport
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
@@ -60,8 +60,8 @@ def test_totals() -> None:
 def policy(name: str = "w", valid: str | None = "True", **said: Any) -> JudgedPolicy:
     conditions = (
         (
-            Condition("Valid", Truth(valid), "R", said.pop("message", ""), ago(hours=1)),
-            Condition("Enforced", Truth.FALSE, "NotYet", "", ago(hours=1)),
+            PolicyCondition("Valid", Truth(valid), "R", said.pop("message", ""), ago(hours=1)),
+            PolicyCondition("Enforced", Truth.FALSE, "NotYet", "", ago(hours=1)),
         )
         if valid
         else ()

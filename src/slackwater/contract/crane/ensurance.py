@@ -14,7 +14,6 @@ from slackwater.contract.crane.fields import (
     Count,
     EnsuranceStatus,
     LongNumber,
-    Metadata,
     Name,
     NodeQualityProbe,
     Percent,
@@ -23,6 +22,7 @@ from slackwater.contract.crane.fields import (
     Selector,
     Text,
 )
+from slackwater.contract.kubernetes import ObjectMeta
 from slackwater.contract.schema import BOUND
 from slackwater.model.units import parse_quantity
 
@@ -154,7 +154,7 @@ class AvoidanceActionSpec(msgspec.Struct, frozen=True, rename="camel"):
 class AvoidanceAction(msgspec.Struct, frozen=True):
     """What a rule of a NodeQOS does when it is triggered: stop scheduling, throttle, evict."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: AvoidanceActionSpec
     status: EnsuranceStatus | None = None
 
@@ -250,7 +250,7 @@ class NodeQosSpec(msgspec.Struct, frozen=True, rename="camel"):
 class NodeQos(msgspec.Struct, frozen=True):
     """Rules for nodes: when a metric exceeds a value, an AvoidanceAction is taken."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: NodeQosSpec
     status: EnsuranceStatus | None = None
 
@@ -266,7 +266,7 @@ class NodeQosEnsurancePolicySpec(msgspec.Struct, frozen=True, rename="camel"):
 class NodeQosEnsurancePolicy(msgspec.Struct, frozen=True):
     """Rules for nodes, by the name that NodeQOS had before Crane 0.8."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: NodeQosEnsurancePolicySpec
     status: EnsuranceStatus | None = None
 

@@ -75,18 +75,6 @@ Duration = Annotated[
 ]
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What is read of an object's metadata."""
-
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    generation: int = 0
-    resource_version: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-
-
 _WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LabelValue = Annotated[
     str,
@@ -107,7 +95,7 @@ LabelKey = Annotated[
 ]
 
 
-class Expression(msgspec.Struct, frozen=True):
+class SelectorExpression(msgspec.Struct, frozen=True):
     """One condition on labels."""
 
     key: Annotated[LabelKey, Meta(description="The label's key.")]
@@ -128,7 +116,7 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
         Meta(description="Labels that must be there, with these values.", max_length=64),
     ] = {}
     match_expressions: Annotated[
-        tuple[Expression, ...], Meta(description="Conditions on labels.", max_length=16)
+        tuple[SelectorExpression, ...], Meta(description="Conditions on labels.", max_length=16)
     ] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
@@ -218,7 +206,7 @@ class Truth(enum.Enum):
     UNKNOWN = "Unknown"
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
+class PolicyCondition(msgspec.Struct, frozen=True, rename="camel"):
     """One thing that is true of the object or not, as metav1.Condition."""
 
     type: Annotated[
@@ -263,7 +251,7 @@ class EnsuranceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     ] = ""
     nodes: Annotated[Amount | None, Meta(description="How many nodes it is for.")] = None
     conditions: Annotated[
-        tuple[Condition, ...],
+        tuple[PolicyCondition, ...],
         Meta(
             description="Valid: nothing in it is wrong or missing. Enforced: it is acted on.",
             max_length=16,

@@ -13,13 +13,13 @@ from msgspec import Meta, field
 from slackwater.contract.crane.fields import (
     EnsuranceStatus,
     LongNumber,
-    Metadata,
     Number,
     PodQualityProbe,
     Priority,
     Selector,
     Text,
 )
+from slackwater.contract.kubernetes import ObjectMeta
 
 _NO_EFFECT = Meta(description="Accepted, has no effect.")
 
@@ -182,7 +182,7 @@ class HtIsolation(msgspec.Struct, frozen=True):
     enable: Annotated[bool | None, _NO_EFFECT] = None
 
 
-class CpuSet(msgspec.Struct, frozen=True, rename="camel"):
+class CpuSetBinding(msgspec.Struct, frozen=True, rename="camel"):
     """Accepted, has no effect: the pod's annotation qos.gocrane.io/cpu-manager decides."""
 
     cpu_set: Annotated[Text, _NO_EFFECT] = ""
@@ -207,7 +207,7 @@ class CpuQos(msgspec.Struct, frozen=True, rename="camel"):
     ] = {}
     cpu_burst: CpuBurst | None = None
     ht_isolation: HtIsolation | None = None
-    cpu_set: CpuSet | None = None
+    cpu_set: CpuSetBinding | None = None
     rdt: Rdt | None = None
     container_rdt: Annotated[
         dict[str, Rdt], Meta(description=_NO_EFFECT.description, max_length=64)
@@ -246,6 +246,6 @@ class PodQos(msgspec.Struct, frozen=True):
     """Which pods an AvoidanceAction may touch. Where there is no PodQOS at all, every pod of low
     priority that is not static or critical may be touched."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: PodQosSpec
     status: EnsuranceStatus | None = None

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.contract.crane.fields import (
-    Condition,
     Decimal,
     Duration,
     LongNumber,
-    Metadata,
     Number,
+    PolicyCondition,
     Text,
 )
+from slackwater.contract.kubernetes import ObjectMeta
 
 
 class SeriesLabel(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class SeriesLabel(msgspec.Struct, frozen=True):
     value: Annotated[str, Meta(max_length=4096, description="Its value.")] = ""
 
 
-class Sample(msgspec.Struct, frozen=True):
+class PredictedSample(msgspec.Struct, frozen=True):
     """One value."""
 
     value: Annotated[str, Meta(max_length=64, description="The value, with five decimals.")] = ""
@@ -43,7 +43,7 @@ class PredictedSeries(msgspec.Struct, frozen=True):
         tuple[SeriesLabel, ...], Meta(description="The series' labels.", max_length=256)
     ] = ()
     samples: Annotated[
-        tuple[Sample, ...], Meta(description="The values, in the order of time.")
+        tuple[PredictedSample, ...], Meta(description="The values, in the order of time.")
     ] = ()
 
 
@@ -64,7 +64,7 @@ class PredictionStatus(msgspec.Struct, frozen=True, rename="camel"):
         tuple[PredictedMetric, ...], Meta(description="By metric.", max_length=64)
     ] = ()
     conditions: Annotated[
-        tuple[Condition, ...],
+        tuple[PolicyCondition, ...],
         Meta(
             description="Ready: every metric could be predicted.",
             max_length=16,
@@ -257,6 +257,6 @@ class TimeSeriesPredictionSpec(PredictionTemplate, frozen=True, rename="camel", 
 class TimeSeriesPrediction(msgspec.Struct, frozen=True):
     """A prediction of metrics from their past."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: TimeSeriesPredictionSpec
     status: PredictionStatus | None = None

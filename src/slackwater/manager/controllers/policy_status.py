@@ -10,7 +10,13 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
-from slackwater.contract.crane.fields import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.fields import (
+    ENFORCED,
+    VALID,
+    EnsuranceStatus,
+    PolicyCondition,
+    Truth,
+)
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.summary import (
     action_problems,
@@ -79,7 +85,7 @@ def is_current(policy: PolicyObject, wanted: EnsuranceStatus) -> bool:
     )
 
 
-def find_validity(status: EnsuranceStatus | None) -> Condition | None:
+def find_validity(status: EnsuranceStatus | None) -> PolicyCondition | None:
     conditions = () if status is None else status.conditions
     return next((each for each in conditions if each.type == VALID), None)
 
@@ -150,16 +156,16 @@ def _event(policy: PolicyObject, wanted: EnsuranceStatus) -> KubeEvent | None:
     return None
 
 
-def _by_type(condition: Condition) -> str:
+def _by_type(condition: PolicyCondition) -> str:
     return condition.type
 
 
 def _condition(
     policy: PolicyObject, kind: str, status: Truth, reason: str, message: str, now: str
-) -> Condition:
+) -> PolicyCondition:
     before = () if policy.status is None else policy.status.conditions
     same = next((each for each in before if each.type == kind and each.status == status), None)
-    return Condition(
+    return PolicyCondition(
         type=kind,
         status=status,
         reason=reason,

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.crane.fields import ENFORCED, VALID, Condition, EnsuranceStatus, Truth
+from slackwater.contract.crane.fields import (
+    ENFORCED,
+    VALID,
+    EnsuranceStatus,
+    PolicyCondition,
+    Truth,
+)
 from slackwater.kube.informer import InformerView
 from slackwater.kube.resource import NODE_QOS_ENSURANCE_POLICIES
 from slackwater.manager.controllers.policy_status import (
@@ -37,7 +43,7 @@ from tests.unit.manager.objects import (
 NO_KIND = PolicyContext(nodes=WORLD.nodes, actions=Gap("the cluster does not know the kind"))
 
 
-def valid_of(status: EnsuranceStatus) -> Condition:
+def valid_of(status: EnsuranceStatus) -> PolicyCondition:
     found = find_validity(status)
     assert found is not None
     return found
@@ -168,7 +174,7 @@ def test_a_new_generation_is_written_though_the_verdict_is_the_same() -> None:
 
 def test_conditions_of_others_and_their_order_are_no_difference() -> None:
     wanted = judge_policy(policy(), WORLD, EARLIER)
-    other = Condition("Progressing", Truth.TRUE, "Other", "", EARLIER)
+    other = PolicyCondition("Progressing", Truth.TRUE, "Other", "", EARLIER)
     mixed = msgspec.structs.replace(wanted, conditions=(other, *reversed(wanted.conditions)))
     found = with_status(policy(), mixed)
     assert is_current(found, judge_policy(found, WORLD, NOW))
