@@ -4,6 +4,7 @@ Owns the text of the objects and the names of the groups. Makes no group.
 """
 
 import os
+from collections.abc import Sequence
 
 import msgspec
 
@@ -121,10 +122,28 @@ _STATUS = """\
     started: true
     state: {{running: {{startedAt: "2026-01-05T08:00:04Z"}}}}"""
 
+_BATCH = '{limits: {kubernetes.io/batch-cpu: "1000", kubernetes.io/batch-memory: "1Gi"}}'
+_BATCH_POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: batch-{number}
+  namespace: default
+  uid: {uid}
+  annotations:
+    volcano.sh/qos-level: BE
+    volcano.sh/enable-quota-burst: "true"
+    volcano.sh/colocation-config: '{{"memoryQos": {{"highRatio": 80, "lowRatio": 50}}}}'
+spec: {{containers: [{boxes}]}}
+status: {{phase: Running, qosClass: BestEffort, containerStatuses: [{states}]}}
+"""
+#: As the sections of the settings are called.
+POLICIES = ("bestEffortShare", "batchResources", "qosLevel", "quotaBurst", "memoryQos")
+
 _NODE = """\
 apiVersion: slackwater.io/v1
 kind: AgentSettings
-spec: {{bestEffortShare: {{{share}}}}}
+spec: {{{spec}}}
 ---
 apiVersion: v1
 kind: Node
@@ -171,10 +190,32 @@ class BenchPod(msgspec.Struct, frozen=True):
         )
 
 
-def write_folder(folder: str, pods: list[BenchPod], cpus: int, **share: int) -> None:
+class BatchPod(BenchPod, frozen=True):
+    """A best-effort pod that asks something of every policy: batch resources, a class, a burst, and
+    memory ratios."""
+
+    @property
+    def tier(self) -> str:
+        return "besteffort"
+
+    def text(self) -> str:
+        ids = list(enumerate(self.container_ids()))
+        boxes = ", ".join(f"{{name: c{number}, resources: {_BATCH}}}" for number, _ in ids)
+        states = ", ".join(f'{{name: c{n}, containerID: "containerd://{id_}"}}' for n, id_ in ids)
+        return _BATCH_POD.format(number=self.number, uid=self.uid, boxes=boxes, states=states)
+
+
+def write_folder(
+    folder: str,
+    pods: Sequence[BenchPod],
+    cpus: int,
+    policies: Sequence[str] = ("bestEffortShare",),
+    **share: int,
+) -> None:
     """A file for each pod, as a user would keep them, the node and the settings."""
-    said = ", ".join(["enabled: true", *(f"{key}: {value}" for key, value in share.items())])
-    _write(f"{folder}/node.yaml", _NODE.format(cpus=cpus, share=said))
+    said = {"bestEffortShare": "".join(f", {key}: {value}" for key, value in share.items())}
+    spec = ", ".join(f"{name}: {{enabled: true{said.get(name, '')}}}" for name in policies)
+    _write(f"{folder}/node.yaml", _NODE.format(cpus=cpus, spec=spec))
     for pod in pods:
         _write(f"{folder}/pod-{pod.number:04d}.yaml", pod.text())
 

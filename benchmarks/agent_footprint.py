@@ -2,9 +2,10 @@
 
 Run as root: `.venv/bin/python benchmarks/agent_footprint.py [--quick]`. It makes real cgroups for
 pods of two containers, with a YAML file for each pod, runs the agent as a user would, scrapes it
-as Prometheus would, and removes everything. Two duties: `needed`, what best-effort throttling
-needs (tiers), and `everything`, every container as well. With --cluster the objects are those of
-a real API server instead of files, and the agent reports to it. CPU is that of the agent's own
+as Prometheus would, and removes everything. Three duties: `needed`, what best-effort throttling
+needs (tiers); `everything`, every container as well; and `policies`, every policy on and nothing
+but best-effort pods that ask something of each of them. With --cluster the objects are those of a
+real API server instead of files, and the agent reports to it. CPU is that of the agent's own
 cgroup, from five seconds after its first decision on. Exit code 0: measured, also where a bar was
 missed; 1: could not measure.
 """
@@ -23,7 +24,7 @@ import msgspec
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from benchmarks._pods import BenchPod, write_folder
+from benchmarks._pods import POLICIES, BatchPod, BenchPod, write_folder
 from benchmarks._running import (
     CannotMeasureError,
     RunningAgent,
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
 #: The bars are for this many pods: what the known agents were measured with.
 MEASURED_PODS = 250
 #: milliCPU and MiB, by duty.
-BARS = {"needed": (2.0, 32.0), "everything": (10.0, 40.0)}
+BARS = {"needed": (2.0, 32.0), "everything": (8.0, 40.0), "policies": (10.0, 40.0)}
+#: On a node of this many pods CPU may be this many times as much.
+LARGE_PODS, LARGE_FACTOR = 1000, 4
+POLICIES_DUTY = "policies"
 #: With TLS, informers and a writer: issue 6.
-CLUSTER_BARS = {"needed": (10.0, 40.0), "everything": (10.0, 40.0)}
+CLUSTER_BARS = {"needed": (10.0, 40.0), "everything": (10.0, 40.0), "policies": (10.0, 40.0)}
 #: milliCPU and MiB of known agents with 250 real pods on such a machine, and what each did.
 KNOWN = {
     "needed": {"Volcano's agent (tiers, every 10 s)": (1.6, 56.0)},
@@ -100,8 +104,9 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         address = free_address()
         listening = ["--listen", address] if options.endpoint else []
-        objects = cluster.arguments() if cluster else _folder(f"{folder}/node", pods)
-        agent = RunningAgent(bed, folder, objects, ["--reading", duty, *listening])
+        objects = cluster.arguments() if cluster else _folder(f"{folder}/node", pods, duty)
+        reading = "needed" if duty == POLICIES_DUTY else duty
+        agent = RunningAgent(bed, folder, objects, ["--reading", reading, *listening])
         try:
             agent.wait_for_quota(f"{bed.kubepods}/besteffort")
             time.sleep(SETTLING)
@@ -110,9 +115,18 @@ def measure(
             agent.end()
 
 
-def _folder(path: str, pods: int) -> list[str]:
-    write_folder(path, [BenchPod(n) for n in range(pods)], os.cpu_count() or 1)
+def _folder(path: str, pods: int, duty: str) -> list[str]:
+    cpus = os.cpu_count() or 1
+    made = [_pod(number, duty) for number in range(pods)]
+    if duty == POLICIES_DUTY:
+        write_folder(path, made, cpus, POLICIES)
+    else:
+        write_folder(path, made, cpus)
     return ["--standalone", path]
+
+
+def _pod(number: int, duty: str) -> BenchPod:
+    return BatchPod(number) if duty == POLICIES_DUTY else BenchPod(number)
 
 
 def _observe(
@@ -152,12 +166,15 @@ def _observe(
 def bars(found: list[Footprint], of: Mapping[str, tuple[float, float]] = BARS) -> list[Row]:
     rows = []
     for one in found:
+        milli, rss = of[one.duty]
+        if one.pods == LARGE_PODS:
+            most = LARGE_FACTOR * milli
+            rows.append(Row(f"CPU, {one.pods} pods, {one.duty} read", one.milli, "m", most))
         if one.pods != MEASURED_PODS:
             continue
-        milli, rss = of[one.duty]
         rows.append(Row(f"CPU, {one.pods} pods, {one.duty} read", one.milli, "m", milli))
         rows.append(Row(f"RSS, {one.pods} pods, {one.duty} read", one.rss, "MiB", rss))
-        for name, (theirs, size) in KNOWN[one.duty].items():
+        for name, (theirs, size) in KNOWN.get(one.duty, {}).items():
             rows.append(Row(f"CPU against {name}, {theirs:g} m", one.milli / theirs, "x"))
             rows.append(Row(f"RSS against {name}, {size:g} MiB", one.rss / size, "x"))
     return rows
@@ -205,7 +222,7 @@ def measure_all(
     made = 0
     for pods in sorted(sizes):
         for number in range(made, pods):
-            pod = BenchPod(number)
+            pod = _pod(number, duties[0])
             groups = cluster.add(pod, bed.kubepods) if cluster else pod.paths(bed.kubepods)
             for path in groups:
                 bed.make(path)
@@ -222,6 +239,12 @@ def _cluster(wanted: bool) -> contextlib.AbstractContextManager["BenchCluster | 
     from benchmarks._cluster import new_cluster
 
     return new_cluster(os.cpu_count() or 1)
+
+
+def _trees(duties: list[str]) -> list[list[str]]:
+    """Duties that share a tree of pods."""
+    mixed = [duty for duty in duties if duty != POLICIES_DUTY]
+    return [each for each in (mixed, [POLICIES_DUTY] * (POLICIES_DUTY in duties)) if each]
 
 
 def main() -> int:
@@ -242,8 +265,10 @@ def main() -> int:
     print(describe(mounts))
     print(HEAD, flush=True)
     try:
-        with new_bed(version, "footprint") as bed, _cluster(said.cluster) as cluster:
-            found = measure_all(bed, sizes, said.duty, options, cluster)
+        found = []
+        for duties in _trees(said.duty):
+            with new_bed(version, "footprint") as bed, _cluster(said.cluster) as cluster:
+                found += measure_all(bed, sizes, duties, options, cluster)
     except CannotMeasureError as error:
         print(f"not measured: {error}", file=sys.stderr)
         return 1
