@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from slackwater.contract.kubernetes_pod import Pod
-from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, Level, Tier
+from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, CpuTimes, Level, Tier
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import WEIGHT, KnobKey
 from slackwater.model.needs import EACH_TICK, TIERS, Needs, ReadingField
@@ -54,37 +54,41 @@ class SlowReadings:
     def read(self, ref: CgroupRef, wants: Wanted, at: Micros, due: bool) -> CgroupReading:
         """Counters of now, knobs of now or of a while ago."""
         last = self._last.get(ref.id)
-        if wants.slow and (due or last is None or not wants.slow <= self._fields[ref.id]):
+        if last is None or (wants.slow and (due or not wants.slow <= self._fields[ref.id])):
             found = self._tree.read(ref, wants.all, at)
             self._fields[ref.id] = wants.slow
-        elif not wants.fast and last is not None:
+            if last is not None and _says_the_same(last, found):
+                return last
+        elif not wants.fast:
             return last
         else:
-            found = self._with_counters(ref, wants, at, last)
-        if last is not None and _says_the_same(last, found):
-            return last
+            times, pressure = self._tree.counters(ref, wants.fast, last.quota)
+            knobs = bool(wants.slow) and times is not VANISHED
+            same = times is last.times and pressure == last.pressure
+            if same and (knobs or not self._fields[ref.id]):
+                return last
+            found = _with_counters(last, at, times, pressure, knobs)
+            if not knobs:  # they are read anew when they are asked for
+                self._fields[ref.id] = frozenset()
         self._last[ref.id] = found
         return found
-
-    def _with_counters(
-        self, ref: CgroupRef, wants: Wanted, at: Micros, last: CgroupReading | None
-    ) -> CgroupReading:
-        quota = last.quota if last is not None else NOT_ASKED
-        times, pressure = self._tree.counters(ref, wants.fast, quota)
-        if last is None or not wants.slow or times is VANISHED:
-            self._fields[ref.id] = frozenset()  # knobs are read anew when they are asked for
-            return CgroupReading(ref, at, times, pressure=pressure)
-        if times is last.times and pressure == last.pressure:
-            return last
-        return CgroupReading(
-            ref, at, times, last.quota, last.burst, last.weight, last.idle, last.cpus,
-            pressure, last.others,
-        )  # fmt: skip
 
     def keep(self, living: frozenset[int]) -> None:
         """Forgets all other groups."""
         for gone in self._last.keys() - living:
             del self._last[gone], self._fields[gone]
+
+
+def _with_counters(
+    last: CgroupReading, at: Micros, times: CpuTimes | Gap, pressure: CpuPressure | Gap, knobs: bool
+) -> CgroupReading:
+    """`knobs`: whether those of the last reading still count."""
+    if not knobs:
+        return CgroupReading(last.ref, at, times, pressure=pressure)
+    return CgroupReading(
+        last.ref, at, times, last.quota, last.burst, last.weight, last.idle, last.cpus,
+        pressure, last.others,
+    )  # fmt: skip
 
 
 def _says_the_same(one: CgroupReading, other: CgroupReading) -> bool:

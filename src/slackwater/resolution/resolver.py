@@ -41,7 +41,7 @@ def resolve(snapshot: NodeSnapshot, intents: Iterable[Intent]) -> tuple[Grant, .
     return Resolver().resolve(snapshot, (tuple(intents),), 0)
 
 
-class _Folded(msgspec.Struct, frozen=True):
+class _Folded(msgspec.Struct, frozen=True, gc=False):
     """The intents about one knob and what they become, other knobs aside. The grant is None where
     the baseline of a quota is not known."""
 

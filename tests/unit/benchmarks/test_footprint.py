@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._pods import BenchPod, write_folder
+from benchmarks._pods import POLICIES, BatchPod, BenchPod, write_folder
 from benchmarks._running import calls_in, quota_in
 from benchmarks.agent_footprint import Footprint, bars, growth
 from benchmarks.crowd_footprint import pod_text
@@ -16,6 +16,7 @@ from slackwater.observation.cgroups.paths import container_id, pod_uid
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.objects.workload_matching import workloads_of
+from slackwater.policies.catalog import POLICIES as CATALOG
 
 SUMMARY = """\
 % time     seconds  usecs/call     calls    errors syscall
@@ -66,7 +67,7 @@ def test_growth_is_of_one_duty_alone() -> None:
 
 
 def test_bars_are_for_250_pods() -> None:
-    found = [footprint(50, 99.0), footprint(250, 2.5), footprint(250, 9.0, "everything")]
+    found = [footprint(50, 99.0), footprint(250, 2.5), footprint(250, 7.0, "everything")]
     rows = bars(found)
     judged = {row.what: row.missed() for row in rows if row.bar is not None}
     assert judged == {
@@ -75,6 +76,24 @@ def test_bars_are_for_250_pods() -> None:
         "CPU, 250 pods, everything read": False,
         "RSS, 250 pods, everything read": False,
     }
+
+
+@pytest.mark.parametrize(("milli", "missed"), [(40.0, False), (40.5, True)])
+def test_a_thousand_pods_cost_four_times_as_much_at_most(milli: float, missed: bool) -> None:
+    [row] = bars([footprint(1000, milli, "policies")])
+    assert (row.what, row.missed()) == ("CPU, 1000 pods, policies read", missed)
+
+
+def test_batch_pods_ask_something_of_every_policy(tmp_path: Path) -> None:
+    pods = [BatchPod(number) for number in range(3)]
+    write_folder(str(tmp_path), pods, 2, POLICIES)
+    found = Folder(str(tmp_path)).read()
+    assert isinstance(found, Objects)
+    assert (found.problems, found.warnings) == ((), ())
+    assert found.settings is not None
+    assert all(policy.enabled for policy in found.settings.policies.values())
+    for pod in workloads_of(found.pods, ()):
+        assert all(policy.concerns(pod) for policy in CATALOG)
 
 
 def test_the_agent_reads_the_pods_as_they_are_placed(

@@ -133,10 +133,16 @@ class CgroupReader:
         before = self._before.get(ref.id)
         if before is None or self._version is CgroupVersion.V2:
             return self.times(ref)
-        return self._times_v1(ref, before.stat)
+        usage = self._held.text("cpuacct.usage", ref.path, ref.id)
+        if usage == before.usage:
+            return before.times
+        return self._times_of_usage(ref, before.stat, usage)
 
     def _times_v1(self, ref: CgroupRef, stat: bytes) -> CpuTimes | Gap:
         usage = self._held.text("cpuacct.usage", ref.path, ref.id)
+        return self._times_of_usage(ref, stat, usage)
+
+    def _times_of_usage(self, ref: CgroupRef, stat: bytes, usage: bytes | Gap) -> CpuTimes | Gap:
         if isinstance(usage, Gap):
             return usage
         before = self._before.get(ref.id)
