@@ -17,10 +17,10 @@ import yaml
 
 from benchmarks._pods import BenchPod
 from benchmarks._running import CannotMeasureError
+from slackwater.contract.resources import CONFIG_MAPS, NODES, PODS
 from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS
 from slackwater.model.gap import Gap
 from tools.cluster import CONTROL_PLANE_PROGRAMS
 from tools.cluster.control_plane import ControlPlane

@@ -11,11 +11,11 @@ import time
 
 import msgspec
 
+from slackwater.contract.resources import PODS
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.client import Client
 from slackwater.kube.informer import Informer
-from slackwater.kube.resource import PODS
 from slackwater.model.units import Micros
 
 PATIENCE = 600.0

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import msgspec
 
+from slackwater.contract.resources import PODS, Resource
 from slackwater.http.endpoint import Identity
 from slackwater.http.errors import RequestError
 from slackwater.http.tls import TlsContexts
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import PODS, Resource
 from slackwater.model.gap import Gap
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import ClusterError, find_programs

@@ -14,11 +14,11 @@ import yaml
 
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.cli.install import manifests
+from slackwater.contract.resources import EVENTS, NODES, ObjectSelector, Resource
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import EVENTS, NODES, ObjectSelector, Resource
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
 

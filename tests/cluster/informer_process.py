@@ -9,10 +9,10 @@ import threading
 
 import msgspec
 
+from slackwater.contract.resources import CONFIG_MAPS
 from slackwater.kube.client import Client
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.informer import Informer
-from slackwater.kube.resource import CONFIG_MAPS
 from slackwater.model.gap import Gap
 from tests.unit.kube.informer_world import QUICK, now, read_text
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from slackwater.contract.resources import CONFIG_MAPS, Resource
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import CONFIG_MAPS, Resource
 from slackwater.model.gap import Gap
 from tests.unit.kube.informer_world import Watched
 from tools.cluster.control_plane import ControlPlane

@@ -19,9 +19,9 @@ from slackwater.contract.node_report import (
     read_status_patch,
     status_patch_object,
 )
+from slackwater.contract.resources import NODES
 from slackwater.execution.node_patch import FIELD_MANAGER, WritePace, due_at, pace_after_write
 from slackwater.kube.client import Client
-from slackwater.kube.resource import NODES
 from slackwater.model.units import Micros, MilliCpu
 
 SECOND = 1_000_000

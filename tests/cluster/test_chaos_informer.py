@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.contract.resources import CONFIG_MAPS
 from slackwater.kube.client import Client
 from slackwater.kube.credentials.discovery import in_cluster
 from slackwater.kube.informer import Informer, WatchPace
-from slackwater.kube.resource import CONFIG_MAPS
 from slackwater.model.gap import Gap
 from tests.cluster.kube_world import RealWorld, watching
 from tests.unit.kube.byte_server import eventually

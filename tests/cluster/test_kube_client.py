@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import yaml
 
+from slackwater.contract.resources import CONFIG_MAPS, PODS, Resource
 from slackwater.http.errors import CredentialsError, UnreachableError
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
@@ -17,7 +18,6 @@ from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
 from slackwater.kube.events import EventRecorder, EventType, KubeEvent, ObjectReference
 from slackwater.kube.lease import Election, LeaseTerms
-from slackwater.kube.resource import CONFIG_MAPS, PODS, Resource
 from slackwater.model.gap import Gap
 from tests.cluster.kube_world import AGENT, access_of, serves
 from tests.unit.kube.byte_server import eventually

@@ -37,7 +37,7 @@ def test_a_long_life_is_one_list_and_few_watches(
 
 def test_pages_are_one_list(world: RealWorld) -> None:
     """Thirty objects in pages of seven, each once."""
-    from slackwater.kube.resource import CONFIG_MAPS
+    from slackwater.contract.resources import CONFIG_MAPS
     from tests.unit.kube.informer_world import read_text
 
     for number in range(30):

@@ -13,16 +13,15 @@ import msgspec
 import pytest
 import yaml
 
-from slackwater.contract.crane import kinds
+from slackwater.contract import resources
 from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, Truth
-from slackwater.contract.crane.kinds import KindName
 from slackwater.contract.crane.metrics import METRICS
 from slackwater.contract.crd import DEFINITIONS, Definition
+from slackwater.contract.resources import Resource
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import Resource
 from slackwater.model.problem import InvalidError
 from tests.cluster.kube_world import serves
 from tests.unit.contract.crane import documents as whole
@@ -54,11 +53,7 @@ STATUS = EnsuranceStatus(
 ENSURANCE = tuple(each for each in DEFINITIONS if each.kind.group == "ensurance.crane.io")
 
 
-def resource(kind: KindName) -> Resource:
-    return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
-
-
-def spoken(kind: KindName) -> str:
+def spoken(kind: Resource) -> str:
     return f"{kind.plural}.{kind.group}"
 
 
@@ -78,7 +73,7 @@ def client(applied: ControlPlane) -> Client:
     made = Client(access, "slackwater-test")
     for each in DEFINITIONS:
         # Established comes a moment before the last server loop serves the kind.
-        served = functools.partial(serves, made, resource(each.kind))
+        served = functools.partial(serves, made, each.kind)
         wait_for(f"{each.name} to be served", served)
     return made
 
@@ -89,8 +84,8 @@ def tidy(client: Client) -> Iterator[None]:
     yield
     for kind in WHOLE:
         place = "default" if kind.namespaced else ""
-        for name in client.list(resource(kind), _name, namespace=place).items:
-            client.delete(resource(kind), name, place)
+        for name in client.list(kind, _name, namespace=place).items:
+            client.delete(kind, name, place)
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -105,9 +100,9 @@ def _name(raw: msgspec.Raw) -> str:
     return msgspec.json.decode(raw, type=_Named).metadata.name
 
 
-def created(client: Client, kind: KindName, document: Document) -> Document:
+def created(client: Client, kind: Resource, document: Document) -> Document:
     place = "default" if kind.namespaced else ""
-    made: Document = msgspec.json.decode(client.create(resource(kind), document, place))
+    made: Document = msgspec.json.decode(client.create(kind, document, place))
     return made
 
 
@@ -139,7 +134,7 @@ def test_definitions_applied_again_change_nothing(applied: ControlPlane) -> None
 
 @pytest.mark.usefixtures("tidy")
 @pytest.mark.parametrize("kind", WHOLE, ids=spoken)
-def test_whole_objects_keep_every_value(client: Client, kind: KindName) -> None:
+def test_whole_objects_keep_every_value(client: Client, kind: Resource) -> None:
     made = created(client, kind, WHOLE[kind])
     assert content(made) == content(WHOLE[kind])
     assert READERS[kind](made, "server").metadata.generation in (0, 1)
@@ -182,7 +177,9 @@ def test_the_seed_over_an_object_of_cranes_time(client: Client, applied: Control
     old = yaml.safe_load(path.read_text())
     rule = old["spec"]["objectiveEnsurances"][0]
     del rule["restoredThreshold"]
-    created(client, kinds.NODE_QOS_ENSURANCE_POLICY, spoilt(old, _RULE, {**rule, _RESTORE: 1}))
+    created(
+        client, resources.NODE_QOS_ENSURANCE_POLICIES, spoilt(old, _RULE, {**rule, _RESTORE: 1})
+    )
     applied.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
     found = applied.get("nep", "waterline2")["spec"]["objectiveEnsurances"][0]
     assert found["restoredThreshold"] == 2
@@ -206,43 +203,47 @@ def test_each_wrong_field_is_refused_by_name(client: Client, wrong: Wrong) -> No
     ("wrong", "sentence"),
     [
         (
-            Wrong(kinds.NODE_QOS, ("spec", "rules", 0, "name"), "aaa.bbb"),
+            Wrong(resources.NODE_QOS, ("spec", "rules", 0, "name"), "aaa.bbb"),
             "is 'aaa.bbb', but must be a DNS label: lower-case letters, digits and '-'",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("metadata", "name"), "aaa.bbb"),
+            Wrong(resources.NODE_QOS, ("metadata", "name"), "aaa.bbb"),
             "is 'aaa.bbb', but must be a DNS label",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "rules", 0, "metricRule", "name"), "cpu"),
+            Wrong(resources.NODE_QOS, ("spec", "rules", 0, "metricRule", "name"), "cpu"),
             "each metricRule.name must be one of cpu_total_usage, cpu_total_utilization, ",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "rules", 0, "metricRule", "value"), "0"),
+            Wrong(resources.NODE_QOS, ("spec", "rules", 0, "metricRule", "value"), "0"),
             "value must be a quantity above 0",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "rules", 0, "restoredThreshold"), 4),
+            Wrong(resources.NODE_QOS, ("spec", "rules", 0, "restoredThreshold"), 4),
             "must be the same as restoreThreshold, of which it is another spelling",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "rules", 2), whole.RULE),
+            Wrong(resources.NODE_QOS, ("spec", "rules", 2), whole.RULE),
             "each name must be there only once",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "nodeQualityProbe"), {}),
+            Wrong(resources.NODE_QOS, ("spec", "nodeQualityProbe"), {}),
             "nodeQualityProbe must have exactly one of httpGet and nodeLocalGet",
         ),
         (
-            Wrong(kinds.AVOIDANCE_ACTION, ("spec", "coolDownSeconds"), 0),
+            Wrong(resources.AVOIDANCE_ACTIONS, ("spec", "coolDownSeconds"), 0),
             "spec.coolDownSeconds in body should be greater than or equal to 1",
         ),
         (
-            Wrong(kinds.AVOIDANCE_ACTION, ("spec", "throttle", "cpuThrottle", "minCPURatio"), 101),
+            Wrong(
+                resources.AVOIDANCE_ACTIONS, ("spec", "throttle", "cpuThrottle", "minCPURatio"), 101
+            ),
             "minCPURatio in body should be less than or equal to 100",
         ),
         (
-            Wrong(kinds.TIME_SERIES_PREDICTION, ("spec", "predictionMetrics", 0, "type"), "Query"),
+            Wrong(
+                resources.TIME_SERIES_PREDICTIONS, ("spec", "predictionMetrics", 0, "type"), "Query"
+            ),
             'supported values: "ResourceQuery", "MetricQuery", "ExpressionQuery"',
         ),
     ],
@@ -257,36 +258,36 @@ def test_sentences_of_the_server(client: Client, wrong: Wrong, sentence: str) ->
 @pytest.mark.usefixtures("tidy")
 def test_wrong_changes_are_refused_too(client: Client) -> None:
     """Crane's webhook compares an update with itself and lets everything through."""
-    created(client, kinds.AVOIDANCE_ACTION, whole.ACTION)
-    created(client, kinds.NODE_QOS, whole.NODE_QOS)
+    created(client, resources.AVOIDANCE_ACTIONS, whole.ACTION)
+    created(client, resources.NODE_QOS, whole.NODE_QOS)
     for kind, document, patch in (
-        (kinds.AVOIDANCE_ACTION, whole.ACTION, {"spec": {"coolDownSeconds": -1}}),
-        (kinds.NODE_QOS, whole.NODE_QOS, {"spec": {"rules": [whole.RULE, whole.RULE]}}),
+        (resources.AVOIDANCE_ACTIONS, whole.ACTION, {"spec": {"coolDownSeconds": -1}}),
+        (resources.NODE_QOS, whole.NODE_QOS, {"spec": {"rules": [whole.RULE, whole.RULE]}}),
     ):
         with pytest.raises(HttpStatusError) as caught:
-            client.patch(resource(kind), document["metadata"]["name"], patch, kind=PatchKind.MERGE)
+            client.patch(kind, document["metadata"]["name"], patch, kind=PatchKind.MERGE)
         assert caught.value.status == 422
 
 
 @pytest.mark.usefixtures("tidy")
 def test_defaults_are_filled_in(client: Client) -> None:
     action = created(
-        client, kinds.AVOIDANCE_ACTION, {**whole.ACTION, "spec": {"coolDownSeconds": None}}
+        client, resources.AVOIDANCE_ACTIONS, {**whole.ACTION, "spec": {"coolDownSeconds": None}}
     )
     assert action["spec"] == {"coolDownSeconds": 300}
     rule = {"name": "a", "actionName": "b", "metricRule": {"name": "memory_total", "value": 1}}
     spec = {"nodeQualityProbe": {"nodeLocalGet": {}}, "rules": [rule]}
-    policy = created(client, kinds.NODE_QOS, {**whole.NODE_QOS, "spec": spec})["spec"]
+    policy = created(client, resources.NODE_QOS, {**whole.NODE_QOS, "spec": spec})["spec"]
     assert policy["nodeQualityProbe"] == {"nodeLocalGet": {"localCacheTTLSeconds": 60}}
     assert policy["rules"] == [{**rule, "avoidanceThreshold": 1, "strategy": "None"}]
     topology = spoilt(whole.CRANE_TOPOLOGY, ("craneManagerPolicy", "topologyManagerPolicy"), ABSENT)
-    made = created(client, kinds.CRANE_TOPOLOGY, topology)
+    made = created(client, resources.CRANE_TOPOLOGIES, topology)
     assert made["craneManagerPolicy"]["topologyManagerPolicy"] == "SingleNUMANodePodLevel"
 
 
 @pytest.mark.usefixtures("tidy")
 def test_unknown_fields_go(client: Client) -> None:
-    made = created(client, kinds.AVOIDANCE_ACTION, spoilt(whole.ACTION, ("spec", "more"), 1))
+    made = created(client, resources.AVOIDANCE_ACTIONS, spoilt(whole.ACTION, ("spec", "more"), 1))
     assert "more" not in made["spec"]
 
 
@@ -298,36 +299,39 @@ def test_status_is_the_managers(client: Client, definition: Definition) -> None:
     made = created(client, kind, {**WHOLE[kind], **status})
     assert "status" not in made
     name = made["metadata"]["name"]
-    answer = client.apply(
-        resource(kind), name, copy.deepcopy(status), manager="test", subresource="status"
-    )
+    answer = client.apply(kind, name, copy.deepcopy(status), manager="test", subresource="status")
     told = msgspec.json.decode(answer)
     assert told["status"] == status["status"]
     assert told["metadata"]["generation"] == 1
     assert READERS[kind](told, "server").status == STATUS
     bad = spoilt(status, ("status", "conditions", 0, "status"), "Maybe")
     with pytest.raises(HttpStatusError, match=r"status.conditions\[0\].status"):
-        client.apply(resource(kind), name, bad, manager="test", subresource="status")
+        client.apply(kind, name, bad, manager="test", subresource="status")
 
 
 @pytest.mark.usefixtures("tidy")
 @pytest.mark.parametrize(
     ("short", "kind", "heads", "shown"),
     [
-        ("nodeqos", kinds.NODE_QOS, "DOES NODES VALID ENFORCED AGE", STATUS.summary),
-        ("nq", kinds.NODE_QOS, "DOES NODES VALID ENFORCED AGE", "3"),
-        ("nep", kinds.NODE_QOS_ENSURANCE_POLICY, "DOES NODES VALID ENFORCED AGE", STATUS.summary),
-        ("avoid", kinds.AVOIDANCE_ACTION, "DOES VALID ENFORCED AGE", STATUS.summary),
-        ("podqos", kinds.POD_QOS, "DOES VALID ENFORCED AGE", "True"),
-        ("pq", kinds.POD_QOS, "DOES VALID ENFORCED AGE", "False"),
+        ("nodeqos", resources.NODE_QOS, "DOES NODES VALID ENFORCED AGE", STATUS.summary),
+        ("nq", resources.NODE_QOS, "DOES NODES VALID ENFORCED AGE", "3"),
+        (
+            "nep",
+            resources.NODE_QOS_ENSURANCE_POLICIES,
+            "DOES NODES VALID ENFORCED AGE",
+            STATUS.summary,
+        ),
+        ("avoid", resources.AVOIDANCE_ACTIONS, "DOES VALID ENFORCED AGE", STATUS.summary),
+        ("podqos", resources.POD_QOS, "DOES VALID ENFORCED AGE", "True"),
+        ("pq", resources.POD_QOS, "DOES VALID ENFORCED AGE", "False"),
     ],
 )
 def test_columns_of_policies(
-    client: Client, applied: ControlPlane, short: str, kind: KindName, heads: str, shown: str
+    client: Client, applied: ControlPlane, short: str, kind: Resource, heads: str, shown: str
 ) -> None:
     name = created(client, kind, WHOLE[kind])["metadata"]["name"]
     status = {"status": msgspec.to_builtins(STATUS)}
-    client.apply(resource(kind), name, status, manager="test", subresource="status")
+    client.apply(kind, name, status, manager="test", subresource="status")
     head, row = applied.kubectl("get", short).splitlines()
     assert head.split() == ["NAME", *heads.split()]
     assert row.startswith(name)
@@ -340,27 +344,27 @@ def test_columns_of_policies(
     [
         (
             ("tsp",),
-            kinds.TIME_SERIES_PREDICTION,
+            resources.TIME_SERIES_PREDICTIONS,
             "noderesource-node1 node1.example.com Node 3600",
         ),
         (
             ("noderesourcetopologies.topology.crane.io",),
-            kinds.CRANE_TOPOLOGY,
+            resources.CRANE_TOPOLOGIES,
             "node1.example.com Static SingleNUMANodePodLevel",
         ),
-        (("nrt",), kinds.CRANE_TOPOLOGY, "node1.example.com Static SingleNUMANodePodLevel"),
+        (("nrt",), resources.CRANE_TOPOLOGIES, "node1.example.com Static SingleNUMANodePodLevel"),
         (
             ("node-res-topo",),
-            kinds.NODE_TOPOLOGY,
+            resources.NODE_TOPOLOGIES,
             'node1.example.com ["SingleNUMANodePodLevel"] node-0',
         ),
-        (("nep", "-o", "wide"), kinds.NODE_QOS_ENSURANCE_POLICY, "cpu_total_usage throttle"),
-        (("avoid", "-o", "wide"), kinds.AVOIDANCE_ACTION, "120 throttle, then evict"),
-        (("pq", "-o", "wide"), kinds.POD_QOS, '["throttle","eviction"]'),
+        (("nep", "-o", "wide"), resources.NODE_QOS_ENSURANCE_POLICIES, "cpu_total_usage throttle"),
+        (("avoid", "-o", "wide"), resources.AVOIDANCE_ACTIONS, "120 throttle, then evict"),
+        (("pq", "-o", "wide"), resources.POD_QOS, '["throttle","eviction"]'),
     ],
 )
 def test_columns(
-    client: Client, applied: ControlPlane, asked: tuple[str, ...], kind: KindName, row: str
+    client: Client, applied: ControlPlane, asked: tuple[str, ...], kind: Resource, row: str
 ) -> None:
     created(client, kind, WHOLE[kind])
     shown = applied.kubectl("get", *asked).splitlines()[1]
@@ -398,7 +402,7 @@ def test_kubectl_explains(applied: ControlPlane, path: str, told: str) -> None:
 @pytest.mark.usefixtures("tidy")
 def test_topology_of_nodes_in_both_versions(client: Client, applied: ControlPlane) -> None:
     """Koordinator writes v1alpha1, NFD v1alpha2; neither loses what the other said."""
-    older = created(client, kinds.NODE_TOPOLOGY, whole.NODE_TOPOLOGY)
+    older = created(client, resources.NODE_TOPOLOGIES, whole.NODE_TOPOLOGY)
     name = older["metadata"]["name"]
     newer = applied.get("noderesourcetopologies.v1alpha2.topology.node.k8s.io", name)
     assert newer["apiVersion"] == "topology.node.k8s.io/v1alpha2"
@@ -407,7 +411,7 @@ def test_topology_of_nodes_in_both_versions(client: Client, applied: ControlPlan
     assert newer["topologyPolicies"] == older["topologyPolicies"]
     bare = spoilt(whole.NODE_TOPOLOGY, ("topologyPolicies",), ABSENT)
     with pytest.raises(HttpStatusError, match="topologyPolicies"):
-        created(client, kinds.NODE_TOPOLOGY, bare)
+        created(client, resources.NODE_TOPOLOGIES, bare)
 
 
 @pytest.mark.usefixtures("tidy")
@@ -423,7 +427,7 @@ def test_the_largest_objects_cost_the_server_little_enough(client: Client) -> No
     ]
     document = spoilt(spoilt(whole.NODE_QOS, ("spec", "rules"), rules), _SELECTOR, selector)
     assert len(json.dumps(document)) > 1_000_000
-    assert len(created(client, kinds.NODE_QOS, document)["spec"]["rules"]) == 24
+    assert len(created(client, resources.NODE_QOS, document)["spec"]["rules"]) == 24
 
 
 _SELECTOR = ("spec", "selector")
@@ -439,7 +443,7 @@ VALUES: tuple[object, ...] = (
 
 
 @pytest.mark.parametrize("kind", WHOLE, ids=spoken)
-def test_the_server_and_the_contract_agree(client: Client, kind: KindName) -> None:
+def test_the_server_and_the_contract_agree(client: Client, kind: Resource) -> None:
     """Whatever stands anywhere: both take it, or both refuse it."""
     chance = random.Random(spoken(kind))  # noqa: S311 - the same each time
     places = [path for path, _ in fields(schemas()[kind], WHOLE[kind], ())]
@@ -450,7 +454,7 @@ def test_the_server_and_the_contract_agree(client: Client, kind: KindName) -> No
         assert verdicts in ((True, True), (False, False)), f"{written(path)}: {value!r}"
 
 
-def _is_read(kind: KindName, document: Document) -> bool:
+def _is_read(kind: Resource, document: Document) -> bool:
     try:
         READERS[kind](document, "file")
     except InvalidError:
@@ -458,10 +462,10 @@ def _is_read(kind: KindName, document: Document) -> bool:
     return True
 
 
-def _is_stored(client: Client, kind: KindName, document: Document) -> bool:
+def _is_stored(client: Client, kind: Resource, document: Document) -> bool:
     try:
         made = created(client, kind, document)
     except HttpStatusError:
         return False
-    client.delete(resource(kind), made["metadata"]["name"], made["metadata"].get("namespace", ""))
+    client.delete(kind, made["metadata"]["name"], made["metadata"].get("namespace", ""))
     return True

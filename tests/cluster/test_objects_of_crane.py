@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from slackwater.contract.crane.objects import read_node_qos
+from slackwater.contract.resources import NODE_QOS
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
 from slackwater.kube.credentials.discovery import find_access
-from slackwater.kube.resource import NODE_QOS
 from slackwater.model.problem import InvalidError
 from tests.cluster.kube_world import serves
 from tests.cluster.test_objects import CHART

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.kube.client import Client
-from slackwater.kube.resource import (
+from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     COLOCATION_CONFIGURATIONS,
     CONFIG_MAPS,
@@ -23,6 +22,7 @@ from slackwater.kube.resource import (
     ObjectSelector,
     Resource,
 )
+from slackwater.kube.client import Client
 from tests.cluster.chart import (
     AGENT,
     CANNOT,

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.kube.client import Client
-from slackwater.kube.resource import (
+from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     CONFIG_MAPS,
     LEASES,
@@ -18,6 +17,7 @@ from slackwater.kube.resource import (
     PODS,
     Resource,
 )
+from slackwater.kube.client import Client
 from tests.cluster.chart import (
     CANNOT,
     MANAGER,

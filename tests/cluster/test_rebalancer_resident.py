@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.kube.client import Client
-from slackwater.kube.resource import (
+from slackwater.contract.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -22,6 +21,7 @@ from slackwater.kube.resource import (
     STATEFUL_SETS,
     Resource,
 )
+from slackwater.kube.client import Client
 from slackwater.rebalancer.last_rotation import ANNOTATION
 from tests.cluster.chart import (
     CANNOT,

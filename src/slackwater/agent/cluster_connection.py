@@ -13,13 +13,7 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.agent.shared_state import SharedState, view_of
-from slackwater.contract.volcano_document import CONFIG_MAP
-from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
-from slackwater.kube.access import Access
-from slackwater.kube.client import Client
-from slackwater.kube.events import EventRecorder
-from slackwater.kube.informer import Informer
-from slackwater.kube.resource import (
+from slackwater.contract.resources import (
     COLOCATION_CONFIGURATIONS,
     CONFIG_MAPS,
     NODES,
@@ -27,6 +21,12 @@ from slackwater.kube.resource import (
     ObjectSelector,
     Resource,
 )
+from slackwater.contract.volcano_document import CONFIG_MAP
+from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
+from slackwater.kube.access import Access
+from slackwater.kube.client import Client
+from slackwater.kube.events import EventRecorder
+from slackwater.kube.informer import Informer
 from slackwater.model.units import Micros
 from slackwater.observation.objects import cluster as readers
 from slackwater.observation.objects.cluster import ClusterObjects, Feeds

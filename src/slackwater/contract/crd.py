@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from slackwater.contract.crane import kinds
+from slackwater.contract import resources
 from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
-from slackwater.contract.crane.kinds import KindName
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.prediction import TimeSeriesPrediction
 from slackwater.contract.crd_rules import RULES, CelRule, saying
+from slackwater.contract.resources import Resource
 from slackwater.contract.schema import BOUND
 from slackwater.contract.topology import CraneTopology, NodeTopology, NodeTopologyV1Alpha1
 
@@ -186,7 +186,7 @@ class Version(msgspec.Struct, frozen=True):
 class Definition(msgspec.Struct, frozen=True):
     """One kind. With `has_status`, only the status subresource writes its status."""
 
-    kind: KindName
+    kind: Resource
     versions: tuple[Version, ...]
     short_names: tuple[str, ...]
     columns: tuple[Column, ...]
@@ -220,7 +220,7 @@ _APPROVED = {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhanc
 
 DEFINITIONS: tuple[Definition, ...] = (
     Definition(
-        kinds.AVOIDANCE_ACTION,
+        resources.AVOIDANCE_ACTIONS,
         (Version("v1alpha1", AvoidanceAction),),
         ("avoid",),
         (
@@ -231,7 +231,7 @@ DEFINITIONS: tuple[Definition, ...] = (
         ),
     ),
     Definition(
-        kinds.NODE_QOS,
+        resources.NODE_QOS,
         (Version("v1alpha1", NodeQos),),
         ("nq",),
         (
@@ -243,7 +243,7 @@ DEFINITIONS: tuple[Definition, ...] = (
         ),
     ),
     Definition(
-        kinds.NODE_QOS_ENSURANCE_POLICY,
+        resources.NODE_QOS_ENSURANCE_POLICIES,
         (Version("v1alpha1", NodeQosEnsurancePolicy),),
         ("nep",),
         (
@@ -255,13 +255,13 @@ DEFINITIONS: tuple[Definition, ...] = (
         ),
     ),
     Definition(
-        kinds.POD_QOS,
+        resources.POD_QOS,
         (Version("v1alpha1", PodQos),),
         ("pq",),
         (_SUMMARY, Column("Allows", ".spec.allowedActions", wide=True), *_JUDGED),
     ),
     Definition(
-        kinds.TIME_SERIES_PREDICTION,
+        resources.TIME_SERIES_PREDICTIONS,
         (Version("v1alpha1", TimeSeriesPrediction),),
         ("tsp",),
         (
@@ -273,7 +273,7 @@ DEFINITIONS: tuple[Definition, ...] = (
         ),
     ),
     Definition(
-        kinds.CRANE_TOPOLOGY,
+        resources.CRANE_TOPOLOGIES,
         (Version("v1alpha1", CraneTopology),),
         ("nrt",),
         (
@@ -284,7 +284,7 @@ DEFINITIONS: tuple[Definition, ...] = (
         has_status=False,
     ),
     Definition(
-        kinds.NODE_TOPOLOGY,
+        resources.NODE_TOPOLOGIES,
         (Version("v1alpha2", NodeTopology), Version("v1alpha1", NodeTopologyV1Alpha1)),
         ("node-res-topo", "nrt"),
         (Column("Policies", ".topologyPolicies"), Column("Zones", ".zones[*].name"), _AGE),

@@ -25,11 +25,11 @@ from slackwater.contract.node_report import (
     NodeStatusPatch,
     status_patch_object,
 )
+from slackwater.contract.resources import NODES, Resource
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import format_time
 from slackwater.kube.events import KubeEvent
-from slackwater.kube.resource import NODES, Resource
 from slackwater.model.units import Micros, MilliCpu, Ratio, Unlimited
 
 FIELD_MANAGER = "slackwater-agent"

@@ -12,11 +12,11 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from slackwater.contract.resources import PODS, ObjectSelector, Resource
 from slackwater.http.connection import HttpRequest
 from slackwater.http.errors import UnreachableError
 from slackwater.kube.access import Access
 from slackwater.kube.api_status import HttpStatusError
-from slackwater.kube.resource import PODS, ObjectSelector, Resource
 from slackwater.kube.stream import WatchStream
 from slackwater.kube.transport import Transport
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from slackwater.contract.resources import EVENTS
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import WallClock, format_time
 from slackwater.kube.client import Client, PatchKind
-from slackwater.kube.resource import EVENTS
 
 #: A series that was quiet for this long starts a new event (as in client-go).
 _SERIES_SECONDS = 600.0

@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from slackwater.contract.resources import LEASES
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import WallClock, format_micro_time
 from slackwater.kube.client import Client
-from slackwater.kube.resource import LEASES
 
 _JOIN = 5.0
 

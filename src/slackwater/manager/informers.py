@@ -7,9 +7,9 @@ informer tries again, and the others go on.
 import random
 from collections.abc import Callable
 
+from slackwater.contract.resources import ENSURANCE_KINDS, NODES
 from slackwater.kube.client import Client
 from slackwater.kube.informer import Informer, WatchPace
-from slackwater.kube.resource import ENSURANCE_KINDS, NODES
 from slackwater.manager.controllers.controller import ClusterView
 from slackwater.manager.policy_object import reader_of
 from slackwater.model.units import Micros

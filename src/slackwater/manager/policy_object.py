@@ -18,7 +18,7 @@ from slackwater.contract.crane.objects import (
 )
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.kubernetes import ObjectMeta
-from slackwater.kube.resource import (
+from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,

@@ -14,11 +14,11 @@ from typing import Protocol
 import msgspec
 
 from slackwater import __version__
+from slackwater.contract.resources import NODES
 from slackwater.kube.access import Access
 from slackwater.kube.api_time import format_time
 from slackwater.kube.client import Client
 from slackwater.kube.events import EventRecorder, KubeEvent
-from slackwater.kube.resource import NODES
 from slackwater.manager.controllers import policy_status
 from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
 from slackwater.manager.informers import Informers

@@ -13,11 +13,11 @@ from typing import Protocol
 
 import msgspec
 
+from slackwater.contract.resources import PODS, Resource
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import format_time
 from slackwater.kube.client import PatchKind
-from slackwater.kube.resource import PODS, Resource
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUsage, Unavailable

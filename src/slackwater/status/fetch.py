@@ -10,11 +10,18 @@ from typing import TypeVar
 
 import msgspec
 
+from slackwater.contract.resources import (
+    ENSURANCE_KINDS,
+    LEASES,
+    NODES,
+    PODS,
+    ObjectSelector,
+    Resource,
+)
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.lease import LeaseSpec
-from slackwater.kube.resource import ENSURANCE_KINDS, LEASES, NODES, PODS, ObjectSelector, Resource
 from slackwater.model.gap import Gap
 from slackwater.status.api_objects import (
     AgentPod,

@@ -10,11 +10,11 @@ import pytest
 from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions, open_cluster
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
+from slackwater.contract.resources import Resource
 from slackwater.execution.node_patch import STARTUP_DELAY, NodeWriter
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.events import KubeEvent
-from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Micros

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slackwater.contract.resources import NODES, Resource
 from slackwater.execution.node_patch import (
     FIELD_MANAGER,
     HEARTBEAT_INTERVAL,
@@ -19,7 +20,6 @@ from slackwater.execution.node_patch import (
 from slackwater.http.errors import CredentialsError, RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import KubeEvent, ObjectReference
-from slackwater.kube.resource import NODES, Resource
 from slackwater.model.units import Micros
 from tests.unit.execution.status_patches import GRAIN, status_patch
 

@@ -3,8 +3,8 @@ API server. Each test gets a `world` that is empty, and a `watch` that makes inf
 
 from collections.abc import Callable
 
+from slackwater.contract.resources import ObjectSelector
 from slackwater.kube.informer import WatchPace
-from slackwater.kube.resource import ObjectSelector
 from tests.unit.kube.byte_server import eventually
 from tests.unit.kube.informer_world import Watched, World, now
 

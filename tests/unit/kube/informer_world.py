@@ -13,9 +13,9 @@ from typing import Protocol
 
 import msgspec
 
+from slackwater.contract.resources import CONFIG_MAPS, ObjectSelector
 from slackwater.kube.client import Client
 from slackwater.kube.informer import Informer, WatchPace
-from slackwater.kube.resource import CONFIG_MAPS, ObjectSelector
 from slackwater.model.units import Micros
 from tests.unit.kube.byte_server import eventually
 

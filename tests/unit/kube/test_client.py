@@ -6,10 +6,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from slackwater.contract.resources import CONFIG_MAPS, NODES, PODS, ObjectSelector
 from slackwater.http.errors import RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client, PatchKind
-from slackwater.kube.resource import CONFIG_MAPS, NODES, PODS, ObjectSelector
 from tests.unit.kube.accesses import AGENT, plain_client
 from tests.unit.kube.byte_server import Request, Wire, serving
 from tests.unit.kube.fake_api import status

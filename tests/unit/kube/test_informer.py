@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.contract.resources import CONFIG_MAPS, NODE_QOS
 from slackwater.kube.client import Client
 from slackwater.kube.informer import Informer, WatchPace
-from slackwater.kube.resource import CONFIG_MAPS, NODE_QOS
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import HangUp, Request, Wire, eventually
 from tests.unit.kube.fake_api import FakeApi, status

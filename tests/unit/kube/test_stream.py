@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.contract.resources import PODS, ObjectSelector
 from slackwater.http.errors import UnreachableError
 from slackwater.kube import stream as stream_module
 from slackwater.kube.api_status import HttpStatusError
-from slackwater.kube.resource import PODS, ObjectSelector
 from slackwater.kube.stream import WatchEvent
 from tests.unit.kube.accesses import plain_client
 from tests.unit.kube.byte_server import Answer, Request, Wire, eventually, serving

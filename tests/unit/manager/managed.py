@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane.fields import EnsuranceStatus
+from slackwater.contract.resources import ENSURANCE_KINDS, Resource
 from slackwater.http.errors import RequestError
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.informer import InformerView
-from slackwater.kube.resource import ENSURANCE_KINDS, Resource
 from slackwater.manager.controllers.controller import ClusterView, DesiredStatus
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.manager.program import ManagerDependencies, ManagerLoop

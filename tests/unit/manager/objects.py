@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane.ensurance import AvoidanceAction
-from slackwater.kube.informer import InformerView
-from slackwater.kube.resource import (
+from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     ENSURANCE_KINDS,
     NODE_QOS,
@@ -15,6 +14,7 @@ from slackwater.kube.resource import (
     POD_QOS,
     Resource,
 )
+from slackwater.kube.informer import InformerView
 from slackwater.manager.controllers.controller import ClusterView
 from slackwater.manager.controllers.policy_status import PolicyContext
 from slackwater.manager.policy_object import PolicyObject, reader_of

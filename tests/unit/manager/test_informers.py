@@ -6,9 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from slackwater.kube.client import Client
-from slackwater.kube.informer import InformerView
-from slackwater.kube.resource import (
+from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     ENSURANCE_KINDS,
     NODE_QOS,
@@ -16,6 +14,8 @@ from slackwater.kube.resource import (
     POD_QOS,
     Resource,
 )
+from slackwater.kube.client import Client
+from slackwater.kube.informer import InformerView
 from slackwater.manager import informers as module
 from slackwater.manager.informers import Informers
 from slackwater.model.units import Micros

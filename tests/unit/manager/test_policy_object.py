@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from slackwater.contract.crane.ensurance import NodeQos, NodeQosEnsurancePolicy
-from slackwater.kube.resource import ENSURANCE_KINDS, NODE_QOS, NODE_QOS_ENSURANCE_POLICIES
+from slackwater.contract.resources import ENSURANCE_KINDS, NODE_QOS, NODE_QOS_ENSURANCE_POLICIES
 from slackwater.manager.policy_object import reader_of
 from slackwater.model.gap import Gap
 from tests.unit.manager.objects import policy, policy_document, read, rule

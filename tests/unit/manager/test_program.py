@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.contract.resources import AVOIDANCE_ACTIONS, NODE_QOS, POD_QOS
 from slackwater.http.errors import UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import EventType
-from slackwater.kube.resource import AVOIDANCE_ACTIONS, NODE_QOS, POD_QOS
 from slackwater.manager.controllers.policy_status import INVALID, VALID_AGAIN, find_validity
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.manager.program import LONGEST_PAUSE, SETTLE

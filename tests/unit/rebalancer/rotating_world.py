@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from slackwater.contract.resources import Resource
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import PatchKind
 from slackwater.kube.events import KubeEvent
-from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import Sources

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane.fields import EnsuranceStatus
+from slackwater.contract.resources import NODES, Resource
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.informer import InformerView
-from slackwater.kube.resource import NODES, Resource
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.status.api_objects import ClusterNode
 

@@ -27,8 +27,8 @@ from slackwater.contract.crane.summary import (
     problems,
     summary,
 )
+from slackwater.contract.resources import AVOIDANCE_ACTIONS, ENSURANCE_KINDS, NODES
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
-from slackwater.kube.resource import AVOIDANCE_ACTIONS, ENSURANCE_KINDS, NODES
 from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.model.gap import Gap

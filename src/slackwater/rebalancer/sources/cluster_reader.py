@@ -13,6 +13,16 @@ import msgspec
 
 from slackwater.contract.decoding import BOOL_WANTED, decode_struct, parse_bool
 from slackwater.contract.label_selector import LabelSelector, parse_selector
+from slackwater.contract.resources import (
+    DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+)
 from slackwater.contract.workload_objects import (
     Amount,
     Autoscaler,
@@ -30,16 +40,6 @@ from slackwater.contract.workload_objects import (
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
-from slackwater.kube.resource import (
-    DEPLOYMENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    NAMESPACES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    Resource,
-)
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError, quoted
 from slackwater.rebalancer import last_rotation

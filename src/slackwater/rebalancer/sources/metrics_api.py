@@ -6,10 +6,10 @@ averages are over the source's own window (15 s to a minute), whatever ours is: 
 
 import msgspec
 
+from slackwater.contract.resources import Resource
 from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
-from slackwater.kube.resource import Resource
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import QuantityError, parse_quantity

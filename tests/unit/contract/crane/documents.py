@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from slackwater.contract.crane import kinds
-from slackwater.contract.crane.kinds import KindName
+from slackwater.contract import resources
 from slackwater.contract.crane.objects import (
     read_avoidance_action,
     read_node_qos,
@@ -19,19 +18,20 @@ from slackwater.contract.crane.objects import (
     read_pod_qos,
     read_time_series_prediction,
 )
+from slackwater.contract.resources import Resource
 from slackwater.contract.topology import read_crane_topology, read_node_topology
 
 Document = dict[str, Any]
 Path = tuple[str | int, ...]
 
-READERS: dict[KindName, Callable[[object, str], Any]] = {
-    kinds.AVOIDANCE_ACTION: read_avoidance_action,
-    kinds.NODE_QOS: read_node_qos,
-    kinds.NODE_QOS_ENSURANCE_POLICY: read_node_qos_ensurance_policy,
-    kinds.POD_QOS: read_pod_qos,
-    kinds.TIME_SERIES_PREDICTION: read_time_series_prediction,
-    kinds.CRANE_TOPOLOGY: read_crane_topology,
-    kinds.NODE_TOPOLOGY: read_node_topology,
+READERS: dict[Resource, Callable[[object, str], Any]] = {
+    resources.AVOIDANCE_ACTIONS: read_avoidance_action,
+    resources.NODE_QOS: read_node_qos,
+    resources.NODE_QOS_ENSURANCE_POLICIES: read_node_qos_ensurance_policy,
+    resources.POD_QOS: read_pod_qos,
+    resources.TIME_SERIES_PREDICTIONS: read_time_series_prediction,
+    resources.CRANE_TOPOLOGIES: read_crane_topology,
+    resources.NODE_TOPOLOGIES: read_node_topology,
 }
 
 _SELECTOR = {
@@ -62,7 +62,7 @@ _AMOUNT = {"cpu": "3500m", "memory": "16Gi", "pods": 110}
 _MARGIN = {"marginFraction": "0.2"}
 
 
-def _object(kind: KindName, name: str, **content: Any) -> Document:
+def _object(kind: Resource, name: str, **content: Any) -> Document:
     """Through JSON and back, as some parts above are in several places."""
     metadata: Document = {"name": name}
     if kind.namespaced:
@@ -73,7 +73,7 @@ def _object(kind: KindName, name: str, **content: Any) -> Document:
 
 
 ACTION = _object(
-    kinds.AVOIDANCE_ACTION,
+    resources.AVOIDANCE_ACTIONS,
     "throttle",
     spec={
         "coolDownSeconds": 120,
@@ -86,7 +86,7 @@ ACTION = _object(
     },
 )
 NODE_QOS = _object(
-    kinds.NODE_QOS,
+    resources.NODE_QOS,
     "waterline",
     spec={
         "selector": _SELECTOR,
@@ -109,12 +109,12 @@ NODE_QOS = _object(
     },
 )
 POLICY = _object(
-    kinds.NODE_QOS_ENSURANCE_POLICY,
+    resources.NODE_QOS_ENSURANCE_POLICIES,
     "waterline1",
     spec={"selector": _SELECTOR, "nodeQualityProbe": _PROBE, "objectiveEnsurances": [RULE]},
 )
 POD_QOS = _object(
-    kinds.POD_QOS,
+    resources.POD_QOS,
     "batch",
     spec={
         "allowedActions": ["throttle", "eviction"],
@@ -164,7 +164,7 @@ POD_QOS = _object(
     },
 )
 PREDICTION = _object(
-    kinds.TIME_SERIES_PREDICTION,
+    resources.TIME_SERIES_PREDICTIONS,
     "noderesource-node1",
     spec={
         "targetRef": {
@@ -234,7 +234,7 @@ PREDICTION = _object(
     },
 )
 CRANE_TOPOLOGY = _object(
-    kinds.CRANE_TOPOLOGY,
+    resources.CRANE_TOPOLOGIES,
     "node1.example.com",
     craneManagerPolicy={
         "cpuManagerPolicy": "Static",
@@ -254,7 +254,7 @@ CRANE_TOPOLOGY = _object(
     ],
 )
 NODE_TOPOLOGY = _object(
-    kinds.NODE_TOPOLOGY,
+    resources.NODE_TOPOLOGIES,
     "node1.example.com",
     topologyPolicies=["SingleNUMANodePodLevel"],
     attributes=[{"name": "topologyManagerScope", "value": "pod"}],
@@ -273,14 +273,14 @@ NODE_TOPOLOGY = _object(
     ],
 )
 
-WHOLE: dict[KindName, Document] = {
-    kinds.AVOIDANCE_ACTION: ACTION,
-    kinds.NODE_QOS: NODE_QOS,
-    kinds.NODE_QOS_ENSURANCE_POLICY: POLICY,
-    kinds.POD_QOS: POD_QOS,
-    kinds.TIME_SERIES_PREDICTION: PREDICTION,
-    kinds.CRANE_TOPOLOGY: CRANE_TOPOLOGY,
-    kinds.NODE_TOPOLOGY: NODE_TOPOLOGY,
+WHOLE: dict[Resource, Document] = {
+    resources.AVOIDANCE_ACTIONS: ACTION,
+    resources.NODE_QOS: NODE_QOS,
+    resources.NODE_QOS_ENSURANCE_POLICIES: POLICY,
+    resources.POD_QOS: POD_QOS,
+    resources.TIME_SERIES_PREDICTIONS: PREDICTION,
+    resources.CRANE_TOPOLOGIES: CRANE_TOPOLOGY,
+    resources.NODE_TOPOLOGIES: NODE_TOPOLOGY,
 }
 
 
@@ -294,7 +294,7 @@ ABSENT = Absent()
 class Wrong(msgspec.Struct, frozen=True):
     """What is put where, and the field that a sentence about it must name; by default that one."""
 
-    kind: KindName
+    kind: Resource
     path: Path
     value: Any
     field: str = ""

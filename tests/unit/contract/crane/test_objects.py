@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.crane.ensurance import Strategy
-from slackwater.contract.crane.kinds import KindName
 from slackwater.contract.crane.metrics import METRICS
 from slackwater.contract.crane.objects import (
     read_avoidance_action,
@@ -19,6 +18,7 @@ from slackwater.contract.crane.objects import (
     read_prediction_template,
     read_time_series_prediction,
 )
+from slackwater.contract.resources import Resource
 from slackwater.contract.topology import ZoneType, read_crane_topology, read_node_topology
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.crane import documents as whole
@@ -35,7 +35,7 @@ def manifest(name: str) -> Document:
 
 
 @pytest.mark.parametrize("kind", WHOLE, ids=lambda kind: f"{kind.kind}.{kind.group}")
-def test_whole_documents_have_every_field_and_are_read(kind: KindName) -> None:
+def test_whole_documents_have_every_field_and_are_read(kind: Resource) -> None:
     """So that what the tests in a cluster apply is all that there is."""
     schema = schemas()[kind]
     found = {_shape(schema, path) for path, _ in fields(schema, WHOLE[kind], ())}
@@ -68,7 +68,7 @@ def _shapes(schema: dict[str, Any], path: str = "") -> set[str]:
 
 
 @pytest.mark.parametrize("kind", WHOLE, ids=lambda kind: f"{kind.kind}.{kind.group}")
-def test_each_wrong_field_is_refused_by_name(kind: KindName) -> None:
+def test_each_wrong_field_is_refused_by_name(kind: Resource) -> None:
     """One test for all of a kind: as hundreds of tests they would take seconds."""
     for wrong in (each for each in ALL_WRONG if each.kind == kind):
         with pytest.raises(InvalidError) as caught:
@@ -255,7 +255,7 @@ def test_aliases_and_rings_of_yaml_are_no_danger() -> None:
 
 
 @given(st.sampled_from(list(WHOLE)), st.data())
-def test_nothing_but_problems(kind: KindName, data: st.DataObject) -> None:
+def test_nothing_but_problems(kind: Resource, data: st.DataObject) -> None:
     """Whatever stands anywhere: the object is read, or there is a line of sentences."""
     places = [path for path, _ in fields(schemas()[kind], WHOLE[kind], ())]
     path = data.draw(st.sampled_from(places))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.contract.crane import kinds
+from slackwater.contract import resources
 from slackwater.contract.crane.metrics import known_names
 from slackwater.contract.crane.objects import read_node_qos
 from slackwater.model.problem import InvalidError
@@ -25,86 +25,86 @@ RULE = ("spec", "rules", 0)
     ("wrong", "told"),
     [
         (
-            Wrong(kinds.AVOIDANCE_ACTION, ("spec", "coolDownSeconds"), 0),
+            Wrong(resources.AVOIDANCE_ACTIONS, ("spec", "coolDownSeconds"), 0),
             "spec.coolDownSeconds is 0, but must be a whole number, 1 to 2147483647",
         ),
         (
-            Wrong(kinds.AVOIDANCE_ACTION, ("spec", "coolDownSeconds"), "5m"),
+            Wrong(resources.AVOIDANCE_ACTIONS, ("spec", "coolDownSeconds"), "5m"),
             "spec.coolDownSeconds is '5m', but must be a whole number, 1 to 2147483647",
         ),
         (
-            Wrong(kinds.AVOIDANCE_ACTION, ("spec", "description"), "x" * 1025),
+            Wrong(resources.AVOIDANCE_ACTIONS, ("spec", "description"), "x" * 1025),
             f"spec.description is '{'x' * 76}..., but must be a text of at most 1024 characters",
         ),
         (
-            Wrong(kinds.AVOIDANCE_ACTION, ("spec",), whole.ABSENT),
+            Wrong(resources.AVOIDANCE_ACTIONS, ("spec",), whole.ABSENT),
             "spec is missing, but must be a mapping",
         ),
         (
-            Wrong(kinds.NODE_QOS, (*RULE, "name"), "aaa.bbb"),
+            Wrong(resources.NODE_QOS, (*RULE, "name"), "aaa.bbb"),
             f"spec.rules[0].name is 'aaa.bbb', but must be {DNS}",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("metadata", "name"), "a.b"),
+            Wrong(resources.NODE_QOS, ("metadata", "name"), "a.b"),
             f"metadata.name is 'a.b', but must be {DNS}",
         ),
         (
-            Wrong(kinds.NODE_QOS, (*RULE, "actionName"), whole.ABSENT),
+            Wrong(resources.NODE_QOS, (*RULE, "actionName"), whole.ABSENT),
             f"spec.rules[0].actionName is missing, but must be {DNS}",
         ),
         (
-            Wrong(kinds.NODE_QOS, (*RULE, "strategy"), "none"),
+            Wrong(resources.NODE_QOS, (*RULE, "strategy"), "none"),
             "spec.rules[0].strategy is 'none', but must be one of None, Preview",
         ),
         (
-            Wrong(kinds.NODE_QOS, (*RULE, "metricRule", "value"), -1),
+            Wrong(resources.NODE_QOS, (*RULE, "metricRule", "value"), -1),
             (
                 "spec.rules[0].metricRule.value is -1, but must be a quantity above 0 such as "
                 "4000, 1500m or 4k"
             ),
         ),
         (
-            Wrong(kinds.NODE_QOS, (*RULE, "metricRule", "value"), "0"),
+            Wrong(resources.NODE_QOS, (*RULE, "metricRule", "value"), "0"),
             (
                 "spec.rules[0].metricRule.value is '0', but must be a quantity above 0 such as "
                 "4000, 1500m or 4k"
             ),
         ),
         (
-            Wrong(kinds.NODE_QOS, (*RULE, "metricRule", "name"), "cpu"),
+            Wrong(resources.NODE_QOS, (*RULE, "metricRule", "name"), "cpu"),
             f"spec.rules[0].metricRule.name is 'cpu', but must be one of {known_names()}",
         ),
         (
-            Wrong(kinds.NODE_QOS, (*RULE, "restoredThreshold"), 2),
+            Wrong(resources.NODE_QOS, (*RULE, "restoredThreshold"), 2),
             (
                 "spec.rules[0].restoredThreshold is 2, but must be restoreThreshold's 3, of which "
                 "it is another spelling"
             ),
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "rules"), []),
+            Wrong(resources.NODE_QOS, ("spec", "rules"), []),
             "spec.rules is a list of 0, but must be a list of 1 to 24 elements",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "rules", 2), whole.RULE),
+            Wrong(resources.NODE_QOS, ("spec", "rules", 2), whole.RULE),
             (
                 "spec.rules[2].name is 'cpu-usage', but must be another name: spec.rules[0] has it "
                 "already"
             ),
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "nodeQualityProbe"), {}),
+            Wrong(resources.NODE_QOS, ("spec", "nodeQualityProbe"), {}),
             (
                 "the kind of spec.nodeQualityProbe is neither, but must be one of httpGet and "
                 "nodeLocalGet"
             ),
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "selector", "matchLabels"), {1: "a"}),
+            Wrong(resources.NODE_QOS, ("spec", "selector", "matchLabels"), {1: "a"}),
             "a key of file: NodeQOS waterline: spec.selector.matchLabels is 1, but must be a text",
         ),
         (
-            Wrong(kinds.NODE_QOS, ("spec", "selector", "matchLabels"), {"a b": "a"}),
+            Wrong(resources.NODE_QOS, ("spec", "selector", "matchLabels"), {"a b": "a"}),
             (
                 "spec.selector.matchLabels['a b']: key is 'a b', but must be a label's key such as "
                 "team or example.com/team"
@@ -112,7 +112,7 @@ RULE = ("spec", "rules", 0)
         ),
         (
             Wrong(
-                kinds.POD_QOS,
+                resources.POD_QOS,
                 ("spec", "resourceQOS", "netIOQOS", "containersPriority"),
                 {f"c{count}": 1 for count in range(65)},
             ),
@@ -123,7 +123,7 @@ RULE = ("spec", "rules", 0)
         ),
         (
             Wrong(
-                kinds.POD_QOS,
+                resources.POD_QOS,
                 ("spec", "scopeSelector", "matchExpressions", 1, "values"),
                 ["3000-1000"],
             ),
@@ -134,7 +134,7 @@ RULE = ("spec", "rules", 0)
         ),
         (
             Wrong(
-                kinds.TIME_SERIES_PREDICTION,
+                resources.TIME_SERIES_PREDICTIONS,
                 ("spec", "predictionMetrics", 0, "expressionQuery"),
                 whole.ABSENT,
             ),
@@ -144,7 +144,9 @@ RULE = ("spec", "rules", 0)
             ),
         ),
         (
-            Wrong(kinds.CRANE_TOPOLOGY, ("zones", 0, "resources", "capacity", "cpu"), "8 CPUs"),
+            Wrong(
+                resources.CRANE_TOPOLOGIES, ("zones", 0, "resources", "capacity", "cpu"), "8 CPUs"
+            ),
             (
                 "zones[0].resources.capacity.cpu is '8 CPUs', but must be a quantity such as 4000, "
                 "1500m or 4k"

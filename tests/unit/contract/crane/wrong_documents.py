@@ -5,7 +5,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from slackwater.contract.crane import kinds
+from slackwater.contract import resources
 from slackwater.contract.crd import DEFINITIONS, manifest
 from tests.unit.contract.crane.documents import ABSENT, RULE, WHOLE, Path, Wrong
 
@@ -25,7 +25,7 @@ _LONGEST_TEXT = 5000
 
 
 @functools.cache
-def schemas() -> dict[kinds.KindName, Schema]:
+def schemas() -> dict[resources.Resource, Schema]:
     """The stored version's schema of each kind."""
     return {
         each.kind: manifest(each)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -85,7 +85,10 @@ def _ruled_out(schema: Schema, value: Any) -> Iterator[Any]:
         yield value[:1] * (schema["maxItems"] + 1)
 
 
-_POLICIES = ((kinds.NODE_QOS, "rules"), (kinds.NODE_QOS_ENSURANCE_POLICY, "objectiveEnsurances"))
+_POLICIES = (
+    (resources.NODE_QOS, "rules"),
+    (resources.NODE_QOS_ENSURANCE_POLICIES, "objectiveEnsurances"),
+)
 _FULL_PROBE = {"httpGet": {"port": 80}, "nodeLocalGet": {}}
 _FIRST = "matchExpressions[0]"
 _SCOPES = ("spec", "scopeSelector", "matchExpressions")
@@ -93,7 +96,7 @@ _SCOPES = ("spec", "scopeSelector", "matchExpressions")
 
 def wrong_together() -> Iterator[Wrong]:
     """What only two fields together, or a regex, rule out. Crane's acceptance case 63 is in it."""
-    for kind in (kinds.AVOIDANCE_ACTION, kinds.NODE_QOS, kinds.POD_QOS):
+    for kind in (resources.AVOIDANCE_ACTIONS, resources.NODE_QOS, resources.POD_QOS):
         yield Wrong(kind, ("metadata", "name"), "aaa.bbb")
         yield Wrong(kind, ("metadata", "name"), "a" * 64)
     for kind, listed in _POLICIES:
@@ -103,7 +106,7 @@ def wrong_together() -> Iterator[Wrong]:
     yield from _wrong_predictions()
 
 
-def _wrong_rules(kind: kinds.KindName, listed: str) -> Iterator[Wrong]:
+def _wrong_rules(kind: resources.Resource, listed: str) -> Iterator[Wrong]:
     probe = ("spec", "nodeQualityProbe")
     yield Wrong(kind, probe, ABSENT)
     yield Wrong(kind, probe, {"timeoutSeconds": 1}, "nodeQualityProbe")
@@ -126,7 +129,7 @@ def _wrong_rules(kind: kinds.KindName, listed: str) -> Iterator[Wrong]:
 
 
 def _wrong_selectors() -> Iterator[Wrong]:
-    for kind, name in ((kinds.NODE_QOS, "selector"), (kinds.POD_QOS, "labelSelector")):
+    for kind, name in ((resources.NODE_QOS, "selector"), (resources.POD_QOS, "labelSelector")):
         selector = ("spec", name)
         expressions = (*selector, "matchExpressions")
         yield Wrong(kind, (*selector, "matchLabels", "pool"), "a b")
@@ -145,12 +148,12 @@ def _wrong_scopes() -> Iterator[Wrong]:
     ):
         for value in values:
             yield Wrong(
-                kinds.POD_QOS, (*_SCOPES, place, "values", 0), value, f"{where}[{place}].values"
+                resources.POD_QOS, (*_SCOPES, place, "values", 0), value, f"{where}[{place}].values"
             )
 
 
 def _wrong_predictions() -> Iterator[Wrong]:
-    kind = kinds.TIME_SERIES_PREDICTION
+    kind = resources.TIME_SERIES_PREDICTIONS
     metric = ("spec", "predictionMetrics", 0)
     first = WHOLE[kind]["spec"]["predictionMetrics"][0]
     yield Wrong(kind, ("spec", "predictionMetrics", 2), first, "spec.predictionMetrics")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from slackwater.contract.resources import NODES, POD_QOS
 from slackwater.kube.informer import InformerView
-from slackwater.kube.resource import NODES, POD_QOS
 from slackwater.manager.controllers.policy_status import CONTROLLER
 from tests.unit.manager.objects import view_of
 

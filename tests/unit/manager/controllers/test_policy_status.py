@@ -14,8 +14,8 @@ from slackwater.contract.crane.fields import (
     PolicyCondition,
     Truth,
 )
+from slackwater.contract.resources import NODE_QOS_ENSURANCE_POLICIES
 from slackwater.kube.informer import InformerView
-from slackwater.kube.resource import NODE_QOS_ENSURANCE_POLICIES
 from slackwater.manager.controllers.policy_status import (
     CONTROLLER,
     INVALID,

@@ -3,9 +3,16 @@
 Names are quoted in paths, so that none can lead somewhere else.
 """
 
+import re
+
 import msgspec
 
-from slackwater.contract.crane import kinds
+_RESERVED = re.compile(r"[^A-Za-z0-9_.~-]", re.ASCII)
+
+
+def _quote(step: str) -> str:
+    """Percent-encoding (RFC 3986)."""
+    return _RESERVED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), step)
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -28,12 +35,10 @@ class Resource(msgspec.Struct, frozen=True):
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Of all objects, those of a namespace, one of them, or a subresource."""
-        from urllib.parse import quote
-
         steps = [self.root]
         if namespace and self.namespaced:
-            steps += ["namespaces", quote(namespace, safe="")]
-        steps += [self.plural, *(quote(step, safe="") for step in (name, subresource) if step)]
+            steps += ["namespaces", _quote(namespace)]
+        steps += [self.plural, *(_quote(step) for step in (name, subresource) if step)]
         return "/".join(steps)
 
 
@@ -42,6 +47,10 @@ class ObjectSelector(msgspec.Struct, frozen=True):
 
     labels: str = ""
     fields: str = ""
+
+
+def _crane(group: str, plural: str, kind: str) -> Resource:
+    return Resource(f"{group}.crane.io", "v1alpha1", plural, kind, namespaced=False)
 
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -62,14 +71,18 @@ COLOCATION_CONFIGURATIONS = Resource(
 )
 
 
-def _of(kind: kinds.KindName) -> Resource:
-    """A kind whose definition is in contract."""
-    return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
-
-
-AVOIDANCE_ACTIONS = _of(kinds.AVOIDANCE_ACTION)
-NODE_QOS = _of(kinds.NODE_QOS)
-NODE_QOS_ENSURANCE_POLICIES = _of(kinds.NODE_QOS_ENSURANCE_POLICY)
-POD_QOS = _of(kinds.POD_QOS)
+AVOIDANCE_ACTIONS = _crane("ensurance", "avoidanceactions", "AvoidanceAction")
+NODE_QOS = _crane("ensurance", "nodeqoss", "NodeQOS")
+NODE_QOS_ENSURANCE_POLICIES = _crane(
+    "ensurance", "nodeqosensurancepolicies", "NodeQOSEnsurancePolicy"
+)
+POD_QOS = _crane("ensurance", "podqoss", "PodQOS")
+TIME_SERIES_PREDICTIONS = Resource(
+    "prediction.crane.io", "v1alpha1", "timeseriespredictions", "TimeSeriesPrediction"
+)
+CRANE_TOPOLOGIES = _crane("topology", "noderesourcetopologies", "NodeResourceTopology")
+NODE_TOPOLOGIES = Resource(
+    "topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "NodeResourceTopology", False
+)
 #: The kinds on which Slackwater writes a status.
 ENSURANCE_KINDS = (AVOIDANCE_ACTIONS, NODE_QOS, NODE_QOS_ENSURANCE_POLICIES, POD_QOS)

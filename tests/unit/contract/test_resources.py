@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kube.resource import LEASES, NODES, PODS, Resource
+from slackwater.contract.resources import LEASES, NODES, PODS, Resource
 
 
 @pytest.mark.parametrize(
