@@ -132,7 +132,9 @@ class Runner:
             raise
         finally:
             preparations.stop()
-        return Run(tuple(self._finished), tuple(self._left))
+        order = [stage.name for group in groups for stage in group]
+        finished = sorted(self._finished, key=lambda one: order.index(one.stage))
+        return Run(tuple(finished), tuple(self._left))
 
     def _is_ready(self, stage: Stage, preparations: Preparations) -> bool:
         reason = obstacle(stage, self._host) or preparations.wait_for(stage)
