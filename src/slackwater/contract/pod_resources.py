@@ -162,15 +162,6 @@ def pod_requests(pod: PodResources) -> Requests:
     return Requests(MilliCpu(cpu + pod.overhead.cpu), Bytes(memory + pod.overhead.memory))
 
 
-def pod_limits(pod: PodResources) -> Limits:
-    """What the kubelet limits the pod's cgroup to; unlimited if any of its containers is."""
-    cpu, memory = _allowed(pod, ResourceName.CPU), _allowed(pod, ResourceName.MEMORY)
-    return Limits(
-        cpu if isinstance(cpu, Unlimited) else MilliCpu(cpu + pod.overhead.cpu),
-        memory if isinstance(memory, Unlimited) else Bytes(memory + pod.overhead.memory),
-    )
-
-
 class Extended(msgspec.Struct, frozen=True):
     """A pod's extended resources as a whole; a limit is there only if every container has one."""
 
@@ -241,17 +232,6 @@ def _asked(pod: PodResources, resource: ResourceName) -> int:
     effective = _effective(pod, lambda each: each.requests.of(resource))
     limit = pod.own_limits.of(resource)
     return pod.own_requests.of(resource) or effective or _number(limit)
-
-
-def _allowed(pod: PodResources, resource: ResourceName) -> int | Unlimited:
-    """The limit without overhead: the pod's own, else its containers', if all have one."""
-    own = pod.own_limits.of(resource)
-    found = [each.limits.of(resource) for each in _counted(pod)]
-    if not isinstance(own, Unlimited):
-        return own
-    if not found or UNLIMITED in found:
-        return UNLIMITED
-    return _effective(pod, lambda each: _number(each.limits.of(resource)))
 
 
 def _number(limit: int | Unlimited) -> int:

@@ -19,7 +19,6 @@ from slackwater.contract.document import (
     flag,
     member,
     members,
-    parse_json,
     spelled,
     text,
     whole,
@@ -207,10 +206,6 @@ def config_text(config_map: ConfigMap, source: str | DocumentName) -> str:
     if CONFIG_KEY not in config_map.data:
         raise Field(source, f"data.{CONFIG_KEY}", None).refused("JSON or YAML")
     return config_map.data[CONFIG_KEY]
-
-
-def parse_text_json(content: str, source: str | DocumentName) -> ColocationConfig:
-    return read_config(parse_json(content, source), source)
 
 
 def read_config(document: object, source: str | DocumentName) -> ColocationConfig:

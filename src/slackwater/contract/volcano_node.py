@@ -1,27 +1,17 @@
-"""What a Volcano user says outside the ConfigMap: node labels and annotations, agent flags.
+"""What a Volcano user says outside the ConfigMap: node labels and the agent's flag for features.
 
-Owns the label and annotation keys, the gates that they open, and the syntax of the flags.
-Refuses a flag's value that means nothing; a label that is no bool merely says nothing.
+A flag's value that means nothing is refused; a label that is neither true nor false says nothing.
 """
 
 import enum
-import re
 from collections.abc import Mapping
 
 from slackwater.contract.kubernetes import is_true
-from slackwater.contract.volcano_document import Colocation, Evicting, NodeLabel
+from slackwater.contract.volcano_document import Colocation, NodeLabel
 from slackwater.model.problem import InvalidError, Problem, quoted
 
 COLOCATION_LABEL = "volcano.sh/colocation"
 OVER_SUBSCRIPTION_LABEL = "volcano.sh/oversubscription"
-_WATERMARKS = {
-    "cpu_high": "evicting-cpu-high-watermark",
-    "cpu_low": "evicting-cpu-low-watermark",
-    "memory_high": "evicting-memory-high-watermark",
-    "memory_low": "evicting-memory-low-watermark",
-}
-# Go's strconv.Atoi, up to 18 digits.
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class Feature(enum.Enum):
@@ -38,12 +28,6 @@ class Feature(enum.Enum):
     CPU_THROTTLE = "CPUThrottle"
 
 
-#: The flag's default; CPUThrottle is not in it.
-DEFAULT_FEATURES = (
-    Feature.OVER_SUBSCRIPTION.value,
-    Feature.EVICTION.value,
-    Feature.RESOURCES.value,
-)
 _EVERY = "*"
 
 
@@ -90,52 +74,3 @@ def is_supported(parts: tuple[str, ...], feature: Feature) -> bool:
     """The first part that names the feature decides; else whether "*" is there."""
     names = {feature.value: True, f"-{feature.value}": False}
     return next((names[part] for part in parts if part in names), _EVERY in parts)
-
-
-def read_ratio(value: str, source: str) -> int:
-    """--oversubscription-ratio: a percent above 0, which may be above 100."""
-    if not _WHOLE.fullmatch(value) or int(value) <= 0:
-        wanted = "a whole number of at least 1 (percent)"
-        raise InvalidError(Problem(source, quoted(value), wanted))
-    return int(value)
-
-
-def read_watermarks(annotations: Mapping[str, str], source: str) -> Evicting | None:
-    """The node's own watermarks; None if it states none. What it does not state is the default."""
-    stated = {
-        attribute: (key, annotations[key])
-        for attribute, name in _WATERMARKS.items()
-        for key in (_stated_key(annotations, name),)
-        if key
-    }
-    if not stated:
-        return None
-    marks = Evicting(
-        **{
-            attribute: _watermark(value, f"{source}: metadata.annotations['{key}']")
-            for attribute, (key, value) in stated.items()
-        }
-    )
-    _check_order(marks.cpu_low, marks.cpu_high, "cpu", source)
-    _check_order(marks.memory_low, marks.memory_high, "memory", source)
-    return marks
-
-
-def _stated_key(annotations: Mapping[str, str], name: str) -> str:
-    """The annotation in use: the old key counts only where the new one is absent."""
-    keys = (f"volcano.sh/{name}", f"volcano.sh/oversubscription-{name}")
-    return next((key for key in keys if key in annotations), "")
-
-
-def _watermark(value: str, where: str) -> int:
-    if not _WHOLE.fullmatch(value) or int(value) < 0:
-        wanted = "a whole number of at least 0 (percent)"
-        raise InvalidError(Problem(where, quoted(value), wanted))
-    return int(value)
-
-
-def _check_order(low: int, high: int, resource: str, source: str) -> None:
-    """Unlike in the ConfigMap, equal is refused here, as in Volcano."""
-    if low >= high:
-        where = f"{source}: metadata.annotations: the evicting {resource} low watermark"
-        raise InvalidError(Problem(where, quoted(low), f"below the high one ({high})"))

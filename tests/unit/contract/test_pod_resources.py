@@ -16,7 +16,6 @@ from slackwater.contract.pod_resources import (
     PodResources,
     Requests,
     pod_extended,
-    pod_limits,
     pod_requests,
     qos_tier,
     read_amounts,
@@ -97,30 +96,6 @@ def test_the_pods_own_requests(
 ) -> None:
     made = PodResources(containers, Requests(MilliCpu(own)), limits(limit))
     assert pod_requests(made).cpu == cpu
-
-
-@pytest.mark.parametrize(
-    ("containers", "cpu"),
-    [
-        ((), UNLIMITED),
-        ((both(MAIN, 0, 0, limits(500)), both(MAIN, 0, 0, limits(700))), 1200),
-        ((both(MAIN, 0, 0, limits(500)), both(MAIN, 0, 0, limits())), UNLIMITED),
-        ((both(INIT, 0, 0, limits()), both(MAIN, 0, 0, limits(500))), UNLIMITED),
-        ((both(INIT, 0, 0, limits(900)), both(MAIN, 0, 0, limits(500))), 900),
-        ((both(SIDECAR, 0, 0, limits(100)), both(MAIN, 0, 0, limits(500))), 600),
-        ((both(MAIN, 0, 0, limits(500)), both(EPHEMERAL, 0, 0, limits())), 500),
-    ],
-)
-def test_limits(containers: tuple[Container, ...], cpu: int | Unlimited) -> None:
-    assert pod_limits(PodResources(containers)).cpu == cpu
-
-
-def test_own_limits_and_overhead() -> None:
-    overhead = Requests(MilliCpu(250), Bytes(120))
-    made = PodResources((asks(MAIN, 100),), own_limits=limits(800), overhead=overhead)
-    assert pod_limits(made) == limits(1050, UNLIMITED)
-    made = PodResources((both(MAIN, 0, 0, limits(100, 50)),), overhead=overhead)
-    assert pod_limits(made) == limits(350, 170)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +182,6 @@ def test_extended_resources_count_nowhere(containers: list[Container]) -> None:
     )
     plain = pod(*containers)
     assert pod_requests(asking) == pod_requests(plain)
-    assert pod_limits(asking) == pod_limits(plain)
     assert qos_tier(asking) is qos_tier(plain)
 
 

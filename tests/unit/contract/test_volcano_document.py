@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.contract.document import parse_json
 from slackwater.contract.kubernetes import ConfigMap
 from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_document import (
@@ -12,7 +13,6 @@ from slackwater.contract.volcano_document import (
     CpuThrottling,
     config_text,
     is_config,
-    parse_text_json,
     read_config,
 )
 from slackwater.model.problem import InvalidError
@@ -213,9 +213,9 @@ def test_the_text_in_its_config_map() -> None:
 
 def test_json_text() -> None:
     content = '{"globalConfig": {"cpuThrottlingConfig": {"enable": true}}}'
-    assert for_node(parse_text_json(content, "c"), {}).cpu_throttling.enable
+    assert for_node(read_config(parse_json(content, "c"), "c"), {}).cpu_throttling.enable
     with pytest.raises(InvalidError, match=r"^c is '\{', but must be JSON"):
-        parse_text_json("{", "c")
+        parse_json("{", "c")
 
 
 @given(ANYTHING | shaped(CONFIG_KEYS), st.dictionaries(st.sampled_from("ab"), st.text(max_size=2)))
@@ -236,6 +236,6 @@ def test_any_document_is_a_configuration_or_refused(
 @given(st.text(max_size=40))
 def test_any_text_is_a_configuration_or_refused(content: str) -> None:
     try:
-        parse_text_json(content, "c")
+        read_config(parse_json(content, "c"), "c")
     except InvalidError as error:
         assert str(error).isprintable()

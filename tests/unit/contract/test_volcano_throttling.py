@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from slackwater.contract.decoding import read_over
-from slackwater.contract.document import Field
+from slackwater.contract.document import Field, parse_json
 from slackwater.contract.schema import annotation_of, struct_type
 from slackwater.contract.volcano import for_node
 from slackwater.contract.volcano_document import (
     RANGES,
     Colocation,
     Range,
-    parse_text_json,
     read_config,
 )
 from slackwater.contract.volcano_node import OVER_SUBSCRIPTION_LABEL, Feature, is_active
@@ -84,7 +83,7 @@ def test_the_config_map_that_volcano_creates() -> None:
         "evictingConfig": {"evictingCPUHighWatermark": 80, "evictingMemoryHighWatermark": 60,
             "evictingCPULowWatermark": 30, "evictingMemoryLowWatermark": 30},
         "cpuThrottlingConfig": {"enable": false}}}"""
-    config = parse_text_json(content, "c")
+    config = read_config(parse_json(content, "c"), "c")
     assert config.warnings == ()
     assert translated(for_node(config, LABELS)) == BestEffortShareSettings()
 
