@@ -89,8 +89,8 @@ def identity_option(command: _Command) -> _Command:
         default="",
         envvar=["SLACKWATER_IDENTITY", "POD_NAME"],
         show_envvar=True,
-        help="Who we are in that Lease; another for each replica. Default: the host's name and the "
-        "process's number.",
+        help="Our identity in the Lease, different for each replica. Default: the host's name "
+        "and the process id.",
     )(command)
 
 

@@ -61,7 +61,7 @@ def _interval(_context: click.Context, _parameter: click.Parameter, text: str) -
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="One table, then exit; so it is without a terminal.")
+@click.option("--once", is_flag=True, help="One table, then exit; the default without a terminal.")
 @click.option(
     "--sort",
     type=click.Choice(["usage", "throttled", "name"]),
@@ -79,7 +79,7 @@ def _interval(_context: click.Context, _parameter: click.Parameter, text: str) -
     show_default=True,
     envvar="SLACKWATER_INTERVAL",
     show_envvar=True,
-    help="How often the agent is asked; 100ms to 1m.",
+    help="How often to ask the agent; 100ms to 1m.",
 )
 @agent_options
 @output_options

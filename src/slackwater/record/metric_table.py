@@ -26,19 +26,19 @@ class MetricDefinition(msgspec.Struct, frozen=True):
 _GAUGE, _COUNTER = MetricType.GAUGE, MetricType.COUNTER
 
 BUILD = MetricDefinition(
-    "slackwater_build_info", _GAUGE, ("version",), "Always 1; which version runs."
+    "slackwater_build_info", _GAUGE, ("version",), "Always 1; the version that runs."
 )
 TICKS = MetricDefinition(
     "slackwater_ticks_total",
     _COUNTER,
     ("kind",),
-    "Ticks: regular ones, and early ones before their time.",
+    "Ticks: regular ones, and early ones that ran before their time.",
 )
 BLIND_ROUNDS = MetricDefinition(
     "slackwater_blind_rounds_total",
     _COUNTER,
     (),
-    "Rounds that saw no tree of pods, or no objects yet, and so were no tick.",
+    "Rounds that saw no tree of pods, or no objects yet, and so were not ticks.",
 )
 BLIND = MetricDefinition(
     "slackwater_blind",
@@ -53,7 +53,7 @@ TICK_DURATION = MetricDefinition(
     "slackwater_tick_duration_seconds",
     MetricType.HISTOGRAM,
     (),
-    "From the look at the node until all was written.",
+    "From reading the node until everything was written.",
 )
 TICK_AGE = MetricDefinition(
     "slackwater_last_tick_age_seconds", _GAUGE, (), "Time since the last tick began."
@@ -172,7 +172,7 @@ KNOB_YIELDS = MetricDefinition(
     "Values that were left to another writer who kept writing.",
 )
 KNOBS_HELD = MetricDefinition(
-    "slackwater_knobs_held", _GAUGE, (), "Knobs that hold a value of ours now."
+    "slackwater_knobs_held", _GAUGE, (), "Knobs that have a value of ours now."
 )
 KNOBS_YIELDED = MetricDefinition(
     "slackwater_knobs_yielded", _GAUGE, (), "Knobs that are left to another writer now."
@@ -213,10 +213,10 @@ METRICS: tuple[MetricDefinition, ...] = (
 _HEAD = """\
 # Metrics
 
-What the agent shows at `/metrics`, in Prometheus's text format, or as OpenMetrics to who asks for
-it. CPU is in cores, time in seconds. What could not be read is absent, never zero; while the agent
-is blind, everything that it would have read is absent. Counters start at the agent's start, but for
-pressure, which the kernel counts from the cgroup's making.
+The metrics that the agent serves at `/metrics`, in Prometheus's text format, or as OpenMetrics if
+the client accepts it. CPU is in cores, time in seconds. What could not be read is absent, never
+zero; while the agent is blind, everything that it would have read is absent. Counters start with
+the agent, except pressure, which the kernel counts from the creation of the cgroup.
 
 This page is written by `slackwater.record.metric_table`; change the prose there.
 
