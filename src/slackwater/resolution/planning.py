@@ -74,7 +74,6 @@ class Planner:
         self._readings: Mapping[int, CgroupReading] = {}
         self._held: tuple[Held, ...] = ()
         self._precision: WritePrecision | None = None
-        self._ours: dict[_Key, Held] = {}
         #: Places of the grants that are not at rest.
         self._restless: frozenset[int] = frozenset()
         self._releases: tuple[Held, ...] = ()
@@ -89,7 +88,6 @@ class Planner:
         places = self._places_to_look_at(snapshot, grants, drift)
         if places is None:
             places = range(len(grants))
-            self._ours = {(held.ref.id, held.knob): held for held in snapshot.held}
             self._releases = tuple(_unwanted(snapshot.held, grants))
         self._grants, self._readings, self._held = grants, snapshot.readings, snapshot.held
         self._precision = snapshot.precision
@@ -110,7 +108,7 @@ class Planner:
             if (old.target, old.knob) != (new.target, new.knob) or new.knob == IDLE.name:
                 return None  # what is released follows from these
         changed = find_changed_knobs(self._readings, snapshot.readings)
-        held = self._take_held(snapshot.held)
+        held = self._changed_held(snapshot.held)
         if changed is None or held is None:
             return None
         changed |= held | {key.cgroup for key in drift}
@@ -120,7 +118,7 @@ class Planner:
             places = places.union(here)
         return sorted(places)
 
-    def _take_held(self, held: tuple[Held, ...]) -> set[int] | None:
+    def _changed_held(self, held: tuple[Held, ...]) -> set[int] | None:
         """The groups of which something of ours is another value; None where other knobs are ours
         than before: what is released follows from them."""
         before = self._held
@@ -132,7 +130,6 @@ class Planner:
         for old, new in compress(zip(before, held, strict=True), map(is_not, before, held)):
             if (old.ref, old.knob) != (new.ref, new.knob):
                 return None
-            self._ours[new.ref.id, new.knob] = new
             found.add(new.ref.id)
         if self._releases and found:
             return None
@@ -153,6 +150,7 @@ class Planner:
         remembered: dict[KnobKey, Drift] = {}
         staying: dict[str, Bandwidth] = {}
         restless: list[int] = []
+        ours: dict[_Key, Held] | None = None
         for place in places:
             grant = self._grants[place]
             change = _change(snapshot, grant, precision)
@@ -160,7 +158,9 @@ class Planner:
             known = drift.get(key, _NO_DRIFT)
             if change is not None or known != _NO_DRIFT:
                 restless.append(place)
-            if change is not None and _is_drift(change, self._ours.get((key.cgroup, key.knob))):
+            if change is not None and ours is None:  # mostly nobody asks
+                ours = {(held.ref.id, held.knob): held for held in snapshot.held}
+            if change is not None and ours and _is_drift(change, ours.get((key.cgroup, key.knob))):
                 known, note = _repaired(change, known, snapshot.at, settings)
                 notes += [note] if note else []
             elif change is not None and _is_slight(change, settings.raise_deadband):

@@ -45,7 +45,7 @@ class _Folded(msgspec.Struct, frozen=True, gc=False):
     """The intents about one knob and what they become, other knobs aside. The grant is None where
     the baseline of a quota is not known."""
 
-    intents: list[Intent]
+    intents: tuple[Intent, ...]
     baseline: _Baseline
     grant: Grant | None
 
@@ -124,7 +124,7 @@ class Resolver:
         for old, new in differing:
             key = (old.target.id, old.knob)
             known = self._folded[key]
-            intents = [new if each is old else each for each in known.intents]
+            intents = tuple(new if each is old else each for each in known.intents)
             grant = _grant(new.target, KNOB[old.knob], intents, known.baseline)
             self._folded[key] = _Folded(intents, known.baseline, grant)
             pairs[key] = (pairs[key][0] if key in pairs else known.grant, grant)
@@ -149,11 +149,12 @@ def _noted_baselines(snapshot: NodeSnapshot) -> dict[int, KnobValue]:
     return {held.ref.id: held.baseline for held in snapshot.held if held.knob == QUOTA.name}
 
 
-def _group(groups: _Groups) -> dict[_Key, list[Intent]]:
+def _group(groups: _Groups) -> dict[_Key, tuple[Intent, ...]]:
     """By knob, parents before children."""
-    found: dict[_Key, list[Intent]] = {}
+    found: dict[_Key, tuple[Intent, ...]] = {}
     for intent in chain.from_iterable(groups):
-        found.setdefault((intent.target.id, intent.knob), []).append(intent)
+        key = (intent.target.id, intent.knob)
+        found[key] = (*found.get(key, ()), intent)
     return dict(sorted(found.items(), key=lambda item: _place(item[1][0])))
 
 
