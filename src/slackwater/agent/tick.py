@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from slackwater.model.cgroup import Level
-from slackwater.model.decision import Act, Decision, Hold, Intent
+from slackwater.model.decision import Act, Because, Decision, Hold, Intent
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import Needs, merge_needs
 from slackwater.model.snapshot import NodeSnapshot, find_changed_knobs
@@ -29,6 +29,7 @@ from slackwater.resolution.resolver import Resolver
 from slackwater.settings.agent import AgentSettings
 
 _TOLD_REASONS = 5
+_MANY_INTENTS = 64
 _TIER_LEVELS = frozenset({Level.NODE, Level.TIER})
 
 
@@ -93,7 +94,7 @@ class TickCache:
         decision = _decide(policy, snapshot, before, settings)
         if not isinstance(decision, Act):
             return decision
-        intents = share_equal(before.intents or (), decision.intents)
+        intents = share_equal(before.intents or (), _share_reasons(decision.intents))
         decision = msgspec.structs.replace(decision, intents=intents)
         if policy.ignores_counters:
             self._decisions[policy.name] = (self._pods_revision, settings, decision)
@@ -196,6 +197,20 @@ def _after(
     reason = f"{decision.reason}; held for {hold_for // 1_000_000} s, so let go"
     state = PolicyState(decision.memory, (), since)
     return state, PolicyReport(name, PolicyAction.RELEASED, reason, decision.numbers, since)
+
+
+def _share_reasons(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
+    """Hundreds of pods that ask for the same have one reason object, as grants and the journal keep
+    them all."""
+    if len(intents) < _MANY_INTENTS:
+        return intents
+    known: dict[Because, Because] = {}
+    return tuple(
+        each
+        if (because := known.setdefault(each.because, each.because)) is each.because
+        else msgspec.structs.replace(each, because=because)
+        for each in intents
+    )
 
 
 def _reasons(intents: tuple[Intent, ...]) -> str:
