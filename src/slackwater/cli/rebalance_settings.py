@@ -138,7 +138,7 @@ def _texts(
     own = {each.key: each.variable for each in SETTINGS}
     variables = {
         key: StatedText(each.variable, each.text)
-        for key, each in original.spoken(environment, own).items()
+        for key, each in original.read_variables(environment, own).items()
     }
     said = {key: StatedText(BY_KEY[key].flag, text) for key, text in texts_of(flags).items()}
     return variables, said

@@ -1,7 +1,6 @@
-"""The original rebalancer's environment: its names, the defaults that are only its own, its past.
+"""The environment variables of the original rebalancer, and which of our settings they mean.
 
-Owns which variable means which of our settings. The values' bounds are the settings'. A variable
-that is set but empty counts as unset, as it did there.
+Bounds are those of the settings. A variable that is set but empty counts as unset, as it did there.
 """
 
 from collections.abc import Mapping
@@ -46,20 +45,22 @@ _DROPPED: Mapping[str, str] = {
 }
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class StatedVariable(msgspec.Struct, frozen=True):
     """A variable that is set, and its text."""
 
     variable: str
     text: str
 
 
-def spoken(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Spoken]:
+def read_variables(
+    environment: Mapping[str, str], own: Mapping[str, str]
+) -> dict[str, StatedVariable]:
     """What the environment says, by our key. `own`: our variables by key; each wins over the
     original's."""
-    found: dict[str, Spoken] = {}
+    found: dict[str, StatedVariable] = {}
     for key, ours in own.items():
         names = (ours, VARIABLES[key]) if key in VARIABLES else (ours,)
-        said = [Spoken(name, environment[name]) for name in names if environment.get(name)]
+        said = [StatedVariable(name, environment[name]) for name in names if environment.get(name)]
         if said:
             found[key] = said[0]
     return found

@@ -2,8 +2,8 @@
 
 The merge: defaults, then globalConfig, then the last entry of nodesConfig whose selector
 matches, key by key. A value outside its bound is a problem that names where it was said, and
-all of them are told at once. The schema is in volcano_sections, the document in
-volcano_document, what labels and flags say in volcano_node.
+all of them are reported at once. The sections and the document are in volcano_document, what
+labels and flags say in volcano_node.
 """
 
 from collections.abc import Callable, Iterator, Mapping

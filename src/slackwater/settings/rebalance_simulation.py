@@ -1,4 +1,4 @@
-"""What `slackwater rebalance simulate` is told beside a workload's own settings."""
+"""Settings of `slackwater rebalance simulate`, beside those of a workload."""
 
 from typing import Annotated
 

@@ -90,7 +90,7 @@ class KafkaProtocol(enum.Enum):
 
 
 class SaslMechanism(enum.Enum):
-    """How a broker is told who asks. Those that need libraries of their own are left out."""
+    """How a client authenticates to a broker. Mechanisms that need more libraries are left out."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -98,7 +98,7 @@ class SaslMechanism(enum.Enum):
 
 
 class LogLevel(enum.Enum):
-    """From which level on `run` and `loop` tell what they do."""
+    """The lowest level of entries that `run` and `loop` print."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -190,7 +190,7 @@ class KafkaSettings(SettingsStruct, frozen=True):
 
 
 class MoveSettings(SettingsStruct, frozen=True):
-    """What the pure algorithm is told. `minimum_pod_age` None: the window."""
+    """The inputs of the pure algorithm. `minimum_pod_age` None: the window."""
 
     top_k: Annotated[
         Count,

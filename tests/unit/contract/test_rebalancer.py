@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.contract import rebalancer
-from slackwater.contract.rebalancer import Spoken, spoken, warnings
+from slackwater.contract.rebalancer import StatedVariable, read_variables, warnings
 
 OWN = {"topK": "SLACKWATER_REBALANCE_TOP_K", "cooldown": "SLACKWATER_REBALANCE_COOLDOWN"}
 
@@ -24,24 +24,26 @@ def test_the_original_s_names_and_the_seed_s_are_all_there() -> None:
     [
         ({}, {}),
         ({"REBALANCE_TOP_K_PODS": ""}, {}),
-        ({"REBALANCE_TOP_K_PODS": "3"}, {"topK": Spoken("REBALANCE_TOP_K_PODS", "3")}),
+        ({"REBALANCE_TOP_K_PODS": "3"}, {"topK": StatedVariable("REBALANCE_TOP_K_PODS", "3")}),
         (
             {"REBALANCE_TOP_K_PODS": "3", "SLACKWATER_REBALANCE_TOP_K": "4"},
-            {"topK": Spoken("SLACKWATER_REBALANCE_TOP_K", "4")},
+            {"topK": StatedVariable("SLACKWATER_REBALANCE_TOP_K", "4")},
         ),
         (
             {"REBALANCE_TOP_K_PODS": "3", "SLACKWATER_REBALANCE_TOP_K": ""},
-            {"topK": Spoken("REBALANCE_TOP_K_PODS", "3")},
+            {"topK": StatedVariable("REBALANCE_TOP_K_PODS", "3")},
         ),
         (
             {"SLACKWATER_REBALANCE_COOLDOWN": "1h", "COOLDOWN": "2h"},
-            {"cooldown": Spoken("SLACKWATER_REBALANCE_COOLDOWN", "1h")},
+            {"cooldown": StatedVariable("SLACKWATER_REBALANCE_COOLDOWN", "1h")},
         ),
         ({"PROMETHEUS_ENDPOINT": "http://x"}, {}),
     ],
 )
-def test_what_the_environment_says(environment: dict[str, str], found: dict[str, Spoken]) -> None:
-    assert spoken(environment, OWN) == found
+def test_what_the_environment_says(
+    environment: dict[str, str], found: dict[str, StatedVariable]
+) -> None:
+    assert read_variables(environment, OWN) == found
 
 
 @pytest.mark.parametrize(
