@@ -29,7 +29,7 @@ EVENTS = MetricDefinition(
     "slackwater_manager_events_total",
     _COUNTER,
     (),
-    "Kubernetes events about policy objects that became invalid or were mended.",
+    "Kubernetes events about policy objects that became invalid or valid again.",
 )
 OBJECTS = MetricDefinition(
     "slackwater_manager_objects", _GAUGE, ("kind",), "Objects that the manager sees, by kind."
@@ -38,22 +38,28 @@ INVALID = MetricDefinition(
     "slackwater_manager_invalid_objects",
     _GAUGE,
     ("kind",),
-    "Objects whose condition Valid is False; of Nodes those that cannot be read.",
+    "Objects whose condition Valid is False; for Nodes, those that cannot be read.",
 )
 HEARD = MetricDefinition(
     "slackwater_manager_watch_age_seconds",
     _GAUGE,
     ("kind",),
-    "Time since the API server was last heard about this kind.",
+    "Time since the last response or event from the API server for this kind.",
 )
 SYNCED = MetricDefinition(
-    "slackwater_manager_watch_synced", _GAUGE, ("kind",), "1 once all objects of it were listed."
+    "slackwater_manager_watch_synced",
+    _GAUGE,
+    ("kind",),
+    "1 once all objects of this kind were listed.",
 )
 REPORTING = MetricDefinition(
     "slackwater_manager_nodes_reporting", _GAUGE, (), "Nodes with an agent's report."
 )
 PROBLEMS = MetricDefinition(
-    "slackwater_manager_problems", _GAUGE, (), "What the manager cannot hear now."
+    "slackwater_manager_problems",
+    _GAUGE,
+    (),
+    "Current problems, such as a kind that cannot be watched.",
 )
 
 METRICS: tuple[MetricDefinition, ...] = (

@@ -49,8 +49,8 @@ class BatchResourcesSettings(SettingsStruct, frozen=True):
         bool,
         Meta(
             description="Whether pods that ask for batch resources get a CPU weight, a quota and "
-            "a memory limit from them. The kubelet knows nothing of these resources and leaves "
-            "such pods without any.",
+            "a memory limit from them. The kubelet ignores these resources and sets none of the "
+            "three.",
         ),
     ] = False
     cpu_resource: Annotated[
@@ -68,8 +68,8 @@ class BatchResourcesSettings(SettingsStruct, frozen=True):
         WeightRule,
         Meta(
             description="How a request becomes a weight on cgroup v2: as the kubelet and the "
-            "runtime of this node do it, or as Volcano does, a tenth of the milliCPU, with which "
-            "batch pods can outweigh others.",
+            "runtime of this node do it, or as Volcano does, a tenth of the milliCPU, which "
+            "lets batch pods outweigh others.",
         ),
     ] = WeightRule.KUBELET
 

@@ -69,33 +69,33 @@ class BestEffortShareSettings(SettingsStruct, frozen=True):
         Meta(
             ge=1,
             le=100,
-            description="The part of the node's allocatable CPU that all its work together may "
-            "use; what the other tiers leave of it is the best-effort tier's budget. The rest is "
-            "kept free for their peaks.",
+            description="The share of the node's allocatable CPU that all its work together may "
+            "use; what the other tiers leave of it is the best-effort tier's budget. The rest "
+            "is kept free for their peaks.",
         ),
     ] = Percent(80)
     jitter: Annotated[
         Percentage,
         Meta(
             ge=0,
-            description="A change of the quota smaller than this part of it is not made: writing "
-            "a quota disturbs the tier. 0 makes every change.",
+            description="A change of the quota by less than this fraction is not made, because "
+            "writing a quota disturbs the tier. 0 makes every change.",
         ),
     ] = Percent(1)
     recover: Annotated[
         Percentage,
         Meta(
             ge=1,
-            description="The most that the quota may grow in one tick, as a part of it. Cuts are "
-            "made at once, raises slowly, so that a short lull does not let best-effort work back "
-            "in full.",
+            description="The most that the quota may grow in one tick, as a fraction of it. "
+            "Decreases take effect at once, increases slowly, so that a short lull does not let "
+            "best-effort work back in full.",
         ),
     ] = Percent(10)
     accounting: Annotated[
         Accounting,
         Meta(
-            description="What the other tiers are counted with: the CPU they use, or the larger "
-            "of that and what their pods request.",
+            description="How the other tiers are counted: by the CPU they use, or by the larger "
+            "of that and their pods' requests.",
         ),
     ] = Accounting.USAGE
 

@@ -51,11 +51,11 @@ class MemoryQosSettings(SettingsStruct, frozen=True):
     formula: Annotated[
         MemoryFormula,
         Meta(
-            description="ratios: the parts of the limit and the request that a "
-            "ColocationConfiguration or the pod's volcano.sh/colocation-config gives, and nothing "
-            "for other pods. kubelet: for every container what the kubelet's MemoryQoS feature "
-            "writes, memory.min = request and memory.high = request + throttlingFactor × "
-            "(limit - request), in whole pages. none: neither.",
+            description="ratios: the fractions of limit and request set by a "
+            "ColocationConfiguration or the pod's volcano.sh/colocation-config, and nothing for "
+            "other pods. kubelet: for every container what the kubelet's MemoryQoS feature "
+            "writes, memory.min = request and memory.high = request + throttlingFactor × (limit "
+            "- request), in whole pages. none: neither.",
         ),
     ] = MemoryFormula.RATIOS
     levels: Annotated[
@@ -68,8 +68,8 @@ class MemoryQosSettings(SettingsStruct, frozen=True):
     memory_resource: Annotated[
         ResourceName,
         Meta(
-            description="The extended resource that stands for memory, in bytes; it counts where "
-            "a pod has it.",
+            description="The extended resource that stands for memory, in bytes; it is used for "
+            "pods that have it.",
         ),
     ] = "kubernetes.io/batch-memory"
     throttling_factor: Annotated[

@@ -28,8 +28,8 @@ class QuotaBurstSettings(SettingsStruct, frozen=True):
     enabled: Annotated[
         bool,
         Meta(
-            description="Whether pods whose volcano.sh/enable-quota-burst is true may spend in a "
-            "busy period what they left of their quota in quiet ones.",
+            description="Whether pods whose volcano.sh/enable-quota-burst is true may use quota "
+            "in a busy period that they left unused in quiet ones.",
         ),
     ] = False
     most: Annotated[
@@ -37,8 +37,8 @@ class QuotaBurstSettings(SettingsStruct, frozen=True):
         Meta(
             ge=1,
             le=100,
-            description="The most that a burst may be, as a part of the container's quota, "
-            "whatever the pod asks for. The kernel refuses a burst above the quota.",
+            description="The largest burst, as a fraction of the container's quota, whatever the "
+            "pod asks for. The kernel refuses a burst above the quota.",
         ),
     ] = Percent(100)
 

@@ -36,7 +36,7 @@ CURRENT = MetricDefinition(
     "rebalancer_current_cpu_average",
     _GAUGE,
     _WORKLOAD,
-    "Cores: the average of the pods above the threshold, at most K. Absent where there are none.",
+    "Cores: the average of the pods above the threshold, at most K. Absent if there are none.",
 )
 PREDICTED = MetricDefinition(
     "rebalancer_predicted_cpu_average",
@@ -60,14 +60,14 @@ DECISIONS = MetricDefinition(
     "rebalancer_rotation_decisions_total",
     _COUNTER,
     ("reason",),
-    "Workloads judged, by what followed: rotated, or why not.",
+    "Workloads assessed, by result: rotated, or why not.",
 )
 REALISED = MetricDefinition(
     "rebalancer_improvement_realised",
     _GAUGE,
     _WORKLOAD,
-    "Percent: by how much the skew became less with the last rotation, once its window has passed; "
-    "negative where it grew. To be held against what was predicted for it.",
+    "Percent: by how much the last rotation reduced the skew, once its window has passed; "
+    "negative if it grew. Compare with rebalancer_improvement_expected.",
 )
 EXPECTED = MetricDefinition(
     "rebalancer_improvement_expected",
@@ -85,15 +85,15 @@ PODS = MetricDefinition(
     "rebalancer_pods",
     _GAUGE,
     (*_WORKLOAD, "group"),
-    "Pods by where they stand: top, bottom, rest; young, unready, held_back, unknown are left out.",
+    "Pods by group: top, bottom, rest; young, unready, held_back and unknown are not candidates.",
 )
 EXECUTIONS = MetricDefinition(
     "rebalancer_executions_total",
     _COUNTER,
     ("status",),
-    "Rounds: success, or error where one or more workloads could not be judged or rotated.",
+    "Rounds: success, or error if one or more workloads could not be assessed or rotated.",
 )
-ANALYZED = MetricDefinition("rebalancer_pods_analyzed_total", _COUNTER, (), "Pods looked at.")
+ANALYZED = MetricDefinition("rebalancer_pods_analyzed_total", _COUNTER, (), "Pods analyzed.")
 DELETED = MetricDefinition(
     "rebalancer_pods_deleted_total",
     _COUNTER,
@@ -104,16 +104,16 @@ DURATION = MetricDefinition(
     "rebalancer_execution_duration_seconds",
     MetricType.HISTOGRAM,
     (),
-    "A round, from the first question until the last new pod was Ready.",
+    "Duration of a round, from the first query until the last new pod was Ready.",
 )
 ERRORS = MetricDefinition(
     "rebalancer_api_errors_total",
     _COUNTER,
     ("component",),
-    "Questions and writes that failed, by whom they were sent to.",
+    "Failed queries and writes, by the component they were sent to.",
 )
 LAST_RUN = MetricDefinition(
-    "rebalancer_last_run_timestamp_seconds", _GAUGE, (), "When the last round ended, since 1970."
+    "rebalancer_last_run_timestamp_seconds", _GAUGE, (), "Unix time at which the last round ended."
 )
 
 METRICS: tuple[MetricDefinition, ...] = (

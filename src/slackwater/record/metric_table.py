@@ -32,28 +32,28 @@ TICKS = MetricDefinition(
     "slackwater_ticks_total",
     _COUNTER,
     ("kind",),
-    "Ticks: regular ones, and early ones that ran before their time.",
+    "Ticks, by kind: regular, or early (woken before the period ended).",
 )
 BLIND_ROUNDS = MetricDefinition(
     "slackwater_blind_rounds_total",
     _COUNTER,
     (),
-    "Rounds that saw no tree of pods, or no objects yet, and so were not ticks.",
+    "Rounds without a tick, because the pod tree or, after a start, the objects could not be read.",
 )
 BLIND = MetricDefinition(
     "slackwater_blind",
     _GAUGE,
     (),
-    "1 while the last round saw no tree of pods, or after a start no objects yet.",
+    "1 while the pod tree or, after a start, the objects cannot be read.",
 )
 PAUSED = MetricDefinition(
-    "slackwater_paused", _GAUGE, (), "1 after a release by hand, until the agent is restarted."
+    "slackwater_paused", _GAUGE, (), "1 after a manual release, until the agent is restarted."
 )
 TICK_DURATION = MetricDefinition(
     "slackwater_tick_duration_seconds",
     MetricType.HISTOGRAM,
     (),
-    "From reading the node until everything was written.",
+    "From reading the node to the last write.",
 )
 TICK_AGE = MetricDefinition(
     "slackwater_last_tick_age_seconds", _GAUGE, (), "Time since the last tick began."
@@ -62,13 +62,13 @@ PROBLEMS = MetricDefinition(
     "slackwater_configuration_problems",
     _GAUGE,
     (),
-    "Problems of the configuration now; what was set before stays in force.",
+    "Configuration problems now; the last valid configuration stays in force.",
 )
 PROBLEMS_SEEN = MetricDefinition(
     "slackwater_configuration_problems_seen_total",
     _COUNTER,
     (),
-    "Problems of the configuration since the start, each counted when it appears.",
+    "Configuration problems since the start, each counted when it appears.",
 )
 ALLOCATABLE = MetricDefinition(
     "slackwater_node_cpu_allocatable_cores", _GAUGE, (), "CPU that the node offers to pods."
@@ -83,8 +83,8 @@ NODE_PRESSURE = MetricDefinition(
     "slackwater_node_cpu_pressure_seconds_total",
     _COUNTER,
     ("line",),
-    "Time in which some tasks of the node waited for a CPU (PSI). Where it is read: with "
-    "agent.reading: everything.",
+    "Time in which some tasks of the node waited for a CPU (PSI). Only with agent.reading: "
+    "everything.",
 )
 PODS_USAGE = MetricDefinition(
     "slackwater_pods_cpu_usage_cores", _GAUGE, (), "CPU used by all pods, over the last tick."
@@ -96,7 +96,7 @@ TIER_QUOTA = MetricDefinition(
     "slackwater_tier_cpu_quota_cores",
     _GAUGE,
     ("tier",),
-    "The quota that was read of a tier; +Inf is unlimited.",
+    "A tier's quota as read; +Inf is unlimited.",
 )
 TIER_THROTTLED = MetricDefinition(
     "slackwater_tier_cpu_throttled_ratio",
@@ -109,8 +109,8 @@ TIER_PRESSURE = MetricDefinition(
     "slackwater_tier_cpu_pressure_seconds_total",
     _COUNTER,
     ("tier", "line"),
-    "Time in which some, or full: all, tasks of a tier waited for a CPU (PSI). Where it is read: "
-    "with agent.reading: everything, on cgroup v2.",
+    "Time in which some tasks of a tier (line full: all) waited for a CPU (PSI). Only with "
+    "agent.reading: everything, on cgroup v2.",
 )
 POD_USAGE = MetricDefinition(
     "slackwater_pod_cpu_usage_cores",
@@ -125,8 +125,8 @@ POLICY_COURSE = MetricDefinition(
     "slackwater_policy_course",
     _GAUGE,
     ("policy", "course"),
-    "1 for what the policy did in the last tick: acted; held, as it lacked something; released, "
-    "as it held for too long. 0 for the others.",
+    "1 for what the policy did in the last tick: acted; held, for lack of an input; released, "
+    "after holding for too long. 0 for the others.",
 )
 POLICY_TICKS = MetricDefinition(
     "slackwater_policy_ticks_total",
@@ -138,8 +138,8 @@ POLICY_NUMBER = MetricDefinition(
     "slackwater_policy_number",
     _GAUGE,
     ("policy", "number"),
-    "Every number that the policy looked at in the last tick, as explain shows it: CPU in "
-    "milliCPU, parts in percent.",
+    "Every number that the policy used in the last tick, as explain shows it: CPU in milliCPU, "
+    "fractions in percent.",
 )
 THROTTLE_EVENTS = MetricDefinition(
     "slackwater_node_cpu_throttle_events_total",
@@ -163,33 +163,33 @@ KNOB_REPAIRS = MetricDefinition(
     "slackwater_knob_repairs_total",
     _COUNTER,
     ("knob", "level"),
-    "Values of ours that somebody else had changed and that were written again.",
+    "Values that another writer had changed and the agent wrote again.",
 )
 KNOB_YIELDS = MetricDefinition(
     "slackwater_knob_yields_total",
     _COUNTER,
     ("knob", "level"),
-    "Values that were left to another writer who kept writing.",
+    "Values left to another writer that kept changing them.",
 )
 KNOBS_HELD = MetricDefinition(
-    "slackwater_knobs_held", _GAUGE, (), "Knobs that have a value of ours now."
+    "slackwater_knobs_held", _GAUGE, (), "Knobs that the agent currently holds."
 )
 KNOBS_YIELDED = MetricDefinition(
-    "slackwater_knobs_yielded", _GAUGE, (), "Knobs that are left to another writer now."
+    "slackwater_knobs_yielded", _GAUGE, (), "Knobs currently left to another writer."
 )
 
 SOURCE_AGE = MetricDefinition(
     "slackwater_source_age_seconds",
     _GAUGE,
     ("source",),
-    "In a cluster: time since the API server was last heard about this kind of object. A stream "
-    "that works is heard about once a minute.",
+    "In a cluster: time since the last response or event from the API server for this kind of "
+    "object. A working watch has one about once a minute.",
 )
 SOURCE_SILENT = MetricDefinition(
     "slackwater_source_silent",
     _GAUGE,
     ("source",),
-    "In a cluster: 1 while this kind of object cannot be heard; what was known counts.",
+    "In a cluster: 1 while this kind of object cannot be watched; the last known objects are used.",
 )
 NODE_WRITES = MetricDefinition(
     "slackwater_node_writes_total",
@@ -213,12 +213,12 @@ METRICS: tuple[MetricDefinition, ...] = (
 _HEAD = """\
 # Metrics
 
-The metrics that the agent serves at `/metrics`, in Prometheus's text format, or as OpenMetrics if
-the client accepts it. CPU is in cores, time in seconds. What could not be read is absent, never
-zero; while the agent is blind, everything that it would have read is absent. Counters start with
-the agent, except pressure, which the kernel counts from the creation of the cgroup.
+What the agent serves at `/metrics`, in Prometheus's text format, or as OpenMetrics if the client
+asks for it. CPU is in cores, time in seconds. A value that could not be read is absent, never zero;
+while the agent is blind, every value that it would have read is absent. Counters start when the
+agent does, except pressure, which the kernel counts from the cgroup's creation.
 
-This page is written by `slackwater.record.metric_table`; change the prose there.
+This page is generated from `slackwater.record.metric_table`; change the prose there.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -27,8 +27,8 @@ class AgentSettings(SettingsStruct, frozen=True):
         Meta(
             ge=100 * _MILLISECOND,
             le=60 * _SECOND,
-            description="How often the agent looks and decides. 100ms is one CFS period: in less "
-            "time the kernel's throttling counters say nothing new.",
+            description="How often the agent reads the node and decides. 100ms is one CFS "
+            "period: the kernel's throttling counters do not change faster.",
         ),
     ] = Micros(_SECOND)
     hold_for: Annotated[
@@ -36,8 +36,8 @@ class AgentSettings(SettingsStruct, frozen=True):
         Meta(
             ge=_SECOND,
             le=600 * _SECOND,
-            description="How long what a policy asked for stays in force while the policy cannot "
-            "see. After it the values are released: an old throttle is worse than none.",
+            description="How long a policy's values stay in force while it cannot read its "
+            "inputs. Then they are released: a stale throttle is worse than none.",
         ),
     ] = Micros(30 * _SECOND)
     raise_deadband: Annotated[
@@ -45,9 +45,9 @@ class AgentSettings(SettingsStruct, frozen=True):
         Meta(
             ge=0,
             le=2,
-            description="A raise of a quota by less than this part of it is not written; cuts "
-            "always are. 2 ‰ is the smallest step that a policy may take, so a larger deadband "
-            "could hold a raise for ever.",
+            description="An increase of a quota by less than this fraction is not written; "
+            "decreases always are. 2 ‰ is the smallest step that a policy may take, so a larger "
+            "deadband could block an increase for ever.",
         ),
     ] = Permille(1)
     pressure_stall: Annotated[
@@ -56,8 +56,8 @@ class AgentSettings(SettingsStruct, frozen=True):
             ge=5 * _MILLISECOND,
             le=500 * _MILLISECOND,
             description="Where the kernel offers PSI triggers: how long protected work must have "
-            "waited for a CPU within 500ms, the kernel's shortest window, for the agent to look "
-            "at once.",
+            "waited for a CPU within 500ms, the kernel's shortest window, to wake the agent "
+            "early.",
         ),
     ] = Micros(50 * _MILLISECOND)
     yield_after: Annotated[
@@ -65,9 +65,8 @@ class AgentSettings(SettingsStruct, frozen=True):
         Meta(
             ge=2,
             le=100,
-            description="When somebody else has written a value so many times in a row, each "
-            "within fightWithin of the one before, it belongs to the other writer and the agent "
-            "leaves it alone.",
+            description="After another writer has changed a value this many times in a row, each "
+            "within fightWithin of the one before, the agent leaves the value to it.",
         ),
     ] = 5
     fight_within: Annotated[
@@ -75,8 +74,9 @@ class AgentSettings(SettingsStruct, frozen=True):
         Meta(
             ge=_SECOND,
             le=30 * _SECOND,
-            description="Two repairs of one value this close together are a fight. Well below "
-            "60s, at which the kubelet resets its tiers: that is expected and repaired for ever.",
+            description="Two repairs of one value this close together count as a conflict with "
+            "another writer. Well below the 60s at which the kubelet resets its tiers, which is "
+            "expected and always repaired.",
         ),
     ] = Micros(10 * _SECOND)
     yield_for: Annotated[
@@ -84,8 +84,8 @@ class AgentSettings(SettingsStruct, frozen=True):
         Meta(
             ge=10 * _SECOND,
             le=86_400 * _SECOND,
-            description="How long a value that was yielded is left to the other writer before "
-            "the agent tries again.",
+            description="How long a value is left to the other writer before the agent tries "
+            "again.",
         ),
     ] = Micros(600 * _SECOND)
     stalled_after: Annotated[
@@ -94,14 +94,14 @@ class AgentSettings(SettingsStruct, frozen=True):
             ge=10 * _SECOND,
             le=600 * _SECOND,
             description="/healthz fails when no tick has ended for this long, or for three "
-            "periods if that is longer: a restart is the repair.",
+            "periods if that is longer, so that the kubelet restarts the agent.",
         ),
     ] = Micros(90 * _SECOND)
     reading: Annotated[
         Reading,
         Meta(
             description="What is read at each tick: what the policies need, or every pod and "
-            "container as well, for metrics of all of them. While `slackwater top` looks, "
+            "container as well, for metrics of all of them. While `slackwater top` runs, "
             "everything is read anyway.",
         ),
     ] = Reading.NEEDED
@@ -110,8 +110,8 @@ class AgentSettings(SettingsStruct, frozen=True):
         Meta(
             ge=1,
             le=3_600,
-            description="How many whole ticks are kept in memory for explain and for recordings; "
-            "fewer where every container is read, so that they stay within a few MiB.",
+            description="How many complete ticks are kept in memory for explain and for "
+            "recordings; fewer when every container is read, so that they stay within a few MiB.",
         ),
     ] = 60
 

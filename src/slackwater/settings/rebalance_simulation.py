@@ -24,7 +24,8 @@ class SimulationSettings(SettingsStruct, frozen=True):
         Meta(
             ge=1,
             le=10_000,
-            description="What they consume: dealt to the pods by number, as Kafka's assignors do.",
+            description="The partitions they consume: assigned to the pods by number, as Kafka's "
+            "assignors do.",
         ),
     ] = 60
     skew: Annotated[
@@ -40,15 +41,17 @@ class SimulationSettings(SettingsStruct, frozen=True):
     )
     seed: Annotated[
         Count,
-        Meta(ge=0, le=2**63 - 1, description="Of all chance: the same seed, the same day."),
+        Meta(
+            ge=0, le=2**63 - 1, description="Of all randomness: the same seed gives the same day."
+        ),
     ] = 0
     request: Annotated[
         float,
         Meta(
             ge=0.001,
             le=10_000.0,
-            description="What a pod asks for, in cores: of a generated day's pods, and of those of "
-            "which a recording does not say it.",
+            description="A pod's request in cores: for a generated day, and for pods whose "
+            "request a recording does not have.",
         ),
     ] = 1.0
     hpa_target: Annotated[
@@ -66,7 +69,7 @@ class SimulationSettings(SettingsStruct, frozen=True):
             Meta(
                 ge=0.001,
                 le=10_000.0,
-                description="The HPA's target, in cores for each pod, instead.",
+                description="The HPA's target in cores per pod, instead of a percentage.",
             ),
         ]
         | None
@@ -76,8 +79,8 @@ class SimulationSettings(SettingsStruct, frozen=True):
         Meta(
             ge=0.0,
             le=1.0,
-            description="The part of a rotated pod's load that goes to its own successor, as a hot "
-            "key does. 0: all is dealt anew; 1: rotating changes nothing.",
+            description="The part of a rotated pod's load that goes to its own successor, as a "
+            "hot key does. 0: all of it is redistributed; 1: rotating changes nothing.",
         ),
     ] = 0.0
     step: Annotated[
@@ -85,7 +88,7 @@ class SimulationSettings(SettingsStruct, frozen=True):
         Meta(
             ge=10 * _SECOND,
             le=_DAY,
-            description="How often it looks, as the CronJob's schedule.",
+            description="Time between rounds, like the CronJob's schedule.",
         ),
     ] = Micros(5 * _MINUTE)
 

@@ -111,14 +111,11 @@ class KafkaAccess(SettingsStruct, frozen=True):
     time, so that a rotated password is found."""
 
     protocol: Annotated[
-        KafkaProtocol, Meta(description="What is spoken to the brokers, by Kafka's own names.")
+        KafkaProtocol, Meta(description="The brokers' security protocol, by Kafka's own names.")
     ] = KafkaProtocol.PLAINTEXT
     ca_file: Annotated[
         FilePath,
-        Meta(
-            description="Certificates that a broker's is checked against, in place of the "
-            "machine's own."
-        ),
+        Meta(description="CA certificates to verify the brokers with, in place of the system's."),
     ] = ""
     certificate_file: Annotated[
         FilePath, Meta(description="A client certificate for the brokers; needs keyFile.")
@@ -126,7 +123,7 @@ class KafkaAccess(SettingsStruct, frozen=True):
     key_file: Annotated[FilePath, Meta(description="That certificate's key.")] = ""
     mechanism: Annotated[
         SaslMechanism,
-        Meta(description="How the brokers are told who asks, where the protocol is one of SASL's."),
+        Meta(description="How to authenticate to the brokers if the protocol is one of SASL's."),
     ] = field(default=SaslMechanism.PLAIN, name="saslMechanism")
     username: Annotated[PlainText, Meta(description="For SASL.")] = ""
     password_file: Annotated[FilePath, Meta(description="A file with SASL's password.")] = ""
@@ -137,30 +134,30 @@ class KafkaSettings(SettingsStruct, frozen=True):
     replaces the exporter's metric; it has to give one number for each series."""
 
     enabled: Annotated[
-        bool, Meta(description="Whether the consumer group's lag has a say before pods go.")
+        bool, Meta(description="Whether the consumer group's lag is checked before a rotation.")
     ] = field(default=False, name="lagEnabled")
     threshold: Annotated[
         Count,
         Meta(
             ge=0,
-            description="In messages. 1000 is little for a busy topic: eight partitions with 150 "
-            "each are above it for ever.",
+            description="In messages. 1000 is low for a busy topic: eight partitions with 150 "
+            "each always exceed it.",
         ),
     ] = field(default=1000, name="lagThreshold")
     mode: Annotated[
         LagMode,
         Meta(
-            description="Whether lag above the threshold forbids a rotation, or is what it takes. "
-            "Lag that is not known forbids it in either case."
+            description="Whether lag above the threshold forbids a rotation or is required for "
+            "one. Unknown lag forbids it in either case."
         ),
     ] = field(default=LagMode.BLOCK_ABOVE, name="lagMode")
-    aggregate: Annotated[
-        LagSum, Meta(description="How the partitions' lags become one number.")
-    ] = field(default=LagSum.SUM, name="lagAggregation")
+    aggregate: Annotated[LagSum, Meta(description="How the partitions' lags are combined.")] = (
+        field(default=LagSum.SUM, name="lagAggregation")
+    )
     group: Annotated[
         ConsumerGroup,
         Meta(
-            description="Whose lag counts.",
+            description="The consumer group whose lag counts.",
             extra={IDENTITY: True, DEFAULT: "the workload's name"},
         ),
     ] = field(default="", name="consumerGroup")
@@ -168,22 +165,22 @@ class KafkaSettings(SettingsStruct, frozen=True):
         TopicName,
         Meta(
             description="Only this topic's partitions count.",
-            extra={IDENTITY: True, DEFAULT: "all that the group reads"},
+            extra={IDENTITY: True, DEFAULT: "all topics of the group"},
         ),
     ] = ""
     query: Annotated[
         PromqlQuery,
         Meta(
-            description="PromQL in place of the exporter's metric. Each series that it gives is "
-            "one partition.",
+            description="PromQL in place of the exporter's metric. Each resulting series is one "
+            "partition.",
             extra={IDENTITY: True, DEFAULT: "kafka_consumergroup_lag of the group"},
         ),
     ] = field(default="", name="lagQuery")
     bootstrap_servers: Annotated[
         tuple[Broker, ...],
         Meta(
-            description="Brokers to ask directly. Needs the extra slackwater[kafka].",
-            extra={DEFAULT: "none: Prometheus is asked"},
+            description="Brokers to query directly. Needs the extra slackwater[kafka].",
+            extra={DEFAULT: "none: Prometheus is queried"},
         ),
     ] = ()
     access: Annotated[KafkaAccess, _INLINE] = KafkaAccess()
@@ -196,15 +193,14 @@ class MoveSettings(SettingsStruct, frozen=True):
         Count,
         Meta(
             ge=1,
-            description="How many of the hottest and how many of the coldest pods are looked at.",
+            description="How many of the hottest and how many of the coldest pods are considered.",
         ),
     ] = 2
     tolerance: Annotated[
         float,
         Meta(
             ge=1.0,
-            description="A hot pod is one above the HPA's target times this. Exactly at it is not "
-            "above it.",
+            description="A pod above the HPA's target times this is hot; one exactly at it is not.",
         ),
     ] = 1.5
     minimum_improvement: Annotated[
@@ -212,22 +208,24 @@ class MoveSettings(SettingsStruct, frozen=True):
         Meta(
             ge=0.0,
             le=100.0,
-            description="By how much the hot pods' average has to fall when they are mixed with "
-            "the cold ones. It has to be more than this; with topK 2 it is never more than 66.7 %.",
+            description="The hot pods' average has to fall by more than this when they are mixed "
+            "with the cold ones. With topK 2 it never falls by more than 66.7 %.",
             extra={UNIT: Unit.PERCENT},
         ),
     ] = 10.0
     minimum_pods: Annotated[
         Count,
-        Meta(ge=1, description="So many ready pods have to be left besides those that go."),
+        Meta(
+            ge=1, description="How many ready pods have to remain besides those that are rotated."
+        ),
     ] = 2
     window: Annotated[
         Duration,
         Meta(
             ge=_SECOND,
             le=_DAY,
-            description="Over what time CPU usage is averaged. At least four times the interval at "
-            "which Prometheus scrapes; metrics.k8s.io has a window of its own.",
+            description="The time over which CPU usage is averaged. At least four times "
+            "Prometheus' scrape interval; metrics.k8s.io has a window of its own.",
         ),
     ] = Micros(5 * _MINUTE)
     minimum_pod_age: (
@@ -236,8 +234,8 @@ class MoveSettings(SettingsStruct, frozen=True):
             Meta(
                 ge=0,
                 le=7 * _DAY,
-                description="A younger pod is left alone. Before the window is full its usage "
-                "reads too low, so that a pod which was just rotated would look like the coldest.",
+                description="Younger pods are left alone. Before the window is full their usage "
+                "reads too low, and a pod that was just rotated would look like the coldest.",
                 extra={DEFAULT: "the window"},
             ),
         ]
@@ -250,8 +248,8 @@ class MoveSettings(SettingsStruct, frozen=True):
                 ge=0,
                 le=_DAY,
                 description="The shortest time between two rotations of one workload. After two "
-                "in a row that did not bring half of what was predicted it is × 4, after three "
-                "× 8 and so on, at most a day.",
+                "in a row that achieved less than half of the predicted improvement it is × 4, "
+                "after three × 8 and so on, at most a day.",
                 extra={DEFAULT: "twice the window"},
             ),
         ]
@@ -261,7 +259,7 @@ class MoveSettings(SettingsStruct, frozen=True):
         Count,
         Meta(
             ge=0,
-            description="The most pods that are away at once. 0 is as many as the others can "
+            description="The most pods that are replaced at once. 0: as many as the others can "
             "stand in for.",
         ),
     ] = field(default=0, name="batchSize")
@@ -289,40 +287,39 @@ class WorkloadSettings(SettingsStruct, frozen=True):
     kind: Annotated[
         WorkloadKind,
         Meta(
-            description="What the workload is. Only these three have their pods replaced one for "
-            "one.",
+            description="The workload's kind. Only these three replace their pods one for one.",
             extra={IDENTITY: True, DEFAULT: "what its HPA scales"},
         ),
     ] = ""
     container: Annotated[
         ContainerName,
         Meta(
-            description="Whose CPU counts. A ContainerResource metric of the HPA names its own; * "
-            "is the whole pod, as the HPA's Resource metric counts it.",
+            description="The container whose CPU counts. A ContainerResource metric of the HPA "
+            "names its own; * is the whole pod, as the HPA's Resource metric counts it.",
             extra={
                 IDENTITY: True,
-                DEFAULT: "the HPA's, else the one called like the workload, else all",
+                DEFAULT: "the HPA's, else the one named like the workload, else all",
             },
         ),
     ] = ""
     selector: Annotated[
         SelectorText,
         Meta(
-            description="Only those of the workload's pods count that have these labels.",
+            description="Only the workload's pods with these labels count.",
             extra={IDENTITY: True},
         ),
     ] = ""
     hpa_prefix: Annotated[
         HpaPrefix,
         Meta(
-            description="What may stand before the workload's name in the HPA's name. KEDA's is "
-            "keda-hpa-, with or without the last dash; the word none is no prefix.",
+            description="An optional prefix of the HPA's name before the workload's name. KEDA's "
+            "is keda-hpa-, with or without the last dash; none disables it.",
             extra={EMPTY: "none"},
         ),
     ] = "keda-hpa-"
-    hpa_metric: Annotated[
-        MetricName, Meta(description="Which of the HPA's metrics has the target.")
-    ] = "cpu"
+    hpa_metric: Annotated[MetricName, Meta(description="The HPA metric whose target is used.")] = (
+        "cpu"
+    )
     moves: Annotated[MoveSettings, _INLINE] = MoveSettings()
     kafka: KafkaSettings = KafkaSettings()
 
@@ -333,19 +330,19 @@ class MetricLabels(SettingsStruct, frozen=True):
 
     pod: Annotated[
         MetricLabel,
-        Meta(description="What the scrape configuration calls the label of the pod."),
+        Meta(description="The name of the pod label in the scrape configuration."),
     ] = field(default="pod", name="podLabel")
-    container: Annotated[
-        MetricLabel, Meta(description="What it calls the label of the container.")
-    ] = field(default="container", name="containerLabel")
-    namespace: Annotated[
-        MetricLabel, Meta(description="What it calls the label of the namespace.")
-    ] = field(default="namespace", name="namespaceLabel")
+    container: Annotated[MetricLabel, Meta(description="The name of the container label.")] = field(
+        default="container", name="containerLabel"
+    )
+    namespace: Annotated[MetricLabel, Meta(description="The name of the namespace label.")] = field(
+        default="namespace", name="namespaceLabel"
+    )
     matchers: Annotated[
         tuple[tuple[MatcherLabel, MatcherValue], ...],
         Meta(
             max_length=20,
-            description="Labels and values that the series must have, where one Prometheus holds "
+            description="Labels and values that the series must have if one Prometheus holds "
             "several clusters: cluster=prod-eu. Added to every query but kafka.lagQuery.",
         ),
     ] = ()
@@ -357,7 +354,7 @@ class PrometheusSettings(SettingsStruct, frozen=True):
 
     endpoint: Annotated[
         Url,
-        Meta(description="Prometheus, VictoriaMetrics, or anything that answers as they do."),
+        Meta(description="Prometheus, VictoriaMetrics, or any server with the same API."),
     ] = "http://localhost:9090"
     timeout: Annotated[
         Duration, Meta(ge=_MILLISECOND, le=_HOUR, description="How long one query may take.")
@@ -367,30 +364,29 @@ class PrometheusSettings(SettingsStruct, frozen=True):
         Meta(
             ge=0,
             le=10,
-            description="How often a query is asked again when the server could not be reached or "
-            "was busy.",
+            description="How often a query is retried if the server could not be reached or was "
+            "busy.",
         ),
     ] = 2
     headers: Annotated[
         tuple[tuple[HeaderName, HeaderValue], ...],
         Meta(description="HTTP headers for each query. Secrets belong in a file: see tokenFile."),
     ] = ()
-    tenant: Annotated[PlainText, Meta(description="Whose metrics: the header X-Scope-OrgID.")] = ""
+    tenant: Annotated[
+        PlainText, Meta(description="The tenant, sent as the header X-Scope-OrgID.")
+    ] = ""
     token_file: Annotated[
         FilePath,
         Meta(
-            description="A file with a bearer token. Read at each query, so that a new token is "
-            "found."
+            description="A file with a bearer token. Read at each query, so that a rotated token "
+            "is picked up."
         ),
     ] = ""
     username: Annotated[PlainText, Meta(description="For HTTP's basic authentication.")] = ""
     password_file: Annotated[FilePath, Meta(description="A file with the user's password.")] = ""
     ca_file: Annotated[
         FilePath,
-        Meta(
-            description="Certificates that the server's is checked against, in place of the "
-            "machine's own."
-        ),
+        Meta(description="CA certificates to verify the server with, in place of the system's."),
     ] = ""
     certificate_file: Annotated[
         FilePath, Meta(description="A client certificate; needs keyFile.")
@@ -405,15 +401,17 @@ class CapSettings(SettingsStruct, frozen=True):
 
     run: Annotated[
         Count,
-        Meta(ge=0, description="The most pods that go in one run, of all workloads. 0 is no cap."),
+        Meta(
+            ge=0, description="The most pods rotated in one run, over all workloads. 0: unlimited."
+        ),
     ] = 0
     node: Annotated[
         Count,
-        Meta(ge=0, description="The most pods that go from one node in one run. 0 is no cap."),
+        Meta(ge=0, description="The most pods rotated on one node in one run. 0: unlimited."),
     ] = 0
     namespace: Annotated[
         Count,
-        Meta(ge=0, description="The most pods that go from one namespace in one run. 0 is no cap."),
+        Meta(ge=0, description="The most pods rotated in one namespace in one run. 0: unlimited."),
     ] = 0
 
 
@@ -426,22 +424,22 @@ class RunSettings(SettingsStruct, frozen=True):
     usage_source: Annotated[
         UsageSource,
         Meta(
-            description="Who says what pods use. metrics-api is metrics.k8s.io, which needs no "
-            "Prometheus."
+            description="Where the pods' usage comes from. metrics-api is metrics.k8s.io, which "
+            "needs no Prometheus."
         ),
     ] = UsageSource.PROMETHEUS
     request_source: Annotated[
         RequestSource,
         Meta(
-            description="Who says what pods ask for. auto is kube-state-metrics where it has the "
-            "pod, else the pod's own spec."
+            description="Where the pods' requests come from. auto is kube-state-metrics if it "
+            "has the pod, else the pod's own spec."
         ),
     ] = RequestSource.AUTO
     removal: Annotated[
         Removal,
         Meta(
-            description="How a pod goes. Disruption budgets hold for evict; delete ignores them, "
-            "as the original did."
+            description="How pods are removed. evict respects disruption budgets; delete ignores "
+            "them, as the original did."
         ),
     ] = Removal.EVICT
     grace: (
@@ -450,8 +448,8 @@ class RunSettings(SettingsStruct, frozen=True):
             Meta(
                 ge=1,
                 le=86_400,
-                description="How long a pod may take to end. The original said 30, which cuts "
-                "longer drains.",
+                description="How long a pod may take to terminate. The original used 30, which "
+                "cuts longer drains short.",
                 extra={DEFAULT: "each pod's own"},
             ),
         ]
@@ -462,21 +460,21 @@ class RunSettings(SettingsStruct, frozen=True):
         Meta(
             ge=_SECOND,
             le=_HOUR,
-            description="How long to wait for a batch's replacements to be Ready. Then the next "
-            "batch is left.",
+            description="How long to wait for a batch's replacements to be Ready. After that the "
+            "rotation stops.",
         ),
     ] = Micros(5 * _MINUTE)
     caps: CapSettings = CapSettings()
-    dry_run: Annotated[bool, Meta(description="Decide and tell, but change nothing.")] = False
+    dry_run: Annotated[bool, Meta(description="Decide and log, but change nothing.")] = False
     push: Annotated[
         OptionalUrl,
-        Meta(description="Where one shot's metrics are pushed to, since nobody can scrape it."),
+        Meta(description="Where `run` pushes its metrics, since a short Job cannot be scraped."),
     ] = ""
     interval: Annotated[
         Duration,
-        Meta(ge=10 * _SECOND, le=_DAY, description="How often the resident loop looks."),
+        Meta(ge=10 * _SECOND, le=_DAY, description="How often the loop runs a round."),
     ] = Micros(5 * _MINUTE)
     log_level: Annotated[
         LogLevel,
-        Meta(description="From which level on lines are printed. debug shows no more than info."),
+        Meta(description="The lowest level that is printed. debug shows no more than info."),
     ] = LogLevel.INFO
