@@ -13,6 +13,7 @@ import difflib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,8 +76,11 @@ print(json.dumps(dict(walk(slackwater, "slackwater")), sort_keys=True, default=s
 class Tree:
     """One checkout, and how its program is called."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, folder: Path) -> None:
         self.root = root
+        #: Where commands run, as some leave a picture there.
+        self._folder = folder
+        shutil.copytree(root / "examples", folder / "examples")
         self._environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("SLACKWATER_")},
             "PYTHONPATH": str(root / "src"),
@@ -86,7 +90,7 @@ class Tree:
     def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments],
-            cwd=self.root,
+            cwd=self._folder,
             env=self._environment,
             capture_output=True,
             text=True,
@@ -100,7 +104,7 @@ class Tree:
     def start_agent(self, *arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "slackwater", "agent", *arguments],
-            cwd=self.root,
+            cwd=self._folder,
             env=self._environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -239,14 +243,16 @@ def _scrape(address: str) -> list[str]:
     return sorted({line.rpartition(" ")[0] for line in lines if not line.startswith("#")})
 
 
-def read_surface(tree: Tree) -> dict[str, object]:
-    return {
-        "commands": _commands(tree),
-        "names": _names(tree),
-        "metrics": _documented_metrics(tree),
-        "outputs": _outputs(tree),
-        "running": _running(tree),
-    }
+def read_surface(root: Path) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Tree(root, Path(folder))
+        return {
+            "commands": _commands(tree),
+            "names": _names(tree),
+            "metrics": _documented_metrics(tree),
+            "outputs": _outputs(tree),
+            "running": _running(tree),
+        }
 
 
 def _text(surface: object) -> list[str]:
@@ -259,10 +265,10 @@ def compare(commit: str) -> int:
         git = ("git", "-C", str(ROOT), "worktree")
         subprocess.run([*git, "add", "-q", "--detach", str(before), commit], check=True)
         try:
-            old = read_surface(Tree(before))
+            old = read_surface(before)
         finally:
             subprocess.run([*git, "remove", "--force", str(before)], check=True)
-    new = read_surface(Tree(ROOT))
+    new = read_surface(ROOT)
     differences = list(difflib.unified_diff(_text(old), _text(new), commit, "this tree", n=6))
     print("\n".join(differences) or f"surface: the same as {commit}")
     return 1 if differences else 0
@@ -277,7 +283,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.verb == "compare":
         return compare(options.commit)
-    print("\n".join(_text(read_surface(Tree(ROOT)))))
+    print("\n".join(_text(read_surface(ROOT))))
     return 0
 
 

@@ -54,7 +54,8 @@ class Broker:
         settings.write_text(properties(self._folder, self._ports, self._credentials))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = (*_JAVA, "-cp", self._class_path, "kafka.tools.StorageTool")
-        command = [*tool, "format", "--cluster-id", cluster, "--config", str(settings)]
+        # One word: an id may begin with a dash.
+        command = [*tool, "format", f"--cluster-id={cluster}", "--config", str(settings)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise KafkaError(f"the broker's folder: {(done.stderr or done.stdout).strip()}")
