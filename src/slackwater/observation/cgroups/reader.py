@@ -19,7 +19,7 @@ from slackwater.model.cgroup import (
     CpuTimes,
 )
 from slackwater.model.cpus import CpuSet
-from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import (
     BURST,
     CPUS,
@@ -174,15 +174,18 @@ class CgroupReader:
     def _values(self, ref: CgroupRef, wants: frozenset[ReadingField]) -> dict[str, KnobValue | Gap]:
         """Every knob's value by its name. A vendor's files are there on a vendor's kernel alone:
         where a group lacked them all they are not looked for in the next ones."""
-        if not self._lacking or wants.isdisjoint(_VENDORS):
+        others, vendors = wants - _VENDORS, wants & _VENDORS
+        known = bool(vendors) and all(field.value in self._lacking for field in vendors)
+        if not known or others <= EACH_TICK:
             return self._read_values(ref, wants)
         if not self._skips:
             self._lacking, self._skips = {}, _MOST_SKIPS
             return self._read_values(ref, wants)
         self._skips -= 1
-        values = self._read_values(ref, wants - _VENDORS)
-        for field in wants & _VENDORS:
-            values[field.value] = self._lacking.get(field.value, NOT_ASKED)
+        values = self._read_values(ref, others)
+        gone = any(value is VANISHED for value in values.values())
+        for field in vendors:
+            values[field.value] = VANISHED if gone else self._lacking[field.value]
         return values
 
     def _read_values(
@@ -196,8 +199,10 @@ class CgroupReader:
                 values[knob.name] = self._decoded(knob, visit.version, read[first:last])
             values.update(visit.gaps)
         vendors = {name: value for name, value in values.items() if name in _VENDOR_NAMES}
-        if vendors and all(_is_lacking(value) for value in vendors.values()):
-            self._lacking = {n: value for n, value in vendors.items() if isinstance(value, Gap)}
+        if all(_is_lacking(value) for value in vendors.values()):
+            self._lacking |= {n: value for n, value in vendors.items() if isinstance(value, Gap)}
+        else:
+            self._lacking = {}
         return values
 
     def _visits_for(self, wants: frozenset[ReadingField]) -> "tuple[_Visit, ...]":

@@ -197,3 +197,35 @@ def test_what_changes_each_tick_is_read_anew(container: Container) -> None:
     times = tree.read(ref, EVERYTHING, AT).times
     assert isinstance(times, CpuTimes)
     assert times.usage == 9
+
+
+VENDORS = (ReadingField.CPU_QOS_LEVEL, ReadingField.MEMORY_QOS_LEVEL)
+
+
+def test_a_vendors_file_that_comes_is_found_after_a_while(container: Container) -> None:
+    plain, tree, ref = container
+    wants = frozenset({ReadingField.QUOTA, *VENDORS})
+    for name, controller in (
+        ("cpu.qos_level", CgroupController.CPU),
+        ("memory.qos_level", CgroupController.MEMORY),
+    ):
+        path = os.path.join(plain.directory(ref.path, controller), name)
+        if os.path.exists(path):
+            os.unlink(path)
+    missing = {"cpu-qos-level": Gap("cpu.qos_level does not exist here")}
+    missing |= {"memory-qos-level": Gap("memory.qos_level does not exist here")}
+    assert tree.read(ref, wants, AT).others == missing
+    assert tree.read(ref, wants, AT).others == missing
+    plain.put(ref.path, "cpu.qos_level", "-1\n")
+    found = [tree.read(ref, wants, AT).others["cpu-qos-level"] for _ in range(65)]
+    assert found[-1] == -1
+    assert tree.read(ref, frozenset({VENDORS[0]}), AT).others == {"cpu-qos-level": -1}
+
+
+def test_a_group_that_went_lacks_nothing(container: Container) -> None:
+    plain, tree, ref = container
+    wants = frozenset({ReadingField.QUOTA, VENDORS[0]})
+    tree.read(ref, wants, AT)
+    plain.remove(ref.path)
+    gone = tree.read(ref, wants, AT)
+    assert (gone.quota, gone.others["cpu-qos-level"]) == (VANISHED, VANISHED)
