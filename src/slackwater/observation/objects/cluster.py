@@ -155,27 +155,18 @@ class Feeds(msgspec.Struct, frozen=True):
     pod_configurations: Feed[PodConfiguration]
 
 
-class _Views(msgspec.Struct, frozen=True):
-    """Feeds, each at one moment."""
+#: What each informer has at one moment, by the source's name.
+_Views = Mapping[str, InformerView[Any]]
 
-    pods: InformerView[Pod]
-    node: InformerView[SeenNode]
-    colocation: InformerView[SeenMap[ColocationConfig]]
-    settings: InformerView[SeenMap[Settings]]
-    pod_configurations: InformerView[PodConfiguration]
 
-    def by_name(self) -> dict[str, InformerView[Any]]:
-        return {name: getattr(self, name) for name in self.__struct_fields__}
-
-    def says_the_same(self, other: "_Views") -> bool:
-        """An informer keeps its mapping while nothing changes."""
-        pairs = zip(self.by_name().values(), other.by_name().values(), strict=True)
-        return all(
-            mine.items is theirs.items
-            and mine.unreadable == theirs.unreadable
-            and mine.unknown_kind == theirs.unknown_kind
-            for mine, theirs in pairs
-        )
+def _say_the_same(one: _Views, other: _Views) -> bool:
+    """An informer keeps its mapping while nothing changes."""
+    return all(
+        mine.items is other[name].items
+        and mine.unreadable == other[name].unreadable
+        and mine.unknown_kind == other[name].unknown_kind
+        for name, mine in one.items()
+    )
 
 
 class ClusterObjects:
@@ -213,7 +204,7 @@ class ClusterObjects:
                     msgspec.structs.replace(each, consequence=_STAYS) for each in lacking.problems
                 )
                 return MissingObjects(f"{lacking.reason}; {_STAYS}", problems)
-        elif views.says_the_same(self._taken):
+        elif _say_the_same(views, self._taken):
             return self._known
         self._known = _kept(self._known, self._joined(views))
         self._taken = views
@@ -236,7 +227,7 @@ class ClusterObjects:
         """By source; a kind that the server does not have is none."""
         return {
             name: Freshness(Micros(at - (view.heard_at or self._started)), view.problem)
-            for name, view in self._views().by_name().items()
+            for name, view in self._views().items()
             if not view.unknown_kind
         }
 
@@ -244,29 +235,29 @@ class ClusterObjects:
         return tuple(getattr(self._feeds, name) for name in self._feeds.__struct_fields__)
 
     def _views(self) -> _Views:
-        return _Views(*(feed.view() for feed in self._all()))
+        return {name: getattr(self._feeds, name).view() for name in self._feeds.__struct_fields__}
 
     def _lacking(self, views: _Views) -> MissingObjects | None:
         """Why the agent cannot begin; None where it can."""
         unheard = {
             name: view.problem
-            for name, view in views.by_name().items()
+            for name, view in views.items()
             if not view.synced and not view.unknown_kind
         }
         if unheard:
             why = next(filter(None, unheard.values()), "no answer yet")
             return MissingObjects(f"waiting to hear of {', '.join(unheard)}: {why}")
-        wrong = (*_wrong(views.colocation), *_wrong(views.settings))
+        wrong = (*_wrong(views["colocation"]), *_wrong(views["settings"]))
         if wrong:
             return MissingObjects("; ".join(each.sentence() for each in wrong), wrong)
-        if self._node not in views.node.items:
-            known = next(iter(views.node.unreadable.values()), "")
+        if self._node not in views["node"].items:
+            known = next(iter(views["node"].unreadable.values()), "")
             return MissingObjects(known or f"there is no Node {self._node}")
         return None
 
     def _joined(self, views: _Views) -> Objects:
         problems: dict[str, ConfigurationProblem] = {}
-        for name, view in views.by_name().items():
+        for name, view in views.items():
             for key, reason in view.unreadable.items():
                 about = DocumentName(_SOURCE, _KINDS[name], *_split_key(key))
                 problems[f"{name} {key}"] = ConfigurationProblem(reason, about=about)
@@ -274,22 +265,22 @@ class ClusterObjects:
             ("colocation", self._known.colocation),
             ("settings", self._known.settings),
         ):
-            for each in _wrong(views.by_name()[name]):
+            for each in _wrong(views[name]):
                 stays = STAYS if before else ""
                 problems[f"{name} {each.sentence()}"] = msgspec.structs.replace(
                     each, consequence=stays
                 )
-        node = views.node.items.get(self._node)
+        node = views["node"].items.get(self._node)
         if node is None:
             problems["node"] = ConfigurationProblem(
                 f"the Node {self._node} is gone", consequence=STAYS
             )
         found = Objects(
-            pods=tuple(views.pods.items.values()),
+            pods=tuple(views["pods"].items.values()),
             nodes=(node.node,) if node else self._known.nodes,
-            colocation=_good(views.colocation.items, self._known.colocation),
-            settings=_good(views.settings.items, self._known.settings),
-            pod_configurations=_of_kind(views.pod_configurations),
+            colocation=_good(views["colocation"].items, self._known.colocation),
+            settings=_good(views["settings"].items, self._known.settings),
+            pod_configurations=_of_kind(views["pod_configurations"]),
         )
         return joined((found,), problems, self._node)
 
