@@ -21,7 +21,7 @@ from slackwater.contract.resources import (
     ObjectSelector,
     Resource,
 )
-from slackwater.contract.volcano_document import CONFIG_MAP
+from slackwater.contract.volcano.colocation_config import CONFIG_MAP
 from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client

@@ -13,7 +13,7 @@ from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.agent.tick import TickCache, TickMemory, needs_of_policies, tick
 from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.kubernetes import Node
-from slackwater.contract.volcano import EVERY_FEATURE, sections_for_node
+from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.ledger import Adoption

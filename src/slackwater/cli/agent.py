@@ -184,7 +184,7 @@ def _cluster(
 
 
 def _features(listed: str) -> tuple[str, ...]:
-    from slackwater.contract.volcano_node import read_features
+    from slackwater.contract.volcano.node import read_features
     from slackwater.model.problem import InvalidError
 
     try:

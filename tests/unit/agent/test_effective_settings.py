@@ -6,7 +6,7 @@ import pytest
 
 from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
 from slackwater.agent.program import volcano_dialect
-from slackwater.contract.volcano_node import read_features
+from slackwater.contract.volcano.node import read_features
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.policies.catalog import POLICIES

@@ -14,7 +14,7 @@ from slackwater.agent.program import (
 )
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.kubernetes import Node
-from slackwater.contract.volcano_document import read_config
+from slackwater.contract.volcano.colocation_config import read_config
 from slackwater.model.cgroup import Level
 from slackwater.model.decision import Remark
 from slackwater.model.gap import Gap

@@ -5,7 +5,7 @@ import pytest
 
 from slackwater.agent.program import CommandLineOverrides
 from slackwater.agent.shared_state import SharedState, view_of
-from slackwater.contract.volcano_document import read_config
+from slackwater.contract.volcano.colocation_config import read_config
 from slackwater.model.gap import Gap
 from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Ownership
 from slackwater.model.problem import ConfigurationProblem
@@ -18,7 +18,7 @@ from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import node_report
 from slackwater.settings.document import Settings
 from tests.unit.agent.test_program import ON, OURS, Bench, at
-from tests.unit.contract.volcano_config import throttle
+from tests.unit.contract.volcano.volcano_config import throttle
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held
 
 WAITING = Gap("waiting to hear of pods: no answer; what an earlier run set stays")

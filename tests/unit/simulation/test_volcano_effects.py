@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from slackwater.contract.kubernetes import Node
-from slackwater.contract.volcano_document import ColocationConfig, read_config
+from slackwater.contract.volcano.colocation_config import ColocationConfig, read_config
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KNOBS, QUOTA, Knob

@@ -27,8 +27,8 @@ from slackwater.contract.kubernetes import (
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.contract.node_report import ANNOTATION, NodeStatusPatch, read_status_patch
-from slackwater.contract.volcano_document import ColocationConfig
-from slackwater.contract.volcano_pod import (
+from slackwater.contract.volcano.colocation_config import ColocationConfig
+from slackwater.contract.volcano.pod import (
     API_VERSION,
     KIND,
     PodConfiguration,

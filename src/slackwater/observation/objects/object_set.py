@@ -19,15 +19,15 @@ from slackwater.contract.kubernetes import (
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.contract.mirror_pod import assign_cgroups
-from slackwater.contract.volcano_document import (
+from slackwater.contract.volcano.colocation_config import (
     CONFIG_MAP,
     ColocationConfig,
     config_text,
     is_config,
     read_config,
 )
-from slackwater.contract.volcano_pod import KIND as POD_CONFIGURATION
-from slackwater.contract.volcano_pod import (
+from slackwater.contract.volcano.pod import KIND as POD_CONFIGURATION
+from slackwater.contract.volcano.pod import (
     PodConfiguration,
     ratios_for,
     read_colocation_configuration,

@@ -6,8 +6,9 @@ is a pod too, called by its uid.
 
 from collections.abc import Sequence
 
-from slackwater.contract import pod_resources, volcano_pod
+from slackwater.contract import pod_resources
 from slackwater.contract.kubernetes_pod import Phase, Pod
+from slackwater.contract.volcano.pod import memory_qos, qos_level, quota_burst
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.workload import MemoryRatios, Workload, WorkloadContainer
@@ -66,7 +67,7 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
             _container(each, _group(pod, each, inner)) for each in pod.resources.containers
         ),
         qos_level=_qos_level(pod),
-        burst=volcano_pod.quota_burst(pod.annotations),
+        burst=quota_burst(pod.annotations),
         memory_ratios=_memory_ratios(pod),
         extended_requests=extended.requests,
         extended_limits=extended.limits,
@@ -99,9 +100,9 @@ def _container(each: pod_resources.Container, ref: CgroupRef | Gap) -> WorkloadC
 
 
 def _qos_level(pod: Pod) -> int | Gap:
-    level = volcano_pod.qos_level(pod.annotations)
+    level = qos_level(pod.annotations)
     return level if isinstance(level, Gap) else level.number
 
 
 def _memory_ratios(pod: Pod) -> MemoryRatios | Gap | None:
-    return pod.memory_ratios or volcano_pod.memory_qos(pod.annotations)
+    return pod.memory_ratios or memory_qos(pod.annotations)

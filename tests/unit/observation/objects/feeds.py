@@ -9,7 +9,7 @@ from slackwater.contract.kubernetes import Node
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.contract.node_report import NodeStatusPatch
 from slackwater.contract.pod_resources import PodResources
-from slackwater.contract.volcano_document import ColocationConfig, read_config
+from slackwater.contract.volcano.colocation_config import ColocationConfig, read_config
 from slackwater.kube.informer import InformerView
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap

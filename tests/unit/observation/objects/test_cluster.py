@@ -8,7 +8,7 @@ import pytest
 from slackwater.contract.kubernetes_pod import MirrorClaim
 from slackwater.contract.label_selector import LabelSelector
 from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
-from slackwater.contract.volcano_pod import PodConfiguration
+from slackwater.contract.volcano.pod import PodConfiguration
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.model.snapshot import Freshness

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.contract.volcano import for_node
+from slackwater.contract.volcano.node import for_node
 from slackwater.model.gap import Gap
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.contract.volcano import for_node
-from slackwater.contract.volcano_document import Colocation, read_config
+from slackwater.contract.volcano.colocation_config import Colocation, read_config
+from slackwater.contract.volcano.node import for_node
 from slackwater.model.problem import InvalidError
 
 

@@ -11,14 +11,13 @@ from msgspec import inspect
 from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field, parse_json
 from slackwater.contract.schema import annotation_of, struct_type
-from slackwater.contract.volcano import for_node
-from slackwater.contract.volcano_document import (
+from slackwater.contract.volcano.colocation_config import (
     RANGES,
     Colocation,
     Range,
     read_config,
 )
-from slackwater.contract.volcano_node import OVER_SUBSCRIPTION_LABEL, Feature, is_active
+from slackwater.contract.volcano.node import OVER_SUBSCRIPTION_LABEL, Feature, for_node, is_active
 from slackwater.model.problem import InvalidError
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 

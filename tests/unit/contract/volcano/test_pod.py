@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.contract.label_selector import LabelSelector
-from slackwater.contract.volcano_pod import (
+from slackwater.contract.volcano.pod import (
     COLOCATION_CONFIG,
     ENABLE_QUOTA_BURST,
     QOS_LEVEL,

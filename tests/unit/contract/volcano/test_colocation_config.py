@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from slackwater.contract.document import parse_json
 from slackwater.contract.kubernetes import ConfigMap
-from slackwater.contract.volcano import for_node
-from slackwater.contract.volcano_document import (
+from slackwater.contract.volcano.colocation_config import (
     CONFIG_KEY,
     CONFIG_MAP,
     CpuThrottling,
@@ -15,6 +14,7 @@ from slackwater.contract.volcano_document import (
     is_config,
     read_config,
 )
+from slackwater.contract.volcano.node import for_node
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.documents import ANYTHING, CONFIG_KEYS, shaped
 

@@ -1,0 +1,1 @@
+"""Volcano's configuration: of the cluster, of a node, and of a pod."""
