@@ -139,16 +139,30 @@ def _fields(node: ast.ClassDef) -> frozenset[str]:
     )
 
 
-def _is_struct(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(base).endswith("Struct") for base in node.bases)
+def _bases(node: ast.ClassDef) -> Iterator[str]:
+    """Without their packages and type parameters."""
+    for base in node.bases:
+        plain = base.value if isinstance(base, ast.Subscript) else base
+        yield ast.unparse(plain).rpartition(".")[2]
+
+
+def find_structs(classes: Iterable[ast.ClassDef]) -> frozenset[str]:
+    """Names of all Structs: those that inherit from another one as well."""
+    bases = {node.name: set(_bases(node)) for node in classes}
+    found = {"Struct"}
+    while fresh := {name for name, above in bases.items() if above & found} - found:
+        found |= fresh
+    return frozenset(found)
 
 
 def find_twins(modules: Iterable[Module]) -> list[str]:
-    """Pairs of Structs most of whose fields have the same names."""
+    """Pairs of Structs most of whose fields have the same names; inherited ones are no copies."""
+    classes = list(_classes(modules))
+    known = find_structs(node for _, node in classes)
     structs = [
         (f"{module.name}.{node.name}", fields)
-        for module, node in _classes(modules)
-        if _is_struct(node) and len(fields := _fields(node)) >= TWIN_FIELDS
+        for module, node in classes
+        if node.name in known and len(fields := _fields(node)) >= TWIN_FIELDS
     ]
     return [
         f"{one} ~ {other}"

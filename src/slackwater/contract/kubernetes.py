@@ -200,3 +200,9 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     def place(self) -> str:
         """For a sentence."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class KubernetesObject(msgspec.Struct, frozen=True):
+    """An object of the API server; each kind adds its spec and status."""
+
+    metadata: ObjectMeta

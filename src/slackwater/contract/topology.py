@@ -54,19 +54,21 @@ class Zone(msgspec.Struct, frozen=True):
 
 
 _ZONES = Annotated[tuple[Zone, ...], Meta(description="The zones of the node.")]
+_POLICIES = Annotated[
+    tuple[_TEXT, ...], Meta(description="The kubelet's topology manager's policies.")
+]
+_NODE_ATTRIBUTES = Annotated[
+    tuple[Attribute, ...], Meta(description="What else is known of the node.")
+]
 
 
 class NodeTopologyV1Alpha1(msgspec.Struct, frozen=True, rename="camel"):
     """A node's zones and what they hold. The object has its node's name."""
 
     metadata: ObjectMeta
-    topology_policies: Annotated[
-        tuple[_TEXT, ...], Meta(description="The kubelet's topology manager's policies.")
-    ]
+    topology_policies: _POLICIES
     zones: _ZONES
-    attributes: Annotated[
-        tuple[Attribute, ...], Meta(description="What else is known of the node.")
-    ] = ()
+    attributes: _NODE_ATTRIBUTES = ()
 
 
 class NodeTopology(msgspec.Struct, frozen=True, rename="camel"):
@@ -74,12 +76,8 @@ class NodeTopology(msgspec.Struct, frozen=True, rename="camel"):
 
     metadata: ObjectMeta
     zones: _ZONES
-    topology_policies: Annotated[
-        tuple[_TEXT, ...], Meta(description="The kubelet's topology manager's policies.")
-    ] = ()
-    attributes: Annotated[
-        tuple[Attribute, ...], Meta(description="What else is known of the node.")
-    ] = ()
+    topology_policies: _POLICIES = ()
+    attributes: _NODE_ATTRIBUTES = ()
 
 
 def read_node_topology(document: object, source: str) -> NodeTopology:

@@ -11,7 +11,7 @@ import enum
 import msgspec
 
 from slackwater.contract.document import Field
-from slackwater.contract.kubernetes import Condition, ObjectMeta
+from slackwater.contract.kubernetes import Condition, KubernetesObject
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.label_selector import LabelSelector, Operator, Requirement
 from slackwater.model.gap import Gap
@@ -55,8 +55,7 @@ class OwnedPodStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[Condition, ...] = ()
 
 
-class OwnedPod(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+class OwnedPod(KubernetesObject, frozen=True):
     spec: OwnedPodSpec = OwnedPodSpec()
     status: OwnedPodStatus = OwnedPodStatus()
 
@@ -166,10 +165,9 @@ class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[Condition, ...] = ()
 
 
-class ScaledWorkload(msgspec.Struct, frozen=True):
+class ScaledWorkload(KubernetesObject, frozen=True):
     """Any of the three: what one kind does not have is empty."""
 
-    metadata: ObjectMeta
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -288,8 +286,7 @@ class AutoscalerStatus(msgspec.Struct, frozen=True, rename="camel"):
     desired_replicas: int = 0
 
 
-class Autoscaler(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+class Autoscaler(KubernetesObject, frozen=True):
     spec: AutoscalerSpec
     status: AutoscalerStatus = AutoscalerStatus()
 
@@ -323,8 +320,7 @@ class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
     disruptions_allowed: int = 0
 
 
-class DisruptionBudget(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+class DisruptionBudget(KubernetesObject, frozen=True):
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
 

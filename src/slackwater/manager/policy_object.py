@@ -17,7 +17,6 @@ from slackwater.contract.crane.objects import (
     read_pod_qos,
 )
 from slackwater.contract.crane.pod_qos import PodQos
-from slackwater.contract.kubernetes import ObjectMeta
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     NODE_QOS,
@@ -27,6 +26,7 @@ from slackwater.contract.resources import (
 )
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
+from slackwater.status.api_objects import PolicyHeader
 
 Value = AvoidanceAction | NodeQos | NodeQosEnsurancePolicy | PodQos
 #: Where objects come from, in the contract's messages.
@@ -57,17 +57,12 @@ class PolicyObject(msgspec.Struct, frozen=True):
         return f"{self.resource.kind} {self.name}"
 
 
-class _Head(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
-    status: msgspec.Raw = msgspec.Raw(b"null")
-
-
 def reader_of(resource: Resource) -> Callable[[msgspec.Raw], PolicyObject]:
     """How an informer reads this kind."""
     read_value = READERS[resource]
 
     def read(raw: msgspec.Raw) -> PolicyObject:
-        head = msgspec.json.decode(raw, type=_Head)
+        head = msgspec.json.decode(raw, type=PolicyHeader)
         meta = head.metadata
         return PolicyObject(
             resource,

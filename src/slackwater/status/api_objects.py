@@ -9,7 +9,7 @@ import sys
 import msgspec
 
 from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, read_ensurance_status
-from slackwater.contract.kubernetes import Condition, ObjectMeta
+from slackwater.contract.kubernetes import Condition, KubernetesObject
 from slackwater.contract.node_report import ANNOTATION
 from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
@@ -67,8 +67,7 @@ class _NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[Condition, ...] = ()
 
 
-class _Node(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+class _Node(KubernetesObject, frozen=True):
     status: _NodeStatus = _NodeStatus()
 
 
@@ -124,8 +123,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
 
 
-class _Pod(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+class _Pod(KubernetesObject, frozen=True):
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
@@ -180,13 +178,14 @@ def _because(reason: str, message: str) -> str:
     return shorten(said, _LONGEST_TROUBLE)
 
 
-class _Policy(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+class PolicyHeader(KubernetesObject, frozen=True):
+    """A policy object without its spec; the status is read leniently afterwards."""
+
     status: msgspec.Raw = msgspec.Raw(b"null")
 
 
 def read_judged_policy(raw: msgspec.Raw | bytes, kind: str) -> JudgedPolicy:
-    found = msgspec.json.decode(raw, type=_Policy)
+    found = msgspec.json.decode(raw, type=PolicyHeader)
     status = read_ensurance_status(found.status) or EnsuranceStatus()
     return JudgedPolicy(kind, found.metadata.name, found.metadata.generation, status)
 

@@ -22,7 +22,7 @@ from slackwater.contract.crane.fields import (
     Selector,
     Text,
 )
-from slackwater.contract.kubernetes import ObjectMeta
+from slackwater.contract.kubernetes import KubernetesObject
 from slackwater.contract.schema import BOUND
 from slackwater.model.units import parse_quantity
 
@@ -151,10 +151,9 @@ class AvoidanceActionSpec(msgspec.Struct, frozen=True, rename="camel"):
     description: Annotated[str, Meta(max_length=1024, description="For people.")] = ""
 
 
-class AvoidanceAction(msgspec.Struct, frozen=True):
+class AvoidanceAction(KubernetesObject, frozen=True):
     """What a rule of a NodeQOS does when it is triggered: stop scheduling, throttle, evict."""
 
-    metadata: ObjectMeta
     spec: AvoidanceActionSpec
     status: EnsuranceStatus | None = None
 
@@ -247,10 +246,9 @@ class NodeQosSpec(msgspec.Struct, frozen=True, rename="camel"):
     net_limits: NetLimits | None = None
 
 
-class NodeQos(msgspec.Struct, frozen=True):
+class NodeQos(KubernetesObject, frozen=True):
     """Rules for nodes: when a metric exceeds a value, an AvoidanceAction is taken."""
 
-    metadata: ObjectMeta
     spec: NodeQosSpec
     status: EnsuranceStatus | None = None
 
@@ -263,10 +261,9 @@ class NodeQosEnsurancePolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     selector: Annotated[Selector | None, _NODES] = None
 
 
-class NodeQosEnsurancePolicy(msgspec.Struct, frozen=True):
+class NodeQosEnsurancePolicy(KubernetesObject, frozen=True):
     """Rules for nodes, by the name that NodeQOS had before Crane 0.8."""
 
-    metadata: ObjectMeta
     spec: NodeQosEnsurancePolicySpec
     status: EnsuranceStatus | None = None
 

@@ -19,7 +19,7 @@ from slackwater.contract.crane.fields import (
     Selector,
     Text,
 )
-from slackwater.contract.kubernetes import ObjectMeta
+from slackwater.contract.kubernetes import KubernetesObject
 
 _NO_EFFECT = Meta(description="Accepted, has no effect.")
 
@@ -242,10 +242,9 @@ class PodQosSpec(msgspec.Struct, frozen=True, rename="camel"):
     resource_qos: ResourceQos | None = field(default=None, name="resourceQOS")
 
 
-class PodQos(msgspec.Struct, frozen=True):
+class PodQos(KubernetesObject, frozen=True):
     """Which pods an AvoidanceAction may touch. Where there is no PodQOS at all, every pod of low
     priority that is not static or critical may be touched."""
 
-    metadata: ObjectMeta
     spec: PodQosSpec
     status: EnsuranceStatus | None = None

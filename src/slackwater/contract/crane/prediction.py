@@ -19,7 +19,7 @@ from slackwater.contract.crane.fields import (
     PolicyCondition,
     Text,
 )
-from slackwater.contract.kubernetes import ObjectMeta
+from slackwater.contract.kubernetes import KubernetesObject
 
 
 class SeriesLabel(msgspec.Struct, frozen=True):
@@ -254,9 +254,8 @@ class TimeSeriesPredictionSpec(PredictionTemplate, frozen=True, rename="camel", 
     target_ref: TargetRef
 
 
-class TimeSeriesPrediction(msgspec.Struct, frozen=True):
+class TimeSeriesPrediction(KubernetesObject, frozen=True):
     """A prediction of metrics from their past."""
 
-    metadata: ObjectMeta
     spec: TimeSeriesPredictionSpec
     status: PredictionStatus | None = None
