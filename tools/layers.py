@@ -54,7 +54,8 @@ def read_layers() -> list[list[str]]:
 def _summary(package: str) -> str:
     """The first line of the package's docstring."""
     folder = ROOT / "src/slackwater" / package
-    path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    own = folder / "__init__.py"
+    path = own if own.is_file() else folder.with_suffix(".py")
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return text.partition("\n")[0].rstrip(".")
 

@@ -257,15 +257,17 @@ def read_body(response: "http.client.HTTPResponse", largest: int, patience: floa
 
     body = bytearray()
     deadline = time.monotonic() + patience
-    while piece := response.read1(_PIECE):
-        body += piece
-        if len(body) > largest:
-            raise _too_large_error(largest)
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    if response.length:
-        raise http.client.IncompleteRead(b"", response.length)
-    response.close()  # read1 leaves it open where it read exactly its length
+    # Closed also where its whole length was read, as read1 does not; and where reading failed: the
+    # answer of a connection that is not kept holds the last reference to its socket.
+    with contextlib.closing(response):
+        while piece := response.read1(_PIECE):
+            body += piece
+            if len(body) > largest:
+                raise _too_large_error(largest)
+            if time.monotonic() > deadline:
+                raise TimeoutError
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
     return body
 
 
