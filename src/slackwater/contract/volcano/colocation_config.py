@@ -1,31 +1,26 @@
 """Volcano's ColocationConfig as it is written: its sections and keys, for which nodes.
 
-Wrong types are refused, all at once; keys that nobody knows and selectors that select nothing are
-warnings. What the values may be is in the tables below; which of them count for a node is decided
-in volcano. The text in the ConfigMap may be JSON or YAML: the edge parses it.
+The sections are Structs whose annotations hold bounds and defaults. Wrong types are refused for all
+nodes at once; bounds count for the merged values of a node, in contract.volcano.node. Unknown keys
+and selectors that select nothing are warnings. Keys are read in any case, as Go's JSON does. The
+text in the ConfigMap may be JSON or YAML: whoever reads it parses it.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
-from msgspec import field
-from msgspec.structs import FieldInfo
+from msgspec import UNSET, Meta, field, inspect
 
-from slackwater.contract.document import (
-    Field,
-    Spelling,
-    elements,
-    flag,
-    member,
-    members,
-    spelled,
-    text,
-    whole,
-)
+from slackwater.contract.decoding import check_value
+from slackwater.contract.document import Field, Spelling, elements, members, spelled
 from slackwater.contract.kubernetes import ConfigMap
 from slackwater.contract.label_selector import LabelSelector, flaw, read_selector
+from slackwater.contract.schema import BOUND, UNIT, Unit, annotation_of, struct_type
 from slackwater.model.problem import DocumentName, InvalidError, Problem
+
+_Percents = Annotated[int, Meta(ge=1, extra={UNIT: Unit.PERCENT})]
+_Bandwidth = Annotated[_Percents, Meta(le=1000)]
 
 
 class NodeLabel(msgspec.Struct, frozen=True):
@@ -35,65 +30,83 @@ class NodeLabel(msgspec.Struct, frozen=True):
     over_subscription: bool = field(default=False, name="nodeOverSubscriptionEnable")
 
 
-class CpuQosSection(msgspec.Struct, frozen=True):
-    enable: bool = False
+class FeatureSwitch(msgspec.Struct, frozen=True):
+    """A section that only switches a feature on."""
 
-
-class CpuBurstSection(msgspec.Struct, frozen=True):
-    enable: bool = False
-
-
-class MemoryQosSection(msgspec.Struct, frozen=True):
-    enable: bool = False
-
-
-class MemoryQosV2Section(msgspec.Struct, frozen=True):
     enable: bool = False
 
 
 class NetworkQos(msgspec.Struct, frozen=True):
-    """Percents of the node's bandwidth; `check_interval` is in nanoseconds."""
+    """Bandwidth of online and offline pods, in percent of the node's."""
 
     enable: bool = False
-    online_watermark: int = field(default=80, name="onlineBandwidthWatermarkPercent")
-    offline_low: int = field(default=10, name="offlineLowBandwidthPercent")
-    offline_high: int = field(default=40, name="offlineHighBandwidthPercent")
-    check_interval: int = field(default=10_000_000, name="qosCheckInterval")
+    online_watermark: Annotated[
+        _Bandwidth, Meta(description="Above it, offline pods get the low bandwidth.")
+    ] = field(default=80, name="onlineBandwidthWatermarkPercent")
+    offline_low: Annotated[
+        _Bandwidth, Meta(description="The offline pods' bandwidth above the watermark.")
+    ] = field(default=10, name="offlineLowBandwidthPercent")
+    offline_high: Annotated[
+        _Bandwidth, Meta(description="The offline pods' bandwidth below the watermark.")
+    ] = field(default=40, name="offlineHighBandwidthPercent")
+    check_interval: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="How often the bandwidth is checked, in nanoseconds.",
+            extra={BOUND: "a whole number of nanoseconds, at least 1"},
+        ),
+    ] = field(default=10_000_000, name="qosCheckInterval")
 
 
 class OverSubscription(msgspec.Struct, frozen=True):
     enable: bool = True
-    types: str = field(default="cpu,memory", name="overSubscriptionTypes")
+    types: Annotated[
+        str,
+        Meta(
+            pattern=r"^((cpu|memory)(,(cpu|memory))*)?\Z",
+            description="The resources that are oversold.",
+            extra={BOUND: "a list of cpu and memory, separated by commas alone"},
+        ),
+    ] = field(default="cpu,memory", name="overSubscriptionTypes")
 
 
 class Evicting(msgspec.Struct, frozen=True):
-    """Watermarks in percent of allocatable."""
+    """Usage in percent of allocatable: eviction begins above the high watermark, and the node takes
+    new offline pods again below the low one."""
 
-    cpu_high: int = field(default=80, name="evictingCPUHighWatermark")
-    memory_high: int = field(default=60, name="evictingMemoryHighWatermark")
-    cpu_low: int = field(default=30, name="evictingCPULowWatermark")
-    memory_low: int = field(default=30, name="evictingMemoryLowWatermark")
+    cpu_high: _Percents = field(default=80, name="evictingCPUHighWatermark")
+    memory_high: _Percents = field(default=60, name="evictingMemoryHighWatermark")
+    cpu_low: _Percents = field(default=30, name="evictingCPULowWatermark")
+    memory_low: _Percents = field(default=30, name="evictingMemoryLowWatermark")
 
 
 class CpuThrottling(msgspec.Struct, frozen=True):
-    """Percents; None where nobody said: each of the three then has its own default, in settings."""
+    """The share of best-effort pods. None where it is not stated: the defaults are those of our
+    own settings."""
 
     enable: bool = False
-    threshold: int | None = field(default=None, name="cpuThrottlingThreshold")
-    jitter: int | None = field(default=None, name="cpuJitterLimitPercent")
-    recover: int | None = field(default=None, name="cpuRecoverLimitPercent")
+    threshold: Annotated[
+        Annotated[_Percents, Meta(le=100)] | None,
+        Meta(description="What all pods together may use, of the node's allocatable CPU."),
+    ] = field(default=None, name="cpuThrottlingThreshold")
+    jitter: Annotated[
+        Annotated[int, Meta(ge=0, extra={UNIT: Unit.PERCENT})] | None,
+        Meta(description="Smaller changes of the quota are not written."),
+    ] = field(default=None, name="cpuJitterLimitPercent")
+    recover: Annotated[
+        _Percents | None, Meta(description="The quota grows by at most this much at a time.")
+    ] = field(default=None, name="cpuRecoverLimitPercent")
 
 
 class Colocation(msgspec.Struct, frozen=True):
     """The configuration of one node: defaults, global and node entries merged, and validated."""
 
     node_label: NodeLabel = field(default=NodeLabel(), name="nodeLabelConfig")
-    cpu_qos: CpuQosSection = field(default=CpuQosSection(), name="cpuQosConfig")
-    cpu_burst: CpuBurstSection = field(default=CpuBurstSection(), name="cpuBurstConfig")
-    memory_qos: MemoryQosSection = field(default=MemoryQosSection(), name="memoryQosConfig")
-    memory_qos_v2: MemoryQosV2Section = field(
-        default=MemoryQosV2Section(), name="memoryQosV2Config"
-    )
+    cpu_qos: FeatureSwitch = field(default=FeatureSwitch(), name="cpuQosConfig")
+    cpu_burst: FeatureSwitch = field(default=FeatureSwitch(), name="cpuBurstConfig")
+    memory_qos: FeatureSwitch = field(default=FeatureSwitch(), name="memoryQosConfig")
+    memory_qos_v2: FeatureSwitch = field(default=FeatureSwitch(), name="memoryQosV2Config")
     network_qos: NetworkQos = field(default=NetworkQos(), name="networkQosConfig")
     over_subscription: OverSubscription = field(
         default=OverSubscription(), name="overSubscriptionConfig"
@@ -102,100 +115,48 @@ class Colocation(msgspec.Struct, frozen=True):
     cpu_throttling: CpuThrottling = field(default=CpuThrottling(), name="cpuThrottlingConfig")
 
 
-class Range(msgspec.Struct, frozen=True):
-    """A bound on one attribute; `high` None is open. None as a value is inside."""
-
-    section: str
-    attribute: str
-    low: int
-    high: int | None
-    unit: str
-
-    def holds(self, value: int | None) -> bool:
-        return value is None or (self.low <= value and (self.high is None or value <= self.high))
-
-    def words(self) -> str:
-        span = f"of at least {self.low}" if self.high is None else f"from {self.low} to {self.high}"
-        return f"a whole number {span} ({self.unit})"
-
-
-class Order(msgspec.Struct, frozen=True):
-    """Two attributes of which the first may not exceed the second."""
-
-    section: str
-    low: str
-    high: str
-
-
-RANGES: tuple[Range, ...] = (
-    Range("network_qos", "check_interval", 1, None, "nanoseconds"),
-    Range("network_qos", "online_watermark", 1, 1000, "percent"),
-    Range("network_qos", "offline_low", 1, 1000, "percent"),
-    Range("network_qos", "offline_high", 1, 1000, "percent"),
-    Range("evicting", "cpu_high", 1, None, "percent"),
-    Range("evicting", "memory_high", 1, None, "percent"),
-    Range("evicting", "cpu_low", 1, None, "percent"),
-    Range("evicting", "memory_low", 1, None, "percent"),
-    Range("cpu_throttling", "threshold", 1, 100, "percent"),
-    Range("cpu_throttling", "jitter", 0, None, "percent"),
-    Range("cpu_throttling", "recover", 1, None, "percent"),
+#: The keys of each section, and what their annotations say.
+SECTIONS: dict[str, dict[str, inspect.Field]] = {
+    section.encode_name: {each.encode_name: each for each in struct_type(section.type).fields}
+    for section in msgspec.structs.fields(Colocation)
+}
+#: Section and two keys of it, of which the first may not exceed the second.
+ORDERED_KEYS = (
+    ("networkQosConfig", "offlineLowBandwidthPercent", "offlineHighBandwidthPercent"),
+    ("evictingConfig", "evictingCPULowWatermark", "evictingCPUHighWatermark"),
+    ("evictingConfig", "evictingMemoryLowWatermark", "evictingMemoryHighWatermark"),
 )
-ORDERS: tuple[Order, ...] = (
-    Order("network_qos", "offline_low", "offline_high"),
-    Order("evicting", "cpu_low", "cpu_high"),
-    Order("evicting", "memory_low", "memory_high"),
-)
-OVER_SUBSCRIPTION_TYPES = ("cpu", "memory")
-
 
 CONFIG_MAP = "volcano-agent-configuration"
 CONFIG_KEY = "colocation-config"
 GLOBAL, NODES, SELECTOR = "globalConfig", "nodesConfig", "selector"
 
 _WANTED = f"a mapping with {GLOBAL}, {NODES} or a section such as cpuThrottlingConfig"
-_READERS: dict[object, Callable[[Field], object]] = {
-    bool: flag,
-    int: whole,
-    int | None: whole,
-    str: text,
-}
-_SECTIONS = msgspec.structs.fields(Colocation)
 
-#: (attribute of Colocation, attribute of its section) to what was said, and where.
-Said = dict[tuple[str, str], Field]
+#: What is stated, and where, by section and key.
+Stated = dict[tuple[str, str], Field]
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
     """One entry of nodesConfig. Without a usable selector it is for no node."""
 
     selector: LabelSelector | None
-    said: Said
+    stated: Stated
 
 
 class ColocationConfig(msgspec.Struct, frozen=True):
     """A whole configuration, for all nodes. `unknown` holds the keys that mean nothing to us."""
 
     source: str | DocumentName
-    everywhere: Said
+    everywhere: Stated
     nodes: tuple[NodeEntry, ...] = ()
     unknown: tuple[Field, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """What was found in one part of the document."""
-
-    said: Said = {}
-    unknown: tuple[Field, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    selector: LabelSelector | None = None
-    warnings: tuple[str, ...] = ()
-
-
 def is_config(document: object) -> bool:
     """Whether a bare document is such a configuration, or a fragment of one."""
-    names = (GLOBAL, NODES, *(info.encode_name for info in _SECTIONS))
-    known = {name.casefold() for name in names}
+    known = {name.casefold() for name in (GLOBAL, NODES, *SECTIONS)}
     return isinstance(document, dict) and any(
         isinstance(key, str) and key.casefold() in known for key in document
     )
@@ -209,116 +170,87 @@ def config_text(config_map: ConfigMap, source: str | DocumentName) -> str:
 
 
 def read_config(document: object, source: str | DocumentName) -> ColocationConfig:
-    """A configuration out of plain values.
+    """A configuration from plain values; raises InvalidError with all that is wrong.
 
     Sections at the top level, as in Volcano's design text, are the global ones where there is
-    neither globalConfig nor nodesConfig; beside those they are keys that nobody knows.
+    neither globalConfig nor nodesConfig; beside those they are unknown keys.
     """
     top = Field(source, "", document, Spelling.ANY_CASE)
     keys = dict(members(top))
     if not is_config(document):
         raise InvalidError(top.problem(_WANTED, f"a mapping of {len(keys)} unknown keys"))
-    outline = [spelled(keys, name, top.spelling) for name in (GLOBAL, NODES)]
-    if outline == [None, None]:
-        return _config(source, _sections(top), _Part(), ())
-    strays = tuple(each for key, each in keys.items() if key not in outline)
-    entries = _entries(member(top, NODES))
-    return _config(source, _global(member(top, GLOBAL)), _Part(unknown=strays), entries)
-
-
-def _config(
-    source: str | DocumentName, everywhere: _Part, strays: _Part, entries: tuple[_Part, ...]
-) -> ColocationConfig:
-    parts = (everywhere, strays, *entries)
-    problems = [problem for part in parts for problem in part.problems]
-    if problems:
-        raise InvalidError(*problems)
-    unknown = tuple(each for part in parts for each in part.unknown)
-    nothing = tuple(f"{each.where()} is not known and has no effect" for each in unknown)
+    reader = _Reader()
+    outlined = any(spelled(keys, name, top.spelling) for name in (GLOBAL, NODES))
+    found = reader.known(top, (GLOBAL, NODES)) if outlined else {GLOBAL: top}
+    everywhere = reader.sections(reader.known(found[GLOBAL], SECTIONS)) if GLOBAL in found else {}
+    nodes = reader.entries(found[NODES]) if NODES in found else ()
+    if reader.problems:
+        raise InvalidError(*reader.problems)
+    ignored = [f"{each.where()} is not known and has no effect" for each in reader.unknown]
     return ColocationConfig(
-        source,
-        everywhere.said,
-        tuple(NodeEntry(part.selector, part.said) for part in entries),
-        unknown,
-        nothing + tuple(warning for part in parts for warning in part.warnings),
+        source, everywhere, nodes, tuple(reader.unknown), (*ignored, *reader.warnings)
     )
 
 
-def _global(field: Field | None) -> _Part:
-    return _Part() if field is None else _guarded(field, _sections)
+class _Reader:
+    """Collects what is wrong, unknown or without effect on the way through a document."""
 
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.unknown: list[Field] = []
+        self.warnings: list[str] = []
 
-def _entries(field: Field | None) -> tuple[_Part, ...]:
-    if field is None:
-        return ()
-    try:
-        return tuple(_guarded(each, _entry) for each in elements(field))
-    except InvalidError as error:
-        return (_Part(problems=error.problems),)
-
-
-def _guarded(field: Field, read: Callable[[Field], _Part]) -> _Part:
-    """A part, or what is wrong with all of it: the other parts are still looked at."""
-    try:
-        return read(field)
-    except InvalidError as error:
-        return _Part(problems=error.problems)
-
-
-def _entry(field: Field) -> _Part:
-    """An entry of nodesConfig; null is an entry that says nothing, as in Go."""
-    if field.value is None:
-        field = msgspec.structs.replace(field, value={})
-    part = _sections(field, SELECTOR)
-    written = member(field, SELECTOR)
-    if written is None:
-        return _skipped(part, f"{field.where()} has no selector and is for no node")
-    selector = read_selector(written)
-    bad = flaw(selector)
-    if bad is not None:
-        return _skipped(part, f"{field.where()} is skipped: {bad.sentence()}")
-    return msgspec.structs.replace(part, selector=selector)
-
-
-def _skipped(part: _Part, warning: str) -> _Part:
-    return msgspec.structs.replace(part, warnings=(*part.warnings, warning))
-
-
-def _sections(field: Field, *besides: str) -> _Part:
-    """The nine sections; `besides` names other keys that are known here."""
-    said: Said = {}
-    problems: list[Problem] = []
-    unknown = list(_unknown(field, (*(info.encode_name for info in _SECTIONS), *besides)))
-    for info in _SECTIONS:
-        section = member(field, info.encode_name)
-        if section is not None:
-            part = _guarded(section, partial(_section, info=info))
-            said |= part.said
-            problems += part.problems
-            unknown += part.unknown
-    return _Part(said, tuple(unknown), tuple(problems))
-
-
-def _section(field: Field, info: FieldInfo) -> _Part:
-    said: Said = {}
-    problems: list[Problem] = []
-    attributes = msgspec.structs.fields(info.type)
-    for each in attributes:
-        found = member(field, each.encode_name)
-        if found is None:
-            continue
+    def known(self, field: Field, names: Iterable[str]) -> dict[str, Field]:
+        """What a mapping states under these names. Of two spellings of a name one counts."""
         try:
-            _READERS[each.type](found)
+            found = dict(members(field))
         except InvalidError as error:
-            problems += error.problems
-        else:
-            said[info.name, each.name] = found
-    unknown = _unknown(field, tuple(each.encode_name for each in attributes))
-    return _Part(said, unknown, tuple(problems))
+            self.problems += error.problems
+            return {}
+        claimed = {key: name for name in names if (key := spelled(found, name, field.spelling))}
+        self.unknown += (each for key, each in found.items() if key not in claimed)
+        return {name: found[key] for key, name in claimed.items() if found[key].value is not None}
+
+    def sections(self, found: dict[str, Field]) -> Stated:
+        """The values whose types are right."""
+        return {
+            (section, key): each
+            for section, keys in SECTIONS.items()
+            if section in found
+            for key, each in self.known(found[section], keys).items()
+            if check_value(each, _without_bounds(keys[key].type), self.problems) is not UNSET
+        }
+
+    def entries(self, field: Field) -> tuple[NodeEntry, ...]:
+        try:
+            listed = elements(field)
+        except InvalidError as error:
+            self.problems += error.problems
+            return ()
+        return tuple(self._entry(each) for each in listed)
+
+    def _entry(self, field: Field) -> NodeEntry:
+        """An entry of nodesConfig; null is an entry that states nothing, as in Go."""
+        if field.value is None:
+            field = msgspec.structs.replace(field, value={})
+        found = self.known(field, (SELECTOR, *SECTIONS))
+        stated = self.sections(found)
+        return NodeEntry(self._selector(field, found.get(SELECTOR)), stated)
+
+    def _selector(self, entry: Field, written: Field | None) -> LabelSelector | None:
+        if written is None:
+            self.warnings.append(f"{entry.where()} has no selector and is for no node")
+            return None
+        try:
+            selector = read_selector(written)
+        except InvalidError as error:
+            self.problems += error.problems
+            return None
+        if bad := flaw(selector):
+            self.warnings.append(f"{entry.where()} is skipped: {bad.sentence()}")
+            return None
+        return selector
 
 
-def _unknown(field: Field, names: tuple[str, ...]) -> tuple[Field, ...]:
-    """The keys that no name claims; of two spellings of a name one is claimed."""
-    found = dict(members(field))
-    claimed = {spelled(found, name, field.spelling) for name in names}
-    return tuple(each for key, each in found.items() if key not in claimed)
+def _without_bounds(info: inspect.Type) -> inspect.Type:
+    return type(annotation_of(info).type)()

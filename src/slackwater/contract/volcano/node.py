@@ -8,22 +8,20 @@ does not exist is refused; a label that is neither true nor false counts as abse
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 
+from slackwater.contract.decoding import check_value
 from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import is_true
 from slackwater.contract.volcano.colocation_config import (
-    GLOBAL,
-    ORDERS,
-    OVER_SUBSCRIPTION_TYPES,
-    RANGES,
+    ORDERED_KEYS,
+    SECTIONS,
     Colocation,
     ColocationConfig,
     NodeLabel,
-    Said,
+    Stated,
 )
 from slackwater.model.problem import DocumentName, InvalidError, Problem, quoted
 
@@ -95,79 +93,42 @@ def is_supported(parts: tuple[str, ...], feature: Feature) -> bool:
 
 #: Volcano's own default lacks CPUThrottle; here the configuration decides (docs/differences.md).
 EVERY_FEATURE = ("*",)
-_TYPES_WANTED = f"a list of {' and '.join(OVER_SUBSCRIPTION_TYPES)}, separated by commas alone"
 
 
 def for_node(config: ColocationConfig, labels: Mapping[str, str]) -> Colocation:
-    """The configuration that counts on a node with these labels."""
-    said = merged(config, labels)
-    infos = msgspec.structs.fields(Colocation)
-    sections = {info.name: info.type(**_values(said, info.name)) for info in infos}
-    colocation = Colocation(**{**sections, "node_label": node_label(labels)})
-    problems = tuple(_problems(colocation, said, config.source))
+    """The configuration of a node with these labels; raises InvalidError."""
+    stated = merge(config, labels)
+    problems: list[Problem] = []
+    values: dict[str, dict[str, object]] = {}
+    for (section, key), each in stated.items():
+        check_value(each, SECTIONS[section][key].type, problems)
+        values.setdefault(section, {})[key] = each.value
+    problems += _order_problems(stated, config.source)
     if problems:
         raise InvalidError(*problems)
-    return colocation
+    found = msgspec.convert(values, Colocation)
+    return msgspec.structs.replace(found, node_label=node_label(labels))
 
 
-def _values(said: Said, section: str) -> dict[str, Any]:
-    return {attribute: each.value for (name, attribute), each in said.items() if name == section}
-
-
-def merged(config: ColocationConfig, labels: Mapping[str, str]) -> Said:
-    """What was said for this node: globally, and by the last entry that selects it."""
-    chosen: Said = {}
+def merge(config: ColocationConfig, labels: Mapping[str, str]) -> Stated:
+    """What is stated for this node: globally, and by the last entry that selects it."""
+    chosen: Stated = {}
     for entry in config.nodes:
         if entry.selector is not None and entry.selector.selects(labels):
-            chosen = entry.said
+            chosen = entry.stated
     return {**config.everywhere, **chosen}
 
 
-def render(colocation: Colocation) -> dict[str, object]:
-    """The document that reads as this configuration on every node; the defaults by default."""
-    return {GLOBAL: msgspec.to_builtins(colocation)}
+def _order_problems(stated: Stated, source: str | DocumentName) -> Iterator[Problem]:
+    for section, *keys in ORDERED_KEYS:
+        low, high = (stated.get((section, key)) or _default(section, key, source) for key in keys)
+        match low.value, high.value:
+            case int(lower), int(upper) if lower > upper:
+                yield low.problem(f"at most {high.where()}, which is {upper}")
 
 
-def _problems(colocation: Colocation, said: Said, source: str | DocumentName) -> Iterator[Problem]:
-    for each in RANGES:
-        value = _value(colocation, each.section, each.attribute)
-        if not each.holds(value):
-            field = _field(said, each.section, each.attribute, source)
-            yield field.problem(each.words(), quoted(value))
-    for order in ORDERS:
-        low = _value(colocation, order.section, order.low)
-        high = _value(colocation, order.section, order.high)
-        if low > high:
-            above = _field(said, order.section, order.high, source)
-            field = _field(said, order.section, order.low, source)
-            yield field.problem(f"at most {above.where()}, which is {high}", quoted(low))
-    yield from _type_problems(colocation, said, source)
-
-
-def _type_problems(
-    colocation: Colocation, said: Said, source: str | DocumentName
-) -> Iterator[Problem]:
-    """Each part is exactly cpu or memory; an empty text is none of them."""
-    types = colocation.over_subscription.types
-    if types and any(part not in OVER_SUBSCRIPTION_TYPES for part in types.split(",")):
-        field = _field(said, "over_subscription", "types", source)
-        yield field.problem(_TYPES_WANTED, quoted(types))
-
-
-def _value(colocation: Colocation, section: str, attribute: str) -> Any:  # noqa: ANN401
-    return getattr(getattr(colocation, section), attribute)
-
-
-def _field(said: Said, section: str, attribute: str, source: str | DocumentName) -> Field:
-    """Where a value was said; a default has no place of its own, but a name."""
-    default = Field(source, f"the default of {_file_key(section, attribute)}", "")
-    return said.get((section, attribute), default)
-
-
-def _file_key(section: str, attribute: str) -> str:
-    outer = {info.name: info for info in msgspec.structs.fields(Colocation)}[section]
-    inner = {info.name: info for info in msgspec.structs.fields(outer.type)}[attribute]
-    return f"{outer.encode_name}.{inner.encode_name}"
+def _default(section: str, key: str, source: str | DocumentName) -> Field:
+    return Field(source, f"the default of {section}.{key}", SECTIONS[section][key].default)
 
 
 class _Row(msgspec.Struct, frozen=True):

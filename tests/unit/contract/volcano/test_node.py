@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 from slackwater.contract.volcano.colocation_config import (
     Colocation,
-    CpuBurstSection,
-    CpuQosSection,
     CpuThrottling,
     Evicting,
-    MemoryQosSection,
-    MemoryQosV2Section,
+    FeatureSwitch,
     NetworkQos,
     NodeLabel,
     OverSubscription,
@@ -28,10 +25,9 @@ from slackwater.contract.volcano.node import (
     for_node,
     is_active,
     is_supported,
-    merged,
+    merge,
     node_label,
     read_features,
-    render,
 )
 from slackwater.model.problem import InvalidError
 from tests.unit.contract.volcano.volcano_config import config, evicting, on_node, problems, throttle
@@ -98,11 +94,11 @@ def test_throttling(said: dict[str, object], expected: CpuThrottling) -> None:
 @pytest.mark.parametrize(
     ("said", "bound"),
     [
-        ({"cpuThrottlingThreshold": 0}, "a whole number from 1 to 100 (percent)"),
-        ({"cpuThrottlingThreshold": 101}, "a whole number from 1 to 100 (percent)"),
-        ({"cpuThrottlingThreshold": -1}, "a whole number from 1 to 100 (percent)"),
-        ({"cpuJitterLimitPercent": -1}, "a whole number of at least 0 (percent)"),
-        ({"cpuRecoverLimitPercent": 0}, "a whole number of at least 1 (percent)"),
+        ({"cpuThrottlingThreshold": 0}, "a whole number, 1 % to 100 %"),
+        ({"cpuThrottlingThreshold": 101}, "a whole number, 1 % to 100 %"),
+        ({"cpuThrottlingThreshold": -1}, "a whole number, 1 % to 100 %"),
+        ({"cpuJitterLimitPercent": -1}, "a whole number, at least 0 %"),
+        ({"cpuRecoverLimitPercent": 0}, "a whole number, at least 1 %"),
     ],
 )
 def test_throttling_outside_its_bounds(said: dict[str, Any], bound: str) -> None:
@@ -117,14 +113,14 @@ def test_throttling_outside_its_bounds(said: dict[str, Any], bound: str) -> None
     [
         (
             {"qosCheckInterval": 0},
-            ["qosCheckInterval is 0, but must be a whole number of at least 1 (nanoseconds)"],
+            ["qosCheckInterval is 0, but must be a whole number of nanoseconds, at least 1"],
         ),
         (
             {"onlineBandwidthWatermarkPercent": 1001},
             [
                 (
-                    "onlineBandwidthWatermarkPercent is 1001, but must be a whole number from 1 to "
-                    "1000 (percent)"
+                    "onlineBandwidthWatermarkPercent is 1001, but must be a whole number, 1 % to "
+                    "1000 %"
                 )
             ],
         ),
@@ -140,14 +136,8 @@ def test_throttling_outside_its_bounds(said: dict[str, Any], bound: str) -> None
         (
             {"offlineLowBandwidthPercent": 0, "offlineHighBandwidthPercent": -1},
             [
-                (
-                    "offlineLowBandwidthPercent is 0, but must be a whole number from 1 to 1000 "
-                    "(percent)"
-                ),
-                (
-                    "offlineHighBandwidthPercent is -1, but must be a whole number from 1 to 1000 "
-                    "(percent)"
-                ),
+                ("offlineLowBandwidthPercent is 0, but must be a whole number, 1 % to 1000 %"),
+                ("offlineHighBandwidthPercent is -1, but must be a whole number, 1 % to 1000 %"),
                 (
                     "offlineLowBandwidthPercent is 0, but must be at most c: globalConfig."
                     "networkQosConfig.offlineHighBandwidthPercent, which is -1"
@@ -315,10 +305,10 @@ LABELS = st.dictionaries(
 
 
 @given(COLOCATIONS, LABELS)
-def test_what_is_rendered_reads_back(colocation: Colocation, labels: dict[str, str]) -> None:
-    made = for_node(read_config(render(colocation), "c"), labels)
+def test_what_is_written_reads_back(colocation: Colocation, labels: dict[str, str]) -> None:
+    made = for_node(read_config(config(_sections(colocation)), "c"), labels)
     assert made == msgspec.structs.replace(colocation, node_label=node_label(labels))
-    assert read_config(render(colocation), "c").warnings == ()
+    assert read_config(config(_sections(colocation)), "c").warnings == ()
 
 
 @given(COLOCATIONS, COLOCATIONS)
@@ -333,9 +323,9 @@ def test_the_last_match_wins(first: Colocation, last: Colocation) -> None:
 def test_merging_is_idempotent(colocation: Colocation, labels: dict[str, str]) -> None:
     once = {"globalConfig": _sections(colocation)}
     twice = config(_sections(colocation), {"selector": {}, **_sections(colocation)})
-    said = merged(read_config(twice, "c"), labels)
+    said = merge(read_config(twice, "c"), labels)
     assert {key: field.value for key, field in said.items()} == {
-        key: field.value for key, field in merged(read_config(once, "c"), labels).items()
+        key: field.value for key, field in merge(read_config(once, "c"), labels).items()
     }
 
 
@@ -353,10 +343,10 @@ def _sections(colocation: Colocation) -> dict[str, Any]:
 
 ON = Colocation(
     NodeLabel(),
-    CpuQosSection(True),
-    CpuBurstSection(True),
-    MemoryQosSection(True),
-    MemoryQosV2Section(True),
+    FeatureSwitch(True),
+    FeatureSwitch(True),
+    FeatureSwitch(True),
+    FeatureSwitch(True),
     NetworkQos(True),
     OverSubscription(True),
     Evicting(),

@@ -102,7 +102,7 @@ def test_volcanos_configuration_is_json_or_yaml(text: str) -> None:
     seen = readers.colocation_of(config_map("colocation-config", text))
     assert (seen.uid, seen.problem) == ("u-1", None)
     assert seen.value is not None
-    assert seen.value.everywhere["cpu_throttling", "enable"].value is True
+    assert seen.value.everywhere["cpuThrottlingConfig", "enable"].value is True
 
 
 @pytest.mark.parametrize(
