@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from slackwater.contract.document import Field
+from slackwater.contract.document import Field, spelled
 from slackwater.contract.schema import (
     CHECK,
     EMPTY,
@@ -201,7 +201,9 @@ class _Checker:
             if inner := inline_struct(each.type):
                 stated[each.encode_name] = self._fields(field, value, inner)
                 continue
-            at = field.at(key_of(each), value.get(key_of(each)))
+            name = key_of(each)
+            key = spelled(value, name, field.spelling) or name
+            at = field.at(key, value.get(key))
             if at.value is not None:
                 checked = self.check(at, each.type)
                 if checked is not msgspec.UNSET:

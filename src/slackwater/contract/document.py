@@ -5,6 +5,7 @@ absent, as it does in Kubernetes.
 """
 
 import enum
+from collections.abc import Collection
 
 import msgspec
 
@@ -76,11 +77,12 @@ def member(field: Field, name: str) -> Field | None:
     return None if chosen is None or chosen.value is None else chosen
 
 
-def spelled(keys: dict[str, Field], name: str, spelling: Spelling) -> str | None:
+def spelled(keys: Collection[object], name: str, spelling: Spelling) -> str | None:
     """The key that counts as this name: the exact one before any other spelling of it."""
     if name in keys or spelling is Spelling.EXACT:
         return name if name in keys else None
-    return next((key for key in keys if key.casefold() == name.casefold()), None)
+    texts = (key for key in keys if isinstance(key, str))
+    return next((key for key in texts if key.casefold() == name.casefold()), None)
 
 
 def elements(field: Field) -> tuple[Field, ...]:

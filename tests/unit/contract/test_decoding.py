@@ -18,7 +18,7 @@ from slackwater.contract.decoding import (
     read_struct,
     with_stated,
 )
-from slackwater.contract.document import Field
+from slackwater.contract.document import Field, Spelling
 from slackwater.contract.schema import (
     BOUND,
     EMPTY,
@@ -456,3 +456,24 @@ def test_descriptions(kind: inspect.Type, bound: str | None, described: str) -> 
     assert describe_type(kind) == described
     if bound is not None:
         assert describe_bound(kind) == bound
+
+
+class Spelled(msgspec.Struct, frozen=True):
+    hold_for: int = 0
+
+
+@pytest.mark.parametrize(
+    ("document", "spelling", "expected"),
+    [
+        ({"holdfor": 1}, Spelling.EXACT, 0),
+        ({"holdfor": 1}, Spelling.ANY_CASE, 1),
+        ({5: 5, "holdfor": 1, "holdFor": 2}, Spelling.ANY_CASE, 2),
+    ],
+)
+def test_spellings_of_a_key(document: object, spelling: Spelling, expected: int) -> None:
+    assert read_struct(Field("x", "", document, spelling), Spelled).hold_for == expected
+
+
+def test_a_problem_names_the_key_as_it_is_written() -> None:
+    with pytest.raises(InvalidError, match=r"^x: HOLDFOR is true, but must be a whole number$"):
+        read_struct(Field("x", "", {"HOLDFOR": True}, Spelling.ANY_CASE), Spelled)

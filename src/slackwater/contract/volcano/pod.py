@@ -10,13 +10,16 @@ objects themselves are read.
 import enum
 import re
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta, field
 
-from slackwater.contract.decoding import BOOL_WANTED, parse_bool
-from slackwater.contract.document import Field, Spelling, member, members, parse_json, whole
+from slackwater.contract.decoding import BOOL_WANTED, parse_bool, read_struct
+from slackwater.contract.document import Field, Spelling, member, members, parse_json
 from slackwater.contract.kubernetes import optional_text, read_head
 from slackwater.contract.label_selector import LabelSelector, flaw, read_selector
+from slackwater.contract.schema import UNIT, Unit, known_keys, struct_type
 from slackwater.model.gap import Gap
 from slackwater.model.knob import LARGEST_QUOTA
 from slackwater.model.problem import InvalidError, Problem, quoted
@@ -27,8 +30,6 @@ API_VERSION = "config.volcano.sh/v1alpha1"
 KIND = "ColocationConfiguration"
 MEMORY_QOS, SELECTOR = "memoryQos", "selector"
 
-_LARGEST_RATIO = 100
-_RATIO_WANTED = f"a whole number from 0 to {_LARGEST_RATIO} (percent)"
 _DEFAULT_NAMESPACE = "default"
 # Kubernetes writes UTC to the second; YAML's own type for a time prints a space and +00:00.
 _TIME = re.compile(
@@ -39,8 +40,21 @@ _TIME = re.compile(
 _CREATED_WANTED = "a time of UTC such as 2026-01-31T12:00:00Z"
 
 
-#: The model's fields by the keys of memoryQos.
-_RATIOS = {"highRatio": "high", "lowRatio": "low", "minRatio": "min"}
+_Ratio = Annotated[int, Meta(ge=0, le=100, extra={UNIT: Unit.PERCENT})]
+
+
+class MemoryQosSection(msgspec.Struct, frozen=True):
+    """Memory ratios as objects and annotations state them."""
+
+    high: Annotated[
+        _Ratio, Meta(description="memory.high, of the memory limit; at 100 there is none.")
+    ] = field(default=MemoryRatios().high, name="highRatio")
+    low: Annotated[_Ratio, Meta(description="memory.low, of the memory request.")] = field(
+        default=MemoryRatios().low, name="lowRatio"
+    )
+    min: Annotated[_Ratio, Meta(description="memory.min, of the memory request.")] = field(
+        default=MemoryRatios().min, name="minRatio"
+    )
 
 
 class PodConfiguration(msgspec.Struct, frozen=True):
@@ -65,16 +79,8 @@ def read_ratios(spec: Field) -> MemoryRatios:
     Volcano's agent reads a missing highRatio as 0, which is a memory.high of nothing.
     """
     section = member(spec, MEMORY_QOS)
-    if section is None:
-        return MemoryRatios()
-    stated = {name: member(section, key) for key, name in _RATIOS.items()}
-    return MemoryRatios(**{name: _ratio(each) for name, each in stated.items() if each})
-
-
-def _ratio(field: Field) -> int:
-    if not 0 <= whole(field) <= _LARGEST_RATIO:
-        raise field.refused(_RATIO_WANTED)
-    return whole(field)
+    found = MemoryQosSection() if section is None else read_struct(section, MemoryQosSection)
+    return MemoryRatios(found.high, found.low, found.min)
 
 
 def read_colocation_configuration(document: object, source: str) -> PodConfiguration:
@@ -122,7 +128,7 @@ def _selector(spec: Field) -> tuple[LabelSelector | None, tuple[str, ...]]:
 def _strangers(spec: Field) -> tuple[str, ...]:
     """A misspelt ratio is a ratio that is silently not set."""
     section = member(spec, MEMORY_QOS) or spec.at(MEMORY_QOS, {})
-    known = (MEMORY_QOS, SELECTOR), tuple(_RATIOS)
+    known = (MEMORY_QOS, SELECTOR), known_keys(struct_type(MemoryQosSection))
     return tuple(
         f"{each.where()} is not known and has no effect"
         for field, names in zip((spec, section), known, strict=True)
@@ -158,7 +164,7 @@ _TIME_WANTED = f"a whole number from 1 to {LARGEST_QUOTA} (microseconds); the qu
 
 
 class QosLevel(enum.Enum):
-    """How dear the pod's latency is, by Volcano's words; NONE where it says nothing."""
+    """How sensitive to latency the pod is, in Volcano's words; NONE where it does not say."""
 
     LC = "LC"  # latency critical
     HLS = "HLS"  # highly latency sensitive
@@ -195,8 +201,8 @@ def quota_burst(annotations: Mapping[str, str]) -> BurstRequest | Gap | None:
 
 
 def _burst(said: str | None) -> BurstRequest:
-    """Absent means as much as the quota; so does, in Volcano, what cannot be used, and 0. Who
-    writes 0, or nothing, may have meant none: that is told."""
+    """Absent means as much as the quota; so does, in Volcano, 0 and what cannot be used. Whoever
+    writes 0 may have meant none, so that is reported."""
     if said is None:
         return BurstRequest()
     time = int(said) if _WHOLE.fullmatch(said) else None
@@ -206,13 +212,13 @@ def _burst(said: str | None) -> BurstRequest:
 
 
 def memory_qos(annotations: Mapping[str, str]) -> MemoryRatios | Gap | None:
-    """The pod's memory ratios; None where nobody said, and "{}" is a reset to the defaults."""
+    """The pod's memory ratios; None where they are not stated; "{}" resets them to the defaults."""
     said = annotations.get(COLOCATION_CONFIG, "")
     if not said:
         return None
     where = _where(COLOCATION_CONFIG)
     try:
-        # Go's JSON: keys in any case, and null is an object that says nothing.
+        # Go's JSON: keys in any case, and null is an empty object.
         found = parse_json(said, where)
         return read_ratios(Field(where, "", {} if found is None else found, Spelling.ANY_CASE))
     except InvalidError as error:

@@ -29,7 +29,7 @@ from slackwater.model.units import Micros
 from slackwater.model.workload import BurstRequest, MemoryRatios
 from tests.unit.contract.documents import shaped
 
-RATIO = "a whole number from 0 to 100 (percent)"
+RATIO = "a whole number, 0 % to 100 %"
 
 
 def test_the_keys_are_volcanos() -> None:
@@ -347,11 +347,11 @@ def test_creation_times_as_yaml_has_them(written: str, created: str) -> None:
         (document({"memoryQos": "x"}), "spec.memoryQos is 'x', but must be a mapping"),
         (
             document({"memoryQos": {"highRatio": 101}}),
-            "spec.memoryQos.highRatio is 101, but must be a whole number from 0 to 100 (percent)",
+            "spec.memoryQos.highRatio is 101, but must be a whole number, 0 % to 100 %",
         ),
         (
             document({"memoryQos": {"minRatio": -1}}),
-            "spec.memoryQos.minRatio is -1, but must be a whole number from 0 to 100 (percent)",
+            "spec.memoryQos.minRatio is -1, but must be a whole number, 0 % to 100 %",
         ),
         (
             document({"memoryQos": {"lowRatio": "5"}}),
