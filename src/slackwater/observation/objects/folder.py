@@ -1,70 +1,89 @@
 """A folder of YAML and JSON files as the cluster's objects: the standalone mode's API server.
 
 Owns the files' last good contents. A half-written or bad file is named, and what it said before
-stays until it is good again or gone. Reads only files that changed.
+stays until it is good again or gone. Reads only files that changed; where inotify works, an
+unchanged folder is not listed at all.
 """
 
 import os
+from collections.abc import Callable
 
 from slackwater.contract.kubernetes import objects_in
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
+from slackwater.observation.objects.folder_watch import FolderWatch, watch_folder
 from slackwater.observation.objects.object_set import STAYS, Objects, joined, with_object
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.document import SettingsSchema
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _AgeMark = tuple[int, int, int]
-#: In a folder with more files than this, those of pods alone are looked at in turns: an edit in
-#: place is seen after so many reads at most.
-_SMALL_FOLDER = 64
-_TURNS = 10
+#: Each file is looked at once in this many reads, whatever the watch says: a file system in user
+#: space or on another machine may change without the kernel's knowledge.
+_WHOLE_LOOK = 60
+_UNKNOWN: _AgeMark = (-1, -1, -1)
+OpenWatch = Callable[[str], FolderWatch | Gap]
 
 
 class Folder:
-    """Guards nothing but its memory of the files."""
+    """Guards the watch on the folder, and its memory of the files."""
 
     def __init__(
-        self, path: str, node: str = "", host: str = "", schema: SettingsSchema = SETTINGS
+        self,
+        path: str,
+        node: str = "",
+        host: str = "",
+        schema: SettingsSchema = SETTINGS,
+        open_watch: OpenWatch = watch_folder,
     ) -> None:
         """`node` and `host` are what this agent's node goes by; static pods of others are not
         believed."""
         self._path = path
         self._schema = schema
         self._node, self._host = node, host
+        self._open_watch = open_watch
+        self._watch: FolderWatch | None = None
         self._marks: dict[str, _AgeMark] = {}
         self._good: dict[str, Objects] = {}
         self._problems: dict[str, ConfigurationProblem] = {}
         self._known = Objects()
-        self._folder_mark: _AgeMark | None = None
-        #: Files that are looked at each time: whatever is not about pods alone.
-        self._urgent: tuple[str, ...] = ()
+        self._inode: int | None = None
+        #: What a link points to may change without an event in this folder.
+        self._links: tuple[str, ...] = ()
         self._reads = 0
 
     def read(self) -> Objects | Gap:
         """The same object again where nothing changed."""
         self._reads += 1
-        mark = _mark(self._path)
-        # A file that comes or goes changes the folder's own mark; but that is no finer than the
-        # kernel's clock, so it is not believed for ever.
-        large = len(self._marks) > _SMALL_FOLDER
-        if large and mark == self._folder_mark and self._reads % _TURNS:
-            return self._look_at_some()
+        changed = self._changed_names()
+        if changed is not None and not changed and self._reads % _WHOLE_LOOK:
+            return self._known
         try:
             names = sorted(n for n in os.listdir(self._path) if _is_ours(n))
         except OSError as error:
+            self._watch = None
             return Gap(f"the folder {self._path} cannot be read: {error.strerror}")
-        self._folder_mark = mark
+        self._links = tuple(name for name in names if os.path.islink(f"{self._path}/{name}"))
+        for name in (changed or frozenset()) & self._marks.keys():
+            # Its size and time may be the same: times are no finer than the kernel's tick.
+            self._marks[name] = _UNKNOWN
         return self._take_all({name: _mark(f"{self._path}/{name}") for name in names})
 
-    def _look_at_some(self) -> Objects:
-        """Settings, nodes and bad files each time, pods in turns."""
-        turn = list(self._marks)[self._reads % _TURNS :: _TURNS]
-        seen = {name: _mark(f"{self._path}/{name}") for name in {*turn, *self._urgent}}
-        if all(self._marks[name] == mark for name, mark in seen.items()):
-            return self._known
-        return self._take_all(self._marks | seen)
+    def _changed_names(self) -> frozenset[str] | None:
+        """None where every file has to be looked at."""
+        inode = _mark(self._path)[0]
+        if self._watch is None or inode != self._inode:
+            opened = self._open_watch(self._path)
+            self._watch = None if isinstance(opened, Gap) else opened
+            self._inode = inode
+            return None
+        names = self._watch.changed_names()
+        if names is None:
+            self._watch = None
+            return None
+        links = {name for name in self._links if _mark(f"{self._path}/{name}") != self._marks[name]}
+        return names | links
 
     def _take_all(self, marks: dict[str, _AgeMark]) -> Objects:
         names = list(marks)
@@ -77,7 +96,6 @@ class Folder:
         for name in changed:
             self._take(name)
         self._marks = marks
-        self._urgent = tuple(n for n in names if not _is_pods(self._good.get(n, Objects())))
         parts = [self._good[name] for name in names if name in self._good]
         self._known = joined(parts, self._problems, self._node, self._host)
         return self._known
@@ -90,11 +108,6 @@ class Folder:
             self._problems[name] = ConfigurationProblem(
                 problems=error.problems, consequence=STAYS if name in self._good else ""
             )
-
-
-def _is_pods(objects: Objects) -> bool:
-    """Whether it says nothing but pods."""
-    return bool(objects.pods) and objects == Objects(pods=objects.pods)
 
 
 def _is_ours(name: str) -> bool:

@@ -8,7 +8,8 @@ import pytest
 
 from slackwater.contract.volcano.node import for_node
 from slackwater.model.gap import Gap
-from slackwater.observation.objects.folder import Folder
+from slackwater.observation.objects.folder import Folder, OpenWatch
+from slackwater.observation.objects.folder_watch import FolderWatch, watch_folder
 from slackwater.observation.objects.object_set import Objects
 
 UID = "d2988e14-83bc-4d3d-931a-59f8a3174396"
@@ -214,32 +215,110 @@ def test_a_dangling_link_is_one_bad_file(tmp_path: Path) -> None:
     assert problem.startswith("a.yaml is not readable")
 
 
-def test_in_a_large_folder_pods_are_looked_at_in_turns_and_settings_each_time(
-    tmp_path: Path,
-) -> None:
-    uid = "00000000-0000-4000-8000-{:012d}"
-    for number in range(100):
-        text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p, uid: {uid.format(number)}}}}}"
-        (tmp_path / f"{number:03}.yaml").write_text(text)
+def no_watch(_path: str) -> FolderWatch | Gap:
+    return Gap("no inotify here")
+
+
+def threshold_of(folder: Folder) -> int:
+    found = read(folder)
+    assert found.settings is not None
+    threshold: int = found.settings.policies["best_effort_share"].threshold
+    return threshold
+
+
+WATCHES = pytest.mark.parametrize("open_watch", [watch_folder, no_watch])
+
+
+@WATCHES
+def test_every_change_is_seen_at_the_next_read(tmp_path: Path, open_watch: OpenWatch) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
     (tmp_path / "settings.yaml").write_text(THRESHOLD.format(50))
+    folder = Folder(str(tmp_path), open_watch=open_watch)
+    assert threshold_of(folder) == 50
+    assert folder.read() is folder.read()
+    (tmp_path / "settings.yaml").write_text(THRESHOLD.format(105))  # in place: out of bounds
+    assert len(read(folder).problems) == 1
+    (tmp_path / "settings.yaml").write_text(THRESHOLD.format(7))
+    assert threshold_of(folder) == 7
+    (tmp_path / "new").write_text(THRESHOLD.format(99))
+    (tmp_path / "new").rename(tmp_path / "settings.yaml")  # as editors do it
+    assert threshold_of(folder) == 99
+    (tmp_path / "node.yaml").write_text(NODE)
+    assert len(read(folder).nodes) == 1
+    (tmp_path / "pod.yaml").unlink()
+    assert read(folder).pods == ()
+
+
+@WATCHES
+def test_what_a_link_points_to_is_seen(tmp_path: Path, open_watch: OpenWatch) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "elsewhere.yaml").write_text(THRESHOLD.format(50))
+    (tmp_path / "node/settings.yaml").symlink_to(tmp_path / "elsewhere.yaml")
+    folder = Folder(str(tmp_path / "node"), open_watch=open_watch)
+    assert threshold_of(folder) == 50
+    (tmp_path / "elsewhere.yaml").write_text(THRESHOLD.format(7))
+    assert threshold_of(folder) == 7
+
+
+@WATCHES
+def test_a_mounted_config_map_is_replaced_by_a_link(tmp_path: Path, open_watch: OpenWatch) -> None:
+    """As the kubelet does it: ..data points to another folder from one moment to the next."""
+    for number in (50, 7):
+        (tmp_path / f"..{number}").mkdir()
+        (tmp_path / f"..{number}/settings.yaml").write_text(THRESHOLD.format(number))
+    (tmp_path / "..data").symlink_to("..50")
+    (tmp_path / "settings.yaml").symlink_to("..data/settings.yaml")
+    folder = Folder(str(tmp_path), open_watch=open_watch)
+    assert threshold_of(folder) == 50
+    (tmp_path / "..new").symlink_to("..7")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    assert threshold_of(folder) == 7
+
+
+@WATCHES
+def test_a_folder_that_goes_and_comes_back(tmp_path: Path, open_watch: OpenWatch) -> None:
+    path = tmp_path / "node"
+    path.mkdir()
+    (path / "settings.yaml").write_text(THRESHOLD.format(50))
+    folder = Folder(str(path), open_watch=open_watch)
+    assert threshold_of(folder) == 50
+    path.rename(tmp_path / "away")
+    assert isinstance(folder.read(), Gap)
+    path.mkdir()
+    (path / "settings.yaml").write_text(THRESHOLD.format(7))
+    assert threshold_of(folder) == 7
+    (path / "settings.yaml").write_text(THRESHOLD.format(99))
+    assert threshold_of(folder) == 99
+
+
+def test_a_watched_folder_sees_what_no_time_stamp_shows(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(THRESHOLD.format(50))
+    before = settings.stat()
+    folder = Folder(str(tmp_path))
+    assert threshold_of(folder) == 50
+    settings.write_text(THRESHOLD.format(51))
+    os.utime(settings, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert threshold_of(folder) == 51
+
+
+def test_a_watched_folder_that_did_not_change_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
     folder = Folder(str(tmp_path))
     first = folder.read()
-    assert isinstance(first, Objects)
-    assert len(first.pods) == 100
-    assert folder.read() is first
-    (tmp_path / "settings.yaml").write_text(THRESHOLD.format(51))  # in place
-    second = folder.read()
-    assert isinstance(second, Objects)
-    assert second.settings is not None
-    assert second.settings.policies["best_effort_share"].threshold == 51
-    changed = (tmp_path / "042.yaml").read_text().replace("name: p,", "name: renamed,")
-    (tmp_path / "042.yaml").write_text(changed)
-    reads = 0
-    while "renamed" not in {pod.name for pod in read(folder).pods}:
-        reads += 1
-    assert reads < 10
-    (tmp_path / "007.yaml").unlink()  # the folder itself changed
-    assert len(read(folder).pods) == 99
+    listed: list[str] = []
+
+    def list_folder(path: str) -> list[str]:
+        listed.append(path)
+        return ["pod.yaml"]
+
+    monkeypatch.setattr(os, "listdir", list_folder)
+    assert all(folder.read() is first for _ in range(58))
+    assert listed == []
+    assert folder.read() is first, "once a minute each file is looked at all the same"
+    assert listed == [str(tmp_path)]
 
 
 THRESHOLD = """
