@@ -84,8 +84,8 @@ def test_a_start_without_the_api_server_keeps_the_quotas(own_stage: Stage) -> No
     before = stage.quota()
     agent = stage.start()
     told = eventually("why it waits", lambda: agent.told("cluster"))
-    assert told[0].startswith("waiting to hear of pods, node, colocation, settings")
-    assert told[0].endswith("nothing is decided yet, and what an earlier run set stays")
+    assert told[0].startswith("waiting for pods, node, colocation, settings")
+    assert told[0].endswith("nothing is decided yet, and values of an earlier run stay")
     assert any("adopted: " in line["because"] for line in agent.lines())
     eventually("some rounds", lambda: rounds(agent) >= 5)
     assert agent.get("/readyz")["ok"] is False

@@ -60,7 +60,7 @@ def test_our_own_settings_come_from_a_config_map(stage: Stage) -> None:
     put(400)
     told = eventually("the complaint", lambda: agent.get("/readyz").get("problems"))
     title = f"ConfigMap {stage.namespace}/slackwater-agent"
-    wanted = "but must be a whole number, 1 % to 100 %; what it said before stays"
+    wanted = "but must be a whole number, 1 % to 100 %; its last valid content stays in force"
     assert told == [f"{title}: spec.bestEffortShare.threshold is 400, {wanted}"]
     stage.wait_for_share(60)
     stage.plane.kubectl("delete", "configmap", "slackwater-agent", "-n", stage.namespace)
@@ -78,7 +78,7 @@ def test_bad_configuration_is_told_where_people_look(stage: Stage) -> None:
     [problem] = eventually("the complaint", lambda: agent.get("/readyz").get("problems"))
     title = f"ConfigMap {stage.namespace}/volcano-agent-configuration"
     assert problem.startswith(f"{title} is ")
-    assert problem.endswith("; what it said before stays")
+    assert problem.endswith("; its last valid content stays in force")
     told = eventually(
         "both events", lambda: len(found := stage.events("ConfigApplyFailed")) == 2 and found
     )

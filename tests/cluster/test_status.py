@@ -80,7 +80,7 @@ def test_from_nothing_to_all_well_and_back(
     code, out, err = status(me)
     assert code == 1
     assert "no node has an agent" in out
-    assert "no manager runs, so nobody has judged 2 policies" in out
+    assert "no manager runs, so there is no verdict on 2 policies" in out
 
     report(plane, "n1", _now())
     assert row(me, "n1")["state"] == "gone"
@@ -118,7 +118,7 @@ def test_from_nothing_to_all_well_and_back(
         "delete", "pod", "agent-of-n1", "-n", "slackwater-system", "--force", "--grace-period=0"
     )
     [problem] = row(me, "n1")["problems"]
-    assert problem.startswith("its agent is gone, and what it set last may still stand; ")
+    assert problem.startswith("its agent is gone, and its last values may still be in force; ")
     assert row(me, "n2")["state"] == "starting"
 
 

@@ -178,7 +178,7 @@ def test_an_interrupted_agent_is_gone_too(
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "slackwater: stopped; everything is put back"
+    assert errors.splitlines()[-1] == "slackwater: stopped; everything was restored"
     assert ours(mounts, process.pid) == []
     assert [pid for pid in running if os.path.exists(f"/proc/{pid}")] == []
 

@@ -107,8 +107,8 @@ def test_released_by_hand_it_stays_released(
     assert quota(bed, best_effort) is not None  # neither did anything
     code, released, said = release_beside(running)
     assert (code, [line["result"] for line in released]) == (0, ["applied"])
-    assert said == "slackwater: the running agent did it, and rests until it is restarted\n"
-    assert released[0]["because"] == "released by hand"
+    assert said == "slackwater: the running agent did it and is paused until it is restarted\n"
+    assert released[0]["because"] == "released manually"
     assert quota(bed, best_effort) is None
     before = metrics(note)['slackwater_ticks_total{kind="regular"}']
     for _ in waiting("three more ticks"):
@@ -117,11 +117,11 @@ def test_released_by_hand_it_stays_released(
             break
     assert metrics(note)["slackwater_paused"] == 1
     status, ready = ask(note, "/readyz")
-    assert (status, json.loads(ready)["paused"][:16]) == (200, "released by hand")
+    assert (status, json.loads(ready)["paused"][:16]) == (200, "released manually")
     assert release_beside(running)[:2] == (0, [])  # nothing is left to put back
     lines = running.end(signal.SIGTERM)
     assert running.process.returncode == 0
-    assert lines[-1]["because"] == "released by hand"
+    assert lines[-1]["because"] == "released manually"
     assert read_endpoint_file(str(running.state)) is None
 
 

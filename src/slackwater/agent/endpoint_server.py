@@ -39,7 +39,7 @@ from slackwater.runtime.listen_address import ListenAddress
 
 #: A release is one round: a read and a write for each knob, 10 µs each.
 RELEASE_PATIENCE = 20.0
-NO_TICK = "there was no tick yet"
+NO_TICK = "no tick yet"
 #: For a tick that read single pods, before the response goes without them.
 DETAIL_PATIENCE = 2.0
 #: For the kubelet to make its tree again, as after a change of its configuration.
@@ -177,7 +177,7 @@ def respond(context: EndpointContext, request: Request, at: Micros) -> Response:
             parse_qsl(parts.query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
         )
     except ValueError:
-        sentence = f"{quoted(request.target)} is no address here"
+        sentence = f"{quoted(request.target)} is not a valid address"
         return error_response(HTTPStatus.BAD_REQUEST, sentence)
     query = Query(context.state, at, parameters, request.accept)
 

@@ -38,7 +38,7 @@ from slackwater.record.journal import (
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.settings.agent import AgentSettings, Reading
 
-RELEASED_BY_HAND = "released by hand; restart the agent to go on"
+RELEASED_BY_HAND = "released manually; restart the agent to resume"
 
 
 class ObjectSource(Protocol):
@@ -188,7 +188,7 @@ class Agent:
         if self._dependencies.shared.is_release_requested():
             self._paused = RELEASED_BY_HAND
             self._memory = TickMemory()
-            self._dependencies.shared.finish_release(self.release(at, "released by hand"))
+            self._dependencies.shared.finish_release(self.release(at, "released manually"))
         self._read_objects(at)
         waits = self._missing_objects()
         done = waits or self._observe_and_act(at, early=early)
@@ -222,7 +222,7 @@ class Agent:
     def _read_objects(self, at: Micros) -> None:
         """Reads the objects and resolves the settings; what cannot be read stays as it was."""
         silent = ", ".join(self._dependencies.shared.link(at).lost_touch())
-        going_on = f"nothing is heard of {silent}; what was known counts" if silent else ""
+        going_on = f"no updates of {silent}; the last known objects are used" if silent else ""
         self._log.state("API server", going_on, at)
         found = self._dependencies.source.read()
         self._unread_objects = found if isinstance(found, Gap) else None

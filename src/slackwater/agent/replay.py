@@ -211,7 +211,7 @@ def _steps(grant: Grant) -> str:
 
 def _why(grant: Grant | None) -> str:
     if grant is None:
-        return "nobody wants it changed"
+        return "no policy wants it changed"
     steps = [(step.by, step.because) for step in grant.contributions]
     return "; ".join(f"{by}: {why.signal} {why.seen}, {why.limit}" for by, why in steps)
 

@@ -46,7 +46,7 @@ class SharedState:
         journal: Journal,
         tally: TickCounters,
         wake: Callable[[], None],
-        version: CgroupVersion | Gap = Gap("nobody said which cgroup version this is"),  # noqa: B008
+        version: CgroupVersion | Gap = Gap("the cgroup version is not known"),  # noqa: B008
         link: Callable[[Micros], ClusterLink] = no_link,
         policies: tuple[Policy, ...] = POLICIES,
     ) -> None:

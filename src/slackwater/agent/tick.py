@@ -170,7 +170,7 @@ def _decide(
     try:
         return policy.decide(snapshot, before.memory, settings)
     except Exception as error:  # noqa: BLE001 - one policy's bug is one policy's hold
-        return Hold(f"it failed: {type(error).__name__}: {error}", before.memory)
+        return Hold(f"failed with {type(error).__name__}: {error}", before.memory)
 
 
 def _after(
@@ -194,7 +194,7 @@ def _after(
         return state, PolicyReport(
             name, PolicyAction.HELD, decision.reason, decision.numbers, since
         )
-    reason = f"{decision.reason}; held for {hold_for // 1_000_000} s, so let go"
+    reason = f"{decision.reason}; held for {hold_for // 1_000_000} s, so released"
     state = PolicyState(decision.memory, (), since)
     return state, PolicyReport(name, PolicyAction.RELEASED, reason, decision.numbers, since)
 

@@ -124,10 +124,10 @@ def agent(
       slackwater agent                                 in a pod, or as ~/.kube/config says
       slackwater agent --standalone ./node             watch ./node, decide every second
       slackwater agent --once --dry-run                log once what would be done
-      slackwater release                               put everything back
+      slackwater release                               restore everything
 
     \b
-    Exit codes: 0 ended as asked; 1 it cannot work here, with --once also a value that could
+    Exit codes: 0 stopped on request; 1 it cannot run here, with --once also a value that could
     not be set; 2 wrong usage or settings.
     """
     from slackwater.agent.launch import AgentOptions, NodePaths, RunOptions

@@ -121,7 +121,7 @@ def demo(
             files, unwritten = ((), "") if no_picture else _write_pictures(report, out)
         _print_result(report, files, output, no_color)
     except KeyboardInterrupt:
-        click.echo("slackwater: stopped; everything is put back", err=True)
+        click.echo("slackwater: stopped; everything was restored", err=True)
         sys.exit(_INTERRUPTED)
     if unwritten:
         raise Failed(unwritten)

@@ -74,7 +74,7 @@ class JsonLinesWriter:
     def _report_dropped(self) -> None:
         """Where lines are missing, one line says how many."""
         if self._dropped:
-            because = f"{self._dropped} lines were dropped here: nobody read them"
+            because = f"{self._dropped} lines were dropped here: stdout was not read"
             note = JournalEntry(0, self._clock(), "stdout", because=because)
             self._waiting.append(encode_line(note, clock_offset()))
             self._dropped = 0

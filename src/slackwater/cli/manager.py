@@ -52,7 +52,7 @@ def manager(
       kubectl get nodeqos                                 what it wrote
 
     \b
-    Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
+    Exit codes: 0 stopped on request; 1 it cannot run here; 2 wrong usage or settings.
     """
     from slackwater.manager.program import run_manager
     from slackwater.runtime.leadership import Candidate, process_identity

@@ -115,7 +115,7 @@ def loop(
       slackwater rebalance loop web -n prod --interval 10m --dry-run
 
     \b
-    Exit codes: 0 ended as asked; 1 it cannot work here; 2 wrong usage or settings.
+    Exit codes: 0 stopped on request; 1 it cannot run here; 2 wrong usage or settings.
     """
     from slackwater.rebalancer.program import loop as resident
     from slackwater.runtime.leadership import Candidate, process_identity

@@ -21,9 +21,9 @@ from slackwater.record.journal import JournalEntry
 def release(
     state: str, cgroup_root: str, proc_root: str, sys_root: str, host_root: str, kubepods: str
 ) -> None:
-    """Put every touched value back.
+    """Restore every value that the agent changed.
 
-    A running agent is asked to do it over its endpoint, and rests until it is restarted. Without
+    A running agent does it, asked over its endpoint, and is paused until it is restarted. Without
     one it is done here, from the ledger alone.
 
     \b
@@ -31,7 +31,7 @@ def release(
       slackwater release
 
     \b
-    Exit codes: 0 all is back, or nothing was touched; 1 something could not be put back.
+    Exit codes: 0 everything is restored, or nothing was changed; 1 a value could not be restored.
     """
     if not os.path.isdir(state):
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
@@ -52,5 +52,5 @@ def _release(paths: NodePaths) -> tuple[Iterable[JournalEntry], int]:
         done = ask_release(paths.state)
         if isinstance(done, Gap):
             raise CannotStartError(f"{taken}; {done.reason}") from None
-    click.echo("slackwater: the running agent did it, and rests until it is restarted", err=True)
+    click.echo("slackwater: the running agent did it and is paused until it is restarted", err=True)
     return done.entries, done.left

@@ -90,7 +90,7 @@ def contents(recording: str) -> bytes:
     except ValueError:  # a NUL in the path
         raise Failed(f"{recording!r} cannot be read: no such path") from None
     if len(data) > LARGEST:
-        raise WrongSettings(f"{recording} has over {LARGEST >> 20} MiB: that is no recording")
+        raise WrongSettings(f"{recording} has over {LARGEST >> 20} MiB: not a recording")
     return data
 
 

@@ -90,7 +90,7 @@ def simulate(
       slackwater simulate day.yaml --record day.jsonl && slackwater replay day.jsonl
 
     \b
-    Exit codes: 0 done, 1 a value could not be put back or a file not be written, 2 wrong usage,
+    Exit codes: 0 done, 1 a value not restored or a file not written, 2 wrong usage,
     scenario or settings.
     """
     read = _read_scenario(scenario)
@@ -252,7 +252,7 @@ def summary_lines(report: ScenarioReport) -> list[str]:
         f"{agent.refused} refused, {agent.repairs} repairs, {agent.yields} yields, "
         f"{agent.holds} ticks on hold"
     )
-    left = f"{report.left} values could not be put back" if report.left else "every value is back"
+    left = f"{report.left} values could not be restored" if report.left else "every value restored"
     return [
         "(CPUs on average)",
         "",

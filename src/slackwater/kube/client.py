@@ -240,7 +240,7 @@ def _decode_page(body: bytearray, asked: str) -> _Page:
     try:
         return _PAGES.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UnreachableError(f"{asked}: the answer is no list: {error}") from None
+        raise UnreachableError(f"{asked}: the answer is not a list: {error}") from None
 
 
 def _named(body: dict[str, object], resource: Resource, name: str) -> dict[str, object]:

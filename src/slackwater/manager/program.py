@@ -103,7 +103,7 @@ class ManagerLoop:
         for about, text in problems.items():
             needs.log.state(about, text, at)
         leader = needs.leadership.leader()
-        needs.log.state("leader", f"{leader or 'nobody'} leads", at)
+        needs.log.state("leader", f"{leader or 'no replica'} leads", at)
         needs.state.end_round(
             RoundSummary(
                 ended=at,

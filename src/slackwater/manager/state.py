@@ -86,5 +86,5 @@ class ManagerState:
 def why_not_ready(state: ManagerState) -> str:
     last = state.last_round
     if last is None:
-        return "there was no round yet"
+        return "no round yet"
     return "; ".join(last.unsynced)

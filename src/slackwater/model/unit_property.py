@@ -144,7 +144,7 @@ def parse_properties(text: str) -> Properties | Gap:
         name, equals, digits = word.partition("=")
         value = _mask_or_number(digits)
         if not name or not equals or value is None or value < 0:
-            return Gap(f"{text[:80]!r} is no list of unit properties")
+            return Gap(f"{text[:80]!r} is not a list of unit properties")
         found.append(Property(name, value))
     return tuple(found) or Gap("no unit property is named")
 

@@ -73,8 +73,8 @@ def removal_command(workload: WorkloadName) -> str:
 
 def _unreadable(why: str, workload: WorkloadName) -> Gap:
     return Gap(
-        f"annotation {ANNOTATION} of {workload} cannot be read ({why}), so nobody knows when it "
-        f"was rotated; remove it: {removal_command(workload)}"
+        f"annotation {ANNOTATION} of {workload} cannot be read ({why}), so it is not known when "
+        f"it was rotated; remove it: {removal_command(workload)}"
     )
 
 

@@ -87,7 +87,7 @@ class ReplicaState:
         known = self._snapshot()
         if known.leads or known.leader:
             return known
-        why = known.problem or "nobody is known to lead yet"
+        why = known.problem or "no leader is known yet"
         return msgspec.structs.replace(known, ok=False, because=why)
 
     def _snapshot(self) -> ReplicaHealth:
@@ -159,7 +159,7 @@ class RebalancerLoop:
         sentence = f"the Lease cannot be read or held: {problem}" if problem else ""
         self._needs.state.show_leader(leads, leader, sentence)
         if leader or self._needs.log.is_known("leader"):  # at the start it is only not known yet
-            self._log("leader", f"{leader or 'nobody'} leads")
+            self._log("leader", f"{leader or 'no replica'} leads")
         self._log("lease", sentence, Reason.KUBERNETES_ERROR.value if problem else "")
         return leads
 

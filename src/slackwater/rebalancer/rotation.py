@@ -300,7 +300,9 @@ def _claim(task: RotationTask, context: RotationContext) -> ObservedWorkload | R
         if written.outcome is AnnotationOutcome.FAILED:
             return RotationStop(Reason.KUBERNETES_ERROR, written.because, failed=True)
         conflict = written.because
-    return RotationStop(Reason.COOLDOWN, f"somebody keeps changing it, so it waits: {conflict}")
+    return RotationStop(
+        Reason.COOLDOWN, f"another writer keeps changing it, so it waits: {conflict}"
+    )
 
 
 def _in_flight(claim: LastRotation) -> LastRotation:

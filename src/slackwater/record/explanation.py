@@ -257,7 +257,7 @@ def _knob_remarks(
         yield "a raise this small is not worth a write (agent.raiseDeadband)"
     if subject.grant is None:
         done = any(_is_of(subject, o.change.ref, o.change.knob.name) for o in record.outcomes)
-        yield "put back: nobody wants it any more" if done else "kept until a policy has decided"
+        yield "put back: no policy wants it any more" if done else "kept until a policy has decided"
 
 
 def _is_hidden(record: TickRecord, subject: KnobSubject) -> bool:

@@ -210,7 +210,7 @@ def make_entry(
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
-    because = _format_reasons(grant) if grant else "nobody wants it any more"
+    because = _format_reasons(grant) if grant else "no policy wants it any more"
     return outcome_entry(outcome, snapshot.tick, snapshot.at, because)
 
 

@@ -66,7 +66,7 @@ def final_status_patch(view: AgentView, left: int) -> NodeStatusPatch:
     )
     if not left:
         return NodeStatusPatch(
-            report, _condition("False", RELEASED, "everything was put back at the exit")
+            report, _condition("False", RELEASED, "everything was restored on exit")
         )
     # Not its log: that goes with the pod.
     why = f"the agent ended, and {_describe_left(left)}; {_TRY_AGAIN}"
@@ -74,7 +74,7 @@ def final_status_patch(view: AgentView, left: int) -> NodeStatusPatch:
 
 
 def _describe_left(count: int) -> str:
-    return f"{'1 value' if count == 1 else f'{count} values'} could not be put back"
+    return f"{'1 value' if count == 1 else f'{count} values'} could not be restored"
 
 
 def usage_step(view: AgentView) -> MilliCpu:

@@ -219,7 +219,7 @@ class SimulatedSnapshotReader:
         return {
             name: value
             if isinstance(value, int | Unlimited | Gap)
-            else Gap(f"{value} is no number")
+            else Gap(f"{value} is not a number")
             for name, value in values.items()
         }
 

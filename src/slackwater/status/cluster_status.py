@@ -173,7 +173,7 @@ def _problems(
         yield f"the manager {manager.leader} has not renewed its lease since {manager.renewed}"
     unjudged = sum(row.valid is None for row in policies)
     if manager is None and unjudged:
-        yield f"no manager runs, so nobody has judged {_count(unjudged, 'policy', 'policies')}"
+        yield f"no manager runs, so there is no verdict on {_count(unjudged, 'policy', 'policies')}"
 
 
 def _notes(facts: ClusterFacts) -> Iterator[str]:

@@ -20,7 +20,7 @@ from slackwater.status.api_objects import AgentPod, ClusterNode
 STALE_AFTER = dt.timedelta(minutes=15)
 #: How long a pod needs to start, read its node twice and report.
 _STARTS_WITHIN = dt.timedelta(minutes=2)
-_STANDS = "what it set last still stands"
+_STANDS = "its last values are still in force"
 
 
 class NodeState(enum.StrEnum):
@@ -95,14 +95,15 @@ def _standing(
     if pod is None:
         return NodeState.GONE, _gone(node.name, report)
     if silence is not None and silence > STALE_AFTER:
-        since = f"its agent has not been heard for {format_timedelta(silence)}"
+        since = f"its agent has not reported for {format_timedelta(silence)}"
         return NodeState.STALE, f"{since}; {_STANDS}"
     if node.reason == BLIND:
         stands = "" if report.holding == 0 else f"; {_STANDS}"
         why = node.message or "it does not say why"
-        return NodeState.BLIND, f"its agent sees nothing: {why}{stands}"
+        return NodeState.BLIND, f"its agent cannot read the node: {why}{stands}"
     if node.reason == RELEASED:
-        return NodeState.RELEASED, f"its agent rests: {node.message or 'it put everything back'}"
+        why = node.message or "it restored everything"
+        return NodeState.RELEASED, f"its agent is paused: {why}"
     return NodeState.WELL, ""
 
 
@@ -120,7 +121,7 @@ def _gone(node: str, report: NodeReport) -> str:
     if report.holding == 0:
         return f"its agent is gone, and only its report is left; {rid} removes it"
     return (
-        "its agent is gone, and what it set last may still stand; install it again, or run "
+        "its agent is gone, and its last values may still be in force; install it again, or run "
         f"`slackwater release` on the node and then {rid}"
     )
 

@@ -85,7 +85,7 @@ GONE = "the kubelet's tree is gone"
             f"{GONE}, for 31 s; a restart looks for it anew",
         ),
         # For want of objects, or of the API server: a restart has no more of them.
-        (ended(900, blind="waiting to hear of pods"), 900, ""),
+        (ended(900, blind="waiting for pods"), 900, ""),
         # Seen again.
         (ended(900), 900, ""),
         # A restart would end the rest that somebody asked for.
@@ -116,7 +116,7 @@ def assert_health(condition: RoundState, second: float, because: str) -> None:
 @pytest.mark.parametrize(
     ("ticks", "condition", "status", "body"),
     [
-        (0, RoundState(), 503, {"ok": False, "because": "there was no tick yet"}),
+        (0, RoundState(), 503, {"ok": False, "because": "no tick yet"}),
         (0, ended(101, blind="gone"), 503, {"ok": False, "because": "gone"}),
         (1, ended(101), 200, {"ok": True}),
         (1, ended(101, blind="gone"), 503, {"ok": False, "because": "gone"}),

@@ -21,7 +21,7 @@ from tests.unit.agent.test_program import ON, OURS, Bench, at
 from tests.unit.contract.volcano.volcano_config import throttle
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held
 
-WAITING = Gap("waiting to hear of pods: no answer; what an earlier run set stays")
+WAITING = Gap("waiting for pods: no answer; what an earlier run set stays")
 
 
 def throttling(threshold: int) -> Objects:
@@ -135,7 +135,7 @@ def test_a_server_that_is_away_is_told_once_and_its_return_too() -> None:
     bench.sources = {}
     bench.agent.once(at(40))
     assert bench.told("API server") == [
-        "nothing is heard of pods, node; what was known counts",
+        "no updates of pods, node; the last known objects are used",
         "recovered",
     ]
 

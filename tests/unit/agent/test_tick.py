@@ -115,7 +115,7 @@ def test_a_policy_that_fails_holds_alone() -> None:
     done = run(node(), policies=policies, settings={"broken": 1, "other": 1})
     assert values(done) == [Bandwidth(Micros(30_000))]
     told = {line.policy: (line.course.value, line.reason) for line in done.story.told}
-    assert told["broken"] == ("held", "it failed: ZeroDivisionError: a bug")
+    assert told["broken"] == ("held", "failed with ZeroDivisionError: a bug")
     assert told["other"][0] == "acted"
 
 

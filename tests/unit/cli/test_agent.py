@@ -50,7 +50,7 @@ HEAD = "apiVersion: slackwater.io/v1\nkind: AgentSettings\n"
 @pytest.mark.parametrize(
     ("arguments", "environ", "code", "said"),
     [
-        ((), {}, 1, "no cgroup file system"),
+        ((), {}, 1, "not a cgroup file system"),
         ((), V2, 1, "there is no kubepods or kubepods.slice"),
         ((), {"SLACKWATER_CGROUP_VERSION": "3"}, 2, "SLACKWATER_CGROUP_VERSION is '3'"),
         (("--kubepods", "../.."), V2, 1, "is not a path inside"),
@@ -144,7 +144,7 @@ def test_release_without_cgroups_is_one_sentence(roots: Roots) -> None:
     (Path(roots.host).parent / "state").mkdir()
     done = slackwater(roots, "release")
     assert done.returncode == 1
-    assert "no cgroup file system" in done.stderr
+    assert "not a cgroup file system" in done.stderr
     wrong = slackwater(roots, "release", SLACKWATER_CGROUP_VERSION="7")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "Traceback" not in done.stderr
@@ -258,7 +258,9 @@ def test_release_asks_who_holds_the_ledger(roots: Roots, top: Path) -> None:
     [line] = [json.loads(line) for line in done.stdout.splitlines()]
     assert (line["what"], line["result"]) == ("quota of kubepods/besteffort", "applied")
     assert next(iter(line)) == "time"
-    assert done.stderr == "slackwater: the running agent did it, and rests until it is restarted\n"
+    assert (
+        done.stderr == "slackwater: the running agent did it and is paused until it is restarted\n"
+    )
 
 
 def test_release_where_the_agent_cannot_be_asked(roots: Roots, top: Path) -> None:

@@ -143,7 +143,7 @@ def test_one_decision_with_the_cluster_away_did_not_work(roots: Roots) -> None:
     code, lines, _ = done(started(roots, *flags, PATIENCE="0.1"))
     assert code == 1
     [line] = [each for each in lines if each["what"] == "cluster"]
-    assert line["because"].startswith("waiting to hear of pods, node, colocation, settings")
+    assert line["because"].startswith("waiting for pods, node, colocation, settings")
 
 
 def test_one_decision_with_what_the_cluster_says(roots: Roots, api: Api) -> None:
@@ -204,7 +204,7 @@ def test_the_end_does_not_wait_for_a_server_that_hangs(roots: Roots) -> None:
         process = started(roots, *flags)
         assert process.stdout is not None
         assert "kubelet's tree" in process.stdout.readline()
-        assert "waiting to hear of" in process.stdout.readline()
+        assert "waiting for" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         code, _, _ = done(process)
     assert code == 0

@@ -132,7 +132,7 @@ def fail(error: BaseException) -> Any:
     [
         (MeasurementError("the demo's load did not start"), 1, "the demo's load did not start"),
         (WRONG, 2, f"slackwater: {WRONG}"),
-        (KeyboardInterrupt(), 130, "slackwater: stopped; everything is put back"),
+        (KeyboardInterrupt(), 130, "slackwater: stopped; everything was restored"),
     ],
 )
 def test_exit_codes(

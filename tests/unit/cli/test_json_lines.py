@@ -112,7 +112,7 @@ def test_a_reader_that_stalls_stalls_nobody_and_hears_what_it_missed(pipe: Pipe)
     assert ticks == list(range(len(ticks)))  # the oldest, without a hole
     assert len(ticks) == QUEUE_SIZE + 1
     missed = 2 * QUEUE_SIZE - len(ticks)
-    assert heard[-1]["because"] == f"{missed} lines were dropped here: nobody read them"
+    assert heard[-1]["because"] == f"{missed} lines were dropped here: stdout was not read"
 
 
 def _drain(ear: int) -> list[dict[str, object]]:

@@ -81,7 +81,7 @@ def test_a_timeline_a_summary_and_a_picture(here: Path) -> None:
     assert "TIER WANTED GOT LOST LOST %" in told
     assert "burstable 1.00 1.00 0.00 0.00" in told
     assert "online lost 0m on average, 0m in the worst 1 % of the time" in told
-    assert "release every value is back" in told
+    assert "release every value restored" in told
     assert "\x1b" not in done.stdout
 
 
@@ -273,8 +273,8 @@ DID = "100 ticks (2 early), 7 writes, 1 refused, 3 repairs, 1 yields, 4 ticks on
         (report(None), f"{GOT}, without a quota"),
         (report(part=None), f"{GOT}, 3.00 of them within the threshold"),
         (report(), f"agent         {DID}"),
-        (report(), "release       every value is back"),
-        (report(left=2), "release       2 values could not be put back"),
+        (report(), "release       every value restored"),
+        (report(left=2), "release       2 values could not be restored"),
     ],
 )
 def test_the_summary(said: ScenarioReport, line: str) -> None:

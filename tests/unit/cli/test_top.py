@@ -135,11 +135,11 @@ def test_a_lost_agent_is_shown_above_what_was_seen(width: int) -> None:
 
 def test_why_it_does_not_act_is_in_the_header() -> None:
     paused = msgspec.structs.replace(
-        SHOWN, state="paused", because="released by hand", problems=("threshold is 400",)
+        SHOWN, state="paused", because="released manually", problems=("threshold is 400",)
     )
     lines = screen(Screen(paused, NOW), 80, 24)
     assert [line.split("  ")[0] for line in lines[1:4]] == [
-        "paused", "released by hand", "threshold is 400",
+        "paused", "released manually", "threshold is 400",
     ]  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def test_no_cgroups_at_all(roots: Roots) -> None:
 
 def test_a_folder_that_is_no_cgroup_file_system(roots: Roots) -> None:
     [problem] = run_checks(roots, {}, "").problems
-    assert "no cgroup file system" in problem.what
+    assert "not a cgroup file system" in problem.what
 
 
 def test_a_driver_that_contradicts_the_tree(roots: Roots) -> None:

@@ -250,9 +250,9 @@ def test_a_list_that_is_always_too_old_ends() -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({"items": []}, "no list: Object missing required field `metadata`"),
-        ([], "no list: Expected `object`, got `array`"),
-        ({"metadata": {}, "items": 3}, "no list: Expected `array"),
+        ({"items": []}, "not a list: Object missing required field `metadata`"),
+        ([], "not a list: Expected `object`, got `array`"),
+        ({"metadata": {}, "items": 3}, "not a list: Expected `array"),
     ],
 )
 def test_what_is_no_list_is_told(body: object, sentence: str) -> None:

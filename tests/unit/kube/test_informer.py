@@ -262,7 +262,7 @@ OUTAGES = {
     "broken": (refuses(500, "InternalError"), "500 InternalError: not now"),
     "a login page": (page_of_a_proxy, "Sign in"),
     "no answer": (no_answer, "no answer within"),
-    "not a list": (lambda _, wire: wire.json([]) or True, "no list|an event that is none"),
+    "not a list": (lambda _, wire: wire.json([]) or True, "not a list|an event that is none"),
     "list too old": (refuses(410, "Expired"), "410 Expired"),
 }
 

@@ -184,7 +184,7 @@ def test_states_are_told_when_they_change() -> None:
     assert told == [
         ("leader", "me leads"),
         ("lease", "the server is gone"),
-        ("leader", "nobody leads"),
+        ("leader", "no replica leads"),
         ("lease", "recovered"),
         ("leader", "me leads"),
     ]

@@ -43,7 +43,7 @@ def shown(standing: RoundSummary = LEADS) -> ManagerState:
 def test_before_the_first_round_it_is_alive_and_not_ready() -> None:
     fresh = ManagerState(Micros(0))
     assert ask(fresh, "/healthz").status == 200
-    assert told(ask(fresh, "/readyz")) == {"ok": False, "because": "there was no round yet"}
+    assert told(ask(fresh, "/readyz")) == {"ok": False, "because": "no round yet"}
     assert ask(fresh, "/readyz").status == 503
 
 

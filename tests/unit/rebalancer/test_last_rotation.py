@@ -70,9 +70,9 @@ def test_unknown_fields_of_a_newer_version_are_left() -> None:
 )
 def test_what_cannot_be_read_says_how_to_get_rid_of_it(text: str, why: str) -> None:
     assert decode_last_rotation(text, WEB, timestamp) == Gap(
-        f"annotation slackwater.io/last-rotation of Deployment shop/web cannot be read ({why}), so "
-        "nobody knows when it was rotated; remove it: kubectl annotate deployment/web -n shop "
-        "slackwater.io/last-rotation-"
+        f"annotation slackwater.io/last-rotation of Deployment shop/web cannot be read ({why}), "
+        "so it is not known when it was rotated; remove it: kubectl annotate deployment/web -n "
+        "shop slackwater.io/last-rotation-"
     )
 
 

@@ -185,7 +185,7 @@ def test_who_leads_is_said_once_it_is_known() -> None:
     resident.loop.once()
     resident.election.known = False
     resident.loop.once()
-    assert resident.said("leader") == ["another leads", "nobody leads"]
+    assert resident.said("leader") == ["another leads", "no replica leads"]
 
 
 def test_a_lease_that_cannot_be_had_is_told_shown_and_counted() -> None:
@@ -271,7 +271,7 @@ def asked() -> Asked:
 def test_it_is_alive_from_the_start_and_ready_later(asked: Asked) -> None:
     assert asked.health("/healthz") == (200, ReplicaHealth(True))
     code, health = asked.health("/readyz")
-    assert (code, health.because) == (503, "nobody is known to lead yet")
+    assert (code, health.because) == (503, "no leader is known yet")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_it_is_alive_from_the_start_and_ready_later(asked: Asked) -> None:
         (True, "us", "", 200, ""),
         (False, "another", "", 200, ""),
         (False, "", "the lease cannot be read", 503, "the lease cannot be read"),
-        (False, "", "", 503, "nobody is known to lead yet"),
+        (False, "", "", 503, "no leader is known yet"),
         (True, "us", "it cannot be renewed", 200, ""),
     ],
 )

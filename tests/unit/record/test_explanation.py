@@ -113,7 +113,7 @@ def test_a_hold_that_lasted_too_long() -> None:
     row = only(told.view())
     assert row.knob is None
     assert row.holds[0].course == "released"
-    assert row.holds[0].reason.endswith("so let go")
+    assert row.holds[0].reason.endswith("so released")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_a_hold_that_lasted_too_long() -> None:
     [
         ({"off": OFF}, (), ["bestEffortShare.enabled is false"]),
         (
-            {"off": OFF, "paused": "released by hand"},
-            ("the agent is paused: released by hand",),
+            {"off": OFF, "paused": "released manually"},
+            ("the agent is paused: released manually",),
             [],
         ),
         (
@@ -169,7 +169,7 @@ def test_what_nobody_wants_any_more() -> None:
     record = msgspec.structs.replace(last, outcomes=(released,))
     row = only(told.view(ticks=(record,)), "besteffort")
     assert (row.now, row.granted) == ("unlimited", None)
-    assert row.remarks == ("put back: nobody wants it any more",)
+    assert row.remarks == ("put back: no policy wants it any more",)
 
 
 def test_an_adopted_value_that_stands_is_ours_since_it_was_noted() -> None:

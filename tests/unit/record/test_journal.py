@@ -51,7 +51,7 @@ def test_each_knob_of_a_group_has_its_own_reason() -> None:
     [entry] = make_entries(node(), outcomes, TickReport(grants=grants))
     assert entry.because == "batch_resources: batch-cpu requested 500m, weight 20"
     [released] = make_entries(node(), outcomes, TickReport(grants=(GRANT,)))
-    assert released.because == "nobody wants it any more"
+    assert released.because == "no policy wants it any more"
 
 
 def followers(number: int, knob: Knob, result: Result = Result.APPLIED) -> tuple[Any, Any]:
@@ -103,7 +103,7 @@ def test_a_crowds_entry_says_who_and_how_far() -> None:
 def test_a_release_says_that_nobody_wants_it() -> None:
     entry = make_entry(Outcome(CHANGE, Result.APPLIED), node(), None)
     assert entry is not None
-    assert entry.because == "nobody wants it any more"
+    assert entry.because == "no policy wants it any more"
 
 
 @pytest.mark.parametrize(

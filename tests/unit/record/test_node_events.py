@@ -281,7 +281,7 @@ def test_blindness_is_told_once_on_what_causes_it(
 def test_a_start_that_waits_for_a_moment_is_no_news() -> None:
     crier = Crier()
     for _ in range(TOLERATED_SILENCE // SECOND):
-        assert crier.hear(blind="waiting to hear of pods: no answer yet") == []
+        assert crier.hear(blind="waiting for pods: no answer yet") == []
     assert quotas(crier.hear(claimed(600)))
     assert crier.hear(blind="the tree is gone") == []
     [found] = crier.hear(blind="the tree is gone", after=60)
@@ -314,8 +314,8 @@ def test_a_blindness_that_was_not_told_has_no_end_to_tell() -> None:
 
 def test_a_release_by_hand_is_told_once() -> None:
     crier = Crier()
-    found = [each for _ in range(9) for each in crier.hear(QUIET, paused="released by hand")]
-    assert found == [KubeEvent(NODE, "Released", "released by hand")]
+    found = [each for _ in range(9) for each in crier.hear(QUIET, paused="released manually")]
+    assert found == [KubeEvent(NODE, "Released", "released manually")]
 
 
 def test_while_blind_an_old_tick_is_not_told_again() -> None:

@@ -63,12 +63,12 @@ ACTED = granted(STANDING)
         (view(), "Unknown", "Blind", "the agent has not looked yet"),
         (view(blind="waiting for pods"), "Unknown", "Blind", "waiting for pods"),
         (view(ACTED, blind="the tree is gone"), "Unknown", "Blind", "the tree is gone"),
-        (view(record(), paused="released by hand"), "False", "Released", "released by hand"),
+        (view(record(), paused="released manually"), "False", "Released", "released manually"),
         (
-            view(record(node(kept=HELD)), paused="released by hand"),
+            view(record(node(kept=HELD)), paused="released manually"),
             "True",
             "Released",
-            "released by hand; 1 value could not be put back",
+            "released manually; 1 value could not be restored",
         ),
         (
             view(record(), off=OFF),
@@ -145,9 +145,9 @@ def test_nothing_is_settling_before_the_first_tick() -> None:
 @pytest.mark.parametrize(
     ("left", "status", "message"),
     [
-        (0, "False", "everything was put back at the exit"),
-        (1, "True", f"the agent ended, and 1 value could not be put back; {AGAIN}"),
-        (3, "True", f"the agent ended, and 3 values could not be put back; {AGAIN}"),
+        (0, "False", "everything was restored on exit"),
+        (1, "True", f"the agent ended, and 1 value could not be restored; {AGAIN}"),
+        (3, "True", f"the agent ended, and 3 values could not be restored; {AGAIN}"),
     ],
 )
 def test_the_last_words(left: int, status: str, message: str) -> None:

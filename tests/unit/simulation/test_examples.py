@@ -93,5 +93,5 @@ def test_a_bad_day_ends_well() -> None:
     told = [line.because for line in report.timeline]
     assert told.count("adopted: ours") == 2
     assert "it came, burstable" in told
-    assert any("so let go" in why for why in told)
+    assert any("so released" in why for why in told)
     assert any(why.startswith("yielded for 600 s") for why in told)

@@ -192,7 +192,7 @@ def test_blindness_holds_then_releases(tmp_path: Path) -> None:
     run = Run(tmp_path, duration="90s", events=[{"at": "20s", "kind": "blind", "for": "45s"}])
     reasons = [why for _, why in run.told("best_effort_share")]
     assert "held: the scenario hides the node's usage" in reasons
-    assert sum("held for 30 s, so let go" in why for why in reasons) == 1
+    assert sum("held for 30 s, so released" in why for why in reasons) == 1
     assert run.report.agent.releases == 15
     assert reasons[-1] == "recovered"
 

@@ -131,10 +131,10 @@ def test_a_cluster_that_was_left_in_order_has_no_agent() -> None:
     [
         (None, [], ""),
         (None, [policy()], ""),
-        (None, [policy(valid=None)], "no manager runs, so nobody has judged 1 policy"),
+        (None, [policy(valid=None)], "no manager runs, so there is no verdict on 1 policy"),
         (
             LeaseSpec(), [policy("a", None), policy("b", None)],
-            "no manager runs, so nobody has judged 2 policies",
+            "no manager runs, so there is no verdict on 2 policies",
         ),
         (lease("m", ago(seconds=59)), [], ""),
         (lease("m", ago(seconds=61)), [], "the manager m has not renewed its lease since"),

@@ -101,33 +101,33 @@ ROWS: list[tuple[str, ClusterNode, list[AgentPod] | Gap, NodeState, str]] = [
         "gone and silent", node(heard=ago(days=3)), [], NodeState.GONE, "its agent is gone",
     ),
     (
-        "gone after it put everything back",
+        "gone after it restored everything",
         node(report=NodeReport(version="1", holding=0), reason="Released", message="at exit"), [],
         NodeState.NO_AGENT, "",
     ),
     (
-        "gone although something could not be put back", node(reason="Released"), [],
-        NodeState.GONE, "its agent is gone, and what it set last may still stand",
+        "gone although something could not be restored", node(reason="Released"), [],
+        NodeState.GONE, "its agent is gone, and its last values may still be in force",
     ),
     (
-        "released by hand", node(reason="Released", message="released by hand; restart it"),
-        [pod()], NodeState.RELEASED, "its agent rests: released by hand; restart it",
+        "released manually", node(reason="Released", message="released manually; restart it"),
+        [pod()], NodeState.RELEASED, "its agent is paused: released manually; restart it",
     ),
     (
         "released without words", node(reason="Released"), [pod()], NodeState.RELEASED,
-        "its agent rests: it put everything back",
+        "its agent is paused: it restored everything",
     ),
     (
         "blind", node(reason="Blind", message="the tree is gone"), [pod()], NodeState.BLIND,
-        "its agent sees nothing: the tree is gone; what it set last still stands",
+        "its agent cannot read the node: the tree is gone; its last values are still in force",
     ),
     (
         "blind, pods not seen", node(reason="Blind"), Gap("forbidden"), NodeState.BLIND,
-        "its agent sees nothing: it does not say why",
+        "its agent cannot read the node: it does not say why",
     ),
     (
         "blind long ago", node(reason="Blind", heard=ago(hours=1)), [pod()], NodeState.STALE,
-        "its agent has not been heard for 1 h",
+        "its agent has not reported for 1 h",
     ),
     ("acting", node(reason="Acting", message="values are held"), [pod()], NodeState.WELL, ""),
     ("pods may not be seen", node(), Gap("forbidden"), NodeState.WELL, ""),
@@ -135,16 +135,16 @@ ROWS: list[tuple[str, ClusterNode, list[AgentPod] | Gap, NodeState, str]] = [
     ("an odd heartbeat", node(heard="yesterday"), [pod()], NodeState.WELL, ""),
     (
         "the agent's pod is gone", node(), [pod("n2")], NodeState.GONE,
-        "its agent is gone, and what it set last may still stand",
+        "its agent is gone, and its last values may still be in force",
     ),
     ("just heard", node(heard=ago(minutes=15)), [pod()], NodeState.WELL, ""),
     (
         "not heard for long", node(heard=ago(minutes=16)), [pod()], NodeState.STALE,
-        "its agent has not been heard for 16 min; what it set last still stands",
+        "its agent has not reported for 16 min; its last values are still in force",
     ),
     (
         "not heard for days", node(heard=ago(days=3)), [pod()], NodeState.STALE,
-        "its agent has not been heard for 3 d; what it set last still stands",
+        "its agent has not reported for 3 d; its last values are still in force",
     ),
     (
         "its own problems", node(report=NodeReport(version="1", problems=("too hot",))), [pod()],
@@ -196,7 +196,7 @@ def test_why_an_agent_is_blind_is_said_once(
 ) -> None:
     report = msgspec.structs.replace(REPORT, problems=problems)
     status = judged(node(report=report, reason="Blind", message=message))
-    why = f"its agent sees nothing: {message}; what it set last still stands"
+    why = f"its agent cannot read the node: {message}; its last values are still in force"
     assert status.nodes[0].problems == (why, *told)
     assert status.problem_count() == 1 + len(told)
 
@@ -204,7 +204,7 @@ def test_why_an_agent_is_blind_is_said_once(
 def test_a_blind_agent_that_set_nothing_does_not_say_that_it_stands() -> None:
     report = NodeReport(version="1", holding=0)
     row = only_node(node(report=report, reason="Blind", message="no tree"))
-    assert row.problems == ("its agent sees nothing: no tree",)
+    assert row.problems == ("its agent cannot read the node: no tree",)
 
 
 @given(st.text(max_size=60))

@@ -265,7 +265,7 @@ def _others(values: dict[str, KnobValue | Gap]) -> dict[str, int | Unlimited | G
     """Memory and vendors' knobs, which are numbers or no limit; mostly none is asked for."""
     asked = {knob.name: values[knob.name] for knob in _OTHERS if knob.name in values}
     return {
-        name: value if isinstance(value, int | Unlimited | Gap) else Gap(f"{value} is no number")
+        name: value if isinstance(value, int | Unlimited | Gap) else Gap(f"{value} is not a number")
         for name, value in asked.items()
     }
 

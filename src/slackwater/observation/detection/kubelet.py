@@ -94,7 +94,7 @@ def _first_usable(setting: Setting, candidates: list[tuple[str, str]]) -> Said:
     if not candidates:
         return Said(None, f"{setting.key} is not set")
     name, value = candidates[0]
-    return Said(None, f"{name} is {value[:_QUOTED]!r}, which is no value for it")
+    return Said(None, f"{name} is {value[:_QUOTED]!r}, which is not a valid value")
 
 
 #: In this order (the seed's two, and the third that Volcano reads too).

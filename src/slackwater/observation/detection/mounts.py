@@ -312,4 +312,4 @@ def _judge_below(top: str, there: dict[CgroupVersion, list[str]]) -> _Judgement 
     for directory in unified:
         if CgroupController.CPU in listed_controllers(directory):
             return _Judgement("hybrid", CgroupVersion.V2, f"cpu is v2 at {directory}")
-    return Gap(f"{top} is no cgroup file system, and no cpu hierarchy is mounted below it")
+    return Gap(f"{top} is not a cgroup file system, and no cpu hierarchy is mounted below it")

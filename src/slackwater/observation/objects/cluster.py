@@ -132,7 +132,7 @@ _KINDS = {
     "settings": "ConfigMap",
     "pod_configurations": KIND,
 }
-_STAYS = "nothing is decided yet, and what an earlier run set stays"
+_STAYS = "nothing is decided yet, and values of an earlier run stay"
 
 
 class Feed(Protocol[_Item]):
@@ -246,7 +246,7 @@ class ClusterObjects:
         }
         if unheard:
             why = next(filter(None, unheard.values()), "no answer yet")
-            return MissingObjects(f"waiting to hear of {', '.join(unheard)}: {why}")
+            return MissingObjects(f"waiting for {', '.join(unheard)}: {why}")
         wrong = (*_wrong(views["colocation"]), *_wrong(views["settings"]))
         if wrong:
             return MissingObjects("; ".join(each.sentence() for each in wrong), wrong)

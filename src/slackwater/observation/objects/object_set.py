@@ -40,7 +40,7 @@ from slackwater.settings.document import KIND as SETTINGS_KIND
 from slackwater.settings.document import Settings, SettingsSchema
 
 #: What follows from an object that is wrong now and was good before.
-STAYS = "what it said before stays"
+STAYS = "its last valid content stays in force"
 #: Our own settings in a cluster.
 SETTINGS_MAP, SETTINGS_KEY = "slackwater-agent", "settings.yaml"
 

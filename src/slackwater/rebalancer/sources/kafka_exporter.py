@@ -68,7 +68,7 @@ def _by_own_query(prometheus: PrometheusClient, settings: KafkaSettings) -> Lag 
     for series in found:
         if not _is_amount(series.value):
             told = f"{series.value:g} for {_labels(series)}"
-            return Gap(f"the lag query {settings.query} gives {told}, which is no lag")
+            return Gap(f"the lag query {settings.query} gives {told}, which is not a lag")
     lag = aggregate_lag((series.value for series in found), settings.aggregate)
     return Lag(lag, f"own query in Prometheus, {len(found)} series")
 

@@ -274,7 +274,7 @@ def headers_of(settings: PrometheusSettings, server: Server) -> RequestHeaders:
         headers["Authorization"] = authorization
     for name, value in settings.headers:
         if not _NAME.fullmatch(name):
-            raise PrometheusError(f"{quoted(name)} is no name of a header")
+            raise PrometheusError(f"{quoted(name)} is not a header name")
         if name.lower() == "authorization" and authorization:
             way = "a token's file" if settings.token_file else "a user name"
             raise PrometheusError(f"the header {name} and {way} exclude each other")

@@ -100,7 +100,7 @@ def test_a_file_of_ten_megabytes_is_read_in_part(host: HostPicture) -> None:
         (
             ["--cgroup-driver=auto"],
             None,
-            "pid 812: --cgroup-driver is 'auto', which is no value for it",
+            "pid 812: --cgroup-driver is 'auto', which is not a valid value",
         ),
         (
             ["--config=/etc/kubelet.yaml"],

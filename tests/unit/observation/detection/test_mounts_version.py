@@ -139,7 +139,7 @@ def test_folders_that_are_not_mounted_do_not_count(host: HostPicture) -> None:
     found = detect_version(host.roots, {}, host.magic_of)
     assert isinstance(found, Undetected)
     assert found.reason == (
-        f"{host.roots.cgroup} is no cgroup file system, and no cpu hierarchy is mounted below it"
+        f"{host.roots.cgroup} is not a cgroup file system, and no cpu hierarchy is mounted below it"
     )
     assert [finding.source for finding in found.findings] == [
         "SLACKWATER_CGROUP_VERSION",

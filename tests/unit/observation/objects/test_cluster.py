@@ -31,7 +31,7 @@ from tests.unit.observation.objects.feeds import (
 )
 
 NAMES = ("pods", "node", "colocation", "settings", "pod_configurations")
-STAYS = "nothing is decided yet, and what an earlier run set stays"
+STAYS = "nothing is decided yet, and values of an earlier run stay"
 STATUS_PATCH = NodeStatusPatch(NodeReport(holding=2), AgentCondition("True", "Acting", "m"))
 
 
@@ -62,14 +62,14 @@ def test_nothing_is_known_before_all_was_heard(name: str) -> None:
     cluster = Cluster().fill()
     whole = cluster.hand(name).shown
     cluster.hand(name).alter(synced=False, unknown_kind=False, problem="no answer")
-    assert waiting(cluster) == f"waiting to hear of {name}: no answer; {STAYS}"
+    assert waiting(cluster) == f"waiting for {name}: no answer; {STAYS}"
     cluster.hand(name).shown = whole
     assert read(cluster).pods
 
 
 def test_before_the_first_answer_that_is_said() -> None:
     reason = waiting(Cluster())
-    assert reason == f"waiting to hear of {', '.join(NAMES)}: no answer yet; {STAYS}"
+    assert reason == f"waiting for {', '.join(NAMES)}: no answer yet; {STAYS}"
 
 
 ODD = ConfigurationProblem("ConfigMap ns/s: odd")
@@ -163,7 +163,7 @@ def test_what_is_broken_says_what_it_said_before() -> None:
     cluster.hand("colocation").put({CONFIG: broken()})
     found = read(cluster)
     assert found.colocation is before.colocation
-    said = f"ConfigMap {CONFIG} is 'x', but must be JSON; what it said before stays"
+    said = f"ConfigMap {CONFIG} is 'x', but must be JSON; its last valid content stays in force"
     [problem] = found.problems
     assert (problem.sentence(), problem.about) == (said, CONFIG_NAME)
     cluster.hand("colocation").put({CONFIG: throttling(50)})
@@ -200,7 +200,7 @@ def test_a_node_that_is_gone_is_as_it_was() -> None:
     found = read(cluster)
     assert found.nodes == (node(),)
     [problem] = found.problems
-    assert problem.sentence() == f"the Node {HERE} is gone; what it said before stays"
+    assert problem.sentence() == f"the Node {HERE} is gone; its last valid content stays in force"
 
 
 def test_an_unreadable_pod_is_told_and_the_others_go_on() -> None:

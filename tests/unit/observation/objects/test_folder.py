@@ -129,7 +129,7 @@ def test_a_bad_file_is_named_and_the_last_good_stays(tmp_path: Path, text: str, 
     assert [pod.name for pod in found.pods] == ["web"]
     [problem] = sentences_of(found)
     assert said in problem
-    assert problem.endswith("; what it said before stays")
+    assert problem.endswith("; its last valid content stays in force")
     rewrite(file, POD.replace("web", "shop"))
     mended = read(folder)
     assert ([pod.name for pod in mended.pods], mended.problems) == (["shop"], ())
@@ -203,7 +203,7 @@ def test_a_config_map_with_a_key_twice_keeps_what_it_said_before(tmp_path: Path)
     assert found.colocation == before
     [problem] = sentences_of(found)
     assert ":2, a key, is 'a', but must be there once in its mapping" in problem
-    assert problem.endswith("; what it said before stays")
+    assert problem.endswith("; its last valid content stays in force")
 
 
 def test_a_dangling_link_is_one_bad_file(tmp_path: Path) -> None:

@@ -230,12 +230,12 @@ class Own:
         (
             (5.0, -1.0),
             LagSum.SUM,
-            Gap('the lag query q gives -1 for {partition="1"}, which is no lag'),
+            Gap('the lag query q gives -1 for {partition="1"}, which is not a lag'),
         ),
         (
             (math.nan,),
             LagSum.MAX,
-            Gap('the lag query q gives nan for {partition="0"}, which is no lag'),
+            Gap('the lag query q gives nan for {partition="0"}, which is not a lag'),
         ),
     ],
 )

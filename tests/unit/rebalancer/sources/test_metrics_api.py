@@ -191,8 +191,8 @@ def test_a_metrics_server_that_is_away(world: World) -> None:
             ),
             "Expected `str`, got `int`",
         ),
-        (b'{"metadata":{},"items":[{"metadata":{"na', "the answer is no list"),
-        (b"[]", "the answer is no list"),
+        (b'{"metadata":{},"items":[{"metadata":{"na', "the answer is not a list"),
+        (b"[]", "the answer is not a list"),
     ],
 )
 def test_what_is_no_list_of_pod_metrics(world: World, body: bytes, expected: str) -> None:

@@ -197,8 +197,8 @@ def test_a_token_is_ascii(tmp_path: Path) -> None:
             PrometheusSettings(username="me", headers=(("AUTHORIZATION", "Bearer x"),)),
             "the header AUTHORIZATION and a user name exclude each other",
         ),
-        (PrometheusSettings(headers=(("bad name", "x"),)), "'bad name' is no name of a header"),
-        (PrometheusSettings(headers=(("", "x"),)), "'' is no name of a header"),
+        (PrometheusSettings(headers=(("bad name", "x"),)), "'bad name' is not a header name"),
+        (PrometheusSettings(headers=(("", "x"),)), "'' is not a header name"),
         (
             PrometheusSettings(headers=(("X-A", "s3cr3t\r\nX-B: 1"),)),
             "the value of the header X-A must be one line of ASCII",
