@@ -9,6 +9,7 @@ import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment
+from slackwater.rebalancer.guards import GuardVerdict
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, PodUsage
 from slackwater.rebalancer.reason import PROBLEMS
 from slackwater.rebalancer.selection import Numbers, PodGroup
@@ -44,14 +45,6 @@ class HpaView(msgspec.Struct, frozen=True):
     unit: str
 
 
-class GuardView(msgspec.Struct, frozen=True):
-    """`passed` is null if it is undetermined."""
-
-    guard: str
-    passed: bool | None
-    because: str
-
-
 class PlanView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`evict` in the order of the decision, `batches` in the order of eviction. `reason` is null if
     the workload would be rotated. `problem`: something has to be repaired first."""
@@ -75,7 +68,7 @@ class PlanView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     problem: bool
     evict: tuple[str, ...]
     batches: tuple[tuple[str, ...], ...]
-    guards: tuple[GuardView, ...]
+    guards: tuple[GuardVerdict, ...]
 
 
 class PlanList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -114,7 +107,7 @@ def view_of(assessment: Assessment) -> PlanView:
         evict=tuple(each.name for each in chosen if each.name in going),
         batches=tuple(tuple(each.name for each in batch) for batch in assessment.batches),
         guards=tuple(
-            GuardView(each.guard, each.passed, each.because) for each in assessment.guards
+            GuardVerdict(each.guard, each.passed, each.because) for each in assessment.guards
         ),
     )
 

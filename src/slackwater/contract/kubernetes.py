@@ -20,27 +20,28 @@ _QUANTITY = "a quantity such as 250m, 0.5 or 2Gi"
 _LARGEST_AMOUNT = 2**63 - 1
 
 
-class Head(msgspec.Struct, frozen=True):
-    """What every object has. `uid` is empty where the object has none."""
+class NamedObject(msgspec.Struct, frozen=True):
+    """What every object has. `uid` is empty where it is not stated, as in a file written by
+    hand."""
 
-    kind: str
     name: str
     namespace: str = ""
     uid: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+
+
+class Head(NamedObject, frozen=True, kw_only=True):
+    """An object of any kind, without its spec and status."""
+
+    kind: str
     terminating: bool = False
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(NamedObject, frozen=True, kw_only=True):
     """The node as the cluster sees it. An amount that is not stated is a Gap."""
 
-    name: str
-    labels: dict[str, str]
-    annotations: dict[str, str]
     allocatable_cpu: MilliCpu | Gap
-    #: Empty where it is not stated, as in a file written by hand.
-    uid: str = ""
 
 
 class ConfigMap(msgspec.Struct, frozen=True):
@@ -77,13 +78,13 @@ def read_head(document: object, source: str) -> tuple[Head, Field]:
     named = Field(DocumentName(source, kind, namespace, text(name)), "", document)
     metadata = Field(named.source, "metadata", metadata.value)
     head = Head(
-        kind,
         text(name),
         namespace,
         optional_text(member(metadata, "uid")),
         optional_texts(member(metadata, "labels")),
         optional_texts(member(metadata, "annotations")),
-        member(metadata, "deletionTimestamp") is not None,
+        kind=kind,
+        terminating=member(metadata, "deletionTimestamp") is not None,
     )
     return head, named
 
@@ -94,10 +95,10 @@ def read_node(document: object, source: str) -> Node:
     allocatable = None if status is None else member(status, "allocatable")
     return Node(
         head.name,
-        head.labels,
-        head.annotations,
-        _allocatable_cpu(allocatable),
-        head.uid,
+        uid=head.uid,
+        labels=head.labels,
+        annotations=head.annotations,
+        allocatable_cpu=_allocatable_cpu(allocatable),
     )
 
 
@@ -178,16 +179,11 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     last_heartbeat_time: str | None = None
 
 
-class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """metav1.ObjectMeta, as far as the rebalancer uses it. Times are RFC 3339."""
+class ObjectMeta(NamedObject, frozen=True, rename="camel"):
+    """metav1.ObjectMeta, as far as it is used. Times are RFC 3339."""
 
-    name: str
-    namespace: str = ""
-    uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     creation_timestamp: str = ""
     deletion_timestamp: str = ""

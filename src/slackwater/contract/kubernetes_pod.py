@@ -10,7 +10,14 @@ import re
 import msgspec
 
 from slackwater.contract.document import Field, elements, flag, member, text, whole
-from slackwater.contract.kubernetes import Head, milli_cpu, optional_text, read_head, size
+from slackwater.contract.kubernetes import (
+    Head,
+    NamedObject,
+    milli_cpu,
+    optional_text,
+    read_head,
+    size,
+)
 from slackwater.contract.pod_resources import (
     Container,
     ContainerKind,
@@ -60,16 +67,11 @@ class MirrorClaim(msgspec.Struct, frozen=True):
     node_uid: str = ""
 
 
-class Pod(msgspec.Struct, frozen=True):
+class Pod(NamedObject, frozen=True, kw_only=True):
     """One pod. `uid` is the object's, `cgroup_uid` the one in its cgroups' names: the same, until
     contract.mirror_pod believes the claim in `mirror`."""
 
-    uid: str
     cgroup_uid: str
-    name: str
-    namespace: str
-    labels: dict[str, str]
-    annotations: dict[str, str]
     terminating: bool
     node_name: str
     priority: int
@@ -93,19 +95,19 @@ def read_pod(document: object, source: str) -> Pod:
     priority = member(spec, "priority")
     uid = _uid(head.uid, field.at("metadata", None).at("uid", head.uid or None))
     return Pod(
-        uid,
-        uid,
-        head.name,
-        head.namespace or "default",
-        head.labels,
-        head.annotations,
-        head.terminating,
-        optional_text(member(spec, "nodeName")),
-        0 if priority is None else whole(priority),
-        _phase(member(status, "phase")),
-        _tier(member(status, "qosClass"), resources),
-        resources,
-        _mirror_claim(head, field),
+        name=head.name,
+        namespace=head.namespace or "default",
+        uid=uid,
+        labels=head.labels,
+        annotations=head.annotations,
+        cgroup_uid=uid,
+        terminating=head.terminating,
+        node_name=optional_text(member(spec, "nodeName")),
+        priority=0 if priority is None else whole(priority),
+        phase=_phase(member(status, "phase")),
+        tier=_tier(member(status, "qosClass"), resources),
+        resources=resources,
+        mirror=_mirror_claim(head, field),
     )
 
 

@@ -35,10 +35,11 @@ class Operator(enum.Enum):
 class Requirement(msgspec.Struct, frozen=True):
     """One condition on a node's or pod's labels. `operator` is still text: it may be wrong."""
 
-    where: str
-    key: str
-    operator: str
+    key: str = ""
+    operator: str = ""
     values: tuple[str, ...] = ()
+    #: The field, for a message about it.
+    where: str = ""
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """NotIn holds where the key is absent, as in Kubernetes."""
@@ -74,7 +75,7 @@ def read_selector(field: Field) -> LabelSelector:
 
 def _pairs(field: Field) -> list[Requirement]:
     return [
-        Requirement(below(field.where(), key), key, Operator.IN.value, (value,))
+        Requirement(key, Operator.IN.value, (value,), below(field.where(), key))
         for key, value in texts(field).items()
     ]
 
@@ -82,10 +83,10 @@ def _pairs(field: Field) -> list[Requirement]:
 def _expression(field: Field) -> Requirement:
     key, operator, values = (member(field, name) for name in ("key", "operator", "values"))
     return Requirement(
-        field.where(),
         "" if key is None else text(key),
         "" if operator is None else text(operator),
         () if values is None else tuple(text(each) for each in elements(values)),
+        field.where(),
     )
 
 
@@ -180,4 +181,4 @@ def _requirement(text: str, place: int, source: str) -> tuple[Requirement, int] 
         operator, values = Operator.EXISTS, ()
     else:
         return None
-    return Requirement(source, match["key"], operator.value, values), match.end()
+    return Requirement(match["key"], operator.value, values, source), match.end()

@@ -295,21 +295,14 @@ class Autoscaler(KubernetesObject, frozen=True):
         return self.metadata.name
 
 
-class LabelExpression(msgspec.Struct, frozen=True):
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-
 class PodSelector(msgspec.Struct, frozen=True, rename="camel"):
     match_labels: dict[str, str] = {}
-    match_expressions: tuple[LabelExpression, ...] = ()
+    match_expressions: tuple[Requirement, ...] = ()
 
     def meaning(self) -> LabelSelector:
         pairs = self.match_labels.items()
-        equal = [Requirement("", key, Operator.IN.value, (value,)) for key, value in pairs]
-        said = [Requirement("", e.key, e.operator, e.values) for e in self.match_expressions]
-        return LabelSelector((*equal, *said))
+        equal = [Requirement(key, Operator.IN.value, (value,)) for key, value in pairs]
+        return LabelSelector((*equal, *self.match_expressions))
 
 
 class BudgetSpec(msgspec.Struct, frozen=True):

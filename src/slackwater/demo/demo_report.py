@@ -18,7 +18,16 @@ from slackwater.demo.measurements import (
     find_percentiles,
     latency_bins,
 )
-from slackwater.demo.plan import ALONE, BUSY, CALM, DEFAULT_WEIGHT, KUBELET, SLACKWATER, THRESHOLD
+from slackwater.demo.plan import (
+    ALONE,
+    BUSY,
+    CALM,
+    DEFAULT_WEIGHT,
+    KUBELET,
+    SLACKWATER,
+    THRESHOLD,
+    PhaseTitle,
+)
 from slackwater.settings.file import API_VERSION
 
 KIND = "DemoReport"
@@ -61,13 +70,10 @@ class UnmetDemand(msgspec.Struct, frozen=True, rename="camel"):
     worst: float
 
 
-class PhaseReport(msgspec.Struct, frozen=True, rename="camel"):
+class PhaseReport(PhaseTitle, frozen=True, rename="camel"):
     """`latency` and `noise` are null in a simulation, `lost` is null in reality. `utilisation` is
     the busy part of the node, 0 to 1."""
 
-    name: str
-    title: str
-    hint: str
     seconds: float
     requests: int
     unanswered: int

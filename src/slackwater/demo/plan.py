@@ -60,12 +60,17 @@ class BatchControl(enum.Enum):
     SLACKWATER = "the kubelet's weight and the agent"
 
 
-class DemoPhase(msgspec.Struct, frozen=True):
+class PhaseTitle(msgspec.Struct, frozen=True):
     """`hint` says in a few words what one sees."""
 
     name: str
     title: str
     hint: str
+
+
+class DemoPhase(PhaseTitle, frozen=True):
+    """A phase: how the batch work is held back in it."""
+
     control: BatchControl
 
 

@@ -187,15 +187,6 @@ class WatchPace(msgspec.Struct, frozen=True):
     unknown_wait: float = 300.0
 
 
-class _WatchState(msgspec.Struct, frozen=True):
-    """How the watch is doing."""
-
-    synced: bool = False
-    heard_at: Micros = Micros(0)
-    problem: str = ""
-    unknown_kind: bool = False
-
-
 def _nothing() -> None:
     """No callback."""
 
@@ -227,7 +218,8 @@ class Informer(Generic[T]):
         self._store = ObjectStore(read)
         self._backoff = Backoff(pace.first_wait, pace.longest_wait, jitter)
         self._unknown_kind_backoff = Backoff(pace.first_wait, pace.unknown_wait, jitter)
-        self._state = _WatchState()
+        # Without the objects: the store has them.
+        self._state: InformerView[T] = InformerView({})
         self._version = ""
         self._stream: WatchStream | None = None
         self._stopping = threading.Event()
@@ -253,14 +245,8 @@ class Informer(Generic[T]):
         """Never waits for the network."""
         state = self._state  # read before the objects, so that `synced` is never ahead of them
         items, unreadable = self._store.snapshot()
-        return InformerView(
-            items,
-            unreadable,
-            state.synced,
-            state.heard_at,
-            state.problem,
-            state.unknown_kind,
-        )
+        view: InformerView[T] = msgspec.structs.replace(state, items=items, unreadable=unreadable)
+        return view
 
     def wait_synced(self, timeout: float) -> bool:
         return self._synced.wait(timeout)
@@ -380,7 +366,8 @@ class Informer(Generic[T]):
     def _set_state(self, problem: str, *, synced: bool = False, unknown_kind: bool = False) -> bool:
         """Returns whether the problem or `synced` changed."""
         last = self._state
-        self._state = _WatchState(
+        self._state = InformerView(
+            {},
             synced=synced or last.synced,
             heard_at=last.heard_at if problem else self._clock(),
             problem=problem,

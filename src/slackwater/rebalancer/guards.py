@@ -35,13 +35,18 @@ LAG_GUARD = "kafka_lag"
 _KEEPS_NAMES = "StatefulSet"
 
 
-class GuardResult(msgspec.Struct, frozen=True):
+class GuardVerdict(msgspec.Struct, frozen=True):
     """`because` is a sentence with the numbers. `passed` is None if it cannot be determined, which
-    happens only if something else forbids the rotation already. `reason` is set if it forbids."""
+    happens only if something else forbids the rotation already."""
 
     guard: str
     passed: bool | None
     because: str
+
+
+class GuardResult(GuardVerdict, frozen=True):
+    """`reason` is set if it forbids the rotation."""
+
     reason: Reason | None = None
 
 

@@ -6,10 +6,13 @@ also says how long its current level lasts: until then the fake kernel need not 
 
 import math
 import random
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
+from msgspec import Meta
 
+from slackwater.contract.kubernetes import CpuQuantity
+from slackwater.contract.schema import Duration, SettingsStruct
 from slackwater.model.units import Micros, MilliCpu, Ratio
 
 SECOND = Micros(1_000_000)
@@ -39,17 +42,26 @@ class Steady(msgspec.Struct, frozen=True):
         return FOREVER
 
 
-class Daily(msgspec.Struct, frozen=True):
+#: One CFS period: what moves faster is below what a quota can see.
+SHORTEST_STEP = 100_000
+#: A week is the longest simulation; a demand's own times may lie a little beyond.
+LONGEST = 31 * DAY
+#: Bounds of what a scenario's file may say.
+_Time = Annotated[Duration, Meta(ge=0, le=LONGEST)]
+_Step = Annotated[Duration, Meta(ge=SHORTEST_STEP, le=LONGEST)]
+
+
+class Daily(SettingsStruct, frozen=True):
     """A sine around `mean`, highest at `peak` and each `period` later; never below zero.
 
     It moves in steps: demand is measured in seconds anyway, and a step is cheap to simulate.
     """
 
-    mean: MilliCpu
-    swing: MilliCpu
-    period: Micros = DAY
-    peak: Micros = Micros(DAY // 2)
-    step: Micros = SECOND
+    mean: CpuQuantity
+    swing: CpuQuantity
+    period: Annotated[Duration, Meta(ge=SECOND, le=LONGEST)] = DAY
+    peak: _Time = Micros(DAY // 2)
+    step: _Step = SECOND
 
     def __call__(self, at: Micros, /) -> MilliCpu:
         turn = (at - at % self.step - self.peak) % self.period / self.period
@@ -59,13 +71,13 @@ class Daily(msgspec.Struct, frozen=True):
         return _next_multiple(at, self.step)
 
 
-class Spike(msgspec.Struct, frozen=True):
+class Spike(SettingsStruct, frozen=True):
     """`height` from `at` on for `length`, else `base`."""
 
-    at: Micros
-    height: MilliCpu
-    length: Micros
-    base: MilliCpu = MilliCpu(0)
+    at: _Time
+    height: CpuQuantity
+    length: _Step = msgspec.field(name="for")
+    base: CpuQuantity = MilliCpu(0)
 
     def __call__(self, at: Micros, /) -> MilliCpu:
         return self.height if self.at <= at < self.at + self.length else self.base

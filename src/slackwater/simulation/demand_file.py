@@ -15,10 +15,11 @@ from slackwater.contract.document import Field, elements, members
 from slackwater.contract.kubernetes import CpuQuantity, milli_cpu
 from slackwater.contract.schema import Count, Duration, SettingsStruct
 from slackwater.model.problem import InvalidError, Problem, quoted
-from slackwater.model.units import Micros, MilliCpu, Ratio
+from slackwater.model.units import MilliCpu, Ratio
 from slackwater.simulation.demand import (
-    DAY,
+    LONGEST,
     SECOND,
+    SHORTEST_STEP,
     Daily,
     Demand,
     Spike,
@@ -29,16 +30,11 @@ from slackwater.simulation.demand import (
     noise,
 )
 
-#: One CFS period: what moves faster is below what a quota can see.
-SHORTEST_STEP = 100_000
-#: A week is the longest simulation; a demand's own times may lie a little beyond.
-LONGEST = 31 * DAY
 _MOST_STEPS = 100_000
 _MOST_PARTS = 16
 #: Sums within sums; more is a mistake or an attack.
 _DEEPEST = 8
 
-_Time = Annotated[Duration, Meta(ge=0, le=LONGEST)]
 _Step = Annotated[Duration, Meta(ge=SHORTEST_STEP, le=LONGEST)]
 
 
@@ -53,27 +49,6 @@ class Chance(msgspec.Struct, frozen=True):
 
     def numbers(self) -> random.Random:
         return random.Random(self.name)  # noqa: S311 - noise, not a secret
-
-
-class _DailyShape(SettingsStruct, frozen=True):
-    mean: CpuQuantity
-    swing: CpuQuantity
-    period: Annotated[Duration, Meta(ge=SECOND, le=LONGEST)] = DAY
-    peak: _Time = Micros(DAY // 2)
-    step: _Step = SECOND
-
-    def demand(self, _: Chance) -> Demand:
-        return Daily(self.mean, self.swing, self.period, self.peak, self.step)
-
-
-class _SpikeShape(SettingsStruct, frozen=True):
-    at: _Time
-    height: CpuQuantity
-    length: _Step = msgspec.field(name="for")
-    base: CpuQuantity = MilliCpu(0)
-
-    def demand(self, _: Chance) -> Demand:
-        return Spike(self.at, self.height, self.length, self.base)
 
 
 class _SquareShape(SettingsStruct, frozen=True):
@@ -111,10 +86,11 @@ class _NoiseShape(SettingsStruct, frozen=True):
         return noise(chance.numbers(), self.low, self.high, self.step, self.steps)
 
 
-_Shape = _DailyShape | _SpikeShape | _SquareShape | _StepsShape | _NoiseShape
+#: Shapes that a file states just as the simulation uses them, and those that are converted.
+_Shape = Daily | Spike | _SquareShape | _StepsShape | _NoiseShape
 _SHAPES: dict[str, type[_Shape]] = {
-    "daily": _DailyShape,
-    "spike": _SpikeShape,
+    "daily": Daily,
+    "spike": Spike,
     "square": _SquareShape,
     "steps": _StepsShape,
     "noise": _NoiseShape,
@@ -137,7 +113,8 @@ def read_demand(field: Field, chance: Chance) -> Demand:
         case "sum":
             return _read_sum(inner, chance)
         case _:
-            return read_struct(inner, _SHAPES[name]).demand(chance)
+            shape = read_struct(inner, _SHAPES[name])
+            return shape if isinstance(shape, Daily | Spike) else shape.demand(chance)
 
 
 def _read_sum(field: Field, chance: Chance) -> Demand:

@@ -79,53 +79,45 @@ class _PodEntry(SettingsStruct, frozen=True):
             yield Problem("until", seen, f"at least {format_duration(later)}")
 
 
-class _KillEntry(SettingsStruct, frozen=True):
+class _Entry(SettingsStruct, frozen=True):
+    """What every event has."""
+
     at: _Time
     kind: str
+
+
+class _KillEntry(_Entry, frozen=True):
     down: _Time = Micros(0)
 
     def event(self) -> Event:
         return Kill(self.at, self.down)
 
 
-class _RivalWriteEntry(SettingsStruct, frozen=True):
-    at: _Time
-    kind: str
+class _RivalWriteEntry(_Entry, frozen=True):
     target: Annotated[str, Meta(extra={BOUND: _TARGET})]
     quota: Annotated[Any, Meta(extra={BOUND: "a quantity, or unlimited"})]
     times: Annotated[Count, Meta(ge=1, le=MOST_EVENTS)] = 1
     every: _Span = Micros(_SECOND)
 
 
-class _SettingsEntry(SettingsStruct, frozen=True):
-    at: _Time
-    kind: str
+class _SettingsEntry(_Entry, frozen=True):
     settings: Annotated[Any, Meta(extra={BOUND: "a mapping"})]
 
 
-class _PodAdded(SettingsStruct, frozen=True):
-    at: _Time
-    kind: str
+class _PodAdded(_Entry, frozen=True):
     pod: _PodEntry
 
 
-class _PodRemoved(SettingsStruct, frozen=True):
-    at: _Time
-    kind: str
+class _PodRemoved(_Entry, frozen=True):
     pod: Annotated[str, Meta(extra={BOUND: "a pod's name"})]
 
 
-class _PressureEntry(SettingsStruct, frozen=True):
-    at: _Time
-    kind: str
-
+class _PressureEntry(_Entry, frozen=True):
     def event(self) -> Event:
         return Pressure(self.at)
 
 
-class _BlindEntry(SettingsStruct, frozen=True):
-    at: _Time
-    kind: str
+class _BlindEntry(_Entry, frozen=True):
     length: _Span = msgspec.field(name="for")
 
     def event(self) -> Event:

@@ -142,7 +142,7 @@ def test_the_event_says_what_the_seed_wants_said() -> None:
 def test_the_size_of_the_node() -> None:
     bench = Bench()
     bench.agent.once(at(1))
-    here = Node("here", {}, {}, MilliCpu(1500))
+    here = Node("here", allocatable_cpu=MilliCpu(1500))
     bench.objects = msgspec.structs.replace(ON, nodes=(here,))
     bench.agent.once(at(2))
     unstated = msgspec.structs.replace(here, allocatable_cpu=UNSTATED)
@@ -358,7 +358,7 @@ def test_a_policy_that_goes_off_and_on_says_so() -> None:
 def test_what_a_colocation_config_wants_on_is_told_at_once(
     labels: dict[str, str], features: tuple[str, ...], why: str
 ) -> None:
-    here = Node("here", labels, {}, MilliCpu(1500))
+    here = Node("here", labels=labels, allocatable_cpu=MilliCpu(1500))
     wanted = read_config({"globalConfig": {"cpuBurstConfig": {"enable": True}}}, "a map")
     bench = Bench(
         Objects(colocation=wanted, nodes=(here,)), CommandLineOverrides(features=features)

@@ -8,8 +8,9 @@ import yaml
 
 from slackwater.cli.rebalance_options import variables_of
 from slackwater.cli.rebalance_settings import resolve
-from slackwater.cli.rebalance_view import GuardView, HpaView, PlanView, PodView
+from slackwater.cli.rebalance_view import HpaView, PlanView, PodView
 from slackwater.contract.rebalancer import DEFAULTS, VARIABLES, WORKLOAD
+from slackwater.rebalancer.guards import GuardVerdict
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.rebalancer.rotation import RemovalOutcome
 from slackwater.rebalancer.selection import PodGroup
@@ -72,7 +73,7 @@ def test_every_reason_is_told(reason: Reason) -> None:
     assert row.split("|")[3].strip()
 
 
-@pytest.mark.parametrize("struct", [PlanView, PodView, HpaView, GuardView])
+@pytest.mark.parametrize("struct", [PlanView, PodView, HpaView, GuardVerdict])
 def test_every_field_of_the_data_is_told(struct: type[msgspec.Struct]) -> None:
     section = HEAD.partition("## `plan -o json`")[2].partition("## The lines")[0]
     for field in struct.__struct_encode_fields__:

@@ -45,7 +45,7 @@ def volcano(
     """A labelled node of Volcano's, with one hungry best-effort pod."""
     bed = Bed(folder, version, -(-allocatable // 1000), SETTINGS.defaults)
     milli = MilliCpu(allocatable)
-    node = Node("worker", {LABEL: label}, {}, milli)
+    node = Node("worker", labels={LABEL: label}, allocatable_cpu=milli)
     bed.source.objects = msgspec.structs.replace(
         bed.source.objects, nodes=(node,), colocation=colocation
     )

@@ -129,10 +129,10 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
     def _requirements(self, where: str) -> Iterator[Requirement]:
         for key, value in self.match_labels.items():
             path = below(f"{where}.matchLabels", key)
-            yield Requirement(path, key, Operator.IN.value, (value,))
+            yield Requirement(key, Operator.IN.value, (value,), path)
         for place, each in enumerate(self.match_expressions):
             path = f"{where}.matchExpressions[{place}]"
-            yield Requirement(path, each.key, each.operator.value, each.values)
+            yield Requirement(each.key, each.operator.value, each.values, path)
 
 
 _PORT_NAME = Annotated[

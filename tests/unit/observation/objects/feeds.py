@@ -87,7 +87,7 @@ def pod(name: str, **fields: object) -> Pod:
 
 
 def node(cpu: int = 4000, **labels: str) -> Node:
-    return Node(HERE, labels, {}, MilliCpu(cpu))
+    return Node(HERE, labels=labels, allocatable_cpu=MilliCpu(cpu))
 
 
 def seen(cpu: int = 4000, status_patch: NodeStatusPatch | None = None) -> SeenNode:
