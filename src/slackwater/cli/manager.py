@@ -40,7 +40,7 @@ def manager(
     context: str,
     namespace: str,
 ) -> None:
-    """The cluster manager: judges policy objects and writes into their status what they mean.
+    """The cluster manager: validates policy objects and explains them in their status.
 
     Of several replicas one leads and writes; the others watch, and one of them takes over. Prints
     one line of JSON for each effect, and for each kind that it cannot watch.

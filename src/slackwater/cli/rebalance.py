@@ -26,7 +26,7 @@ class RebalanceGroup(click.Group):
 
 @click.group(cls=RebalanceGroup)
 def rebalance() -> None:
-    """HPA-aware rotation: pods that run hot, and cold ones with them, are replaced.
+    """HPA-aware rotation: replaces hot pods together with cold ones.
 
     The HPA scales by the average and cannot see that two pods do the work of four. Where load
     follows the pods (partitions, connections, sticky sessions), replacing the hottest together

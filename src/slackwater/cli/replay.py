@@ -48,7 +48,7 @@ _OPEN_LOOP = (
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if there are differences.")
 @output_options
 def replay(recording: str, settings: str, exit_code: bool, output: Output, no_color: bool) -> None:
-    """Recorded ticks under today's policies: what would be decided otherwise?
+    """Run today's policies on recorded ticks and show what they decide differently.
 
     RECORDING is a file of an agent's ticks, or - for standard input. Nothing is written, and no
     agent or cgroup is needed.
@@ -56,7 +56,7 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
     \b
     Examples:
       curl -s 127.0.0.1:10480/v1/ticks > node.jsonl     record the last ticks of an agent
-      slackwater replay node.jsonl                      the same with this version's policies?
+      slackwater replay node.jsonl                      does this version decide the same?
       slackwater replay node.jsonl --settings new.yaml  what if it were set like this?
       slackwater replay node.jsonl -o json | jq .different
 
