@@ -160,22 +160,33 @@ def is_true(labels: Mapping[str, str], key: str) -> bool:
     return parse_bool(labels.get(key, "")) is True
 
 
-class OwnerReference(msgspec.Struct, frozen=True):
-    """An owner. The one with `controller` is who makes another when this one goes."""
+class LocalReference(msgspec.Struct, frozen=True):
+    """Another object of the same namespace."""
 
     kind: str
     name: str
+
+
+class OwnerReference(LocalReference, frozen=True):
+    """An owner. The one with `controller` replaces this object when it is deleted."""
+
     uid: str
     controller: bool = False
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
-    """One thing that an object's status says of it."""
+class ConditionState(msgspec.Struct, frozen=True):
+    """`status` is True, False or Unknown, as Kubernetes spells them; `reason` is one word and
+    `message` one sentence."""
 
-    type: str = ""
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
+
+
+class Condition(ConditionState, frozen=True, rename="camel"):
+    """A condition in an object's status, of any type."""
+
+    type: str = ""
     last_heartbeat_time: str | None = None
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from slackwater.contract.document import Field, elements, member, parse_json, text, texts, whole
-from slackwater.contract.kubernetes import optional_text
+from slackwater.contract.kubernetes import ConditionState, optional_text
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, MilliCpu, QuantityError, Unlimited, parse_milli_cpu
@@ -131,13 +131,9 @@ CONDITION = "SlackwaterActing"
 BLIND, RELEASED = "Blind", "Released"
 
 
-class AgentCondition(msgspec.Struct, frozen=True):
-    """`status` is True, False or Unknown, as Kubernetes spells them; `reason` is one word and
-    `message` one sentence. `since` is RFC 3339, empty where it is not known."""
+class AgentCondition(ConditionState, frozen=True):
+    """The agent's condition. `since` is RFC 3339, empty where it is not known."""
 
-    status: str
-    reason: str
-    message: str
     since: str = ""
 
 

@@ -11,7 +11,7 @@ import enum
 import msgspec
 
 from slackwater.contract.document import Field
-from slackwater.contract.kubernetes import Condition, KubernetesObject
+from slackwater.contract.kubernetes import Condition, KubernetesObject, LocalReference
 from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.label_selector import LabelSelector, Operator, Requirement
 from slackwater.model.gap import Gap
@@ -233,11 +233,9 @@ class TargetKind(enum.Enum):
     VALUE = "Value"
 
 
-class ScaleTarget(msgspec.Struct, frozen=True, rename="camel"):
-    """Which object it scales, in its own namespace."""
+class ScaleTarget(LocalReference, frozen=True, rename="camel"):
+    """The object that an autoscaler scales."""
 
-    kind: str
-    name: str
     api_version: str = ""
 
 

@@ -17,6 +17,7 @@ from slackwater.demo.tree import DemoTree
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.observation.host import NodeUsageMeter, Roots, read_ticks
+from slackwater.record.journal import TimedEntry
 
 _MICROS = 1e6
 _USER_HZ = os.sysconf("SC_CLK_TCK")
@@ -170,14 +171,8 @@ class PhaseSample(msgspec.Struct, frozen=True, rename="camel"):
     lost: float | None = None
 
 
-class AgentEntry(msgspec.Struct, frozen=True, rename="camel"):
+class AgentEntry(TimedEntry[float], frozen=True):
     """An entry that the agent printed, and when in the phase."""
-
-    at: float
-    what: str
-    before: str = ""
-    after: str = ""
-    because: str = ""
 
 
 class PhaseMeasurement(msgspec.Struct, frozen=True):

@@ -63,7 +63,7 @@ def _inspect(found: Examination) -> tuple[KnobRow, ...]:
     if isinstance(found.mounts, Gap):
         return ()
     driver = found.driver.driver if isinstance(found.kubepods, Gap) else found.kubepods.driver
-    return inspect_knobs(_make_writer(found.mounts), found.mounts, found.samples, driver)
+    return inspect_knobs(_make_writer(found.mounts), found.mounts, found.content.samples, driver)
 
 
 def _list_unread(found: Examination) -> tuple[KnobRow, ...]:
@@ -109,7 +109,9 @@ def _cgroup_section(found: Examination) -> CgroupSection:
         root=found.roots.cgroup,
         kubepods=None if isinstance(kubepods, Gap) else kubepods.path,
         weights=WeightSection(
-            _formula(found.weights.pods), _formula(found.weights.containers), _weight_source(found)
+            _formula(found.content.weights.pods),
+            _formula(found.content.weights.containers),
+            _weight_source(found),
         ),
     )
 
@@ -119,7 +121,7 @@ def _formula(found: WeightFormula | Gap) -> str | None:
 
 
 def _weight_source(found: Examination) -> str:
-    match found.weights.pods, found.weights.containers:
+    match found.content.weights.pods, found.content.weights.containers:
         case Gap(reason), _:
             return reason
         case _, Gap(reason):

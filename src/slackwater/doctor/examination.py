@@ -36,9 +36,16 @@ _NO_TREE = Gap("there is no kubelet tree to read")
 ROOT_USER = 0
 
 
+class TreeContent(msgspec.Struct, frozen=True):
+    """What the chosen tree holds; `samples` has one cgroup of each level."""
+
+    samples: dict[Level, CgroupRef]
+    unread: tuple[Unread, ...]
+    weights: FormulasInForce
+
+
 class Examination(msgspec.Struct, frozen=True):
-    """`trees` are all that look like a kubelet's; `samples` has one cgroup of each level of the
-    chosen one."""
+    """`trees` are all that look like a kubelet's; `content` is of the chosen one."""
 
     roots: Roots
     asked_kubepods: str
@@ -49,18 +56,10 @@ class Examination(msgspec.Struct, frozen=True):
     kubelet: KubeletProcess | Gap
     kubepods: Kubepods | Gap
     trees: tuple[str, ...]
-    samples: dict[Level, CgroupRef]
-    unread: tuple[Unread, ...]
-    weights: FormulasInForce
+    content: TreeContent
 
 
-class _Tree(msgspec.Struct, frozen=True):
-    samples: dict[Level, CgroupRef]
-    unread: tuple[Unread, ...]
-    weights: FormulasInForce
-
-
-_NO_SAMPLES = _Tree({}, (), FormulasInForce(_NO_TREE, _NO_TREE))
+_NO_SAMPLES = TreeContent({}, (), FormulasInForce(_NO_TREE, _NO_TREE))
 
 
 def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examination:
@@ -71,7 +70,6 @@ def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examinat
     driver = detect_driver(roots, environ, None if isinstance(mounts, Gap) else mounts)
     found = _find_tree(roots, mounts, driver, kubepods)
     driver = _cite_taken_tree(driver, mounts, found)
-    tree = _read_tree(mounts, found, machine)
     return Examination(
         roots=roots,
         asked_kubepods=kubepods,
@@ -82,9 +80,7 @@ def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examinat
         kubelet=find_kubelet(roots),
         kubepods=found,
         trees=_list_trees(mounts),
-        samples=tree.samples,
-        unread=tree.unread,
-        weights=tree.weights,
+        content=_read_tree(mounts, found, machine),
     )
 
 
@@ -116,7 +112,9 @@ def _list_trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:
     return () if isinstance(top, Gap) else tuple(trees_below(top.directory))
 
 
-def _read_tree(mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Machine) -> _Tree:
+def _read_tree(
+    mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Machine
+) -> TreeContent:
     if isinstance(mounts, Gap) or isinstance(kubepods, Gap):
         return _NO_SAMPLES
     tree = CgroupTree(mounts, kubepods.path)
@@ -126,7 +124,7 @@ def _read_tree(mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Ma
         samples: dict[Level, CgroupRef] = {}
         for ref in scan.refs:
             samples.setdefault(ref.level, ref)
-        return _Tree(samples, scan.unread, formulas_in_force(mounts, tree, scan, cpus))
+        return TreeContent(samples, scan.unread, formulas_in_force(mounts, tree, scan, cpus))
     finally:
         tree.close()
 
@@ -301,7 +299,7 @@ def _controllers_off(
         for row in knobs
         if row.level == Level.TIER.value and row.knob in ("quota", "weight") and row.works is False
     ]
-    if missing and Level.TIER in examination.samples:
+    if missing and Level.TIER in examination.content.samples:
         yield DoctorProblem(
             f"The kubelet's tiers lack {' and '.join(str(name) for name in missing)}.",
             "Start the kubelet with cgroupsPerQOS and let it enable the cpu controller.",
@@ -309,7 +307,7 @@ def _controllers_off(
 
 
 def _unreadable(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
-    for unread in examination.unread[:3]:
+    for unread in examination.content.unread[:3]:
         yield DoctorProblem(
             f"The cgroup {unread.path} cannot be listed: {unread.gap.reason}.",
             "Run as root, and check the mount's options.",

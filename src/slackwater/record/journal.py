@@ -6,7 +6,7 @@ Entries and ticks are values; programs print and serve them.
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from operator import is_not
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -28,6 +28,17 @@ _REPORTED = frozenset(
 _DONE = (Result.APPLIED, Result.PLANNED)
 #: From this many on, effects of one cause in one tick become one entry.
 _GROUP_SIZE = 9
+_Time = TypeVar("_Time")
+
+
+class TimedEntry(msgspec.Struct, Generic[_Time], frozen=True):
+    """A journal entry as others show it, with a time of their own."""
+
+    at: _Time
+    what: str
+    before: str = ""
+    after: str = ""
+    because: str = ""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):

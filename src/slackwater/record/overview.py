@@ -15,6 +15,7 @@ from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Unlimited
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.record.agent_view import API_VERSION, AgentView
+from slackwater.record.journal import TimedEntry
 
 #: How many of the journal's last entries are shown.
 _ENTRIES = 20
@@ -54,12 +55,7 @@ class NodeOverview(msgspec.Struct, frozen=True, rename="camel"):
 _AnyRow = TypeVar("_AnyRow", UsageRow, NodeOverview)
 
 
-class EntryRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    at: str
-    what: str
-    before: str = ""
-    after: str = ""
-    because: str = ""
+class EntryRow(TimedEntry[str], frozen=True, omit_defaults=True):
     result: str = ""
 
 

@@ -25,8 +25,7 @@ from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.document import Settings, SettingsSchema
 from slackwater.settings.file import check_file
-from slackwater.simulation.demand import FOREVER
-from slackwater.simulation.demand_file import Chance, read_demand
+from slackwater.simulation.demand import FOREVER, Chance, read_demand
 from slackwater.simulation.scenario import (
     Blind,
     Event,
