@@ -1,8 +1,12 @@
-"""`slackwater doctor` from start to end: read the machine, probe if asked to, judge, report."""
+"""`slackwater doctor` from start to end: read the machine, probe if asked to, judge, report.
+
+The facts are gathered once. A rule is one function that turns them into problems: what is wrong in
+one sentence, what to do about it in another.
+"""
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,16 +20,329 @@ from slackwater.doctor.doctor_report import (
     TopologyRow,
     WeightSection,
 )
-from slackwater.doctor.examination import Examination, examine, find_notes, find_problems
 from slackwater.doctor.features import judge_features
 from slackwater.doctor.knobs import inspect_knobs, list_unread_knobs, probe_knobs
 from slackwater.execution.cgroup_writer import CgroupWriter
-from slackwater.model.cgroup import CgroupMounts
+from slackwater.model.cgroup import CgroupMounts, CgroupRef, Driver, Level
 from slackwater.model.gap import Gap
 from slackwater.model.machine import Machine
 from slackwater.model.units import Micros
 from slackwater.model.weight import WeightFormula
-from slackwater.observation.host import Roots
+from slackwater.observation.cgroups.tree import CgroupTree, Unread
+from slackwater.observation.cgroups.weight_formula import FormulasInForce, formulas_in_force
+from slackwater.observation.detection import (
+    DriverVerdict,
+    Finding,
+    Kubepods,
+    Undetected,
+    VersionVerdict,
+    clues_of,
+    detect_driver,
+    detect_version,
+    find_kubepods,
+    find_mounts,
+)
+from slackwater.observation.detection.driver import TREE_SOURCE
+from slackwater.observation.detection.kubelet import KubeletProcess, SeveralKubelets, find_kubelet
+from slackwater.observation.detection.kubepods import SHOWN, UnusableOrder, trees_below
+from slackwater.observation.detection.mounts import MAGIC_SOURCE
+from slackwater.observation.host import Roots, read_machine
+
+_NO_TREE = Gap("there is no kubelet tree to read")
+ROOT_USER = 0
+
+
+class TreeContent(msgspec.Struct, frozen=True):
+    """What the chosen tree holds; `samples` has one cgroup of each level."""
+
+    samples: dict[Level, CgroupRef]
+    unread: tuple[Unread, ...]
+    weights: FormulasInForce
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """`trees` are all that look like a kubelet's; `content` is of the chosen one."""
+
+    roots: Roots
+    asked_kubepods: str
+    machine: Machine
+    version: VersionVerdict | Undetected
+    mounts: CgroupMounts | Gap
+    driver: DriverVerdict
+    kubelet: KubeletProcess | Gap
+    kubepods: Kubepods | Gap
+    trees: tuple[str, ...]
+    content: TreeContent
+
+
+_NO_SAMPLES = TreeContent({}, (), FormulasInForce(_NO_TREE, _NO_TREE))
+
+
+def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examination:
+    """`kubepods` is the tree to use; it is detected if empty."""
+    machine = read_machine(roots)
+    version = detect_version(roots, environ)
+    mounts = version if isinstance(version, Gap) else find_mounts(roots, version)
+    driver = detect_driver(roots, environ, None if isinstance(mounts, Gap) else mounts)
+    found = _find_tree(roots, mounts, driver, kubepods)
+    driver = _cite_taken_tree(driver, mounts, found)
+    return Examination(
+        roots=roots,
+        asked_kubepods=kubepods,
+        machine=machine,
+        version=version,
+        mounts=mounts,
+        driver=driver,
+        kubelet=find_kubelet(roots),
+        kubepods=found,
+        trees=_list_trees(mounts),
+        content=_read_tree(mounts, found, machine),
+    )
+
+
+def _find_tree(
+    roots: Roots, mounts: CgroupMounts | Gap, driver: DriverVerdict, asked: str
+) -> Kubepods | Gap:
+    if isinstance(mounts, Gap):
+        return mounts
+    return find_kubepods(mounts, clues_of(roots, mounts, driver), asked)
+
+
+def _cite_taken_tree(
+    verdict: DriverVerdict, mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap
+) -> DriverVerdict:
+    """The finding about the driver cites the chosen tree, not another one beside it."""
+    top = mounts if isinstance(mounts, Gap) else mounts.identity()
+    if isinstance(top, Gap) or isinstance(kubepods, Gap):
+        return verdict
+    taken = Finding(TREE_SOURCE, kubepods.driver.value, f"{top.directory}/{kubepods.path} exists")
+    findings = tuple(
+        taken if (each.source, each.found) == (taken.source, taken.found) else each
+        for each in verdict.findings
+    )
+    return msgspec.structs.replace(verdict, findings=findings)
+
+
+def _list_trees(mounts: CgroupMounts | Gap) -> tuple[str, ...]:
+    top = mounts if isinstance(mounts, Gap) else mounts.identity()
+    return () if isinstance(top, Gap) else tuple(trees_below(top.directory))
+
+
+def _read_tree(
+    mounts: CgroupMounts | Gap, kubepods: Kubepods | Gap, machine: Machine
+) -> TreeContent:
+    if isinstance(mounts, Gap) or isinstance(kubepods, Gap):
+        return _NO_SAMPLES
+    tree = CgroupTree(mounts, kubepods.path)
+    try:
+        scan = tree.scan()
+        cpus = 1 if isinstance(machine.cpus, Gap) else len(machine.cpus)
+        samples: dict[Level, CgroupRef] = {}
+        for ref in scan.refs:
+            samples.setdefault(ref.level, ref)
+        return TreeContent(samples, scan.unread, formulas_in_force(mounts, tree, scan, cpus))
+    finally:
+        tree.close()
+
+
+Rule = Callable[[Examination, tuple[KnobRow, ...]], Iterator[DoctorProblem]]
+
+
+def find_problems(
+    examination: Examination, knobs: tuple[KnobRow, ...]
+) -> tuple[DoctorProblem, ...]:
+    return tuple(problem for rule in _RULES for problem in rule(examination, knobs))
+
+
+def find_notes(examination: Examination) -> tuple[DoctorProblem, ...]:
+    """What is fine as long as its reason is right."""
+    kubepods = examination.kubepods
+    if isinstance(kubepods, Gap) or not kubepods.because:
+        return ()
+    what = f"{_name_trees(examination)}; an agent takes {kubepods.path}, as {kubepods.because}."
+    return (DoctorProblem(what, f"Nothing, unless that is wrong. {_remedy(examination)}"),)
+
+
+def _no_cgroups(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    if isinstance(examination.version, Gap):
+        yield DoctorProblem(
+            f"No cgroups: {examination.version.reason}.",
+            "Mount the host's /sys/fs/cgroup and name it with --cgroup-root.",
+        )
+    elif isinstance(examination.mounts, Gap):
+        yield DoctorProblem(
+            f"No controllers: {examination.mounts.reason}.",
+            "Check the kernel's command line for cgroup_disable= and the mounts of the host.",
+        )
+    else:
+        cpu = examination.mounts.identity()
+        if isinstance(cpu, Gap):
+            yield DoctorProblem(
+                f"No CPU control: {cpu.reason}.", "Enable the kernel's cpu controller for cgroups."
+            )
+
+
+def _wrong_tree(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    if not isinstance(examination.kubepods, Gap) or isinstance(examination.mounts, Gap):
+        return
+    if examination.asked_kubepods:
+        yield DoctorProblem(
+            f"The tree that --kubepods names is not there: {examination.kubepods.reason}.",
+            "Leave --kubepods out to let it be found, or name a folder of the cgroup root.",
+        )
+    elif isinstance(unusable := examination.kubepods, UnusableOrder):
+        yield DoctorProblem(
+            f"An agent does not start: {unusable.reason}.",
+            "Name the right file with --kubelet-config (in the chart agent.kubeletConfig).",
+        )
+    elif _kubelet_runs(examination) and not examination.trees:
+        yield DoctorProblem(
+            f"A kubelet runs here, but its tree was not found: {examination.kubepods.reason}.",
+            "Name the tree with --kubepods, or the host's cgroups with --cgroup-root.",
+        )
+
+
+def _driver_conflict(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    if examination.driver.conflict:
+        yield DoctorProblem(
+            f"The cgroup driver is contradictory: {examination.driver.conflict}.",
+            "Correct the configuration, or restart the kubelet so that it lays out its tree anew.",
+        )
+
+
+def _two_trees(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    kubepods, trees = examination.kubepods, examination.trees
+    unclear = isinstance(kubepods, Gap) and not isinstance(kubepods, UnusableOrder)
+    if unclear and not examination.asked_kubepods and len(trees) > 1:
+        yield DoctorProblem(
+            f"{_name_trees(examination)}; nothing tells which one is, so an agent does not start.",
+            _remedy(examination),
+        )
+
+
+def _name_trees(examination: Examination) -> str:
+    return f"Several trees look like a kubelet's ({', '.join(examination.trees[:SHOWN])})"
+
+
+def _remedy(examination: Examination) -> str:
+    shown = (
+        ""
+        if examination.roots.kubelet_config
+        else "name the kubelet's configuration with --kubelet-config (agent.kubeletConfig), "
+    )
+    return (
+        f"Name the right one with --kubepods (in the chart agent.paths.kubepods), {shown}"
+        "or remove what an earlier kubelet left."
+    )
+
+
+def _kubelet_runs(examination: Examination) -> bool:
+    kubelet = examination.kubelet
+    return not isinstance(kubelet, Gap) or isinstance(kubelet, SeveralKubelets)
+
+
+def _other_layout(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    kubepods, verdict = examination.kubepods, examination.driver
+    if isinstance(kubepods, Gap) or verdict.conflict or kubepods.driver is verdict.driver:
+        return
+    yield DoctorProblem(
+        f"The driver is {verdict.driver.value} by {verdict.source}, but {kubepods.path} is laid "
+        f"out as by {kubepods.driver.value}.",
+        "Name another tree with --kubepods, or correct CGROUP_DRIVER.",
+    )
+
+
+def _wrong_override(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    version = examination.version
+    if isinstance(version, Gap) or not version.is_override():
+        return
+    looked = [f for f in version.findings if f.source == MAGIC_SOURCE and f.found]
+    for finding in looked:
+        if finding.found != version.label:
+            yield DoctorProblem(
+                f"{version.source} says {version.label}, but {finding.note}.",
+                f"Unset {version.source}: it is for tests.",
+            )
+
+
+def _not_allowed(_: Examination, __: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    user = os.geteuid()
+    if user != ROOT_USER:
+        yield DoctorProblem(
+            f"Running as user {user}: cgroup files belong to root and cannot be written.",
+            "Run as root (sudo), or give the container CAP_DAC_OVERRIDE and a writable mount.",
+        )
+
+
+def _read_only(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    mounts = examination.mounts
+    there = () if isinstance(mounts, Gap) else mounts.by_controller.values()
+    sealed = sorted({mount.directory for mount in there if _is_read_only(mount.directory)})
+    if sealed:
+        yield DoctorProblem(
+            f"The cgroup file system is mounted read-only at {', '.join(sealed)}.",
+            "Mount it read-write, for example as a hostPath volume.",
+        )
+
+
+def _is_read_only(directory: str) -> bool:
+    try:
+        return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:  # gone, or not permitted: other rules report that
+        return False
+
+
+def _systemd_out_of_reach(
+    examination: Examination, _: tuple[KnobRow, ...]
+) -> Iterator[DoctorProblem]:
+    kubepods = examination.kubepods
+    socket = f"{examination.roots.host}/run/systemd/private"
+    if isinstance(kubepods, Gap) or kubepods.driver is not Driver.SYSTEMD:
+        return
+    if not os.access(socket, os.W_OK):
+        yield DoctorProblem(
+            f"systemd owns the kubelet's slices, but its socket {socket} cannot be reached: "
+            "weights and quotas written into files are reset within a minute.",
+            "Mount the host's /run/systemd at the same place and name it with --host-root.",
+        )
+
+
+def _controllers_off(
+    examination: Examination, knobs: tuple[KnobRow, ...]
+) -> Iterator[DoctorProblem]:
+    missing = [
+        row.file
+        for row in knobs
+        if row.level == Level.TIER.value and row.knob in ("quota", "weight") and row.works is False
+    ]
+    if missing and Level.TIER in examination.content.samples:
+        yield DoctorProblem(
+            f"The kubelet's tiers lack {' and '.join(str(name) for name in missing)}.",
+            "Start the kubelet with cgroupsPerQOS and let it enable the cpu controller.",
+        )
+
+
+def _unreadable(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    for unread in examination.content.unread[:3]:
+        yield DoctorProblem(
+            f"The cgroup {unread.path} cannot be listed: {unread.gap.reason}.",
+            "Run as root, and check the mount's options.",
+        )
+
+
+_RULES: tuple[Rule, ...] = (
+    _no_cgroups,
+    _wrong_tree,
+    _driver_conflict,
+    _two_trees,
+    _other_layout,
+    _wrong_override,
+    _not_allowed,
+    _read_only,
+    _systemd_out_of_reach,
+    _controllers_off,
+    _unreadable,
+)
 
 
 def run_checks(roots: Roots, environ: Mapping[str, str], kubepods: str) -> DoctorReport:

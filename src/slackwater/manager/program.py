@@ -2,27 +2,29 @@
 
 Owns the order of one round, the pause between two, and the order in which the parts start and
 end: the Lease is given back once nothing is written any more, so that the next leader finds the
-objects at rest.
+objects at rest. A kind that the cluster does not know, because its CRD is not installed, is
+reported as such; its informer tries again, and the others go on.
 """
 
 import contextlib
 import datetime as dt
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
 
 from slackwater import __version__
-from slackwater.contract.resources import NODES
+from slackwater.contract.resources import ENSURANCE_KINDS, NODES
 from slackwater.kube.access import Access
 from slackwater.kube.api_time import format_time
 from slackwater.kube.client import Client
 from slackwater.kube.events import EventRecorder, KubeEvent
+from slackwater.kube.informer import Informer, WatchPace
 from slackwater.manager.controllers import policy_status
 from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
-from slackwater.manager.informers import Informers
 from slackwater.manager.metrics import METRICS, samples
+from slackwater.manager.policy_object import reader_of
 from slackwater.manager.state import KindSummary, ManagerState, RoundSummary, why_not_ready
 from slackwater.manager.status_writer import (
     FIELD_MANAGER,
@@ -43,6 +45,62 @@ from slackwater.runtime.loop import run_loop
 from slackwater.runtime.status_endpoint import bound_endpoint
 from slackwater.runtime.status_endpoint import respond as respond_with
 from slackwater.runtime.wakeup import WakePipe, Woken
+from slackwater.status.api_objects import read_node
+
+
+class Informers:
+    """Guards the informers."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Callable[[], Micros],
+        changed: Callable[[], None],
+        jitter: random.Random,
+    ) -> None:
+        self._changed = changed
+        self._nodes_listed = False
+        self._nodes = Informer(
+            client, NODES, read_node, clock=clock, changed=self._call_until_listed, jitter=jitter
+        )
+        self._kinds = {
+            resource: Informer(
+                client,
+                resource,
+                reader_of(resource),
+                clock=clock,
+                changed=changed,
+                jitter=jitter,
+                # Definitions are installed while it runs, and there are only two replicas.
+                pace=WatchPace(unknown_wait=30.0),
+            )
+            for resource in ENSURANCE_KINDS
+        }
+
+    def start(self) -> None:
+        self._nodes.start()
+        for informer in self._kinds.values():
+            informer.start()
+
+    def stop(self) -> None:
+        self._nodes.stop()
+        for informer in self._kinds.values():
+            informer.stop()
+
+    def _call_until_listed(self) -> None:
+        """Of a thousand nodes one changes every second, but hardly ever its labels: once they are
+        listed, the next round comes soon enough by itself."""
+        if not self._nodes_listed:
+            self._nodes_listed = self._nodes.view().synced
+            self._changed()
+
+    def look(self) -> ClusterView:
+        return ClusterView(
+            self._nodes.view(),
+            {resource: informer.view() for resource, informer in self._kinds.items()},
+        )
+
 
 CONTROLLERS: tuple[Controller, ...] = (policy_status.CONTROLLER,)
 #: Seconds between the beginnings of two rounds: a burst of changes is one round.

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from slackwater.cli.rebalance_options import variables_of
+from slackwater.cli.rebalance_plan import HpaView, PlanView, PodView
 from slackwater.cli.rebalance_settings import resolve
-from slackwater.cli.rebalance_view import HpaView, PlanView, PodView
 from slackwater.contract.rebalancer import DEFAULTS, VARIABLES, WORKLOAD
 from slackwater.rebalancer.guards import GuardVerdict
 from slackwater.rebalancer.reason import PROBLEMS, Reason

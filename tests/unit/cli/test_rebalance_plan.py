@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slackwater.cli.rebalance_plan import blocks, cores
-from slackwater.cli.rebalance_view import PlanView, view_of
+from slackwater.cli.rebalance_plan import PlanView, blocks, cores, view_of
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Scaling

@@ -16,8 +16,8 @@ from slackwater.contract.resources import (
 )
 from slackwater.kube.client import Client
 from slackwater.kube.informer import InformerView
-from slackwater.manager import informers as module
-from slackwater.manager.informers import Informers
+from slackwater.manager import program as module
+from slackwater.manager.program import Informers
 from slackwater.model.units import Micros
 
 

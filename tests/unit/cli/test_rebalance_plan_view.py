@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.cli.rebalance_view import PlanView, as_data, view_of
+from slackwater.cli.rebalance_plan import PlanView, as_data, view_of
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, Unavailable
