@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from slackwater.demo.demo_plan import ALONE, CALM, KUBELET, SLACKWATER
 from slackwater.demo.demo_report import NOISY
 from slackwater.demo.measurements import PhaseMeasurement, find_percentiles
-from slackwater.demo.plan import ALONE, CALM, KUBELET, SLACKWATER
 
 #: The goals of the project.
 P90_RATIO, UTILISATION, IDLE_USED = 1.15, 0.85, 0.90

@@ -18,13 +18,13 @@ import msgspec
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from benchmarks._colocation import Goal, Round, Spread, goals, of, quiet, round_of
+from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
+from slackwater.demo.demo_plan import BENCHMARK, BUSY, CALM, THRESHOLD, DemoPhase
 from slackwater.demo.demo_report import NOISY, MachineSummary
 from slackwater.demo.interrupts import raise_on_termination
 from slackwater.demo.measurements import MeasurementError, ignore_progress
-from slackwater.demo.plan import BENCHMARK, BUSY, CALM, THRESHOLD, DemoPhase
 from slackwater.demo.program import describe_machine, find_cgroup_mounts, open_environment
-from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.observation.host import Roots
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.demo.plan import DEMO, SLACKWATER, BatchControl
-from slackwater.demo.tree import PREFIX, DemoTree, clear_leftovers
+from slackwater.demo.cgroup_tree import PREFIX, DemoTree, clear_leftovers
+from slackwater.demo.demo_plan import DEMO, SLACKWATER, BatchControl
 from slackwater.model.cgroup import CgroupMounts, CgroupVersion
 from tests.kernel.bed import mounts_of
 from tests.kernel.launching import launch

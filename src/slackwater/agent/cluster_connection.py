@@ -40,7 +40,7 @@ from slackwater.record.node_status import (
     node_status_patch,
     usage_step,
 )
-from slackwater.settings.document import SettingsSchema
+from slackwater.settings.agent_document import SettingsSchema
 
 _Item = TypeVar("_Item")
 #: Seconds for a write that is on its way when the agent ends.

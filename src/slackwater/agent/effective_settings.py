@@ -18,8 +18,8 @@ from slackwater.model.problem import ConfigurationProblem, InvalidError
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.document import Settings, SettingsSchema, section_key
+from slackwater.settings.agent_document import Settings, SettingsSchema, section_key
+from slackwater.settings.agent_settings import AgentSettings
 
 #: What a foreign configuration among the objects says of our sections, by their keys, on a node
 #: with these labels. Raises InvalidError.

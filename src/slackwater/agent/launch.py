@@ -57,8 +57,8 @@ from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.listen_address import ListenAddress
 from slackwater.runtime.loop import run_loop
 from slackwater.runtime.wakeup import WakePipe, Woken
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.document import SettingsSchema
+from slackwater.settings.agent_document import SettingsSchema
+from slackwater.settings.agent_settings import AgentSettings
 
 if TYPE_CHECKING:
     from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions

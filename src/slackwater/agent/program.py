@@ -16,7 +16,7 @@ from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
-from slackwater.model.ledger import Adoption
+from slackwater.model.ledger_entry import Adoption
 from slackwater.model.needs import EVERYTHING, Needs, merge_needs
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
@@ -36,7 +36,7 @@ from slackwater.record.journal import (
     outcome_entry,
 )
 from slackwater.runtime.change_log import ChangeLog, EntrySink
-from slackwater.settings.agent import AgentSettings, Reading
+from slackwater.settings.agent_settings import AgentSettings, Reading
 
 RELEASED_BY_HAND = "released manually; restart the agent to resume"
 

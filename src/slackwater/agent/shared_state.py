@@ -20,7 +20,7 @@ from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import Journal, JournalEntry, TickRecord
 from slackwater.record.metrics import TickCounters
 from slackwater.runtime.health import HealthState
-from slackwater.settings.agent import DEFAULTS, AgentSettings
+from slackwater.settings.agent_settings import DEFAULTS, AgentSettings
 
 #: How long after a request for the detail of single pods each tick still reads them.
 DETAIL_PERIOD = Micros(10_000_000)

@@ -26,7 +26,7 @@ from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
 from slackwater.resolution.planning import Drift, PlannedChanges, Planner
 from slackwater.resolution.resolver import Resolver
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 
 _TOLD_REASONS = 5
 _MANY_INTENTS = 64

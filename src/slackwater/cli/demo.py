@@ -31,6 +31,7 @@ from slackwater.cli.terminal import (
     stacked_bar,
     text_width,
 )
+from slackwater.demo.demo_plan import DEMO, DemoPhase
 from slackwater.demo.demo_report import WHY_A_QUOTA, DemoReport, PhaseReport, format_milliseconds
 from slackwater.demo.measurements import (
     AgentEntry,
@@ -39,7 +40,6 @@ from slackwater.demo.measurements import (
     ProgressObserver,
     find_percentiles,
 )
-from slackwater.demo.plan import DEMO, DemoPhase
 
 NAME = "slackwater-demo"
 _INTERRUPTED = 130
@@ -146,9 +146,9 @@ def _picture_paths(out: str) -> tuple[str, str]:
 
 
 def _run(seconds: float, simulated: bool, no_color: bool) -> DemoReport:
+    from slackwater.demo.cgroup_tree import CannotBuildTreeError
     from slackwater.demo.measurements import MeasurementError
     from slackwater.demo.program import ASKED, run_demo, simulate_demo
-    from slackwater.demo.tree import CannotBuildTreeError
     from slackwater.observation.detection import EnvironmentValueError
     from slackwater.observation.host import Roots
 

@@ -10,7 +10,7 @@ import click
 from msgspec import inspect
 
 from slackwater.cli.cluster_options import access_options
-from slackwater.contract.rebalancer import VARIABLES
+from slackwater.contract.rebalancer_environment import VARIABLES
 from slackwater.contract.schema import pair_types
 from slackwater.settings.rebalancer_document import SETTINGS
 from slackwater.settings.setting import Setting

@@ -13,7 +13,7 @@ from msgspec import inspect
 
 from slackwater.cli.output import WrongSettings
 from slackwater.cli.rebalance_options import texts_of
-from slackwater.contract import rebalancer as original
+from slackwater.contract import rebalancer_environment as original
 from slackwater.contract.decoding import check_text
 from slackwater.model.gap import Gap
 from slackwater.model.problem import Problem, quoted

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.agent.replay import Difference, Overlay, Replayed, as_recorded
-from slackwater.agent.replay import replay as run
+from slackwater.agent.recording_replay import Difference, Overlay, Replayed, as_recorded
+from slackwater.agent.recording_replay import replay as run
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -24,7 +24,7 @@ from slackwater.model.problem import InvalidError
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.policies.catalog import POLICIES, SETTINGS
 from slackwater.record.recording import RecordingError, decode_recording
-from slackwater.settings.document import KIND
+from slackwater.settings.agent_document import KIND
 
 STDIN = "-"
 #: Ten times the largest journal: 3600 ticks of tiers, or 6000 readings of containers.

@@ -14,6 +14,8 @@ from pathlib import Path
 import msgspec
 
 from slackwater.demo import load
+from slackwater.demo.cgroup_tree import DemoTree, clear_leftovers
+from slackwater.demo.demo_plan import LOAD, WORK, BatchControl, DemoPhase, intended_times
 from slackwater.demo.measurements import (
     AgentEntry,
     CpuCounters,
@@ -27,9 +29,7 @@ from slackwater.demo.measurements import (
     noise_between,
     use_between,
 )
-from slackwater.demo.plan import LOAD, WORK, BatchControl, DemoPhase, intended_times
 from slackwater.demo.processes import AgentProcess, ChildProcess, ChildProcesses
-from slackwater.demo.tree import DemoTree, clear_leftovers
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.host import Roots
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from slackwater.demo.demo_plan import ALONE
 from slackwater.demo.demo_report import DemoReport, PhaseReport, format_milliseconds
 from slackwater.demo.measurements import AgentEntry, LatencyBin, PhaseSample
-from slackwater.demo.plan import ALONE
 from slackwater.simulation.svg import (
     LEFT,
     WIDTH,

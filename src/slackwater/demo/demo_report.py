@@ -7,6 +7,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from slackwater.demo.demo_plan import (
+    ALONE,
+    BUSY,
+    CALM,
+    DEFAULT_WEIGHT,
+    KUBELET,
+    SLACKWATER,
+    THRESHOLD,
+    PhaseTitle,
+)
 from slackwater.demo.measurements import (
     AgentEntry,
     CpuUse,
@@ -17,16 +27,6 @@ from slackwater.demo.measurements import (
     PhaseSample,
     find_percentiles,
     latency_bins,
-)
-from slackwater.demo.plan import (
-    ALONE,
-    BUSY,
-    CALM,
-    DEFAULT_WEIGHT,
-    KUBELET,
-    SLACKWATER,
-    THRESHOLD,
-    PhaseTitle,
 )
 from slackwater.settings.file import API_VERSION
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from slackwater.demo.plan import DemoPhase
-from slackwater.demo.tree import DemoTree
+from slackwater.demo.cgroup_tree import DemoTree
+from slackwater.demo.demo_plan import DemoPhase
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.observation.host import NodeUsageMeter, Roots, read_ticks

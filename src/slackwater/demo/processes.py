@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from slackwater.demo.cgroup_tree import DemoTree
+from slackwater.demo.demo_plan import node_folder
 from slackwater.demo.interrupts import defer_signals
 from slackwater.demo.measurements import AgentEntry, MeasurementError
-from slackwater.demo.plan import node_folder
-from slackwater.demo.tree import DemoTree
 
 _END_TIMEOUT = 15.0
 #: Until its first quota; a slow machine needs long to start Python.

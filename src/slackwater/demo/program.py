@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
+from slackwater.demo.demo_plan import DEMO
 from slackwater.demo.demo_report import DemoReport, MachineSummary, make_report
 from slackwater.demo.interrupts import ignore_signals
 from slackwater.demo.measurements import MeasurementError, ProgressObserver
-from slackwater.demo.plan import DEMO
 from slackwater.demo.simulated import CPUS, run_simulated
-from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import detect_version, find_mounts

@@ -6,6 +6,7 @@ latency it measures CPU time that the service wanted and did not get. The agent 
 
 from pathlib import Path
 
+from slackwater.demo.demo_plan import CALM, THRESHOLD, BatchControl, DemoPhase
 from slackwater.demo.measurements import (
     AgentEntry,
     CpuUse,
@@ -14,7 +15,6 @@ from slackwater.demo.measurements import (
     PhaseSample,
     ProgressObserver,
 )
-from slackwater.demo.plan import CALM, THRESHOLD, BatchControl, DemoPhase
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
@@ -23,7 +23,7 @@ from slackwater.observation.objects.object_set import Objects
 from slackwater.policies import best_effort_share
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import JournalEntry, TickRecord
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from slackwater.simulation.demand import Spike, Steady
 from slackwater.simulation.scenario import Scenario, ScenarioPod
 from slackwater.simulation.simulation_run import Simulation

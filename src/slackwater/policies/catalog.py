@@ -10,7 +10,7 @@ from slackwater.policies import (
     quota_burst,
 )
 from slackwater.policies.policy import Policy
-from slackwater.settings.document import SettingsSchema, settings_schema
+from slackwater.settings.agent_document import SettingsSchema, settings_schema
 
 POLICIES: tuple[Policy, ...] = (
     best_effort_share.POLICY,

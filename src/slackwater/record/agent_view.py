@@ -13,7 +13,7 @@ from slackwater.policies.policy import Policy
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.timestamps import format_timestamp
-from slackwater.settings.agent import DEFAULTS, AgentSettings
+from slackwater.settings.agent_settings import DEFAULTS, AgentSettings
 
 API_VERSION = "slackwater.io/v1"
 

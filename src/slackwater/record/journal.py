@@ -19,7 +19,7 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import TickReport, share_equal
 from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 
 #: Results that are worth an entry: something happened, or something that should have did not.
 _REPORTED = frozenset(

@@ -24,7 +24,7 @@ from slackwater.record import metric_table as table
 from slackwater.record.cluster_link import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.metric_table import MetricDefinition
-from slackwater.settings.agent import Reading
+from slackwater.settings.agent_settings import Reading
 
 #: Upper ends of the buckets of a tick's duration: one that reads tiers takes 1 ms, one that reads
 #: 500 containers 10 ms; beyond 100 ms the shortest period is missed.

@@ -25,7 +25,7 @@ from slackwater.model.snapshot import (
 from slackwater.model.tick_report import Note, NoteKind, Yielded
 from slackwater.model.units import Bandwidth, Micros, Permille, Unlimited
 from slackwater.resolution.quota import quota_amount, quota_value
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 
 
 class Drift(msgspec.Struct, frozen=True):

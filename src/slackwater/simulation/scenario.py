@@ -10,7 +10,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
 from slackwater.observation.objects.object_set import Objects
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from slackwater.simulation.demand import FOREVER, Demand
 
 

@@ -23,7 +23,7 @@ from slackwater.model.weight import LARGEST_SHARES
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.document import Settings, SettingsSchema
+from slackwater.settings.agent_document import Settings, SettingsSchema
 from slackwater.settings.file import check_file
 from slackwater.simulation.demand import FOREVER, Chance, read_demand
 from slackwater.simulation.scenario import (

@@ -15,7 +15,7 @@ from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import JournalEntry
 from slackwater.record.recording import CONTENT_TYPE, decode_recording
 from slackwater.runtime.http_exchange import Response
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.agent.shared_states import ended, seconds, shared
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 from tests.unit.record.tick_records import OURS, record, told

@@ -19,7 +19,7 @@ from slackwater.model.cgroup import Level
 from slackwater.model.decision import Remark
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
-from slackwater.model.ledger import Adoption
+from slackwater.model.ledger_entry import Adoption
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
@@ -31,8 +31,8 @@ from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import Journal, JournalEntry, TickRecord
 from slackwater.record.metrics import TickCounters
 from slackwater.runtime.change_log import ChangeLog
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, SECOND, node
 
 OURS = Bandwidth(Micros(60_000))

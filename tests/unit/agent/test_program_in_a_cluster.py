@@ -7,7 +7,7 @@ from slackwater.agent.program import CommandLineOverrides
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano.colocation_config import read_config
 from slackwater.model.gap import Gap
-from slackwater.model.ledger import Adopted, Adoption, LedgerEntry, Ownership
+from slackwater.model.ledger_entry import Adopted, Adoption, LedgerEntry, Ownership
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros, Percent
@@ -16,7 +16,7 @@ from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.cluster_link import TOLERATED_SILENCE, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import node_report
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from tests.unit.agent.test_program import ON, OURS, Bench, at
 from tests.unit.contract.volcano.volcano_config import throttle
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held

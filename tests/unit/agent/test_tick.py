@@ -16,7 +16,7 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies import best_effort_share
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.policies.policy import Policy
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
 
 OURS = Bandwidth(Micros(60_000))

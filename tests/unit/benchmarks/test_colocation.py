@@ -24,10 +24,9 @@ from benchmarks.colocation import (
     run,
     table,
 )
+from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
-from slackwater.demo.demo_report import NOISY
-from slackwater.demo.measurements import CpuUse, Noise, PhaseMeasurement, PhaseSample
-from slackwater.demo.plan import (
+from slackwater.demo.demo_plan import (
     ALONE,
     BENCHMARK,
     CALM,
@@ -36,7 +35,8 @@ from slackwater.demo.plan import (
     BatchControl,
     DemoPhase,
 )
-from slackwater.demo.tree import CannotBuildTreeError
+from slackwater.demo.demo_report import NOISY
+from slackwater.demo.measurements import CpuUse, Noise, PhaseMeasurement, PhaseSample
 from slackwater.model.cgroup import CgroupMounts
 from tests.unit.demo.examples import MACHINE, answers, measured
 

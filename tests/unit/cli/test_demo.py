@@ -18,10 +18,10 @@ from rich.console import Console
 from slackwater.cli import demo as command
 from slackwater.cli.demo import Detail, demo, demo_blocks
 from slackwater.demo import program
+from slackwater.demo.cgroup_tree import CannotBuildTreeError
+from slackwater.demo.demo_plan import DEMO
 from slackwater.demo.demo_report import DemoReport
 from slackwater.demo.measurements import MeasurementError, Noise, PhaseProgress
-from slackwater.demo.plan import DEMO
-from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.model.gap import Gap
 from slackwater.observation.detection import EnvironmentValueError
 from slackwater.simulation import svg as drawing

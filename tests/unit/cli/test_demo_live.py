@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from slackwater.cli.demo import LiveView, screen
+from slackwater.demo.demo_plan import ALONE, DEFAULT_WEIGHT, DEMO, SLACKWATER
 from slackwater.demo.measurements import AgentEntry, CpuUse, PhaseProgress, PhaseSample
-from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, DEMO, SLACKWATER
 from tests.unit.demo.examples import answers
 
 SAMPLE = PhaseSample(1.0, 2.0, CpuUse(0.5, 1.0, 0.25, 0.25), 1.1)

@@ -9,7 +9,7 @@ import yaml
 from slackwater.cli.rebalance_options import variables_of
 from slackwater.cli.rebalance_plan import HpaView, PlanView, PodView
 from slackwater.cli.rebalance_settings import resolve
-from slackwater.contract.rebalancer import DEFAULTS, VARIABLES, WORKLOAD
+from slackwater.contract.rebalancer_environment import DEFAULTS, VARIABLES, WORKLOAD
 from slackwater.rebalancer.guards import GuardVerdict
 from slackwater.rebalancer.reason import PROBLEMS, Reason
 from slackwater.rebalancer.rotation import RemovalOutcome

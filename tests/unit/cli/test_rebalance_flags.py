@@ -16,7 +16,7 @@ from msgspec import inspect
 from slackwater.cli.rebalance import rebalance
 from slackwater.cli.rebalance_options import rotation_options, texts_of, variables_of
 from slackwater.cli.rebalance_settings import resolve
-from slackwater.contract.rebalancer import VARIABLES
+from slackwater.contract.rebalancer_environment import VARIABLES
 from slackwater.settings.rebalancer import (
     KafkaProtocol,
     LagMode,

@@ -1,5 +1,6 @@
 """Measured phases and reports for the tests, as small as they can be."""
 
+from slackwater.demo.demo_plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, DemoPhase
 from slackwater.demo.demo_report import DemoReport, MachineSummary, make_report
 from slackwater.demo.measurements import (
     AgentEntry,
@@ -10,7 +11,6 @@ from slackwater.demo.measurements import (
     PhaseSample,
     RequestResult,
 )
-from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, DemoPhase
 
 QUIET = Noise(0.0, 0.01)
 MACHINE = MachineSummary(2, "Some CPU", "6.12.0", "v2", None, 2.9)

@@ -10,6 +10,14 @@ import pytest
 
 from slackwater.demo import demo_environment as module
 from slackwater.demo.demo_environment import DemoEnvironment, unanswered_requests
+from slackwater.demo.demo_plan import (
+    ALONE,
+    DEFAULT_WEIGHT,
+    KUBELET,
+    SLACKWATER,
+    BatchControl,
+    DemoPhase,
+)
 from slackwater.demo.measurements import (
     AgentEntry,
     CpuCounters,
@@ -19,7 +27,6 @@ from slackwater.demo.measurements import (
     RequestResult,
     ignore_progress,
 )
-from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, BatchControl, DemoPhase
 from slackwater.demo.processes import ChildProcess, ChildProcesses
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.host import Roots

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from slackwater.demo.demo_plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER
 from slackwater.demo.demo_report import (
     NOISY,
     format_milliseconds,
@@ -12,7 +13,6 @@ from slackwater.demo.demo_report import (
     noise_warning,
 )
 from slackwater.demo.measurements import Noise
-from slackwater.demo.plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER
 from tests.unit.demo.examples import MACHINE, QUIET, SAID, measured, real_report, simulated_report
 
 

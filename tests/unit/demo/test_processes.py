@@ -11,11 +11,11 @@ from typing import cast
 import pytest
 
 from slackwater.demo import processes
+from slackwater.demo.cgroup_tree import DemoTree
+from slackwater.demo.demo_plan import node_folder
 from slackwater.demo.interrupts import defer_signals, ignore_signals, raise_on_termination
 from slackwater.demo.measurements import AgentEntry, MeasurementError
-from slackwater.demo.plan import node_folder
 from slackwater.demo.processes import AgentProcess, ChildProcesses, agent_environment, parse_entry
-from slackwater.demo.tree import DemoTree
 
 
 class Groups:

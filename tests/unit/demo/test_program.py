@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from slackwater.demo import program
+from slackwater.demo.cgroup_tree import CannotBuildTreeError
+from slackwater.demo.demo_plan import DEMO
 from slackwater.demo.measurements import MeasurementError, ignore_progress
-from slackwater.demo.plan import DEMO
 from slackwater.demo.simulated import CPUS
-from slackwater.demo.tree import CannotBuildTreeError
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.detection import EnvironmentValueError
 from slackwater.observation.host import Roots

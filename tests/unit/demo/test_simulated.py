@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.measurements import PhaseMeasurement, PhaseProgress, ignore_progress
-from slackwater.demo.plan import (
+from slackwater.demo.demo_plan import (
     ALONE,
     DEFAULT_WEIGHT,
     DEMO,
@@ -14,6 +13,7 @@ from slackwater.demo.plan import (
     THRESHOLD,
     DemoPhase,
 )
+from slackwater.demo.measurements import PhaseMeasurement, PhaseProgress, ignore_progress
 from slackwater.demo.simulated import CPUS, make_scenario, run_simulated
 
 SECONDS = 12.0

@@ -20,7 +20,7 @@ from slackwater.model.knob import (
     QUOTA,
     WEIGHT,
 )
-from slackwater.model.ledger import FILE_ROUTE, LedgerEntry
+from slackwater.model.ledger_entry import FILE_ROUTE, LedgerEntry
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED
 from tests.unit.execution.desk import (

@@ -19,7 +19,7 @@ from slackwater.model.knob import (
     QUOTA,
     WEIGHT,
 )
-from slackwater.model.ledger import Ownership
+from slackwater.model.ledger_entry import Ownership
 from slackwater.model.plan import Change, Result
 from slackwater.model.units import UNLIMITED
 from tests.unit.execution.desk import (

@@ -14,7 +14,7 @@ from slackwater.model.knob import (
     WEIGHT,
     Knob,
 )
-from slackwater.model.ledger import Ownership
+from slackwater.model.ledger_entry import Ownership
 from slackwater.model.plan import Change, Result
 from slackwater.model.unit_property import INFINITY
 from tests.unit.execution.desk import POD, SLICE, UNIT, adopted, one, quota, results

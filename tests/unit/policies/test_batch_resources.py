@@ -22,7 +22,7 @@ from slackwater.policies.policy import STATELESS
 from slackwater.resolution.planning import plan_changes
 from slackwater.resolution.quota import quota_value
 from slackwater.resolution.resolver import resolve
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.pods import CPU, MEMORY, V1, V2, asked, box, pod, remarks, snapshot
 
 ON = BatchResourcesSettings(enabled=True)

@@ -12,7 +12,7 @@ from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.cluster_link import ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.metrics import MetricInputs, TickCounters
-from slackwater.settings.agent import AgentSettings, Reading
+from slackwater.settings.agent_settings import AgentSettings, Reading
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod, reading
 from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, told
 

@@ -15,7 +15,7 @@ from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.agent_view import AgentView
 from slackwater.record.explanation import Explanation, explain
 from slackwater.record.journal import Journal, TickInputs, TickRecord, make_entries
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 
 ON: dict[str, Any] = {"best_effort_share": BestEffortShareSettings(enabled=True)}
 #: 2026-01-01T00:00:00Z, less a clock that stands at zero.

@@ -20,7 +20,7 @@ from slackwater.record.journal import (
     make_entries,
     make_entry,
 )
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node, reading
 
 OURS = Bandwidth(Micros(60_000))

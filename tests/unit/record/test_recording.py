@@ -27,7 +27,7 @@ from slackwater.record.recording import (
     encode_recording,
     record_outcome,
 )
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.record.any_tick import outcomes, snapshots, stories
 from tests.unit.record.ticks import run, threshold
 

@@ -18,7 +18,7 @@ from slackwater.model.tick_report import (
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import TickInputs, TickRecord
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node
 
 SHARE = "best_effort_share"

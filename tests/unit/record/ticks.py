@@ -15,7 +15,7 @@ from slackwater.policies import best_effort_share
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import TickInputs, TickRecord, make_entries
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node, reading
 
 POLICIES = (best_effort_share.POLICY,)

@@ -16,7 +16,7 @@ from slackwater.resolution.nesting import FEW, RAISED_EVERY, STEP, TWO_STEPS
 from slackwater.resolution.planning import plan_changes
 from slackwater.resolution.quota import quota_value
 from slackwater.resolution.resolver import resolve
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, node
 
 BECAUSE = Because("a signal", "seen", "limit")

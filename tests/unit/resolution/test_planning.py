@@ -22,7 +22,7 @@ from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.resolution.planning import Drift, PlannedChanges, plan_changes
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, SECOND, held, node
 
 OURS = Bandwidth(Micros(60_000))

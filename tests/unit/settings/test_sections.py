@@ -15,7 +15,7 @@ from slackwater.policies.catalog import SETTINGS
 from slackwater.policies.memory_qos import MemoryFormula, MemoryQosSettings
 from slackwater.policies.qos_level import QosLevelSettings, StandIn
 from slackwater.policies.quota_burst import QuotaBurstSettings
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 
 AGENT, SHARE = AgentSettings(), BestEffortShareSettings()
 

@@ -37,7 +37,7 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import TickRecord
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from slackwater.simulation.demand import Demand, Steady
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.scenario import ScenarioPod

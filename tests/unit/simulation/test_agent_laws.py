@@ -35,8 +35,8 @@ from slackwater.model.units import (
 from slackwater.policies.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
+from slackwater.settings.agent_settings import AgentSettings
 from slackwater.simulation.demand import SECOND, Steps
 from tests.unit.simulation.mortal import MEMORY, Bed
 

@@ -17,7 +17,7 @@ from slackwater.model.knob import BURST, IDLE, MEMORY_HIGH, MEMORY_MAX, QUOTA, W
 from slackwater.model.plan import Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Unlimited
 from slackwater.policies.catalog import POLICIES
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from tests.unit.simulation.mortal import Bed, doomed_ledger
 
 pytestmark = pytest.mark.long

@@ -12,7 +12,7 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.tick_report import Note, NoteKind, PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import TickInputs, TickRecord
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from slackwater.simulation.demand import SECOND, Steady, Steps
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.meter import INTERVALS, UsageMeter

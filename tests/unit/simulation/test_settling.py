@@ -12,7 +12,7 @@ import pytest
 from slackwater.model.cgroup import CgroupVersion, CpuTimes, Tier
 from slackwater.model.units import Micros, MilliCpu, Percent, Unlimited
 from slackwater.policies.best_effort_share import BestEffortShareSettings
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from slackwater.simulation.demand import Spike
 from tests.unit.simulation.mortal import SECOND, Bed
 

@@ -19,7 +19,7 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
-from slackwater.settings.agent import AgentSettings
+from slackwater.settings.agent_settings import AgentSettings
 from slackwater.simulation.demand import Steady
 from slackwater.simulation.scenario import ScenarioPod
 from tests.unit.simulation.mortal import MEMORY, Bed

@@ -48,7 +48,7 @@ from slackwater.observation.objects.object_set import (
     settings_in,
 )
 from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.document import Settings, SettingsSchema
+from slackwater.settings.agent_document import Settings, SettingsSchema
 
 _SOURCE = "API server"
 _LEFT_OUT = ("kubectl.kubernetes.io/last-applied-configuration", ANNOTATION)

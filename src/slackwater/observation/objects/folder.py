@@ -15,7 +15,7 @@ from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.folder_watch import FolderWatch, watch_folder
 from slackwater.observation.objects.object_set import STAYS, Objects, joined, with_object
 from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.document import SettingsSchema
+from slackwater.settings.agent_document import SettingsSchema
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _AgeMark = tuple[int, int, int]

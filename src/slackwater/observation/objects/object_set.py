@@ -36,8 +36,8 @@ from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName
 from slackwater.observation.objects.documents import one_document
 from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.document import KIND as SETTINGS_KIND
-from slackwater.settings.document import Settings, SettingsSchema
+from slackwater.settings.agent_document import KIND as SETTINGS_KIND
+from slackwater.settings.agent_document import Settings, SettingsSchema
 
 #: What follows from an object that is wrong now and was good before.
 STAYS = "its last valid content stays in force"

@@ -17,7 +17,7 @@ from slackwater.model.workload import MemoryRatios
 from slackwater.observation.objects.cluster import SeenMap, SeenNode
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from tests.unit.observation.objects.feeds import (
     CONFIG,
     CONFIG_NAME,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.agent.replay import Aspect, Difference, Replayed, replay
+from slackwater.agent.recording_replay import Aspect, Difference, Replayed, replay
 from slackwater.agent.tick import TickMemory
 from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
 from slackwater.model.gap import Gap
@@ -19,7 +19,7 @@ from slackwater.policies.catalog import POLICIES as TODAY
 from slackwater.policies.policy import Policy
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import Recording, decode_recording, encode_recording
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node
 from tests.unit.record.ticks import ON, POLICIES, one, run, threshold
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.agent.replay import replay
+from slackwater.agent.recording_replay import replay
 from slackwater.model.gap import Gap
 from slackwater.policies import best_effort_share
 from slackwater.policies.catalog import POLICIES as TODAY

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.tree import (
+from slackwater.demo.cgroup_tree import (
     PREFIX,
     CannotBuildTreeError,
     DemoTree,

@@ -2,14 +2,14 @@
 
 import pytest
 
-from slackwater.contract import rebalancer
-from slackwater.contract.rebalancer import StatedVariable, read_variables, warnings
+from slackwater.contract import rebalancer_environment
+from slackwater.contract.rebalancer_environment import StatedVariable, read_variables, warnings
 
 OWN = {"topK": "SLACKWATER_REBALANCE_TOP_K", "cooldown": "SLACKWATER_REBALANCE_COOLDOWN"}
 
 
 def test_the_original_s_names_and_the_seed_s_are_all_there() -> None:
-    assert set(rebalancer.VARIABLES.values()) | {rebalancer.WORKLOAD} == {
+    assert set(rebalancer_environment.VARIABLES.values()) | {rebalancer_environment.WORKLOAD} == {
         "PROMETHEUS_ENDPOINT", "PROMETHEUS_TIMEOUT", "KUBE_NAMESPACE", "KUBE_LABEL_SELECTOR",
         "DEPLOYMENT_NAME", "METRICS_TIME_WINDOW", "REBALANCE_TOP_K_PODS", "TOLERANCE_MULTIPLIER",
         "MINIMUM_IMPROVEMENT_PERCENT", "HPA_PREFIX", "MINIMUM_PODS_REQUIRED", "DRY_RUN",
@@ -62,4 +62,4 @@ def test_dropped_names_are_warned_about(name: str, today: str) -> None:
 
 
 def test_nothing_dropped_nothing_said() -> None:
-    assert warnings(dict.fromkeys(rebalancer.VARIABLES.values(), "1")) == ()
+    assert warnings(dict.fromkeys(rebalancer_environment.VARIABLES.values(), "1")) == ()

@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Iterator
 
-from slackwater.demo.plan import (
+from slackwater.demo.demo_plan import (
     HOG_CONTAINER,
     HOG_UID,
     SERVICE_CONTAINER,

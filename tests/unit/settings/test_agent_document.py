@@ -13,7 +13,7 @@ from slackwater.contract.document import Field
 from slackwater.contract.schema import describe_type
 from slackwater.model.problem import InvalidError
 from slackwater.policies.catalog import POLICIES, SETTINGS
-from slackwater.settings.document import Settings, section_key
+from slackwater.settings.agent_document import Settings, section_key
 from slackwater.settings.setting import Setting
 from tests.unit.settings.setting_values import file_value, value_of
 

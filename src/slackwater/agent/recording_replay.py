@@ -33,8 +33,8 @@ from slackwater.record.recording import (
     decode_key,
 )
 from slackwater.resolution.planning import Drift, PlannedChanges
-from slackwater.settings.agent import AgentSettings
-from slackwater.settings.document import Settings
+from slackwater.settings.agent_document import Settings
+from slackwater.settings.agent_settings import AgentSettings
 
 #: Recorded settings into those to replay with.
 Overlay = Callable[[Settings], Settings]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.demo.plan import (
+from slackwater.demo.demo_plan import (
     ALONE,
     BENCHMARK,
     BUSY,
