@@ -20,7 +20,7 @@ _QUANTITY = "a quantity such as 250m, 0.5 or 2Gi"
 _LARGEST_AMOUNT = 2**63 - 1
 
 
-class NamedObject(msgspec.Struct, frozen=True):
+class ObjectHeader(msgspec.Struct, frozen=True):
     """What every object has. `uid` is empty where it is not stated, as in a file written by
     hand."""
 
@@ -31,14 +31,14 @@ class NamedObject(msgspec.Struct, frozen=True):
     annotations: dict[str, str] = {}
 
 
-class Head(NamedObject, frozen=True, kw_only=True):
+class Head(ObjectHeader, frozen=True, kw_only=True):
     """An object of any kind, without its spec and status."""
 
     kind: str
     terminating: bool = False
 
 
-class Node(NamedObject, frozen=True, kw_only=True):
+class Node(ObjectHeader, frozen=True, kw_only=True):
     """The node as the cluster sees it. An amount that is not stated is a Gap."""
 
     allocatable_cpu: MilliCpu | Gap
@@ -190,7 +190,7 @@ class Condition(ConditionState, frozen=True, rename="camel"):
     last_heartbeat_time: str | None = None
 
 
-class ObjectMeta(NamedObject, frozen=True, rename="camel"):
+class ObjectMeta(ObjectHeader, frozen=True, rename="camel"):
     """metav1.ObjectMeta, as far as it is used. Times are RFC 3339."""
 
     resource_version: str = ""

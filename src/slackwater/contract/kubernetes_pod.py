@@ -12,7 +12,7 @@ import msgspec
 from slackwater.contract.document import Field, elements, flag, member, text, whole
 from slackwater.contract.kubernetes import (
     Head,
-    NamedObject,
+    ObjectHeader,
     milli_cpu,
     optional_text,
     read_head,
@@ -67,7 +67,7 @@ class MirrorClaim(msgspec.Struct, frozen=True):
     node_uid: str = ""
 
 
-class Pod(NamedObject, frozen=True, kw_only=True):
+class Pod(ObjectHeader, frozen=True, kw_only=True):
     """One pod. `uid` is the object's, `cgroup_uid` the one in its cgroups' names: the same, until
     contract.mirror_pod believes the claim in `mirror`."""
 

@@ -14,7 +14,7 @@ from msgspec import Meta, field
 
 from slackwater.contract.crane.fields import LongNumber, Number, Quantity, Text
 from slackwater.contract.decoding import read_struct
-from slackwater.contract.kubernetes import ObjectMeta, read_head
+from slackwater.contract.kubernetes import KubernetesObject, read_head
 
 _TEXT = Annotated[str, Meta(max_length=4096)]
 
@@ -62,19 +62,17 @@ _NODE_ATTRIBUTES = Annotated[
 ]
 
 
-class NodeTopologyV1Alpha1(msgspec.Struct, frozen=True, rename="camel"):
+class NodeTopologyV1Alpha1(KubernetesObject, frozen=True, rename="camel"):
     """A node's zones and what they hold. The object has its node's name."""
 
-    metadata: ObjectMeta
     topology_policies: _POLICIES
     zones: _ZONES
     attributes: _NODE_ATTRIBUTES = ()
 
 
-class NodeTopology(msgspec.Struct, frozen=True, rename="camel"):
+class NodeTopology(KubernetesObject, frozen=True, rename="camel"):
     """A node's zones and what they hold. The object has its node's name."""
 
-    metadata: ObjectMeta
     zones: _ZONES
     topology_policies: _POLICIES = ()
     attributes: _NODE_ATTRIBUTES = ()
@@ -145,13 +143,16 @@ class CraneZone(msgspec.Struct, frozen=True):
     resources: ZoneResources | None = None
 
 
-class CraneTopology(msgspec.Struct, frozen=True, rename="camel"):
+class CraneTopology(KubernetesObject, frozen=True, rename="camel"):
     """A node's zones and what they hold, as Crane writes it. The object has its node's name."""
 
-    metadata: ObjectMeta
     crane_manager_policy: ManagerPolicy
-    reserved: Annotated[_AMOUNTS, Meta(description="What is kept for the system.")] = {}
-    attributes: Annotated[_ATTRIBUTES, Meta(description="What else is known of the node.")] = {}
+    reserved: Annotated[_AMOUNTS, Meta(description="What is kept for the system.")] = field(
+        default_factory=dict
+    )
+    attributes: Annotated[_ATTRIBUTES, Meta(description="What else is known of the node.")] = field(
+        default_factory=dict
+    )
     zones: Annotated[tuple[CraneZone, ...], Meta(description="The zones of the node.")] = ()
 
 

@@ -28,7 +28,7 @@ from slackwater.settings.setting import Names, Setting, nest, settings_of
 from slackwater.settings.texts import ObjectName
 
 KIND = "RebalancerSettings"
-#: Our own variables; the original's names are contract.rebalancer's.
+#: Our own variables; the original's names are in contract.rebalancer_environment.
 _NAMES = Names("SLACKWATER_REBALANCE_")
 WORKLOAD_SETTINGS: tuple[Setting, ...] = settings_of(WorkloadSettings, _NAMES)
 RUN_SETTINGS: tuple[Setting, ...] = settings_of(RunSettings, _NAMES)
