@@ -22,8 +22,8 @@ from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
 from slackwater.demo.demo_plan import BENCHMARK, BUSY, CALM, THRESHOLD, DemoPhase
 from slackwater.demo.demo_report import NOISY, MachineSummary
-from slackwater.demo.interrupts import raise_on_termination
 from slackwater.demo.measurements import MeasurementError, ignore_progress
+from slackwater.demo.processes import raise_on_termination
 from slackwater.demo.program import describe_machine, find_cgroup_mounts, open_environment
 from slackwater.observation.host import Roots
 

@@ -32,7 +32,7 @@ _MACHINERY = (
     "slackwater.agent.endpoint_server",
     "slackwater.agent.endpoint_client",
     "slackwater.agent.endpoint_server",
-    "slackwater.agent.spare_memory",
+    "slackwater.agent.launch",
     "slackwater.agent.launch",
     "slackwater.cli.explain",
     "slackwater.cli.main",

@@ -10,8 +10,7 @@ from slackwater.execution.executor import Executor
 from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, Mount
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import BURST, CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
-from slackwater.model.ledger_entry import Ownership
-from slackwater.model.plan import Change, Result
+from slackwater.model.plan import Change, Ownership, Result
 from tests.kernel.bed import Bed
 from tests.kernel.hand import (
     DONE,

@@ -32,7 +32,7 @@ from slackwater.observation.objects import cluster as readers
 from slackwater.observation.objects.cluster import ClusterObjects, Feeds
 from slackwater.observation.objects.object_set import SETTINGS_MAP
 from slackwater.policies.catalog import SETTINGS
-from slackwater.record.cluster_link import ClusterLink
+from slackwater.record.agent_view import ClusterLink
 from slackwater.record.node_events import EventContext, SentState, due_events
 from slackwater.record.node_status import (
     final_status_patch,

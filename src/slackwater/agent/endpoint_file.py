@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.runtime.listen_address import AddressError, ListenAddress, parse_listen_address
+from slackwater.runtime.http_exchange import AddressError, ListenAddress, parse_listen_address
 
 ENDPOINT, TOKEN = "endpoint", "token"
 _LONGEST = 256

@@ -28,6 +28,7 @@ from slackwater.record.overview import make_overview
 from slackwater.record.recording import CONTENT_TYPE, encode_recording
 from slackwater.runtime.health import Health, health_response
 from slackwater.runtime.http_exchange import (
+    ListenAddress,
     Request,
     Response,
     dispatch,
@@ -35,7 +36,6 @@ from slackwater.runtime.http_exchange import (
     json_response,
 )
 from slackwater.runtime.http_server import HttpServer, Report
-from slackwater.runtime.listen_address import ListenAddress
 
 #: A release is one round: a read and a write for each knob, 10 µs each.
 RELEASE_PATIENCE = 20.0

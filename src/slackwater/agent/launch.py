@@ -22,7 +22,6 @@ from slackwater.agent.program import (
     ObjectSource,
 )
 from slackwater.agent.shared_state import SharedState, no_link
-from slackwater.agent.spare_memory import give_back_spare_memory
 from slackwater.bounded_read import read_start
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.executor import DryRun, Executor
@@ -53,12 +52,39 @@ from slackwater.policies.policy import Policy
 from slackwater.record.journal import Journal, JournalEntry, outcome_entry
 from slackwater.record.metrics import TickCounters
 from slackwater.runtime.change_log import EntrySink
-from slackwater.runtime.clock import monotonic_now
-from slackwater.runtime.listen_address import ListenAddress
-from slackwater.runtime.loop import run_loop
+from slackwater.runtime.http_exchange import ListenAddress
+from slackwater.runtime.loop import monotonic_now, run_loop
 from slackwater.runtime.wakeup import WakePipe, Woken
 from slackwater.settings.agent_document import SettingsSchema
 from slackwater.settings.agent_settings import AgentSettings
+
+#: malloc.h: how many arenas there may be.
+_M_ARENA_MAX = -8
+
+
+def share_one_arena() -> None:
+    """Call it before the first thread: glibc gives each thread an arena of its own, and returns
+    nothing from those. With a cluster's ten threads, which allocate little, one arena saves
+    1.7 MiB."""
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
+
+
+def give_back_spare_memory() -> None:
+    """glibc keeps freed memory for the next malloc, but the loop will not need as much again. What
+    is in use by now stays for good, so the cycle collector need not visit it again."""
+    import ctypes
+    import gc
+
+    gc.collect()
+    gc.freeze()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
 
 if TYPE_CHECKING:
     from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions

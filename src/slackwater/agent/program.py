@@ -14,14 +14,13 @@ from slackwater.agent.tick import TickCache, TickMemory, needs_of_policies, tick
 from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
+from slackwater.model.decision import PolicyAction, TickReport
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
-from slackwater.model.ledger_entry import Adoption
 from slackwater.model.needs import EVERYTHING, Needs, merge_needs
-from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.plan import Adoption, Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
-from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.objects.object_set import MissingObjects, Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader

@@ -16,10 +16,9 @@ import msgspec
 
 from slackwater.agent.tick import PolicyState, TickMemory, TickResult, tick
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Grant, Verb
+from slackwater.model.decision import Grant, PolicyAction, PolicyReport, Verb
 from slackwater.model.knob import KNOBS, QUOTA, KnobKey
 from slackwater.model.snapshot import WritePrecision
-from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.unit_property import settle_in_unit
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy

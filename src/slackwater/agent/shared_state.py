@@ -15,8 +15,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
-from slackwater.record.agent_view import AgentView, RoundState
-from slackwater.record.cluster_link import NO_LINK, ClusterLink
+from slackwater.record.agent_view import NO_LINK, AgentView, ClusterLink, RoundState
 from slackwater.record.journal import Journal, JournalEntry, TickRecord
 from slackwater.record.metrics import TickCounters
 from slackwater.runtime.health import HealthState

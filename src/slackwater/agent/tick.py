@@ -11,17 +11,21 @@ from typing import Any
 import msgspec
 
 from slackwater.model.cgroup import Level
-from slackwater.model.decision import Act, Because, Decision, Hold, Intent
-from slackwater.model.knob import KnobKey
-from slackwater.model.needs import Needs, merge_needs
-from slackwater.model.snapshot import NodeSnapshot, find_changed_knobs
-from slackwater.model.tick_report import (
+from slackwater.model.decision import (
     NOTHING_TO_DO,
+    Act,
+    Because,
+    Decision,
+    Hold,
+    Intent,
     PolicyAction,
     PolicyReport,
     TickReport,
     share_equal,
 )
+from slackwater.model.knob import KnobKey
+from slackwater.model.needs import Needs, merge_needs
+from slackwater.model.snapshot import NodeSnapshot, find_changed_knobs
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
 from slackwater.resolution.planning import Drift, PlannedChanges, Planner

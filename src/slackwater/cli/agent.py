@@ -148,8 +148,7 @@ def agent(
 
 
 def _run(paths: "NodePaths", options: "AgentOptions", how: "RunOptions") -> int:
-    from slackwater.agent.launch import run_agent
-    from slackwater.agent.spare_memory import share_one_arena
+    from slackwater.agent.launch import run_agent, share_one_arena
 
     share_one_arena()  # before the first thread
     with writing_entries() as write, reporting_errors():
@@ -161,7 +160,7 @@ def reporting_errors() -> Iterator[None]:
     """What is missing here exits with 1, what is set wrongly with 2."""
     from slackwater.agent.launch import CannotStartError, SettingsProblemError
     from slackwater.observation.detection import EnvironmentValueError
-    from slackwater.runtime.listen_address import CannotListenError
+    from slackwater.runtime.http_exchange import CannotListenError
 
     try:
         yield

@@ -112,7 +112,7 @@ def demo(
     Exit codes: 0 done, 1 it did not work, 2 wrong usage or environment, 130 interrupted.
     """
     try:
-        from slackwater.demo.interrupts import raise_on_termination
+        from slackwater.demo.processes import raise_on_termination
 
         if not no_picture:
             _check_pictures(out)

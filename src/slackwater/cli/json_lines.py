@@ -20,7 +20,7 @@ from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
 from slackwater.record.timestamps import format_timestamp
 from slackwater.runtime.change_log import EntrySink
-from slackwater.runtime.clock import monotonic_now
+from slackwater.runtime.loop import monotonic_now
 
 #: About 200 KiB; a round says a few lines, and a stalled reader is rarely back within minutes.
 QUEUE_SIZE = 500

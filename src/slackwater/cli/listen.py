@@ -9,7 +9,7 @@ import click
 from slackwater.cli.output import WrongSettings
 
 if TYPE_CHECKING:
-    from slackwater.runtime.listen_address import ListenAddress
+    from slackwater.runtime.http_exchange import ListenAddress
 
 _VARIABLE = "SLACKWATER_LISTEN"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -29,7 +29,7 @@ def listen_option(routes: str, default: str) -> Callable[[_Command], _Command]:
 def listen_address(said: str | None, default: str) -> "ListenAddress | None":
     """None disables the listener. click takes an empty variable for an unset one; here it disables
     the listener, as an empty option does."""
-    from slackwater.runtime.listen_address import AddressError, parse_listen_address
+    from slackwater.runtime.http_exchange import AddressError, parse_listen_address
 
     text = os.environ.get(_VARIABLE, default) if said is None else said
     try:

@@ -55,8 +55,8 @@ def manager(
     Exit codes: 0 stopped on request; 1 it cannot run here; 2 wrong usage or settings.
     """
     from slackwater.manager.program import run_manager
+    from slackwater.runtime.http_exchange import CannotListenError
     from slackwater.runtime.leadership import Candidate, process_identity
-    from slackwater.runtime.listen_address import CannotListenError
     from slackwater.runtime.wakeup import WakePipe
 
     address = listen_address(listen, LISTEN)

@@ -18,9 +18,8 @@ from slackwater.cli.output import Output, output_options, print_data, wants_colo
 from slackwater.cli.rebalance_options import rotation_options
 from slackwater.cli.rebalance_settings import resolved
 from slackwater.cli.terminal import TableColumn, aligned_lines, print_blocks, text_width
-from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, format_duration
 from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.guards import GuardVerdict
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, PodUsage

@@ -118,8 +118,8 @@ def loop(
     Exit codes: 0 stopped on request; 1 it cannot run here; 2 wrong usage or settings.
     """
     from slackwater.rebalancer.program import loop as resident
+    from slackwater.runtime.http_exchange import CannotListenError
     from slackwater.runtime.leadership import Candidate, process_identity
-    from slackwater.runtime.listen_address import CannotListenError
 
     address = listen_address(listen, LISTEN)
     settings = resolved(workloads, file, said, os.environ)
@@ -167,7 +167,7 @@ class Reread:
 
     def _complain(self, sentence: str) -> None:
         from slackwater.record.journal import JournalEntry
-        from slackwater.runtime.clock import monotonic_now
+        from slackwater.runtime.loop import monotonic_now
 
         self._write(
             JournalEntry(0, monotonic_now(), self._file, because=sentence, result="refused")

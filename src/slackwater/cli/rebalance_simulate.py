@@ -36,9 +36,8 @@ from slackwater.cli.rebalance_simulate_settings import (
 )
 from slackwater.cli.terminal import picture_width, print_blocks
 from slackwater.kube.api_time import format_time
-from slackwater.model.duration import format_duration
 from slackwater.model.problem import InvalidError, Problem
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, format_duration
 from slackwater.rebalancer.observed import Cores
 from slackwater.rebalancer.reason import counted
 from slackwater.rebalancer.whatif.day import (

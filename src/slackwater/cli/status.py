@@ -32,12 +32,13 @@ from slackwater.record.timestamps import describe_age
 from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,
+    NodeState,
+    NodeStatusRow,
     PolicyRow,
     Totals,
     cluster_status,
 )
 from slackwater.status.fetch import fetch_facts
-from slackwater.status.node_row import NodeState, NodeStatusRow
 
 #: Rows of nodes with problems, and of all nodes, before the rest is summed up.
 MOST_PROBLEMS, MOST_NODES = 40, 20

@@ -36,7 +36,7 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.terminal import print_blocks, text_width
 from slackwater.cli.top_view import ConnectionLoss, Screen, plain_blocks, sort_pods
-from slackwater.model.duration import DurationError, parse_duration
+from slackwater.model.units import DurationError, parse_duration
 from slackwater.record.overview import Overview
 
 #: The agent reads single pods only on request, and a rate needs two readings.

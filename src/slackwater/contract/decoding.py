@@ -35,9 +35,8 @@ from slackwater.contract.schema import (
     stated_types,
     struct_type,
 )
-from slackwater.model.duration import DurationError, parse_duration
 from slackwater.model.problem import InvalidError, Problem, quoted
-from slackwater.model.units import Micros
+from slackwater.model.units import DurationError, Micros, parse_duration
 
 T = TypeVar("T", bound=msgspec.Struct)
 

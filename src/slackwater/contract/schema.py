@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, inspect
 
-from slackwater.model.duration import EXAMPLES, format_duration
-from slackwater.model.units import Micros, Percent, Permille
+from slackwater.model.units import EXAMPLES, Micros, Percent, Permille, format_duration
 
 # Keys of Meta(extra=...).
 #: What a person should write, where the bound is a regular expression.

@@ -28,7 +28,7 @@ from slackwater.demo.measurements import (
     find_percentiles,
     latency_bins,
 )
-from slackwater.settings.file import API_VERSION
+from slackwater.settings.setting import API_VERSION
 
 KIND = "DemoReport"
 #: More foreign work or steal than this, in CPUs, and the latencies say little.

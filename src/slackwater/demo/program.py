@@ -14,8 +14,8 @@ from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
 from slackwater.demo.demo_plan import DEMO
 from slackwater.demo.demo_report import DemoReport, MachineSummary, make_report
-from slackwater.demo.interrupts import ignore_signals
 from slackwater.demo.measurements import MeasurementError, ProgressObserver
+from slackwater.demo.processes import ignore_signals
 from slackwater.demo.simulated import CPUS, run_simulated
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap

@@ -21,8 +21,16 @@ from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobKey
-from slackwater.model.ledger_entry import FILE_ROUTE, Adopted, Adoption, LedgerEntry, Ownership
-from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.plan import (
+    FILE_ROUTE,
+    Adopted,
+    Adoption,
+    Change,
+    LedgerEntry,
+    Outcome,
+    Ownership,
+    Result,
+)
 from slackwater.model.snapshot import Held, WritePrecision
 from slackwater.model.unit_property import value_in
 from slackwater.model.units import Micros

@@ -18,7 +18,7 @@ import msgspec
 from slackwater.execution.folder_lock import locked
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KNOBS
-from slackwater.model.ledger_entry import LedgerEntry
+from slackwater.model.plan import LedgerEntry
 
 FILE, LOCK, VOID = "ledger.jsonl", "ledger.lock", "ledger.void.jsonl"
 _NEW = f"{FILE}.new"

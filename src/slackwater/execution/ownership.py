@@ -22,7 +22,7 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, KNOB, QUOTA, WEIGHT, Knob, KnobValue
-from slackwater.model.ledger_entry import FILE_ROUTE, UNIT_ROUTE, LedgerEntry, Ownership
+from slackwater.model.plan import FILE_ROUTE, UNIT_ROUTE, LedgerEntry, Ownership
 from slackwater.model.snapshot import WritePrecision
 from slackwater.model.unit_property import DEFAULT_WEIGHT, value_in
 from slackwater.model.units import Bandwidth

@@ -36,12 +36,10 @@ from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog, EntrySink
-from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.health import ReplicaHealth
-from slackwater.runtime.http_exchange import Request, Response
+from slackwater.runtime.http_exchange import ListenAddress, Request, Response
 from slackwater.runtime.leadership import Candidate, Leadership, taking_part
-from slackwater.runtime.listen_address import ListenAddress
-from slackwater.runtime.loop import run_loop
+from slackwater.runtime.loop import monotonic_now, run_loop
 from slackwater.runtime.status_endpoint import bound_endpoint
 from slackwater.runtime.status_endpoint import respond as respond_with
 from slackwater.runtime.wakeup import WakePipe, Woken

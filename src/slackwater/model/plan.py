@@ -1,10 +1,11 @@
-"""Changes of knobs, and their outcomes."""
+"""Changes of knobs, their outcomes, and the ledger's entries about them."""
 
 import enum
 
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
+from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
 from slackwater.model.units import Micros
 
@@ -36,3 +37,54 @@ class Outcome(msgspec.Struct, frozen=True):
     result: Result
     detail: str = ""
     took: Micros = Micros(0)
+
+
+#: The route of a knob that is written as a kernel file.
+FILE_ROUTE = "file"
+#: The route of a knob that systemd sets for us: this, and the unit's name.
+UNIT_ROUTE = "unit:"
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """One knob of one cgroup by one route, as noted before it was written.
+
+    The texts are the route's own: the kernel's for a file, properties for a unit. `before` is
+    what stood there when `ours` was noted: after a kill between the note and the write it still
+    does. `since` is when the knob was first touched.
+    """
+
+    ref: CgroupRef
+    knob: str
+    route: str
+    baseline: str
+    before: str
+    ours: str
+    since: Micros
+
+    def key(self) -> tuple[int, str, str]:
+        return self.ref.id, self.knob, self.route
+
+
+class Ownership(enum.Enum):
+    """What a noted knob reads now."""
+
+    OURS = "ours"  # what we noted last, what it was to replace, or something on the way
+    BASELINE = "baseline"
+    DRIFT = "drift"  # neither: somebody else wrote
+    UNREAD = "unread"
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """A noted knob whose cgroup still lives."""
+
+    entry: LedgerEntry
+    ownership: Ownership
+    reading: KnobValue | Gap
+
+
+class Adoption(msgspec.Struct, frozen=True):
+    """What a start makes of an earlier run's ledger."""
+
+    live: tuple[Adopted, ...]
+    #: Entries whose cgroup is gone, or replaced by another at the same path.
+    dropped: tuple[LedgerEntry, ...]

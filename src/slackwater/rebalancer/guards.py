@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, format_duration
 from slackwater.rebalancer.last_rotation import pause_after, removal_command
 from slackwater.rebalancer.observed import (
     Budget,

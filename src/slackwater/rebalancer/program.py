@@ -30,12 +30,10 @@ from slackwater.rebalancer.round_sources import ENDING, RoundSources
 from slackwater.rebalancer.run import RoundDependencies, RoundMemory, run_once
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog, EntrySink
-from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.health import HealthState, ReplicaHealth
-from slackwater.runtime.http_exchange import Request, Response
+from slackwater.runtime.http_exchange import ListenAddress, Request, Response
 from slackwater.runtime.leadership import Candidate, Leadership, NoElection, taking_part
-from slackwater.runtime.listen_address import ListenAddress
-from slackwater.runtime.loop import run_loop
+from slackwater.runtime.loop import monotonic_now, run_loop
 from slackwater.runtime.status_endpoint import bound_endpoint, respond
 from slackwater.runtime.wakeup import InterruptibleWakePipe, Woken
 from slackwater.settings.rebalancer import RunSettings

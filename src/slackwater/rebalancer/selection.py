@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from slackwater.model.duration import format_duration
 from slackwater.model.gap import Gap
+from slackwater.model.units import format_duration
 from slackwater.rebalancer.observed import (
     Cores,
     HpaTarget,

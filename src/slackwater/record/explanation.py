@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Because, Contribution, Grant
+from slackwater.model.decision import Because, Contribution, Grant, PolicyAction, PolicyReport
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
-from slackwater.model.tick_report import PolicyAction, PolicyReport
 from slackwater.model.units import Bandwidth
 from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TickRecord, format_amount, format_value

@@ -12,12 +12,11 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.cpus import CpuSet
-from slackwater.model.decision import Event, Grant, IntentValue
+from slackwater.model.decision import Event, Grant, IntentValue, TickReport, share_equal
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import TickReport, share_equal
 from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
 from slackwater.settings.agent_settings import AgentSettings
 

@@ -13,15 +13,14 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.model.cgroup import CpuPressure
-from slackwater.model.decision import THROTTLE_EVENT
+from slackwater.model.decision import THROTTLE_EVENT, NoteKind, PolicyAction
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Outcome
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.record import metric_table as table
-from slackwater.record.cluster_link import NO_LINK, ClusterLink
+from slackwater.record.agent_view import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.metric_table import MetricDefinition
 from slackwater.settings.agent_settings import Reading

@@ -13,13 +13,11 @@ import msgspec
 from slackwater.contract.node_report import BLIND, RELEASED
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
-from slackwater.model.decision import THROTTLE_EVENT
+from slackwater.model.decision import THROTTLE_EVENT, NoteKind
 from slackwater.model.knob import QUOTA
 from slackwater.model.problem import ConfigurationProblem
-from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.record.agent_view import AgentView
-from slackwater.record.cluster_link import TOLERATED_SILENCE
+from slackwater.record.agent_view import TOLERATED_SILENCE, AgentView
 from slackwater.record.journal import TickRecord
 
 _SECOND = 1_000_000

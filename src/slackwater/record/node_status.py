@@ -15,13 +15,20 @@ from slackwater.contract.node_report import (
     NodeStatusPatch,
 )
 from slackwater.model.cgroup import CgroupRef, Tier
-from slackwater.model.duration import format_duration
+from slackwater.model.decision import PolicyAction
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Result
 from slackwater.model.problem import shorten
-from slackwater.model.tick_report import PolicyAction
-from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio, Unlimited, left_over
+from slackwater.model.units import (
+    Bandwidth,
+    Micros,
+    MilliCpu,
+    Ratio,
+    Unlimited,
+    format_duration,
+    left_over,
+)
 from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickRecord
 

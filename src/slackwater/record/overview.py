@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, CpuPressure, Level, Tier
+from slackwater.model.decision import PolicyAction
 from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Bandwidth, Unlimited
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.record.agent_view import API_VERSION, AgentView

@@ -12,11 +12,11 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import TickReport
 from slackwater.model.knob import KnobKey, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.problem import Problem, quoted
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import TickReport
 from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
 

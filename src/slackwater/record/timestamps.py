@@ -2,8 +2,7 @@
 
 import datetime as dt
 
-from slackwater.model.duration import format_age
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, format_age
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

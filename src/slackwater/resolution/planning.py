@@ -12,7 +12,7 @@ from operator import is_not
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupVersion
-from slackwater.model.decision import Grant
+from slackwater.model.decision import Grant, Note, NoteKind, Yielded
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, KnobKey, KnobValue
 from slackwater.model.plan import Change
@@ -22,7 +22,6 @@ from slackwater.model.snapshot import (
     WritePrecision,
     find_changed_knobs,
 )
-from slackwater.model.tick_report import Note, NoteKind, Yielded
 from slackwater.model.units import Bandwidth, Micros, Permille, Unlimited
 from slackwater.resolution.quota import quota_amount, quota_value
 from slackwater.settings.agent_settings import AgentSettings

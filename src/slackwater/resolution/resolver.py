@@ -18,11 +18,10 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.cpus import CpuSet
-from slackwater.model.decision import Contribution, Grant, Intent, Verb
+from slackwater.model.decision import Contribution, Grant, Intent, Verb, share_equal
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, KNOB, QUOTA, Fold, Knob, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import share_equal
 from slackwater.model.units import Bandwidth, MilliCpu, Ratio, Unlimited
 from slackwater.resolution.nesting import RAISED_EVERY, nest_quotas
 from slackwater.resolution.quota import grant_quota, quota_amount, quota_value

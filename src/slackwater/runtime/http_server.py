@@ -17,8 +17,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from slackwater.runtime.http_exchange import Request, Response, error_response
-from slackwater.runtime.listen_address import CannotListenError, ListenAddress
+from slackwater.runtime.http_exchange import (
+    CannotListenError,
+    ListenAddress,
+    Request,
+    Response,
+    error_response,
+)
 
 #: For a whole request, however slowly it arrives; and for the client to take the response.
 READ_SECONDS, WRITE_SECONDS = 2.0, 10.0

@@ -1,8 +1,9 @@
-"""The main loop of every program: rounds, and the pauses between them."""
+"""The main loop of every program: rounds, the pauses between them, and the clocks they go by."""
 
 import time
 from collections.abc import Callable
 
+from slackwater.model.units import Micros
 from slackwater.runtime.wakeup import Woken
 
 #: Runs one round, knowing what ended the pause before it. Returns the seconds until the next round
@@ -31,3 +32,7 @@ def run_loop(
         # What calls meanwhile is part of the next round, which has not looked yet.
         while woken is not Woken.STOP and (left := began + settle - clock()) > 0:
             woken = wait(left)
+
+
+def monotonic_now() -> Micros:
+    return Micros(time.monotonic_ns() // 1000)

@@ -6,10 +6,9 @@ from http import HTTPStatus
 
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import EntrySink
-from slackwater.runtime.clock import monotonic_now
 from slackwater.runtime.health import Health, health_response
-from slackwater.runtime.http_exchange import Request, Response, dispatch
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.http_exchange import ListenAddress, Request, Response, dispatch
+from slackwater.runtime.loop import monotonic_now
 
 #: The content type and the body, in the format that an Accept header asks for.
 RenderMetrics = Callable[[str], tuple[str, bytes]]

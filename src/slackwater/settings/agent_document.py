@@ -15,8 +15,15 @@ from slackwater.contract.document import Field
 from slackwater.contract.schema import SettingsStruct
 from slackwater.model.problem import DocumentName, InvalidError, Problem
 from slackwater.settings.agent_settings import AgentSettings
-from slackwater.settings.file import check_file
-from slackwater.settings.setting import Names, Setting, StatedText, check_texts, nest, settings_of
+from slackwater.settings.setting import (
+    Names,
+    Setting,
+    StatedText,
+    check_file,
+    check_texts,
+    nest,
+    settings_of,
+)
 
 KIND = "AgentSettings"
 _AGENT = "agent"

@@ -14,7 +14,6 @@ from slackwater.contract.decoding import with_stated
 from slackwater.contract.document import Field
 from slackwater.contract.schema import SettingsStruct
 from slackwater.model.problem import Problem, ProblemCode, quoted
-from slackwater.settings.file import check_file
 from slackwater.settings.rebalancer import (
     IDENTITY,
     KafkaAccess,
@@ -24,7 +23,7 @@ from slackwater.settings.rebalancer import (
     RunSettings,
     WorkloadSettings,
 )
-from slackwater.settings.setting import Names, Setting, nest, settings_of
+from slackwater.settings.setting import Names, Setting, check_file, nest, settings_of
 from slackwater.settings.texts import ObjectName
 
 KIND = "RebalancerSettings"

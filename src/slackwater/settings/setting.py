@@ -1,27 +1,29 @@
 """One setting as a row: how it is called, and what its annotations say of it.
 
 Everything that lists settings goes by these rows: flags and variables, --help, the tables in docs
-and the chart's schema.
+and the chart's schema. Also what stands around `spec` in our files.
 """
 
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import inspect
 
-from slackwater.contract.decoding import check_text
+from slackwater.contract.decoding import check_struct, check_text
+from slackwater.contract.document import Field
 from slackwater.contract.schema import (
     Annotation,
+    SettingsStruct,
     annotation_of,
     describe_bound,
     inline_struct,
     key_of,
     struct_type,
 )
-from slackwater.model.problem import Problem
+from slackwater.model.problem import DocumentName, Problem
 
 #: A key of Meta(extra=...): the default in words, where it follows from something else.
 DEFAULT = "default"
@@ -154,3 +156,33 @@ def nest(settings: Iterable[Setting], stated: Mapping[str, Any]) -> dict[str, An
                 inner = inner.setdefault(name, {})
             inner[setting.path[-1]] = stated[setting.key]
     return found
+
+
+API_VERSION = "slackwater.io/v1"
+
+
+def check_file(
+    document: object,
+    source: str | DocumentName,
+    kind: str,
+    spec: type[msgspec.Struct],
+    problems: list[Problem],
+) -> dict[str, Any]:
+    """What a file states under `spec`. `kind` is what it must say it is, `source` is its name.
+    Its metadata are anybody's."""
+    required = any(each.required for each in struct_type(spec).fields)
+    file = msgspec.defstruct(
+        f"{kind}File",
+        [
+            ("apiVersion", Literal[API_VERSION]),
+            ("kind", Literal[kind]),
+            ("metadata", Any, None),
+            ("spec", spec, msgspec.NODEFAULT if required else None),
+        ],
+        bases=(SettingsStruct,),
+        frozen=True,
+        kw_only=True,
+    )
+    found = check_struct(Field(source, "", document), file, problems)
+    stated: dict[str, Any] = found.get("spec", {})
+    return stated

@@ -16,15 +16,14 @@ from slackwater.contract.document import Field, member, text
 from slackwater.contract.kubernetes import CpuQuantity, kind_of, milli_cpu
 from slackwater.contract.schema import BOUND, Count, Duration, SettingsStruct
 from slackwater.model.cgroup import CgroupVersion, Tier
-from slackwater.model.duration import format_duration
 from slackwater.model.problem import InvalidError, Problem, quoted
-from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
+from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited, format_duration
 from slackwater.model.weight import LARGEST_SHARES
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.agent_document import Settings, SettingsSchema
-from slackwater.settings.file import check_file
+from slackwater.settings.setting import check_file
 from slackwater.simulation.demand import FOREVER, Chance, read_demand
 from slackwater.simulation.scenario import (
     Blind,

@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 
 from slackwater.model.cgroup import Tier
-from slackwater.settings.file import API_VERSION
+from slackwater.settings.setting import API_VERSION
 from slackwater.simulation.simulation_run import Simulation
 from slackwater.simulation.timeline import TimelineRow
 

@@ -6,7 +6,7 @@ from slackwater.agent.endpoint_server import EndpointServer
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.http_exchange import ListenAddress
 from tests.unit.agent.shared_states import seconds, shared
 from tests.unit.runtime.http_asking import ask_all
 

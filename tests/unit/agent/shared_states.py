@@ -6,7 +6,7 @@ from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import TickCounters
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.http_exchange import ListenAddress
 
 SECOND = 1_000_000
 TOKEN = "the-token"  # noqa: S105

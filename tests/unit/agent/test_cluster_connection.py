@@ -15,8 +15,8 @@ from slackwater.execution.node_patch import STARTUP_DELAY, NodeWriter
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
 from slackwater.kube.events import KubeEvent
+from slackwater.model.decision import PolicyAction
 from slackwater.model.gap import Gap
-from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import Journal

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from slackwater.agent import endpoint_server
 from slackwater.agent.endpoint_server import GET_ROUTES, POST_ROUTES, respond
 from slackwater.agent.shared_state import ReleaseDone, SharedState
-from slackwater.runtime.http_exchange import Request, Response
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.http_exchange import ListenAddress, Request, Response
 from tests.unit.agent.shared_states import LOOPBACK, TOKEN, context, seconds, shared
 
 NOW = seconds(101)

@@ -13,7 +13,7 @@ from slackwater.agent.endpoint_file import (
     write_endpoint_file,
 )
 from slackwater.model.gap import Gap
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.http_exchange import ListenAddress
 
 FOUND = EndpointFile(ListenAddress("127.0.0.1", 10480), "0123abcd")
 

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.agent.endpoint_file import read_endpoint_file
 from slackwater.agent.endpoint_server import EndpointServer
-from slackwater.runtime.listen_address import CannotListenError, ListenAddress
+from slackwater.runtime.http_exchange import CannotListenError, ListenAddress
 from tests.unit.agent.served import Served
 from tests.unit.agent.shared_states import ended, seconds, shared
 from tests.unit.record.tick_records import record

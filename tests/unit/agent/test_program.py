@@ -16,14 +16,12 @@ from slackwater.agent.shared_state import SharedState
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano.colocation_config import read_config
 from slackwater.model.cgroup import Level
-from slackwater.model.decision import Remark
+from slackwater.model.decision import PolicyAction, PolicyReport, Remark, TickReport
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
-from slackwater.model.ledger_entry import Adoption
-from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.plan import Adoption, Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
-from slackwater.model.tick_report import PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import SnapshotInputs

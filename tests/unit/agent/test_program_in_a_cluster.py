@@ -7,13 +7,13 @@ from slackwater.agent.program import CommandLineOverrides
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano.colocation_config import read_config
 from slackwater.model.gap import Gap
-from slackwater.model.ledger_entry import Adopted, Adoption, LedgerEntry, Ownership
+from slackwater.model.plan import Adopted, Adoption, LedgerEntry, Ownership
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros, Percent
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
-from slackwater.record.cluster_link import TOLERATED_SILENCE, ClusterLink
+from slackwater.record.agent_view import TOLERATED_SILENCE, ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_status import node_report
 from slackwater.settings.agent_document import Settings

@@ -11,10 +11,11 @@ from slackwater.cli.status import MOST_NODES, MOST_PROBLEMS, bar, blocks
 from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,
+    NodeState,
+    NodeStatusRow,
     PolicyRow,
     Totals,
 )
-from slackwater.status.node_row import NodeState, NodeStatusRow
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 SINCE = "2026-11-17T09:57:00Z"

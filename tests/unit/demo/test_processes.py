@@ -13,9 +13,16 @@ import pytest
 from slackwater.demo import processes
 from slackwater.demo.cgroup_tree import DemoTree
 from slackwater.demo.demo_plan import node_folder
-from slackwater.demo.interrupts import defer_signals, ignore_signals, raise_on_termination
 from slackwater.demo.measurements import AgentEntry, MeasurementError
-from slackwater.demo.processes import AgentProcess, ChildProcesses, agent_environment, parse_entry
+from slackwater.demo.processes import (
+    AgentProcess,
+    ChildProcesses,
+    agent_environment,
+    defer_signals,
+    ignore_signals,
+    parse_entry,
+    raise_on_termination,
+)
 
 
 class Groups:

@@ -14,8 +14,7 @@ from slackwater.model.knob import (
     Knob,
     KnobValue,
 )
-from slackwater.model.ledger_entry import FILE_ROUTE, LedgerEntry, Ownership
-from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.plan import FILE_ROUTE, Change, LedgerEntry, Outcome, Ownership, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from tests.unit.execution.fake_systemd import FakeSystemd
 from tests.unit.execution.plain_kernel import Clock

@@ -20,8 +20,7 @@ from slackwater.model.knob import (
     QUOTA,
     WEIGHT,
 )
-from slackwater.model.ledger_entry import FILE_ROUTE, LedgerEntry
-from slackwater.model.plan import Change, Result
+from slackwater.model.plan import FILE_ROUTE, Change, LedgerEntry, Result
 from slackwater.model.units import UNLIMITED
 from tests.unit.execution.desk import (
     NONE,

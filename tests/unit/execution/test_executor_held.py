@@ -16,7 +16,7 @@ from slackwater.model.cgroup import (
     Level,
     Mount,
 )
-from slackwater.model.ledger_entry import FILE_ROUTE, LedgerEntry
+from slackwater.model.plan import FILE_ROUTE, LedgerEntry
 from slackwater.model.units import Micros
 
 MOUNTS = CgroupMounts({CgroupController.CPU: Mount(CgroupVersion.V2, "/nowhere")})

@@ -9,8 +9,7 @@ from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.knob import IDLE, WEIGHT
-from slackwater.model.ledger_entry import FILE_ROUTE, Ownership
-from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.plan import FILE_ROUTE, Change, Outcome, Ownership, Result
 from tests.unit.execution.desk import (
     POD,
     SLICE,

@@ -19,8 +19,7 @@ from slackwater.model.knob import (
     QUOTA,
     WEIGHT,
 )
-from slackwater.model.ledger_entry import Ownership
-from slackwater.model.plan import Change, Result
+from slackwater.model.plan import Change, Ownership, Result
 from slackwater.model.units import UNLIMITED
 from tests.unit.execution.desk import (
     NONE,

@@ -14,8 +14,7 @@ from slackwater.model.knob import (
     WEIGHT,
     Knob,
 )
-from slackwater.model.ledger_entry import Ownership
-from slackwater.model.plan import Change, Result
+from slackwater.model.plan import Change, Ownership, Result
 from slackwater.model.unit_property import INFINITY
 from tests.unit.execution.desk import POD, SLICE, UNIT, adopted, one, quota, results
 from tests.unit.execution.fake_systemd import FakeSystemd, hang_up

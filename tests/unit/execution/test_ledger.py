@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slackwater.execution.ledger import FILE, LOCK, VOID, Ledger
 from slackwater.model.gap import Gap
-from slackwater.model.ledger_entry import FILE_ROUTE
+from slackwater.model.plan import FILE_ROUTE
 from tests.unit.execution.desk import BOOT, entry, opened, reread
 
 

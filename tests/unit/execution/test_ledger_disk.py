@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slackwater.execution.ledger import FILE, LOCK, Ledger
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
-from slackwater.model.ledger_entry import FILE_ROUTE, LedgerEntry
+from slackwater.model.plan import FILE_ROUTE, LedgerEntry
 from slackwater.model.units import Micros
 from tests.unit.execution.desk import BOOT, entry, opened, reread
 

@@ -10,8 +10,7 @@ from slackwater.execution.ledger import FILE, Ledger
 from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Mount
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, WEIGHT
-from slackwater.model.ledger_entry import Ownership
-from slackwater.model.plan import Result
+from slackwater.model.plan import Ownership, Result
 from tests.unit.execution.desk import (
     POD,
     adopted,

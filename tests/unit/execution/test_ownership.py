@@ -9,8 +9,7 @@ from slackwater.execution.ledger import Ledger
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.cpus import CpuSet
 from slackwater.model.knob import CPUS, IDLE, MEMORY_MAX, QUOTA, WEIGHT
-from slackwater.model.ledger_entry import Ownership
-from slackwater.model.plan import Result
+from slackwater.model.plan import Ownership, Result
 from tests.unit.execution.desk import (
     POD,
     SLICE,

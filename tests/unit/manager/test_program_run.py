@@ -11,8 +11,8 @@ from slackwater.kube.informer import Informer
 from slackwater.manager.program import run_manager
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime import http_server
+from slackwater.runtime.http_exchange import CannotListenError, ListenAddress
 from slackwater.runtime.leadership import Candidate
-from slackwater.runtime.listen_address import CannotListenError, ListenAddress
 from slackwater.runtime.wakeup import WakePipe
 from tests.unit.kube.accesses import plain_access
 from tests.unit.runtime.http_asking import ask_all

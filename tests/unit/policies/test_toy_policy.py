@@ -23,12 +23,11 @@ from slackwater.cli.settings import settings_options, texts_of
 from slackwater.contract.schema import Count, SettingsStruct
 from slackwater.doctor.features import judge_features
 from slackwater.model.cgroup import CgroupRef, Level
-from slackwater.model.decision import Act, Because, Decision, Intent, Verb
+from slackwater.model.decision import Act, Because, Decision, Intent, PolicyAction, Verb
 from slackwater.model.knob import QUOTA, KnobKey
 from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.problem import InvalidError
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.model.workload import Workload
 from slackwater.observation.objects.object_set import Objects

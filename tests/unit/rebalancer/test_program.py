@@ -20,8 +20,8 @@ from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_sources import ENDING
 from slackwater.rebalancer.sources import kafka_brokers
 from slackwater.record.journal import JournalEntry
+from slackwater.runtime.http_exchange import ListenAddress
 from slackwater.runtime.leadership import Candidate
-from slackwater.runtime.listen_address import ListenAddress
 from slackwater.runtime.wakeup import InterruptibleWakePipe
 from slackwater.settings.rebalancer import (
     KafkaSettings,

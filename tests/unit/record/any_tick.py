@@ -13,19 +13,23 @@ from slackwater.model.cgroup import (
     Tier,
 )
 from slackwater.model.cpus import CpuSet
-from slackwater.model.decision import Because, Contribution, Event, Grant, Verb
-from slackwater.model.gap import NOT_ASKED, Gap
-from slackwater.model.knob import KNOBS, KnobKey
-from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate, WritePrecision
-from slackwater.model.tick_report import (
+from slackwater.model.decision import (
+    Because,
+    Contribution,
+    Event,
+    Grant,
     Note,
     NoteKind,
     PolicyAction,
     PolicyReport,
     TickReport,
+    Verb,
     Yielded,
 )
+from slackwater.model.gap import NOT_ASKED, Gap
+from slackwater.model.knob import KNOBS, KnobKey
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate, WritePrecision
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
 from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import BurstRequest, MemoryRatios, Workload, WorkloadContainer

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 
 from slackwater.model.cgroup import CpuPressure, PressureLine, Tier
+from slackwater.model.decision import NoteKind, Yielded
 from slackwater.model.plan import Result
 from slackwater.model.snapshot import Freshness, Rate
-from slackwater.model.tick_report import NoteKind, Yielded
 from slackwater.model.units import Micros, MilliCpu
-from slackwater.record.cluster_link import ClusterLink
+from slackwater.record.agent_view import ClusterLink
 from slackwater.record.journal import TickRecord
 from slackwater.record.metrics import MetricInputs, TickCounters
 from slackwater.settings.agent_settings import AgentSettings, Reading

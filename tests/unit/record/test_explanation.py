@@ -5,14 +5,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.model import tick_report
+from slackwater.model import decision
 from slackwater.model.cgroup import CgroupVersion, Tier
-from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
+from slackwater.model.decision import (
+    Because,
+    Contribution,
+    Grant,
+    Note,
+    NoteKind,
+    PolicyAction,
+    Remark,
+    Verb,
+    Yielded,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
-from slackwater.model.tick_report import Note, NoteKind, PolicyAction, Yielded
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Percent, Ratio
 from slackwater.model.workload import BurstRequest, MemoryRatios, Workload, WorkloadContainer
 from slackwater.policies.best_effort_share import BestEffortShareSettings
@@ -220,7 +229,7 @@ def test_what_a_pod_says_wrongly_is_in_the_answer(target: str, said: bool) -> No
     two = (pod(1, Tier.BESTEFFORT), pod(2, Tier.BESTEFFORT))
     view = Told().tick(node(usage=200, workloads=two)).view()
     record = view.ticks[-1]
-    line = tick_report.PolicyReport(
+    line = decision.PolicyReport(
         "quota_burst",
         PolicyAction.ACTED,
         "nothing to do",
@@ -318,7 +327,7 @@ def test_a_pod_is_told_why_what_it_asks_for_is_off(wishes: Any, missed: set[str]
 def test_who_says_why_is_not_said_to_have_nothing_to_do() -> None:
     told = Told().tick(node(usage=200, workloads=(WEB,)))
     remark = Remark("default/pod-2", "only cgroup v2 has memory.high")
-    line = tick_report.PolicyReport(
+    line = decision.PolicyReport(
         "memory_qos", PolicyAction.ACTED, "nothing to do", {}, remarks=(remark,)
     )
     record = told.journal.ticks[0]

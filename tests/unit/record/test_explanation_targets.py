@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model import tick_report
+from slackwater.model import decision
 from slackwater.model.cgroup import CgroupRef, Level, Tier
-from slackwater.model.decision import Grant, Remark
+from slackwater.model.decision import Grant, PolicyAction, Remark, TickReport
 from slackwater.model.gap import Gap
-from slackwater.model.tick_report import PolicyAction, TickReport
 from slackwater.model.units import UNLIMITED, MilliCpu, Ratio
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.record.explanation import explain
@@ -97,7 +96,7 @@ def test_a_tier_is_itself_and_its_pods_on_request() -> None:
     ]
     grants = tuple(Grant(ref, "quota", 5, steps) for ref in mine)
     remark = Remark("default/pod-1", "odd")
-    line = tick_report.PolicyReport("quota_burst", PolicyAction.ACTED, "x", {}, remarks=(remark,))
+    line = decision.PolicyReport("quota_burst", PolicyAction.ACTED, "x", {}, remarks=(remark,))
     story = TickReport((*record.story.told, line), (*record.story.grants, *grants))
     view = told.view(ticks=(msgspec.structs.replace(record, story=story),))
     tier, hint = rows(view, "besteffort")

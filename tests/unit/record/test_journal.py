@@ -6,11 +6,10 @@ import msgspec
 import pytest
 
 from slackwater.model.cgroup import CgroupRef, Level
-from slackwater.model.decision import Because, Contribution, Grant, Verb
+from slackwater.model.decision import Because, Contribution, Grant, TickReport, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, QUOTA, WEIGHT, Knob
 from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.tick_report import TickReport
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import (
     Journal,

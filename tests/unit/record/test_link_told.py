@@ -7,7 +7,7 @@ from slackwater.agent.endpoint_server import Query, healthz, metrics, readyz
 from slackwater.agent.shared_state import SharedState
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
-from slackwater.record.cluster_link import ClusterLink
+from slackwater.record.agent_view import ClusterLink
 from slackwater.record.explanation import NOT_YET
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import TickCounters

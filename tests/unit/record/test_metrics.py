@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from slackwater import __version__
 from slackwater.model.cgroup import CpuPressure, Tier
+from slackwater.model.decision import NoteKind, PolicyAction
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import NoteKind, PolicyAction
 from slackwater.model.units import Bandwidth, Micros
 from slackwater.record.metric_table import METRICS
 from slackwater.record.metrics import (

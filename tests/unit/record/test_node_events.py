@@ -7,13 +7,11 @@ import pytest
 
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
-from slackwater.model.decision import Because, Contribution, Grant, Remark, Verb
+from slackwater.model.decision import Because, Contribution, Grant, NoteKind, Remark, Verb
 from slackwater.model.problem import ConfigurationProblem, DocumentName, Problem
-from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu
 from slackwater.policies.best_effort_share import NAME
-from slackwater.record.agent_view import AgentView
-from slackwater.record.cluster_link import TOLERATED_SILENCE
+from slackwater.record.agent_view import TOLERATED_SILENCE, AgentView
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_events import (
     MOST_AT_ONCE,

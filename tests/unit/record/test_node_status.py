@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Because, Contribution, Grant, Verb
+from slackwater.model.decision import Because, Contribution, Grant, PolicyAction, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.problem import ConfigurationProblem
-from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickRecord

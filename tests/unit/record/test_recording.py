@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.cpus import CpuSet
+from slackwater.model.decision import TickReport
 from slackwater.model.knob import KNOBS, KnobKey
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import TickReport
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import (

@@ -3,11 +3,8 @@
 from collections.abc import Iterable
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Event
-from slackwater.model.knob import QUOTA
-from slackwater.model.plan import Change, Outcome, Result
-from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import (
+from slackwater.model.decision import (
+    Event,
     Note,
     NoteKind,
     PolicyAction,
@@ -15,6 +12,9 @@ from slackwater.model.tick_report import (
     TickReport,
     Yielded,
 )
+from slackwater.model.knob import QUOTA
+from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.record.journal import TickInputs, TickRecord

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
-from slackwater.model.decision import Grant
+from slackwater.model.decision import Grant, NoteKind
 from slackwater.model.gap import Gap
 from slackwater.model.knob import (
     BURST,
@@ -19,7 +19,6 @@ from slackwater.model.knob import (
     KnobKey,
 )
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
-from slackwater.model.tick_report import NoteKind
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.resolution.planning import Drift, PlannedChanges, plan_changes
 from slackwater.settings.agent_settings import AgentSettings

@@ -5,7 +5,7 @@ import http.client
 import socket
 from typing import Any
 
-from slackwater.runtime.listen_address import ListenAddress
+from slackwater.runtime.http_exchange import ListenAddress
 
 
 def ask_all(

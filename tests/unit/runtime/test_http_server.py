@@ -9,9 +9,16 @@ import msgspec
 import pytest
 
 from slackwater.runtime import http_server as module
-from slackwater.runtime.http_exchange import Request, Response, Route, dispatch, json_response
+from slackwater.runtime.http_exchange import (
+    CannotListenError,
+    ListenAddress,
+    Request,
+    Response,
+    Route,
+    dispatch,
+    json_response,
+)
 from slackwater.runtime.http_server import LARGEST_REQUEST, MOST_AT_ONCE, HttpServer
-from slackwater.runtime.listen_address import CannotListenError, ListenAddress
 from tests.unit.runtime.http_asking import ask_all, connect, send_raw
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.health import Health
-from slackwater.runtime.http_exchange import Request, Response
-from slackwater.runtime.listen_address import CannotListenError, ListenAddress
+from slackwater.runtime.http_exchange import CannotListenError, ListenAddress, Request, Response
 from slackwater.runtime.status_endpoint import bound_endpoint, respond
 from tests.unit.runtime.http_asking import ask_all
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from slackwater.contract.schema import Unit
-from slackwater.model.duration import format_duration
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, format_duration
 from slackwater.settings.setting import Setting
 
 _MOST = 10**6

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from slackwater.agent.tick import tick
 from slackwater.model.cgroup import CgroupReading, CgroupVersion, Tier
 from slackwater.model.cpus import CpuSet
+from slackwater.model.decision import PolicyAction
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, CPUS, IDLE, QUOTA, WEIGHT, Knob, KnobValue
 from slackwater.model.plan import Change, Result
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import (
     UNLIMITED,
     Bandwidth,

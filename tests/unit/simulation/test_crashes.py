@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion, Level, Tier
+from slackwater.model.decision import PolicyAction
 from slackwater.model.knob import QUOTA
-from slackwater.model.tick_report import PolicyAction
 from slackwater.model.units import UNLIMITED, Bandwidth, MilliCpu, Ratio, Unlimited
 from slackwater.simulation.demand import SECOND, Square, Steps
 from tests.unit.simulation.mortal import MEMORY, OFF, ON, Bed, doomed_ledger

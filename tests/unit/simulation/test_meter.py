@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupVersion, CpuTimes, Tier
-from slackwater.model.decision import Grant
+from slackwater.model.decision import Grant, Note, NoteKind, PolicyAction, PolicyReport, TickReport
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.tick_report import Note, NoteKind, PolicyAction, PolicyReport, TickReport
 from slackwater.model.units import Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import TickInputs, TickRecord
 from slackwater.settings.agent_settings import AgentSettings

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from slackwater.model.cgroup import CgroupVersion, Tier
-from slackwater.model.duration import EXAMPLES
 from slackwater.model.problem import InvalidError
-from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Ratio
+from slackwater.model.units import EXAMPLES, UNLIMITED, Micros, MilliCpu, Ratio
 from slackwater.policies.catalog import SETTINGS
 from slackwater.simulation.demand import (
     FOREVER,

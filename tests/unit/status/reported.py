@@ -7,8 +7,12 @@ from slackwater.contract.node_report import NodeReport
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.units import MilliCpu
 from slackwater.status.api_objects import AgentPod, ClusterNode
-from slackwater.status.cluster_status import ClusterFacts, ClusterStatus, cluster_status
-from slackwater.status.node_row import NodeStatusRow
+from slackwater.status.cluster_status import (
+    ClusterFacts,
+    ClusterStatus,
+    NodeStatusRow,
+    cluster_status,
+)
 
 NOW = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
 

@@ -11,8 +11,7 @@ from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, MilliCpu
 from slackwater.status.api_objects import JudgedPolicy
-from slackwater.status.cluster_status import ClusterStatus
-from slackwater.status.node_row import NodeState
+from slackwater.status.cluster_status import ClusterStatus, NodeState
 from tests.unit.status.reported import ago, judged, lease, node, pod
 
 

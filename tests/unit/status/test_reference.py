@@ -5,8 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.status.cluster_status import ClusterStatus, ManagerRow, PolicyRow, Totals
-from slackwater.status.node_row import NodeState, NodeStatusRow
+from slackwater.status.cluster_status import (
+    ClusterStatus,
+    ManagerRow,
+    NodeState,
+    NodeStatusRow,
+    PolicyRow,
+    Totals,
+)
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status.md").read_text()
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from slackwater.model.duration import format_duration
+from slackwater.model.units import format_duration
 from slackwater.rebalancer.observed import Cores, HpaTargetKind, PercentOf
 from slackwater.rebalancer.reason import Reason, counted
 from slackwater.rebalancer.whatif.day import Day
@@ -24,7 +24,7 @@ from slackwater.rebalancer.whatif.simulate_day import (
     SimulationTerms,
     compare_replicas,
 )
-from slackwater.settings.file import API_VERSION
+from slackwater.settings.setting import API_VERSION
 
 KIND = "RebalanceSimulation"
 _HOUR = 3600.0

@@ -9,7 +9,7 @@ from slackwater.contract.node_report import NodeReport
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, MilliCpu
 from slackwater.status.api_objects import AgentPod, ClusterNode
-from slackwater.status.node_row import NodeState, NodeStatusRow
+from slackwater.status.cluster_status import NodeState, NodeStatusRow
 from tests.unit.status.reported import REPORT, ago, judged, node, only_node, pod
 
 

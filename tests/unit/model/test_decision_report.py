@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.decision import Because
-from slackwater.model.tick_report import share_equal
+from slackwater.model.decision import Because, share_equal
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=6)
 

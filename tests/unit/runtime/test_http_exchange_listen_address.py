@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.runtime.listen_address import AddressError, ListenAddress, parse_listen_address
+from slackwater.runtime.http_exchange import AddressError, ListenAddress, parse_listen_address
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.model.snapshot import Freshness
 from slackwater.model.units import Micros
-from slackwater.record.cluster_link import NO_LINK, TOLERATED_SILENCE, ClusterLink
+from slackwater.record.agent_view import NO_LINK, TOLERATED_SILENCE, ClusterLink
 
 SECOND = 1_000_000
 

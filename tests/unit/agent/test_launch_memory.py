@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from slackwater.agent.spare_memory import give_back_spare_memory
+from slackwater.agent.launch import give_back_spare_memory
 
 #: Freed blocks below one that is in use: glibc cannot shrink its heap by itself.
 FREED = """
-from slackwater.agent.spare_memory import give_back_spare_memory
+from slackwater.agent.launch import give_back_spare_memory
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.duration import DurationError, format_duration, parse_duration
-from slackwater.model.units import Micros
+from slackwater.model.units import DurationError, Micros, format_duration, parse_duration
 
 DAY = 86_400_000_000
 
