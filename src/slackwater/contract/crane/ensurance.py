@@ -234,12 +234,18 @@ _RULES = Meta(
 _NODES = Meta(description="Which nodes this is for, by their labels; without it, all.")
 
 
-class NodeQosSpec(msgspec.Struct, frozen=True, rename="camel"):
+class NodeQosEnsurancePolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     """Which nodes are watched, and the rules."""
 
     node_quality_probe: NodeQualityProbe
-    rules: Annotated[tuple[Rule, ...], _RULES]
+    rules: Annotated[tuple[Rule, ...], _RULES] = field(name="objectiveEnsurances")
     selector: Annotated[Selector | None, _NODES] = None
+
+
+class NodeQosSpec(NodeQosEnsurancePolicySpec, frozen=True, rename="camel"):
+    """Which nodes are watched, and the rules."""
+
+    rules: Annotated[tuple[Rule, ...], _RULES]
     elastic_cpu_limit: ElasticCpuLimit | None = None
     mem_limit: MemLimit | None = None
     memory_compression: Switch | None = None
@@ -251,14 +257,6 @@ class NodeQos(KubernetesObject, frozen=True):
 
     spec: NodeQosSpec
     status: EnsuranceStatus | None = None
-
-
-class NodeQosEnsurancePolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Which nodes are watched, and the rules."""
-
-    node_quality_probe: NodeQualityProbe
-    rules: Annotated[tuple[Rule, ...], _RULES] = field(name="objectiveEnsurances")
-    selector: Annotated[Selector | None, _NODES] = None
 
 
 class NodeQosEnsurancePolicy(KubernetesObject, frozen=True):
