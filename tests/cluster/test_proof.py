@@ -102,8 +102,14 @@ def reported(slackwater: Installed) -> bool:
 
 def test_without_a_configuration_it_only_watches(slackwater: Installed) -> None:
     assert slackwater.quota() is None
-    report = wait_for("the first report", slackwater.report)
-    assert report["policies"]["best_effort_share"].startswith("off: ")
+
+    def says_off() -> bool:
+        """The Node may still carry the report of another test's agent."""
+        policies = slackwater.report().get("policies", {})
+        return str(policies.get("best_effort_share", "")).startswith("off: ")
+
+    wait_for("a report that the policy is off", says_off)
+    assert slackwater.quota() is None
 
 
 def test_volcanos_configuration_and_label_switch_it_on(slackwater: Installed) -> None:
