@@ -266,6 +266,8 @@ def _refusal(field: Field, found: Annotation, info: inspect.Type) -> Problem:
 
 def _shown(found: Annotation, value: object) -> str:
     hidden = found.extra.get(HIDDEN)
+    if hidden == "" and not isinstance(value, str):
+        return "a value that is not shown"
     secret = isinstance(value, str) and hidden is not None and hidden in value
     return _NOT_SHOWN if secret else quoted(value)
 

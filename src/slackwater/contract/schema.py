@@ -31,7 +31,7 @@ EMPTY = "empty"
 PARSE = "parse"
 #: A function that says whether a text is good, where a regular expression cannot.
 CHECK = "check"
-#: A refused text with this in it may be a secret and is not shown; "" is in every text.
+#: A refused text with this in it may be a secret and is not shown; with "" nothing is shown.
 HIDDEN = "hidden"
 
 #: Whole numbers have 64 bits.

@@ -340,7 +340,7 @@ def test_refused_pairs_as_texts_keep_their_secret(text: str) -> None:
     [
         ([], "x is a list, but must be a mapping, at most 2 pairs of a header's name and its"),
         ({"x a": "1"}, "a key of x is 'x a', but must be a header's name"),
-        ({"X": 1}, "x: X is 1, but must be its value"),
+        ({"X": 1}, "x: X is a value that is not shown, but must be its value"),
         ({"X": "se\ncret"}, "x: X is a text that is not shown, but must be its value"),
         ({"A": "", "B": "", "C": ""}, "x is 3 pairs, but must be at most 2 pairs of a header's"),
     ],

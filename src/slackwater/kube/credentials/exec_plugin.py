@@ -19,8 +19,6 @@ from slackwater.http.errors import CredentialsError
 from slackwater.kube.access import bearer
 from slackwater.model.problem import quoted
 
-VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-MODES = ("Never", "IfAvailable", "Always")
 #: A program that asks a person may open a browser; others need seconds.
 _PATIENCE, _PATIENCE_WITH_PEOPLE = 60.0, 600.0
 _LARGEST_ANSWER = 1 << 20
