@@ -31,13 +31,11 @@ from slackwater.observation.cgroups.reader import CgroupReader
 
 #: A directory's own two links, "." and the name in its parent.
 _OWN_LINKS = 2
-#: In a tree with more pods than this their directories are looked at in turns: a container that
-#: joins a running pod is seen after so many looks at most. New pods are seen at once.
+#: In a tree with more pods than this the directories of pods and containers are looked at in turns:
+#: a container that joins a running pod, or takes another one's place, is seen after this many looks
+#: at most. New pods are seen at once.
 _SMALL_TREE = 64
 _TURNS = 3
-#: The same for a container that takes another one's place between two looks at their pod: rare, as
-#: a kubelet waits before it starts one again.
-_CONTAINER_TURNS = 10
 
 
 class Depth(enum.Enum):
@@ -135,9 +133,9 @@ class CgroupTree:
         """Before a refresh, where their counters are not read at each tick: a container that was
         replaced by another keeps its pod's link count. In a large tree they take turns."""
         containers = self._containers
-        self._container_turn = (self._container_turn + 1) % _CONTAINER_TURNS
+        self._container_turn = (self._container_turn + 1) % _TURNS
         large = len(self._parents) > _SMALL_TREE
-        for ref in containers[self._container_turn :: _CONTAINER_TURNS] if large else containers:
+        for ref in containers[self._container_turn :: _TURNS] if large else containers:
             self._look_at(ref)
 
     def read(self, ref: CgroupRef, wants: frozenset[ReadingField], at: Micros) -> CgroupReading:
