@@ -9,8 +9,7 @@ import pytest
 
 from slackwater.kube.api_time import format_time
 from slackwater.rebalancer.last_rotation import encode_last_rotation
-from slackwater.rebalancer.metrics import METRICS, RoundMetrics, expose
-from slackwater.rebalancer.push import push
+from slackwater.rebalancer.metrics import METRICS, RoundMetrics, expose, push
 from slackwater.rebalancer.run import run_once
 from tests.unit.rebalancer.rotating_world import RUN, World
 from tests.unit.rebalancer.workloads import rotated

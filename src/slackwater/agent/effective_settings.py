@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.decoding import read_over
-from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import Node
+from slackwater.contract.schema import ForeignSection
 from slackwater.model.problem import ConfigurationProblem, InvalidError
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.catalog import POLICIES, schema_of

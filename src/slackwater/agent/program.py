@@ -11,8 +11,8 @@ import msgspec
 from slackwater.agent.effective_settings import Dialect, EffectiveSettings, resolve_settings
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.agent.tick import TickCache, TickMemory, needs_of_policies, tick
-from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.kubernetes import Node
+from slackwater.contract.schema import ForeignSection
 from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
 from slackwater.model.decision import PolicyAction, TickReport
 from slackwater.model.gap import Gap

@@ -30,8 +30,7 @@ from slackwater.settings.rebalancer_document import (
     unreachable_target,
     workload_settings,
 )
-from slackwater.settings.setting import Setting, StatedText, check_texts
-from slackwater.settings.texts import FILE, ObjectName
+from slackwater.settings.setting import FILE, ObjectName, Setting, StatedText, check_texts
 
 #: As kubectl takes them, in front of a name.
 _KINDS = {

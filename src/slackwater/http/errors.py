@@ -1,4 +1,4 @@
-"""What can go wrong with a request before there is a whole answer.
+"""What can go wrong with a request, and how long to wait before another attempt.
 
     RequestError                      str() is one sentence: what was asked, of whom, what happened
         UnreachableError              no answer of the server: refused, reset, half an answer, or a
@@ -11,6 +11,8 @@
 
 An answer that is not 2xx is the protocol's to interpret: kube.api_status adds HttpStatusError.
 """
+
+import random
 
 
 class RequestError(Exception):
@@ -43,3 +45,36 @@ class AnswerTooLargeError(UnreachableError):
 
 class CredentialsError(RequestError):
     """There are no usable credentials."""
+
+
+#: A Retry-After beyond this is a mistake, or a date in disguise.
+_LONGEST_ASKED = 300.0
+
+
+class Backoff:
+    """Counts failures in a row."""
+
+    def __init__(self, first: float, longest: float, jitter: random.Random) -> None:
+        self._first = first
+        self._longest = longest
+        self._jitter = jitter
+        self._failures = 0
+
+    def after_failure(self, asked: float | None = None) -> float:
+        """Seconds. Between half and the whole of first x 2^n: programs that lost the server at
+        the same time do not come back at the same time. `asked` is the server's Retry-After:
+        never less than that (five minutes at most), and the same spread above it."""
+        # The exponent is bounded: 2.0 ** 1024 is an error.
+        span = min(self._first * 2.0 ** min(self._failures, 32), self._longest)
+        self._failures += 1
+        return min(asked or 0.0, _LONGEST_ASKED) + span * (0.5 + self._jitter.random() / 2)
+
+    def reset(self) -> None:
+        """After a success; a connection alone is not one."""
+        self._failures = 0
+
+
+def retry_after_seconds(header: str) -> float | None:
+    """From a Retry-After header: whole seconds; a date counts as missing."""
+    text = header.strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

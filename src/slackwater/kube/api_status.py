@@ -2,8 +2,7 @@
 
 import msgspec
 
-from slackwater.http.backoff import retry_after_seconds
-from slackwater.http.errors import RequestError
+from slackwater.http.errors import RequestError, retry_after_seconds
 from slackwater.model.problem import quoted
 
 #: A server may put a whole page into its message.

@@ -15,8 +15,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from slackwater.contract.resources import ObjectSelector, Resource
-from slackwater.http.backoff import Backoff
-from slackwater.http.errors import RequestError, UnreachableError
+from slackwater.http.errors import Backoff, RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import EVERYTHING, Client
 from slackwater.kube.stream import WatchEvent, WatchSilentError, WatchStream

@@ -23,9 +23,15 @@ from slackwater.kube.events import EventRecorder, KubeEvent
 from slackwater.kube.informer import Informer, WatchPace
 from slackwater.manager.controllers import policy_status
 from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
-from slackwater.manager.metrics import METRICS, samples
 from slackwater.manager.policy_object import reader_of
-from slackwater.manager.state import KindSummary, ManagerState, RoundSummary, why_not_ready
+from slackwater.manager.state import (
+    METRICS,
+    KindSummary,
+    ManagerState,
+    RoundSummary,
+    samples,
+    why_not_ready,
+)
 from slackwater.manager.status_writer import (
     FIELD_MANAGER,
     StatusWriteAttempt,

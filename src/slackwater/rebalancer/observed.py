@@ -6,12 +6,15 @@ Unavailable, with a reason and a sentence; a single number that is missing is a 
 """
 
 import enum
+import math
+from collections.abc import Iterable
 from typing import NewType
 
 import msgspec
 
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.reason import Reason
+from slackwater.settings.rebalancer import LagSum
 
 #: CPU as Prometheus counts it. Averages are computed with it, so it is not whole milli-CPUs.
 Cores = NewType("Cores", float)
@@ -196,3 +199,17 @@ class Lag(msgspec.Struct, frozen=True):
     source: str
     unsettled: str = ""
     static_members: int = 0
+
+
+def partition_lag(committed: int | None, begin: int, end: int) -> int:
+    """Messages that are still to be read. If nothing was committed, or the log does not contain the
+    committed offset (after retention, or a topic that was created again), all that there are."""
+    if committed is None or not begin <= committed <= end:
+        return end - begin
+    return end - committed
+
+
+def aggregate_lag(partitions: Iterable[float], aggregate: LagSum) -> int:
+    """Rounded up, so that 1000.5 is above 1000. At least one partition is needed."""
+    fold = max if aggregate is LagSum.MAX else math.fsum
+    return math.ceil(fold(partitions))

@@ -21,8 +21,7 @@ from slackwater.kube.client import Client
 from slackwater.kube.events import EventRateLimit, EventRecorder, KubeEvent
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import KUBERNETES, RoundAssessment, assess_all
-from slackwater.rebalancer.metrics import RoundMetrics, expose
-from slackwater.rebalancer.push import push
+from slackwater.rebalancer.metrics import RoundMetrics, expose, push
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.results import RoundResult
 from slackwater.rebalancer.rotation import PodWriter

@@ -11,8 +11,8 @@ from msgspec import Meta, field
 
 from slackwater.contract.schema import EMPTY, INLINE, UNIT, Count, Duration, SettingsStruct, Unit
 from slackwater.model.units import Micros
-from slackwater.settings.setting import DEFAULT
-from slackwater.settings.texts import (
+from slackwater.settings.setting import (
+    DEFAULT,
     Broker,
     ConsumerGroup,
     ContainerName,

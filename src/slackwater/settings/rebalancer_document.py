@@ -23,8 +23,7 @@ from slackwater.settings.rebalancer import (
     RunSettings,
     WorkloadSettings,
 )
-from slackwater.settings.setting import Names, Setting, check_file, nest, settings_of
-from slackwater.settings.texts import ObjectName
+from slackwater.settings.setting import Names, ObjectName, Setting, check_file, nest, settings_of
 
 KIND = "RebalancerSettings"
 #: Our own variables; the original's names are in contract.rebalancer_environment.

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from slackwater import __version__
-from slackwater.manager.metrics import METRICS
 from slackwater.manager.program import respond
-from slackwater.manager.state import STALLED_AFTER, KindSummary, ManagerState, RoundSummary
+from slackwater.manager.state import METRICS, STALLED_AFTER, KindSummary, ManagerState, RoundSummary
 from slackwater.model.units import Micros
 from slackwater.runtime.http_exchange import Request, Response
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.manager.metrics import METRICS
+from slackwater.manager.state import METRICS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "manager.md").read_text()
 

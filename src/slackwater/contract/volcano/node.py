@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from slackwater.contract.decoding import check_value
-from slackwater.contract.dialect import ForeignSection
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import is_true
+from slackwater.contract.schema import ForeignSection
 from slackwater.contract.volcano.colocation_config import (
     ORDERED_KEYS,
     SECTIONS,

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Lag
+from slackwater.rebalancer.observed import Lag, aggregate_lag, partition_lag
 from slackwater.rebalancer.reason import counted
-from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, partition_lag
 from slackwater.settings.rebalancer import KafkaAccess, KafkaProtocol, KafkaSettings
 
 if TYPE_CHECKING:

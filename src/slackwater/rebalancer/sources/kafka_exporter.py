@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Lag
+from slackwater.rebalancer.observed import Lag, aggregate_lag
 from slackwater.rebalancer.reason import counted
-from slackwater.rebalancer.sources.kafka_lag import aggregate_lag
 from slackwater.rebalancer.sources.prometheus_client import (
     PrometheusClient,
     PrometheusError,

@@ -14,8 +14,8 @@ import re
 
 import msgspec
 
-from slackwater.http.backoff import retry_after_seconds
 from slackwater.http.connection import HttpResponse
+from slackwater.http.errors import retry_after_seconds
 from slackwater.model.problem import quoted
 
 #: As Go's strconv prints a float; Python's own float() would also take 1_000 and spaces.

@@ -18,7 +18,6 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.bounded_read import read_start
-from slackwater.http.backoff import Backoff
 from slackwater.http.connection import HttpRequest, HttpResponse, exchange
 from slackwater.http.endpoint import (
     DEFAULT_PORTS,
@@ -32,6 +31,7 @@ from slackwater.http.endpoint import (
 )
 from slackwater.http.errors import (
     AnswerTooLargeError,
+    Backoff,
     DeadlineExceededError,
     RequestError,
     TlsError,

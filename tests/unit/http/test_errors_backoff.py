@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.http.backoff import Backoff
+from slackwater.http.errors import Backoff
 from tests.unit.kube.informer_world import chance
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.rebalancer.observed import aggregate_lag, partition_lag
 from slackwater.rebalancer.reason import counted
-from slackwater.rebalancer.sources.kafka_lag import aggregate_lag, partition_lag
 from slackwater.settings.rebalancer import LagSum
 
 OFFSETS = st.integers(0, 1 << 62)

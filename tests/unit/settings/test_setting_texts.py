@@ -8,7 +8,7 @@ from msgspec import inspect
 
 from slackwater.contract.decoding import check_text
 from slackwater.model.problem import Problem
-from slackwater.settings import texts
+from slackwater.settings import setting as texts
 
 
 def fits(kind: Any, text: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from slackwater.model.gap import Gap
-from slackwater.rebalancer import push as pushing
-from slackwater.rebalancer.push import push, target_of
+from slackwater.rebalancer import metrics as pushing
+from slackwater.rebalancer.metrics import push, target_of
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
