@@ -28,7 +28,7 @@ from slackwater.model.needs import Needs, merge_needs
 from slackwater.model.snapshot import NodeSnapshot, find_changed_knobs
 from slackwater.model.units import Micros
 from slackwater.policies.policy import Policy
-from slackwater.resolution.planning import Drift, PlannedChanges, Planner
+from slackwater.resolution.planning import Drift, PlannedChanges, Planner, find_bursts_in_the_way
 from slackwater.resolution.resolver import Resolver
 from slackwater.settings.agent_settings import AgentSettings
 
@@ -152,7 +152,7 @@ def tick(
     if snapshot.early or any(state.intents is None for state in states.values()):
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.
-        planned = msgspec.structs.replace(planned, releases=())
+        planned = msgspec.structs.replace(planned, releases=find_bursts_in_the_way(planned))
     story = TickReport(tuple(told), grants, planned.notes, planned.yielded)
     return TickResult(planned, TickMemory(states, planned.drift), story)
 

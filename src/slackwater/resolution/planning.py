@@ -177,6 +177,24 @@ class Planner:
         return made, restless
 
 
+def find_bursts_in_the_way(planned: PlannedChanges) -> tuple[Held, ...]:
+    """Those releases without which a planned quota would be refused: a burst must not exceed its
+    group's quota (tg_set_cfs_bandwidth in kernel/sched/core.c)."""
+    quotas = {
+        change.ref.id: change.new.limit
+        for change in planned.changes
+        if isinstance(change.new, Bandwidth)
+    }
+    return tuple(
+        held
+        for held in planned.releases
+        if held.knob == BURST.name
+        and isinstance(held.ours, int)
+        and isinstance(limit := quotas.get(held.ref.id), int)
+        and held.ours > limit
+    )
+
+
 def _quota_of(change: Change | None) -> dict[str, Bandwidth]:
     """The quota that stays, by its group's path, although another one is granted."""
     if change is None or not isinstance(change.old, Bandwidth):

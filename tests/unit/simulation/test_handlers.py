@@ -25,7 +25,7 @@ pytestmark = pytest.mark.long
 BATCH_CPU, BATCH_MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
 IDS = ("a" * 64, "b" * 64)
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
-NAMES = ("best_effort_share", "batch_resources", "qos_level", "memory_qos", "quota_burst")
+NAMES = tuple(policy.name for policy in POLICIES)
 SAID = {
     "volcano.sh/qos-level": "BE",
     "volcano.sh/enable-quota-burst": "true",
@@ -114,6 +114,24 @@ def test_all_four_as_asked_and_back(node: Node) -> None:
     node.settle()
     assert node.bed.knobs() == before
     assert node.bed.alive().ledger.entries == ()
+
+
+def test_a_burst_that_an_earlier_run_left_does_not_keep_a_quota_from_falling(node: Node) -> None:
+    """After a restart, while a policy has not decided yet, what was adopted stays; but the kernel
+    refuses a quota below the burst that stands there."""
+    before = node.bed.knobs()
+    node.bed.set(chosen(*NAMES))
+    node.ask((100, 5000), {"volcano.sh/enable-quota-burst": "true"})
+    node.settle()
+    node.bed.start()
+    node.bed.set(chosen(*(name for name in NAMES if name != "quota_burst")))
+    node.ask((5, 5000), {"volcano.sh/qos-level": "BE"})
+    node.settle()
+    assert node.limit(node.inner[0]) == 1000
+    assert node.value(node.inner[0], BURST) == 0
+    node.bed.set(chosen())
+    node.settle()
+    assert node.bed.knobs() == before
 
 
 STEPS = st.lists(
