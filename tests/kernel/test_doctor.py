@@ -7,12 +7,13 @@ import pytest
 from slackwater.doctor.checkup import run_checks, run_checks_with_probe
 from slackwater.doctor.doctor_report import DoctorReport
 from slackwater.model.cgroup import CgroupController, CgroupVersion
+from slackwater.model.knob import KNOBS
 from slackwater.observation.host import Roots
 from tests.kernel.bed import Bed
 
 EVERYWHERE = {"weight", "quota", "burst", "idle", "cpus", "memory-max"}
-V2_ONLY = {"memory-high", "memory-low", "memory-min"}
-VENDOR = {"cpu-qos-level", "memory-qos-level"}
+VENDOR = {knob.name for knob in KNOBS if knob.vendor}
+V2_ONLY = {knob.name for knob in KNOBS if knob.v1 is None}
 
 
 def tried(report: DoctorReport) -> dict[str, bool | None]:

@@ -216,8 +216,10 @@ class _Checker:
     ) -> None:
         known = known_keys(kind)
         bound = f"one of {', '.join(known)}"
-        unknown = (key for key in value if key not in known)
-        self._problems.extend(field.unknown_key(key, bound) for key in unknown)
+        for key in value:
+            if key not in known:
+                self._problems.append(field.unknown_key(key, bound))
+                bound = "one of the same keys"  # listed once is enough
 
     def _mapping(
         self, field: Field, value: dict[object, object], kind: inspect.DictType

@@ -53,7 +53,8 @@ class Field(msgspec.Struct, frozen=True):
 
     def unknown_key(self, key: object, bound: str) -> Problem:
         """About a key of this mapping."""
-        return Problem(self.path, quoted(key), bound, ProblemCode.UNKNOWN_KEY, self.document)
+        seen = "null" if key is None else quoted(key)
+        return Problem(self.path, seen, bound, ProblemCode.UNKNOWN_KEY, self.document)
 
     def at(self, key: str, value: object) -> "Field":
         return Field(self.source, below(self.path, key), value, self.spelling)

@@ -109,8 +109,8 @@ class Informers:
 CONTROLLERS: tuple[Controller, ...] = (policy_status.CONTROLLER,)
 #: Seconds between the beginnings of two rounds: a burst of changes is one round.
 SETTLE = 1.0
-#: Seconds without any change of a policy: nodes are counted so often. One round of 5,000 nodes and
-#: 20 policies takes 0.2 s.
+#: Longest pause between rounds, in seconds: a change of a Node alone does not start one. A round of
+#: 5,000 nodes and 20 policies takes 0.2 s.
 LONGEST_PAUSE = 10.0
 _USER_AGENT = f"{FIELD_MANAGER}/{__version__}"
 

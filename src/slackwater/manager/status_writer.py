@@ -39,7 +39,7 @@ class StatusWriteAttempt(msgspec.Struct, frozen=True):
     answered: bool = True
 
     def forbids(self, desired: DesiredStatus) -> bool:
-        """Whether this status has to wait, as well: after a failure all have to."""
+        """Whether this status must wait: after a failure any, otherwise only an equal one."""
         return bool(self.failures) or self.desired.meaning == desired.meaning
 
 

@@ -78,7 +78,7 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 class Act(msgspec.Struct, frozen=True):
-    """These intents stand from now on, in place of the policy's earlier ones. None: release.
+    """These intents stand from now on, in place of the policy's earlier ones. No intents: release.
 
     `numbers` is every number that went into it, for the story.
     """

@@ -107,7 +107,7 @@ class Knob(msgspec.Struct, frozen=True):
     v2: KnobFile | None
     #: What `doctor --probe` writes to a scratch cgroup: a value that no kernel has by default.
     trial: KnobValue
-    #: The value of a new cgroup, where that is not the kernel's own computation.
+    #: The value of a new cgroup; None for the knobs that simulation.fake_cgroup models by itself.
     initial: int | Unlimited | None = None
     #: A vendor's kernel only: absent from the mainline kernel.
     vendor: bool = False

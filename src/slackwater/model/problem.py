@@ -8,6 +8,7 @@ gigabytes of text.
 import enum
 import re
 from collections.abc import Iterable
+from itertools import accumulate
 
 import msgspec
 
@@ -15,8 +16,9 @@ import msgspec
 QUOTED = 80
 #: Python refuses to print numbers of thousands of digits.
 _MOST_BITS = 200
-#: A message lists this many problems and counts the rest.
+#: A message lists this many problems, as far as they fit, and counts the rest.
 _MOST_SENTENCES = 10
+_MOST_CHARACTERS = 900
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,63}", re.ASCII)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9./:_-]{1,320}", re.ASCII)
 
@@ -94,8 +96,11 @@ class InvalidError(ValueError):
 def sentences(problems: Iterable[Problem]) -> str:
     """All of them on one line, in their order."""
     found = [problem.sentence() for problem in problems]
-    more = len(found) - _MOST_SENTENCES
-    return "; ".join(found[:_MOST_SENTENCES]) + (f"; and {more} more" if more > 0 else "")
+    lengths = accumulate(len(sentence) + len("; ") for sentence in found)
+    fitting = sum(length <= _MOST_CHARACTERS for length in lengths)
+    shown = max(min(fitting, _MOST_SENTENCES), 1)
+    more = len(found) - shown
+    return "; ".join(found[:shown]) + (f"; and {more} more" if more > 0 else "")
 
 
 def quoted(value: object) -> str:

@@ -70,8 +70,8 @@ class Bandwidth(msgspec.Struct, frozen=True, gc=False, tag="bandwidth", omit_def
 def bandwidth(milli: MilliCpu, period: Micros = DEFAULT_PERIOD) -> Bandwidth:
     """milliCPU as CPU time per period (milli x period / 1000); zero or less means unlimited.
 
-    The conversion is the seed's. A policy never asks for zero: an exhausted budget is granted
-    SMALLEST_QUOTA, to which any positive amount below it is raised as well.
+    The conversion is that of Volcano's CPU throttling. A policy never asks for zero: an exhausted
+    budget is granted SMALLEST_QUOTA, to which any positive amount below it is raised as well.
     """
     if milli <= 0:
         return Bandwidth(UNLIMITED, period)

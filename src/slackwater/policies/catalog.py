@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from slackwater.policies import (
     batch_resources,
     best_effort_share,
@@ -22,7 +24,12 @@ POLICIES: tuple[Policy, ...] = (
 
 
 def schema_of(policies: Iterable[Policy]) -> SettingsSchema:
-    return settings_schema({policy.name: policy.settings for policy in policies})
+    sections: dict[str, type[msgspec.Struct]] = {}
+    for policy in policies:
+        if policy.name in sections:
+            raise ValueError(f"two policies are called {policy.name}")
+        sections[policy.name] = policy.settings
+    return settings_schema(sections)
 
 
 SETTINGS = schema_of(POLICIES)

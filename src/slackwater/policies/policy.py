@@ -41,8 +41,9 @@ class Policy(msgspec.Struct, frozen=True):
     flags, variables and docs go by.
 
     `description` says in a few words what it does. `concerns(pod)` is whether the pod asks
-    something of this policy, so that `explain` can say why it is off; a value that cannot be read
-    counts. The policy works if every knob of one of `knobs` does, at `level` of the kubelet's tree.
+    something of this policy, so that `explain` can say why it is off; a pod whose annotation cannot
+    be read counts as asking. `knobs` are alternatives: the policy works where all knobs of any one
+    of them work, at `level` of the kubelet's tree.
     `explain_numbers` turns the numbers of a decision into one line.
     """
 
@@ -56,9 +57,8 @@ class Policy(msgspec.Struct, frozen=True):
     level: Level = Level.CONTAINER
     settings: type[msgspec.Struct] = SwitchSettings
     explain_numbers: Callable[[Mapping[str, int]], str] = list_numbers
-    #: Whether it decides by the workloads, the knobs of pods and containers, the cgroup version and
-    #: the weight formulas alone, never by counters, the clock, the knobs of tiers, what is ours or
-    #: its memory: where all those are as they were, it need not decide again.
+    #: Whether all that it reads are the workloads, the knobs of pods and containers, the cgroup
+    #: version and the weight formulas: while those are as they were, it is not asked again.
     ignores_counters: bool = False
 
 

@@ -45,7 +45,7 @@ from slackwater.simulation.simulation_run import Simulation
 LABEL = "example.com/cap"
 
 
-class LabelCapSettings(SettingsStruct, frozen=True):
+class ToyCapSettings(SettingsStruct, frozen=True):
     """Settings of the cap."""
 
     enabled: Annotated[bool, Meta(description="Whether pods with the label are capped.")] = False
@@ -58,11 +58,11 @@ def concerns(pod: Workload) -> bool:
     return LABEL in pod.labels
 
 
-def needs(_settings: LabelCapSettings, _off: frozenset[KnobKey]) -> Needs:
+def needs(_settings: ToyCapSettings, _off: frozenset[KnobKey]) -> Needs:
     return Needs({Level.POD: frozenset({ReadingField.QUOTA})})
 
 
-def decide(snapshot: NodeSnapshot, _memory: object, settings: LabelCapSettings) -> Decision:
+def decide(snapshot: NodeSnapshot, _memory: object, settings: ToyCapSettings) -> Decision:
     cap = MilliCpu(settings.milli_cpu)
     intents = tuple(
         Intent(
@@ -71,7 +71,7 @@ def decide(snapshot: NodeSnapshot, _memory: object, settings: LabelCapSettings) 
             Verb.CAP,
             cap,
             Because(LABEL, pod.labels[LABEL], f"{cap}m for each"),
-            "label_cap",
+            "toy_cap",
         )
         for pod in snapshot.workloads
         if concerns(pod) and isinstance(pod.ref, CgroupRef)
@@ -79,12 +79,12 @@ def decide(snapshot: NodeSnapshot, _memory: object, settings: LabelCapSettings) 
     return Act(intents, STATELESS, {"pods": len(intents)})
 
 
-LABEL_CAP = Policy(
-    "label_cap",
+TOY_CAP = Policy(
+    "toy_cap",
     STATELESS,
     needs,
     decide,
-    settings=LabelCapSettings,
+    settings=ToyCapSettings,
     description="caps pods that carry a label",
     concerns=concerns,
     knobs=((QUOTA.name,),),
@@ -93,13 +93,13 @@ LABEL_CAP = Policy(
 
 # --- edit 2: a line in the tuple
 
-POLICIES = (*catalog.POLICIES, LABEL_CAP)
+POLICIES = (*catalog.POLICIES, TOY_CAP)
 SCHEMA = catalog.schema_of(POLICIES)
 
 # --- edit 3: its test
 
 FILE = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
-ON = {"labelCap": {"enabled": True, "milliCpu": 700}}
+ON = {"toyCap": {"enabled": True, "milliCpu": 700}}
 
 
 def by_name(name: str) -> Policy:
@@ -113,19 +113,19 @@ def resolved(objects: Objects, texts: dict[str, str] | None = None) -> Effective
 def test_a_settings_file_switches_it_on() -> None:
     own = SCHEMA.read_file({**FILE, "spec": ON}, "s.yaml")
     found = resolved(Objects(settings=own))
-    assert found.policies == {"label_cap": LabelCapSettings(enabled=True, milli_cpu=700)}
+    assert found.policies == {"toy_cap": ToyCapSettings(enabled=True, milli_cpu=700)}
     assert found.problems == ()
 
 
 def test_it_is_off_until_then_and_says_what_would_switch_it_on() -> None:
-    assert resolved(Objects()).off["label_cap"] == "labelCap.enabled is false"
+    assert resolved(Objects()).off["toy_cap"] == "toyCap.enabled is false"
 
 
 def test_a_bad_value_is_refused_by_its_annotation() -> None:
     with pytest.raises(InvalidError) as caught:
-        SCHEMA.read_file({**FILE, "spec": {"labelCap": {"milliCpu": 5}}}, "s.yaml")
+        SCHEMA.read_file({**FILE, "spec": {"toyCap": {"milliCpu": 5}}}, "s.yaml")
     [problem] = caught.value.problems
-    assert (problem.where, problem.value) == ("s.yaml: spec.labelCap.milliCpu", "5")
+    assert (problem.where, problem.value) == ("s.yaml: spec.toyCap.milliCpu", "5")
 
 
 def test_a_flag_or_a_variable_switches_it_on() -> None:
@@ -135,16 +135,16 @@ def test_a_flag_or_a_variable_switches_it_on() -> None:
         said.append(texts_of(settings, SCHEMA.rows))
 
     run = click.command()(settings_options(command, SCHEMA.rows))
-    cap = ["--label-cap-milli-cpu", "800"]
-    outcome = CliRunner().invoke(run, cap, env={"SLACKWATER_LABEL_CAP_ENABLED": "true"})
+    cap = ["--toy-cap-milli-cpu", "800"]
+    outcome = CliRunner().invoke(run, cap, env={"SLACKWATER_TOY_CAP_ENABLED": "true"})
     assert outcome.exit_code == 0, outcome.output
     found = resolved(Objects(), said[0])
-    assert found.policies == {"label_cap": LabelCapSettings(enabled=True, milli_cpu=800)}
+    assert found.policies == {"toy_cap": ToyCapSettings(enabled=True, milli_cpu=800)}
 
 
 def test_docs_and_doctor_list_it() -> None:
-    assert "**`labelCap.milliCpu`** What each of them may use, in milliCPU." in SCHEMA.render_page()
-    [row] = [row for row in judge_features((), None, POLICIES) if row.feature == "label_cap"]
+    assert "**`toyCap.milliCpu`** What each of them may use, in milliCPU." in SCHEMA.render_page()
+    [row] = [row for row in judge_features((), None, POLICIES) if row.feature == "toy_cap"]
     assert row.built
 
 
@@ -188,7 +188,7 @@ class Run:
 
 CAPPED = {"capped": Bandwidth(Micros(70_000)), "free": Bandwidth(UNLIMITED)}
 FREE = {"capped": Bandwidth(UNLIMITED), "free": Bandwidth(UNLIMITED)}
-BY_FLAGS = {"labelCap.enabled": "true", "labelCap.milliCpu": "700"}
+BY_FLAGS = {"toyCap.enabled": "true", "toyCap.milliCpu": "700"}
 
 
 @pytest.mark.parametrize(("spec", "texts"), [(ON, {}), ({}, BY_FLAGS)])
@@ -199,7 +199,7 @@ def test_it_is_simulated_and_released(
     assert run.quotas() == CAPPED
     [told] = run.latest.story.told
     assert (told.policy, told.course, told.numbers) == (
-        "label_cap",
+        "toy_cap",
         PolicyAction.ACTED,
         {"pods": 1},
     )
@@ -217,7 +217,7 @@ def test_it_is_explained(run: Run) -> None:
     [row] = run.explained("capped")
     assert (row.knob, row.now, row.baseline) == ("quota", "700m", "unlimited")
     [part] = row.contributions
-    assert (part.policy, part.verb, part.value) == ("label_cap", "cap", "700m")
+    assert (part.policy, part.verb, part.value) == ("toy_cap", "cap", "700m")
     assert (part.because.signal, part.because.seen) == (LABEL, "yes")
 
 
@@ -231,16 +231,16 @@ def test_a_pod_with_the_label_is_told_that_it_is_off(tmp_path: Path) -> None:
         name: [policy for policy in off if by_name(policy).concerns(pod)]
         for name, pod in pods.items()
     }
-    assert told == {"capped": ["label_cap"], "free": []}
+    assert told == {"capped": ["toy_cap"], "free": []}
     [row] = run.explained("capped")
-    assert ("label_cap", "off") in [(each.policy, each.course) for each in row.holds]
+    assert ("toy_cap", "off") in [(each.policy, each.course) for each in row.holds]
 
 
 def test_it_is_metered(run: Run) -> None:
     query = Query(run.shared, run.latest.snapshot.at)
     text = metrics(query).body.decode()
-    assert 'slackwater_policy_enabled{policy="label_cap"} 1' in text
-    assert 'slackwater_policy_number{number="pods",policy="label_cap"} 1' in text
+    assert 'slackwater_policy_enabled{policy="toy_cap"} 1' in text
+    assert 'slackwater_policy_number{number="pods",policy="toy_cap"} 1' in text
 
 
 def test_it_is_recorded_and_replayed(run: Run) -> None:
@@ -249,7 +249,7 @@ def test_it_is_recorded_and_replayed(run: Run) -> None:
     assert (report.differences, report.problems) == ((), ())
 
     def loosened(settings: Any) -> Any:
-        changed = {"label_cap": LabelCapSettings(enabled=True, milli_cpu=900)}
+        changed = {"toy_cap": ToyCapSettings(enabled=True, milli_cpu=900)}
         return msgspec.structs.replace(settings, policies={**settings.policies, **changed})
 
     first = replay(recording, POLICIES, loosened).differences[0]

@@ -19,19 +19,7 @@ from slackwater.execution.ledger import Ledger
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Tier
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.knob import (
-    BURST,
-    CPUS,
-    IDLE,
-    MEMORY_HIGH,
-    MEMORY_LOW,
-    MEMORY_MAX,
-    MEMORY_MIN,
-    QUOTA,
-    WEIGHT,
-    Knob,
-    KnobValue,
-)
+from slackwater.model.knob import KNOBS, QUOTA, Knob, KnobValue
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.observation.objects.object_set import Objects
@@ -52,7 +40,7 @@ _Done = TypeVar("_Done")
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SECOND = Micros(1_000_000)
-KNOBS = (QUOTA, BURST, WEIGHT, IDLE, CPUS, MEMORY_MAX, MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN)
+MAINLINE = tuple(knob for knob in KNOBS if not knob.vendor)
 ON = Settings(policies={"best_effort_share": BestEffortShareSettings(enabled=True)})
 OFF = Settings()
 
@@ -202,7 +190,7 @@ class Bed:
         found = {
             (ref.path, knob.name): self.kernel.read(ref, knob)
             for ref in self.kernel.refs()
-            for knob in KNOBS
+            for knob in MAINLINE
         }
         every = self.kernel.cpus()
         return {key: every if value == CpuSet() else value for key, value in found.items()}

@@ -15,7 +15,7 @@ from slackwater.simulation.scenario_picture import draw_scenario
 from slackwater.simulation.scenario_report import make_report
 from slackwater.simulation.simulation_run import Simulation
 from slackwater.simulation.timeline import FEW
-from tests.unit.simulation.mortal import KNOBS, MEMORY
+from tests.unit.simulation.mortal import MAINLINE, MEMORY
 
 pytestmark = pytest.mark.long
 
@@ -155,14 +155,14 @@ def test_any_life_ends_and_is_undone(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         simulation = Simulation(scenario, folder)
         tier = next(ref for ref in simulation.kernel.refs() if ref.name() == "besteffort")
-        baseline = {knob.name: simulation.kernel.read(tier, knob) for knob in KNOBS}
+        baseline = {knob.name: simulation.kernel.read(tier, knob) for knob in MAINLINE}
         times: list[Micros] = []
         simulation.run(lambda at, _done: times.append(at))
         rows = simulation.timeline.rows(FEW)
         report = make_report(simulation, rows, simulation.release())
         simulation.close()
         assert report.left == 0
-        assert {knob.name: simulation.kernel.read(tier, knob) for knob in KNOBS} == baseline
+        assert {knob.name: simulation.kernel.read(tier, knob) for knob in MAINLINE} == baseline
         assert times == sorted(times)
         assert draw_scenario(report, simulation.meter, rows).endswith("</svg>\n")
         assert report.best_effort.part is None or 0 <= report.best_effort.part <= 1

@@ -1,7 +1,7 @@
 """Crane's rules and actions: AvoidanceAction, NodeQOS and its older name NodeQOSEnsurancePolicy.
 
 Owns their fields, defaults and bounds, and the words about them: the definitions that the API
-server checks are made from these types. What no single field can say is in crane_objects.
+server checks are made from these types. What no single field can say is in crane.objects.
 """
 
 import enum

@@ -48,7 +48,7 @@ Quantity = Annotated[
     LongNumber | Annotated[str, Meta(max_length=64, pattern=rf"^[+-]?{_UNSIGNED}")],
     Meta(extra={BOUND: "a quantity such as 4000, 1500m or 4k"}),
 ]
-#: The same, above 0. That a text is not 0 is for crane_objects to say.
+#: The same, above 0. That a text is not 0 is checked in crane.objects.
 PositiveQuantity = Annotated[
     Annotated[int, Meta(ge=1, le=_INT64)]
     | Annotated[str, Meta(max_length=64, pattern=rf"^\+?{_UNSIGNED}")],

@@ -97,7 +97,7 @@ def _first_usable(setting: Setting, candidates: list[tuple[str, str]]) -> Said:
     return Said(None, f"{name} is {value[:_QUOTED]!r}, which is not a valid value")
 
 
-#: In this order (the seed's two, and the third that Volcano reads too).
+#: In this order (two that Volcano's documentation names, and the third that it reads too).
 CONFIG_FILES = (
     "/var/lib/kubelet/config.yaml",
     "/etc/kubernetes/kubelet.conf",
