@@ -288,9 +288,8 @@ def build_agent(
         stall = shared.last_round.settings.pressure_stall
         return Watched(surveyor.protected(), stall, bool(latest and latest.outcomes))
 
-    if options.dry_run and os.path.exists(f"{paths.state}/ledger.jsonl"):
-        because = f"there is a ledger in {paths.state}: what its agent set is taken for the node's"
-        write(JournalEntry(0, monotonic_now(), "dry run", because=because))
+    if options.dry_run:
+        _warn_of_ledger(paths.state, write)
     pipe = WakePipe(PressureAlarms(mounts, watched, monotonic_now))
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version
@@ -317,6 +316,12 @@ def build_agent(
         policies=policies,
     )
     return BuiltAgent(Agent(dependencies, write, options.overrides), shared, pipe, cluster)
+
+
+def _warn_of_ledger(state: str, write: EntrySink) -> None:
+    if os.path.exists(f"{state}/ledger.jsonl"):
+        because = f"there is a ledger in {state}: what its agent set is taken for the node's"
+        write(JournalEntry(0, monotonic_now(), "dry run", because=because))
 
 
 def _guarded(surveyor: Surveyor, mounts: CgroupMounts, tree: Kubepods) -> TreeGuard:

@@ -179,7 +179,7 @@ def read_config(document: object, source: str | DocumentName) -> ColocationConfi
     keys = dict(members(top))
     if not is_config(document):
         raise InvalidError(top.problem(_WANTED, f"a mapping of {len(keys)} unknown keys"))
-    reader = _Reader()
+    reader = _ColocationReader()
     outlined = any(spelled(keys, name, top.spelling) for name in (GLOBAL, NODES))
     found = reader.known(top, (GLOBAL, NODES)) if outlined else {GLOBAL: top}
     everywhere = reader.sections(reader.known(found[GLOBAL], SECTIONS)) if GLOBAL in found else {}
@@ -192,7 +192,7 @@ def read_config(document: object, source: str | DocumentName) -> ColocationConfi
     )
 
 
-class _Reader:
+class _ColocationReader:
     """Collects what is wrong, unknown or without effect on the way through a document."""
 
     def __init__(self) -> None:

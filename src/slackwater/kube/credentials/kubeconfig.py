@@ -143,7 +143,7 @@ class _File(msgspec.Struct, frozen=True):
 _Kind = Literal["cluster", "user", "context"]
 
 
-class _Entry(msgspec.Struct, Generic[T], frozen=True):
+class _KubeconfigEntry(msgspec.Struct, Generic[T], frozen=True):
     """A cluster, user or context, and where it stands: its paths are relative to its file."""
 
     at: Field
@@ -212,7 +212,9 @@ def _rows(file: _File, kind: _Kind) -> tuple[_NamedEntry, ...]:
     return rows
 
 
-def _find(files: Sequence[_File], kind: _Kind, name: str, content: type[T]) -> _Entry[T] | None:
+def _find(
+    files: Sequence[_File], kind: _Kind, name: str, content: type[T]
+) -> _KubeconfigEntry[T] | None:
     """The entry of this name in the first file that has one."""
     for file in files:
         for place, row in enumerate(_rows(file, kind)):
@@ -220,13 +222,17 @@ def _find(files: Sequence[_File], kind: _Kind, name: str, content: type[T]) -> _
                 value = getattr(row, kind)
                 path = f"{kind}s[{place}].{kind}"
                 at = Field(file.path, path, {} if value is None else value)
-                return _Entry(at, read_struct(at, content))
+                return _KubeconfigEntry(at, read_struct(at, content))
     return None
 
 
 def _find_named(
-    files: Sequence[_File], context: _Entry[_Context], kind: _Kind, name: str, content: type[T]
-) -> _Entry[T]:
+    files: Sequence[_File],
+    context: _KubeconfigEntry[_Context],
+    kind: _Kind,
+    name: str,
+    content: type[T],
+) -> _KubeconfigEntry[T]:
     """The cluster or user that a context names."""
     found = _find(files, kind, name, content) if name else None
     if found is None:
@@ -252,7 +258,7 @@ def _access(files: Sequence[_File], wanted: str, environ: Mapping[str, str]) -> 
             raise InvalidError(Problem("--context", quoted(wanted), known))
         raise Field(files[0].path, "current-context", chosen or None).refused(known)
     cluster = _find_named(files, context, "cluster", context.content.cluster, _Cluster)
-    user = _Entry(context.at, _User())
+    user = _KubeconfigEntry(context.at, _User())
     if context.content.user:
         user = _find_named(files, context, "user", context.content.user, _User)
     server = _server(cluster)
@@ -270,7 +276,7 @@ def _access(files: Sequence[_File], wanted: str, environ: Mapping[str, str]) -> 
     )
 
 
-def _server(cluster: _Entry[_Cluster]) -> Server:
+def _server(cluster: _KubeconfigEntry[_Cluster]) -> Server:
     text = cluster.content.server
     try:
         url = urlsplit(text)
@@ -282,14 +288,14 @@ def _server(cluster: _Entry[_Cluster]) -> Server:
     return Server(url.hostname, port, url.scheme, url.path.rstrip("/"))
 
 
-def _authority(cluster: _Entry[_Cluster]) -> bytes:
+def _authority(cluster: _KubeconfigEntry[_Cluster]) -> bytes:
     found = cluster.content
     return cluster.data(
         "certificate-authority", found.certificate_authority_data, found.certificate_authority
     )
 
 
-def _trust(cluster: _Entry[_Cluster]) -> Trust:
+def _trust(cluster: _KubeconfigEntry[_Cluster]) -> Trust:
     found, authority = cluster.content, _authority(cluster)
     if found.insecure_skip_tls_verify and authority:
         bound = "false where there is a certificate-authority"
@@ -305,7 +311,7 @@ def _trust(cluster: _Entry[_Cluster]) -> Trust:
 
 
 def _proxy(
-    server: Server, cluster: _Entry[_Cluster], environ: Mapping[str, str]
+    server: Server, cluster: _KubeconfigEntry[_Cluster], environ: Mapping[str, str]
 ) -> Proxy | Gap | None:
     stated = cluster.content.proxy_url
     where = cluster.at.at("proxy-url", stated).where()
@@ -313,7 +319,7 @@ def _proxy(
 
 
 def _credentials(
-    user: _Entry[_User], cluster: _Entry[_Cluster], environ: Mapping[str, str]
+    user: _KubeconfigEntry[_User], cluster: _KubeconfigEntry[_Cluster], environ: Mapping[str, str]
 ) -> Credentials:
     """In kubectl's order: a certificate beside anything; then a token's file before a token."""
     found = user.content
@@ -336,11 +342,13 @@ def _credentials(
         return FixedCredentials(Identity(basic, certificate, key))
     if found.exec and not certificate:
         at = user.at.at("exec", found.exec)
-        return ExecCredentials(_plugin(_Entry(at, read_struct(at, _Exec)), cluster), environ)
+        return ExecCredentials(
+            _plugin(_KubeconfigEntry(at, read_struct(at, _Exec)), cluster), environ
+        )
     return FixedCredentials(shown)
 
 
-def _impersonation(user: _Entry[_User]) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: _KubeconfigEntry[_User]) -> tuple[tuple[str, str], ...]:
     """As whom we act: dropping this would mean to act with rights that were put aside."""
     found = user.content
     if not found.as_user:
@@ -357,7 +365,7 @@ def _impersonation(user: _Entry[_User]) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
-def _plugin(plugin: _Entry[_Exec], cluster: _Entry[_Cluster]) -> ExecPlugin:
+def _plugin(plugin: _KubeconfigEntry[_Exec], cluster: _KubeconfigEntry[_Cluster]) -> ExecPlugin:
     found = plugin.content
     mode = found.interactive_mode
     if not mode and found.api_version == "client.authentication.k8s.io/v1":
@@ -373,7 +381,7 @@ def _plugin(plugin: _Entry[_Exec], cluster: _Entry[_Cluster]) -> ExecPlugin:
     )
 
 
-def _cluster_info(cluster: _Entry[_Cluster]) -> dict[str, object]:
+def _cluster_info(cluster: _KubeconfigEntry[_Cluster]) -> dict[str, object]:
     """ExecCredential's spec.cluster (client-go, pkg/apis/clientauthentication)."""
     found = cluster.content
     stated: dict[str, object] = {

@@ -23,7 +23,7 @@ from slackwater.observation.host import Roots
 _QUOTED = 40
 
 
-class Setting(msgspec.Struct, frozen=True):
+class KubeletSetting(msgspec.Struct, frozen=True):
     """One thing a kubelet is told: its key in files, its flag, and what its values look like."""
 
     key: str
@@ -31,9 +31,9 @@ class Setting(msgspec.Struct, frozen=True):
     value: str
 
 
-DRIVER = Setting("cgroupDriver", "--cgroup-driver", "systemd|cgroupfs")
+DRIVER = KubeletSetting("cgroupDriver", "--cgroup-driver", "systemd|cgroupfs")
 _ROOT_PART = "[A-Za-z0-9_][A-Za-z0-9_.:@-]*"
-CGROUP_ROOT = Setting("cgroupRoot", "--cgroup-root", f"/|/?{_ROOT_PART}(?:/{_ROOT_PART})*/?")
+CGROUP_ROOT = KubeletSetting("cgroupRoot", "--cgroup-root", f"/|/?{_ROOT_PART}(?:/{_ROOT_PART})*/?")
 CONFIG_FLAG = "--config"
 
 # Whole lines, and what follows a blank and "#".
@@ -54,7 +54,7 @@ class Said(msgspec.Struct, frozen=True):
     note: str
 
 
-def setting_in_text(data: bytes, setting: Setting) -> Said:
+def setting_in_text(data: bytes, setting: KubeletSetting) -> Said:
     """The first usable value: of the key, else of the flag."""
     if b"\0" in data:
         return Said(None, "not a text file: it contains NUL bytes")
@@ -65,7 +65,7 @@ def setting_in_text(data: bytes, setting: Setting) -> Said:
     return _first_usable(setting, by_key + [(setting.flag, value) for value in flags])
 
 
-def setting_in_arguments(arguments: tuple[str, ...], setting: Setting) -> Said:
+def setting_in_arguments(arguments: tuple[str, ...], setting: KubeletSetting) -> Said:
     """The last usable value of the flag: a kubelet lets a later flag win."""
     values = flag_values(arguments, setting.flag)
     return _first_usable(setting, [(setting.flag, value) for value in reversed(values)])
@@ -87,7 +87,7 @@ def arguments_of(cmdline: bytes) -> tuple[str, ...]:
     return tuple(os.fsdecode(argument) for argument in cmdline.split(b"\0"))
 
 
-def _first_usable(setting: Setting, candidates: list[tuple[str, str]]) -> Said:
+def _first_usable(setting: KubeletSetting, candidates: list[tuple[str, str]]) -> Said:
     for name, value in candidates:
         if re.fullmatch(setting.value, value):
             return Said(value, name)
@@ -131,13 +131,13 @@ def config_files(roots: Roots) -> tuple[str, ...]:
     return (*named, *(path for path in CONFIG_FILES if path not in named))
 
 
-def file_findings(roots: Roots, setting: Setting) -> tuple[Finding, ...]:
+def file_findings(roots: Roots, setting: KubeletSetting) -> tuple[Finding, ...]:
     """What the kubelet's file that was named, and each of the usual ones, says."""
     said = ((path, _said_by_file(f"{roots.host}{path}", setting)) for path in config_files(roots))
     return tuple(Finding(path, answer.value, answer.note) for path, answer in said)
 
 
-def process_finding(roots: Roots, setting: Setting) -> Finding:
+def process_finding(roots: Roots, setting: KubeletSetting) -> Finding:
     """What the running kubelet's flags say, else the file that its --config names."""
     match find_kubelet(roots):
         case Gap(reason):
@@ -234,7 +234,7 @@ def _kubelet(roots: Roots, pid: int) -> KubeletProcess | Gap:
             return KubeletProcess(pid, directory, arguments, note)
 
 
-def _said_by_process(roots: Roots, kubelet: KubeletProcess, setting: Setting) -> Said:
+def _said_by_process(roots: Roots, kubelet: KubeletProcess, setting: KubeletSetting) -> Said:
     by_flag = setting_in_arguments(kubelet.arguments, setting)
     files = flag_values(kubelet.arguments, CONFIG_FLAG)
     if by_flag.value is not None or not files:
@@ -242,7 +242,9 @@ def _said_by_process(roots: Roots, kubelet: KubeletProcess, setting: Setting) ->
     return _said_by_config(roots, kubelet, files[-1], setting)
 
 
-def _said_by_config(roots: Roots, kubelet: KubeletProcess, path: str, setting: Setting) -> Said:
+def _said_by_config(
+    roots: Roots, kubelet: KubeletProcess, path: str, setting: KubeletSetting
+) -> Said:
     """The kubelet's own view of its file comes first: it may have a root of its own."""
     absolute = os.path.normpath(path) if path.startswith("/") else ""
     views = (
@@ -255,7 +257,7 @@ def _said_by_config(roots: Roots, kubelet: KubeletProcess, path: str, setting: S
     return Said(best.value, f"{path[:80]!r}: {best.note}")
 
 
-def _said_by_file(path: str, setting: Setting) -> Said:
+def _said_by_file(path: str, setting: KubeletSetting) -> Said:
     match read_start(path):
         case Gap(reason):
             return Said(None, reason)
