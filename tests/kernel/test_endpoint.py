@@ -117,7 +117,8 @@ def test_released_by_hand_it_stays_released(
             break
     assert metrics(note)["slackwater_paused"] == 1
     status, ready = ask(note, "/readyz")
-    assert (status, json.loads(ready)["paused"][:16]) == (200, "released manually")
+    assert status == 200
+    assert json.loads(ready)["paused"].startswith("released manually")
     assert release_beside(running)[:2] == (0, [])  # nothing is left to put back
     lines = running.end(signal.SIGTERM)
     assert running.process.returncode == 0
