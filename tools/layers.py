@@ -26,7 +26,7 @@ _STYLE = """
 """
 #: What a layer has in common, by its first package; layers without an entry are programs.
 _SIDE = {
-    "cli": "arguments, text, exit codes",
+    "cli": "text, exit codes",
     "agent": "programs",
     "runtime": "under every program",
     "execution": "the only readers, writers",
@@ -40,7 +40,7 @@ _SIDE = {
 _EDGES = frozenset(
     {"runtime", "execution", "observation", "record", "kube", "http", "bounded_read"}
 )
-_PURE = frozenset({"resolution", "policies", "settings", "contract", "model"})
+_PURE = frozenset({"resolution", "policies", "signals", "settings", "contract", "model"})
 
 
 def read_layers() -> list[list[str]]:

@@ -1,1 +1,1 @@
-"""Foreign objects as typed values: one module, or a few of one name, for each foreign dialect."""
+"""Foreign objects as typed values, and the one schema by which everything is read."""

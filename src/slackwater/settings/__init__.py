@@ -1,1 +1,1 @@
-"""Our own settings: every default, bound and unit, and the prose about it, in one place."""
+"""Our own settings apart from the policies': agent, rebalancer, and how a setting is listed."""
