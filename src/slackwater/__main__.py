@@ -1,4 +1,4 @@
-"""`python -m slackwater` is the console script. A Ctrl-C while it is imported is no traceback."""
+"""`python -m slackwater` is the console script. Ctrl-C during import prints no traceback."""
 
 import sys
 

@@ -2,7 +2,7 @@
 HorizontalPodAutoscalers and PodDisruptionBudgets.
 
 Containers of a pod are those that stay: regular ones, and init containers that run on (sidecars);
-init containers that end, and ephemeral ones, are no part of the load. An empty selector of a
+init containers that end, and ephemeral ones, do not count as load. An empty selector of a
 disruption budget covers every pod of the namespace, none covers nobody.
 """
 

@@ -236,7 +236,7 @@ class Executor:
 
     def let_go(self, knobs: Collection[tuple[int, str]]) -> list[Outcome]:
         """These knobs, by cgroup id and name, back to their baselines. Where idle ends and the
-        weight stays ours, the weight follows at once: the kernel's default is no one's wish."""
+        weight stays ours, the weight follows at once: nobody asked for the kernel's default."""
         going = [e for e in self._ledger.entries if (e.ref.id, e.knob) in knobs]
         ends = [e for e in going if e.knob == IDLE.name and self._leaves_weight(e, knobs)]
         changes = {e.ref.id: Change(e.ref, IDLE, True, False) for e in ends}
@@ -281,7 +281,7 @@ class Executor:
 
     def _completed(self, changes: list[Change]) -> list[Change]:
         """With the weight of each group that leaves idle, where the plan says nothing of it: the
-        kernel resets it to its default, which is no one's wish."""
+        kernel resets it to its default, which nobody asked for."""
         named = {change.ref.id for change in changes if change.knob == WEIGHT}
         return changes + [
             Change(change.ref, WEIGHT, self._routes.shown(change.ref, WEIGHT, value), value)

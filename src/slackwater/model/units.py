@@ -111,7 +111,7 @@ _SUFFIXES: dict[str, tuple[int, int]] = {
     **{s: (1 << (10 * i), 1) for i, s in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
 }
 # k8s.io/apimachinery resource.ParseQuantity: sign, digits with at most one point, then a suffix
-# or an exponent, never both. A lone point is no number.
+# or an exponent, never both. A lone point is not a number.
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
     r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)",

@@ -250,7 +250,7 @@ class _RootGroup:
 class _TopGroups:
     """cgroup v2: the sum over the root's children.
 
-    The root's own cpu.stat is no source: root_cgroup_cputime in kernel/cgroup/rstat.c fills it
+    The root's own cpu.stat is not used: root_cgroup_cputime in kernel/cgroup/rstat.c fills it
     from the same tick samples as /proc/stat. The sum leaves out what runs in the root group
     itself: kernel threads, and init where nothing moved it. What a child used after it was last
     read and before it was removed is lost; its last value is carried on, so the sum never falls.

@@ -32,7 +32,7 @@ _POD_SLICE = re.compile(
     r"(?:[A-Za-z0-9_.:@]+-)*kubepods-(?:(?:besteffort|burstable)-)?"
     r"pod([a-z0-9](?:[_a-z0-9]{0,61}[a-z0-9])?)\.slice"
 )
-# Only whole ids: crio-conmon-<id>.scope, crio-infra-<id>.scope and the like are no containers.
+# Only whole ids: crio-conmon-<id>.scope, crio-infra-<id>.scope and the like are not containers.
 _CONTAINER_DIRECTORY = re.compile(
     r"(?:(?:cri-containerd|crio|docker)-([0-9a-f]{64})\.scope|(?:crio-)?([0-9a-f]{64}))"
 )

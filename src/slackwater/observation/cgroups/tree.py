@@ -265,7 +265,7 @@ class CgroupTree:
 
 
 def _classified(parent: CgroupRef, name: str, identity: int) -> CgroupRef | None:
-    """The group of this name below this one; None for what is no part of a kubepods tree."""
+    """The group of this name below this one; None if it is not part of a kubepods tree."""
     path = f"{parent.path}/{name}" if parent.path else name
     if parent.level is Level.POD:
         if container_id(name) is None:

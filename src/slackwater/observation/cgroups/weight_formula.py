@@ -59,7 +59,7 @@ class FormulaWatch:
     def formulas(
         self, scan: Scan, allocatable: MilliCpu | Gap, ours: frozenset[int], at: Micros
     ) -> FormulasInForce:
-        """`ours` are the groups whose weight we wrote: they are no evidence of what others do."""
+        """`ours` are the groups whose weight we wrote: they say nothing about what others do."""
         if self._tree.version is not CgroupVersion.V2 or isinstance(allocatable, Gap):
             return self._found
         if self._asked is None or _is_due(self._asked, (at, len(scan.refs))):

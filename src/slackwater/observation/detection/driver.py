@@ -45,7 +45,7 @@ def detect_driver(
 ) -> DriverVerdict:
     """The first source that answers decides.
 
-    Raises EnvironmentValueError for a CGROUP_DRIVER that is no driver.
+    Raises EnvironmentValueError for a CGROUP_DRIVER that is not a driver.
     """
     environment = _environment_finding(environ)
     tree = _tree_finding(roots, mounts)

@@ -254,7 +254,7 @@ def detect_version(
 ) -> VersionVerdict | Undetected:
     """The first source that answers decides; what each of them said is in the findings.
 
-    Raises EnvironmentValueError for an override that is no version.
+    Raises EnvironmentValueError for an override that is not a version.
     """
     table = read_mount_table(roots)
     said: dict[str, _Judgement | Gap] = {
