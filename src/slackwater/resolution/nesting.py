@@ -45,6 +45,7 @@ STEP, TWO_STEPS = Ratio(7, 8), Ratio(3, 4)
 RAISED_EVERY = 5
 
 _Amount = MilliCpu | int | Unlimited
+_How = tuple[str, str, _Amount, str]
 
 
 class _Bound(msgspec.Struct, frozen=True):
@@ -57,33 +58,84 @@ class _Bound(msgspec.Struct, frozen=True):
     top: str
 
 
-def nest_quotas(snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]:
-    """The same grants, each within those above it; by the target's id."""
-    if snapshot.version is not CgroupVersion.V1 or not grants:
-        return grants
-    bounds = _standing(snapshot, grants)
-    ours = _ours(snapshot)
-    crowds: dict[str, int] = {}
-    for grant in grants.values():
-        for path in _above(grant.target.path):
-            crowds[path] = crowds.get(path, 0) + 1
-    found: dict[int, Grant] = {}
-    for grant in sorted(grants.values(), key=lambda each: each.target.depth()):
-        for path in _above(grant.target.path):
-            if path in bounds:
-                crowded = crowds[path] > FEW
-                stands = ours.get(grant.target.id) if crowded else None
-                law = _in_steps if crowded else _exactly
-                value = law(quota_amount(grant), bounds[path].most, stands)
-                if stands is not None and snapshot.tick % RAISED_EVERY:
-                    value = _exactly(value, stands, None)
-                grant = _bound(grant, bounds[path], value)
-        found[grant.target.id] = grant
-        amount = quota_amount(grant)
-        if not isinstance(amount, Unlimited):
-            path, by = grant.target.path, grant.contributions[-1].by
-            bounds[path] = _Bound(path, amount, by, grant.follows or path)
-    return found
+class Nester:
+    """Holds grants to those above them, tick after tick. A grant that is bound as before is the
+    same object as before, so that whoever compares grants by identity has nothing to do. The result
+    is that of a new Nester."""
+
+    def __init__(self) -> None:
+        self._targets: tuple[int, ...] = ()
+        #: Parents before children, each with the groups above it, nearest first.
+        self._order: tuple[tuple[int, tuple[str, ...]], ...] = ()
+        #: By the path of a group, how many of the targets are below it.
+        self._crowds: dict[str, int] = {}
+        #: By target and the group that binds it: what was asked for, how it is bound, the grant.
+        self._bound: dict[tuple[int, str], tuple[Grant, _How, Grant]] = {}
+
+    def nest(self, snapshot: NodeSnapshot, grants: dict[int, Grant]) -> dict[int, Grant]:
+        """The same grants, each within those above it; by the target's id."""
+        if snapshot.version is not CgroupVersion.V1 or not grants:
+            return grants
+        self._arrange(grants)
+        bounds = _standing(snapshot, grants)
+        ours = _ours(snapshot)
+        found: dict[int, Grant] = {}
+        for target, above in self._order:
+            grant = grants[target]
+            for path in above:
+                if path in bounds:
+                    crowded = self._crowds[path] > FEW
+                    stands = ours.get(target) if crowded else None
+                    law = _in_steps if crowded else _exactly
+                    value = law(quota_amount(grant), bounds[path].most, stands)
+                    if stands is not None and snapshot.tick % RAISED_EVERY:
+                        value = _exactly(value, stands, None)
+                    if value != grant.value:
+                        grant = self._bind(grant, bounds[path], value)
+            found[target] = grant
+            amount = quota_amount(grant)
+            if not isinstance(amount, Unlimited):
+                path, by = grant.target.path, grant.contributions[-1].by
+                bounds[path] = _Bound(path, amount, by, grant.follows or path)
+        return found
+
+    def _arrange(self, grants: Mapping[int, Grant]) -> None:
+        targets = tuple(grants)
+        if targets == self._targets:
+            return
+        self._targets, self._crowds, self._bound = targets, {}, {}
+        ordered = sorted(grants.values(), key=lambda each: each.target.depth())
+        self._order = tuple((each.target.id, _above(each.target.path)) for each in ordered)
+        for _, above in self._order:
+            for path in above:
+                self._crowds[path] = self._crowds.get(path, 0) + 1
+
+    def _bind(self, grant: Grant, bound: _Bound, value: _Amount) -> Grant:
+        """The same with what binds it from above as its last contribution: explain names who."""
+        because = _because(bound, value)
+        key, how = (grant.target.id, bound.path), (bound.by, bound.top, value, because.seen)
+        known = self._bound.get(key)
+        if known is not None and known[0] is grant and known[1] == how:
+            return known[2]
+        step = Contribution(bound.by, Verb.CAP, value, value, because)
+        made = msgspec.structs.replace(
+            grant,
+            value=value,
+            contributions=(*grant.contributions, step),
+            clipped_by=bound.by,
+            follows=bound.top,
+        )
+        self._bound[key] = (grant, how, made)
+        return made
+
+
+def _because(bound: _Bound, value: _Amount) -> Because:
+    """Without the quota above where that is only near: it moves at each tick, and hundreds of
+    grants would be others because of their reasons alone. It is explained at its own group."""
+    signal = f"the quota of {bound.path}"
+    if value == bound.most:
+        return Because(signal, f"{bound.most}m", "cgroup v1 nests")
+    return Because(signal, "is above this", "cgroup v1 nests; many follow in steps")
 
 
 def _standing(snapshot: NodeSnapshot, grants: Mapping[int, Grant]) -> dict[str, _Bound]:
@@ -141,19 +193,3 @@ def _in_steps(asked: _Amount, most: MilliCpu | int, stands: MilliCpu | None) -> 
     if stands is not None and TWO_STEPS.of(may) <= stands <= may:
         return stands
     return may if may == asked else below
-
-
-def _bound(grant: Grant, bound: _Bound, value: _Amount) -> Grant:
-    """The same with what binds it from above as its last contribution: explain names who."""
-    if value == grant.value:
-        return grant
-    limit = "cgroup v1 nests" if value == bound.most else "cgroup v1 nests; many follow in steps"
-    because = Because(f"the quota of {bound.path}", f"{bound.most}m", limit)
-    step = Contribution(bound.by, Verb.CAP, value, value, because)
-    return msgspec.structs.replace(
-        grant,
-        value=value,
-        contributions=(*grant.contributions, step),
-        clipped_by=bound.by,
-        follows=bound.top,
-    )

@@ -23,7 +23,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, KNOB, QUOTA, Fold, Knob, KnobValue
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, MilliCpu, Ratio, Unlimited
-from slackwater.resolution.nesting import RAISED_EVERY, nest_quotas
+from slackwater.resolution.nesting import RAISED_EVERY, Nester
 from slackwater.resolution.quota import grant_quota, quota_amount, quota_value
 
 _Key = tuple[int, str]
@@ -69,6 +69,9 @@ class Resolver:
         #: Of this revision, by whether crowds go up in the tick (resolution.nesting).
         self._granted: dict[bool, tuple[Grant, ...]] = {}
         self._last: tuple[Grant, ...] = ()
+        self._nester = Nester()
+        #: By cgroup: a burst, the quota in force and what that follows; and the burst granted.
+        self._clipped: dict[int, tuple[Grant, Bandwidth | Gap, str, Grant | None]] = {}
 
     def resolve(self, snapshot: NodeSnapshot, groups: _Groups, revision: int) -> tuple[Grant, ...]:
         """`groups` are the intents, in one tuple or several."""
@@ -91,7 +94,7 @@ class Resolver:
         """Folds every knob whose intents or baseline are others."""
         noted = _noted_baselines(snapshot)
         folded = self._folded
-        self._folded, self._granted = {}, {}
+        self._folded, self._granted, self._clipped = {}, {}, {}
         for key, intents in _group(groups).items():
             target, known = intents[0].target, folded.get(key)
             baseline = _baseline(snapshot, target, noted) if key[1] == QUOTA.name else None
@@ -135,13 +138,23 @@ class Resolver:
         """With what knobs demand of each other."""
         found = {key: each.grant for key, each in self._folded.items()}
         quotas = {key[0]: grant for key in self._quotas if (grant := found[key])}
-        nested = nest_quotas(snapshot, quotas)
+        nested = self._nester.nest(snapshot, quotas)
         for key in self._quotas:
             found[key] = nested.get(key[0])
         for key in self._bursts:
             burst = found[key]
-            found[key] = burst and _within_quota(snapshot, burst, nested)
+            found[key] = burst and self._clip(snapshot, burst, nested.get(key[0]))
         return tuple(filter(None, found.values()))
+
+    def _clip(self, snapshot: NodeSnapshot, burst: Grant, granted: Grant | None) -> Grant | None:
+        """The same object as before where nothing about it differs, as with quotas."""
+        quota = _quota_in_force(snapshot, burst.target, granted)
+        follows = granted.follows if granted else ""
+        known = self._clipped.get(burst.target.id)
+        if known is None or known[0] is not burst or known[1:3] != (quota, follows):
+            known = (burst, quota, follows, _within_quota(burst, quota, follows))
+            self._clipped[burst.target.id] = known
+        return known[3]
 
 
 def _noted_baselines(snapshot: NodeSnapshot) -> dict[int, KnobValue]:
@@ -261,21 +274,15 @@ def _tie(intent: Intent) -> tuple[str, ...]:
     return intent.by, because.signal, because.seen, because.limit
 
 
-def _within_quota(
-    snapshot: NodeSnapshot, grant: Grant, quotas: Mapping[int, Grant]
-) -> Grant | None:
+def _within_quota(burst: Grant, quota: Bandwidth | Gap, follows: str) -> Grant | None:
     """A burst is at most its quota (tg_set_cfs_bandwidth), and means nothing without one."""
-    if grant.knob != BURST.name:
-        return grant
-    granted = quotas.get(grant.target.id)
-    quota = _quota_in_force(snapshot, grant.target, granted)
     if isinstance(quota, Gap) or isinstance(quota.limit, Unlimited):
         return None
-    if granted is not None and granted.follows:
-        grant = msgspec.structs.replace(grant, follows=granted.follows)
-    if isinstance(grant.value, int) and grant.value <= quota.limit:
-        return grant
-    return msgspec.structs.replace(grant, value=quota.limit, clipped_by="its own quota")
+    if follows:
+        burst = msgspec.structs.replace(burst, follows=follows)
+    if isinstance(burst.value, int) and burst.value <= quota.limit:
+        return burst
+    return msgspec.structs.replace(burst, value=quota.limit, clipped_by="its own quota")
 
 
 def _quota_in_force(
