@@ -58,6 +58,38 @@ class Intent(msgspec.Struct, frozen=True):
     by: str
 
 
+class CommandKind(enum.Enum):
+    EVICT = "evict"
+    TAINT = "taint"
+    CONDITION = "condition"
+
+
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An effect on an object of the API server that a policy asks for. It is carried out off the
+    tick, as the network may take its time.
+
+    Taints and conditions are states: they are asked for in each tick while they should be there,
+    and removed when nobody asks any more. An eviction is asked for once. The same `key` is the same
+    command. `target` is namespace/name of a pod, the key of a taint, or the type of a condition;
+    `value` is a taint's effect. `relief` is what is expected of it, by the metric's title, in the
+    metric's unit.
+    """
+
+    key: str
+    kind: CommandKind
+    target: str
+    because: Because
+    by: str
+    uid: str = ""
+    value: str = ""
+    grace_seconds: int | None = None
+    relief: dict[str, float] = {}
+
+    def title(self) -> str:
+        """As the journal and timelines say it: evict batch/job-1, taint interference.crane.io."""
+        return f"{self.kind.value} {self.target}"
+
+
 #: The seed's event: a new quota for best-effort work.
 THROTTLE_EVENT = "NodeCPUThrottleEvent"
 
@@ -88,6 +120,7 @@ class Act(msgspec.Struct, frozen=True):
     numbers: dict[str, int] = {}
     events: tuple[Event, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 class Hold(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What has to be read of the cgroup tree: which fields, at which level."""
+"""What has to be read: fields of the cgroup tree, at which level; and metrics."""
 
 import enum
 from collections.abc import Iterable, Mapping
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from slackwater.model.cgroup import Level
+from slackwater.model.metric import MetricRequest
 
 
 class ReadingField(enum.Enum):
@@ -37,6 +38,7 @@ class Needs(msgspec.Struct, frozen=True):
     """Fields by level; a level that is not named is not read, nor is any below it listed."""
 
     fields: Mapping[Level, frozenset[ReadingField]] = {}
+    metrics: frozenset[MetricRequest] = frozenset()
 
     def at(self, level: Level) -> frozenset[ReadingField]:
         return self.fields.get(level, frozenset())
@@ -57,7 +59,9 @@ EVERYTHING = Needs(dict.fromkeys(Level, _WITH_PRESSURE))
 def merge_needs(needs: Iterable[Needs]) -> Needs:
     """All that anybody needs."""
     union: dict[Level, frozenset[ReadingField]] = {}
+    metrics: frozenset[MetricRequest] = frozenset()
     for each in needs:
+        metrics |= each.metrics
         for level, fields in each.fields.items():
             union[level] = union.get(level, frozenset()) | fields
-    return Needs(union)
+    return Needs(union, metrics)

@@ -1,10 +1,11 @@
-"""Changes of knobs, their outcomes, and the ledger's entries about them."""
+"""Changes of knobs and commands, their outcomes, and the ledger's entries about them."""
 
 import enum
 
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
+from slackwater.model.decision import Command
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
 from slackwater.model.units import Micros
@@ -37,6 +38,31 @@ class Outcome(msgspec.Struct, frozen=True):
     result: Result
     detail: str = ""
     took: Micros = Micros(0)
+
+
+class CommandState(enum.Enum):
+    """How far a command is."""
+
+    QUEUED = "queued"  # not sent yet, or its answer was lost: it may have been carried out
+    DONE = "done"  # the API server took it; of an eviction the pod may still be there
+    REFUSED = "refused"  # not now, such as a PodDisruptionBudget's 429: tried again, with back-off
+    IMPOSSIBLE = "impossible"  # nobody can carry it out here
+
+
+class CommandProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command that was taken up, since when, and why it is where it is. An eviction is in flight
+    until its pod is gone, and its expected relief counts meanwhile."""
+
+    command: Command
+    state: CommandState
+    since: Micros
+    detail: str = ""
+    #: When a refused one is tried again.
+    retry_at: Micros = Micros(0)
+
+    def counts_as_relief(self) -> bool:
+        """Refused is not released."""
+        return self.state in (CommandState.QUEUED, CommandState.DONE)
 
 
 #: The route of a knob that is written as a kernel file.

@@ -16,6 +16,8 @@ from slackwater.model.cgroup import (
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import Knob, KnobKey, KnobValue
 from slackwater.model.knob_text import COMMON_PAGE, settle_in_file
+from slackwater.model.metric import MetricKey, Sample
+from slackwater.model.plan import CommandProgress
 from slackwater.model.unit_property import is_unit, settle_in_unit
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
@@ -90,10 +92,19 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     container_formula: WeightFormula = WeightFormula.LINEAR
     #: In a cluster, by source. None is known of a folder, which is read at each tick.
     sources: dict[str, Freshness] = {}
+    #: What policies asked for, by MetricKey.title().
+    metrics: dict[str, tuple[Sample, ...] | Gap] = {}
+    #: Commands that were taken up and are not finished: an evicted pod that is still there.
+    in_flight: tuple[CommandProgress, ...] = ()
+    #: Seconds since the epoch: pods say in these when they started. 0 where nobody asked.
+    wall_time: int = 0
 
     def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
         rate = self.rates.get(ref.id)
         return rate.usage if rate else Gap(f"the usage of {ref.path} is not known yet")
+
+    def metric(self, key: MetricKey) -> tuple[Sample, ...] | Gap:
+        return self.metrics.get(key.title(), NOT_ASKED)
 
     def can_write(self, ref: CgroupRef, knob: str) -> bool:
         return KnobKey(ref.id, knob) not in self.off

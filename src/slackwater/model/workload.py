@@ -62,6 +62,16 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     extended_requests: Amounts = {}
     extended_limits: Amounts = {}
     labels: Mapping[str, str] = {}
+    #: Seconds since the epoch when its containers began, from its status; None where it is not
+    #: known.
+    started: int | None = None
+    terminating: bool = False
+    #: Why nothing may be done to it at the expense of others, whatever its priority: "static",
+    #: "critical" or "exempt"; empty where nothing says so.
+    protected: str = ""
+    #: Where its containers can be reached, and their named ports.
+    address: str = ""
+    ports: Mapping[str, int] = {}
 
     def title(self) -> str:
         """For people."""
