@@ -190,6 +190,7 @@ def _after(
             None,
             decision.events,
             decision.remarks,
+            decision.rules,
         )
         return state, told
     since = at if before.held_since is None else before.held_since

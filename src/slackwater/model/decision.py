@@ -109,6 +109,42 @@ class Remark(msgspec.Struct, frozen=True):
     text: str
 
 
+class RuleState(enum.Enum):
+    """Where a rule about a metric is."""
+
+    QUIET = "quiet"  # not triggered
+    TRIGGERED = "triggered"  # above its value, as often in a row as it asks for
+    COOLING = "cooling"  # below again, but the action's cool-down is not over
+    RESTORING = "restoring"  # what was done is undone, step by step
+
+
+class RuleReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One rule in one tick: what it saw, how far it counted, what it does.
+
+    `policy` is the object's title, NodeQOS/waterline1. `seen` is the largest of the series that
+    count, None where there is none: then `held` says why, and the counts stay. `above` and `below`
+    are how many measurements in a row were; `until` is when a wait ends. `did` says what is in
+    force because of it, `held` what keeps it from doing more, each in a few words.
+    """
+
+    policy: str
+    rule: str
+    metric: str
+    action: str
+    state: RuleState
+    limit: float
+    seen: float | None = None
+    above: int = 0
+    below: int = 0
+    avoidance_threshold: int = 1
+    restore_threshold: int = 1
+    preview: bool = False
+    since: Micros | None = None
+    until: Micros | None = None
+    did: str = ""
+    held: str = ""
+
+
 class Act(msgspec.Struct, frozen=True):
     """These intents stand from now on, in place of the policy's earlier ones. No intents: release.
 
@@ -121,6 +157,7 @@ class Act(msgspec.Struct, frozen=True):
     events: tuple[Event, ...] = ()
     remarks: tuple[Remark, ...] = ()
     commands: tuple[Command, ...] = ()
+    rules: tuple[RuleReport, ...] = ()
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -180,6 +217,7 @@ class PolicyReport(msgspec.Struct, frozen=True, omit_defaults=True):
     since: Micros | None = None
     events: tuple[Event, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    rules: tuple[RuleReport, ...] = ()
 
     def has_nothing_to_do(self) -> bool:
         return self.course is PolicyAction.ACTED and self.reason == NOTHING_TO_DO
