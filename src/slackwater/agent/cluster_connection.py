@@ -14,9 +14,13 @@ import msgspec
 from slackwater import __version__
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.resources import (
+    AVOIDANCE_ACTIONS,
     COLOCATION_CONFIGURATIONS,
     CONFIG_MAPS,
+    NODE_QOS,
+    NODE_QOS_ENSURANCE_POLICIES,
     NODES,
+    POD_QOS,
     PODS,
     ObjectSelector,
     Resource,
@@ -146,6 +150,10 @@ def open_cluster(
             options.namespace,
         ),
         pod_configurations=feed(COLOCATION_CONFIGURATIONS, readers.pod_configuration_of),
+        node_qos=feed(NODE_QOS, readers.node_qos_of),
+        ensurance_policies=feed(NODE_QOS_ENSURANCE_POLICIES, readers.ensurance_policy_of),
+        actions=feed(AVOIDANCE_ACTIONS, readers.action_of),
+        pod_qos=feed(POD_QOS, readers.pod_qos_of),
     )
     objects = ClusterObjects(feeds, options.node, clock())
     sender = EventRecorder(client, FIELD_MANAGER, options.node)

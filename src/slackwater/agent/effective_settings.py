@@ -62,9 +62,13 @@ def resolve_settings(
     force so far; `schema` is that of the policies, where it is at hand."""
     try:
         own = (schema or schema_of(policies)).with_texts(objects.settings, texts)
-        foreign = dialect(objects, node.labels if node else {})
+        labels = node.labels if node else {}
+        foreign = dialect(objects, labels)
         choices = [
-            _choose(policy, own, foreign.get(section_key(policy.name))) for policy in policies
+            _bind(
+                policy, _choose(policy, own, foreign.get(section_key(policy.name))), objects, labels
+            )
+            for policy in policies
         ]
     except InvalidError as error:
         documents = (each.document for each in error.problems)
@@ -117,6 +121,16 @@ def _choose(policy: Policy, own: Settings, foreign: ForeignSection | None) -> _C
     return _Choice(
         name, read_over(msgspec.structs.replace(where, value=said), settings), "", wanted
     )
+
+
+def _bind(policy: Policy, choice: _Choice, objects: Objects, labels: Mapping[str, str]) -> _Choice:
+    """With what the objects add, where the policy is on."""
+    if policy.bind is None or choice.settings is None:
+        return choice
+    bound = policy.bind(choice.settings, objects.ensurance, labels)
+    if isinstance(bound, str):
+        return msgspec.structs.replace(choice, settings=None, why_off=bound)
+    return msgspec.structs.replace(choice, settings=bound)
 
 
 def _is_stated(policy: Policy, own: Settings, name: str) -> bool:

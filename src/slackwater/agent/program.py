@@ -10,15 +10,15 @@ import msgspec
 
 from slackwater.agent.effective_settings import Dialect, EffectiveSettings, resolve_settings
 from slackwater.agent.shared_state import ReleaseDone, SharedState
-from slackwater.agent.tick import TickCache, TickMemory, needs_of_policies, tick
+from slackwater.agent.tick import TickCache, TickMemory, TickResult, needs_of_policies, tick
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.schema import ForeignSection
 from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
-from slackwater.model.decision import PolicyAction, TickReport
+from slackwater.model.decision import Command, PolicyAction, TickReport
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import EVERYTHING, Needs, merge_needs
-from slackwater.model.plan import Adoption, Change, Outcome, Result
+from slackwater.model.plan import Adoption, Change, CommandProgress, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
@@ -64,6 +64,24 @@ class Actuator(Protocol):
     def precision(self) -> WritePrecision: ...
 
 
+class CommandRunner(Protocol):
+    """Carries out commands off the tick: a queue to the API server, signals, a simulation."""
+
+    def offer(self, commands: tuple[Command, ...], living: frozenset[str], at: Micros) -> None:
+        """Everything that policies ask for now: a taint or condition that is not among it goes, an
+        eviction that is known already is not repeated. `living` are the uids of the node's pods.
+        Never waits."""
+        ...
+
+    def progress(self) -> tuple[CommandProgress, ...]:
+        """What was taken up and is not finished."""
+        ...
+
+    def outcomes(self) -> tuple[CommandProgress, ...]:
+        """What changed since the last call."""
+        ...
+
+
 class AgentDependencies(msgspec.Struct, frozen=True):
     """What an agent works with. `machine_cpu` is the machine's size, for nodes without a Node
     object."""
@@ -77,6 +95,8 @@ class AgentDependencies(msgspec.Struct, frozen=True):
     #: What problems with the objects are logged under.
     origin: str = "folder"
     policies: tuple[Policy, ...] = POLICIES
+    #: None in a dry run: commands are told only.
+    commands: CommandRunner | None = None
 
 
 class CommandLineOverrides(msgspec.Struct, frozen=True):
@@ -265,6 +285,7 @@ class Agent:
         node = self._node(self._objects)
         stated = node.allocatable_cpu if node else self._dependencies.machine_cpu
         off = self._dependencies.actuator.off()
+        commands = self._dependencies.commands
         return SnapshotInputs(
             allocatable=self._dependencies.machine_cpu if isinstance(stated, Gap) else stated,
             pods=self._objects.pods,
@@ -275,6 +296,7 @@ class Agent:
             early=early,
             written=self._written_groups,
             sources=self._dependencies.shared.link(at).sources,
+            in_flight=commands.progress() if commands else (),
         )
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
@@ -303,10 +325,17 @@ class Agent:
         gone = {(held.ref.id, held.knob) for held in done.planned.releases}
         outcomes = (actuator.let_go(gone) if gone else []) + actuator.apply(done.planned.changes)
         self._written_groups = frozenset(outcome.change.ref.id for outcome in outcomes)
+        self._run_commands(done, snapshot)
         entries = make_entries(snapshot, outcomes, done.story)
         log_tick(self._log, snapshot, entries, done.story)
         took = Micros(self._dependencies.clock() - snapshot.at)
         return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took)
+
+    def _run_commands(self, done: TickResult, snapshot: NodeSnapshot) -> None:
+        runner = self._dependencies.commands
+        if runner is not None and done.memory.has_decided():
+            living = frozenset(each.uid for each in snapshot.workloads)
+            runner.offer(done.planned.commands, living, snapshot.at)
 
     def _publish_round(self, done: TickRecord | Gap) -> None:
         shared = self._dependencies.shared

@@ -15,6 +15,8 @@ from slackwater.model.decision import (
     NOTHING_TO_DO,
     Act,
     Because,
+    Command,
+    CommandKind,
     Decision,
     Hold,
     Intent,
@@ -44,11 +46,17 @@ class PolicyState(msgspec.Struct, frozen=True):
     memory: Any
     intents: tuple[Intent, ...] | None = None
     held_since: Micros | None = None
+    commands: tuple[Command, ...] = ()
 
 
 class TickMemory(msgspec.Struct, frozen=True):
     policies: dict[str, PolicyState] = {}
     drift: dict[KnobKey, Drift] = {}
+
+    def has_decided(self) -> bool:
+        """Whether every policy that is on has said what it wants: before that, after a restart,
+        nobody knows what becomes of what the run before left."""
+        return all(state.intents is not None for state in self.policies.values())
 
 
 class TickResult(msgspec.Struct, frozen=True):
@@ -149,12 +157,16 @@ def tick(
     intents = tuple(state.intents or () for state in states.values())
     grants = cache.resolver.resolve(snapshot, intents, cache.revision)
     planned = cache.planner.plan(snapshot, grants, memory.drift, agent)
-    if snapshot.early or any(state.intents is None for state in states.values()):
+    commands = tuple(each for state in states.values() for each in state.commands)
+    if commands:
+        planned = msgspec.structs.replace(planned, commands=commands)
+    memory = TickMemory(states, planned.drift)
+    if snapshot.early or not memory.has_decided():
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.
         planned = msgspec.structs.replace(planned, releases=find_bursts_in_the_way(planned))
     story = TickReport(tuple(told), grants, planned.notes, planned.yielded)
-    return TickResult(planned, TickMemory(states, planned.drift), story)
+    return TickResult(planned, memory, story)
 
 
 def needs_of_policies(
@@ -181,7 +193,7 @@ def _after(
     name: str, before: PolicyState, decision: Decision, reason: str, at: Micros, hold_for: Micros
 ) -> tuple[PolicyState, PolicyReport]:
     if isinstance(decision, Act):
-        state = PolicyState(decision.memory, decision.intents)
+        state = PolicyState(decision.memory, decision.intents, commands=decision.commands)
         told = PolicyReport(
             name,
             PolicyAction.ACTED,
@@ -195,7 +207,9 @@ def _after(
         return state, told
     since = at if before.held_since is None else before.held_since
     if at - since < hold_for:
-        state = PolicyState(decision.memory, before.intents, since)
+        # An eviction is asked for once; taints and conditions stand.
+        commands = tuple(c for c in before.commands if c.kind is not CommandKind.EVICT)
+        state = PolicyState(decision.memory, before.intents, since, commands)
         return state, PolicyReport(
             name, PolicyAction.HELD, decision.reason, decision.numbers, since
         )

@@ -15,6 +15,7 @@ from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, CpuTi
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import WEIGHT, KnobKey
 from slackwater.model.needs import EACH_TICK, TIERS, Needs, ReadingField
+from slackwater.model.plan import CommandProgress
 from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
@@ -133,6 +134,7 @@ class SnapshotInputs(msgspec.Struct, frozen=True):
     written: frozenset[int] = frozenset()
     #: How fresh what comes from a cluster is.
     sources: Mapping[str, Freshness] = {}
+    in_flight: tuple[CommandProgress, ...] = ()
 
 
 class _ReadingPlan(msgspec.Struct, frozen=True):
@@ -233,6 +235,7 @@ class Surveyor:
             pod_formula=formulas[0],
             container_formula=formulas[1],
             sources=dict(known.sources),
+            in_flight=known.in_flight,
         )
 
     def _depth_of(self, known: SnapshotInputs) -> Depth:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.contract.schema import SettingsStruct
 from slackwater.model.cgroup import Level
 from slackwater.model.decision import Decision
@@ -60,6 +61,11 @@ class Policy(msgspec.Struct, frozen=True):
     #: Whether all that it reads are the workloads, the knobs of pods and containers, the cgroup
     #: version and the weight formulas: while those are as they were, it is not asked again.
     ignores_counters: bool = False
+    #: Settings with what the cluster's objects add to them on a node with these labels; a sentence
+    #: where nothing of it is for this node, and the policy is off.
+    bind: Callable[[Any, EnsuranceObjects, Mapping[str, str]], Any | str] | None = None
+    #: The type of such settings, for recordings; None where they are `settings` itself.
+    bound_settings: type[msgspec.Struct] | None = None
 
 
 class Stateless(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from operator import is_not
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupVersion
-from slackwater.model.decision import Grant, Note, NoteKind, Yielded
+from slackwater.model.decision import Command, Grant, Note, NoteKind, Yielded
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, KnobKey, KnobValue
 from slackwater.model.plan import Change
@@ -47,6 +47,8 @@ class PlannedChanges(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...]
     yielded: tuple[Yielded, ...]
     drift: dict[KnobKey, Drift]
+    #: What policies ask of the API server, standing ones included.
+    commands: tuple[Command, ...] = ()
 
 
 def plan_changes(

@@ -174,6 +174,7 @@ class SimulatedSnapshotReader:
             held=known.held,
             off=known.off,
             early=known.early,
+            in_flight=known.in_flight,
             precision=known.precision,
             version=self._kernel.version(QUOTA),
         )

@@ -174,7 +174,7 @@ def test_what_is_asked_of_the_server_and_no_more() -> None:
         side = open_cluster(options(server.port), lambda: Micros(1))
         assert server.requests == []
         side.start_informers()
-        wait_until("all five", lambda: len({one.path for one in server.requests}) >= 5)
+        wait_until("all nine", lambda: len({one.path for one in server.requests}) >= 9)
         side.objects.stop()
         asked = {(one.path, one.query.get("fieldSelector", "")) for one in list(server.requests)}
     assert asked == {
@@ -183,6 +183,10 @@ def test_what_is_asked_of_the_server_and_no_more() -> None:
         ("/api/v1/namespaces/volcano/configmaps", "metadata.name=volcano-agent-configuration"),
         ("/api/v1/namespaces/ours/configmaps", "metadata.name=slackwater-agent"),
         ("/apis/config.volcano.sh/v1alpha1/colocationconfigurations", ""),
+        ("/apis/ensurance.crane.io/v1alpha1/avoidanceactions", ""),
+        ("/apis/ensurance.crane.io/v1alpha1/nodeqosensurancepolicies", ""),
+        ("/apis/ensurance.crane.io/v1alpha1/nodeqoss", ""),
+        ("/apis/ensurance.crane.io/v1alpha1/podqoss", ""),
     }
     assert {one.method for one in server.requests} == {"GET"}
     found = side.objects.read()

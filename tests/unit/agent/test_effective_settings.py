@@ -1,15 +1,20 @@
 """Which policies are on: our own settings, Volcano's configuration, and the node's label."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
 from slackwater.agent.program import volcano_dialect
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.contract.volcano.node import read_features
+from slackwater.model.decision import Act
+from slackwater.model.needs import Needs
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects, own_node
 from slackwater.policies.catalog import POLICIES
+from slackwater.policies.policy import Policy, SwitchSettings
 
 LABELLED = """
 apiVersion: v1
@@ -33,6 +38,14 @@ apiVersion: slackwater.io/v1
 kind: AgentSettings
 spec: {bestEffortShare: {enabled: true, threshold: 55}}
 """
+
+
+class OnSettings(SwitchSettings, frozen=True):
+    enabled: bool = True
+
+
+class BoundNames(OnSettings, frozen=True):
+    names: tuple[str, ...] = ()
 
 
 def objects(folder: Path, *documents: str) -> Objects:
@@ -241,3 +254,33 @@ def test_wrong_configuration_is_told_and_what_was_set_stays(tmp_path: Path) -> N
     assert len(found.problems) == 1
     assert "cpuThrottlingThreshold is 700" in found.problems[0].sentence()
     assert found.problems[0].sentence().endswith("; what was set before stays")
+
+
+def test_a_policy_takes_objects_for_its_node_into_its_settings(tmp_path: Path) -> None:
+    def bind(
+        settings: SwitchSettings, found: EnsuranceObjects, labels: Mapping[str, str]
+    ) -> SwitchSettings | str:
+        names = [each.metadata.name for each in found.policies_for(labels)]
+        return BoundNames(settings.enabled, tuple(names)) if names else "nothing is for this node"
+
+    follower = Policy(
+        "follower",
+        None,
+        lambda _settings, _off: Needs(),
+        lambda _snapshot, _memory, _settings: Act(()),
+        settings=OnSettings,
+        bind=bind,
+    )
+    policy = (
+        "apiVersion: ensurance.crane.io/v1alpha1\nkind: NodeQOS\nmetadata: {name: mine}\n"
+        "spec: {nodeQualityProbe: {nodeLocalGet: {}}, selector: {matchLabels: {pool: a}}, rules: ["
+        "{name: r, actionName: a, metricRule: {name: cpu_total_usage, value: 1}}]}"
+    )
+    labelled = PLAIN.replace("labels: {}", "labels: {pool: a}")
+    chosen = EffectiveSettings()
+    for node, expected in ((labelled, ("mine",)), (PLAIN, None)):
+        found = objects(tmp_path, node, policy)
+        chosen = resolve_settings(found, found.nodes[0], EffectiveSettings(), policies=(follower,))
+        bound = chosen.policies.get("follower")
+        assert (bound.names if bound else None) == expected
+    assert chosen.off == {"follower": "nothing is for this node"}

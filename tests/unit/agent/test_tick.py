@@ -7,7 +7,16 @@ import pytest
 
 from slackwater.agent.tick import TickMemory, TickResult, tick
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Act, Because, Decision, Hold, Intent, Verb
+from slackwater.model.decision import (
+    Act,
+    Because,
+    Command,
+    CommandKind,
+    Decision,
+    Hold,
+    Intent,
+    Verb,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobKey, KnobValue
 from slackwater.model.needs import Needs
@@ -185,3 +194,39 @@ def test_of_many_reasons_a_few_are_told(intents: int, reason: str) -> None:
 
     done = run(node(), policies=(Policy("x", None, needs_nothing, decide),), settings={"x": 1})
     assert done.story.told[0].reason == reason
+
+
+TAINT = Command(
+    "taint/t",
+    CommandKind.TAINT,
+    "t",
+    Because("load", "2", "at most 1"),
+    "talker",
+    value="NoSchedule",
+)
+EVICTION = Command(
+    "evict/u", CommandKind.EVICT, "d/p", Because("load", "2", "at most 1"), "talker", uid="u"
+)
+
+
+def test_commands_stand_while_their_policy_holds_but_evictions_are_not_repeated() -> None:
+    said: list[Decision] = [Act((), commands=(TAINT, EVICTION)), Hold("no data"), Act(())]
+    decisions = iter(said)
+
+    def decide(_snapshot: NodeSnapshot, _memory: object, _settings: object) -> Decision:
+        return next(decisions)
+
+    talker = (Policy("talker", None, needs_nothing, decide),)
+    first = run(node(), None, talker, {"talker": True})
+    assert first.planned.commands == (TAINT, EVICTION)
+    held = run(node(), first.memory, talker, {"talker": True})
+    assert held.planned.commands == (TAINT,)
+    assert run(node(), held.memory, talker, {"talker": True}).planned.commands == ()
+
+
+def test_a_policy_that_never_decided_leaves_it_open_what_stands() -> None:
+    def decide(_snapshot: NodeSnapshot, _memory: object, _settings: object) -> Decision:
+        return Hold("no data yet")
+
+    silent = (Policy("silent", None, needs_nothing, decide),)
+    assert not run(node(), None, silent, {"silent": True}).memory.has_decided()

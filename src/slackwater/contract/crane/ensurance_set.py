@@ -1,6 +1,7 @@
 """All objects of QoS ensurance that an agent sees, together, and which of them are for its node."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -11,8 +12,17 @@ from slackwater.contract.crane.ensurance import (
     Policy,
     Rule,
 )
+from slackwater.contract.crane.objects import (
+    read_avoidance_action,
+    read_node_qos,
+    read_node_qos_ensurance_policy,
+    read_pod_qos,
+)
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.summary import is_for_node
+from slackwater.contract.kubernetes import KubernetesObject
+
+_Object = TypeVar("_Object", bound=KubernetesObject)
 
 
 def policy_title(policy: Policy) -> str:
@@ -50,3 +60,35 @@ class EnsuranceObjects(msgspec.Struct, frozen=True):
 
 
 NO_OBJECTS = EnsuranceObjects()
+
+
+def join_ensurance(parts: Iterable[EnsuranceObjects]) -> EnsuranceObjects:
+    """Of two objects of one kind and name the last counts."""
+    found = list(parts)
+    return EnsuranceObjects(
+        _by_name(each.node_qos for each in found),
+        _by_name(each.ensurance_policies for each in found),
+        _by_name(each.actions for each in found),
+        _by_name(each.pod_qos for each in found),
+    )
+
+
+def _by_name(groups: Iterable[Iterable[_Object]]) -> tuple[_Object, ...]:
+    named = {each.metadata.name: each for group in groups for each in group}
+    return tuple(named[name] for name in sorted(named))
+
+
+def read_ensurance(kind: str, document: object, source: str) -> EnsuranceObjects | None:
+    """One object as a set; None of another kind. Raises InvalidError."""
+    match kind:
+        case "NodeQOS":
+            return EnsuranceObjects(node_qos=(read_node_qos(document, source),))
+        case "NodeQOSEnsurancePolicy":
+            policy = read_node_qos_ensurance_policy(document, source)
+            return EnsuranceObjects(ensurance_policies=(policy,))
+        case "AvoidanceAction":
+            return EnsuranceObjects(actions=(read_avoidance_action(document, source),))
+        case "PodQOS":
+            return EnsuranceObjects(pod_qos=(read_pod_qos(document, source),))
+        case _:
+            return None

@@ -17,6 +17,15 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects, join_ensurance
+from slackwater.contract.crane.objects import (
+    read_avoidance_action,
+    read_node_qos,
+    read_node_qos_ensurance_policy,
+    read_pod_qos,
+)
+from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.document import Field, member
 from slackwater.contract.kubernetes import (
     ConfigMap,
@@ -27,6 +36,12 @@ from slackwater.contract.kubernetes import (
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.contract.node_report import ANNOTATION, NodeStatusPatch, read_status_patch
+from slackwater.contract.resources import (
+    AVOIDANCE_ACTIONS,
+    NODE_QOS,
+    NODE_QOS_ENSURANCE_POLICIES,
+    POD_QOS,
+)
 from slackwater.contract.volcano.colocation_config import ColocationConfig
 from slackwater.contract.volcano.pod import (
     API_VERSION,
@@ -86,6 +101,24 @@ def pod_configuration_of(raw: msgspec.Raw) -> PodConfiguration:
     return read_colocation_configuration(_document(raw, API_VERSION, KIND), _SOURCE)
 
 
+def node_qos_of(raw: msgspec.Raw) -> NodeQos:
+    return read_node_qos(_document(raw, NODE_QOS.api_version, NODE_QOS.kind), _SOURCE)
+
+
+def ensurance_policy_of(raw: msgspec.Raw) -> NodeQosEnsurancePolicy:
+    kind = NODE_QOS_ENSURANCE_POLICIES
+    return read_node_qos_ensurance_policy(_document(raw, kind.api_version, kind.kind), _SOURCE)
+
+
+def action_of(raw: msgspec.Raw) -> AvoidanceAction:
+    kind = AVOIDANCE_ACTIONS
+    return read_avoidance_action(_document(raw, kind.api_version, kind.kind), _SOURCE)
+
+
+def pod_qos_of(raw: msgspec.Raw) -> PodQos:
+    return read_pod_qos(_document(raw, POD_QOS.api_version, POD_QOS.kind), _SOURCE)
+
+
 def colocation_of(raw: msgspec.Raw) -> SeenMap[ColocationConfig]:
     return _map(raw, colocation_in)
 
@@ -131,6 +164,10 @@ _KINDS = {
     "colocation": "ConfigMap",
     "settings": "ConfigMap",
     "pod_configurations": KIND,
+    "node_qos": NODE_QOS.kind,
+    "ensurance_policies": NODE_QOS_ENSURANCE_POLICIES.kind,
+    "actions": AVOIDANCE_ACTIONS.kind,
+    "pod_qos": POD_QOS.kind,
 }
 _STAYS = "nothing is decided yet, and values of an earlier run stay"
 
@@ -153,6 +190,10 @@ class Feeds(msgspec.Struct, frozen=True):
     colocation: Feed[SeenMap[ColocationConfig]]
     settings: Feed[SeenMap[Settings]]
     pod_configurations: Feed[PodConfiguration]
+    node_qos: Feed[NodeQos]
+    ensurance_policies: Feed[NodeQosEnsurancePolicy]
+    actions: Feed[AvoidanceAction]
+    pod_qos: Feed[PodQos]
 
 
 #: What each informer has at one moment, by the source's name.
@@ -281,6 +322,7 @@ class ClusterObjects:
             colocation=_good(views["colocation"].items, self._known.colocation),
             settings=_good(views["settings"].items, self._known.settings),
             pod_configurations=_of_kind(views["pod_configurations"]),
+            ensurance=join_ensurance((_ensurance(views),)),
         )
         return joined((found,), problems, self._node)
 
@@ -288,6 +330,15 @@ class ClusterObjects:
 def _of_kind(view: InformerView[_Item]) -> tuple[_Item, ...]:
     """None where the server does not know the kind any more: its objects went with it."""
     return () if view.unknown_kind else tuple(view.items.values())
+
+
+def _ensurance(views: _Views) -> EnsuranceObjects:
+    return EnsuranceObjects(
+        _of_kind(views["node_qos"]),
+        _of_kind(views["ensurance_policies"]),
+        _of_kind(views["actions"]),
+        _of_kind(views["pod_qos"]),
+    )
 
 
 def _split_key(key: str) -> tuple[str, str]:

@@ -9,6 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from slackwater.contract.crane.ensurance_set import (
+    NO_OBJECTS,
+    EnsuranceObjects,
+    join_ensurance,
+    read_ensurance,
+)
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import (
     ConfigMap,
@@ -56,6 +62,7 @@ class Objects(msgspec.Struct, frozen=True):
     problems: tuple[ConfigurationProblem, ...] = ()
     #: What has no effect, such as an unknown key: told, and nothing else.
     warnings: tuple[str, ...] = ()
+    ensurance: EnsuranceObjects = NO_OBJECTS
 
 
 class MissingObjects(Gap, frozen=True):
@@ -110,6 +117,7 @@ def joined(
         tuple(configured.values()),
         told,
         tuple(warned),
+        join_ensurance(each.ensurance for each in parts),
     )
 
 
@@ -141,8 +149,12 @@ def with_object(
             return msgspec.structs.replace(found, settings=schema.read_file(document, source))
         case "" if is_config(document):
             return msgspec.structs.replace(found, colocation=read_config(document, source))
-        case _:
-            return found
+        case kind:
+            read = read_ensurance(kind, document, source)
+            if read is None:
+                return found
+            ensurance = join_ensurance((found.ensurance, read))
+            return msgspec.structs.replace(found, ensurance=ensurance)
 
 
 def _with_config_map(

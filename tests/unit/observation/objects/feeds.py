@@ -47,11 +47,15 @@ class Hand(Generic[_Item]):
         return self.shown
 
 
+#: Kinds of definitions that a cluster may not have.
+CUSTOM = ("pod_configurations", "node_qos", "ensurance_policies", "actions", "pod_qos")
+
+
 class Cluster:
     """All informers of an agent, and its objects."""
 
     def __init__(self) -> None:
-        self.feeds = Feeds(Hand(), Hand(), Hand(), Hand(), Hand())
+        self.feeds = Feeds(*(Hand() for _ in Feeds.__struct_fields__))
         self.objects = ClusterObjects(self.feeds, HERE, Micros(0))
 
     def hand(self, name: str) -> Hand[object]:
@@ -64,7 +68,8 @@ class Cluster:
         self.hand("node").put({HERE: SeenNode(node(), None)})
         self.hand("colocation").put({CONFIG: throttling(80)})
         self.hand("settings").put({})
-        self.hand("pod_configurations").alter(unknown_kind=True, problem="no such kind")
+        for name in CUSTOM:
+            self.hand(name).alter(unknown_kind=True, problem="no such kind")
         return self
 
 

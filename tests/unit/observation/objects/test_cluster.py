@@ -21,6 +21,7 @@ from slackwater.settings.agent_document import Settings
 from tests.unit.observation.objects.feeds import (
     CONFIG,
     CONFIG_NAME,
+    CUSTOM,
     HERE,
     Cluster,
     broken,
@@ -30,7 +31,7 @@ from tests.unit.observation.objects.feeds import (
     throttling,
 )
 
-NAMES = ("pods", "node", "colocation", "settings", "pod_configurations")
+NAMES = ("pods", "node", "colocation", "settings", *CUSTOM)
 STAYS = "nothing is decided yet, and values of an earlier run stay"
 STATUS_PATCH = NodeStatusPatch(NodeReport(holding=2), AgentCondition("True", "Acting", "m"))
 
@@ -268,8 +269,8 @@ def test_all_are_started_and_stopped() -> None:
     cluster = Cluster()
     cluster.objects.start()
     cluster.objects.stop()
-    assert [cluster.hand(n).started for n in NAMES] == [1] * 5
-    assert [cluster.hand(n).stopped for n in NAMES] == [1] * 5
+    assert [cluster.hand(n).started for n in NAMES] == [1] * len(NAMES)
+    assert [cluster.hand(n).stopped for n in NAMES] == [1] * len(NAMES)
 
 
 def test_a_single_decision_waits_until_it_can_be_made() -> None:
