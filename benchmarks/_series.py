@@ -3,7 +3,8 @@
 Owns the definitions. The formula: what is allowed, less what everyone else used while the load
 was steady, at least the kernel's smallest quota. First cut: the first quota below the one at the
 onset. Settled: from here on within 5 % of the formula. A swing: a reversal of direction after the
-first cut by more than those 5 %.
+first cut by more than those 5 %. Recovered, after the load's end: from here on at least 90 % of the
+budget, which is the formula for the load's absence; a swing there is a reversal on the way up.
 """
 
 import bisect
@@ -12,6 +13,8 @@ from collections.abc import Sequence
 import msgspec
 
 BAND = 0.05
+#: The part of its budget from which on a tier has its CPU back.
+RECOVERED = 0.9
 #: The load needs a moment to have its CPU; the formula is about the time after it.
 STEADY_AFTER = 500_000
 SMALLEST = 10.0
@@ -61,6 +64,34 @@ def reaction(samples: Sequence[Sample], onset: int, end: int, allowed: float) ->
     )
 
 
+class Recovery(msgspec.Struct, frozen=True):
+    """After the load's end. Seconds, None where it did not happen; milliCPU."""
+
+    recovered: float | None
+    swings: int
+    before: int
+    formula: float
+    path: tuple[int, ...]
+
+
+def recovery(samples: Sequence[Sample], load_end: int, end: int, allowed: float) -> Recovery:
+    """How the quota came back between the load's end and the end of the watch."""
+    goal = formula(between(samples, load_end + STEADY_AFTER, end), allowed)
+    changes = quota_changes(between(samples, load_end, end))
+    since: int | None = None
+    for at, quota in changes:
+        enough = quota == UNLIMITED or quota >= RECOVERED * goal
+        since = (at if since is None else since) if enough else None
+    path = tuple(quota for _, quota in changes)
+    return Recovery(
+        None if since is None else (since - load_end) / 1e6,
+        swings(path, BAND * goal, direction=1),
+        path[0],
+        goal,
+        path[1:],
+    )
+
+
 def formula(samples: Sequence[Sample], allowed: float) -> float:
     return max(allowed - others(samples), SMALLEST)
 
@@ -102,9 +133,10 @@ def quota_changes(samples: Sequence[Sample]) -> list[tuple[int, int]]:
     return found
 
 
-def swings(path: Sequence[int], band: float) -> int:
-    """Reversals by more than the band, from the last turning point."""
-    found, direction = 0, -1
+def swings(path: Sequence[int], band: float, direction: int = -1) -> int:
+    """Reversals by more than the band, from the last turning point. Before the first one the path
+    goes down (-1) or up (1)."""
+    found = 0
     turn = path[0] if path else 0
     for quota in path:
         if (quota - turn) * direction >= 0:

@@ -5,9 +5,10 @@ a best-effort tier full of busy loops, a burstable one whose loops wait for a si
 agent as a user starts it. The loops start at twenty different phases of the agent's period; a
 process of its own notes the tier's quota every 5 ms. `--psi`: twice as many loops as CPUs, so that
 protected work waits and the kernel's pressure wakes the agent (cgroup v2). First it measures how
-much of its budget the tier gets where nothing else runs. An onset during which the machine's other
-work used more than `--noise` is repeated. Exit code 0: measured, also where a bar was missed; 1:
-could not measure.
+much of its budget the tier gets where nothing else runs, last how soon the tier has its CPU back
+when a load that left it nothing ends. An onset or end during which the machine's other work used
+more than `--noise` is repeated. Exit code 0: measured, also where a bar was missed; 1: could not
+measure.
 """
 
 import argparse
@@ -36,12 +37,15 @@ from benchmarks._running import (
 )
 from benchmarks._sampler import sampling, usage_files, usage_in
 from benchmarks._series import (
+    RECOVERED,
     Reaction,
+    Recovery,
     Sample,
     between,
     others,
     quota_changes,
     reaction,
+    recovery,
     shares_of_budget,
 )
 from benchmarks.cgroup_reads import Row, describe, mounts_here
@@ -52,8 +56,8 @@ from tests.kernel.bed import Bed
 CPUS = os.cpu_count() or 1
 #: A budget is measured over so long; one CFS period more or less is 2 % of it.
 BUDGET_WINDOW = 5_000_000
-#: Where the quota stands again before the next onset, as a part of what is allowed.
-RECOVERED = 0.9
+#: A load's end is watched for so many seconds, and the tier should be back within so many.
+END_WATCHED, BACK_WITHIN = 25.0, 20.0
 #: How often one onset is repeated on a machine with other work.
 TRIES = 4
 #: First cut in seconds after the onset, median and worst, as measured on such a machine.
@@ -67,6 +71,8 @@ class Plan(msgspec.Struct, frozen=True):
     """What is run. Times in seconds; `load` is the number of busy loops of the onset."""
 
     rounds: int
+    #: How many ends of a load that left nothing are watched.
+    ends: int
     period: float
     load: int
     threshold: int
@@ -82,7 +88,15 @@ class Plan(msgspec.Struct, frozen=True):
         return CPUS * 10.0 * self.threshold
 
 
-def run(bed: Bed, plan: Plan, folder: str) -> tuple[list[Row], list[Reaction]]:
+class Found(msgspec.Struct, frozen=True):
+    """What was measured."""
+
+    rows: list[Row]
+    reactions: list[Reaction]
+    recoveries: list[Recovery]
+
+
+def run(bed: Bed, plan: Plan, folder: str) -> Found:
     make_tiers(bed, CPUS)
     best_effort, burstable = f"{bed.kubepods}/besteffort", f"{bed.kubepods}/burstable"
     if plan.psi and not os.path.exists(f"{bed.directory(burstable)}/cpu.pressure"):
@@ -90,7 +104,8 @@ def run(bed: Bed, plan: Plan, folder: str) -> tuple[list[Row], list[Reaction]]:
     write_folder(f"{folder}/node", [], CPUS, threshold=plan.threshold, recover=plan.recover)
     bed.burn(best_effort, CPUS)
     loops = bed.burn(burstable, plan.load)
-    _signal(loops, signal.SIGSTOP)
+    more = bed.burn(burstable, CPUS)
+    _signal(loops + more, signal.SIGSTOP)
     arguments = ["--period", f"{round(plan.period * 1000)}ms"]
     arguments += ["--listen", free_address()] if plan.endpoint else []
     with sampling(bed, best_effort, f"{folder}/samples") as sampler:
@@ -100,6 +115,7 @@ def run(bed: Bed, plan: Plan, folder: str) -> tuple[list[Row], list[Reaction]]:
             _recover(bed, plan, best_effort)
             alone = _watch(plan.alone)
             onsets = _onsets(bed, plan, loops)
+            ends = _load_ends(bed, plan, loops + more)
             agent.check()
         finally:
             agent.end()
@@ -107,7 +123,12 @@ def run(bed: Bed, plan: Plan, folder: str) -> tuple[list[Row], list[Reaction]]:
     gaps = [(after.at - one.at) / 1000 for one, after in itertools.pairwise(samples)]
     rows = [Row("between two looks at the quota, median", statistics.median(gaps), "ms")]
     rows += budget_rows(between(samples, *alone), plan)
-    return rows, [reaction(samples, *each, plan.allowed()) for each in onsets]
+    allowed = plan.allowed()
+    return Found(
+        rows,
+        [reaction(samples, *each, allowed) for each in onsets],
+        [recovery(samples, *each, allowed) for each in ends],
+    )
 
 
 def _onsets(bed: Bed, plan: Plan, loops: list[int]) -> list[tuple[int, int]]:
@@ -138,6 +159,28 @@ def _round(bed: Bed, plan: Plan, loops: list[int], phase: float) -> tuple[tuple[
         return (start, end), 1000 * (_other_work(bed) - before) / (end - start)
     finally:
         _signal(loops, signal.SIGSTOP)
+
+
+def _load_ends(bed: Bed, plan: Plan, loops: list[int]) -> list[tuple[int, int]]:
+    """When each load that left nothing ended, and until when that was watched."""
+    found: list[tuple[int, int]] = []
+    for _ in range(plan.ends * TRIES):
+        if len(found) == plan.ends:
+            break
+        _recover(bed, plan, f"{bed.kubepods}/besteffort")
+        before, start = _other_work(bed), time.monotonic_ns() // 1000
+        _signal(loops, signal.SIGCONT)
+        try:
+            time.sleep(plan.watched)
+        finally:
+            _signal(loops, signal.SIGSTOP)
+        watched = _watch(END_WATCHED)
+        noise = 1000 * (_other_work(bed) - before) / (watched[1] - start)
+        if noise <= plan.noise:
+            found.append(watched)
+        else:
+            print(f"a load's end is repeated: other work used {noise:.0f}m", flush=True)
+    return found
 
 
 def _other_work(bed: Bed) -> int:
@@ -211,6 +254,24 @@ def reaction_rows(found: list[Reaction], plan: Plan) -> list[Row]:
     ]
 
 
+def recovery_rows(found: list[Recovery], plan: Plan) -> list[Row]:
+    back = [one.recovered for one in found if one.recovered is not None]
+    never = plan.ends - len(back)
+    rows = [Row(f"loads' ends without 90 % of the budget in {END_WATCHED:g} s", never, "", 0.0)]
+    if back:
+        what = "90 % of the budget for good after the load's end"
+        rows.append(Row(f"{what}, median", statistics.median(back), "s", BACK_WITHIN))
+        rows.append(Row(f"{what}, worst", max(back), "s", BACK_WITHIN))
+    swung = max((one.swings for one in found), default=0)
+    return [*rows, Row("swings on the way back, most after one end", swung, "", 0.0)]
+
+
+def recovery_line(number: int, one: Recovery) -> str:
+    back = "   -" if one.recovered is None else f"{one.recovered:.3f}"
+    path = " ".join(map(str, one.path[:24]))
+    return f"{number:>5} {back:>9} {one.swings:>7} {one.formula:>8.0f}  {one.before} -> {path}"
+
+
 def round_line(number: int, one: Reaction) -> str:
     cut, settled = (
         "   -" if each is None else f"{each:.3f}" for each in (one.first_cut, one.settled)
@@ -225,6 +286,7 @@ def round_line(number: int, one: Reaction) -> str:
 def read_plan() -> Plan:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--ends", type=int, default=5, help="of a load that left nothing")
     parser.add_argument("--period", type=float, default=1.0, help="the agent's, in seconds")
     parser.add_argument("--threshold", type=int, default=80, help="of the share's settings")
     parser.add_argument("--recover", type=int, default=10, help="the same; it concerns no cut")
@@ -235,6 +297,7 @@ def read_plan() -> Plan:
     said = parser.parse_args()
     return Plan(
         rounds=5 if said.quick else said.rounds,
+        ends=2 if said.quick else said.ends,
         period=said.period,
         load=2 * CPUS if said.psi else max(CPUS // 2, 1),
         threshold=said.threshold,
@@ -260,14 +323,18 @@ def main() -> int:
     )
     try:
         with new_bed(version, "reaction") as bed, tempfile.TemporaryDirectory() as folder:
-            rows, found = run(bed, plan, folder)
-        rows += reaction_rows(found, plan)
+            found = run(bed, plan, folder)
+        rows = found.rows + reaction_rows(found.reactions, plan)
+        rows += recovery_rows(found.recoveries, plan)
     except CannotMeasureError as error:
         print(f"not measured: {error}", file=sys.stderr)
         return 1
     print("onset first cut   settled  swings  formula  quota in milliCPU")
-    for number, one in enumerate(found, 1):
+    for number, one in enumerate(found.reactions, 1):
         print(round_line(number, one))
+    print("  end      back  swings  formula  quota in milliCPU")
+    for number, end in enumerate(found.recoveries, 1):
+        print(recovery_line(number, end))
     for row in rows:
         print(row.line())
     for name, measured in KNOWN.items():

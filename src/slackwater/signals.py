@@ -5,22 +5,22 @@ A policy ramps from its own last claim, never from a reading, which mixes in eve
 
 from slackwater.model.units import MilliCpu, percent
 
-#: From nothing a part of nothing would be nothing: the ramp starts at this part of the goal.
-_START = percent(1)
 
-
-def ramp_towards(last: MilliCpu, goal: MilliCpu, recover: int, floor: MilliCpu) -> MilliCpu:
+def ramp_towards(
+    last: MilliCpu, goal: MilliCpu, recover: int, recover_from: int, floor: MilliCpu
+) -> MilliCpu:
     """The next claim on the way to `goal`, in milliCPU.
 
-    Up by at most `recover` percent of the last claim, and at least by 1 m. Below `floor`, the
-    least that the kernel grants, the step is taken from the floor or 1 % of the goal, whichever
-    is larger, so that an exhausted budget recovers without a jump and without a dead zone.
+    From below `recover_from` percent of the goal, or below `floor`, the least that the kernel
+    grants, the first raise goes there: a part of next to nothing is next to nothing. From there
+    on up by at most `recover` percent of the last claim, and at least by 1 m.
     """
     if goal <= last:
         return goal
-    start = last if last >= floor else max(floor, MilliCpu(_START.left_of(goal)))
-    step = max(percent(recover).left_of(start), 1)
-    return min(goal, MilliCpu(start + step))
+    start = MilliCpu(max(floor, percent(recover_from).left_of(goal)))
+    if last < start:
+        return min(goal, start)
+    return min(goal, MilliCpu(last + max(percent(recover).left_of(last), 1)))
 
 
 def is_beyond_deadband(last: MilliCpu, now: MilliCpu, jitter: int) -> bool:

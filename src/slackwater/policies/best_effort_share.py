@@ -91,6 +91,16 @@ class BestEffortShareSettings(SettingsStruct, frozen=True):
             "best-effort work back in full.",
         ),
     ] = Percent(10)
+    recover_from: Annotated[
+        Percentage,
+        Meta(
+            ge=1,
+            le=100,
+            description="Where growth begins after a cut, as a fraction of the budget: from below "
+            "it the first raise goes there, the later ones by `recover`. 100 goes to the whole "
+            "budget at once.",
+        ),
+    ] = Percent(25)
     accounting: Annotated[
         Accounting,
         Meta(
@@ -138,6 +148,7 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: BestEffortShareSett
         "used": used,
         "budget": budget,
         "claim": claim,
+        "recover_from": settings.recover_from,
     }
     because = Because("used by all but best effort", f"{used}m", f"{allowed}m allowed")
     events = (Event(THROTTLE_EVENT, "cpu", claim),) if claim != last else ()
@@ -168,7 +179,7 @@ def _next_claim(
     """The first claim ever is the budget itself; later ones ramp, and stay where little moved."""
     if last is None:
         return budget
-    claim = ramp_towards(last, budget, settings.recover, FLOOR)
+    claim = ramp_towards(last, budget, settings.recover, settings.recover_from, FLOOR)
     return claim if is_beyond_deadband(last, claim, settings.jitter) else last
 
 
@@ -220,11 +231,11 @@ def concerns(pod: Workload) -> bool:
 
 def explain_numbers(numbers: Mapping[str, int]) -> str:
     """As a sum."""
-    names = ("allocatable", "threshold", "allowed", "used", "budget", "claim")
+    names = ("allocatable", "threshold", "allowed", "used", "budget", "claim", "recover_from")
     if not numbers.keys() >= set(names):
         return list_numbers(numbers)
-    allocatable, threshold, allowed, used, budget, claim = (numbers[name] for name in names)
-    why = "" if claim == budget else " (raises go in steps)"
+    allocatable, threshold, allowed, used, budget, claim, start = (numbers[name] for name in names)
+    why = "" if claim == budget else f" (raises go in steps, from {start} % of the budget on)"
     why = " (so small a change is not made)" if claim > budget else why
     rest = "".join(f"; {name} {numbers[name]}" for name in numbers if name not in names)
     return (

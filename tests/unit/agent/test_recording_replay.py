@@ -104,8 +104,8 @@ def test_todays_own_memory_is_carried() -> None:
     report = replay(recording(run([400, 0, 0])), POLICIES, to_threshold(50))
     assert rows(report) == [
         (1, "grant", QUOTA_ROW, "400m", "100m"),
-        (2, "grant", QUOTA_ROW, "440m", "110m"),
-        (3, "grant", QUOTA_ROW, "484m", "121m"),
+        (2, "grant", QUOTA_ROW, "440m", "125m"),
+        (3, "grant", QUOTA_ROW, "484m", "137m"),
     ]
     last = report.differences[-1]
     assert last.at == 2_000_000

@@ -12,6 +12,7 @@ from benchmarks._series import (
     formula,
     quota_changes,
     reaction,
+    recovery,
     shares_of_budget,
     swings,
 )
@@ -83,6 +84,25 @@ def test_an_exhausted_budget_is_the_smallest_quota() -> None:
 )
 def test_swings(path: tuple[int, ...], count: int) -> None:
     assert swings(path, 30) == count
+
+
+@pytest.mark.parametrize(
+    ("quotas", "recovered", "count"),
+    [
+        pytest.param({0: 10, 1500: 400, 2500: 1500}, 1.5, 0, id="in two steps"),
+        pytest.param({0: 10, 1500: 1439, 2500: 1440}, 1.5, 0, id="nine tenths are enough"),
+        pytest.param({0: 10, 1500: 400}, None, 0, id="never"),
+        pytest.param(
+            {0: 10, 1500: 1600, 2500: 800, 3500: 1600}, 2.5, 2, id="not for good at first"
+        ),
+        pytest.param({0: 10, 1500: UNLIMITED}, 0.5, 0, id="to no limit"),
+        pytest.param({0: 1600}, 0.0, 0, id="it was never less"),
+    ],
+)
+def test_what_a_loads_end_did(quotas: dict[int, int], recovered: float | None, count: int) -> None:
+    found = recovery(series(quotas, load=0), ONSET, END, ALLOWED)
+    assert (found.recovered, found.swings) == (recovered, count)
+    assert found.formula == pytest.approx(1600)
 
 
 @given(st.lists(st.integers(10, 2000)))

@@ -111,6 +111,7 @@ def test_parts_are_numbered_and_a_policys_numbers_are_told_once() -> None:
 
 NUMBERS = {
     "allocatable": 1000, "threshold": 80, "allowed": 800, "used": 200, "budget": 600, "claim": 600,
+    "recover_from": 25,
 }  # fmt: skip
 
 
@@ -118,7 +119,7 @@ NUMBERS = {
     ("changed", "tail"),
     [
         ({}, "claim 600m"),
-        ({"claim": 400}, "claim 400m (raises go in steps)"),
+        ({"claim": 400}, "claim 400m (raises go in steps, from 25 % of the budget on)"),
         ({"claim": 605}, "claim 605m (so small a change is not made)"),
         ({"new": 3}, "claim 600m; new 3"),
     ],

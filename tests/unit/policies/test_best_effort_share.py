@@ -40,8 +40,10 @@ def claim(act: object) -> int:
     [
         ("1", 1000, 80, 200, None, 600),
         ("3", 1000, 80, 900, None, 0),
-        ("7, overruled: no jump from zero", 1000, 80, 0, 0, 11),
-        ("9, mended: no dead zone", 1000, 80, 0, 9, 11),
+        ("7, overruled: from zero to a quarter of the budget", 1000, 80, 0, 0, 200),
+        ("9, mended: no dead zone", 1000, 80, 0, 9, 200),
+        ("below a quarter: there", 1000, 80, 0, 199, 200),
+        ("at a quarter: the recover limit", 1000, 80, 0, 200, 220),
         ("11", 1000, 80, 700, 100, 100),
         ("13", 7910, 65, 1333, None, 3808),
         ("cut at once", 1000, 80, 700, 600, 100),
@@ -79,6 +81,7 @@ def test_its_story_carries_every_number() -> None:
         "used": 200,
         "budget": 600,
         "claim": 600,
+        "recover_from": 25,
     }
     [intent] = found.intents
     assert isinstance(intent, Intent)
@@ -168,7 +171,7 @@ def test_a_tier_that_was_made_anew_starts_anew() -> None:
     ("row", "ours", "used", "expected"),
     [
         ("raised by 10 %, not to the budget", 300, 0, 330),
-        ("up from the kernel's least", 10, 0, 11),
+        ("from the kernel's least to a quarter", 10, 0, 200),
         ("at most to the budget", 300, 480, 320),
         ("cut at once", 300, 700, 100),
         ("stays where it is right", 300, 500, 300),

@@ -251,6 +251,7 @@ def test_spellings(key: str, flag: str, variable: str) -> None:
         ("agent.period", "1s", "100ms to 1m", "duration"),
         ("agent.raiseDeadband", "1 ‰", "0 ‰ to 2 ‰", "‰"),
         ("bestEffortShare.recover", "10 %", "at least 1 %", "%"),
+        ("bestEffortShare.recoverFrom", "25 %", "1 % to 100 %", "%"),
         ("bestEffortShare.enabled", "false", "true or false", "word"),
         ("bestEffortShare.accounting", "usage", "usage or request", "word"),
         ("qosLevel.standIn", "idle", "idle, weight or none", "word"),

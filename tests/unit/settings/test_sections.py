@@ -36,7 +36,12 @@ def test_the_defaults_are_volcanos() -> None:
     """facts/volcano.md section 1.1, column "default when absent"."""
     settings = BestEffortShareSettings()
     assert settings == share(
-        enabled=False, threshold=80, jitter=1, recover=10, accounting=Accounting.USAGE
+        enabled=False,
+        threshold=80,
+        jitter=1,
+        recover=10,
+        recover_from=25,  # ours: Volcano has no such setting
+        accounting=Accounting.USAGE,
     )
 
 
@@ -56,6 +61,8 @@ def test_the_agents_defaults() -> None:
         ({"jitter": 150}, share(jitter=150)),
         ({"recover": 1}, share(recover=1)),
         ({"recover": 150}, share(recover=150)),
+        ({"recoverFrom": 1}, share(recover_from=1)),
+        ({"recoverFrom": 100}, share(recover_from=100)),
         ({"accounting": "request"}, BestEffortShareSettings(accounting=Accounting.REQUEST)),
         ({"threshold": None, "enabled": None}, BestEffortShareSettings()),
         # Volcano ignores jitter and recover where the threshold is absent; that is a bug.
@@ -73,13 +80,19 @@ def test_best_effort_share(said: object, expected: BestEffortShareSettings) -> N
         ({"threshold": 101}, "x.threshold is 101, but must be a whole number, 1 % to 100 %"),
         ({"jitter": -1}, "x.jitter is -1, but must be a whole number, at least 0 %"),
         ({"recover": 0}, "x.recover is 0, but must be a whole number, at least 1 %"),
+        ({"recoverFrom": 0}, "x.recoverFrom is 0, but must be a whole number, 1 % to 100 %"),
+        ({"recoverFrom": 101}, "x.recoverFrom is 101, but must be a whole number, 1 % to 100 %"),
+        (
+            {"recoverFrom": "25%"},
+            "x.recoverFrom is '25%', but must be a whole number, 1 % to 100 %",
+        ),
         ({"enabled": 1}, "x.enabled is 1, but must be true or false"),
         ({"accounting": "x"}, "x.accounting is 'x', but must be one of usage, request"),
         (
             {"thresold": 80},
             (
                 "a key of x is 'thresold', but must be one of enabled, threshold, jitter, recover, "
-                "accounting"
+                "recoverFrom, accounting"
             ),
         ),
         ([], "x is a list, but must be a mapping"),

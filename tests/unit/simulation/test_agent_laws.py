@@ -53,6 +53,7 @@ SHARES = st.builds(
     threshold=st.integers(1, 100).map(Percent),
     jitter=st.integers(0, 50).map(Percent),
     recover=st.integers(1, 200).map(Percent),
+    recover_from=st.integers(1, 100).map(Percent),
     accounting=st.sampled_from(Accounting),
 )
 AGENTS = st.builds(AgentSettings, raise_deadband=st.integers(0, 2).map(Permille))
