@@ -16,7 +16,14 @@ import msgspec
 
 from slackwater.agent.tick import PolicyState, TickMemory, TickResult, tick
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Grant, PolicyAction, PolicyReport, Verb
+from slackwater.model.decision import (
+    Command,
+    Grant,
+    PolicyAction,
+    PolicyReport,
+    RuleReport,
+    Verb,
+)
 from slackwater.model.knob import KNOBS, QUOTA, KnobKey
 from slackwater.model.snapshot import WritePrecision
 from slackwater.model.unit_property import settle_in_unit
@@ -31,6 +38,7 @@ from slackwater.record.recording import (
     TickLine,
     decode_key,
 )
+from slackwater.record.rules import describe_comparison, rule_title
 from slackwater.resolution.planning import Drift, PlannedChanges
 from slackwater.settings.agent_document import Settings
 from slackwater.settings.agent_settings import AgentSettings
@@ -52,6 +60,8 @@ class Aspect(enum.Enum):
     COURSE = "course"  # what a policy did, or why
     GRANT = "grant"
     CHANGE = "change"  # what is written, though the grant is the same
+    RULE = "rule"  # the state of a rule about a metric
+    COMMAND = "command"  # an eviction, a taint or a condition
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -166,6 +176,10 @@ def _differences(then: TickLine, now: TickResult, at: Micros) -> Iterable[Differ
     }
     for course in _courses(then.story.told, now.story.told, concerned):
         yield Difference(number, at, Aspect.COURSE, *course)
+    for rule in _rules(then.story.told, now.story.told):
+        yield Difference(number, at, Aspect.RULE, *rule)
+    for command in _commands(then.story.commands, now.story.commands):
+        yield Difference(number, at, Aspect.COMMAND, *command)
     names, made, planned = _changes(then, now.planned)
     for key in made | planned:
         texts = made.get(key, NOTHING), planned.get(key, NOTHING)
@@ -233,6 +247,37 @@ def _courses(
             yield policy, old.reason, new.reason, f"it {words[1]} both times"
 
 
+def _rules(
+    then: Iterable[PolicyReport], now: Iterable[PolicyReport]
+) -> Iterable[tuple[str, str, str, str]]:
+    """Rules that are in another state."""
+    before, after = _rules_by_title(then), _rules_by_title(now)
+    for title in before | after:
+        old, new = before.get(title), after.get(title)
+        words = [rule.state.value if rule else NOTHING for rule in (old, new)]
+        if words[0] != words[1]:
+            why = "there is no such rule" if new is None else describe_comparison(new)
+            yield title, words[0], words[1], why
+
+
+def _rules_by_title(told: Iterable[PolicyReport]) -> dict[str, RuleReport]:
+    return {rule_title(rule): rule for line in told for rule in line.rules}
+
+
+def _commands(
+    then: Iterable[Command], now: Iterable[Command]
+) -> Iterable[tuple[str, str, str, str]]:
+    """Commands that were asked for then and are not now, or the other way round."""
+    before, after = ({each.key: each for each in commands} for commands in (then, now))
+    for key, command in (before | after).items():
+        if key in before and key in after:
+            continue
+        words = ("asked for", NOTHING) if key in before else (NOTHING, "asked for")
+        because = command.because
+        why = f"{command.by}: {because.signal} {because.seen}, {because.limit}"
+        yield command.title(), *words, why if key in after else "no policy asks for it"
+
+
 def _course(told: PolicyReport | None) -> str:
     return told.course.value if told else OFF
 
@@ -278,7 +323,8 @@ def _read_settings(
     for policy in sorted(policies, key=lambda each: each.name):
         if policy.name not in recorded.policies:
             continue
-        section = _read(recorded.policies[policy.name], policy.settings)
+        kind = policy.bound_settings or policy.settings
+        section = _read(recorded.policies[policy.name], kind)
         if isinstance(section, str):
             report_problem(f"the settings of {policy.name} cannot be read, so it is off: {section}")
         else:

@@ -246,10 +246,13 @@ class Yielded(msgspec.Struct, frozen=True):
 
 
 class TickReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`commands` are those that policies ask for in this tick, as far as their budgets allow."""
+
     told: tuple[PolicyReport, ...] = ()
     grants: tuple[Grant, ...] = ()
     notes: tuple[Note, ...] = ()
     yielded: tuple[Yielded, ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 def share_equal(before: tuple[_Value, ...], now: tuple[_Value, ...]) -> tuple[_Value, ...]:

@@ -3,7 +3,8 @@
 A state (bad configuration, an option that is ignored, a pause) is reported when it begins, and
 again every half hour while it lasts, as the server drops events after an hour. Blindness is
 reported after a while only: every agent is blind until all is listed. A new quota is reported when
-it moved by the smallest step, at most once a minute.
+it moved by the smallest step, at most once a minute. That a rule about a metric triggered, and that
+it was restored, is reported on change (record.rule_events).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.agent_view import TOLERATED_SILENCE, AgentView
 from slackwater.record.journal import TickRecord
+from slackwater.record.rule_events import TriggeredRules, command_event, find_rule_changes
 
 _SECOND = 1_000_000
 REPEAT_AFTER = Micros(1800 * _SECOND)
@@ -41,7 +43,8 @@ _VERSIONS = {
 
 class SentState(msgspec.Struct, frozen=True):
     """What was reported already: states by their key with the time, since when the agent is
-    blind, and the last quota for best-effort work with the policy that asked for it."""
+    blind, the last quota for best-effort work with the policy that asked for it, and the rules
+    that are triggered."""
 
     states: Mapping[tuple[str, str, str], Micros] = {}
     tick: int = 0
@@ -51,6 +54,7 @@ class SentState(msgspec.Struct, frozen=True):
     because: str = ""
     told: MilliCpu | None = None
     told_at: Micros = Micros(0)
+    rules: TriggeredRules = {}
 
 
 class EventContext(msgspec.Struct, frozen=True):
@@ -79,6 +83,8 @@ def due_events(
     if record is None or record.snapshot.tick == sent.tick or view.blind:
         return tuple(told), after
     told += _yield_events(record, context)
+    after, rules = _rule_events(record, after, context)
+    told += rules
     after, quota = _quota_events(record, after, context)
     return (*told, *quota), after
 
@@ -127,6 +133,10 @@ def _current_states(view: AgentView, sent: SentState, context: EventContext) -> 
     if record is None:
         return
     pods = {pod.title(): pod for pod in record.snapshot.workloads}
+    for progress in record.snapshot.in_flight:
+        if found := command_event(progress):
+            about = found.pod_reference() or context.about_node()
+            yield KubeEvent(about, found.reason, found.message, found.type)
     for line in record.story.told:
         for remark in line.remarks:
             pod = pods.get(remark.about)
@@ -162,12 +172,20 @@ def _yield_events(record: TickRecord, context: EventContext) -> list[KubeEvent]:
     ]
 
 
+def _rule_events(
+    record: TickRecord, sent: SentState, context: EventContext
+) -> tuple[SentState, list[KubeEvent]]:
+    found, rules = find_rule_changes(record.story, sent.rules, context.at)
+    told = [KubeEvent(context.about_node(), each.reason, each.message, each.type) for each in found]
+    return msgspec.structs.replace(sent, rules=rules), list(_merge_alike(told))
+
+
 def _quota_events(
     record: TickRecord, sent: SentState, context: EventContext
 ) -> tuple[SentState, tuple[KubeEvent, ...]]:
     """The last quota asked for, once it is far enough from the one reported last."""
     if sent.policy and sent.policy not in record.inputs.policies:
-        forgotten = SentState(sent.states, record.snapshot.tick)
+        forgotten = SentState(sent.states, record.snapshot.tick, rules=sent.rules)
         return forgotten, ()
     events = [
         (line.policy, event.milli, line.reason)

@@ -15,6 +15,8 @@ from slackwater.model.cgroup import (
 from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import (
     Because,
+    Command,
+    CommandKind,
     Contribution,
     Event,
     Grant,
@@ -22,13 +24,17 @@ from slackwater.model.decision import (
     NoteKind,
     PolicyAction,
     PolicyReport,
+    Remark,
+    RuleReport,
+    RuleState,
     TickReport,
     Verb,
     Yielded,
 )
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobKey
-from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.metric import Sample
+from slackwater.model.plan import Change, CommandProgress, CommandState, Outcome, Result
 from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate, WritePrecision
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
 from slackwater.model.weight import WeightFormula
@@ -82,7 +88,31 @@ workloads = st.builds(
     extended,
     extended,
     st.dictionaries(words, words, max_size=2),
+    st.none() | amounts,
+    st.booleans(),
+    words,
+    words,
+    st.dictionaries(words, amounts, max_size=2),
 )
+becauses = st.builds(Because, words, words, words)
+#: JSON has no infinity: what is measured is finite, else it is a Gap.
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+commands = st.builds(
+    Command,
+    words,
+    st.sampled_from(CommandKind),
+    words,
+    becauses,
+    words,
+    words,
+    words,
+    st.none() | amounts,
+    st.dictionaries(words, numbers, max_size=2),
+)
+progresses = st.builds(
+    CommandProgress, commands, st.sampled_from(CommandState), micros, words, micros
+)
+labelled = st.builds(Sample, numbers, st.dictionaries(words, words, max_size=2))
 snapshots = st.builds(
     NodeSnapshot,
     tick=amounts,
@@ -104,8 +134,29 @@ snapshots = st.builds(
     pod_formula=st.sampled_from(WeightFormula),
     container_formula=st.sampled_from(WeightFormula),
     sources=st.dictionaries(words, st.builds(Freshness, micros, words), max_size=2),
+    metrics=st.dictionaries(words, gaps | st.lists(labelled, max_size=2).map(tuple), max_size=2),
+    in_flight=st.lists(progresses, max_size=1).map(tuple),
+    wall_time=amounts,
 )
-becauses = st.builds(Because, words, words, words)
+rules = st.builds(
+    RuleReport,
+    words,
+    words,
+    words,
+    words,
+    st.sampled_from(RuleState),
+    numbers,
+    st.none() | numbers,
+    amounts,
+    amounts,
+    amounts,
+    amounts,
+    st.booleans(),
+    st.none() | micros,
+    st.none() | micros,
+    words,
+    words,
+)
 shares = granted | st.builds(Ratio, amounts, st.integers(1, 500))
 steps = st.builds(Contribution, words, st.sampled_from(Verb), shares, granted, becauses)
 stories = st.builds(
@@ -119,6 +170,8 @@ stories = st.builds(
             st.dictionaries(words, amounts, max_size=3),
             st.none() | micros,
             st.lists(st.builds(Event, words, words, amounts), max_size=1).map(tuple),
+            st.lists(st.builds(Remark, words, words), max_size=1).map(tuple),
+            st.lists(rules, max_size=1).map(tuple),
         ),
         max_size=2,
     ).map(tuple),
@@ -136,6 +189,7 @@ stories = st.builds(
     ).map(tuple),
     st.lists(st.builds(Note, refs, words, st.sampled_from(NoteKind), words), max_size=1).map(tuple),
     st.lists(st.builds(Yielded, refs, words, micros), max_size=1).map(tuple),
+    st.lists(commands, max_size=1).map(tuple),
 )
 changes = st.builds(Change, refs, st.sampled_from(KNOBS), values, values)
 outcomes = st.builds(Outcome, changes, st.sampled_from(Result), words, micros)

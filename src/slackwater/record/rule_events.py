@@ -1,0 +1,145 @@
+"""What Kubernetes events say about rules on metrics and about the commands they lead to. Pure.
+
+A rule is told when it triggers, when it is restored, and again while it stays triggered, as the
+server drops events after an hour. A rule that is above its value once more before its action was
+undone has not triggered anew. A command is told while it is refused or nobody can carry it out, an
+eviction on its pod.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from slackwater.kube.events import EventType, ObjectReference
+from slackwater.model.decision import (
+    CommandKind,
+    PolicyAction,
+    RuleReport,
+    RuleState,
+    TickReport,
+)
+from slackwater.model.plan import CommandProgress, CommandState
+from slackwater.model.units import Micros
+from slackwater.record.rules import (
+    describe_because,
+    describe_command,
+    describe_comparison,
+    describe_effect,
+    describe_hold,
+)
+
+#: Crane's words, which alerts look for, and ours.
+TRIGGERED, RESTORED = "AvoidanceTriggered", "RestoreTriggered"
+REFUSED, IMPOSSIBLE, EVICTED = "CommandRefused", "CommandImpossible", "Evicted"
+_REPEAT_AFTER = Micros(1800 * 1_000_000)
+#: Of rules in one round: their events become one, whose message is bounded.
+_MOST_RULES = 8
+_IN_FORCE = (RuleState.TRIGGERED, RuleState.COOLING)
+_GONE = "the rule is not followed here any more"
+
+
+class TriggeredRule(msgspec.Struct, frozen=True):
+    """A rule whose action is in force, which policy reports it, and when that was told."""
+
+    reported_by: str
+    name: str
+    action: str
+    told: Micros
+
+
+#: By the policy that reports them, the object's title and the rule's name.
+TriggeredRules = Mapping[tuple[str, str, str], TriggeredRule]
+
+
+class RuleEvent(msgspec.Struct, frozen=True):
+    """An event without its object. With a pod's uid it is about that pod."""
+
+    reason: str
+    message: str
+    type: EventType = EventType.NORMAL
+    pod: str = ""
+    uid: str = ""
+
+    def pod_reference(self) -> ObjectReference | None:
+        namespace, _, name = self.pod.partition("/")
+        return ObjectReference("v1", "Pod", name, namespace, self.uid) if self.uid else None
+
+
+def find_rule_changes(
+    story: TickReport, before: TriggeredRules, at: Micros
+) -> tuple[tuple[RuleEvent, ...], TriggeredRules]:
+    """What is to be told now, and the rules that are triggered after that."""
+    held = {line.policy for line in story.told if line.course is PolicyAction.HELD}
+    now = {
+        (line.policy, rule.policy, rule.rule): rule for line in story.told for rule in line.rules
+    }
+    after: dict[tuple[str, str, str], TriggeredRule] = {}
+    told: list[RuleEvent] = []
+    for key, rule in now.items():
+        known = before.get(key)
+        if rule.state in _IN_FORCE:
+            event = _triggered(rule, known, at)
+            told += [event] if event else []
+            last = at if event or known is None else known.told
+            after[key] = TriggeredRule(key[0], _name(rule), rule.action, last)
+        elif known is not None:
+            told.append(RuleEvent(RESTORED, f"{_restored(known)}: {_describe(rule)}"))
+    for key, known in before.items():
+        if key in now:
+            continue
+        if known.reported_by in held:
+            after[key] = known  # it lacks something, and what it asked for stands
+        else:
+            told.append(RuleEvent(RESTORED, f"{_restored(known)}: {_GONE}"))
+    return tuple(_bounded(told)), after
+
+
+def _triggered(rule: RuleReport, known: TriggeredRule | None, at: Micros) -> RuleEvent | None:
+    """Of one that cools down after a restart of the agent nothing is told: it was."""
+    if rule.state is not RuleState.TRIGGERED:
+        return None
+    if known is not None and at - known.told < _REPEAT_AFTER:
+        return None
+    message = f"{_name(rule)} triggered action {rule.action}: {_describe(rule)}"
+    return RuleEvent(TRIGGERED, message, EventType.WARNING)
+
+
+def _restored(known: TriggeredRule) -> str:
+    return f"{known.name} restored action {known.action}"
+
+
+def _name(rule: RuleReport) -> str:
+    """As Crane has it, without the kind: waterline1/cpu."""
+    return f"{rule.policy.partition('/')[2] or rule.policy}/{rule.rule}"
+
+
+def _describe(rule: RuleReport) -> str:
+    parts = (describe_comparison(rule), describe_effect(rule), describe_hold(rule))
+    return ", ".join(filter(None, parts))
+
+
+def _bounded(told: list[RuleEvent]) -> Iterator[RuleEvent]:
+    """Of each reason the first few, and how many more there are."""
+    for reason in (TRIGGERED, RESTORED):
+        alike = [each for each in told if each.reason == reason]
+        yield from alike[:_MOST_RULES]
+        more = len(alike) - _MOST_RULES
+        if more > 0:
+            message = f"and {more} more rules; see slackwater explain"
+            yield msgspec.structs.replace(alike[0], message=message)
+
+
+def command_event(progress: CommandProgress) -> RuleEvent | None:
+    """What is told of a command while it is where it is; None where nobody waits for it."""
+    command = progress.command
+    said = f"{describe_command(progress)} ({describe_because(command.because)})"
+    match progress.state:
+        case CommandState.REFUSED:
+            return RuleEvent(REFUSED, said, EventType.WARNING)
+        case CommandState.IMPOSSIBLE:
+            return RuleEvent(IMPOSSIBLE, said, EventType.WARNING)
+        case CommandState.DONE if command.kind is CommandKind.EVICT:
+            why = f"evicted to relieve its node: {describe_because(command.because)}"
+            return RuleEvent(EVICTED, why, EventType.WARNING, command.target, command.uid)
+        case _:
+            return None
