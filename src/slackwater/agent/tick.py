@@ -165,7 +165,7 @@ def tick(
         # Before its time nothing is loosened. After a restart nobody has said yet what becomes of
         # what was adopted: it stays.
         planned = msgspec.structs.replace(planned, releases=find_bursts_in_the_way(planned))
-    story = TickReport(tuple(told), grants, planned.notes, planned.yielded)
+    story = TickReport(tuple(told), grants, planned.notes, planned.yielded, planned.commands)
     return TickResult(planned, memory, story)
 
 
