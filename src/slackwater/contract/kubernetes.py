@@ -3,6 +3,7 @@
 Objects without a name are refused; fields that are not used here are ignored.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
@@ -18,6 +19,17 @@ from slackwater.model.units import Bytes, MilliCpu, QuantityError, parse_bytes, 
 
 _QUANTITY = "a quantity such as 250m, 0.5 or 2Gi"
 _LARGEST_AMOUNT = 2**63 - 1
+# Kubernetes writes UTC to the second; YAML's own type for a time prints a space and +00:00.
+_TIME = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]{1,9})?"
+    r"(?:Z|\+00:00)",
+    re.ASCII,
+)
+_TIME_WANTED = "a time of UTC such as 2026-01-31T12:00:00Z"
+_DAYS_BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
+_FEBRUARY = 2
+#: 1970 years and their leap days.
+_DAYS_TO_1970 = 365 * 1970 + 1969 // 4 - 1969 // 100 + 1969 // 400
 
 
 class ObjectHeader(msgspec.Struct, frozen=True):
@@ -134,6 +146,28 @@ def _amount(field: Field, parse: Callable[[str], int]) -> int:
     if not 0 <= amount <= _LARGEST_AMOUNT:
         raise field.refused("a quantity from 0 to what 64 bits hold")
     return amount
+
+
+def seconds_since_1970(field: Field) -> int:
+    """metav1.Time. Pure arithmetic: what is read of an object knows no clock."""
+    value = field.value
+    written = str(value) if type(value).__name__ == "datetime" else value
+    match = _TIME.fullmatch(written) if isinstance(written, str) else None
+    if match is None:
+        raise field.refused(_TIME_WANTED)
+    year, month, day, hour, minute, second = map(int, match.groups())
+    if not 1 <= month <= 12 or year < 1970:
+        raise field.refused(_TIME_WANTED)
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    longest = _DAYS_BEFORE_MONTH[month] - _DAYS_BEFORE_MONTH[month - 1]
+    if month == _FEBRUARY and leap:
+        longest += 1
+    if not 1 <= day <= longest or hour > 23 or minute > 59 or second > 60:
+        raise field.refused(_TIME_WANTED)
+    before = year - 1
+    days = 365 * year + before // 4 - before // 100 + before // 400 - _DAYS_TO_1970
+    days += _DAYS_BEFORE_MONTH[month - 1] + day - 1 + (leap and month > _FEBRUARY)
+    return ((days * 24 + hour) * 60 + minute) * 60 + second
 
 
 def _parsed_cpu(value: object) -> MilliCpu | None:

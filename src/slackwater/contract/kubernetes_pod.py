@@ -6,6 +6,7 @@ pod written by hand reads like one from a cluster. Refuses a pod without a uid: 
 
 import enum
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -16,6 +17,7 @@ from slackwater.contract.kubernetes import (
     milli_cpu,
     optional_text,
     read_head,
+    seconds_since_1970,
     size,
 )
 from slackwater.contract.pod_resources import (
@@ -48,6 +50,9 @@ _LISTS = (
     ("containers", "containerStatuses", ContainerKind.MAIN),
     ("ephemeralContainers", "ephemeralContainerStatuses", ContainerKind.EPHEMERAL),
 )
+_LARGEST_PORT = 65535
+#: One for all pods: most name none.
+_NO_PORTS: Mapping[str, int] = {}
 
 
 class Phase(enum.Enum):
@@ -79,6 +84,14 @@ class Pod(ObjectHeader, frozen=True, kw_only=True):
     tier: Tier
     resources: PodResources
     mirror: MirrorClaim | None = None
+    priority_class: str = ""
+    #: Seconds since 1970: when its node took it, else when it was created; None where neither is
+    #: stated.
+    started: int | None = None
+    #: Where its containers can be reached, and their named ports. Of two ports of one name that of
+    #: the first container counts, as for a Service.
+    address: str = ""
+    ports: Mapping[str, int] = {}
     #: Of the ColocationConfiguration that is for this pod; they count before its annotation.
     memory_ratios: MemoryRatios | None = None
 
@@ -108,7 +121,37 @@ def read_pod(document: object, source: str) -> Pod:
         tier=_tier(member(status, "qosClass"), resources),
         resources=resources,
         mirror=_mirror_claim(head, field),
+        priority_class=optional_text(member(spec, "priorityClassName")),
+        started=_started(field, status),
+        address=optional_text(member(status, "podIP")),
+        ports=_named_ports(spec),
     )
+
+
+def _started(field: Field, status: Field) -> int | None:
+    metadata = member(field, "metadata") or field.at("metadata", {})
+    stated = member(status, "startTime") or member(metadata, "creationTimestamp")
+    return None if stated is None else seconds_since_1970(stated)
+
+
+def _named_ports(spec: Field) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for listed, _, _ in _LISTS:
+        containers = member(spec, listed)
+        for container in () if containers is None else elements(containers):
+            ports = member(container, "ports")
+            for port in () if ports is None else elements(ports):
+                name, number = optional_text(member(port, "name")), member(port, "containerPort")
+                if name and number is not None:
+                    found.setdefault(name, _port(number))
+    return found or _NO_PORTS
+
+
+def _port(field: Field) -> int:
+    number = whole(field)
+    if not 1 <= number <= _LARGEST_PORT:
+        raise field.refused(f"a port from 1 to {_LARGEST_PORT}")
+    return number
 
 
 def _uid(uid: str, field: Field) -> str:

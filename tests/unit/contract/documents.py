@@ -51,6 +51,12 @@ POD_KEYS = [
     "allocatable",
     "capacity",
     "deletionTimestamp",
+    "creationTimestamp",
+    "startTime",
+    "podIP",
+    "ports",
+    "containerPort",
+    "priorityClassName",
     "data",
     "items",
 ]

@@ -1,7 +1,10 @@
 """Pods as they are written by people and by clusters."""
 
+import datetime as dt
+
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Phase, read_pod
 from slackwater.contract.pod_resources import (
@@ -311,3 +314,65 @@ def test_any_pod_reads_or_is_refused(spec: object, status: object, annotations: 
         assert str(error).startswith("p: Pod default/web") or "a key of p: Pod" in str(error)
     else:
         assert pod_requests(made.resources).cpu >= 0
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "started"),
+    [
+        ({"startTime": "1970-01-01T00:00:01Z"}, {}, 1),
+        (
+            {"startTime": "2026-11-18T03:53:23Z"},
+            {"creationTimestamp": "2026-11-18T00:00:00Z"},
+            1794974003,
+        ),
+        ({}, {"creationTimestamp": "2000-02-29T23:59:59Z"}, 951868799),
+        ({}, {"creationTimestamp": None}, None),
+        ({"startTime": dt.datetime(2100, 3, 1, tzinfo=dt.UTC)}, {}, 4107542400),  # as YAML has it
+        ({}, {}, None),
+    ],
+)
+def test_a_pod_started_when_its_node_took_it(
+    status: object, metadata: dict[str, object], started: int | None
+) -> None:
+    assert read_pod(pod({}, status, **metadata), "p").started == started
+
+
+@given(st.integers(0, 253402300799))
+def test_every_time_reads_as_the_library_reads_it(seconds: int) -> None:
+    written = dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat().replace("+00:00", "Z")
+    assert read_pod(pod({}, {"startTime": written}), "p").started == seconds
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [7, "yesterday", "2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-01-01T24:00:00Z",
+     "1969-12-31T00:00:00Z", "2026-01-01T00:00:00+02:00"],
+)  # fmt: skip
+def test_a_time_that_is_none_is_refused(stated: object) -> None:
+    with pytest.raises(InvalidError, match=r"status\.startTime is .*, but must be a time of UTC"):
+        read_pod(pod({}, {"startTime": stated}), "p")
+
+
+def test_where_a_pod_can_be_reached() -> None:
+    def ports(*pairs: tuple[str, int]) -> list[dict[str, object]]:
+        return [{"name": name, "containerPort": number} for name, number in pairs]
+
+    spec = {
+        "initContainers": [{"name": "mesh", "ports": ports(("admin", 15000))}],
+        "containers": [
+            {"name": "app", "ports": [*ports(("web", 80)), {"containerPort": 81}]},
+            {"name": "other", "ports": ports(("web", 8080), ("metrics", 9090))},
+        ],
+        "ephemeralContainers": [{"name": "debug", "ports": ports(("debug", 1))}],
+        "priorityClassName": "batch",
+    }
+    made = read_pod(pod(spec, {"podIP": "10.0.0.7"}), "p")
+    assert (made.address, made.priority_class) == ("10.0.0.7", "batch")
+    assert made.ports == {"admin": 15000, "web": 80, "metrics": 9090, "debug": 1}
+
+
+@pytest.mark.parametrize("number", [0, 65536, -1, "80", True])
+def test_a_port_that_is_none_is_refused(number: object) -> None:
+    spec = {"containers": [{"name": "a", "ports": [{"name": "web", "containerPort": number}]}]}
+    with pytest.raises(InvalidError, match=r"spec\.containers\[0\]\.ports\[0\]\.containerPort is"):
+        read_pod(pod(spec), "p")

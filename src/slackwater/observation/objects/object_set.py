@@ -25,6 +25,7 @@ from slackwater.contract.kubernetes import (
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.contract.mirror_pod import assign_cgroups
+from slackwater.contract.pod_protection import exemption_problem
 from slackwater.contract.volcano.colocation_config import (
     CONFIG_MAP,
     ColocationConfig,
@@ -39,7 +40,7 @@ from slackwater.contract.volcano.pod import (
     read_colocation_configuration,
 )
 from slackwater.model.gap import Gap
-from slackwater.model.problem import ConfigurationProblem, DocumentName
+from slackwater.model.problem import ConfigurationProblem, DocumentName, sentences
 from slackwater.observation.objects.documents import one_document
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.agent_document import KIND as SETTINGS_KIND
@@ -109,6 +110,8 @@ def joined(
     told = (*(problems[source] for source in sorted(problems)), *unbelieved)
     warned = twice + [warning for each in configured.values() for warning in each.warnings]
     warned += colocation.warnings if colocation else ()
+    unclear = [found for pod in assigned if (found := exemption_problem(pod))]
+    warned += [f"{sentences(unclear)}; until then it is exempt"] if unclear else []
     return Objects(
         tuple(_configured(pod, configured.values()) for pod in assigned),
         tuple(nodes.values()),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from slackwater.contract import pod_resources
 from slackwater.contract.kubernetes_pod import Phase, Pod
+from slackwater.contract.pod_protection import protection_of
 from slackwater.contract.volcano.pod import memory_qos, qos_level, quota_burst
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
@@ -72,6 +73,11 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
         extended_requests=extended.requests,
         extended_limits=extended.limits,
         labels=pod.labels,
+        started=pod.started,
+        terminating=pod.terminating,
+        protected=protection_of(pod),
+        address=pod.address,
+        ports=pod.ports,
     )
 
 

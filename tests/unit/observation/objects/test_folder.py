@@ -384,3 +384,13 @@ def test_another_pods_uid_is_not_to_be_claimed(tmp_path: Path) -> None:
     assert len({pod.cgroup_uid for pod in found.pods}) == 2
     [problem] = sentences_of(found)
     assert problem.startswith("Pod kube-system/etcd-one: metadata.annotations")
+
+
+def test_an_unclear_exemption_is_told_and_prevents_nothing(tmp_path: Path) -> None:
+    annotated = POD.replace("name: web,", "name: web, annotations: {slackwater.io/exempt: on},")
+    (tmp_path / "a.yaml").write_text(annotated.replace("exempt: on", "exempt: 'on'"))
+    found = read(Folder(str(tmp_path)))
+    [warning] = found.warnings
+    assert "metadata.annotations['slackwater.io/exempt'] is 'on', but must be true" in warning
+    assert warning.endswith("; until then it is exempt")
+    assert found.problems == ()

@@ -221,3 +221,18 @@ def test_a_container_is_named_for_people() -> None:
     found = only((pod(container("main")),), POD)
     assert found.title() == "default/job"
     assert isinstance(found.containers[0], WorkloadContainer)
+
+
+def test_what_a_choice_among_pods_needs() -> None:
+    made = pod(
+        {**container("main"), "ports": [{"name": "metrics", "containerPort": 9090}]},
+        status={"phase": "Running", "startTime": "2026-11-18T03:53:23Z", "podIP": "10.0.0.7"},
+        annotations={"slackwater.io/exempt": "true"},
+    )
+    found = only((made,), POD)
+    assert (found.started, found.terminating, found.protected) == (1794974003, False, "exempt")
+    assert (found.address, found.ports) == ("10.0.0.7", {"metrics": 9090})
+    plain = only((pod(container("main")),), POD)
+    assert (plain.started, plain.protected, plain.address, plain.ports) == (None, "", "", {})
+    ending = {"name": "job", "uid": UID, "deletionTimestamp": "2026-11-18T03:53:23Z"}
+    assert only((read_pod({"kind": "Pod", "metadata": ending}, "p"),), POD).terminating
