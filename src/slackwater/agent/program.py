@@ -18,7 +18,7 @@ from slackwater.model.decision import Command, PolicyAction, TickReport
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import EVERYTHING, Needs, merge_needs
-from slackwater.model.plan import Adoption, Change, CommandProgress, Outcome, Result
+from slackwater.model.plan import Adoption, Change, CommandOutcome, CommandProgress, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
@@ -33,6 +33,7 @@ from slackwater.record.journal import (
     TickRecord,
     make_entries,
     outcome_entry,
+    plan_command_entries,
 )
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.settings.agent_settings import AgentSettings, Reading
@@ -77,7 +78,7 @@ class CommandRunner(Protocol):
         """What was taken up and is not finished."""
         ...
 
-    def outcomes(self) -> tuple[CommandProgress, ...]:
+    def outcomes(self) -> tuple[CommandOutcome, ...]:
         """What changed since the last call."""
         ...
 
@@ -325,17 +326,23 @@ class Agent:
         gone = {(held.ref.id, held.knob) for held in done.planned.releases}
         outcomes = (actuator.let_go(gone) if gone else []) + actuator.apply(done.planned.changes)
         self._written_groups = frozenset(outcome.change.ref.id for outcome in outcomes)
-        self._run_commands(done, snapshot)
-        entries = make_entries(snapshot, outcomes, done.story)
+        commands = self._run_commands(done, snapshot)
+        entries = make_entries(snapshot, outcomes, done.story, commands)
+        if self._dependencies.commands is None:
+            entries += plan_command_entries(snapshot, done.story.commands)
         log_tick(self._log, snapshot, entries, done.story)
         took = Micros(self._dependencies.clock() - snapshot.at)
-        return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took)
+        return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took, commands)
 
-    def _run_commands(self, done: TickResult, snapshot: NodeSnapshot) -> None:
+    def _run_commands(self, done: TickResult, snapshot: NodeSnapshot) -> tuple[CommandOutcome, ...]:
+        """What became of earlier ones."""
         runner = self._dependencies.commands
-        if runner is not None and done.memory.has_decided():
+        if runner is None:
+            return ()
+        if done.memory.has_decided():
             living = frozenset(each.uid for each in snapshot.workloads)
             runner.offer(done.planned.commands, living, snapshot.at)
+        return runner.outcomes()
 
     def _publish_round(self, done: TickRecord | Gap) -> None:
         shared = self._dependencies.shared

@@ -65,6 +65,17 @@ class CommandProgress(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.state in (CommandState.QUEUED, CommandState.DONE)
 
 
+class CommandOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command that got somewhere else, and why. `undone`: a taint or a condition was removed, as
+    nobody asks for it any more."""
+
+    command: Command
+    state: CommandState
+    at: Micros
+    detail: str = ""
+    undone: bool = False
+
+
 #: The route of a knob that is written as a kernel file.
 FILE_ROUTE = "file"
 #: The route of a knob that systemd sets for us: this, and the unit's name.

@@ -12,10 +12,20 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.cpus import CpuSet
-from slackwater.model.decision import Event, Grant, IntentValue, TickReport, share_equal
+from slackwater.model.decision import (
+    Because,
+    Command,
+    CommandKind,
+    Event,
+    Grant,
+    IntentValue,
+    TickReport,
+    share_equal,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA, KnobValue
-from slackwater.model.plan import Outcome, Result
+from slackwater.model.plan import CommandOutcome, CommandState, Outcome, Result
+from slackwater.model.problem import shorten
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
 from slackwater.settings.agent_settings import AgentSettings
@@ -27,6 +37,8 @@ _REPORTED = frozenset(
 _DONE = (Result.APPLIED, Result.PLANNED)
 #: From this many on, effects of one cause in one tick become one entry.
 _GROUP_SIZE = 9
+#: Of what the API server says about a command.
+_LONGEST_DETAIL = 300
 _Time = TypeVar("_Time")
 
 
@@ -41,7 +53,8 @@ class TimedEntry(msgspec.Struct, Generic[_Time], frozen=True):
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One effect, or why there was none. `what` is a knob and its cgroup, or a policy."""
+    """One effect, or why there was none. `what` is a knob and its cgroup, a command such as evict
+    batch/job-1, or a policy."""
 
     tick: int
     at: Micros
@@ -63,7 +76,8 @@ class TickInputs(msgspec.Struct, frozen=True):
 
 
 class TickRecord(msgspec.Struct, frozen=True):
-    """One whole tick, complete enough to explain and replay it. `took` includes writing."""
+    """One whole tick, complete enough to explain and replay it. `took` includes writing;
+    `commands` are those that got somewhere since the tick before."""
 
     snapshot: NodeSnapshot
     inputs: TickInputs
@@ -71,6 +85,7 @@ class TickRecord(msgspec.Struct, frozen=True):
     outcomes: tuple[Outcome, ...]
     entries: tuple[JournalEntry, ...]
     took: Micros
+    commands: tuple[CommandOutcome, ...] = ()
 
 
 class Journal:
@@ -137,9 +152,12 @@ def _count_parts(record: TickRecord, before: tuple[Grant, ...]) -> int:
 
 
 def make_entries(
-    snapshot: NodeSnapshot, outcomes: Iterable[Outcome], story: TickReport
+    snapshot: NodeSnapshot,
+    outcomes: Iterable[Outcome],
+    story: TickReport,
+    commands: Iterable[CommandOutcome] = (),
 ) -> tuple[JournalEntry, ...]:
-    """A tick's entries: events, effects, and notes about knobs."""
+    """A tick's entries: events, effects, commands, and notes about knobs."""
     tick, at = snapshot.tick, snapshot.at
     events = [
         JournalEntry(
@@ -153,7 +171,56 @@ def make_entries(
         JournalEntry(tick, at, f"{note.knob} of {note.target.path}", because=note.text)
         for note in story.notes
     ]
-    return (*events, *effects, *notes)
+    return (*events, *effects, *(_command_entry(each, tick) for each in commands), *notes)
+
+
+def plan_command_entries(
+    snapshot: NodeSnapshot, commands: Iterable[Command]
+) -> tuple[JournalEntry, ...]:
+    """Of a dry run: what would be asked of the API server."""
+    return tuple(
+        JournalEntry(
+            snapshot.tick,
+            snapshot.at,
+            command.title(),
+            *_command_values(command),
+            _format_because(command.by, command.because),
+            Result.PLANNED.value,
+        )
+        for command in commands
+    )
+
+
+def _command_entry(outcome: CommandOutcome, tick: int) -> JournalEntry:
+    command, done = outcome.command, outcome.state is CommandState.DONE
+    before, after = _command_values(command)
+    if outcome.undone:
+        before, after = after, before
+    because = "nobody asks for it any more"
+    if not outcome.undone:
+        because = _format_because(command.by, command.because)
+    result = Result.APPLIED.value if done else outcome.state.value
+    detail = shorten(outcome.detail, _LONGEST_DETAIL)
+    return JournalEntry(
+        tick,
+        outcome.at,
+        command.title(),
+        before,
+        after,
+        because,
+        ": ".join(filter(None, (result, detail))),
+    )
+
+
+def _command_values(command: Command) -> tuple[str, str]:
+    """What stands there without the command, and with it."""
+    match command.kind:
+        case CommandKind.TAINT:
+            return "none", command.value
+        case CommandKind.CONDITION:
+            return "False", command.value or "True"
+        case CommandKind.EVICT:
+            return "running", "evicted"
 
 
 def _effect_entries(
@@ -239,11 +306,11 @@ def outcome_entry(outcome: Outcome, tick: int, at: Micros, because: str) -> Jour
 
 
 def _format_reasons(grant: Grant) -> str:
-    steps = [
-        f"{step.by}: {step.because.signal} {step.because.seen}, {step.because.limit}"
-        for step in grant.contributions
-    ]
-    return "; ".join(steps)
+    return "; ".join(_format_because(step.by, step.because) for step in grant.contributions)
+
+
+def _format_because(by: str, because: Because) -> str:
+    return f"{by}: {because.signal} {because.seen}, {because.limit}"
 
 
 def format_amount(knob: str, value: IntentValue) -> str:

@@ -14,7 +14,7 @@ from slackwater import __version__
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import TickReport
 from slackwater.model.knob import KnobKey, KnobValue
-from slackwater.model.plan import Outcome, Result
+from slackwater.model.plan import CommandOutcome, Outcome, Result
 from slackwater.model.problem import Problem, quoted
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
@@ -72,6 +72,7 @@ class TickLine(msgspec.Struct, frozen=True, tag_field="line", tag="tick"):
     story: TickReport
     outcomes: tuple[RecordedOutcome, ...]
     took: Micros
+    commands: tuple[CommandOutcome, ...] = ()
 
 
 class RecordedTick(msgspec.Struct, frozen=True):
@@ -132,6 +133,8 @@ def encode_lines(records: Iterable[TickRecord]) -> Iterator[bytes]:
             "outcomes": [record_outcome(outcome) for outcome in record.outcomes],
             "took": record.took,
         }
+        if record.commands:
+            tick["commands"] = record.commands
         yield encoder.encode(tick) + b"\n"
 
 

@@ -34,7 +34,14 @@ from slackwater.model.decision import (
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobKey
 from slackwater.model.metric import Sample
-from slackwater.model.plan import Change, CommandProgress, CommandState, Outcome, Result
+from slackwater.model.plan import (
+    Change,
+    CommandOutcome,
+    CommandProgress,
+    CommandState,
+    Outcome,
+    Result,
+)
 from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, Rate, WritePrecision
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, Ratio
 from slackwater.model.weight import WeightFormula
@@ -192,4 +199,7 @@ stories = st.builds(
     st.lists(commands, max_size=1).map(tuple),
 )
 changes = st.builds(Change, refs, st.sampled_from(KNOBS), values, values)
+command_outcomes = st.builds(
+    CommandOutcome, commands, st.sampled_from(CommandState), micros, words, st.booleans()
+)
 outcomes = st.builds(Outcome, changes, st.sampled_from(Result), words, micros)

@@ -13,7 +13,7 @@ from slackwater.model.decision import (
     RuleReport,
     RuleState,
 )
-from slackwater.model.plan import CommandProgress, CommandState
+from slackwater.model.plan import CommandOutcome, CommandProgress, CommandState
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
@@ -60,5 +60,14 @@ def progress(
     detail: str = "",
 ) -> CommandProgress:
     uid = "uid-1" if kind is CommandKind.EVICT else ""
-    command = Command(f"{kind.value} {target}", kind, target, BECAUSE, RELIEF, uid)
+    value = "PreferNoSchedule" if kind is CommandKind.TAINT else ""
+    command = Command(f"{kind.value} {target}", kind, target, BECAUSE, RELIEF, uid, value)
     return CommandProgress(command, state, Micros(5_000_000), detail)
+
+
+def command_outcome(
+    state: CommandState = CommandState.DONE, *, undone: bool = False, **said: Any
+) -> CommandOutcome:
+    """The same, as it is told when it got there."""
+    made = progress(state, **said)
+    return CommandOutcome(made.command, state, Micros(5_000_000), made.detail, undone)

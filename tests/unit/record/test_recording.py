@@ -15,7 +15,7 @@ from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import TickReport
 from slackwater.model.knob import KNOBS, KnobKey
-from slackwater.model.plan import Change, Outcome, Result
+from slackwater.model.plan import Change, CommandOutcome, Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 from slackwater.record.journal import TickRecord
@@ -28,7 +28,7 @@ from slackwater.record.recording import (
     record_outcome,
 )
 from slackwater.settings.agent_settings import AgentSettings
-from tests.unit.record.any_tick import outcomes, snapshots, stories
+from tests.unit.record.any_tick import command_outcomes, outcomes, snapshots, stories
 from tests.unit.record.ticks import run, threshold
 
 GOLDEN = Path(__file__).parents[1] / "agent/recordings/standalone.jsonl"
@@ -58,6 +58,12 @@ def test_any_story_is_decoded_again(story: TickReport, made: list[Outcome]) -> N
     line = after(record)
     assert (line.story, line.took) == (story, record.took)
     assert line.outcomes == tuple(record_outcome(each) for each in made)
+
+
+@SLOW_TO_MAKE
+@given(st.lists(command_outcomes, max_size=2).map(tuple))
+def test_any_outcome_of_a_command_is_decoded_again(made: tuple[CommandOutcome, ...]) -> None:
+    assert after(msgspec.structs.replace(run([200])[0], commands=made)).commands == made
 
 
 def test_settings_and_memory_are_as_they_were() -> None:
