@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from benchmarks._colocation import Goal, Round, Spread, goals, of, quiet, round_of
 from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
-from slackwater.demo.demo_plan import BENCHMARK, BUSY, CALM, THRESHOLD, DemoPhase
+from slackwater.demo.demo_plan import BUSY, CALM, COLOCATION, THRESHOLD, DemoPhase
 from slackwater.demo.demo_report import NOISY, MachineSummary
 from slackwater.demo.measurements import MeasurementError, ignore_progress
 from slackwater.demo.processes import raise_on_termination
@@ -39,7 +39,7 @@ class Plan(msgspec.Struct, frozen=True):
 def run(environment: DemoEnvironment, plan: Plan, cpus: int) -> list[Round]:
     found: list[Round] = []
     for number in range(1, plan.rounds + 1):
-        order = random.Random(number).sample(BENCHMARK, len(BENCHMARK))  # noqa: S311
+        order = random.Random(number).sample(COLOCATION, len(COLOCATION))  # noqa: S311
         for phase in order:
             one = _one(environment, phase, number, plan.seconds, cpus)
             if one is not None:
@@ -72,7 +72,7 @@ def table(rounds: Sequence[Round]) -> list[str]:
         f"{'':<28}{'p50 ms':>24}{'p90 ms':>24}{'p99 ms':>24}{'hog CPUs':>10}{'node %':>8}{'n':>4}"
     )
     lines = [head]
-    for phase in BENCHMARK:
+    for phase in COLOCATION:
         count = sum(each.phase == phase.name for each in rounds)
         p50, p90, p99, hog, busy = (
             of(rounds, phase.name, what)

@@ -217,7 +217,10 @@ HOLDS: dict[CgroupVersion, dict[BatchControl, tuple[str | float | None, ...]]] =
         BatchControl.KUBELET: ("2", "1024", None, "0"),
         BatchControl.STATIC_QUOTA: ("1024", "1024", CPUS / 2, "0"),
         BatchControl.IDLE: ("3", "1024", None, "1"),
-        BatchControl.SLACKWATER: ("2", "1024", None, "0"),
+        BatchControl.BEST_EFFORT_SHARE: ("2", "1024", None, "0"),
+        BatchControl.UNPROTECTED: ("2", "2048", None, "0"),
+        BatchControl.WATERLINE: ("2", "2048", None, "0"),
+        BatchControl.LATENCY_OBJECTIVE: ("2", "2048", None, "0"),
     },
     CgroupVersion.V2: {
         BatchControl.ABSENT: ("1", "39", None, "0"),
@@ -225,7 +228,10 @@ HOLDS: dict[CgroupVersion, dict[BatchControl, tuple[str | float | None, ...]]] =
         BatchControl.KUBELET: ("1", "39", None, "0"),
         BatchControl.STATIC_QUOTA: ("100", "100", CPUS / 2, "0"),
         BatchControl.IDLE: ("1", "39", None, "1"),
-        BatchControl.SLACKWATER: ("1", "39", None, "0"),
+        BatchControl.BEST_EFFORT_SHARE: ("1", "39", None, "0"),
+        BatchControl.UNPROTECTED: ("1", "79", None, "0"),
+        BatchControl.WATERLINE: ("1", "79", None, "0"),
+        BatchControl.LATENCY_OBJECTIVE: ("1", "79", None, "0"),
     },
 }
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 from slackwater.demo.demo_plan import (
+    BATCH_PODS,
     HOG_CONTAINER,
     HOG_UID,
     SERVICE_CONTAINER,
@@ -62,20 +63,21 @@ class DemoTree:
         self.besteffort = f"{self.kubepods}/besteffort"
         self.service = f"{self.burstable}/pod{SERVICE_UID}/{SERVICE_CONTAINER}"
         self.hog = f"{self.besteffort}/pod{HOG_UID}/{HOG_CONTAINER}"
+        self.batch = tuple(f"{self.burstable}/pod{pod.uid}/{pod.container}" for pod in BATCH_PODS)
         self.client = f"{self.top}/client"
         self.agent = f"{self.top}/agent"
 
     def make(self) -> None:
         """All of it, with the weights that a kubelet gives."""
         try:
-            for path in (self.service, self.hog, self.client, self.agent):
+            for path in (self.service, self.hog, *self.batch, self.client, self.agent):
                 self._make(path)
             # Beside the machine's other groups the demo weighs what a kubelet's tree does.
             self._weigh(self.top, shares_of(MilliCpu(1000 * self.cpus)))
             self._weigh(self.kubepods, shares_of(MilliCpu(1000 * self.cpus)))
             self._weigh(self.client, shares_of(MilliCpu(1000 * self.cpus * _CLIENT_CPUS)))
-            self._weigh(self.service.rpartition("/")[0], shares_of(MilliCpu(SERVICE_REQUEST)))
-            self._weigh(self.hog.rpartition("/")[0], SMALLEST_SHARES)
+            self._weigh_pod(self.service, shares_of(MilliCpu(SERVICE_REQUEST)))
+            self._weigh_pod(self.hog, SMALLEST_SHARES)
             self.apply(BatchControl.KUBELET)
         except OSError as error:
             where = error.filename or self.top
@@ -86,15 +88,18 @@ class DemoTree:
     def apply(self, control: BatchControl) -> None:
         """How batch work is restricted from now on. Raises OSError if the kernel cannot."""
         tier = self.besteffort
-        if os.path.exists(f"{self._directory(tier)}/cpu.idle"):
-            self._put(tier, "cpu.idle", "0")
-        self._bound(tier, None)
+        self._reset(tier)
+        for container, pod in zip(self.batch, BATCH_PODS, strict=True):
+            for path in (container, container.rpartition("/")[0]):
+                self._reset(path)
+            self._weigh_pod(container, shares_of(MilliCpu(pod.request)))
         if control in (BatchControl.DEFAULT_WEIGHT, BatchControl.STATIC_QUOTA):
             self._weigh_default(tier)
             self._weigh_default(self.burstable)
         else:
+            batch = sum(pod.request for pod in BATCH_PODS) if control.runs_burstable() else 0
             self._weigh(tier, SMALLEST_SHARES)
-            self._weigh(self.burstable, shares_of(MilliCpu(SERVICE_REQUEST)))
+            self._weigh(self.burstable, shares_of(MilliCpu(SERVICE_REQUEST + batch)))
         if control is BatchControl.STATIC_QUOTA:
             self._bound(tier, _PERIOD * self.cpus * STATIC_PERCENT // 100)
         if control is BatchControl.IDLE:
@@ -113,14 +118,25 @@ class DemoTree:
         words = read_file(f"{self._directory(path)}/cpu.stat").split()
         return int(words[words.index("usage_usec") + 1])
 
+    def batch_usage(self) -> int:
+        """Of all batch work, in microseconds."""
+        return self.usage(self.besteffort) + sum(self.usage(path) for path in self.batch)
+
     def quota(self) -> float | None:
-        """Of the hog's tier, in CPUs; None is unlimited."""
-        if self.version is CgroupVersion.V1:
-            quota = read_file(f"{self._directory(self.besteffort)}/cpu.cfs_quota_us")
-            period = read_file(f"{self._directory(self.besteffort)}/cpu.cfs_period_us")
-        else:
-            quota, period = read_file(f"{self._directory(self.besteffort)}/cpu.max").split()
-        return None if quota in ("-1", "max") else int(quota) / int(period)
+        """Of all batch work, in CPUs: the best-effort tier's, or the sum of the batch pods'; None
+        is unlimited."""
+        tier = self._quota_of(self.besteffort)
+        if tier is not None:
+            return tier
+        pods = [self._quota_of_pod(path) for path in self.batch]
+        bounded = [quota for quota in pods if quota is not None]
+        return sum(bounded) if len(bounded) == len(pods) else None
+
+    def is_demoted(self) -> bool:
+        """Whether every batch pod is at the lowest weight, or runs only on idle CPUs."""
+        return all(
+            self._is_lowest(path) or self._is_lowest(path.rpartition("/")[0]) for path in self.batch
+        )
 
     def remove(self) -> None:
         """Kills what still runs in it, and restores the machine."""
@@ -171,11 +187,44 @@ class DemoTree:
         else:
             self._put(path, "cpu.weight", str(weight_of(shares, WeightFormula.LINEAR)))
 
+    def _weigh_pod(self, container: str, shares: Shares) -> None:
+        """The container and its pod."""
+        self._weigh(container, shares)
+        self._weigh(container.rpartition("/")[0], shares)
+
     def _weigh_default(self, path: str) -> None:
         if self.version is CgroupVersion.V1:
             self._put(path, "cpu.shares", str(_DEFAULT_SHARES))
         else:
             self._put(path, "cpu.weight", str(_DEFAULT_WEIGHT))
+
+    def _is_lowest(self, path: str) -> bool:
+        idle = f"{self._directory(path)}/cpu.idle"
+        if os.path.exists(idle) and read_file(idle) == "1":
+            return True
+        if self.version is CgroupVersion.V1:
+            return int(read_file(f"{self._directory(path)}/cpu.shares")) <= SMALLEST_SHARES
+        lowest = weight_of(SMALLEST_SHARES, WeightFormula.LINEAR)
+        return int(read_file(f"{self._directory(path)}/cpu.weight")) <= lowest
+
+    def _quota_of_pod(self, container: str) -> float | None:
+        """The smaller of the container's and its pod's."""
+        both = [self._quota_of(path) for path in (container, container.rpartition("/")[0])]
+        return min((quota for quota in both if quota is not None), default=None)
+
+    def _quota_of(self, path: str) -> float | None:
+        if self.version is CgroupVersion.V1:
+            quota = read_file(f"{self._directory(path)}/cpu.cfs_quota_us")
+            period = read_file(f"{self._directory(path)}/cpu.cfs_period_us")
+        else:
+            quota, period = read_file(f"{self._directory(path)}/cpu.max").split()
+        return None if quota in ("-1", "max") else int(quota) / int(period)
+
+    def _reset(self, path: str) -> None:
+        """Neither idle nor bounded."""
+        if os.path.exists(f"{self._directory(path)}/cpu.idle"):
+            self._put(path, "cpu.idle", "0")
+        self._bound(path, None)
 
     def _bound(self, path: str, micros: int | None) -> None:
         if self.version is CgroupVersion.V1:

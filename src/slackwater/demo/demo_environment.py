@@ -8,18 +8,27 @@ import contextlib
 import json
 import queue
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from slackwater.demo import load
 from slackwater.demo.cgroup_tree import DemoTree, clear_leftovers
-from slackwater.demo.demo_plan import LOAD, WORK, BatchControl, DemoPhase, intended_times
+from slackwater.demo.demo_objects import describe_objective, describe_waterline, node_folder
+from slackwater.demo.demo_plan import (
+    LOAD,
+    WORK,
+    BatchControl,
+    DemoPhase,
+    LoadPart,
+    intended_times,
+)
 from slackwater.demo.measurements import (
     AgentEntry,
     CpuCounters,
     CpuMeter,
+    CpuUse,
     MeasurementError,
     PhaseMeasurement,
     PhaseProgress,
@@ -33,6 +42,8 @@ from slackwater.demo.processes import AgentProcess, ChildProcess, ChildProcesses
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.host import Roots
 
+#: Seconds after which an avoidance action may be undone.
+COOL_DOWN = 15
 #: Seconds between two readings of the counters.
 LOOK = 0.25
 #: Seconds until a child has started; Python takes long on an emulated CPU.
@@ -57,6 +68,10 @@ class DemoEnvironment:
         self._port = 0
         #: CPU time of one whole request, in seconds.
         self.cost = WORK
+        #: The service's latency objective, in seconds.
+        self.objective = 1.0
+        #: Of the avoidance actions, in seconds.
+        self.cool_down = COOL_DOWN
         self._meter = CpuMeter(mounts, roots, self.tree)
 
     def open(self) -> None:
@@ -74,18 +89,24 @@ class DemoEnvironment:
         self.cost = max((self.tree.usage(self.tree.service) - before) / 1e6 / _WARM_UP, 1e-4)
 
     def run(
-        self, phase: DemoPhase, seconds: float, watch: ProgressObserver, seed: int = 1
+        self,
+        phase: DemoPhase,
+        seconds: float,
+        watch: ProgressObserver,
+        seed: int = 1,
+        load: Sequence[LoadPart] = LOAD,
     ) -> PhaseMeasurement:
         """One phase; the same seed means the same intended times."""
-        times = intended_times(LOAD, seconds, self.cost, seed)
+        times = intended_times(load, seconds, self.cost, seed)
         watch(PhaseProgress(phase, 0.0, seconds))
         self.tree.apply(phase.control)
-        hogs = [] if phase.control is BatchControl.ABSENT else self._start_hogs()
+        hogs = self._start_hogs(phase.control)
         agent = None
         try:
-            if phase.control is BatchControl.SLACKWATER:
-                agent = AgentProcess(self._children, self.tree, self._folder)
-                agent.wait_for_quota()
+            if phase.control.needs_agent():
+                agent = self._start_agent(phase.control)
+                if phase.control is BatchControl.BEST_EFFORT_SHARE:
+                    agent.wait_for_quota()
                 time.sleep(_AGENT_SETTLE)
             time.sleep(_SETTLE)
             return _PhaseRun(phase, seconds, self._meter, self.tree, self._cpus, agent).run(
@@ -103,11 +124,25 @@ class DemoEnvironment:
         self._meter.close()
         self.tree.remove()
 
-    def _start_hogs(self) -> list[ChildProcess]:
+    def _start_hogs(self, control: BatchControl) -> list[ChildProcess]:
+        """A busy loop for each CPU, in each pod of batch work."""
+        if control is BatchControl.ABSENT:
+            return []
+        pods = self.tree.batch if control.runs_burstable() else (self.tree.hog,)
         return [
-            self._children.start("slackwater.demo.hog", [], self.tree.hog, _ignore_line)
+            self._children.start("slackwater.demo.hog", [], pod, _ignore_line)
+            for pod in pods
             for _ in range(self._cpus)
         ]
+
+    def _start_agent(self, control: BatchControl) -> AgentProcess:
+        rule: dict[str, str] = {}
+        if control is BatchControl.WATERLINE:
+            rule = describe_waterline(self._cpus, self.cool_down)
+        if control is BatchControl.LATENCY_OBJECTIVE:
+            rule = describe_objective(self._port, self.objective, self.cool_down)
+        objects = node_folder(control, self._cpus, rule)
+        return AgentProcess(self._children, self.tree, self._folder, objects)
 
 
 class _PhaseRun:
@@ -178,7 +213,7 @@ class _PhaseRun:
             now = self._meter.read()
             use = use_between(before, now, self._cpus)
             at, until = (round(max(each.at - start, 0.0), 3) for each in (before, now))
-            self._samples.append(PhaseSample(at, until, use, self._tree.quota()))
+            self._samples.append(self._sample(at, until, use))
             before = now
             watch(
                 PhaseProgress(
@@ -189,6 +224,10 @@ class _PhaseRun:
             if client.process.poll() not in (None, 0):
                 raise MeasurementError("the demo's load ended by itself")
         return first, before
+
+    def _sample(self, at: float, until: float, use: CpuUse) -> PhaseSample:
+        tree = self._tree
+        return PhaseSample(at, until, use, tree.quota(), demoted=tree.is_demoted())
 
     def _on_line(self, text: str) -> None:
         try:

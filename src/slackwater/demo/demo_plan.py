@@ -1,7 +1,7 @@
-"""What the demo shows: its phases, the service's load, the objects and settings of the agent.
+"""What the demo shows: its phases, its pods and the service's load.
 
-Every parameter of the demo and of benchmarks/colocation.py, as values. The load is open loop: send
-times are Poisson arrivals fixed in advance, so a slow answer delays no later request.
+Every parameter of the demo and of the benchmarks that use its parts, as values. The load is open
+loop: send times are Poisson arrivals fixed in advance, so a slow answer delays no later request.
 """
 
 import enum
@@ -22,31 +22,23 @@ SERVICE_UID = "5e41ce00-0000-4000-8000-000000000001"
 HOG_UID = "ba7c4000-0000-4000-8000-000000000002"
 SERVICE_CONTAINER = "5e" * 32
 HOG_CONTAINER = "ba" * 32
-#: The agent's settings: the one place to switch a policy on for demo and benchmark.
-AGENT_SETTINGS = f"""\
-apiVersion: slackwater.io/v1
-kind: AgentSettings
-spec:
-  bestEffortShare: {{enabled: true, threshold: {THRESHOLD}}}
-"""
-_POD = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-  namespace: demo
-  uid: {uid}
-  annotations: {{volcano.sh/qos-level: "{level}"}}
-spec:
-  containers:
-  - name: main
-    resources: {resources}
-status:
-  phase: Running
-  qosClass: {qos}
-  containerStatuses:
-  - {{name: main, containerID: "containerd://{container}"}}
-"""
+
+
+class BatchPod(msgspec.Struct, frozen=True):
+    """A pod of batch work as people usually run it: with a CPU request, so Burstable, and of low
+    priority. `request` is in milliCPU."""
+
+    name: str
+    uid: str
+    container: str
+    request: int
+
+
+#: Together they weigh as much as the service.
+BATCH_PODS = (
+    BatchPod("batch-1", "ba7c4000-0000-4000-8000-000000000011", "b1" * 32, SERVICE_REQUEST // 2),
+    BatchPod("batch-2", "ba7c4000-0000-4000-8000-000000000012", "b2" * 32, SERVICE_REQUEST // 2),
+)
 
 
 class BatchControl(enum.Enum):
@@ -57,7 +49,18 @@ class BatchControl(enum.Enum):
     KUBELET = "the kubelet's weight"
     STATIC_QUOTA = "a fixed quota at the default weight"
     IDLE = "cpu.idle"
-    SLACKWATER = "the kubelet's weight and the agent"
+    BEST_EFFORT_SHARE = "the kubelet's weight and the agent's share for best-effort work"
+    #: From here on batch runs in Burstable pods.
+    UNPROTECTED = "no rule"
+    WATERLINE = "a waterline of the node's CPU usage"
+    LATENCY_OBJECTIVE = "an objective of the service's own latency"
+
+    def runs_burstable(self) -> bool:
+        """Whether batch work runs in Burstable pods, with CPU requests of their own."""
+        return self in (self.UNPROTECTED, self.WATERLINE, self.LATENCY_OBJECTIVE)
+
+    def needs_agent(self) -> bool:
+        return self in (self.BEST_EFFORT_SHARE, self.WATERLINE, self.LATENCY_OBJECTIVE)
 
 
 class PhaseTitle(msgspec.Struct, frozen=True):
@@ -96,11 +99,30 @@ SLACKWATER = DemoPhase(
     "slackwater",
     "batch under Slackwater",
     "batch gives way, within a budget",
-    BatchControl.SLACKWATER,
+    BatchControl.BEST_EFFORT_SHARE,
+)
+UNPROTECTED = DemoPhase(
+    "unprotected",
+    "batch unprotected",
+    "batch pods with requests, as people run them",
+    BatchControl.UNPROTECTED,
+)
+WATERLINE = DemoPhase(
+    "waterline",
+    "batch below a waterline",
+    "batch throttled by the node's CPU usage",
+    BatchControl.WATERLINE,
+)
+OBJECTIVE = DemoPhase(
+    "objective",
+    "latency objective",
+    "batch gives way while the objective is at risk",
+    BatchControl.LATENCY_OBJECTIVE,
 )
 
 DEMO = (ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER)
-BENCHMARK = (ALONE, DEFAULT_WEIGHT, KUBELET, STATIC_QUOTA, IDLE, SLACKWATER)
+COLOCATION = (ALONE, DEFAULT_WEIGHT, KUBELET, STATIC_QUOTA, IDLE, SLACKWATER)
+LATENCY_OBJECTIVE = (ALONE, UNPROTECTED, WATERLINE, OBJECTIVE)
 
 
 class LoadPart(msgspec.Struct, frozen=True):
@@ -115,28 +137,6 @@ CALM = LoadPart("calm", 0.4, 0.20)
 BUSY = LoadPart("busy", 0.6, 0.55)
 #: The same in each phase, so that latencies compare; about 0.4 of one CPU on average.
 LOAD = (CALM, BUSY)
-
-
-def node_folder(cpus: int) -> dict[str, str]:
-    """What the agent's folder holds: text by file name."""
-    node = (
-        "apiVersion: v1\nkind: Node\nmetadata: {name: demo}\n"
-        f'status: {{allocatable: {{cpu: "{cpus}"}}}}\n'
-    )
-    service = _POD.format(
-        name="service", uid=SERVICE_UID, level="LS", qos="Burstable", container=SERVICE_CONTAINER,
-        resources=f"{{requests: {{cpu: {SERVICE_REQUEST}m}}}}",
-    )  # fmt: skip
-    hog = _POD.format(
-        name="hog", uid=HOG_UID, level="BE", qos="BestEffort", container=HOG_CONTAINER,
-        resources="{}",
-    )  # fmt: skip
-    return {
-        "settings.yaml": AGENT_SETTINGS,
-        "node.yaml": node,
-        "service.yaml": service,
-        "hog.yaml": hog,
-    }
 
 
 def intended_times(

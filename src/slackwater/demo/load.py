@@ -20,14 +20,17 @@ CONNECTIONS = 32
 PATIENCE = 10.0
 #: Seconds from printing the start to the first request.
 _HEAD_START = 0.1
-_REQUEST = b"GET /work HTTP/1.0\r\nHost: demo\r\n\r\n"
+_REQUEST = "GET /work HTTP/1.0\r\nHost: demo\r\nX-Request-Start: t={:.6f}\r\n\r\n"
 
 
-def ask(port: int, patience: float) -> bool:
-    """One request; whether it was answered."""
+def ask(port: int, patience: float, intended: float | None = None) -> bool:
+    """One request; whether it was answered. It tells the service when it was meant to be sent, on
+    the monotonic clock, as a load balancer would."""
+    late = 0.0 if intended is None else time.monotonic() - intended
+    request = _REQUEST.format(time.time() - late).encode()
     try:
         with socket.create_connection(("127.0.0.1", port), patience) as connection:
-            connection.sendall(_REQUEST)
+            connection.sendall(request)
             answer = b""
             while part := connection.recv(65536):
                 answer += part
@@ -48,7 +51,7 @@ def run(
         while (number := next(numbers)) < len(times):
             intended = start + times[number]
             time.sleep(max(intended - time.monotonic(), 0))
-            ok = ask(port, patience)
+            ok = ask(port, patience, intended)
             took = (time.monotonic() - intended) * 1000
             with guard:
                 tell(json.dumps([times[number], round(took, 3), ok]))

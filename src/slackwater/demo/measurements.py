@@ -93,8 +93,8 @@ class CpuMeter:
             at=time.monotonic(),
             node=node.usage / _MICROS,
             tree=tree.usage(tree.top) / _MICROS,
-            service=tree.usage(tree.burstable) / _MICROS,
-            hog=tree.usage(tree.besteffort) / _MICROS,
+            service=tree.usage(tree.service) / _MICROS,
+            hog=tree.batch_usage() / _MICROS,
             own=time.process_time(),
             steal=ticks.total.steal / _USER_HZ,
         )
@@ -160,15 +160,16 @@ def latency_bins(answers: Iterable[RequestResult], length: float) -> tuple[Laten
 
 
 class PhaseSample(msgspec.Struct, frozen=True, rename="camel"):
-    """A stretch of a phase, in seconds after its start: CPU use, and the hog's quota at its end in
+    """A stretch of a phase, in seconds after its start: CPU use, and batch's quota at its end in
     CPUs, None while it is unlimited. `lost` is what the service wanted and did not get, in CPUs;
-    only a simulation knows it."""
+    only a simulation knows it. `demoted`: batch was at the lowest weight at its end."""
 
     at: float
     until: float
     cpu: CpuUse
     quota: float | None = None
     lost: float | None = None
+    demoted: bool = False
 
 
 class AgentEntry(TimedEntry[float], frozen=True):

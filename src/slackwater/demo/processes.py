@@ -7,6 +7,7 @@ agent --standalone`, without any variables in its environment that would configu
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,6 @@ from typing import Any
 import msgspec
 
 from slackwater.demo.cgroup_tree import DemoTree
-from slackwater.demo.demo_plan import node_folder
 from slackwater.demo.measurements import AgentEntry, MeasurementError
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -157,13 +157,17 @@ class ChildProcesses:
 class AgentProcess:
     """One agent, from its start until it has released everything."""
 
-    def __init__(self, children: ChildProcesses, tree: DemoTree, folder: Path) -> None:
+    def __init__(
+        self, children: ChildProcesses, tree: DemoTree, folder: Path, objects: Mapping[str, str]
+    ) -> None:
+        """`objects` are the files of its folder, text by name."""
         self._crew = children
         self._tree = tree
         self._said: list[tuple[float, str]] = []
         node = folder / "node"
-        node.mkdir(parents=True, exist_ok=True)
-        for name, text in node_folder(tree.cpus).items():
+        shutil.rmtree(node, ignore_errors=True)
+        node.mkdir(parents=True)
+        for name, text in objects.items():
             (node / name).write_text(text)
         arguments = ["agent", "--standalone", str(node), "--state", str(folder / "state")]
         arguments += ["--kubepods", tree.kubepods, "--node", "demo"]

@@ -59,7 +59,7 @@ def make_scenario(phase: DemoPhase, seconds: float) -> Scenario:
     if phase.control is not BatchControl.ABSENT:
         pods.append(ScenarioPod("hog", Tier.BESTEFFORT, Steady(MilliCpu(1000 * CPUS))))
     share = BestEffortShareSettings(
-        enabled=phase.control is BatchControl.SLACKWATER, threshold=Percent(THRESHOLD)
+        enabled=phase.control is BatchControl.BEST_EFFORT_SHARE, threshold=Percent(THRESHOLD)
     )
     return Scenario(
         phase.name, CgroupVersion.V1, CPUS, length, tuple(pods),

@@ -28,8 +28,8 @@ from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
 from slackwater.demo.demo_plan import (
     ALONE,
-    BENCHMARK,
     CALM,
+    COLOCATION,
     KUBELET,
     SLACKWATER,
     BatchControl,
@@ -53,7 +53,7 @@ def rounds(count: int = MANY, **ours: float) -> list[Round]:
     return [
         one(phase.name, number, **(ours if phase == SLACKWATER else {}))
         for number in range(1, count + 1)
-        for phase in BENCHMARK
+        for phase in COLOCATION
     ]
 
 
@@ -163,8 +163,8 @@ def test_no_rounds_decide_nothing() -> None:
 
 def test_the_table_has_every_row() -> None:
     lines = table(rounds())
-    assert len(lines) == 1 + len(BENCHMARK)
-    for line, phase in zip(lines[1:], BENCHMARK, strict=True):
+    assert len(lines) == 1 + len(COLOCATION)
+    for line, phase in zip(lines[1:], COLOCATION, strict=True):
         assert line.startswith(phase.title)
         assert line.split()[-3:] == ["1.40", "93", str(MANY)]
     assert "no rounds" in table([one("alone")])[-1]
@@ -217,7 +217,7 @@ def test_every_round_has_every_row_in_an_order_of_its_own(
     stage = FakeStage()
     found = run(cast("DemoEnvironment", stage), Plan(6, 3.0, ""), 2)
     orders = [[name for name, seed in stage.runs if seed == number] for number in range(1, 7)]
-    wanted = sorted(phase.name for phase in BENCHMARK if phase.control is not BatchControl.IDLE)
+    wanted = sorted(phase.name for phase in COLOCATION if phase.control is not BatchControl.IDLE)
     assert [sorted(order) for order in orders] == [wanted] * 6
     assert len({tuple(order) for order in orders}) > 1
     assert len(found) == 6 * len(wanted)

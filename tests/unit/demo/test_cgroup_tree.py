@@ -31,6 +31,7 @@ def test_a_tree_is_named_after_its_process(tmp_path: Path) -> None:
     assert tree.top == DemoTree(mounts(tmp_path), 2).top
     assert tree.service.startswith(f"{tree.top}/kubepods/burstable/pod")
     assert tree.hog.startswith(f"{tree.top}/kubepods/besteffort/pod")
+    assert all(each.startswith(f"{tree.top}/kubepods/burstable/pod") for each in tree.batch)
     assert "kubepods" not in tree.client + tree.agent
 
 
@@ -97,10 +98,66 @@ def test_the_quota_in_cpus(
 ) -> None:
     tree = DemoTree(mounts(tmp_path, version), 2)
     top = tmp_path if version is CgroupVersion.V2 else tmp_path / "cpu"
-    (top / tree.besteffort).mkdir(parents=True)
+    fill(top, tree, files)
+    assert tree.quota() is None
     for name, text in files.items():
         (top / tree.besteffort / name).write_text(text)
     assert tree.quota() == quota
+
+
+@pytest.mark.parametrize(
+    ("version", "files", "quota"),
+    [
+        (CgroupVersion.V1, {"cpu.cfs_quota_us": "50000\n", "cpu.cfs_period_us": "100000\n"}, 1.0),
+        (CgroupVersion.V2, {"cpu.max": "50000 100000\n"}, 1.0),
+    ],
+)
+def test_the_quota_of_batch_pods_is_their_sum(
+    tmp_path: Path, version: CgroupVersion, files: dict[str, str], quota: float
+) -> None:
+    """On v1 the containers are throttled, on v2 the pods may be."""
+    tree = DemoTree(mounts(tmp_path, version), 2)
+    top = tmp_path if version is CgroupVersion.V2 else tmp_path / "cpu"
+    fill(top, tree, files)
+    for path in (tree.batch[0], tree.batch[1].rpartition("/")[0]):
+        assert tree.quota() is None
+        for name, text in files.items():
+            (top / path / name).write_text(text)
+    assert tree.quota() == quota
+
+
+@pytest.mark.parametrize(
+    ("version", "usual", "lowest"),
+    [
+        (CgroupVersion.V1, {"cpu.shares": "512\n"}, {"cpu.shares": "2\n"}),
+        (CgroupVersion.V1, {"cpu.shares": "512\n"}, {"cpu.idle": "1\n"}),
+        (CgroupVersion.V2, {"cpu.weight": "20\n"}, {"cpu.weight": "1\n"}),
+        (CgroupVersion.V2, {"cpu.weight": "20\n", "cpu.idle": "0\n"}, {"cpu.idle": "1\n"}),
+    ],
+)
+def test_batch_is_demoted_where_every_pod_is(
+    tmp_path: Path, version: CgroupVersion, usual: dict[str, str], lowest: dict[str, str]
+) -> None:
+    tree = DemoTree(mounts(tmp_path, version), 2)
+    top = tmp_path if version is CgroupVersion.V2 else tmp_path / "cpu"
+    fill(top, tree, usual)
+    for path in (tree.batch[0], tree.batch[1].rpartition("/")[0]):
+        assert not tree.is_demoted()
+        for name, text in lowest.items():
+            (top / path / name).write_text(text)
+    assert tree.is_demoted()
+
+
+def fill(top: Path, tree: DemoTree, files: dict[str, str]) -> None:
+    """Groups without a quota, with these files where they say something else."""
+    unlimited = {
+        "cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n", "cpu.max": "max 100000\n",
+    }  # fmt: skip
+    pods = [container.rpartition("/")[0] for container in tree.batch]
+    for path in (tree.besteffort, *pods, *tree.batch):
+        (top / path).mkdir(parents=True, exist_ok=True)
+        for name, text in {**files, **unlimited}.items():
+            (top / path / name).write_text(text)
 
 
 @pytest.mark.parametrize(

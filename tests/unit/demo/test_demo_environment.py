@@ -5,6 +5,7 @@ import queue
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ from slackwater.demo.demo_plan import (
     ALONE,
     DEFAULT_WEIGHT,
     KUBELET,
+    OBJECTIVE,
     SLACKWATER,
+    UNPROTECTED,
     BatchControl,
     DemoPhase,
 )
@@ -42,6 +45,7 @@ class FakeTree:
 
     top, service, hog, client, agent = "top", "service", "hog", "client", "agent"
     burstable, besteffort, kubepods = "burstable", "besteffort", "kubepods"
+    batch: tuple[str, ...] = ("batch-1", "batch-2")
 
     def __init__(self, _mounts: CgroupMounts, cpus: int) -> None:
         self.cpus = cpus
@@ -66,7 +70,10 @@ class FakeTree:
         return self.usages
 
     def quota(self) -> float | None:
-        return 1.5 if self.controls[-1] is BatchControl.SLACKWATER else None
+        return 1.5 if self.controls[-1] is BatchControl.BEST_EFFORT_SHARE else None
+
+    def is_demoted(self) -> bool:
+        return self.controls[-1] is BatchControl.LATENCY_OBJECTIVE
 
     def remove(self) -> None:
         self.told.append("removed")
@@ -91,9 +98,10 @@ class FakeAgent:
 
     ended = 0
     works = True
+    arguments: tuple[Any, ...] = ()
 
-    def __init__(self, *_: object) -> None:
-        pass
+    def __init__(self, *arguments: object) -> None:
+        FakeAgent.arguments = arguments
 
     def wait_for_quota(self) -> None:
         if not self.works:
@@ -189,6 +197,28 @@ def test_the_agent_comes_and_goes_with_its_phase(environment: DemoEnvironment) -
     found = run(environment, SLACKWATER)
     assert {sample.quota for sample in found.samples} == {1.5}
     assert [line.what for line in found.lines] == ["quota"]
+    assert FakeAgent.ended == 1
+
+
+def test_burstable_batch_has_loops_in_every_pod(environment: DemoEnvironment) -> None:
+    environment.open()
+    found = run(environment, UNPROTECTED)
+    batch = ["batch-1", "batch-1", "batch-2", "batch-2"]
+    assert tree(environment).entered == ["service", *batch, "client"]
+    assert {sample.demoted for sample in found.samples} == {False}
+    assert FakeAgent.ended == 0
+
+
+def test_an_agent_with_an_objective_needs_no_quota_to_be_ready(
+    environment: DemoEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment.open()
+    monkeypatch.setattr(FakeAgent, "works", False)
+    environment.objective = 0.02
+    found = run(environment, OBJECTIVE)
+    assert {sample.demoted for sample in found.samples} == {True}
+    (_, _, _, objects) = FakeAgent.arguments
+    assert "value: 20000u" in objects["latency.yaml"]
     assert FakeAgent.ended == 1
 
 

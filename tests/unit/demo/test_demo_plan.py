@@ -1,8 +1,7 @@
-"""What is shown: phases, settings and objects that the agent reads as they are meant."""
+"""What is shown: phases, pods and the load."""
 
 import itertools
 import statistics
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,33 +9,20 @@ from hypothesis import strategies as st
 
 from slackwater.demo.demo_plan import (
     ALONE,
-    BENCHMARK,
+    BATCH_PODS,
     BUSY,
     CALM,
+    COLOCATION,
     DEMO,
-    HOG_UID,
+    LATENCY_OBJECTIVE,
     LOAD,
     SERVICE_REQUEST,
-    SERVICE_UID,
     SLACKWATER,
-    THRESHOLD,
     BatchControl,
     LoadPart,
     intended_times,
-    node_folder,
     part_times,
 )
-from slackwater.model.cgroup import Tier
-from slackwater.observation.objects.folder import Folder
-from slackwater.observation.objects.object_set import Objects
-
-
-def objects(folder: Path, cpus: int) -> Objects:
-    for name, text in node_folder(cpus).items():
-        (folder / name).write_text(text)
-    found = Folder(str(folder)).read()
-    assert isinstance(found, Objects)
-    return found
 
 
 def test_the_demo_goes_from_alone_to_slackwater() -> None:
@@ -46,36 +32,17 @@ def test_the_demo_goes_from_alone_to_slackwater() -> None:
         BatchControl.ABSENT,
         BatchControl.DEFAULT_WEIGHT,
         BatchControl.KUBELET,
-        BatchControl.SLACKWATER,
+        BatchControl.BEST_EFFORT_SHARE,
     ]
 
 
 def test_the_benchmark_has_every_way_to_hold_batch_back() -> None:
-    assert {phase.control for phase in BENCHMARK} == set(BatchControl)
-    assert set(DEMO) <= set(BENCHMARK)
-    assert len({phase.name for phase in BENCHMARK}) == len(BENCHMARK)
-    assert len({phase.title for phase in BENCHMARK}) == len(BENCHMARK)
-
-
-def test_the_agent_reads_what_it_is_told_without_a_problem(tmp_path: Path) -> None:
-    found = objects(tmp_path, 3)
-    assert found.problems == ()
-    assert found.settings is not None
-    assert found.settings.policies["best_effort_share"].enabled
-    assert found.settings.policies["best_effort_share"].threshold == THRESHOLD
-    (node,) = found.nodes
-    assert node.allocatable_cpu == 3000
-
-
-def test_the_pods_are_a_burstable_service_and_a_best_effort_hog(tmp_path: Path) -> None:
-    pods = {pod.name: pod for pod in objects(tmp_path, 2).pods}
-    assert set(pods) == {"service", "hog"}
-    assert pods["service"].tier is Tier.BURSTABLE
-    assert pods["hog"].tier is Tier.BESTEFFORT
-    assert (pods["service"].uid, pods["hog"].uid) == (SERVICE_UID, HOG_UID)
-    requests = [c.requests.cpu for c in pods["service"].resources.containers]
-    assert requests == [SERVICE_REQUEST]
-    assert pods["hog"].annotations["volcano.sh/qos-level"] == "BE"
+    assert {phase.control for phase in COLOCATION} == {
+        control for control in BatchControl if not control.runs_burstable()
+    }
+    assert set(DEMO) <= set(COLOCATION)
+    assert len({phase.name for phase in COLOCATION}) == len(COLOCATION)
+    assert len({phase.title for phase in COLOCATION}) == len(COLOCATION)
 
 
 COST = 0.003
@@ -118,6 +85,26 @@ def test_the_calm_part_comes_first() -> None:
     calm = [at for at in times if at < 100 * CALM.share]
     busy = [at for at in times if at >= 100 * CALM.share]
     assert len(calm) / CALM.share * CALM.load < len(busy) / BUSY.share * BUSY.load
+
+
+def test_batch_pods_weigh_as_much_as_the_service() -> None:
+    assert sum(pod.request for pod in BATCH_PODS) == SERVICE_REQUEST
+    assert len({pod.uid for pod in BATCH_PODS} | {pod.container for pod in BATCH_PODS}) == 4
+
+
+def test_the_latency_objective_is_compared_with_everything_else_burstable() -> None:
+    assert [phase.control for phase in LATENCY_OBJECTIVE] == [
+        BatchControl.ABSENT,
+        BatchControl.UNPROTECTED,
+        BatchControl.WATERLINE,
+        BatchControl.LATENCY_OBJECTIVE,
+    ]
+    assert [phase.control.needs_agent() for phase in LATENCY_OBJECTIVE] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_parts_follow_each_other_to_the_end() -> None:

@@ -30,7 +30,9 @@ def test_the_stable_keys() -> None:
         "name", "title", "hint", "seconds", "requests", "unanswered", "latency", "lost", "cpu",
         "utilisation", "noise", "samples", "curve",
     }  # fmt: skip
-    assert set(said["phases"][0]["samples"][0]) == {"at", "until", "cpu", "quota", "lost"}
+    assert set(said["phases"][0]["samples"][0]) == {
+        "at", "until", "cpu", "quota", "lost", "demoted",
+    }  # fmt: skip
     assert set(said["phases"][0]["cpu"]) == {"service", "hog", "other", "idle"}
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from slackwater.demo import processes
 from slackwater.demo.cgroup_tree import DemoTree
-from slackwater.demo.demo_plan import node_folder
 from slackwater.demo.measurements import AgentEntry, MeasurementError
 from slackwater.demo.processes import (
     AgentProcess,
@@ -221,8 +220,11 @@ class FakeTree:
         return self._quotas.pop(0) if len(self._quotas) > 1 else self._quotas[0]
 
 
+OBJECTS = {"node.yaml": "kind: Node", "service.yaml": "kind: Pod"}
+
+
 def started(children: FakeCrew, tree: FakeTree, folder: Path) -> AgentProcess:
-    return AgentProcess(cast("ChildProcesses", children), cast("DemoTree", tree), folder)
+    return AgentProcess(cast("ChildProcesses", children), cast("DemoTree", tree), folder, OBJECTS)
 
 
 def test_the_agent_is_started_as_a_user_starts_it(
@@ -243,7 +245,15 @@ def test_the_agent_is_started_as_a_user_starts_it(
         "--on-exit": "release",
     }
     assert "SLACKWATER_PERIOD" not in environ
-    assert {path.name for path in (tmp_path / "node").iterdir()} == set(node_folder(3))
+    written = {path.name: path.read_text() for path in (tmp_path / "node").iterdir()}
+    assert written == OBJECTS
+
+
+def test_the_objects_of_an_earlier_agent_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "hog.yaml").write_text("kind: Pod")
+    started(FakeCrew(), FakeTree(None), tmp_path)
+    assert {path.name for path in (tmp_path / "node").iterdir()} == set(OBJECTS)
 
 
 def test_it_waits_for_the_first_quota(tmp_path: Path) -> None:

@@ -4,12 +4,20 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from slackwater.demo import load
-from slackwater.demo.service import rounds_for, work
+from slackwater.demo.service import (
+    BUCKETS,
+    HISTOGRAM,
+    LatencyHistogram,
+    request_start,
+    rounds_for,
+    work,
+)
 
 
 def start(module: str, *arguments: str) -> subprocess.Popen[str]:
@@ -100,3 +108,42 @@ def test_the_load_as_a_program_speaks_lines_of_json(port: int) -> None:
     assert set(lines[0]) == {"start"}
     assert sorted(at for at, _, _ in lines[1:]) == [0.0, 0.05]
     assert process.returncode == 0
+
+
+def counts_in(text: str) -> dict[str, int]:
+    """Of the buckets, by their bound."""
+    start = f'{HISTOGRAM}_bucket{{le="'
+    rows = [line.removeprefix(start) for line in text.splitlines() if line.startswith(start)]
+    return {row.partition('"')[0]: int(row.rpartition(" ")[2]) for row in rows}
+
+
+def test_buckets_count_what_is_below_them_too() -> None:
+    found = LatencyHistogram()
+    for seconds in (0.0005, 0.001, 0.0011, 0.9, 7.0):
+        found.observe(seconds)
+    text = found.render()
+    counts = counts_in(text)
+    assert (counts["0.001"], counts["0.002"], counts["1"], counts["+Inf"]) == (2, 3, 4, 5)
+    assert list(counts.values()) == sorted(counts.values())
+    assert len(counts) == len(BUCKETS) + 1
+    assert text.splitlines()[-2:] == [f"{HISTOGRAM}_sum 7.902600", f"{HISTOGRAM}_count 5"]
+
+
+@pytest.mark.parametrize(
+    ("header", "start"),
+    [("t=99.5", 99.5), ("98", 98.0), (None, 100.0), ("t=soon", 100.0), ("t=101", 100.0),
+     ("t=-1e9", 100.0), ("t=nan", 100.0)],
+)  # fmt: skip
+def test_when_a_request_was_meant_to_be_sent(header: str | None, start: float) -> None:
+    assert request_start(header, 100.0) == start
+
+
+def test_the_service_exports_the_latency_that_clients_see(port: int) -> None:
+    """With the wait for a free worker: requests sent at the same moment wait for each other."""
+    _, answers = run(port, [0.0] * 60)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        kind, counts = answer.headers["Content-Type"], counts_in(answer.read().decode())
+    assert kind.startswith("text/plain")
+    assert counts["+Inf"] == 60
+    median = sorted(ms for _, ms, _ in answers)[30]
+    assert sum(counts[f"{bound:g}"] <= 30 for bound in BUCKETS if bound * 1000 < median / 4) >= 1
