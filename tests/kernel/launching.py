@@ -26,7 +26,6 @@ Output = int | IO[bytes]
 #: What the commands import when they need it.
 _MACHINERY = (
     "encodings.idna",
-    "prometheus_client",
     "rich.console",
     "rich.table",
     "slackwater.agent.endpoint_server",

@@ -37,7 +37,7 @@ from slackwater.record.metric_table import BUILD, MetricDefinition, MetricType
 from slackwater.record.metrics import MetricSample
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric as Family
+    from slackwater.record.exposition import MetricFamily
 
 _GAUGE, _COUNTER = MetricType.GAUGE, MetricType.COUNTER
 _WORKLOAD = ("namespace", "workload")
@@ -206,16 +206,14 @@ def expose(tally: RoundMetrics, accept: str = "") -> tuple[str, bytes]:
     return render_families(_families(tally), accept)
 
 
-def _families(tally: RoundMetrics) -> "Iterator[Family]":
-    from prometheus_client.metrics_core import HistogramMetricFamily
-
-    from slackwater.record.exposition import build_families
+def _families(tally: RoundMetrics) -> "Iterator[MetricFamily]":
+    from slackwater.record.exposition import build_families, histogram_family
 
     found = tuple(tally.samples())
     place = METRICS.index(DURATION)
     yield from build_families(METRICS[:place], found)
     buckets, total = tally.durations()
-    yield HistogramMetricFamily(DURATION.name, DURATION.prose, buckets, total)
+    yield histogram_family(DURATION, buckets, total)
     yield from build_families(METRICS[place + 1 :], found)
 
 

@@ -6,10 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from slackwater.record.exposition import render_agent_metrics
+from slackwater.record.exposition import build_families, render_agent_metrics, render_families
 from slackwater.record.journal import TickRecord
-from slackwater.record.metric_table import METRICS, MetricType, page
+from slackwater.record.metric_table import METRICS, MetricDefinition, MetricType, page
+from slackwater.record.metrics import MetricSample
 from tests.unit.record.metric_facts import LINK, facts, full
 from tests.unit.record.tick_records import record
 
@@ -87,3 +90,23 @@ def test_promtool_finds_nothing(latest: TickRecord | None) -> None:
         [promtool, "check", "metrics"], input=text, capture_output=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+HOSTILE = MetricDefinition("slackwater_hostile", MetricType.GAUGE, ("b", "a"), 'a "b" \\ c\nd')
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+@given(TEXTS, TEXTS, st.floats(allow_nan=False))
+def test_any_label_and_number_reads_back(one: str, other: str, value: float) -> None:
+    from prometheus_client.openmetrics.parser import (
+        text_string_to_metric_families as read_openmetrics,
+    )
+    from prometheus_client.parser import text_string_to_metric_families as read_plain
+
+    families = tuple(build_families((HOSTILE,), [MetricSample(HOSTILE, value, (one, other))]))
+    for accept, read in (("", read_plain), ("application/openmetrics-text", read_openmetrics)):
+        _, text = render_families(families, accept)
+        [family] = read(text.decode())
+        [sample] = family.samples
+        assert (sample.labels, sample.value) == ({"b": one, "a": other}, value)
+        assert family.documentation == HOSTILE.prose
