@@ -9,6 +9,7 @@ arguments.
 
 import enum
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -18,6 +19,7 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import format_time
 from slackwater.kube.client import PatchKind
+from slackwater.kube.pod_removal import RemovalAnswer, ask_removal
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUsage, Unavailable
@@ -29,8 +31,6 @@ LOOK_EVERY = 2.0
 #: A Deployment's status changes for many reasons, and a claim that conflicts with it is retried.
 _MOST_CLAIMS = 5
 _CONFLICT = 409
-#: Flow control answers 429 too; only with this cause is it about a budget (policy/v1).
-_BUDGET_CAUSE = "DisruptionBudget"
 
 
 class RemovalOutcome(enum.Enum):
@@ -42,6 +42,12 @@ class RemovalOutcome(enum.Enum):
     VANISHED = "vanished"
     HELD_BACK = "held_back"
     FAILED = "failed"
+
+
+_OUTCOMES = {
+    RemovalAnswer.GONE: RemovalOutcome.VANISHED,
+    RemovalAnswer.BUDGET: RemovalOutcome.PDB_BLOCKED,
+}
 
 
 class RemovalAttempt(msgspec.Struct, frozen=True):
@@ -67,14 +73,6 @@ class AnnotationOutcome(enum.Enum):
 class AnnotationResult(msgspec.Struct, frozen=True):
     outcome: AnnotationOutcome
     because: str = ""
-
-
-class _PodMetadata(msgspec.Struct, frozen=True):
-    uid: str
-
-
-class _NamedPod(msgspec.Struct, frozen=True):
-    metadata: _PodMetadata
 
 
 class PodClient(Protocol):
@@ -123,13 +121,16 @@ class PodWriter:
         self._grace = grace
 
     def remove(self, namespace: str, pod: PodUsage) -> RemovalAttempt:
-        try:
-            return RemovalAttempt(pod, self._remove(namespace, pod))
-        except HttpStatusError as refused:
-            return self._refused(namespace, pod, refused)
-        except RequestError as error:
-            # The pod may be gone all the same: the request was on its way.
-            return RemovalAttempt(pod, RemovalOutcome.FAILED, str(error))
+        ask = partial(self._remove, namespace, pod)
+        reply = ask_removal(ask, self._client, namespace, pod.name, pod.uid)
+        taken = (
+            RemovalOutcome.DELETED if self._removal is Removal.DELETE else RemovalOutcome.EVICTED
+        )
+        # Of a lost answer: the pod may be gone all the same, the request was on its way.
+        outcome = _OUTCOMES.get(reply.answer, RemovalOutcome.FAILED)
+        if reply.answer is RemovalAnswer.TAKEN:
+            outcome = taken
+        return RemovalAttempt(pod, outcome, reply.because)
 
     def claim(self, observed: ObservedWorkload, last: LastRotation) -> AnnotationResult:
         """Annotates the workload with a rotation that is to begin, unless the workload was changed
@@ -140,32 +141,11 @@ class PodWriter:
         """Updates the annotation of a rotation that was claimed; None removes it."""
         return self._annotate(observed, last, {})
 
-    def _remove(self, namespace: str, pod: PodUsage) -> RemovalOutcome:
+    def _remove(self, namespace: str, pod: PodUsage) -> None:
         if self._removal is Removal.DELETE:
             self._client.delete(PODS, pod.name, namespace, uid=pod.uid, grace_seconds=self._grace)
-            return RemovalOutcome.DELETED
-        self._client.evict(namespace, pod.name, uid=pod.uid, grace_seconds=self._grace)
-        return RemovalOutcome.EVICTED
-
-    def _refused(self, namespace: str, pod: PodUsage, refused: HttpStatusError) -> RemovalAttempt:
-        conflict = refused.status == _CONFLICT
-        if refused.status == 404 or (conflict and self._is_gone(namespace, pod)):
-            return RemovalAttempt(pod, RemovalOutcome.VANISHED, "it was gone already")
-        if _BUDGET_CAUSE in refused.causes:
-            because = f"a disruption budget holds it: {' '.join(refused.message.split())}"
-            return RemovalAttempt(pod, RemovalOutcome.PDB_BLOCKED, because)
-        return RemovalAttempt(pod, RemovalOutcome.FAILED, str(refused))
-
-    def _is_gone(self, namespace: str, pod: PodUsage) -> bool:
-        """Whether another pod has the name by now, or none. A conflict about the uid has the same
-        status and reason as one with another writer, so the pod is read."""
-        try:
-            body = self._client.get(PODS, pod.name, namespace)
-            return msgspec.json.decode(body, type=_NamedPod).metadata.uid != pod.uid
-        except HttpStatusError as refused:
-            return refused.status == 404
-        except (RequestError, msgspec.DecodeError):
-            return False
+        else:
+            self._client.evict(namespace, pod.name, uid=pod.uid, grace_seconds=self._grace)
 
     def _annotate(
         self, observed: ObservedWorkload, last: LastRotation | None, only_if: dict[str, str]

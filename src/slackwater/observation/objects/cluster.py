@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from slackwater.contract import node_interference
 from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
 from slackwater.contract.crane.ensurance_set import EnsuranceObjects, join_ensurance
 from slackwater.contract.crane.objects import (
@@ -35,6 +36,7 @@ from slackwater.contract.kubernetes import (
     read_node,
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
+from slackwater.contract.node_interference import SeenInterference, read_interference
 from slackwater.contract.node_report import ANNOTATION, NodeStatusPatch, read_status_patch
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
@@ -66,7 +68,11 @@ from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.agent_document import Settings, SettingsSchema
 
 _SOURCE = "API server"
-_LEFT_OUT = ("kubectl.kubernetes.io/last-applied-configuration", ANNOTATION)
+_LEFT_OUT = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    ANNOTATION,
+    node_interference.ANNOTATION,
+)
 _Value = TypeVar("_Value")
 
 
@@ -75,6 +81,7 @@ class SeenNode(msgspec.Struct, frozen=True):
 
     node: Node
     status_patch: NodeStatusPatch | None
+    interference: SeenInterference = SeenInterference()
 
 
 class SeenMap(msgspec.Struct, Generic[_Value], frozen=True):
@@ -94,7 +101,7 @@ def node_of(raw: msgspec.Raw) -> SeenNode:
     document = _document(raw, "v1", "Node")
     node = read_node(document, _SOURCE)
     kept = msgspec.structs.replace(node, annotations=_without_noise(node.annotations))
-    return SeenNode(kept, read_status_patch(document))
+    return SeenNode(kept, read_status_patch(document), read_interference(document))
 
 
 def pod_configuration_of(raw: msgspec.Raw) -> PodConfiguration:
@@ -253,8 +260,17 @@ class ClusterObjects:
 
     def status_patch(self) -> NodeStatusPatch | None:
         """What the Node shows of us, as far as it is heard."""
+        seen = self._seen_node()
+        return seen.status_patch if seen else None
+
+    def interference(self) -> SeenInterference | None:
+        """Taint and condition of the Node, as far as it is heard. From any thread."""
+        seen = self._seen_node()
+        return seen.interference if seen else None
+
+    def _seen_node(self) -> SeenNode | None:
         seen = self._feeds.node.view().items.get(self._node)
-        return seen.status_patch if isinstance(seen, SeenNode) else None
+        return seen if isinstance(seen, SeenNode) else None
 
     def uid_of(self, key: str) -> str:
         """Of a ConfigMap that we read, by namespace/name; empty where it is not known."""

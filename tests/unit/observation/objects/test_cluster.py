@@ -7,6 +7,7 @@ import pytest
 
 from slackwater.contract.kubernetes_pod import MirrorClaim
 from slackwater.contract.label_selector import LabelSelector
+from slackwater.contract.node_interference import NodeInterference, SeenInterference
 from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
 from slackwater.contract.volcano.pod import PodConfiguration
 from slackwater.model.gap import Gap
@@ -286,6 +287,14 @@ def test_a_single_decision_does_not_wait_for_ever() -> None:
     cluster = Cluster()
     cluster.objects.wait(0.01)
     assert waiting(cluster)
+
+
+def test_interference_is_shown_where_the_node_was_heard() -> None:
+    cluster = Cluster()
+    assert cluster.objects.interference() is None
+    shown = SeenInterference(NodeInterference("NoSchedule"), owns_taint=True)
+    cluster.fill().hand("node").put({HERE: SeenNode(node(), None, shown)})
+    assert cluster.objects.interference() == shown
 
 
 STATIC = "0" * 32

@@ -89,6 +89,15 @@ def test_our_own_report_is_not_part_of_the_node() -> None:
     assert readers.node_of(node("{}", other="x")).node.annotations == {"other": "x"}
 
 
+def test_taint_and_condition_of_interference_are_kept_apart_from_the_node() -> None:
+    taint = {"key": "interference.crane.io", "effect": "PreferNoSchedule"}
+    note = {"slackwater.io/interference": "taint"}
+    with_taint = readers.node_of(item({"spec": {"taints": [taint]}}, annotations=note))
+    assert with_taint.node == readers.node_of(item()).node
+    assert with_taint.interference.shown.effect == "PreferNoSchedule"
+    assert with_taint.interference.owns_taint
+
+
 A_MAP = DocumentName("", "ConfigMap", "shop", "a-map")
 
 
