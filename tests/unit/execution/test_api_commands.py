@@ -186,7 +186,7 @@ def test_a_missing_right_is_named(answers: tuple[Any, ...], right: str) -> None:
 
 TAINTED = NodeInterference("NoSchedule")
 BOTH = NodeInterference("NoSchedule", "True")
-OTHERS = [
+OTHERS: list[dict[str, Any]] = [
     {"key": "a", "effect": "NoExecute", "value": "x", "timeAdded": "2026-11-18T04:00:00Z"},
     {"key": "a", "effect": "NoSchedule", "unheard": 1},
 ]
@@ -222,7 +222,8 @@ def test_a_conflict_starts_from_a_fresh_read() -> None:
 
 
 def test_a_node_that_others_keep_changing_is_left_for_later() -> None:
-    server = FaultyServer(*[node(), refusal(409)] * 5)
+    conflicts: list[Any] = [node(), refusal(409)] * 5
+    server = FaultyServer(*conflicts)
     attempt = commands(server).mark_node(TAINTED, BECAUSE)
     assert attempt.state is REFUSED
     assert attempt.detail.startswith("others keep changing the Node")
