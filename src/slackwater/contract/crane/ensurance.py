@@ -173,16 +173,20 @@ class MetricRule(msgspec.Struct, frozen=True):
         Meta(
             min_length=1,
             max_length=128,
+            pattern=r"^[A-Za-z_:][-A-Za-z0-9_:./]*\Z",
             extra={BOUND: _METRIC_WANTED},
             description="The metric, such as cpu_total_usage (milliCPU) or "
-            "memory_total_utilization (percent).",
+            "memory_total_utilization (percent). With httpGet: any series of the answer, and "
+            "NAME:p50, NAME:p90, NAME:p95 or NAME:p99 for a quantile of the histogram NAME, "
+            "NAME:rate for a counter's increase per second.",
         ),
     ]
     value: Annotated[
         PositiveQuantity,
         Meta(
             description="The rule is triggered while the metric is above it. A quantity above 0 in "
-            "the metric's unit, rounded up to a whole number: 4000, 4k."
+            "the metric's unit: 4000, 4k. For the node's own metrics it is rounded up to a whole "
+            "number; for series of httpGet it is exact: 50m is 0.05."
         ),
     ]
     selector: Annotated[
@@ -197,6 +201,14 @@ class MetricRule(msgspec.Struct, frozen=True):
     def limit(self) -> int:
         """The value in whole units of the metric, rounded up as Go's Quantity.Value() does."""
         return self.value if isinstance(self.value, int) else parse_quantity(self.value).of(1)
+
+    @property
+    def exact_limit(self) -> float:
+        """The value as it is, for series that are no metrics of Crane's: 50m is 0.05."""
+        if isinstance(self.value, int):
+            return float(self.value)
+        exact = parse_quantity(self.value)
+        return exact.numerator / exact.denominator
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):

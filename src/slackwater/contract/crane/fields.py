@@ -148,23 +148,54 @@ class Scheme(enum.Enum):
 class HttpHeader(msgspec.Struct, frozen=True):
     """One header of the request."""
 
-    name: Annotated[Text, Meta(description="The header's name.")]
-    value: Annotated[Text, Meta(description="The header's value.")]
+    name: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=256,
+            pattern=r"^[-A-Za-z0-9]+\Z",
+            extra={BOUND: "a header's name: letters, digits and '-'"},
+            description="The header's name.",
+        ),
+    ]
+    # Without a pattern: a refused value is repeated to people, and this one may be a secret.
+    value: Annotated[Text, Meta(description="The header's value, one line of ASCII.")]
 
 
 class HttpGet(msgspec.Struct, frozen=True, rename="camel"):
-    """An HTTP request. Accepted, has no effect."""
+    """An HTTP request whose answer is in Prometheus' text format; every series in it is a metric
+    that a rule may name. It is sent once in each period of the agent."""
 
     port: Annotated[
         Annotated[int, Meta(ge=1, le=65535)] | _PORT_NAME,
         Meta(
-            description="The port's number, or its name.",
+            description="The port's number; of a pod also the name of one of its ports.",
             extra={BOUND: "a port from 1 to 65535, or a port's name"},
         ),
     ]
-    host: Annotated[Text, Meta(description="The host to ask.")] = ""
-    path: Annotated[Text, Meta(description="The path to ask for.")] = ""
-    scheme: Annotated[Scheme | None, Meta(description="HTTP, or HTTPS.")] = None
+    host: Annotated[
+        str,
+        Meta(
+            max_length=253,
+            pattern=r"^[-A-Za-z0-9._:]*\Z",
+            extra={BOUND: "a host's name, or an address without brackets"},
+            description="The host to ask. Without it, the node that the agent runs on. Ignored in "
+            "a PodQOS: a pod is asked at its own address.",
+        ),
+    ] = ""
+    path: Annotated[
+        str,
+        Meta(
+            max_length=1024,
+            pattern=r"^[!-~]*\Z",
+            extra={BOUND: "a path such as /metrics, in ASCII and without spaces"},
+            description="The path to ask for, with its query if there is one; without it, /.",
+        ),
+    ] = ""
+    scheme: Annotated[
+        Scheme | None,
+        Meta(description="HTTP, or HTTPS, whose certificate is not verified. Without it, HTTP."),
+    ] = None
     http_headers: Annotated[
         tuple[HttpHeader, ...], Meta(description="Headers to send.", max_length=64)
     ] = ()
@@ -175,8 +206,17 @@ class NodeLocalGet(msgspec.Struct, frozen=True):
 
     cache_seconds: Annotated[
         Seconds,
-        Meta(description="Accepted, has no effect: measurements are never older than a tick."),
+        Meta(
+            description="How many seconds old a measurement may be; an older one is missing. 0 is "
+            "three periods of the agent."
+        ),
     ] = field(default=60, name="localCacheTTLSeconds")
+
+
+_TIMEOUT = Meta(
+    description="How many seconds a whole answer to httpGet may take. Without it: 1. Has no effect "
+    "on nodeLocalGet."
+)
 
 
 class NodeQualityProbe(msgspec.Struct, frozen=True, rename="camel"):
@@ -184,14 +224,15 @@ class NodeQualityProbe(msgspec.Struct, frozen=True, rename="camel"):
 
     node_local_get: NodeLocalGet | None = None
     http_get: HttpGet | None = None
-    timeout_seconds: Annotated[Count | None, Meta(description="Accepted, has no effect.")] = None
+    timeout_seconds: Annotated[Count | None, _TIMEOUT] = None
 
 
 class PodQualityProbe(msgspec.Struct, frozen=True, rename="camel"):
-    """How a pod's quality would be measured. Accepted, has no effect."""
+    """Metrics that the pods themselves give: each of them on the node is asked, and its series are
+    labelled PodName, PodNamespace and PodUid."""
 
     http_get: HttpGet | None = None
-    timeout_seconds: Annotated[Count | None, Meta(description="Accepted, has no effect.")] = None
+    timeout_seconds: Annotated[Count | None, _TIMEOUT] = None
 
 
 #: The types of the conditions that Slackwater writes.

@@ -29,7 +29,7 @@ def is_for_node(policy: Policy, labels: Mapping[str, str]) -> bool:
 def summary(policy: Policy, actions: Actions) -> str:
     """What the policy does: "throttle when cpu_total_usage > 6000, twice in a row; back after 2
     below". Several rules are joined by " | "."""
-    return _clipped(" | ".join(_rule(rule, actions) for rule in policy.spec.rules))
+    return _clipped(" | ".join(_rule(policy, rule, actions) for rule in policy.spec.rules))
 
 
 def problems(policy: Policy, actions: Actions) -> tuple[str, ...]:
@@ -37,15 +37,17 @@ def problems(policy: Policy, actions: Actions) -> tuple[str, ...]:
     return tuple(_problems(policy, actions))
 
 
-def _rule(rule: Rule, actions: Actions) -> str:
+def _rule(policy: Policy, rule: Rule, actions: Actions) -> str:
     metric = rule.metric_rule
+    asked = policy.spec.node_quality_probe.http_get is not None
+    limit = metric.value if asked else metric.limit
     action = actions.get(rule.action_name)
     verb = f"nothing (there is no {rule.action_name})" if action is None else _verbs(action)
     if rule.strategy is Strategy.PREVIEW:
         verb = f"only tell of: {verb}"
     count = _times(rule.avoidance_threshold)
     back = f"back after {rule.restores_after} below"
-    return f"{verb} when {metric.name} > {metric.limit}{count}; {back}"
+    return f"{verb} when {metric.name} > {limit}{count}; {back}"
 
 
 def _times(count: int) -> str:
@@ -75,15 +77,16 @@ def _problems(policy: Policy, actions: Actions) -> Iterator[str]:
     if not policy.spec.rules:
         yield "there are no rules"
     probe = policy.spec.node_quality_probe
-    if probe.http_get is not None:
-        yield "spec.nodeQualityProbe.httpGet is never asked; use nodeLocalGet"
+    if probe.http_get is not None and isinstance(probe.http_get.port, str):
+        named = quoted(probe.http_get.port)
+        yield f"spec.nodeQualityProbe.httpGet.port is {named}, but a node's ports have no names"
     for rule in policy.spec.rules:
         if rule.action_name not in actions:
             yield f"rule {rule.name}: there is no AvoidanceAction {quoted(rule.action_name)}"
         if probe.http_get is None and not is_known(rule.metric_rule.name):
             yield f"rule {rule.name}: there is no metric {quoted(rule.metric_rule.name)}"
         metric = rule.metric_rule
-        if metric.name in _PERCENT and metric.limit >= _WHOLE:
+        if probe.http_get is None and metric.name in _PERCENT and metric.limit >= _WHOLE:
             never = f"{metric.name} is in percent and never above {metric.limit}"
             yield f"rule {rule.name}: {never}; it must be below {_WHOLE} to trigger"
 
@@ -129,6 +132,10 @@ def pod_qos_problems(pod_qos: PodQos, actions: Actions) -> tuple[str, ...]:
     scopes = pod_qos.spec.scope_selector
     if pod_qos.spec.label_selector is None and (scopes is None or not scopes.match_expressions):
         found.append("it is for no pod: it has neither labelSelector nor scopeSelector")
+    probe = pod_qos.spec.pod_quality_probe
+    if probe is not None and probe.http_get is not None and probe.http_get.host:
+        seen = quoted(probe.http_get.host)
+        found.append(f"podQualityProbe.httpGet.host {seen} is ignored: pods have their own")
     unknown = [each for each in pod_qos.spec.allowed_actions if each not in actions]
     found += [f"allowedActions: there is no AvoidanceAction {quoted(each)}" for each in unknown]
     return tuple(found)

@@ -200,6 +200,16 @@ def test_a_metric_of_ones_own_needs_a_probe_of_ones_own() -> None:
     assert read_node_qos(probed, "file").spec.rules[0].metric_rule.name == "my_metric"
 
 
+@pytest.mark.parametrize(
+    ("value", "limit", "exact"),
+    [(4000, 4000, 4000.0), ("50m", 1, 0.05), ("1500m", 2, 1.5), ("4k", 4000, 4000.0)],
+)
+def test_the_limit_is_rounded_up_and_there_exactly(value: object, limit: int, exact: float) -> None:
+    document = spoilt(whole.NODE_QOS, (*RULE, "metricRule", "value"), value)
+    found = read_node_qos(document, "file").spec.rules[0].metric_rule
+    assert (found.limit, found.exact_limit) == (limit, exact)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_may_be_named(metric: str) -> None:
     document = spoilt(whole.NODE_QOS, (*RULE, "metricRule", "name"), metric)

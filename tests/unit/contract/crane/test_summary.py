@@ -126,6 +126,11 @@ def test_several_rules() -> None:
     )
 
 
+def test_a_series_of_a_probe_is_compared_exactly() -> None:
+    found = policy(rule(metricRule=metric("x:p99", "50m")), probe={"httpGet": {"port": 80}})
+    assert summary(found, ACTIONS) == "throttle when x:p99 > 50m; back after 1 below"
+
+
 @pytest.mark.parametrize(
     ("found", "told"),
     [
@@ -139,7 +144,14 @@ def test_several_rules() -> None:
         ),
         (
             policy(rule(metricRule=metric("mine")), probe={"httpGet": {"port": 80}}),
-            ("spec.nodeQualityProbe.httpGet is never asked; use nodeLocalGet",),
+            (),
+        ),
+        (
+            policy(
+                rule(metricRule=metric("cpu_total_utilization", 100)),
+                probe={"httpGet": {"port": "web"}},
+            ),
+            ("spec.nodeQualityProbe.httpGet.port is 'web', but a node's ports have no names",),
         ),
     ],
 )

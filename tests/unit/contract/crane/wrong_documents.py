@@ -103,6 +103,7 @@ def wrong_together() -> Iterator[Wrong]:
         yield from _wrong_rules(kind, listed)
     yield from _wrong_selectors()
     yield from _wrong_scopes()
+    yield from _wrong_probes()
     yield from _wrong_predictions()
 
 
@@ -122,7 +123,8 @@ def _wrong_rules(kind: resources.Resource, listed: str) -> Iterator[Wrong]:
     value = (*rule, "metricRule", "value")
     for each in (0, -1, "-1", "0", "0.0", "80%", "1 k", "1ki", "", 1.5):
         yield Wrong(kind, value, each, f"spec.{listed}[0].metricRule")
-    yield Wrong(kind, (*rule, "metricRule", "name"), "cpu_usage", "metricRule.name")
+    for name in ("cpu_usage", "cpu usage", "1x", "a{b}"):
+        yield Wrong(kind, (*rule, "metricRule", "name"), name, "metricRule.name")
     yield Wrong(kind, (*rule, "restoredThreshold"), 2)
     selector = (*rule, "metricRule", "selector", "matchExpressions", 0)
     yield Wrong(kind, (*selector, "values"), [], f"selector.{_FIRST}")
@@ -150,6 +152,16 @@ def _wrong_scopes() -> Iterator[Wrong]:
             yield Wrong(
                 resources.POD_QOS, (*_SCOPES, place, "values", 0), value, f"{where}[{place}].values"
             )
+
+
+def _wrong_probes() -> Iterator[Wrong]:
+    get = ("spec", "podQualityProbe", "httpGet")
+    for host in ("a b", "http://a", "a/b", "[::1]"):
+        yield Wrong(resources.POD_QOS, (*get, "host"), host)
+    for path in ("/a b", "/\u00e4", "/a\nb"):
+        yield Wrong(resources.POD_QOS, (*get, "path"), path)
+    for name in ("a b", "a:", ""):
+        yield Wrong(resources.POD_QOS, (*get, "httpHeaders", 0, "name"), name)
 
 
 def _wrong_predictions() -> Iterator[Wrong]:
