@@ -13,6 +13,8 @@ from tests.kernel.bed import Bed
 from tools.cluster.control_plane import ControlPlane
 
 USER = "slackwater-agent"
+_POLICIES = "avoidanceactions,nodeqoss,nodeqosensurancepolicies,podqoss"
+_SUFFIXES = ("", "-status", "-eviction", "-policies", "-events", "-volcano")
 #: So large that this machine's own load is a small part of it.
 CPUS = 64
 #: What 2 busy CPUs may take of a budget, and some more.
@@ -40,14 +42,16 @@ class Stage:
     def _allow(self) -> None:
         """What the agent's service account gets from the chart, and no more."""
         self.plane.apply(
-            _role("ClusterRole", "", "pods,nodes", "list,watch"),
-            _role("ClusterRole", "-status", "nodes/status", "patch"),
+            _role("ClusterRole", "", "pods,nodes", "get,list,watch"),
+            _role("ClusterRole", "-status", "nodes,nodes/status", "patch"),
+            _role("ClusterRole", "-eviction", "pods/eviction", "create"),
+            _role("ClusterRole", "-policies", _POLICIES, "list,watch", group="ensurance.crane.io"),
             _role("ClusterRole", "-events", "events", "create,patch"),
             _role("ClusterRole", "-volcano", "colocationconfigurations", "list,watch",
                   group="config.volcano.sh"),
             _role("Role", "", "configmaps", "list,watch", self.namespace,
                   names=["volcano-agent-configuration", "slackwater-agent"]),
-            *(_binding("ClusterRole", suffix) for suffix in ("", "-status", "-events", "-volcano")),
+            *(_binding("ClusterRole", suffix) for suffix in _SUFFIXES),
             _binding("Role", "", self.namespace),
         )  # fmt: skip
 

@@ -4,6 +4,7 @@ The objects are those of `slackwater install --print`. The agent's token is boun
 node-a, as the kubelet's are, and our own client asks.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,17 @@ from pathlib import Path
 import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
+from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     COLOCATION_CONFIGURATIONS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
+    NODE_QOS,
+    NODE_QOS_ENSURANCE_POLICIES,
     NODES,
+    POD_QOS,
     PODS,
     ObjectSelector,
     Resource,
@@ -64,10 +69,32 @@ def status(**fields: object) -> dict[str, object]:
     return {"status": fields}
 
 
+#: Of others, on the agent's node.
+THEIRS = {"key": "a", "value": "x", "effect": "NoExecute"}
+SECOND = {"key": "a", "value": "y", "effect": "NoSchedule"}
+OURS = {"key": "interference.crane.io", "effect": "PreferNoSchedule"}
+
+
+def tainted(*taints: dict[str, str], name: str = OWN) -> Ask:
+    """The whole list, as it can only be replaced."""
+    return patch(NODES, name, spec={"taints": list(taints) or None})
+
+
+def taint_by_others(plane: ControlPlane) -> None:
+    body = json.dumps({"spec": {"taints": [THEIRS, SECOND]}})
+    plane.kubectl("patch", "node", OWN, "--type=merge", "-p", body)
+
+
 @pytest.fixture(scope="module")
 def plane(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterator[ControlPlane]:
     with with_rights(ControlPlane(make_folder(), programs)) as made:
         _wait_for_the_policies(pod_client(made, AGENT, "agent"))
+        critical = pod("critical", WORK, OWN)
+        critical["spec"]["priorityClassName"] = "system-node-critical"
+        mirror = pod("mirror", WORK, OWN)
+        mirror["metadata"]["annotations"] = {MIRROR: "f" * 32}
+        del mirror["spec"]["serviceAccountName"]  # which a static pod cannot have
+        made.create(critical, mirror)
         yield made
 
 
@@ -110,6 +137,16 @@ AGENT_MAY: dict[str, Ask] = {
     "report on its node": patch_status(OWN, **REPORT),
     "set its condition": patch_status(OWN, **condition("SlackwaterActing")),
     "do both at once": patch_status(OWN, **REPORT, **condition("SlackwaterActing")),
+    "taint its node": tainted(THEIRS, SECOND, OURS),
+    "taint it with the other effect": tainted(THEIRS, SECOND, OURS | {"effect": "NoSchedule"}),
+    "remove its taint": tainted(THEIRS, SECOND),
+    "identify interference": patch_status(OWN, **condition("interference-identified")),
+    "read its node": lambda who: who.get(NODES, OWN),
+    "read a pod": lambda who: who.get(PODS, f"on-{OWN}", WORK),
+    "see actions": see(AVOIDANCE_ACTIONS),
+    "see rules": see(NODE_QOS),
+    "see rules of the older kind": see(NODE_QOS_ENSURANCE_POLICIES),
+    "see which pods may be acted on": see(POD_QOS),
     "tell an event about its node": make_event("Node", OWN),
     "tell an event about a pod": make_event("Pod", f"on-{OWN}", WORK, OWN),
     "tell an event about its settings": make_event("ConfigMap", AGENT, NAMESPACE),
@@ -119,6 +156,7 @@ AGENT_MAY: dict[str, Ask] = {
 
 @pytest.mark.parametrize("what", AGENT_MAY)
 def test_the_agent_may(plane: ControlPlane, agent: Client, what: str) -> None:
+    taint_by_others(plane)
     assert refusal(agent, AGENT_MAY[what]) == ""
 
 
@@ -152,7 +190,10 @@ def test_a_kind_that_is_not_there_is_not_forbidden(plane: ControlPlane, agent: C
 
 ANOTHER = f"this agent runs on node '{OWN}' and may not change node '{OTHER}'"
 CONDITIONS_ONLY = "of a Node's status an agent may change conditions only"
-OURS_ONLY = "an agent may change the condition SlackwaterActing only"
+OURS_ONLY = "an agent may change the conditions SlackwaterActing and interference-identified only"
+TAINT_ONLY = "an agent may change the taint interference.crane.io only"
+SPEC_ONLY = "of a Node's spec an agent may change one taint only"
+BAD_TAINT = "has no value and the effect PreferNoSchedule or NoSchedule"
 ADDRESS = {"type": "InternalIP", "address": "192.0.2.1"}
 
 AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
@@ -161,9 +202,29 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
         patch_status(OTHER, **condition("SlackwaterActing")),
         ANOTHER,
     ),
-    "label another node": (
-        patch(NODES, OTHER, metadata={"labels": {"a": "b"}}),
-        CANNOT.format("patch"),
+    "identify interference on another node": (
+        patch_status(OTHER, **condition("interference-identified")),
+        ANOTHER,
+    ),
+    "taint another node": (tainted(OURS, name=OTHER), ANOTHER),
+    "add another taint": (tainted(THEIRS, OURS, {"key": "b", "effect": "NoSchedule"}), TAINT_ONLY),
+    "change another taint": (tainted(THEIRS | {"effect": "NoSchedule"}), TAINT_ONLY),
+    "remove another taint": (tainted(SECOND, OURS), TAINT_ONLY),
+    "remove every taint": (tainted(), TAINT_ONLY),
+    "reorder other taints": (tainted(SECOND, THEIRS), TAINT_ONLY),
+    "delete the node's pods by its taint": (
+        tainted(THEIRS, SECOND, OURS | {"effect": "NoExecute"}),
+        BAD_TAINT,
+    ),
+    "give its taint a value": (tainted(THEIRS, SECOND, OURS | {"value": "x"}), BAD_TAINT),
+    "label another node": (patch(NODES, OTHER, metadata={"labels": {"a": "b"}}), ANOTHER),
+    "label its own node by its spec": (
+        patch(NODES, OWN, metadata={"labels": {"a": "b"}}),
+        "an agent may not change a Node's labels, finalizers or owners",
+    ),
+    "give its node an address range": (
+        patch(NODES, OWN, spec={"podCIDR": "192.0.2.0/24"}),
+        SPEC_ONLY,
     ),
     "delete another node": (delete(NODES, OTHER), CANNOT.format("delete")),
     "delete its own node": (delete(NODES, OWN), CANNOT.format("delete")),
@@ -193,10 +254,9 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
         CONDITIONS_ONLY,
     ),
     "move its node": (patch_status(OWN, **status(addresses=[ADDRESS])), CONDITIONS_ONLY),
-    "cordon its own node": (
-        patch(NODES, OWN, spec={"unschedulable": True}),
-        CANNOT.format("patch"),
-    ),
+    "cordon its own node": (patch(NODES, OWN, spec={"unschedulable": True}), SPEC_ONLY),
+    "evict a critical pod of its node": (evict(WORK, "critical"), "which is critical or static"),
+    "evict a static pod's copy": (evict(WORK, "mirror"), "which is critical or static"),
     "evict a pod of another node": (
         evict(WORK, f"on-{OTHER}"),
         f"this agent runs on node '{OWN}' and may not evict pod 'on-{OTHER}' of node '{OTHER}'",
@@ -261,6 +321,7 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
 @pytest.mark.parametrize("what", AGENT_MAY_NOT)
 def test_the_agent_may_not(plane: ControlPlane, agent: Client, what: str) -> None:
     plane.kubectl("annotate", "node", OWN, "example.com/there=yes", "--overwrite")
+    taint_by_others(plane)
     ask, sentence = AGENT_MAY_NOT[what]
     assert sentence in refusal(agent, ask)
 
