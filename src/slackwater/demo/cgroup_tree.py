@@ -26,6 +26,7 @@ from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupVersio
 from slackwater.model.gap import Gap
 from slackwater.model.units import MilliCpu
 from slackwater.model.weight import (
+    LARGEST_SHARES,
     SMALLEST_SHARES,
     Shares,
     WeightFormula,
@@ -84,6 +85,10 @@ class DemoTree:
             raise CannotBuildTreeError(
                 f"no cgroups can be made at {where}: {error.strerror}"
             ) from error
+
+    def go_first(self) -> None:
+        """Before all other work of this machine, for a benchmark on one that is not quiet."""
+        self._weigh(self.top, LARGEST_SHARES)
 
     def apply(self, control: BatchControl) -> None:
         """How batch work is restricted from now on. Raises OSError if the kernel cannot."""

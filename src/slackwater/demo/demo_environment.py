@@ -28,7 +28,6 @@ from slackwater.demo.measurements import (
     AgentEntry,
     CpuCounters,
     CpuMeter,
-    CpuUse,
     MeasurementError,
     PhaseMeasurement,
     PhaseProgress,
@@ -213,7 +212,12 @@ class _PhaseRun:
             now = self._meter.read()
             use = use_between(before, now, self._cpus)
             at, until = (round(max(each.at - start, 0.0), 3) for each in (before, now))
-            self._samples.append(self._sample(at, until, use))
+            self._samples.append(
+                PhaseSample(
+                    at, until, use, self._tree.quota(), demoted=self._tree.is_demoted(),
+                    noise=noise_between(before, now),
+                )
+            )  # fmt: skip
             before = now
             watch(
                 PhaseProgress(
@@ -224,10 +228,6 @@ class _PhaseRun:
             if client.process.poll() not in (None, 0):
                 raise MeasurementError("the demo's load ended by itself")
         return first, before
-
-    def _sample(self, at: float, until: float, use: CpuUse) -> PhaseSample:
-        tree = self._tree
-        return PhaseSample(at, until, use, tree.quota(), demoted=tree.is_demoted())
 
     def _on_line(self, text: str) -> None:
         try:

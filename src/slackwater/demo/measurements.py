@@ -162,7 +162,8 @@ def latency_bins(answers: Iterable[RequestResult], length: float) -> tuple[Laten
 class PhaseSample(msgspec.Struct, frozen=True, rename="camel"):
     """A stretch of a phase, in seconds after its start: CPU use, and batch's quota at its end in
     CPUs, None while it is unlimited. `lost` is what the service wanted and did not get, in CPUs;
-    only a simulation knows it. `demoted`: batch was at the lowest weight at its end."""
+    only a simulation knows it. `demoted`: batch was at the lowest weight at its end. `noise` is
+    what was measured of it, null in a simulation."""
 
     at: float
     until: float
@@ -170,6 +171,7 @@ class PhaseSample(msgspec.Struct, frozen=True, rename="camel"):
     quota: float | None = None
     lost: float | None = None
     demoted: bool = False
+    noise: Noise | None = None
 
 
 class AgentEntry(TimedEntry[float], frozen=True):

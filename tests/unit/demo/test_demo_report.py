@@ -31,7 +31,7 @@ def test_the_stable_keys() -> None:
         "utilisation", "noise", "samples", "curve",
     }  # fmt: skip
     assert set(said["phases"][0]["samples"][0]) == {
-        "at", "until", "cpu", "quota", "lost", "demoted",
+        "at", "until", "cpu", "quota", "lost", "demoted", "noise",
     }  # fmt: skip
     assert set(said["phases"][0]["cpu"]) == {"service", "hog", "other", "idle"}
 
