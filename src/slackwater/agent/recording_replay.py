@@ -333,9 +333,14 @@ def _read_settings(
 
 
 def _enabled_policies(settings: Settings, policies: Sequence[Policy]) -> dict[str, Any]:
-    """The settings of each policy that is on, by its name."""
-    sections = {policy.name: settings.policies[policy.name] for policy in policies}
-    return {name: section for name, section in sections.items() if section.enabled}
+    """The settings of each policy that is on, by its name. One that takes what objects add to them
+    was off where it has none of that."""
+    return {
+        policy.name: section
+        for policy in policies
+        if (section := settings.policies[policy.name]).enabled
+        and isinstance(section, policy.bound_settings or policy.settings)
+    }
 
 
 def _read_memory(

@@ -39,9 +39,6 @@ _OTHERS: tuple[FeatureRequirement, ...] = (
     FeatureRequirement(
         "core_pinning", (("cpus",),), "binds containers to CPUs, shared or exclusive", built=False
     ),
-    FeatureRequirement(
-        "watermark_relief", (("quota",),), "caps, cordons and evicts above a watermark", built=False
-    ),
     FeatureRequirement("interference", ((PSI,),), "wakes at once when a protected pod has to wait"),
 )
 

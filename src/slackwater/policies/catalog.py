@@ -10,6 +10,7 @@ from slackwater.policies import (
     memory_qos,
     qos_level,
     quota_burst,
+    watermark_relief,
 )
 from slackwater.policies.policy import Policy
 from slackwater.settings.agent_document import SettingsSchema, settings_schema
@@ -20,6 +21,7 @@ POLICIES: tuple[Policy, ...] = (
     qos_level.POLICY,
     memory_qos.POLICY,
     quota_burst.POLICY,
+    watermark_relief.POLICY,
 )
 
 

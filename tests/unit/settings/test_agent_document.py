@@ -86,7 +86,8 @@ def test_every_default_is_inside_its_bound(attribute: str) -> None:
 
 
 def test_every_policy_is_off_until_somebody_switches_it_on() -> None:
-    for attribute in SECTIONS.keys() - {"agent"}:
+    """By settings, or by objects: watermark_relief does nothing without a NodeQOS."""
+    for attribute in SECTIONS.keys() - {"agent", "watermark_relief"}:
         assert section_of(SETTINGS.defaults, attribute).enabled is False
 
 

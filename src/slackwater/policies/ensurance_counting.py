@@ -1,0 +1,128 @@
+"""Counts how often in a row a metric was above a rule's value, and what follows from it.
+
+Both counts are of measurements in a row: one that is not above ends the count of those above, and
+the other way round. A rule is triggered while it is above as often as it asks for; it is restored
+when it has not been above as often as it asks for and the cool-down since the action's last trigger
+is over.
+
+A rule that triggers again soon after it was restored waits twice as long the next time, up to a
+limit, so that trigger and restore do not follow each other for ever. Soon is within the wait that
+it had; each further such wait without a trigger halves it again.
+"""
+
+import enum
+
+import msgspec
+
+from slackwater.model.decision import RuleState
+from slackwater.model.units import Micros
+
+_SECOND = 1_000_000
+
+
+class Verdict(enum.Enum):
+    """What one measurement means for a rule."""
+
+    NONE = "none"
+    TRIGGERED = "triggered"
+    RESTORED = "restored"
+
+
+class RuleMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One rule between ticks. `about` is what it counts: where that is another one, counting starts
+    anew. `since` is when the state began, `triggered_at` its last trigger, `restored_at` when what
+    it did began to be undone. `factor` multiplies the cool-down."""
+
+    about: str = ""
+    above: int = 0
+    below: int = 0
+    state: RuleState = RuleState.QUIET
+    since: Micros | None = None
+    triggered_at: Micros | None = None
+    restored_at: Micros | None = None
+    factor: int = 1
+    missing_since: Micros | None = None
+
+
+class CountingRule(msgspec.Struct, frozen=True):
+    """What counting has to know of a rule. The cool-down is the action's, in seconds."""
+
+    avoidance: int
+    restores_after: int
+    cool_down: int
+    longest_factor: int
+
+
+def count_measurement(
+    memory: RuleMemory, rule: CountingRule, *, is_above: bool, at: Micros
+) -> tuple[RuleMemory, Verdict]:
+    """After one more measurement. A cool-down that is over is seen by end_cool_down()."""
+    if is_above:
+        above = memory.above + 1
+        memory = msgspec.structs.replace(memory, above=above, below=0, missing_since=None)
+        if above < rule.avoidance:
+            return memory, Verdict.NONE
+        return _trigger(memory, rule, at), Verdict.TRIGGERED
+    below = memory.below + 1
+    memory = msgspec.structs.replace(memory, above=0, below=below, missing_since=None)
+    if memory.triggered_at is None or below < rule.restores_after:
+        return memory, Verdict.NONE
+    if memory.state is RuleState.TRIGGERED:
+        memory = _enter(memory, RuleState.COOLING, at)
+    return memory, Verdict.RESTORED
+
+
+def _trigger(memory: RuleMemory, rule: CountingRule, at: Micros) -> RuleMemory:
+    if memory.state in (RuleState.QUIET, RuleState.RESTORING):
+        memory = msgspec.structs.replace(memory, factor=_next_factor(memory, rule, at))
+    memory = _enter(memory, RuleState.TRIGGERED, at)
+    return msgspec.structs.replace(memory, triggered_at=at)
+
+
+def _next_factor(memory: RuleMemory, rule: CountingRule, at: Micros) -> int:
+    if memory.restored_at is None:
+        return 1
+    calm = at - memory.restored_at
+    factor = memory.factor
+    if calm <= rule.cool_down * factor * _SECOND:
+        return min(2 * factor, rule.longest_factor)
+    while factor > 1 and calm > rule.cool_down * factor * _SECOND:
+        calm -= rule.cool_down * factor * _SECOND
+        factor //= 2
+    return min(factor, rule.longest_factor)
+
+
+def _enter(memory: RuleMemory, state: RuleState, at: Micros) -> RuleMemory:
+    if memory.state is state:
+        return memory
+    return msgspec.structs.replace(memory, state=state, since=at)
+
+
+def cools_until(memory: RuleMemory, rule: CountingRule, last_trigger: Micros) -> Micros:
+    """`last_trigger` is the action's, whichever rule it was."""
+    return Micros(last_trigger + rule.cool_down * memory.factor * _SECOND)
+
+
+def end_cool_down(
+    memory: RuleMemory, rule: CountingRule, last_trigger: Micros, at: Micros
+) -> RuleMemory:
+    """Of a rule that was just restored: what it did is undone from now on."""
+    if memory.state is not RuleState.COOLING or at <= cools_until(memory, rule, last_trigger):
+        return memory
+    memory = _enter(memory, RuleState.RESTORING, at)
+    return msgspec.structs.replace(memory, restored_at=at)
+
+
+def end_restoring(memory: RuleMemory, at: Micros) -> RuleMemory:
+    """Nothing is left of what it did."""
+    return _enter(memory, RuleState.QUIET, at) if memory.state is RuleState.RESTORING else memory
+
+
+def note_missing(memory: RuleMemory, at: Micros, hold_for: Micros) -> RuleMemory:
+    """The counts stay, and what it did stays, for a bounded time; then it starts anew."""
+    since = at if memory.missing_since is None else memory.missing_since
+    if at - since < hold_for:
+        return msgspec.structs.replace(memory, missing_since=since)
+    return RuleMemory(
+        memory.about, factor=memory.factor, restored_at=memory.restored_at, missing_since=since
+    )

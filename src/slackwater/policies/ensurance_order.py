@@ -1,0 +1,104 @@
+"""The order in which QoS ensurance acts on pods: Crane's sorts.
+
+The first pod is acted on first: the lower QoS class before the higher, then the lower priority, the
+larger usage, the shorter running time. The order is total: where all else is equal the uid decides,
+so it depends neither on the order of the input nor on chance.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from slackwater.model.cgroup import CgroupRef, Tier
+from slackwater.model.gap import Gap
+from slackwater.model.metric import MetricKey, Sample
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.workload import Amounts, Workload
+from slackwater.policies.ensurance_metrics import SortKey, SortRule
+
+#: Working sets, by container.
+MEMORY_USAGE = MetricKey("container_mem_total_usage")
+EXT_CPU, EXT_MEMORY = "gocrane.io/cpu", "gocrane.io/memory"
+_CLASSES = (Tier.BESTEFFORT, Tier.BURSTABLE, Tier.GUARANTEED)
+
+
+class PodFigures(msgspec.Struct, frozen=True):
+    """A pod and what is known of it. Usages are None where they are not known: milliCPU, bytes,
+    and the metric's own series in its unit."""
+
+    pod: Workload
+    cpu: int | None = None
+    memory: float | None = None
+    value: float | None = None
+
+
+def measure_pods(
+    snapshot: NodeSnapshot, pods: Iterable[Workload], samples: Sequence[Sample] = ()
+) -> list[PodFigures]:
+    """`samples` are those of the metric that is acted on."""
+    memory = snapshot.metric(MEMORY_USAGE)
+    memories = {} if isinstance(memory, Gap) else sum_by_pod(memory)
+    values = sum_by_pod(samples)
+    return [
+        PodFigures(pod, _cpu(snapshot, pod), memories.get(pod.uid), values.get(pod.uid))
+        for pod in pods
+    ]
+
+
+def sum_by_pod(samples: Iterable[Sample]) -> dict[str, float]:
+    """The containers' series of each pod together; where it has one of its own, that one."""
+    whole: dict[str, float] = {}
+    parts: dict[str, float] = {}
+    for each in samples:
+        uid = each.labels.get("PodUid", "")
+        if uid and each.labels.get("ContainerName"):
+            parts[uid] = parts.get(uid, 0.0) + each.value
+        elif uid:
+            whole[uid] = whole.get(uid, 0.0) + each.value
+    return parts | whole
+
+
+def _cpu(snapshot: NodeSnapshot, pod: Workload) -> int | None:
+    used = snapshot.usage_of(pod.ref) if isinstance(pod.ref, CgroupRef) else pod.ref
+    return None if isinstance(used, Gap) else used
+
+
+def sort_pods(
+    pods: Iterable[PodFigures], rules: Sequence[SortRule], wall_time: int
+) -> list[PodFigures]:
+    """`wall_time` is in seconds since the epoch, as pods say when they started."""
+    return sorted(pods, key=lambda each: (*_keys(each, rules, wall_time), each.pod.uid))
+
+
+def _keys(pod: PodFigures, rules: Sequence[SortRule], wall_time: int) -> tuple[float, ...]:
+    return tuple(
+        -number if rule.descending else number
+        for rule in rules
+        for number in _numbers(pod, rule.key, wall_time)
+    )
+
+
+def _numbers(figures: PodFigures, key: SortKey, wall_time: int) -> tuple[float, ...]:
+    """An unknown usage counts as none, an unknown start as now."""
+    pod = figures.pod
+    match key:
+        case SortKey.CLASS_AND_PRIORITY:
+            return _CLASSES.index(pod.tier), pod.priority
+        case SortKey.CPU_USAGE:
+            return (figures.cpu or 0,)
+        case SortKey.EXT_CPU_USAGE:
+            return (_share(figures.cpu, pod.extended_limits, EXT_CPU),)
+        case SortKey.MEMORY_USAGE:
+            return (figures.memory or 0,)
+        case SortKey.EXT_MEMORY_USAGE:
+            return (_share(figures.memory, pod.extended_limits, EXT_MEMORY),)
+        case SortKey.RUNNING_TIME:
+            return (0 if pod.started is None else wall_time - pod.started,)
+        case SortKey.VALUE:
+            return (figures.value or 0,)
+
+
+def _share(used: float | None, limits: Amounts, resource: str) -> float:
+    """Of what the pod was lent; 0 where it was lent nothing."""
+    limit = limits.get(resource, 0)
+    return 0 if used is None or isinstance(limit, Gap) or not limit else used / limit

@@ -1,0 +1,227 @@
+"""The rules of QoS ensurance that are for this node, and one look at each of them in a tick."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from slackwater.contract.crane.ensurance import (
+    AvoidanceAction,
+    MetricRule,
+    Policy,
+    Rule,
+    Strategy,
+)
+from slackwater.contract.crane.ensurance_set import policy_title
+from slackwater.contract.crane.metrics import is_known
+from slackwater.model.decision import Because, RuleState
+from slackwater.model.gap import Gap
+from slackwater.model.metric import NODE, MetricKey, Samples
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Micros, parse_quantity
+from slackwater.policies.ensurance_counting import (
+    CountingRule,
+    RuleMemory,
+    Verdict,
+    cools_until,
+    count_measurement,
+    end_cool_down,
+    note_missing,
+)
+from slackwater.policies.ensurance_metrics import MetricAttributes, attributes_of
+from slackwater.policies.ensurance_throttle import ThrottleRatios
+
+#: Titles of objects that are sources of metrics by themselves begin so: a rule names a metric of
+#: one as PodQOS/web:latency_seconds.
+_OTHER_SOURCES = ("PodQOS/", "EnsuranceMetric/")
+
+
+class BoundRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A rule, the title of its object, where its metric comes from, and its action. A measurement
+    may be `max_age` seconds old; 0 sets no bound."""
+
+    policy: str
+    rule: Rule
+    source: str = NODE
+    action: AvoidanceAction | None = None
+    max_age: int = 0
+
+    def title(self) -> str:
+        return f"{self.policy}/{self.rule.name}"
+
+    def key(self) -> MetricKey:
+        name = self.rule.metric_rule.name
+        return MetricKey(name.removeprefix(f"{self.source}:") if self.source else name, self.source)
+
+    def limit(self) -> float:
+        """Crane's own metrics compare with whole numbers, rounded up; all others exactly."""
+        metric = self.rule.metric_rule
+        return float(metric.limit) if self.source == NODE else _exact_limit(metric)
+
+    def acts(self) -> bool:
+        return self.action is not None and self.rule.strategy is not Strategy.PREVIEW
+
+    def ratios(self) -> ThrottleRatios | None:
+        """Where the action throttles."""
+        throttle = self.action.spec.throttle if self.action else None
+        cpu = throttle.cpu_throttle if throttle else None
+        return ThrottleRatios(cpu.step_ratio, cpu.min_ratio) if cpu else None
+
+    def evicts(self) -> bool:
+        return self.action is not None and self.action.spec.eviction is not None
+
+    def stops_scheduling(self) -> bool:
+        spec = self.action.spec if self.action else None
+        return spec is not None and spec.throttle is None and spec.eviction is None
+
+    def cool_down(self) -> int:
+        return self.action.spec.cool_down_seconds if self.action else 0
+
+
+def _exact_limit(metric: MetricRule) -> float:
+    if isinstance(metric.value, int):
+        return float(metric.value)
+    exact = parse_quantity(metric.value)
+    return exact.numerator / exact.denominator
+
+
+def bind_rule(policy: Policy, rule: Rule, action: AvoidanceAction | None) -> BoundRule:
+    probe = policy.spec.node_quality_probe
+    title = policy_title(policy)
+    local = probe.node_local_get
+    named = _named_source(rule.metric_rule.name)
+    source = named or (NODE if local is not None else title)
+    return BoundRule(title, rule, source, action, local.cache_seconds if local else 0)
+
+
+def _named_source(metric: str) -> str:
+    title, colon, _ = metric.partition(":")
+    return title if colon and title.startswith(_OTHER_SOURCES) else ""
+
+
+def describe_flaw(bound: BoundRule, known: Iterable[MetricAttributes]) -> str:
+    """What keeps a rule from doing anything when it is triggered; empty where nothing does."""
+    name, key = bound.rule.action_name, bound.key()
+    if bound.action is None:
+        return f"there is no AvoidanceAction {name}, so nothing is done"
+    if key.source == NODE and not is_known(key.name):
+        return f"there is no metric {key.name}"
+    attributes = attributes_of(key, known)
+    ratios = bound.ratios()
+    if ratios is not None and not attributes.throttleable and not bound.evicts():
+        return f"no pod can be throttled because of {key.name}, so {name} does nothing"
+    if bound.evicts() and not attributes.evictable and ratios is None:
+        return f"no pod can be evicted because of {key.name}, so {name} does nothing"
+    if ratios is not None and not ratios.step:
+        return f"stepCPURatio of {name} is 0, which throttles nothing"
+    return ""
+
+
+class RuleLook(msgspec.Struct, frozen=True):
+    """One rule in this tick, after counting. `seen` is the largest of the series that count;
+    `missing` says why there is none."""
+
+    bound: BoundRule
+    attributes: MetricAttributes
+    limit: float
+    memory: RuleMemory
+    counting: CountingRule
+    verdict: Verdict = Verdict.NONE
+    seen: float | None = None
+    missing: str = ""
+    until: Micros | None = None
+
+    def title(self) -> str:
+        return self.bound.title()
+
+    def is_triggered(self) -> bool:
+        """In this tick, by a rule that acts."""
+        return self.verdict is Verdict.TRIGGERED and self.bound.acts()
+
+    def is_in_force(self) -> bool:
+        """What it did stands."""
+        return self.bound.acts() and self.memory.state is not RuleState.QUIET
+
+    def because(self) -> Because:
+        seen = "unknown" if self.seen is None else format_number(self.seen)
+        signal = f"{self.title()}: {self.bound.key().name}"
+        return Because(signal, seen, format_number(self.limit))
+
+
+def format_number(number: float) -> str:
+    return f"{number:.0f}" if number == int(number) else f"{number:.4g}"
+
+
+class LookSettings(msgspec.Struct, frozen=True):
+    longest_factor: int
+    hold_for: Micros
+
+
+def look_at_rules(
+    snapshot: NodeSnapshot,
+    memories: Mapping[str, RuleMemory],
+    rules: Iterable[BoundRule],
+    known: tuple[MetricAttributes, ...],
+    settings: LookSettings,
+) -> tuple[RuleLook, ...]:
+    """A look before its time counts nothing: it is no new measurement."""
+    looks = tuple(_count(snapshot, memories, each, known, settings) for each in rules)
+    last = _last_triggers(looks)
+    return tuple(_cool_down(each, last, snapshot.at) for each in looks)
+
+
+def _count(
+    snapshot: NodeSnapshot,
+    memories: Mapping[str, RuleMemory],
+    bound: BoundRule,
+    known: tuple[MetricAttributes, ...],
+    settings: LookSettings,
+) -> RuleLook:
+    rule, key, limit = bound.rule, bound.key(), bound.limit()
+    about = f"{key.title()} {rule.action_name} {rule.strategy.value}"
+    memory = memories.get(bound.title(), RuleMemory(about))
+    if memory.about != about:
+        memory = RuleMemory(about)
+    counting = CountingRule(
+        rule.avoidance_threshold, rule.restores_after, bound.cool_down(), settings.longest_factor
+    )
+    look = RuleLook(bound, attributes_of(key, known), limit, memory, counting)
+    seen = largest_series(snapshot.metric(key), rule.metric_rule)
+    if isinstance(seen, Gap):
+        memory = note_missing(memory, snapshot.at, settings.hold_for)
+        return msgspec.structs.replace(look, memory=memory, missing=seen.reason)
+    if snapshot.early:
+        return msgspec.structs.replace(look, seen=seen)
+    memory, verdict = count_measurement(memory, counting, is_above=seen > limit, at=snapshot.at)
+    return msgspec.structs.replace(look, memory=memory, verdict=verdict, seen=seen)
+
+
+def largest_series(samples: Samples | Gap, metric: MetricRule) -> float | Gap:
+    """One series above the value is enough, so the largest decides."""
+    if isinstance(samples, Gap):
+        return samples
+    selector = metric.selector
+    values = [each.value for each in samples if selector is None or selector.selects(each.labels)]
+    return max(values) if values else Gap(f"no series of {metric.name} is selected")
+
+
+def _last_triggers(looks: Iterable[RuleLook]) -> dict[str, Micros]:
+    """Of each action, by rules that act."""
+    found: dict[str, Micros] = {}
+    for look in looks:
+        at, name = look.memory.triggered_at, look.bound.rule.action_name
+        if at is not None and look.bound.acts():
+            found[name] = max(at, found.get(name, at))
+    return found
+
+
+def _cool_down(look: RuleLook, last: Mapping[str, Micros], at: Micros) -> RuleLook:
+    memory = look.memory
+    if memory.state is not RuleState.COOLING or memory.triggered_at is None:
+        return look
+    own = memory.triggered_at
+    last_trigger = last.get(look.bound.rule.action_name, own) if look.bound.acts() else own
+    until = cools_until(memory, look.counting, last_trigger)
+    if look.verdict is Verdict.RESTORED:
+        memory = end_cool_down(memory, look.counting, last_trigger, at)
+    still = memory.state is RuleState.COOLING
+    return msgspec.structs.replace(look, memory=memory, until=until if still else None)

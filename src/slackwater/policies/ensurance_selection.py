@@ -1,0 +1,72 @@
+"""Which pods an AvoidanceAction may touch.
+
+With any PodQOS: pods that one matches whose allowedActions name the action. Without any:
+best-effort pods, and pods whose priority is below the highest on the node. Static, critical and
+exempt pods are never touched, nor do they count for that highest priority; nor is a pod whose
+object is not known, as nobody can say whether it is one of them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from slackwater.contract.crane.ensurance_set import pod_qos_title
+from slackwater.contract.crane.objects import PRIORITY_RANGE
+from slackwater.contract.crane.pod_qos import PodQos, Scope, ScopeExpression, ScopeOperator
+from slackwater.model.cgroup import Tier
+from slackwater.model.decision import Remark
+from slackwater.model.workload import Workload
+
+_CLASS_NAMES = {
+    Tier.GUARANTEED: "Guaranteed",
+    Tier.BURSTABLE: "Burstable",
+    Tier.BESTEFFORT: "BestEffort",
+}
+
+
+def select_pods(
+    workloads: Sequence[Workload], pod_qos: Sequence[PodQos], action: str
+) -> tuple[Workload, ...]:
+    """Those that the action of this name may touch, in the order of the input."""
+    touchable = [pod for pod in workloads if pod.namespace and not pod.protected]
+    if pod_qos:
+        allowing = [each for each in pod_qos if action in each.spec.allowed_actions]
+        return tuple(pod for pod in touchable if any(matches(each, pod) for each in allowing))
+    highest = max((pod.priority for pod in touchable), default=0)
+    return tuple(pod for pod in touchable if pod.tier is Tier.BESTEFFORT or pod.priority < highest)
+
+
+def matches(pod_qos: PodQos, pod: Workload) -> bool:
+    """Without any selector it matches nothing."""
+    labels, scopes = pod_qos.spec.label_selector, pod_qos.spec.scope_selector
+    expressions = () if scopes is None else scopes.match_expressions
+    if labels is None and not expressions:
+        return False
+    if labels is not None and not labels.selects(pod.labels):
+        return False
+    return all(_holds(each, pod) for each in expressions)
+
+
+def _holds(expression: ScopeExpression, pod: Workload) -> bool:
+    found = any(_is_in(expression.scope_name, value, pod) for value in expression.values)
+    return found is (expression.operator is ScopeOperator.IN)
+
+
+def _is_in(scope: Scope, value: str, pod: Workload) -> bool:
+    match scope:
+        case Scope.QOS_CLASS:
+            return value == _CLASS_NAMES[pod.tier]
+        case Scope.NAMESPACE:
+            return value == pod.namespace
+        case Scope.PRIORITY:
+            span = PRIORITY_RANGE.fullmatch(value)
+            return span is not None and int(span[1]) <= pod.priority <= int(span[2] or span[1])
+
+
+def remark_on_pod_qos(
+    workloads: Sequence[Workload], pod_qos: Sequence[PodQos], actions: frozenset[str]
+) -> Iterator[Remark]:
+    """About those that allow one of these actions and match no pod here."""
+    for each in pod_qos:
+        allowed = actions.intersection(each.spec.allowed_actions)
+        if allowed and not any(matches(each, pod) for pod in workloads):
+            text = f"matches no pod of this node, so {', '.join(sorted(allowed))} touches none"
+            yield Remark(pod_qos_title(each), text)

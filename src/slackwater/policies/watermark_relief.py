@@ -1,0 +1,446 @@
+"""QoS ensurance: while a metric is above a rule's watermark, what may yield on this node yields.
+
+Crane's interference detection and active avoidance as one policy. The rules are those of the
+NodeQOS and NodeQOSEnsurancePolicy objects for this node; an AvoidanceAction stops scheduling,
+throttles or evicts. What was done is undone step by step when the rule is restored and its
+cool-down is over, and at once when the rule, its action or its object goes. A rule whose metric is
+missing holds by itself; the others go on.
+
+How rules count is in ensurance_counting, who may be touched in ensurance_selection, in which order
+in ensurance_order, how much in ensurance_relief and ensurance_throttle.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects
+from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.schema import Count, Duration, Percentage, SettingsStruct
+from slackwater.model.cgroup import Level
+from slackwater.model.decision import (
+    Act,
+    Because,
+    Command,
+    CommandKind,
+    Decision,
+    Intent,
+    Remark,
+    RuleReport,
+    RuleState,
+)
+from slackwater.model.knob import QUOTA, KnobKey
+from slackwater.model.metric import MetricKey, MetricRequest
+from slackwater.model.needs import Needs, ReadingField
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Micros, Percent
+from slackwater.policies.ensurance_avoidance import (
+    PodChoice,
+    Throttled,
+    ThrottlePass,
+    choose_evictions,
+    keep_supported,
+)
+from slackwater.policies.ensurance_counting import RuleMemory, end_restoring
+from slackwater.policies.ensurance_metrics import (
+    NODE_METRICS,
+    MetricAttributes,
+    Release,
+    SortKey,
+    attributes_of,
+)
+from slackwater.policies.ensurance_order import MEMORY_USAGE
+from slackwater.policies.ensurance_relief import TriggeredMetric, group_by_metric
+from slackwater.policies.ensurance_rules import (
+    BoundRule,
+    LookSettings,
+    RuleLook,
+    bind_rule,
+    describe_flaw,
+    format_number,
+    look_at_rules,
+)
+from slackwater.policies.ensurance_selection import remark_on_pod_qos
+from slackwater.policies.ensurance_throttle import claim_intents, demotion_intents
+from slackwater.policies.eviction_budget import (
+    EvictionBudget,
+    EvictionMemory,
+    admit_evictions,
+    evictions_in_flight,
+    note_in_flight,
+    relief_in_flight,
+    why_no_eviction,
+)
+from slackwater.policies.policy import Policy
+
+_SECOND = 1_000_000
+
+
+class TaintEffect(enum.Enum):
+    """What the node's taint does to pods that do not tolerate it."""
+
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_SCHEDULE = "NoSchedule"
+
+
+class WatermarkReliefSettings(SettingsStruct, frozen=True):
+    """Settings of QoS ensurance; its rules are objects."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether rules of NodeQOS and NodeQOSEnsurancePolicy objects are acted on. "
+            "Without such objects there is nothing to do.",
+        ),
+    ] = True
+    taint_effect: Annotated[
+        TaintEffect,
+        Meta(
+            description="The effect of the taint interference.crane.io, which an action without "
+            "throttle and eviction puts on the node.",
+        ),
+    ] = TaintEffect.PREFER_NO_SCHEDULE
+    demote: Annotated[
+        bool,
+        Meta(
+            description="Whether a throttled pod also has cpu.idle, or the lowest weight, until it "
+            "is restored. A quota alone does not protect the latency of others.",
+        ),
+    ] = True
+    excess: Annotated[
+        Percentage,
+        Meta(
+            ge=0,
+            le=100,
+            description="How far below its watermark a metric is brought, as a fraction of the gap "
+            "to it.",
+        ),
+    ] = Percent(10)
+    evictions_per_tick: Annotated[
+        Count,
+        Meta(ge=0, le=100, description="How many pods are evicted in one tick at the most."),
+    ] = 5
+    evictions_per_minute: Annotated[
+        Count,
+        Meta(ge=0, le=1000, description="How many pods are evicted in one minute at the most."),
+    ] = 10
+    settle: Annotated[
+        Duration,
+        Meta(
+            ge=0,
+            le=600 * _SECOND,
+            description="How long to wait after an eviction, and after an evicted pod is gone, "
+            "before more pods are chosen: what it brought is not measured at once.",
+        ),
+    ] = Micros(10 * _SECOND)
+    longest_factor: Annotated[
+        Count,
+        Meta(
+            ge=1,
+            le=1024,
+            description="A rule that triggers again within its cool-down after it was restored "
+            "waits twice as long the next time, up to this many times the action's "
+            "coolDownSeconds. Each such time without a trigger halves it again. 1 never waits "
+            "longer.",
+        ),
+    ] = 16
+    hold_for: Annotated[
+        Duration,
+        Meta(
+            ge=_SECOND,
+            le=600 * _SECOND,
+            description="How long a rule's throttles and its taint stay while its metric is "
+            "missing. Then they are released.",
+        ),
+    ] = Micros(30 * _SECOND)
+
+
+class WatermarkRules(WatermarkReliefSettings, frozen=True):
+    """The settings, and what the cluster's objects add to them on this node. `metrics` are the
+    attributes of metrics; `remarks` what is wrong with the rules."""
+
+    rules: tuple[BoundRule, ...] = ()
+    pod_qos: tuple[PodQos, ...] = ()
+    metrics: tuple[MetricAttributes, ...] = NODE_METRICS
+    remarks: tuple[Remark, ...] = ()
+
+
+NAME = "watermark_relief"
+TAINT, CONDITION = "interference.crane.io", "interference-identified"
+_TIMES = frozenset({ReadingField.TIMES})
+_QUOTA = frozenset({ReadingField.QUOTA})
+_WEIGHTS = frozenset({ReadingField.WEIGHT, ReadingField.IDLE})
+
+
+def bind(
+    settings: WatermarkReliefSettings, ensurance: EnsuranceObjects, labels: Mapping[str, str]
+) -> WatermarkRules | str:
+    """With the rules for a node with these labels."""
+    rules = tuple(
+        bind_rule(policy, rule, ensurance.action(rule.action_name))
+        for policy, rule in ensurance.rules_for(labels)
+    )
+    if not rules:
+        return "there is no NodeQOS for this node"
+    return WatermarkRules(
+        **msgspec.structs.asdict(settings),
+        rules=rules,
+        pod_qos=ensurance.pod_qos,
+        remarks=tuple(
+            Remark(each.title(), flaw)
+            for each in rules
+            if (flaw := describe_flaw(each, NODE_METRICS))
+        ),
+    )
+
+
+def needs(settings: WatermarkRules, _: frozenset[KnobKey]) -> Needs:
+    """Pods and containers only where a rule touches some."""
+    metrics = {MetricRequest(each.key(), each.max_age) for each in settings.rules}
+    fields: dict[Level, frozenset[ReadingField]] = {}
+    acting = [each for each in settings.rules if each.acts()]
+    touching = [each for each in acting if each.ratios() or each.evicts()]
+    for each in touching:
+        metrics.update(_needed_for(attributes_of(each.key(), settings.metrics)))
+    if touching:
+        fields[Level.POD] = _TIMES
+    if any(each.ratios() for each in touching):
+        # On cgroup v1 the quotas above bind what is below them.
+        fields = {
+            Level.TIER: _QUOTA,
+            Level.POD: _TIMES | _QUOTA | (_WEIGHTS if settings.demote else frozenset()),
+            Level.CONTAINER: _TIMES | _QUOTA,
+        }
+    return Needs(fields, frozenset(metrics))
+
+
+def _needed_for(attributes: MetricAttributes) -> Iterator[MetricRequest]:
+    if attributes.whole is not None:
+        yield MetricRequest(MetricKey(attributes.whole.metric))
+    by = {rule.key for rule in attributes.sort}
+    if attributes.release is Release.MEMORY or SortKey.MEMORY_USAGE in by:
+        yield MetricRequest(MEMORY_USAGE)
+
+
+class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rules by their titles, throttled pods by their uids, and the evictions."""
+
+    rules: dict[str, RuleMemory] = {}
+    throttled: Throttled = {}
+    evictions: EvictionMemory = EvictionMemory()
+
+
+class _Relief(msgspec.Struct, frozen=True):
+    """What is done about the rules in one tick."""
+
+    throttled: Throttled
+    evictions: EvictionMemory
+    commands: tuple[Command, ...] = ()
+    metrics: tuple[TriggeredMetric, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    #: Why no pod is evicted, and why throttled pods stay as they are.
+    no_eviction: str = ""
+    no_room: bool = False
+
+
+def decide(snapshot: NodeSnapshot, memory: Memory, settings: WatermarkRules) -> Decision:
+    looks = look_at_rules(
+        snapshot,
+        memory.rules,
+        settings.rules,
+        settings.metrics,
+        LookSettings(settings.longest_factor, settings.hold_for),
+    )
+    relief = _Relief(memory.throttled, memory.evictions)
+    progress = bool(snapshot.in_flight or memory.evictions.in_flight or memory.evictions.asked)
+    if memory.throttled or progress or any(each.is_triggered() for each in looks):
+        relief = _relieve(snapshot, memory, settings, looks)
+    looks = _finish_restoring(looks, relief.throttled, snapshot.at)
+    return Act(
+        tuple(_intents(snapshot, relief.throttled, settings)),
+        Memory({each.title(): each.memory for each in looks}, relief.throttled, relief.evictions),
+        dict(_numbers(relief)),
+        (),
+        settings.remarks + relief.remarks,
+        (*_scheduling(looks, settings), *relief.commands),
+        tuple(_report(each, relief, snapshot) for each in looks),
+    )
+
+
+def _relieve(
+    snapshot: NodeSnapshot, memory: Memory, settings: WatermarkRules, looks: tuple[RuleLook, ...]
+) -> _Relief:
+    choice = PodChoice(snapshot, settings.pod_qos)
+    triggered = [each for each in looks if each.is_triggered()]
+    progress = evictions_in_flight(snapshot)
+
+    def group(chosen: Iterable[RuleLook]) -> list[TriggeredMetric]:
+        return group_by_metric(
+            snapshot, chosen, settings.excess, lambda key: relief_in_flight(progress, key)
+        )
+
+    throttling = group(each for each in triggered if each.bound.ratios())
+    kept = keep_supported(memory.throttled, looks, choice)
+    throttle = ThrottlePass(snapshot, kept, choice, demote=settings.demote)
+    throttle.lower(throttling)
+    restored = snapshot.early or throttle.restore(looks)
+
+    evictions = note_in_flight(memory.evictions, progress, snapshot.at)
+    evicting = group(each for each in triggered if each.bound.evicts())
+    commands: tuple[Command, ...] = ()
+    forbidden = ""
+    if evicting:
+        budget = EvictionBudget(
+            settings.evictions_per_tick, settings.evictions_per_minute, settings.settle
+        )
+        forbidden = why_no_eviction(snapshot, evictions, progress, budget)
+        if not forbidden:
+            going = frozenset(each.command.uid for each in progress)
+            wanted = choose_evictions(snapshot, evicting, choice, going, NAME)
+            commands, evictions = admit_evictions(wanted, evictions, budget, snapshot.at)
+    return _Relief(
+        throttle.throttled,
+        evictions,
+        commands,
+        tuple(throttling or evicting),
+        tuple(_remark_on_choice(snapshot, settings, triggered)),
+        forbidden,
+        not restored,
+    )
+
+
+def _remark_on_choice(
+    snapshot: NodeSnapshot, settings: WatermarkRules, triggered: Iterable[RuleLook]
+) -> Iterator[Remark]:
+    actions = frozenset(
+        each.bound.rule.action_name
+        for each in triggered
+        if each.bound.ratios() or each.bound.evicts()
+    )
+    if actions:
+        yield from remark_on_pod_qos(snapshot.workloads, settings.pod_qos, actions)
+
+
+def _finish_restoring(
+    looks: tuple[RuleLook, ...], throttled: Throttled, at: Micros
+) -> tuple[RuleLook, ...]:
+    """A rule is restored when no pod is throttled because of it any more."""
+    busy = {title for each in throttled.values() for title in each.rules}
+    return tuple(
+        look
+        if look.title() in busy
+        else msgspec.structs.replace(look, memory=end_restoring(look.memory, at))
+        for look in looks
+    )
+
+
+def _intents(
+    snapshot: NodeSnapshot, throttled: Throttled, settings: WatermarkRules
+) -> Iterator[Intent]:
+    if not throttled:
+        return
+    for pod in snapshot.workloads:
+        each = throttled.get(pod.uid)
+        if each is not None:
+            yield from claim_intents(pod, each.claims, each.because, NAME)
+            if settings.demote:
+                yield from demotion_intents(snapshot, pod, each.because, NAME)
+
+
+def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator[Command]:
+    """The taint and the condition, while any rule asks for them."""
+    asking = [look for look in looks if look.is_in_force() and look.bound.stops_scheduling()]
+    if asking:
+        first = asking[0]
+        because = Because(
+            f"{first.title()}: {first.bound.key().name}",
+            first.memory.state.value,
+            format_number(first.limit),
+        )
+        effect = settings.taint_effect.value
+        yield Command(f"taint/{TAINT}", CommandKind.TAINT, TAINT, because, NAME, value=effect)
+        yield Command(f"condition/{CONDITION}", CommandKind.CONDITION, CONDITION, because, NAME)
+
+
+def _numbers(relief: _Relief) -> Iterator[tuple[str, int]]:
+    for metric in relief.metrics:
+        name = metric.key.title()
+        yield f"{name} used", int(metric.used)
+        yield f"{name} watermark", int(metric.watermark)
+        if metric.gap is not None:
+            yield f"{name} gap", int(metric.gap)
+    if relief.throttled:
+        yield "throttled pods", len(relief.throttled)
+
+
+def _report(look: RuleLook, relief: _Relief, snapshot: NodeSnapshot) -> RuleReport:
+    bound, memory = look.bound, look.memory
+    return RuleReport(
+        bound.policy,
+        bound.rule.name,
+        bound.key().title(),
+        bound.rule.action_name,
+        memory.state,
+        look.limit,
+        look.seen,
+        memory.above,
+        memory.below,
+        look.counting.avoidance,
+        look.counting.restores_after,
+        not bound.acts() and bound.action is not None,
+        memory.since,
+        look.until,
+        ", ".join(_done(look, relief, snapshot)),
+        _held(look, relief),
+    )
+
+
+def _done(look: RuleLook, relief: _Relief, snapshot: NodeSnapshot) -> Iterator[str]:
+    if not look.is_in_force():
+        return
+    if look.bound.stops_scheduling():
+        yield "stops scheduling"
+    if look.bound.ratios() is not None:
+        mine = [each for each in relief.throttled.values() if look.title() in each.rules]
+        lowered = sum(bool(each.claims) for each in mine)
+        if lowered:
+            yield f"throttles {_pods(lowered)}"
+        if len(mine) > lowered:
+            yield f"demotes {_pods(len(mine) - lowered)}"
+    if look.bound.evicts():
+        going = len(relief.commands) + len(evictions_in_flight(snapshot))
+        if going:
+            yield f"evicts {_pods(going)}"
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
+def _held(look: RuleLook, relief: _Relief) -> str:
+    if look.missing:
+        return look.missing
+    if look.bound.action is None:
+        return f"there is no AvoidanceAction {look.bound.rule.action_name}"
+    if look.memory.state is RuleState.RESTORING and relief.no_room:
+        return "there is no room below the watermark"
+    if look.bound.evicts() and look.is_triggered():
+        return relief.no_eviction
+    return ""
+
+
+POLICY = Policy(
+    NAME,
+    Memory(),
+    needs,
+    decide,
+    settings=WatermarkReliefSettings,
+    description="stops scheduling, throttles and evicts above a watermark",
+    knobs=((QUOTA.name,),),
+    level=Level.CONTAINER,
+    bind=bind,
+    bound_settings=WatermarkRules,
+)
