@@ -26,6 +26,8 @@ from slackwater.contract.resources import (
     Resource,
 )
 from slackwater.contract.volcano.colocation_config import CONFIG_MAP
+from slackwater.execution.api_commands import ApiCommands
+from slackwater.execution.commands import CommandQueue
 from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
@@ -64,8 +66,11 @@ class ClusterOptions(msgspec.Struct, frozen=True):
 class ClusterConnection:
     """Guards the informers and the writer."""
 
-    def __init__(self, objects: ClusterObjects, writer: NodeWriter, node: str) -> None:
+    def __init__(
+        self, objects: ClusterObjects, writer: NodeWriter, commands: CommandQueue, node: str
+    ) -> None:
         self.objects = objects
+        self.commands = commands
         self._writer = writer
         self._node = node
         self._sent = SentState()
@@ -78,6 +83,7 @@ class ClusterConnection:
         """Not in a dry run, which then reports nothing."""
         self._reports = True
         self._writer.start()
+        self.commands.start()
 
     def report_release(self, state: SharedState, at: Micros, left: int) -> None:
         """Before the end of an agent that restored everything but `left` values: the Node says so.
@@ -89,6 +95,7 @@ class ClusterConnection:
 
     def stop(self) -> None:
         """Informer threads are daemons and are not joined."""
+        self.commands.stop(_LAST_WRITE_SECONDS)
         self._writer.stop(_LAST_WRITE_SECONDS)
 
     def link(self, at: Micros) -> ClusterLink:
@@ -158,4 +165,6 @@ def open_cluster(
     objects = ClusterObjects(feeds, options.node, clock())
     sender = EventRecorder(client, FIELD_MANAGER, options.node)
     writer = NodeWriter(client, sender, options.node, clock=clock, jitter=jitter)
-    return ClusterConnection(objects, writer, options.node)
+    runner = ApiCommands(client, options.node, objects.interference)
+    commands = CommandQueue(runner, clock=clock, jitter=jitter)
+    return ClusterConnection(objects, writer, commands, options.node)

@@ -7,6 +7,7 @@ parts start and end.
 import contextlib
 import itertools
 import os
+import random
 import signal
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
@@ -24,6 +25,7 @@ from slackwater.agent.program import (
 from slackwater.agent.shared_state import SharedState, no_link
 from slackwater.bounded_read import read_start
 from slackwater.execution.cgroup_writer import CgroupWriter
+from slackwater.execution.commands import CommandQueue, NobodyCarriesOut
 from slackwater.execution.executor import DryRun, Executor
 from slackwater.execution.folder_lock import Taken
 from slackwater.execution.ledger import Ledger
@@ -98,6 +100,8 @@ _SETTLED_ROUNDS = 11
 #: How long a single decision waits for each kind of object from a cluster.
 _OBJECTS_SECONDS = 10.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+#: Seconds for a command that is being carried out when the agent ends.
+_LAST_COMMAND_SECONDS = 2.0
 #: Seconds to wait for systemd's first answer, one attempt after the other.
 _PATIENCE = (2.0, 5.0, 15.0)
 
@@ -137,6 +141,8 @@ class BuiltAgent(msgspec.Struct, frozen=True):
     shared: SharedState
     pipe: WakePipe
     cluster: "ClusterConnection | None" = None
+    #: Of an agent without a cluster; None in a dry run.
+    commands: CommandQueue | None = None
 
 
 class CannotStartError(Exception):
@@ -180,8 +186,12 @@ def _started(built: BuiltAgent) -> Iterator[None]:
         problems = start(monotonic_now())
         if problems:
             raise SettingsProblemError("; ".join(problems))
+        if built.commands is not None:
+            built.commands.start()
         yield
     finally:
+        if built.commands is not None:
+            built.commands.stop(_LAST_COMMAND_SECONDS)
         built.agent.close()
 
 
@@ -303,6 +313,7 @@ def build_agent(
         if cluster
         else Folder(options.folder, overrides.node, overrides.host, schema)
     )
+    commands = None if cluster or options.dry_run else _local_commands()
     dependencies = AgentDependencies(
         source=source,
         snapshot_reader=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
@@ -314,8 +325,16 @@ def build_agent(
         clock=monotonic_now,
         origin="cluster" if cluster else "folder",
         policies=policies,
+        commands=None if options.dry_run else cluster.commands if cluster else commands,
     )
-    return BuiltAgent(Agent(dependencies, write, options.overrides), shared, pipe, cluster)
+    agent = Agent(dependencies, write, options.overrides)
+    return BuiltAgent(agent, shared, pipe, cluster, commands)
+
+
+def _local_commands() -> CommandQueue:
+    """For a node without a cluster."""
+    jitter = random.Random()  # noqa: S311 - it spreads attempts, it hides nothing
+    return CommandQueue(NobodyCarriesOut(), clock=monotonic_now, jitter=jitter)
 
 
 def _warn_of_ledger(state: str, write: EntrySink) -> None:

@@ -3,7 +3,7 @@
 Keeps what lives between rounds. Decisions are made by agent.tick; clocks and files are arguments.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -22,6 +22,7 @@ from slackwater.model.plan import Adoption, Change, CommandOutcome, CommandProgr
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
+from slackwater.model.workload import Workload
 from slackwater.observation.objects.object_set import MissingObjects, Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader
 from slackwater.policies.catalog import POLICIES, schema_of
@@ -65,13 +66,18 @@ class Actuator(Protocol):
     def precision(self) -> WritePrecision: ...
 
 
-class CommandRunner(Protocol):
-    """Carries out commands off the tick: a queue to the API server, signals, a simulation."""
+class CommandDispatch(Protocol):
+    """Carries out commands off the tick: execution.commands.CommandQueue, or a simulation."""
 
-    def offer(self, commands: tuple[Command, ...], living: frozenset[str], at: Micros) -> None:
-        """Everything that policies ask for now: a taint or condition that is not among it goes, an
-        eviction that is known already is not repeated. `living` are the uids of the node's pods.
-        Never waits."""
+    def offer(
+        self,
+        commands: Sequence[Command],
+        at: Micros,
+        workloads: Iterable[Workload] | None = None,
+        *,
+        decided: bool = True,
+    ) -> None:
+        """Everything that policies ask for now, after each tick. Never waits."""
         ...
 
     def progress(self) -> tuple[CommandProgress, ...]:
@@ -80,6 +86,10 @@ class CommandRunner(Protocol):
 
     def outcomes(self) -> tuple[CommandOutcome, ...]:
         """What changed since the last call."""
+        ...
+
+    def release(self) -> None:
+        """Nothing is wanted any more."""
         ...
 
 
@@ -97,7 +107,7 @@ class AgentDependencies(msgspec.Struct, frozen=True):
     origin: str = "folder"
     policies: tuple[Policy, ...] = POLICIES
     #: None in a dry run: commands are told only.
-    commands: CommandRunner | None = None
+    commands: CommandDispatch | None = None
 
 
 class CommandLineOverrides(msgspec.Struct, frozen=True):
@@ -187,7 +197,9 @@ class Agent:
         return max(self._due - at, 0) / 1_000_000
 
     def release(self, at: Micros, because: str) -> ReleaseDone:
-        """Restores every value."""
+        """Restores every value; the Node's taint and condition go off the loop."""
+        if self._dependencies.commands is not None:
+            self._dependencies.commands.release()
         outcomes = self._dependencies.actuator.release()
         self._dependencies.shared.tally.add_outcomes(outcomes)
         entries = tuple(outcome_entry(outcome, self._round, at, because) for outcome in outcomes)
@@ -336,13 +348,12 @@ class Agent:
 
     def _run_commands(self, done: TickResult, snapshot: NodeSnapshot) -> tuple[CommandOutcome, ...]:
         """What became of earlier ones."""
-        runner = self._dependencies.commands
-        if runner is None:
+        dispatch = self._dependencies.commands
+        if dispatch is None:
             return ()
-        if done.memory.has_decided():
-            living = frozenset(each.uid for each in snapshot.workloads)
-            runner.offer(done.planned.commands, living, snapshot.at)
-        return runner.outcomes()
+        decided = done.memory.has_decided()
+        dispatch.offer(done.planned.commands, snapshot.at, snapshot.workloads, decided=decided)
+        return dispatch.outcomes()
 
     def _publish_round(self, done: TickRecord | Gap) -> None:
         shared = self._dependencies.shared

@@ -27,7 +27,7 @@ from slackwater.contract.node_interference import (
 )
 from slackwater.http.errors import Backoff
 from slackwater.model.decision import Because, Command, CommandKind
-from slackwater.model.plan import CommandProgress, CommandState
+from slackwater.model.plan import CommandOutcome, CommandProgress, CommandState
 from slackwater.model.units import Micros
 from slackwater.model.workload import Workload
 
@@ -83,17 +83,6 @@ class NobodyCarriesOut:
 
     def seen_interference(self) -> SeenInterference | None:
         return None
-
-
-class CommandOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A command that got somewhere else, and why. `undone`: a taint or a condition was removed, as
-    nobody asks for it any more."""
-
-    command: Command
-    state: CommandState
-    at: Micros
-    detail: str = ""
-    undone: bool = False
 
 
 class _Eviction:

@@ -11,6 +11,7 @@ from slackwater.agent.cluster_connection import ClusterConnection, ClusterOption
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
 from slackwater.contract.resources import Resource
+from slackwater.execution.commands import CommandQueue, NobodyCarriesOut
 from slackwater.execution.node_patch import STARTUP_DELAY, NodeWriter
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
@@ -67,7 +68,8 @@ class Side:
         self.there = Recipient()
         chance = random.Random(1)  # noqa: S311
         writer = NodeWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
-        self.side = ClusterConnection(self.cluster.objects, writer, HERE)
+        commands = CommandQueue(NobodyCarriesOut(), clock=lambda: self.now, jitter=chance)
+        self.side = ClusterConnection(self.cluster.objects, writer, commands, HERE)
         self.shared = SharedState(Journal(5), TickCounters(), lambda: None, link=self.side.link)
         self.now = NOW
 

@@ -9,11 +9,11 @@ from slackwater.contract.node_interference import (
     NodeInterference,
     SeenInterference,
 )
-from slackwater.execution.commands import CommandAttempt, CommandOutcome, CommandQueue
+from slackwater.execution.commands import CommandAttempt, CommandQueue
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import Because, Command, CommandKind
 from slackwater.model.gap import Gap
-from slackwater.model.plan import CommandProgress, CommandState
+from slackwater.model.plan import CommandOutcome, CommandProgress, CommandState
 from slackwater.model.units import Micros
 from slackwater.model.workload import Workload
 
