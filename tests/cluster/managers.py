@@ -158,8 +158,10 @@ def crew(kubeconfig: Path, namespace: str, folder: Path) -> Iterator[Crew]:
                 each.kill()
 
 
-def condition(control_plane: ControlPlane, name: str, kind: str = "Valid") -> dict[str, Any]:
-    found = control_plane.get("nodeqos", name).get("status", {}).get("conditions", [])
+def condition(
+    control_plane: ControlPlane, name: str, kind: str = "Valid", resource: str = "nodeqos"
+) -> dict[str, Any]:
+    found = control_plane.get(resource, name).get("status", {}).get("conditions", [])
     return next((each for each in found if each["type"] == kind), {})
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.contract.node_report import ANNOTATION, ActiveRule, NodeReport
 from tests.cluster.managers import (
     Crew,
     action,
@@ -43,7 +44,7 @@ def test_kubectl_get_shows_what_a_policy_does(
     shown = control_plane.kubectl("get", "nodeqos", f"p-{namespace}")
     assert "throttle when cpu_total_usage > 6000, twice in a row; back after 2 below" in shown
     assert " True " in shown
-    assert condition(control_plane, f"p-{namespace}", "Enforced")["reason"] == "NotYet"
+    assert condition(control_plane, f"p-{namespace}", "Enforced")["status"] == "False"
     managed = control_plane.get("nodeqos", f"p-{namespace}", "--show-managed-fields")
     ours = [
         (each["manager"], each["operation"])
@@ -95,6 +96,35 @@ def test_nodes_are_counted_by_their_labels(
     wait_for("two nodes", lambda: counted() == 2)
     control_plane.kubectl("delete", "node", "-l", f"pool={namespace}")
     wait_for("no node again", lambda: counted() == 0)
+
+
+def test_reports_of_agents_become_conditions(
+    control_plane: ControlPlane, replicas: Crew, namespace: str
+) -> None:
+    replicas.add()
+    name, used = f"p-{namespace}", f"a-{namespace}"
+    one, two = (f"{each}-{namespace}" for each in ("one", "two"))
+    control_plane.apply(action(used), policy(name, used, selector={"pool": namespace}))
+    control_plane.apply(node(one, pool=namespace), node(two, pool=namespace))
+
+    def told(kind: str) -> tuple[str, str]:
+        found = condition(control_plane, name, kind)
+        return found.get("reason", ""), found.get("message", "")
+
+    silent = ("NoAgent", f"no agent reports from {one}, {two}")
+    wait_for("no agent", lambda: told("Enforced") == silent)
+    active = ActiveRule("cpu-usage", "triggered", "2026-11-17T10:00:00Z")
+    report = NodeReport(policies={"watermark_relief": ""}, rules={f"NodeQOS/{name}": (active,)})
+    control_plane.kubectl("annotate", "node", two, f"{ANNOTATION}={report.text()}")
+    wait_for("a follower", lambda: told("Enforced")[0] == "Followed")
+    assert told("Enforced")[1] == f"1 of 2 nodes follows it; not {one}"
+    assert told("Triggered") == ("Triggered", f"cpu-usage on {two}")
+    shown = control_plane.kubectl("get", "nodeqos", name)
+    assert shown.split("\n")[0].split() == [
+        "NAME", "DOES", "NODES", "VALID", "ENFORCED", "TRIGGERED", "AGE",
+    ]  # fmt: skip
+    assert condition(control_plane, used, "Enforced", "avoid")["message"] == f"by NodeQOS/{name}"
+    control_plane.kubectl("delete", "node", "-l", f"pool={namespace}")
 
 
 def test_when_all_is_said_nothing_is_written(

@@ -213,8 +213,10 @@ def _condition(name: str, description: str) -> Column:
 
 
 _VALID = _condition("Valid", "Whether nothing in it is wrong or missing.")
-_ENFORCED = _condition("Enforced", "Whether it is acted on.")
+_ENFORCED = _condition("Enforced", "Whether nodes follow it.")
+_TRIGGERED = _condition("Triggered", "Whether one of its rules is triggered on a node.")
 _JUDGED = (_VALID, _ENFORCED, _AGE)
+_FOLLOWED = (_VALID, _ENFORCED, _TRIGGERED, _AGE)
 #: Groups below k8s.io need it; the pull request is where this one was approved.
 _APPROVED = {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/pull/1870"}
 
@@ -239,7 +241,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("First-metric", ".spec.rules[0].metricRule.name", wide=True),
             Column("First-action", ".spec.rules[0].actionName", wide=True),
             _NODES,
-            *_JUDGED,
+            *_FOLLOWED,
         ),
     ),
     Definition(
@@ -251,7 +253,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("First-metric", ".spec.objectiveEnsurances[0].metricRule.name", wide=True),
             Column("First-action", ".spec.objectiveEnsurances[0].actionName", wide=True),
             _NODES,
-            *_JUDGED,
+            *_FOLLOWED,
         ),
     ),
     Definition(

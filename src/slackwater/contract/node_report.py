@@ -5,12 +5,22 @@ Reading is tolerant, as agents of other versions report too: an unknown key is i
 one is not known, a wrong one makes the whole report a Gap with one sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 
-from slackwater.contract.document import Field, elements, member, parse_json, text, texts, whole
+from slackwater.contract.document import (
+    Field,
+    elements,
+    flag,
+    member,
+    members,
+    parse_json,
+    text,
+    texts,
+    whole,
+)
 from slackwater.contract.kubernetes import ConditionState, optional_text
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
@@ -20,13 +30,34 @@ ANNOTATION = "slackwater.io/report"
 #: An annotation may have 256 KiB; of more problems than these nobody reads.
 _MOST_PROBLEMS = 100
 _ON = "on"
+#: Objects with rules that a node follows, and rules of them that are not quiet: more than anybody
+#: writes for one node. The manager keeps them of thousands of nodes.
+MOST_OBJECTS, MOST_ACTIVE_RULES = 100, 50
+#: The policy that follows rules, as reports name it.
+RULES_POLICY = "watermark_relief"
 
 _Value = TypeVar("_Value")
 
 
+class ActiveRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A rule that is not quiet: triggered, cooling or restoring, since when (RFC 3339). One in
+    Preview does nothing."""
+
+    rule: str
+    state: str
+    since: str = ""
+    preview: bool = False
+
+
+#: By the title of the object, NodeQOS/waterline1: those of its rules that are not quiet. An object
+#: that is not followed is not there.
+FollowedObjects = Mapping[str, tuple[ActiveRule, ...]]
+
+
 class NodeReport(msgspec.Struct, frozen=True):
     """`since` is RFC 3339, of the last change; `quota` and `used` are of the best-effort tier;
-    `holding` counts the knobs that hold a value of ours. None is not known."""
+    `holding` counts the knobs that hold a value of ours; `rules` are of the objects that the agent
+    follows. None is not known."""
 
     version: str | None = None
     since: str | None = None
@@ -37,6 +68,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     #: Why each policy that is off is off; empty for one that is on.
     policies: dict[str, str] = {}
     problems: tuple[str, ...] = ()
+    rules: FollowedObjects = {}
 
     def text(self) -> str:
         """As the annotation has it; what is not known is left out."""
@@ -51,6 +83,7 @@ class NodeReport(msgspec.Struct, frozen=True):
                 name: f"off: {why}" if why else _ON for name, why in self.policies.items()
             },
             "problems": self.problems,
+            "rules": self.rules or None,
         }
         known = {key: value for key, value in said.items() if value is not None}
         return msgspec.json.encode(known).decode()
@@ -86,6 +119,7 @@ def _report(field: Field) -> NodeReport:
             name: _why_off(said) for name, said in (_of(field, "policies", texts) or {}).items()
         },
         problems=(_of(field, "problems", _sentences) or ()),
+        rules=(_of(field, "rules", _followed_objects) or {}),
     )
 
 
@@ -124,6 +158,46 @@ def _count(field: Field) -> int:
 
 def _sentences(field: Field) -> tuple[str, ...]:
     return tuple(" ".join(text(each).split()) for each in elements(field)[:_MOST_PROBLEMS])
+
+
+def _followed_objects(field: Field) -> FollowedObjects:
+    return {
+        title: tuple(_active_rule(each) for each in elements(rules)[:MOST_ACTIVE_RULES])
+        for title, rules in members(field)[:MOST_OBJECTS]
+    }
+
+
+def _active_rule(field: Field) -> ActiveRule:
+    return ActiveRule(
+        _of(field, "rule", text) or "",
+        _of(field, "state", text) or "",
+        _of(field, "since", text) or "",
+        _of(field, "preview", flag) or False,
+    )
+
+
+class RulesReport(msgspec.Struct, frozen=True):
+    """The part of a report that is about rules, as quickly as it can be read: `policies` says
+    whether they are followed at all."""
+
+    policies: dict[str, str] = {}
+    rules: dict[str, tuple[ActiveRule, ...]] = {}
+
+    def why_off(self) -> str:
+        """Why no rule is followed; empty where they are."""
+        said = self.policies.get(RULES_POLICY)
+        return "its agent knows no rules" if said is None else _why_off(said)
+
+
+_RULES = msgspec.json.Decoder(RulesReport)
+
+
+def read_rules(content: str) -> RulesReport | None:
+    """None of a report that cannot be read."""
+    try:
+        return _RULES.decode(content)
+    except msgspec.DecodeError:
+        return None
 
 
 CONDITION = "SlackwaterActing"

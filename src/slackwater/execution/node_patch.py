@@ -39,7 +39,8 @@ STARTUP_DELAY = Micros(3_000_000)
 _SECOND = 1_000_000
 #: The least time between two writes.
 WRITE_INTERVAL = Micros(60 * _SECOND)
-#: The same for a policy that was switched on or off, and a problem that appeared or went.
+#: The same for a policy that was switched on or off, a problem that appeared or went, and a rule
+#: that triggered or was restored.
 URGENT_INTERVAL = Micros(5 * _SECOND)
 #: As the kubelet's nodeStatusReportFrequency: readers can tell that an agent is gone.
 HEARTBEAT_INTERVAL = Micros(300 * _SECOND)
@@ -94,11 +95,14 @@ def differs(wanted: NodeStatusPatch, seen: NodeStatusPatch, grain: MilliCpu) -> 
     )
 
 
-def _exact_part(
-    report: NodeReport,
-) -> tuple[str | None, str | None, Mapping[str, str], tuple[str, ...]]:
-    """What is compared exactly."""
-    return report.version, report.period, report.policies, report.problems
+def _exact_part(report: NodeReport) -> tuple[object, ...]:
+    """What is compared exactly. Not the times of rules: the time of day of one moment, by a clock
+    that is read in each round, may be a second later in the next one."""
+    rules = {
+        title: [(each.rule, each.state, each.preview) for each in active]
+        for title, active in report.rules.items()
+    }
+    return report.version, report.period, report.policies, report.problems, rules
 
 
 def _has_moved(one: int | Unlimited | None, other: int | Unlimited | None, grain: int) -> bool:

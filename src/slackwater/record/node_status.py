@@ -9,13 +9,17 @@ import msgspec
 from slackwater import __version__
 from slackwater.contract.node_report import (
     BLIND,
+    MOST_ACTIVE_RULES,
+    MOST_OBJECTS,
     RELEASED,
+    ActiveRule,
     AgentCondition,
+    FollowedObjects,
     NodeReport,
     NodeStatusPatch,
 )
 from slackwater.model.cgroup import CgroupRef, Tier
-from slackwater.model.decision import PolicyAction
+from slackwater.model.decision import PolicyAction, RuleState
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Result
@@ -31,6 +35,7 @@ from slackwater.model.units import (
 )
 from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickRecord
+from slackwater.record.rules import latest_rules
 
 #: Usage is reported in steps of this part of the machine.
 STEP = Ratio(1, 20)
@@ -69,7 +74,7 @@ def is_settling(view: AgentView) -> bool:
 def final_status_patch(view: AgentView, left: int) -> NodeStatusPatch:
     """After an agent released everything but `left` values and ended."""
     report = msgspec.structs.replace(
-        node_report(view), since=None, quota=None, used=None, holding=left
+        node_report(view), since=None, quota=None, used=None, holding=left, rules={}
     )
     if not left:
         return NodeStatusPatch(
@@ -109,7 +114,23 @@ def node_report(view: AgentView) -> NodeReport:
         holding=len(_held_after(record)),
         policies=on | dict(view.off),
         problems=problems,
+        rules=followed_objects(view),
     )
+
+
+def followed_objects(view: AgentView) -> FollowedObjects:
+    """The objects whose rules are followed, and the rules that are not quiet; bounded."""
+    found: dict[str, list[ActiveRule]] = {}
+    active = 0
+    for rule in latest_rules(view.ticks):
+        if rule.policy not in found and len(found) >= MOST_OBJECTS:
+            continue
+        rules = found.setdefault(rule.policy, [])
+        if rule.state is not RuleState.QUIET and active < MOST_ACTIVE_RULES:
+            active += 1
+            since = "" if rule.since is None else f"{view.timestamp(rule.since)[:19]}Z"
+            rules.append(ActiveRule(rule.rule, rule.state.value, since, rule.preview))
+    return {title: tuple(rules) for title, rules in found.items()}
 
 
 def _agent_condition(view: AgentView, report: NodeReport) -> AgentCondition:

@@ -4,20 +4,32 @@ events, `explain`, `top` and the journal share.
 Names and sentences come from objects that tenants write, so all of it is bounded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from slackwater.model.decision import Because, RuleReport, RuleState, TickReport
+from slackwater.model.decision import Because, PolicyAction, RuleReport, RuleState
 from slackwater.model.plan import CommandProgress
 from slackwater.model.problem import shorten
+from slackwater.record.journal import TickRecord
 
 #: Of one part of a sentence: a metric's name, what was done, why not.
 _LONGEST_PART = 200
 _LARGE = 10**15
 
 
-def find_rules(story: TickReport) -> Iterator[RuleReport]:
-    for line in story.told:
-        yield from line.rules
+def latest_rules(ticks: Sequence[TickRecord]) -> Iterator[RuleReport]:
+    """As each policy last reported them: one that holds for a moment says nothing about its rules,
+    and what it asked for stands."""
+    for line in ticks[-1].story.told if ticks else ():
+        if line.rules or line.course is not PolicyAction.HELD:
+            yield from line.rules
+            continue
+        earlier = (
+            told.rules
+            for record in reversed(ticks)
+            for told in record.story.told
+            if told.policy == line.policy and told.rules
+        )
+        yield from next(earlier, ())
 
 
 def rule_title(rule: RuleReport) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, read_ensurance_status
 from slackwater.contract.kubernetes import Condition, KubernetesObject
-from slackwater.contract.node_report import ANNOTATION
+from slackwater.contract.node_report import ANNOTATION, RULES_POLICY, RulesReport, read_rules
 from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
 from slackwater.model.problem import shorten
@@ -24,7 +24,8 @@ _LONGEST_TROUBLE = 400
 
 class ClusterNode(msgspec.Struct, frozen=True):
     """A Node. `report` is the text of the agent's annotation; `heard`, `reason` and `message` are
-    the heartbeat time (RFC 3339), reason and message of its condition. None: not there."""
+    the heartbeat time (RFC 3339), reason and message of its condition. None: not there. `rules` is
+    of the same report, which may be unreadable."""
 
     name: str
     labels: dict[str, str]
@@ -33,6 +34,7 @@ class ClusterNode(msgspec.Struct, frozen=True):
     heard: str | None = None
     reason: str = ""
     message: str = ""
+    rules: RulesReport | None = None
 
 
 class AgentPod(msgspec.Struct, frozen=True):
@@ -74,16 +76,27 @@ class _Node(KubernetesObject, frozen=True):
 def read_node(raw: msgspec.Raw | bytes) -> ClusterNode:
     node = msgspec.json.decode(raw, type=_Node)
     acting = next((each for each in node.status.conditions if each.type == ACTING), None)
+    report = node.metadata.annotations.get(ANNOTATION)
     return ClusterNode(
         name=node.metadata.name,
         # Thousands of nodes share some dozens of keys and values.
         labels={sys.intern(key): sys.intern(value) for key, value in node.metadata.labels.items()},
         allocatable=_milli(node.status.allocatable.get("cpu")),
-        report=node.metadata.annotations.get(ANNOTATION),
+        report=report,
         heard=acting.last_heartbeat_time if acting else None,
         reason=sys.intern(acting.reason) if acting else "",
         message=sys.intern(acting.message) if acting else "",
+        rules=None if report is None else _shared_rules(report),
     )
+
+
+def _shared_rules(report: str) -> RulesReport | None:
+    """Thousands of nodes follow the same few objects, and most rules are quiet."""
+    found = read_rules(report)
+    if found is None:
+        return None
+    said = {name: sys.intern(why) for name, why in found.policies.items() if name == RULES_POLICY}
+    return RulesReport(said, {sys.intern(title): each for title, each in found.rules.items()})
 
 
 def _milli(amount: str | float | None) -> MilliCpu | None:

@@ -25,6 +25,13 @@ _STARTS_WITHIN = dt.timedelta(minutes=2)
 _STANDS = "its last values are still in force"
 
 
+def is_stale(heard: str | None, now: str) -> bool:
+    """Whether an agent that was heard then has been silent for too long; both in RFC 3339."""
+    at = parse_timestamp(now)
+    silence = None if at is None else time_since(heard, at)
+    return silence is not None and silence > STALE_AFTER
+
+
 class NodeState(enum.StrEnum):
     """In the order in which they are shown."""
 

@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 from slackwater.contract.node_report import (
     ANNOTATION,
     CONDITION,
+    MOST_ACTIVE_RULES,
+    MOST_OBJECTS,
+    ActiveRule,
     AgentCondition,
     NodeReport,
     NodeStatusPatch,
     read_report,
+    read_rules,
     read_status_patch,
     status_patch_object,
 )
@@ -34,6 +38,13 @@ reports = st.builds(
     holding=st.none() | st.integers(0, 500),
     policies=st.dictionaries(words, st.just("") | words, max_size=3),
     problems=st.lists(lines, max_size=3).map(tuple),
+    rules=st.dictionaries(
+        words,
+        st.lists(
+            st.builds(ActiveRule, words, words, st.just("") | words, st.booleans()), max_size=2
+        ).map(tuple),
+        max_size=3,
+    ),
 )
 
 
@@ -171,3 +182,53 @@ READY = [{"type": "Ready", "status": "True"}]
 )  # fmt: skip
 def test_half_a_face_is_none(node: object) -> None:
     assert read_status_patch(node) is None
+
+
+RULES = {"NodeQOS/waterline1": (ActiveRule("cpu", "triggered", "2026-11-17T09:00:00Z"),)}
+
+
+def test_rules_are_spelled_shortly() -> None:
+    """Quiet ones are not there, only their object."""
+    report = NodeReport(rules={**RULES, "NodeQOS/quiet": ()})
+    assert json.loads(report.text())["rules"] == {
+        "NodeQOS/waterline1": [
+            {"rule": "cpu", "state": "triggered", "since": "2026-11-17T09:00:00Z"}
+        ],
+        "NodeQOS/quiet": [],
+    }
+    assert "rules" not in json.loads(NodeReport().text())
+
+
+@given(reports)
+def test_the_quick_way_to_read_rules_finds_the_same(report: NodeReport) -> None:
+    found = read_rules(report.text())
+    assert found is not None
+    assert found.rules == report.rules
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", '{"rules": 7}', '{"rules": {"a": [{}]}}'])
+def test_rules_of_a_report_that_cannot_be_read(text: str) -> None:
+    assert read_rules(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"policies": {"watermark_relief": "on"}}', ""),
+        ('{"policies": {"watermark_relief": "off: no rule is for it"}}', "no rule is for it"),
+        ('{"policies": {"best_effort_share": "on"}}', "its agent knows no rules"),
+    ],
+)
+def test_why_no_rule_is_followed(text: str, why: str) -> None:
+    found = read_rules(text)
+    assert found is not None
+    assert found.why_off() == why
+
+
+def test_a_report_of_a_node_with_too_many_rules_is_bounded() -> None:
+    rule = {"rule": "x", "state": "triggered"}
+    said = {"rules": {f"o{place}": [rule] * 200 for place in range(300)}}
+    report = read_report(json.dumps(said))
+    assert isinstance(report, NodeReport)
+    assert len(report.rules) == MOST_OBJECTS
+    assert {len(each) for each in report.rules.values()} == {MOST_ACTIVE_RULES}

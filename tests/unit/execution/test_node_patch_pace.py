@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.contract.node_report import NodeStatusPatch
+from slackwater.contract.node_report import ActiveRule, NodeStatusPatch
 from slackwater.execution.node_patch import (
     FIRST_WAIT,
     HEARTBEAT_INTERVAL,
@@ -24,6 +24,14 @@ from tests.unit.execution.status_patches import GRAIN, status_patch
 
 SECOND = 1_000_000
 
+UP = ActiveRule("cpu", "triggered", "2026-11-17T10:00:00Z")
+UP_A_SECOND_LATER = ActiveRule("cpu", "triggered", "2026-11-17T10:00:01Z")
+DOWN = ActiveRule("cpu", "restoring", "2026-11-17T10:00:00Z")
+
+
+def rules(*active: ActiveRule) -> dict[str, tuple[ActiveRule, ...]]:
+    return {"NodeQOS/waterline1": active}
+
 
 def at(second: float) -> Micros:
     return Micros(int(second * SECOND))
@@ -39,6 +47,8 @@ def at(second: float) -> Micros:
         (status_patch(used=None), status_patch(used=None)),
         (status_patch(holding=105), status_patch(holding=100)),
         (status_patch(since="2026-01-01T00:00:00Z"), status_patch()),
+        # The time of day of one moment may be a second later when it is worked out again.
+        (status_patch(rules=rules(UP)), status_patch(rules=rules(UP_A_SECOND_LATER))),
     ],
 )
 def test_what_is_no_news(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> None:
@@ -66,6 +76,9 @@ def test_what_is_no_news(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> None
         (status_patch(problems=("a sentence",)), status_patch()),
         (status_patch(policies={"share": ""}), status_patch(policies={"share": "no label"})),
         (status_patch(period="2s"), status_patch(period="1s")),
+        (status_patch(rules=rules()), status_patch()),
+        (status_patch(rules=rules(UP)), status_patch(rules=rules())),
+        (status_patch(rules=rules(UP)), status_patch(rules=rules(DOWN))),
     ],
 )
 def test_what_is_news(wanted: NodeStatusPatch, seen: NodeStatusPatch) -> None:
@@ -99,6 +112,7 @@ def test_later_when_something_changed_or_after_five_minutes(
         status_patch(problems=("a sentence",)),
         status_patch(policies={"share": "no label"}),
         status_patch(status="False"),
+        status_patch(rules=rules(UP)),
     ],
 )
 def test_what_people_wait_for_comes_before_its_minute_is_over_once(wanted: NodeStatusPatch) -> None:

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater import __version__
+from slackwater.contract.node_report import MOST_ACTIVE_RULES, MOST_OBJECTS, ActiveRule
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.decision import Because, Contribution, Grant, PolicyAction, Verb
+from slackwater.model.decision import (
+    Because,
+    Contribution,
+    Grant,
+    PolicyAction,
+    RuleState,
+    Verb,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.problem import ConfigurationProblem
@@ -24,6 +32,7 @@ from slackwater.record.node_status import (
     usage_step,
 )
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
+from tests.unit.record.rule_reports import rule, rule_record
 from tests.unit.record.tick_records import OURS, SHARE, outcome, record, told
 
 SECOND = 1_000_000
@@ -298,3 +307,40 @@ def test_a_quota_that_only_trembles_is_the_same_face_to_people() -> None:
         for quota in quotas
     ]
     assert status_patches[0].condition == status_patches[1].condition
+
+
+def test_objects_that_are_followed_and_the_rules_that_are_not_quiet() -> None:
+    rules = (
+        rule(RuleState.TRIGGERED, "cpu", since=Micros(5 * SECOND)),
+        rule(RuleState.QUIET, "memory"),
+        rule(RuleState.COOLING, "load", policy="NodeQOS/other", preview=True),
+        rule(RuleState.QUIET, "disk", policy="NodeQOS/quiet"),
+    )
+    report = node_report(view(rule_record(*rules)))
+    assert report.rules == {
+        "NodeQOS/waterline1": (ActiveRule("cpu", "triggered", "1970-01-01T00:00:05Z"),),
+        "NodeQOS/other": (ActiveRule("load", "cooling", preview=True),),
+        "NodeQOS/quiet": (),
+    }
+    assert final_status_patch(view(rule_record(*rules)), 0).report.rules == {}
+
+
+def test_while_a_policy_holds_its_rules_are_those_of_before() -> None:
+    """It says nothing about them then, and what it did stands."""
+    before, held = rule_record(rule(RuleState.TRIGGERED)), rule_record(course=PolicyAction.HELD)
+    told = node_report(view(before)).rules
+    assert told
+    assert node_report(view(before, held, held)).rules == told
+    assert node_report(view(before, rule_record(course=PolicyAction.RELEASED))).rules == {}
+    assert node_report(view(held)).rules == {}
+
+
+def test_a_report_of_many_rules_is_bounded() -> None:
+    many = [
+        rule(RuleState.TRIGGERED, f"rule-{'x' * 50}-{place}", policy=f"NodeQOS/{place:060}")
+        for place in range(1000)
+    ]
+    report = node_report(view(rule_record(*many)))
+    assert len(report.rules) == MOST_OBJECTS
+    assert sum(map(len, report.rules.values())) == MOST_ACTIVE_RULES
+    assert len(report.text()) < 20_000

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.contract.node_report import ActiveRule, NodeReport, RulesReport
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.units import MilliCpu
 from slackwater.status.api_objects import (
@@ -47,7 +48,7 @@ NODE = {
 def test_a_node() -> None:
     heard = "2026-11-17T10:00:00Z"
     said = ("Acting", "values are held")
-    wanted = ClusterNode("n1", {"pool": "web"}, MilliCpu(3920), "{}", heard, *said)
+    wanted = ClusterNode("n1", {"pool": "web"}, MilliCpu(3920), "{}", heard, *said, RulesReport())
     assert read_node(raw(NODE)) == wanted
 
 
@@ -57,13 +58,25 @@ def test_a_node_that_says_little_or_odd_things(cpu: Any) -> None:
     found = read_node(raw({"metadata": {"name": "n1"}, "status": {"allocatable": amounts}}))
     assert found.allocatable == {2: 2000, 0.5: 500}.get(cpu)
     assert (found.report, found.heard, found.labels) == (None, None, {})
-    assert (found.reason, found.message) == ("", "")
+    assert (found.reason, found.message, found.rules) == ("", "", None)
 
 
 def test_labels_that_nodes_share_are_kept_once() -> None:
     one, other = (read_node(raw(NODE)) for _ in range(2))
     assert next(iter(one.labels)) is next(iter(other.labels))
     assert one.labels["pool"] is other.labels["pool"]
+
+
+def test_of_rules_only_what_the_manager_needs_is_kept() -> None:
+    report = NodeReport(
+        policies={"best_effort_share": "", "watermark_relief": ""},
+        rules={"NodeQOS/a": (ActiveRule("cpu", "triggered"),), "NodeQOS/b": ()},
+    )
+    metadata = {"name": "n1", "annotations": {"slackwater.io/report": report.text()}}
+    found = read_node(raw({"metadata": metadata}))
+    assert found.rules == RulesReport({"watermark_relief": "on"}, dict(report.rules))
+    odd = {"name": "n1", "annotations": {"slackwater.io/report": "odd"}}
+    assert read_node(raw({"metadata": odd})).rules is None
 
 
 @pytest.mark.parametrize("value", [{}, {"metadata": {}}, {"metadata": {"name": "n", "labels": 7}}])

@@ -236,7 +236,7 @@ class PodQualityProbe(msgspec.Struct, frozen=True, rename="camel"):
 
 
 #: The types of the conditions that Slackwater writes.
-VALID, ENFORCED = "Valid", "Enforced"
+VALID, ENFORCED, TRIGGERED = "Valid", "Enforced", "Triggered"
 
 
 class Truth(enum.Enum):
@@ -255,7 +255,7 @@ class PolicyCondition(msgspec.Struct, frozen=True, rename="camel"):
         Meta(
             min_length=1,
             max_length=316,
-            description="What the condition is about: Valid or Enforced.",
+            description="What the condition is about: Valid, Enforced or Triggered.",
         ),
     ]
     status: Annotated[Truth, Meta(description="Whether it is so.")]
@@ -294,7 +294,8 @@ class EnsuranceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     conditions: Annotated[
         tuple[PolicyCondition, ...],
         Meta(
-            description="Valid: nothing in it is wrong or missing. Enforced: it is acted on.",
+            description="Valid: nothing in it is wrong or missing. Enforced: nodes follow it. "
+            "Triggered: one of its rules is triggered on a node.",
             max_length=16,
             extra_json_schema={
                 "x-kubernetes-list-type": "map",

@@ -1,8 +1,8 @@
-"""The controller of policy objects' status: whether each is valid, and whether it is enforced.
+"""The controller of policy objects' status: whether each is valid, enforced and triggered.
 
-Valid: nothing in the object, or in the objects that it names, is wrong or missing. Enforced:
-whether this version acts on it. The time of a condition is that of its last change, so it is taken
-from the status that the object already has.
+Valid: nothing in the object, or in the objects that it names, is wrong or missing. What nodes do
+about it is read from their agents' reports (policy_enforcement). The time of a condition is that of
+its last change, so it is taken from the status that the object already has.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ import msgspec
 from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
 from slackwater.contract.crane.fields import (
     ENFORCED,
+    TRIGGERED,
     VALID,
     EnsuranceStatus,
     PolicyCondition,
@@ -30,13 +31,17 @@ from slackwater.contract.crane.summary import (
 from slackwater.contract.resources import AVOIDANCE_ACTIONS, ENSURANCE_KINDS, NODES
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
+from slackwater.manager.controllers.policy_enforcement import (
+    EnforcementContext,
+    enforcement_of,
+    judge_enforcement,
+)
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.model.gap import Gap
 
-_OURS = (VALID, ENFORCED)
+_OURS = (VALID, ENFORCED, TRIGGERED)
 #: Reasons of events.
 INVALID, VALID_AGAIN = "PolicyInvalid", "PolicyValid"
-_NOT_YET = "this version of Slackwater shows what it would do and does not act on it yet"
 #: The API server refuses a longer message in a condition (metav1.Condition: 32768).
 _LONGEST_MESSAGE = 4000
 
@@ -49,6 +54,7 @@ class PolicyContext(msgspec.Struct, frozen=True):
     actions: Mapping[str, AvoidanceAction] | Gap
     #: Actions that exist and cannot be used, each with the reason.
     broken_actions: Mapping[str, str] = {}
+    enforcement: EnforcementContext = EnforcementContext()
 
 
 class _PolicyJudgement(msgspec.Struct, frozen=True):
@@ -65,12 +71,13 @@ def judge_policy(policy: PolicyObject, context: PolicyContext, now: str) -> Ensu
     """The status that the object should have; equal to the one that it has if nothing changed."""
     judgement = _judge(policy, context)
     valid = (VALID, judgement.status, judgement.reason, judgement.message[:_LONGEST_MESSAGE])
-    enforced = (ENFORCED, Truth.FALSE, "NotYet", _NOT_YET)
+    found = judge_enforcement(policy, context.nodes, context.enforcement)
+    said = [(each.type, each.status, each.reason, each.message) for each in found]
     return EnsuranceStatus(
         observed_generation=policy.generation,
         summary=judgement.summary,
         nodes=judgement.nodes,
-        conditions=tuple(_condition(policy, *each, now) for each in (valid, enforced)),
+        conditions=tuple(_condition(policy, *each, now) for each in (valid, *said)),
     )
 
 
@@ -95,7 +102,7 @@ def is_invalid(status: EnsuranceStatus | None) -> bool:
     return valid is not None and valid.status is Truth.FALSE
 
 
-def context_of(view: ClusterView) -> PolicyContext:
+def context_of(view: ClusterView, now: str) -> PolicyContext:
     actions = view.policies[AVOIDANCE_ACTIONS]
     found = {each.name: each.value for each in actions.items.values()}
     return PolicyContext(
@@ -104,11 +111,12 @@ def context_of(view: ClusterView) -> PolicyContext:
         if actions.unknown_kind
         else {name: each for name, each in found.items() if isinstance(each, AvoidanceAction)},
         broken_actions={name: each.reason for name, each in found.items() if isinstance(each, Gap)},
+        enforcement=enforcement_of(view, now),
     )
 
 
 def reconcile(view: ClusterView, now: str) -> tuple[DesiredStatus, ...]:
-    context = context_of(view)
+    context = context_of(view, now)
     return tuple(
         desire_status(policy, judge_policy(policy, context, now))
         for found in view.policies.values()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.contract.crane.fields import (
     ENFORCED,
+    TRIGGERED,
     VALID,
     EnsuranceStatus,
     PolicyCondition,
@@ -111,11 +112,18 @@ def test_verdicts(
     assert valid.message.count("\n") == 0
 
 
-def test_nothing_is_said_to_be_enforced() -> None:
-    said = {each.type: each for each in judge_policy(policy(), WORLD, NOW).conditions}
-    assert set(said) == {VALID, ENFORCED}
-    assert (said[ENFORCED].status, said[ENFORCED].reason) == (Truth.FALSE, "NotYet")
-    assert "does not act on it yet" in said[ENFORCED].message
+@pytest.mark.parametrize(
+    ("found", "types"),
+    [
+        (policy(), {VALID, ENFORCED, TRIGGERED}),
+        (action(), {VALID, ENFORCED}),
+        (pod_qos("throttle"), {VALID, ENFORCED}),
+        (policy(rule(value=-1)), {VALID, ENFORCED}),
+    ],
+    ids=str,
+)
+def test_each_kind_has_its_conditions(found: PolicyObject, types: set[str]) -> None:
+    assert {each.type for each in judge_policy(found, WORLD, NOW).conditions} == types
 
 
 @pytest.mark.parametrize(
@@ -212,7 +220,7 @@ def test_the_context_is_nodes_and_actions() -> None:
     good, bad = action("good"), action("bad", step=300)
     actions = InformerView({"good": good, "bad": bad}, synced=True)
     nodes = InformerView({"n1": ClusterNode("n1", {"pool": "web"})}, synced=True)
-    context = context_of(view_of(nodes, AvoidanceAction=actions))
+    context = context_of(view_of(nodes, AvoidanceAction=actions), NOW)
     assert context.nodes == {"n1": {"pool": "web"}}
     assert context.actions == {"good": value_of(good)}
     assert list(context.broken_actions) == ["bad"]
@@ -220,7 +228,7 @@ def test_the_context_is_nodes_and_actions() -> None:
 
 
 def test_without_the_kind_there_are_no_actions_to_know() -> None:
-    context = context_of(view_of(AvoidanceAction=InformerView({}, unknown_kind=True)))
+    context = context_of(view_of(AvoidanceAction=InformerView({}, unknown_kind=True)), NOW)
     assert context.actions == Gap("the cluster does not know the kind AvoidanceAction")
 
 

@@ -1,0 +1,179 @@
+"""Whether nodes follow a policy object, and where its rules are triggered, from agents' reports.
+
+Enforced: of NodeQOS and NodeQOSEnsurancePolicy, whether an agent follows it; of actions and PodQOS,
+whether a rule that is followed names them. Triggered: whether a rule of it is, and on which nodes.
+Pure: reports in, verdicts out. Sentences name a few nodes and count the others.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
+from slackwater.contract.crane.ensurance_set import policy_title
+from slackwater.contract.crane.fields import ENFORCED, TRIGGERED, Truth
+from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.crane.summary import is_for_node
+from slackwater.contract.node_report import RELEASED, ActiveRule, FollowedObjects
+from slackwater.manager.controllers.controller import ClusterView
+from slackwater.manager.policy_object import PolicyObject
+from slackwater.model.gap import Gap
+from slackwater.status.api_objects import ClusterNode
+from slackwater.status.cluster_status import is_stale
+
+#: Named in one sentence; the others are counted.
+_MOST_NAMED = 3
+#: Reasons.
+FOLLOWED, NO_NODES, NO_AGENT, NOT_FOLLOWED = "Followed", "NoNodes", "NoAgent", "NotFollowed"
+USED, NOT_USED, UNREADABLE = "Used", "NotUsed", "Unreadable"
+IN_FORCE, RESTORING, QUIET = "Triggered", "Restoring", "Quiet"
+#: States of a rule, as reports spell them, in which its action is in force.
+_IN_FORCE = ("triggered", "cooling")
+
+
+class EnforcementVerdict(msgspec.Struct, frozen=True):
+    type: str
+    status: Truth
+    reason: str
+    message: str
+
+
+class NodeRules(msgspec.Struct, frozen=True):
+    """What one node's agent says about rules: why it follows none, or those that it follows."""
+
+    why_off: str = ""
+    followed: FollowedObjects = {}
+
+
+class EnforcementContext(msgspec.Struct, frozen=True):
+    """`agents` is by node; one without an agent that reports is not there. `actions_named` are the
+    actions that the rules of an object name, by the object's title; `followed` are the titles of
+    objects that some node follows."""
+
+    agents: Mapping[str, NodeRules] = {}
+    actions_named: Mapping[str, frozenset[str]] = {}
+    followed: frozenset[str] = frozenset()
+
+
+def enforcement_of(view: ClusterView, now: str) -> EnforcementContext:
+    nodes = view.nodes.items.values()
+    policies = (each for found in view.policies.values() for each in found.items.values())
+    agents = {node.name: rules for node in nodes if (rules := _node_rules(node, now)) is not None}
+    return EnforcementContext(
+        agents,
+        {
+            policy_title(value): frozenset(rule.action_name for rule in value.spec.rules)
+            for each in policies
+            if isinstance(value := each.value, NodeQos | NodeQosEnsurancePolicy)
+        },
+        frozenset(title for agent in agents.values() for title in agent.followed),
+    )
+
+
+def _node_rules(node: ClusterNode, now: str) -> NodeRules | None:
+    """None of a node whose agent does not report, has not for long, or has put everything back."""
+    if node.rules is None or node.reason == RELEASED or is_stale(node.heard, now):
+        return None
+    return NodeRules(node.rules.why_off(), node.rules.rules)
+
+
+def judge_enforcement(
+    policy: PolicyObject, nodes: Mapping[str, Mapping[str, str]], context: EnforcementContext
+) -> tuple[EnforcementVerdict, ...]:
+    """`nodes` has the labels of each node."""
+    match policy.value:
+        case Gap():
+            return (_not_enforced(UNREADABLE, "no agent follows what cannot be read"),)
+        case AvoidanceAction() as action:
+            return (_judge_action(action.metadata.name, context),)
+        case PodQos() as pod_qos:
+            return (_judge_pod_qos(pod_qos, context),)
+        case found:
+            meant = [name for name, labels in nodes.items() if is_for_node(found, labels)]
+            return _judge_rules(policy_title(found), sorted(meant), context)
+
+
+def _judge_rules(
+    title: str, meant: Sequence[str], context: EnforcementContext
+) -> tuple[EnforcementVerdict, ...]:
+    agents = context.agents
+    following = [name for name in meant if name in agents and title in agents[name].followed]
+    if following:
+        message = f"{_nodes_follow(len(following), len(meant))} it"
+        there = set(following)
+        if others := [name for name in meant if name not in there]:
+            message = f"{message}; not {name_some(others)}"
+        enforced = EnforcementVerdict(ENFORCED, Truth.TRUE, FOLLOWED, message)
+        return enforced, _judge_triggered(title, following, agents)
+    quiet = EnforcementVerdict(TRIGGERED, Truth.UNKNOWN, NOT_FOLLOWED, "no node follows it")
+    return _judge_unfollowed(meant, agents), quiet
+
+
+def _judge_unfollowed(meant: Sequence[str], agents: Mapping[str, NodeRules]) -> EnforcementVerdict:
+    if not meant:
+        return _not_enforced(NO_NODES, "its selector matches no node")
+    reporting = [name for name in meant if name in agents]
+    if not reporting:
+        return _not_enforced(NO_AGENT, f"no agent reports from {name_some(meant)}")
+    first = reporting[0]
+    why = agents[first].why_off or "its agent did not take it up yet, or refused it"
+    rest = f", nor does {name_some(reporting[1:])}" if len(reporting) > 1 else ""
+    return _not_enforced(NOT_FOLLOWED, f"{first} does not follow it: {why}{rest}")
+
+
+def _judge_triggered(
+    title: str, following: Sequence[str], agents: Mapping[str, NodeRules]
+) -> EnforcementVerdict:
+    active = {name: agents[name].followed[title] for name in following}
+    in_force = {name: found for name, rules in active.items() if (found := _in_force(rules))}
+    if in_force:
+        rules = sorted({each.rule for found in in_force.values() for each in found})
+        preview = all(each.preview for found in in_force.values() for each in found)
+        told = f"{name_some(rules)} on {name_some(sorted(in_force))}"
+        message = f"{told}; Preview: nothing is done" if preview else told
+        return EnforcementVerdict(TRIGGERED, Truth.TRUE, IN_FORCE, message)
+    restoring = sorted(name for name, rules in active.items() if rules)
+    if restoring:
+        message = f"what was done is being undone on {name_some(restoring)}"
+        return EnforcementVerdict(TRIGGERED, Truth.FALSE, RESTORING, message)
+    return EnforcementVerdict(TRIGGERED, Truth.FALSE, QUIET, "")
+
+
+def _in_force(rules: Iterable[ActiveRule]) -> list[ActiveRule]:
+    return [each for each in rules if each.state in _IN_FORCE]
+
+
+def _judge_action(name: str, context: EnforcementContext) -> EnforcementVerdict:
+    naming = sorted(title for title, names in context.actions_named.items() if name in names)
+    if not naming:
+        return _not_enforced(NOT_USED, "no rule names it")
+    used = [title for title in naming if title in context.followed]
+    if not used:
+        return _not_enforced(NOT_FOLLOWED, f"no node follows {name_some(naming)}")
+    return EnforcementVerdict(ENFORCED, Truth.TRUE, USED, f"by {name_some(used)}")
+
+
+def _judge_pod_qos(pod_qos: PodQos, context: EnforcementContext) -> EnforcementVerdict:
+    allowed = set(pod_qos.spec.allowed_actions)
+    naming = sorted(title for title, names in context.actions_named.items() if names & allowed)
+    used = [title for title in naming if title in context.followed]
+    if not used:
+        return _not_enforced(NOT_USED, "no rule that a node follows names an action that it allows")
+    return EnforcementVerdict(ENFORCED, Truth.TRUE, USED, f"by {name_some(used)}")
+
+
+def _not_enforced(reason: str, message: str) -> EnforcementVerdict:
+    return EnforcementVerdict(ENFORCED, Truth.FALSE, reason, message)
+
+
+def _nodes_follow(number: int, meant: int) -> str:
+    if number == meant:
+        return "1 node follows" if number == 1 else f"all {number} nodes follow"
+    return f"{number} of {meant} nodes {'follows' if number == 1 else 'follow'}"
+
+
+def name_some(names: Sequence[str]) -> str:
+    """node-a, node-b, node-c and 3 more."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
