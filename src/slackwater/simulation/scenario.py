@@ -7,15 +7,24 @@ from collections.abc import Mapping
 
 import msgspec
 
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
 from slackwater.observation.objects.object_set import Objects
 from slackwater.settings.agent_document import Settings
 from slackwater.simulation.demand import FOREVER, Demand
 
+#: Kubernetes' own default of terminationGracePeriodSeconds.
+DEFAULT_GRACE = Micros(30_000_000)
+
 
 class ScenarioPod(msgspec.Struct, frozen=True):
-    """One pod, with one cgroup in which its work runs. Without a `weight` it has the kubelet's."""
+    """One pod with one container, in which its work runs. Without a `weight` it has the kubelet's.
+
+    `age` is how long it had run when it came, here or elsewhere. An evicted pod works on for its
+    `grace` period; where it is `replaced`, its controller's next one comes `replaced_after` that,
+    unless the node is tainted: then it goes elsewhere until the taint is gone.
+    """
 
     name: str
     tier: Tier
@@ -26,6 +35,32 @@ class ScenarioPod(msgspec.Struct, frozen=True):
     starts: Micros = Micros(0)
     ends: Micros = FOREVER
     labels: Mapping[str, str] = {}
+    namespace: str = "default"
+    priority: int = 0
+    annotations: Mapping[str, str] = {}
+    #: Requests and limits of extended resources, by name.
+    extended: Mapping[str, int] = {}
+    age: Micros = Micros(0)
+    grace: Micros = DEFAULT_GRACE
+    replaced: bool = False
+    replaced_after: Micros = Micros(5_000_000)
+
+    def title(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class ScenarioMetric(msgspec.Struct, frozen=True):
+    """A metric's series that the scenario states, such as a service's latency: what a probe would
+    answer. It does not react to what the agent does. `series` is in thousandths of the metric's
+    unit. With a `source` it is that object's alone; of a `pod` it exists while the pod does."""
+
+    name: str
+    series: Demand
+    source: str = ""
+    labels: Mapping[str, str] = {}
+    pod: str = ""
+    starts: Micros = Micros(0)
+    ends: Micros = FOREVER
 
 
 class Kill(msgspec.Struct, frozen=True):
@@ -50,6 +85,14 @@ class NewSettings(msgspec.Struct, frozen=True):
     settings: Settings
 
 
+class NewObjects(msgspec.Struct, frozen=True):
+    """The objects of QoS ensurance from now on; `what` says for people what changed."""
+
+    at: Micros
+    ensurance: EnsuranceObjects
+    what: str
+
+
 class Pressure(msgspec.Struct, frozen=True):
     """The agent is woken before its time, as by a PSI trigger."""
 
@@ -63,7 +106,7 @@ class Blind(msgspec.Struct, frozen=True):
     length: Micros
 
 
-Event = Kill | RivalWrite | NewSettings | Pressure | Blind
+Event = Kill | RivalWrite | NewSettings | NewObjects | Pressure | Blind
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -78,4 +121,5 @@ class Scenario(msgspec.Struct, frozen=True):
     events: tuple[Event, ...] = ()
     objects: Objects = Objects()
     system: Demand | None = None
+    metrics: tuple[ScenarioMetric, ...] = ()
     seed: int = 0

@@ -12,42 +12,56 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.contract.decoding import read_over, read_struct
-from slackwater.contract.document import Field, member, text
-from slackwater.contract.kubernetes import CpuQuantity, kind_of, milli_cpu
+from slackwater.contract.document import Field, member, members, text
+from slackwater.contract.kubernetes import (
+    CpuQuantity,
+    KubernetesObject,
+    kind_of,
+    milli_cpu,
+    read_head,
+)
+from slackwater.contract.pod_resources import read_amounts
 from slackwater.contract.schema import BOUND, Count, Duration, SettingsStruct
 from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited, format_duration
 from slackwater.model.weight import LARGEST_SHARES
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.policies.catalog import SETTINGS
-from slackwater.settings.agent_document import Settings, SettingsSchema
+from slackwater.settings.agent_document import SettingsSchema
 from slackwater.settings.setting import check_file
 from slackwater.simulation.demand import FOREVER, Chance, read_demand
 from slackwater.simulation.scenario import (
+    DEFAULT_GRACE,
     Blind,
     Event,
     Kill,
+    NewObjects,
     NewSettings,
     Pressure,
     RivalWrite,
     Scenario,
+    ScenarioMetric,
     ScenarioPod,
 )
 
 KIND = "Scenario"
-MOST_CPUS, MOST_PODS, MOST_EVENTS = 512, 500, 1000
+MOST_CPUS, MOST_PODS, MOST_EVENTS, MOST_METRICS = 512, 500, 1000, 200
 _SECOND = 1_000_000
 _TICK = 100_000
 _LONGEST = 168 * 3_600 * _SECOND
+_OLDEST = 10 * 365 * 24 * 3_600 * _SECOND
 _TIERS = tuple(tier.value for tier in Tier)
 _TARGET = "burstable, besteffort, or the name of a pod"
+_OBJECT_THERE = "the kind and name of an object of QoS ensurance that is there, as NodeQOS/latency"
+_POD_THERE = "the name of a pod of the scenario"
 
 _Time = Annotated[Duration, Meta(ge=0, le=_LONGEST)]
 _Span = Annotated[Duration, Meta(ge=_TICK, le=_LONGEST)]
 #: A pod's name becomes its uid, and that a directory's name.
-_PodName = Annotated[
+_Name = Annotated[
     str,
     Meta(
         pattern=r"^(?a:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\Z",
@@ -56,8 +70,17 @@ _PodName = Annotated[
 ]
 
 
+#: The kinds of QoS ensurance, and where EnsuranceObjects has them.
+_ENSURANCE = {
+    "NodeQOS": "node_qos",
+    "NodeQOSEnsurancePolicy": "ensurance_policies",
+    "AvoidanceAction": "actions",
+    "PodQOS": "pod_qos",
+}
+
+
 class _PodEntry(SettingsStruct, frozen=True):
-    name: _PodName
+    name: _Name
     tier: Tier
     demand: Annotated[Any, Meta(extra={BOUND: "a quantity or a shape"})]
     request: CpuQuantity = MilliCpu(0)
@@ -65,6 +88,15 @@ class _PodEntry(SettingsStruct, frozen=True):
     weight: Annotated[Count, Meta(ge=1, le=LARGEST_SHARES)] | None = None
     starts: _Time = msgspec.field(default=Micros(0), name="from")
     ends: _Time | None = msgspec.field(default=None, name="until")
+    namespace: _Name = "default"
+    priority: Annotated[Count, Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    extended_resources: dict[str, Any] = msgspec.field(default_factory=dict)
+    age: Annotated[Duration, Meta(ge=0, le=_OLDEST)] = Micros(0)
+    grace: _Time = DEFAULT_GRACE
+    replaced: bool = False
+    replaced_after: _Time = Micros(5 * _SECOND)
 
     def conflicts(self) -> Iterator[Problem]:
         if self.name in _TIERS:
@@ -75,6 +107,22 @@ class _PodEntry(SettingsStruct, frozen=True):
         if self.ends is not None and self.ends < self.starts + _TICK:
             seen, later = quoted(format_duration(self.ends)), Micros(self.starts + _TICK)
             yield Problem("until", seen, f"at least {format_duration(later)}")
+
+
+class _MetricEntry(SettingsStruct, frozen=True):
+    name: Annotated[str, Meta(min_length=1, max_length=253, extra={BOUND: "the name of a metric"})]
+    series: Annotated[Any, Meta(extra={BOUND: "a quantity or a shape"})]
+    source: Annotated[
+        str,
+        Meta(
+            pattern=r"^((NodeQOS|NodeQOSEnsurancePolicy|PodQOS|EnsuranceMetric)/.+)?\Z",
+            extra={BOUND: "a kind, a slash and a name, such as NodeQOS/latency"},
+        ),
+    ] = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    pod: Annotated[str, Meta(extra={BOUND: _POD_THERE})] = ""
+    starts: _Time = msgspec.field(default=Micros(0), name="from")
+    ends: _Time | None = msgspec.field(default=None, name="until")
 
 
 class _Entry(SettingsStruct, frozen=True):
@@ -102,6 +150,14 @@ class _SettingsEntry(_Entry, frozen=True):
     settings: Annotated[Any, Meta(extra={BOUND: "a mapping"})]
 
 
+class _ObjectsEntry(_Entry, frozen=True):
+    objects: tuple[Any, ...]
+
+
+class _ObjectRemoved(_Entry, frozen=True):
+    name: Annotated[str, Meta(extra={BOUND: _OBJECT_THERE})] = msgspec.field(name="object")
+
+
 class _PodAdded(_Entry, frozen=True):
     pod: _PodEntry
 
@@ -126,6 +182,8 @@ _EventEntry = (
     _KillEntry
     | _RivalWriteEntry
     | _SettingsEntry
+    | _ObjectsEntry
+    | _ObjectRemoved
     | _PodAdded
     | _PodRemoved
     | _PressureEntry
@@ -135,6 +193,8 @@ _EVENTS: dict[str, type[_EventEntry]] = {
     "kill": _KillEntry,
     "rival-write": _RivalWriteEntry,
     "settings": _SettingsEntry,
+    "objects": _ObjectsEntry,
+    "object-removed": _ObjectRemoved,
     "pod-added": _PodAdded,
     "pod-removed": _PodRemoved,
     "pressure": _PressureEntry,
@@ -151,6 +211,7 @@ class _Spec(SettingsStruct, frozen=True, kw_only=True):
     settings: Any = None
     objects: tuple[Any, ...] = ()
     system: Any = None
+    metrics: Annotated[tuple[Any, ...], Meta(max_length=MOST_METRICS)] = ()
     pods: Annotated[tuple[Any, ...], Meta(max_length=MOST_PODS)] = ()
     events: Annotated[tuple[Any, ...], Meta(max_length=MOST_EVENTS)] = ()
 
@@ -172,7 +233,8 @@ def scenario_in(document: object, source: str, schema: SettingsSchema = SETTINGS
     spec = msgspec.convert(stated, _Spec)
     reader = _Reader(Field(source, "spec", stated), spec, schema)
     objects = reader.objects()
-    events, pods = reader.events(reader.pods(), objects.settings or schema.defaults)
+    events, pods = reader.events(reader.pods(), objects)
+    metrics = reader.metrics(pods)
     system = None
     if spec.system is not None:
         system = read_demand(reader.at("system", spec.system), Chance(f"{spec.seed}/system"))
@@ -185,6 +247,7 @@ def scenario_in(document: object, source: str, schema: SettingsSchema = SETTINGS
         events=events,
         objects=objects,
         system=system,
+        metrics=metrics,
         seed=spec.seed,
     )
 
@@ -251,13 +314,44 @@ class _Reader:
             weight=pod.weight,
             starts=pod.starts if starts is None else starts,
             ends=FOREVER if pod.ends is None else pod.ends,
+            labels=pod.labels,
+            namespace=pod.namespace,
+            priority=pod.priority,
+            annotations=pod.annotations,
+            extended=_extended(field.at("extendedResources", pod.extended_resources)),
+            age=pod.age,
+            grace=pod.grace,
+            replaced=pod.replaced,
+            replaced_after=pod.replaced_after,
         )
         return (*pods, made)
 
+    def metrics(self, pods: tuple[ScenarioPod, ...]) -> tuple[ScenarioMetric, ...]:
+        names = {pod.name for pod in pods}
+        found = []
+        for place, field in enumerate(self._listed("metrics", self._spec.metrics)):
+            entry = read_struct(field, _MetricEntry)
+            if entry.pod and entry.pod not in names:
+                raise field.at("pod", entry.pod).refused(_POD_THERE)
+            chance = Chance(f"{self._spec.seed}/metrics/{place}")
+            found.append(
+                ScenarioMetric(
+                    name=entry.name,
+                    series=read_demand(field.at("series", entry.series), chance),
+                    source=entry.source,
+                    labels=entry.labels,
+                    pod=entry.pod,
+                    starts=entry.starts,
+                    ends=FOREVER if entry.ends is None else entry.ends,
+                )
+            )
+        return tuple(found)
+
     def events(
-        self, pods: tuple[ScenarioPod, ...], settings: Settings
+        self, pods: tuple[ScenarioPod, ...], objects: Objects
     ) -> tuple[tuple[Event, ...], tuple[ScenarioPod, ...]]:
-        """Sorted by time; settings are said over those before them, in that order."""
+        """Sorted by time; settings and objects are said over those before them, in that order."""
+        settings = objects.settings or self._schema.defaults
         found = [(each, self._event(each)) for each in self._listed("events", self._spec.events)]
         events: list[Event] = []
         targets: list[Field] = []
@@ -270,6 +364,12 @@ class _Reader:
                 case _SettingsEntry():
                     settings = self._schema.read_spec(field.at("settings", each.settings), settings)
                     events.append(NewSettings(each.at, settings))
+                case _ObjectsEntry():
+                    objects, told = self._with_objects(objects, each, field)
+                    events.append(NewObjects(each.at, objects.ensurance, told))
+                case _ObjectRemoved():
+                    objects = _without_object(objects, each, field)
+                    events.append(NewObjects(each.at, objects.ensurance, f"{each.name} is deleted"))
                 case _RivalWriteEntry():
                     events += _rival_writes(each, field)
                     targets.append(field.at("target", each.target))
@@ -279,6 +379,20 @@ class _Reader:
             raise self.at("events", len(events)).refused(f"at most {MOST_EVENTS} events")
         _check_targets(targets, pods)
         return tuple(sorted(events, key=lambda event: event.at)), pods
+
+    def _with_objects(
+        self, objects: Objects, event: _ObjectsEntry, field: Field
+    ) -> tuple[Objects, str]:
+        titles = []
+        for place, document in enumerate(event.objects):
+            each = Field(field.source, f"{field.path}.objects[{place}]", document)
+            kind = kind_of(document, each.where())
+            if kind not in _ENSURANCE:
+                bound = f"an object of one of the kinds {', '.join(_ENSURANCE)}"
+                raise InvalidError(each.problem(bound, quoted(kind)))
+            objects = with_object(objects, document, each.where(), self._schema)
+            titles.append(f"{kind}/{read_head(document, each.where())[0].name}")
+        return objects, f"{', '.join(titles)} applied"
 
     def _event(self, field: Field) -> _EventEntry:
         kind = member(field, "kind")
@@ -306,6 +420,30 @@ def _without_pod(
         raise field.at("pod", event.pod).refused("the name of a pod that is there")
     ended = msgspec.structs.replace(found, ends=event.at)
     return tuple(ended if pod is found else pod for pod in pods)
+
+
+def _without_object(objects: Objects, event: _ObjectRemoved, field: Field) -> Objects:
+    kind, _, name = event.name.partition("/")
+    there: tuple[KubernetesObject, ...] = getattr(objects.ensurance, _ENSURANCE.get(kind, ""), ())
+    left = tuple(each for each in there if each.metadata.name != name)
+    if left == there:
+        raise field.at("object", event.name).refused(_OBJECT_THERE)
+    ensurance = msgspec.structs.replace(objects.ensurance, **{_ENSURANCE[kind]: left})
+    return msgspec.structs.replace(objects, ensurance=ensurance)
+
+
+def _extended(field: Field) -> dict[str, int]:
+    """Amounts by the names of extended resources, which have a domain."""
+    found: dict[str, int] = {}
+    for name, each in members(field):
+        if "/" not in name:
+            bound = "a domain, a slash and a name, such as gocrane.io/cpu"
+            raise InvalidError(field.unknown_key(name, bound))
+        amount = read_amounts(field)[name]
+        if isinstance(amount, Gap):
+            raise each.refused("a whole number, zero or more, such as 2")
+        found[name] = amount
+    return found
 
 
 def _rival_writes(event: _RivalWriteEntry, field: Field) -> list[Event]:

@@ -5,9 +5,18 @@ with a real executor and ledger; only the reader of snapshots differs. It reads 
 that were asked for, so a policy that forgot to ask for one fails here as on a real node.
 """
 
+import hashlib
+from collections.abc import Collection
+
 import msgspec
 
-from slackwater.agent.program import NO_OVERRIDES, Agent, AgentDependencies, CommandLineOverrides
+from slackwater.agent.program import (
+    NO_OVERRIDES,
+    Agent,
+    AgentDependencies,
+    CommandDispatch,
+    CommandLineOverrides,
+)
 from slackwater.agent.shared_state import SharedState
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.contract.pod_resources import Container, Limits, PodResources, Requests
@@ -22,7 +31,13 @@ from slackwater.model.plan import Change, Outcome
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu, Unlimited, bandwidth
 from slackwater.model.weight import SMALLEST_SHARES, WeightFormula, shares_of, weight_of
-from slackwater.observation.cgroups.paths import KubepodsLayout, node_path, pod_path, tier_path
+from slackwater.observation.cgroups.paths import (
+    KubepodsLayout,
+    container_directory,
+    node_path,
+    pod_path,
+    tier_path,
+)
 from slackwater.observation.cgroups.tree import Depth
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.objects.workload_matching import Matching
@@ -36,7 +51,8 @@ from slackwater.runtime.change_log import EntrySink
 from slackwater.simulation.demand import Demand
 from slackwater.simulation.fake_cgroup import SimulatedTask
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
-from slackwater.simulation.scenario import ScenarioPod
+from slackwater.simulation.scenario import ScenarioMetric, ScenarioPod
+from slackwater.simulation.simulated_metrics import measure_metrics
 
 _LAYOUT = KubepodsLayout(Driver.CGROUPFS)
 _SYSTEM = "system.slice"
@@ -51,19 +67,30 @@ _OTHERS = {
     if knob not in (QUOTA, BURST, WEIGHT, IDLE, CPUS)
 }
 _NOTHING: frozenset[ReadingField] = frozenset()
+_SECOND = 1_000_000
+#: Seconds since 1970 when a simulation begins: any moment would do, and pods may be older.
+_EPOCH = 1_800_000_000
 #: Ticks that a simulated agent keeps: only the last is used.
 _KEPT = 1
 
 
+class _PodGroups(msgspec.Struct, frozen=True):
+    """A pod that runs, its cgroup, and that of its one container, in which its task is."""
+
+    pod: ScenarioPod
+    ref: CgroupRef
+    container: CgroupRef
+
+
 class SimulatedNode:
-    """The kubelet's tree. A pod's task runs in the pod's own cgroup, on any CPU."""
+    """The kubelet's tree. Each pod has one container, whose task runs on any CPU."""
 
     def __init__(self, kernel: FakeKernel, system: Demand | None = None) -> None:
         """`kernel` must not have cgroups yet."""
         self.kernel = kernel
         self.cpus = len(kernel.cpus())
         self._version = kernel.version(WEIGHT)
-        self._pods: dict[str, tuple[ScenarioPod, CgroupRef]] = {}
+        self._pods: dict[str, _PodGroups] = {}
         self.kubepods = self._make(node_path(_LAYOUT), Level.NODE)
         self.tiers = {
             tier: self._make(tier_path(_LAYOUT, tier), Level.TIER, tier)
@@ -76,7 +103,12 @@ class SimulatedNode:
     @property
     def pods(self) -> tuple[ScenarioPod, ...]:
         """The pods that run now."""
-        return tuple(pod for pod, _ in self._pods.values())
+        return tuple(each.pod for each in self._pods.values())
+
+    def find_pod(self, uid: str) -> ScenarioPod | None:
+        """A pod that runs now; its uid is its name."""
+        found = self._pods.get(uid)
+        return found.pod if found else None
 
     def group(self, name: str) -> CgroupRef | Gap:
         """The cgroup of a tier or of a pod, by name."""
@@ -84,22 +116,26 @@ class SimulatedNode:
         if tier is not None:
             return tier
         found = self._pods.get(name)
-        return found[1] if found else Gap(f"there is no pod {name} now")
+        return found.ref if found else Gap(f"there is no pod {name} now")
 
     def add(self, pod: ScenarioPod) -> None:
         ref = self._make(pod_path(_LAYOUT, pod.tier, pod.name), Level.POD, pod.tier, pod.name)
-        self._pods[pod.name] = (pod, ref)
+        path = f"{ref.path}/{container_directory(_LAYOUT.driver, _container_id(pod))}"
+        container = self._make(path, Level.CONTAINER, pod.tier, pod.name)
+        self._pods[pod.name] = _PodGroups(pod, ref, container)
         weight = self._weight(pod.request) if pod.weight is None else pod.weight
-        self.put(ref, WEIGHT, weight)
-        if not isinstance(pod.limit, Unlimited):
-            self.put(ref, QUOTA, bandwidth(pod.limit))
-        self.kernel.attach(ref, SimulatedTask(_WORK, pod.demand, _THREADS))
+        for each in (ref, container):
+            self.put(each, WEIGHT, weight)
+            if not isinstance(pod.limit, Unlimited):
+                self.put(each, QUOTA, bandwidth(pod.limit))
+        self.kernel.attach(container, SimulatedTask(_WORK, pod.demand, _THREADS))
         self._weigh_burstable()
 
     def remove(self, name: str) -> None:
-        _, ref = self._pods.pop(name)
-        self.kernel.detach(ref, _WORK)
-        self.kernel.remove(ref)
+        groups = self._pods.pop(name)
+        self.kernel.detach(groups.container, _WORK)
+        self.kernel.remove(groups.container)
+        self.kernel.remove(groups.ref)
         self._weigh_burstable()
 
     def put(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> Outcome:
@@ -131,7 +167,10 @@ class SimulatedNode:
 class SimulatedSnapshotReader:
     """Closes snapshots by the rules of observation.survey; keeps the readings before for rates."""
 
-    def __init__(self, kernel: FakeKernel, kubepods: CgroupRef) -> None:
+    def __init__(
+        self, kernel: FakeKernel, kubepods: CgroupRef, stated: tuple[ScenarioMetric, ...] = ()
+    ) -> None:
+        """`stated` are the metrics that the scenario gives."""
         self._kernel = kernel
         self._kubepods = kubepods
         self._rates = Rates()
@@ -139,6 +178,7 @@ class SimulatedSnapshotReader:
         self._listed: tuple[CgroupRef, ...] = ()
         self._shown: dict[Depth, tuple[CgroupRef, ...]] = {}
         self._matching = Matching()
+        self._stated = stated
         #: Until then the node's usage cannot be read.
         self.blind_until = Micros(0)
 
@@ -157,7 +197,7 @@ class SimulatedSnapshotReader:
         }
         elapsed = Micros(0 if self._before is None else at - self._before)
         self._before = at
-        return NodeSnapshot(
+        snapshot = NodeSnapshot(
             tick=tick,
             at=at,
             elapsed=elapsed,
@@ -177,7 +217,13 @@ class SimulatedSnapshotReader:
             in_flight=known.in_flight,
             precision=known.precision,
             version=self._kernel.version(QUOTA),
+            wall_time=_EPOCH + at // _SECOND,
         )
+        if not known.needs.metrics:
+            return snapshot
+        cpus = len(self._kernel.cpus())
+        metrics = measure_metrics(known.needs.metrics, snapshot, cpus, self._stated)
+        return msgspec.structs.replace(snapshot, metrics=metrics)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -234,8 +280,9 @@ class ScenarioSource:
     def read(self) -> Objects:
         return self.objects
 
-    def set_pods(self, pods: tuple[ScenarioPod, ...]) -> None:
-        listed = tuple(_pod_object(pod) for pod in pods)
+    def set_pods(self, pods: tuple[ScenarioPod, ...], terminating: Collection[str] = ()) -> None:
+        """`terminating` are the names of those that were told to end."""
+        listed = tuple(_pod_object(pod, terminating) for pod in pods)
         self.objects = msgspec.structs.replace(self.objects, pods=listed)
 
 
@@ -257,6 +304,8 @@ def start_agent(
     tell: EntrySink,
     overrides: CommandLineOverrides = NO_OVERRIDES,
     policies: tuple[Policy, ...] = POLICIES,
+    commands: CommandDispatch | None = None,
+    stated: tuple[ScenarioMetric, ...] = (),
 ) -> SimulatedAgent:
     """The caller runs `agent.start`, which reports problems of the settings."""
     kernel = node.kernel
@@ -264,7 +313,7 @@ def start_agent(
     def clock() -> Micros:
         return kernel.now
 
-    snapshot_reader = SimulatedSnapshotReader(kernel, node.kubepods)
+    snapshot_reader = SimulatedSnapshotReader(kernel, node.kubepods, stated)
     actuator = Executor(ledger, kernel, None, clock)
     dependencies = AgentDependencies(
         source=source,
@@ -274,6 +323,7 @@ def start_agent(
         machine_cpu=MilliCpu(node.cpus * 1000),
         clock=clock,
         policies=policies,
+        commands=commands,
     )
     return SimulatedAgent(Agent(dependencies, tell, overrides), snapshot_reader, actuator, ledger)
 
@@ -282,20 +332,33 @@ def _nobody_waits() -> None:
     """A simulation has one thread."""
 
 
-def _pod_object(pod: ScenarioPod) -> Pod:
+def _container_id(pod: ScenarioPod) -> str:
+    """As the runtime's: 64 hexadecimal digits."""
+    return hashlib.sha256(pod.name.encode()).hexdigest()
+
+
+def _pod_object(pod: ScenarioPod, terminating: Collection[str]) -> Pod:
     """The pod as the API server would return it."""
-    main = Container("main", requests=Requests(pod.request), limits=Limits(pod.limit))
+    main = Container(
+        "main",
+        id=f"containerd://{_container_id(pod)}",
+        requests=Requests(pod.request),
+        limits=Limits(pod.limit),
+        extended_requests=dict(pod.extended),
+        extended_limits=dict(pod.extended),
+    )
     return Pod(
         uid=pod.name,
         cgroup_uid=pod.name,
         name=pod.name,
-        namespace="default",
+        namespace=pod.namespace,
         labels=dict(pod.labels),
-        annotations={},
-        terminating=False,
+        annotations=dict(pod.annotations),
+        terminating=pod.name in terminating,
         node_name="",
-        priority=0,
+        priority=pod.priority,
         phase=Phase.RUNNING,
         tier=pod.tier,
         resources=PodResources((main,)),
+        started=_EPOCH + (pod.starts - pod.age) // _SECOND,
     )

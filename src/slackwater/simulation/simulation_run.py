@@ -4,6 +4,7 @@ It drives virtual time and applies the scenario's events. Every decision is the 
 simulation shows what the same build would do on a real node.
 """
 
+import itertools
 from collections.abc import Callable
 
 import msgspec
@@ -23,12 +24,14 @@ from slackwater.simulation.scenario import (
     Blind,
     Event,
     Kill,
+    NewObjects,
     NewSettings,
     Pressure,
     RivalWrite,
     Scenario,
     ScenarioPod,
 )
+from slackwater.simulation.simulated_api_server import SimulatedApiServer, SimulatedCommands
 from slackwater.simulation.simulated_node import ScenarioSource, SimulatedNode, start_agent
 from slackwater.simulation.timeline import Timeline
 
@@ -63,6 +66,12 @@ class Simulation:
         self._source = ScenarioSource(scenario.objects)
         self._events = list(scenario.events)
         self._pods = sorted(_pod_changes(scenario.pods), key=lambda move: move[0])
+        self.server = SimulatedApiServer(self.node.find_pod, self._clock)
+        #: What controllers replace evicted pods by, and from when on.
+        self._replacements: list[tuple[Micros, ScenarioPod]] = []
+        #: The name of the first pod in a row of replacements, by the name of each.
+        self._stems: dict[str, str] = {}
+        self._ending: frozenset[str] = frozenset()
         self._blind_until = Micros(0)
         #: None while the agent runs.
         self._restart_at: Micros | None = None
@@ -91,6 +100,9 @@ class Simulation:
     def close(self) -> None:
         self._process.end()
 
+    def _clock(self) -> Micros:
+        return self.kernel.now
+
     def _step(self, watch: RoundObserver) -> None:
         """Measures, applies what is due, and runs a round of the agent, in that order."""
         now = self.kernel.now
@@ -113,21 +125,54 @@ class Simulation:
         moments = [Micros(now + (round(self.agent.pause(now) * _SECOND) if lives else period))]
         moments += [event.at for event in self._events[:1]]
         moments += [at for at, _ in self._pods[:1]]
+        moments += [at for at in self.server.ending.values() if at > now]
+        moments += [at for at, _ in self._replacements if at > now]
         return min(moments if self._restart_at is None else [*moments, self._restart_at])
 
     def _update_pods(self) -> None:
-        now, before = self.kernel.now, self.node.pods
+        """Pods come and end as the scenario says, end when they were evicted, and are replaced."""
+        now, before = self.kernel.now, (self.node.pods, self._ending)
         while self._pods and self._pods[0][0] <= now:
             at, pod = self._pods.pop(0)
-            if at == pod.ends:
-                self.node.remove(pod.name)
-                self.timeline.add_event(now, f"pod {pod.name}", "it ended")
-            else:
-                self.node.add(pod)
-                if now:
-                    self.timeline.add_event(now, f"pod {pod.name}", f"it came, {pod.tier.value}")
-        if self.node.pods != before:
-            self._source.set_pods(self.node.pods)
+            if at != pod.ends:
+                self._add_pod(pod)
+            elif self.node.find_pod(pod.name):
+                self._remove_pod(pod, "it ended")
+        for uid in [uid for uid, at in self.server.ending.items() if at <= now]:
+            evicted = self.node.find_pod(uid)
+            if evicted is not None:
+                self._remove_pod(evicted, "it ended: it was evicted")
+                self._replace_pod(evicted)
+        for each in [each for each in self._replacements if each[0] <= now]:
+            if not self.server.interference.effect and each[1].ends > now:
+                self._replacements.remove(each)
+                self._add_pod(each[1])
+        self._ending = frozenset(self.server.ending)
+        if (self.node.pods, self._ending) != before:
+            self._source.set_pods(self.node.pods, self._ending)
+
+    def _add_pod(self, pod: ScenarioPod) -> None:
+        now = self.kernel.now
+        self.node.add(msgspec.structs.replace(pod, starts=now))
+        if now:
+            self.timeline.add_event(now, f"pod {pod.name}", f"it came, {pod.tier.value}")
+
+    def _remove_pod(self, pod: ScenarioPod, because: str) -> None:
+        self.node.remove(pod.name)
+        self.server.ending.pop(pod.name, None)
+        self.timeline.add_event(self.kernel.now, f"pod {pod.name}", because)
+
+    def _replace_pod(self, pod: ScenarioPod) -> None:
+        """By one of the next free name, as a ReplicaSet does."""
+        if not pod.replaced:
+            return
+        taken = {each.name for each in (*self.scenario.pods, *self.node.pods)}
+        taken |= {each.name for _, each in self._replacements}
+        stem = self._stems.get(pod.name, pod.name)
+        name = next(n for number in itertools.count(2) if (n := f"{stem}-{number}") not in taken)
+        self._stems[name] = stem
+        made = msgspec.structs.replace(pod, name=name, age=Micros(0))
+        self._replacements.append((Micros(self.kernel.now + pod.replaced_after), made))
 
     def _apply_due_events(self, now: Micros) -> bool:
         """Returns whether the agent is woken before its time."""
@@ -152,6 +197,10 @@ class Simulation:
             case NewSettings(settings=settings):
                 self.timeline.add_event(now, "settings", "new settings")
                 objects = msgspec.structs.replace(self._source.objects, settings=settings)
+                self._source.objects = objects
+            case NewObjects(ensurance=ensurance, what=what):
+                self.timeline.add_event(now, "objects", what)
+                objects = msgspec.structs.replace(self._source.objects, ensurance=ensurance)
                 self._source.objects = objects
             case Blind(length=length):
                 because = f"its usage cannot be read for {length // _SECOND} s"
@@ -181,6 +230,8 @@ class Simulation:
             self.timeline.add_entry,
             self._overrides,
             self._policies,
+            SimulatedCommands(self.server, self._clock),
+            self.scenario.metrics,
         )
         self._process.snapshot_reader.blind_until = self._blind_until
         self._restart_at = None

@@ -5,11 +5,14 @@ whose fold hides the least, until a person can read the rest.
 """
 
 import functools
+import re
 from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
 
+from slackwater.model.decision import CommandKind
+from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
 
@@ -17,6 +20,10 @@ from slackwater.record.journal import JournalEntry
 FEW, MANY = 40, 2000
 SCENARIO, AGENT = "scenario", "agent"
 _UNLIMITED = "unlimited"
+#: The one container of a simulated pod, whose cgroup is called by the runtime's id.
+_CONTAINER = re.compile(r"/[0-9a-f]{64}\b")
+#: Lines about commands begin so: each has a line of its own.
+_COMMANDS = tuple(f"{kind.value} " for kind in CommandKind)
 #: A swing of up to this many times the slack may disappear in its neighbour.
 _SMALL = 4
 #: A line that repeats one of the last few, within so many seconds, is counted there.
@@ -62,17 +69,18 @@ class Timeline:
         """An entry of the agent's journal. Events are left out: the effect says the same."""
         if entry.event is not None:
             return
-        applied = entry.result == "applied"
+        applied = entry.result == Result.APPLIED.value
+        is_value = applied and not entry.what.startswith(_COMMANDS)
         row = TimelineRow(
             at=_seconds(entry.at),
             until=_seconds(entry.at),
             by=AGENT,
-            what=entry.what,
+            what=_CONTAINER.sub("/main", entry.what),
             before=entry.before,
             after=entry.after,
-            lowest=min(entry.before, entry.after, key=_amount) if applied else "",
-            highest=max(entry.before, entry.after, key=_amount) if applied else "",
-            changes=int(applied),
+            lowest=min(entry.before, entry.after, key=_amount) if is_value else "",
+            highest=max(entry.before, entry.after, key=_amount) if is_value else "",
+            changes=int(is_value),
             because=entry.because,
             result="" if applied else entry.result,
         )

@@ -133,8 +133,8 @@ def follows(budget: int, adopted: int | None) -> range:
     """Where the quota is to be: the budget, or on the way there from what was adopted."""
     if adopted is None:
         return range(budget, budget + 1)
-    step = max(adopted // 10, 1)
-    return range(min(budget, adopted), min(budget + budget // 100, adopted + step) + 1)
+    raised = max(adopted + max(adopted // 10, 1), budget // 4)
+    return range(min(budget, adopted), min(budget + budget // 100, raised) + 1)
 
 
 @pytest.mark.parametrize("version", [V1, V2])
