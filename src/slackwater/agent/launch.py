@@ -46,6 +46,7 @@ from slackwater.observation.detection import (
     find_mounts,
 )
 from slackwater.observation.host import NodeUsageMeter, Roots, read_machine
+from slackwater.observation.metrics.collector import MetricCollector, node_families
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.pressure import PressureAlarms, Watched
 from slackwater.observation.survey import Surveyor, TreeGuard
@@ -289,7 +290,9 @@ def build_agent(
     write(JournalEntry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
     cpus = read_machine(paths.roots).cpus
     surveyor = Surveyor(
-        CgroupTree(mounts, tree.path, Depth.TIERS), NodeUsageMeter(mounts, paths.roots)
+        CgroupTree(mounts, tree.path, Depth.TIERS),
+        NodeUsageMeter(mounts, paths.roots),
+        MetricCollector(node_families(paths.roots, mounts)),
     )
     journal = Journal(AgentSettings().kept_ticks)
 

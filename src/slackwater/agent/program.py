@@ -11,6 +11,7 @@ import msgspec
 from slackwater.agent.effective_settings import Dialect, EffectiveSettings, resolve_settings
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.agent.tick import TickCache, TickMemory, TickResult, needs_of_policies, tick
+from slackwater.contract.crane.metrics import needs_of_metrics
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.schema import ForeignSection
 from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
@@ -310,11 +311,14 @@ class Agent:
             written=self._written_groups,
             sources=self._dependencies.shared.link(at).sources,
             in_flight=commands.progress() if commands else (),
+            offered=node.allocatable_extended if node else {},
         )
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
         """What the policies need, and everything while somebody asks for the detail."""
         needs = needs_of_policies(self._dependencies.policies, self._policies(), off)
+        if needs.metrics:
+            needs = merge_needs((needs, needs_of_metrics(needs.metrics)))
         requested = self._dependencies.shared.is_detail_requested(at)
         seen = requested or self.settings.reading is Reading.EVERYTHING
         return merge_needs((needs, EVERYTHING)) if seen else needs

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from slackwater.contract.decoding import parse_bool
 from slackwater.contract.document import Field, elements, member, text, texts
+from slackwater.contract.pod_resources import read_amounts
 from slackwater.contract.schema import BOUND, PARSE
 from slackwater.model.gap import Gap
 from slackwater.model.problem import DocumentName, InvalidError, quoted
@@ -54,6 +55,8 @@ class Node(ObjectHeader, frozen=True, kw_only=True):
     """The node as the cluster sees it. An amount that is not stated is a Gap."""
 
     allocatable_cpu: MilliCpu | Gap
+    #: Extended resources that pods may have, by name.
+    allocatable_extended: Mapping[str, int | Gap] = {}
 
 
 class ConfigMap(msgspec.Struct, frozen=True):
@@ -111,6 +114,7 @@ def read_node(document: object, source: str) -> Node:
         labels=head.labels,
         annotations=head.annotations,
         allocatable_cpu=_allocatable_cpu(allocatable),
+        allocatable_extended=read_amounts(allocatable),
     )
 
 

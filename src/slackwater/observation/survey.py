@@ -5,7 +5,8 @@ subtracted from each other was read together. Knobs of pods and containers chang
 kept and read again in turn. In a cluster, a guard first makes sure that the tree is this node's.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -14,15 +15,19 @@ from slackwater.contract.kubernetes_pod import Pod
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, CpuTimes, Level, Tier
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import WEIGHT, KnobKey
+from slackwater.model.metric import Samples
 from slackwater.model.needs import EACH_TICK, TIERS, Needs, ReadingField
 from slackwater.model.plan import CommandProgress
 from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, WritePrecision
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
+from slackwater.model.workload import Amounts
 from slackwater.observation.cgroups.tree import CgroupTree, Depth, Scan
 from slackwater.observation.cgroups.weight_formula import FormulaWatch
 from slackwater.observation.detection.kubepods import pod_uids_in, trees_below
 from slackwater.observation.host import NodeUsageMeter
+from slackwater.observation.metrics.collector import MetricCollector
+from slackwater.observation.metrics.tick_view import TickView
 from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.rates import Rates
 
@@ -110,6 +115,7 @@ def _says_the_same(one: CgroupReading, other: CgroupReading) -> bool:
 _HELD_ABOVE = frozenset({ReadingField.TIMES, ReadingField.QUOTA})
 _HELD_BELOW = frozenset({ReadingField.QUOTA})
 _DEFAULT = WeightFormula.LINEAR
+_UNMEASURED = Gap("metrics are not measured here")
 _SLOW_LEVELS = frozenset({Level.POD, Level.CONTAINER})
 
 
@@ -135,6 +141,8 @@ class SnapshotInputs(msgspec.Struct, frozen=True):
     #: How fresh what comes from a cluster is.
     sources: Mapping[str, Freshness] = {}
     in_flight: tuple[CommandProgress, ...] = ()
+    #: The node's allocatable extended resources, by name.
+    offered: Amounts = {}
 
 
 class _ReadingPlan(msgspec.Struct, frozen=True):
@@ -189,9 +197,18 @@ def _plan_readings(scan: Scan, needs: Needs, held: tuple[Held, ...]) -> _Reading
 class Surveyor:
     """Guards the tree, the meter and the readings before."""
 
-    def __init__(self, tree: CgroupTree, meter: NodeUsageMeter) -> None:
+    def __init__(
+        self,
+        tree: CgroupTree,
+        meter: NodeUsageMeter,
+        collector: MetricCollector | None = None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Without a collector metrics that somebody asks for are Gaps."""
         self._tree = tree
         self._meter = meter
+        self._collector = collector
+        self._wall_clock = wall_clock
         self._slow = SlowReadings(tree)
         self._formulas = FormulaWatch(tree)
         self._matching = Matching()
@@ -215,7 +232,7 @@ class Surveyor:
         formulas = self._formulas_of(at, known, plan)
         elapsed = Micros(at - self._before) if self._before is not None else Micros(0)
         self._before = at
-        return NodeSnapshot(
+        snapshot = NodeSnapshot(
             tick=tick,
             at=at,
             elapsed=elapsed,
@@ -236,6 +253,32 @@ class Surveyor:
             container_formula=formulas[1],
             sources=dict(known.sources),
             in_flight=known.in_flight,
+        )
+        return self._with_metrics(snapshot, known)
+
+    def _with_metrics(self, seen: NodeSnapshot, known: SnapshotInputs) -> NodeSnapshot:
+        """The same snapshot where nobody asks for any."""
+        requests = known.needs.metrics
+        if self._collector is None:
+            gaps: dict[str, Samples | Gap] = {each.key.title(): _UNMEASURED for each in requests}
+            return msgspec.structs.replace(seen, metrics=gaps) if gaps else seen
+        if not requests:
+            self._collector.close()
+            return seen
+        view = TickView(
+            usage=seen.usage,
+            workloads=seen.workloads,
+            readings=seen.readings,
+            rates=seen.rates,
+            version=seen.version,
+            pod_formula=seen.pod_formula,
+            container_formula=seen.container_formula,
+            offered=known.offered,
+        )
+        return msgspec.structs.replace(
+            seen,
+            metrics=self._collector.collect(seen.at, requests, view),
+            wall_time=int(self._wall_clock()),
         )
 
     def _depth_of(self, known: SnapshotInputs) -> Depth:
@@ -301,6 +344,8 @@ class Surveyor:
     def close(self) -> None:
         self._tree.close()
         self._meter.close()
+        if self._collector is not None:
+            self._collector.close()
 
 
 def depth_of(known: SnapshotInputs) -> Depth:

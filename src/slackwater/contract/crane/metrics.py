@@ -1,10 +1,15 @@
 """The metrics that a rule may name, by Crane's names.
 
-Owns the list and what each one counts. Crane's webhook refuses some of them although its agent
-collects them and its examples use them; here every metric that is collected may be named.
+Owns the list, what each one counts, and which readings of cgroups it is made of. Crane's webhook
+refuses some of them although its agent collects them and its examples use them; here every metric
+that is collected may be named.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from slackwater.model.cgroup import Level
+from slackwater.model.metric import NODE, MetricRequest
+from slackwater.model.needs import Needs, ReadingField
 
 #: Name to what it counts.
 METRICS: Mapping[str, str] = {
@@ -39,6 +44,29 @@ METRICS: Mapping[str, str] = {
     "ext_res_container_cpu_total_usage": "CPUs in use by containers with gocrane.io/cpu",
     "ext_res_container_mem_total_usage": "bytes in use by containers with gocrane.io/memory",
 }
+
+#: Metrics of pods and containers, and what the survey reads of each group for them; memory and
+#: waiting tasks are read by whoever measures them.
+_READINGS: Mapping[str, frozenset[ReadingField]] = {
+    "container_cpu_total_usage": frozenset({ReadingField.TIMES}),
+    "ext_res_container_cpu_total_usage": frozenset({ReadingField.TIMES}),
+    "container_cpu_limit": frozenset({ReadingField.WEIGHT}),
+    "container_cpu_quota": frozenset({ReadingField.QUOTA}),
+    "container_cpu_period": frozenset({ReadingField.QUOTA}),
+    "container_mem_total_usage": frozenset(),
+    "ext_res_container_mem_total_usage": frozenset(),
+    "container_sched_run_queue_time": frozenset(),
+}
+
+
+def needs_of_metrics(requests: Iterable[MetricRequest]) -> Needs:
+    """The requests, and what has to be read of which level of the tree for them."""
+    asked = frozenset(requests)
+    names = {each.key.name for each in asked if each.key.source == NODE} & _READINGS.keys()
+    if not names:
+        return Needs(metrics=asked)
+    fields = frozenset[ReadingField]().union(*(_READINGS[name] for name in names))
+    return Needs({Level.POD: fields, Level.CONTAINER: fields}, asked)
 
 
 def is_known(name: str) -> bool:

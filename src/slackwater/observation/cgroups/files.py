@@ -14,7 +14,8 @@ from slackwater.model.gap import VANISHED, Gap
 
 #: kernfs hands out a page at a time.
 _PAGE = 4096
-#: Every file that we keep open is smaller; a buffer of this size comes from CPython's own pool.
+#: Nearly every file that we keep open is smaller; a buffer of this size comes from CPython's own
+#: pool.
 _SMALL = 448
 _LONGEST_FILE = 64 * 1024
 #: Descriptors that we leave to the rest of the process: sockets, the ledger, listings.
@@ -129,8 +130,12 @@ class HeldFiles:
     run out, what cannot be kept is opened, read and closed.
     """
 
-    def __init__(self, folders: GroupFolders, files: dict[str, CgroupController]) -> None:
+    def __init__(
+        self, folders: GroupFolders, files: dict[str, CgroupController], usual: int = _SMALL
+    ) -> None:
+        """`usual`: the files are smaller, mostly; a larger one is read again from its start."""
         self._folders = folders
+        self._usual = usual
         self._controllers = files
         self._held: dict[str, dict[int, int]] = {name: {} for name in files}
         self._most = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _RESERVE, 0)
@@ -139,8 +144,8 @@ class HeldFiles:
         """The whole file. The first reading opens it."""
         try:
             fd = self._held[name][identity]
-            text = os.pread(fd, _SMALL, 0)
-            return text if len(text) < _SMALL else whole(fd)
+            text = os.pread(fd, self._usual, 0)
+            return text if len(text) < self._usual else whole(fd)
         except KeyError:
             return self._first(name, path, identity)
         except OSError as error:
