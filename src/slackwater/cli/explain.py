@@ -16,6 +16,12 @@ from slackwater.model.cgroup import Tier
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import list_numbers
 from slackwater.record.explanation import ContributionRow, Explanation, IdlePolicy
+from slackwater.record.rules import (
+    CommandRow,
+    RuleRow,
+    describe_comparison,
+    describe_counts,
+)
 from slackwater.record.targets import PODS
 from slackwater.record.timestamps import describe_age, time_of_day
 
@@ -162,10 +168,16 @@ def _detail_lines(row: Explanation, now: dt.datetime) -> Iterator[RenderableType
 def _general_blocks(
     row: Explanation, rows: Sequence[Explanation], now: dt.datetime
 ) -> Iterator[RenderableType]:
-    """Why nothing happened to a target; if something did, what else there is to say."""
+    """Rules and commands; then why nothing happened to a target, or, if something did, what else
+    there is to say."""
+    yield from rule_blocks(row.rules, now)
+    yield from (_indented(_describe_command(each)) for each in row.commands)
     reasons = [*row.remarks, *(_describe_idle_policy(hold, now) for hold in row.holds)]
     everything = row.level == "node"
     busy = any(each.knob and (everything or each.target == row.target) for each in rows)
+    busy = busy or any(each.state != "quiet" for each in row.rules)
+    if row.rules and not reasons:
+        return
     itself = " itself" if any(each.knob for each in rows) else ""
     to = "" if everything else f" to {row.target}{itself}"
     head = "Besides" if busy else f"Nothing happened{to}"
@@ -177,6 +189,27 @@ def _general_blocks(
     else:
         yield Text(f"{head}{because}:")
         yield from (_indented(reason) for reason in reasons)
+
+
+def rule_blocks(rules: Sequence[RuleRow], now: dt.datetime) -> Iterator[RenderableType]:
+    """Each rule: where it is, what it saw, what it did, what holds it back, until when."""
+    for rule in rules:
+        since = f" for {describe_age(rule.since, now)}" if rule.since else ""
+        head = Text.assemble((rule.title(), "bold"), "   ")
+        head.append(f"{rule.state}{since}", "" if rule.state == "quiet" else "bold yellow")
+        yield head.append(f"   {describe_comparison(rule)}, {describe_counts(rule)}")
+        done = rule.did or "nothing is done now"
+        yield _indented(f"action {rule.action}: {done}", "" if rule.did else "dim")
+        waits = f"until {time_of_day(rule.until)}" if rule.until else ""
+        if rule.held or waits:
+            yield _indented(": ".join(filter(None, (waits, rule.held))), "yellow")
+
+
+def _describe_command(command: CommandRow) -> str:
+    """evict batch/job-1 is refused: a budget forbids it; tried again at 12:00:05"""
+    detail = f": {command.detail}" if command.detail else ""
+    again = f"; tried again at {time_of_day(command.retry_at)}" if command.retry_at else ""
+    return f"{command.what} is {command.state}{detail}{again} ({command.because})"
 
 
 def _describe_idle_policy(hold: IdlePolicy, now: dt.datetime) -> str:

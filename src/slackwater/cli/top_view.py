@@ -10,6 +10,7 @@ from rich.text import Text
 
 from slackwater.cli.terminal import FULL, TableColumn, make_table, stacked_bar
 from slackwater.record.overview import EntryRow, Overview, UsageRow
+from slackwater.record.rules import RuleRow, describe_comparison
 from slackwater.record.timestamps import describe_age, time_of_day
 
 UNKNOWN = "-"
@@ -21,6 +22,8 @@ _STATES = {"acting": "green", "holding": "yellow", "starting": "yellow", "off": 
 #: Journal entries at the bottom, and from which height on they are there.
 _ENTRIES, _HIGH_ENOUGH = 4, 20
 _NARROW = 80
+#: Rules that are not quiet, in the header.
+_RULES = 3
 
 
 class ShownField(msgspec.Struct, frozen=True):
@@ -197,13 +200,29 @@ def header_lines(overview: Overview, width: int) -> Iterator[Text]:
     if overview.sources and width >= _NARROW:
         oldest = max(overview.sources, key=lambda each: each.age)
         state.append(f"  {oldest.name} heard {oldest.age:.0f} s ago", "dim")
+    if overview.rules:
+        active = sum(each.state != "quiet" for each in overview.rules)
+        state.append(f"  rules {active} of {len(overview.rules)} active", "" if active else "dim")
     yield state
+    yield from _rule_lines(overview.rules)
     if overview.because:
         yield _cut_line(Text(overview.because, "yellow"))
     for problem in overview.problems:
         if problem == overview.because:
             continue
         yield _cut_line(Text(problem, "red"))
+
+
+def _rule_lines(rules: Sequence[RuleRow]) -> Iterator[Text]:
+    """Those that are not quiet: NodeQOS/waterline1/cpu triggered  cpu_total_usage 6500 > 6000"""
+    active = [each for each in rules if each.state != "quiet"]
+    for rule in active[:_RULES]:
+        line = Text.assemble((rule.title(), "bold"), " ", (rule.state, "yellow"))
+        line.append(f"  {describe_comparison(rule)}")
+        told = ", ".join(filter(None, (rule.did, rule.held)))
+        yield _cut_line(line.append(f"  {told}", "dim") if told else line)
+    if len(active) > _RULES:
+        yield Text(f"and {len(active) - _RULES} more rules; see slackwater explain", "dim")
 
 
 def _entry_line(entry: EntryRow) -> Text:

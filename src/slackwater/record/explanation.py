@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupRef
+from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.decision import Because, Contribution, Grant, PolicyAction, PolicyReport
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import KNOBS, KnobValue
@@ -18,6 +18,7 @@ from slackwater.model.snapshot import Held
 from slackwater.model.units import Bandwidth
 from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TickRecord, format_amount, format_value
+from slackwater.record.rules import CommandRow, RuleRow, command_rows, rule_rows
 from slackwater.record.targets import (
     EVERYTHING,
     NODE,
@@ -71,7 +72,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One knob; or, where `knob` is null, why nothing happened to the target.
 
     Values are spelled as Kubernetes does, 600m, or "unlimited"; null is "not known". `since` is
-    when the value was last set, for an adopted one since when it is ours.
+    when the value was last set, for an adopted one since when it is ours. `rules` and `commands`
+    are in the row about everything or the node.
     """
 
     api_version: str = API_VERSION
@@ -97,6 +99,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     outcome: KnobWriteAttempt | None = None
     last_drift: ForeignWrite | None = None
     remarks: tuple[str, ...] = ()
+    rules: tuple[RuleRow, ...] = ()
+    commands: tuple[CommandRow, ...] = ()
 
 
 class KnobSubject(msgspec.Struct, frozen=True):
@@ -303,14 +307,18 @@ def _explain_scope(
     silent = () if view.paused else tuple(_idle_policies(view, record, scope))
     asked = {each.name for each in view.policies if scope.pod and each.concerns(scope.pod)}
     missed = tuple(each for each in silent if each.policy in asked)
+    of_node = scope.level in (None, Level.NODE)
+    rules, commands = (rule_rows(view), command_rows(view)) if of_node else ((), ())
     if not own:
         nothing = () if scope is EVERYTHING or view.paused else (_explain_nothing(scope),)
-        yield _general_row(scope, (*remarks, *nothing), silent)
+        general = _general_row(scope, (*remarks, *nothing), silent)
+        yield msgspec.structs.replace(general, rules=rules, commands=commands)
     for subject in (*own, *above):
         yield explain_knob(view, record, subject)
     said = silent if scope is EVERYTHING or remarks else missed
-    if own and (remarks or said):
-        yield _general_row(scope, remarks, said)
+    if own and (remarks or said or rules or commands):
+        general = _general_row(scope, remarks, said)
+        yield msgspec.structs.replace(general, rules=rules, commands=commands)
 
 
 def _explain_nothing(scope: TargetScope) -> str:

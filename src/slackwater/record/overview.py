@@ -16,6 +16,7 @@ from slackwater.model.units import Bandwidth, Unlimited
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TimedEntry
+from slackwater.record.rules import CommandRow, RuleRow, command_rows, rule_rows
 
 #: How many of the journal's last entries are shown.
 _ENTRIES = 20
@@ -70,7 +71,8 @@ class SourceRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`state` is acting, holding, off, paused, blind or starting; `because` says why where it is
-    not acting. Tiers are in the kubelet's order, pods by usage, the largest first."""
+    not acting. Tiers are in the kubelet's order, pods by usage, the largest first. `rules` are
+    those about metrics, `commands` those that are in flight."""
 
     api_version: str = API_VERSION
     kind: str = "Overview"
@@ -84,6 +86,8 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     pods: tuple[UsageRow, ...] = ()
     entries: tuple[EntryRow, ...] = ()
     sources: tuple[SourceRow, ...] = ()
+    rules: tuple[RuleRow, ...] = ()
+    commands: tuple[CommandRow, ...] = ()
 
 
 def make_overview(view: AgentView) -> Overview:
@@ -106,6 +110,8 @@ def make_overview(view: AgentView) -> Overview:
             sorted((_pod_row(snapshot, each) for each in snapshot.workloads), key=_by_usage)
         ),
         entries=tuple(_entry_rows(view))[-_ENTRIES:],
+        rules=rule_rows(view),
+        commands=command_rows(view),
     )
 
 

@@ -1,19 +1,24 @@
 """What is said about rules on metrics, and about the commands that they lead to: the words that
-events, `explain`, `top` and the journal share.
+events, `explain`, `top` and the journal share, and the rows behind -o json.
 
 Names and sentences come from objects that tenants write, so all of it is bounded.
 """
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from slackwater.model.decision import Because, PolicyAction, RuleReport, RuleState
 from slackwater.model.plan import CommandProgress
 from slackwater.model.problem import shorten
+from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickRecord
 
 #: Of one part of a sentence: a metric's name, what was done, why not.
 _LONGEST_PART = 200
 _LARGE = 10**15
+#: Of rules and of commands, in what is shown.
+_MOST_ROWS = 200
 
 
 def latest_rules(ticks: Sequence[TickRecord]) -> Iterator[RuleReport]:
@@ -45,7 +50,7 @@ def format_quantity(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-def describe_comparison(rule: RuleReport) -> str:
+def describe_comparison(rule: "RuleReport | RuleRow") -> str:
     """cpu_total_usage 6500 > 6000, or why there is no measurement."""
     metric, limit = shorten(rule.metric, _LONGEST_PART), format_quantity(rule.limit)
     if rule.seen is None:
@@ -54,13 +59,17 @@ def describe_comparison(rule: RuleReport) -> str:
     return f"{metric} {format_quantity(rule.seen)} {sign} {limit}"
 
 
-def describe_counts(rule: RuleReport) -> str:
+def describe_counts(rule: "RuleRow") -> str:
     """2 of 2 above, or 1 of 3 below: how far it is to the next state."""
-    if rule.state is RuleState.QUIET:
-        return f"{min(rule.above, rule.avoidance_threshold)} of {rule.avoidance_threshold} above"
-    if rule.below or rule.state is not RuleState.TRIGGERED:
-        return f"{min(rule.below, rule.restore_threshold)} of {rule.restore_threshold} below"
-    return f"{min(rule.above, rule.avoidance_threshold)} of {rule.avoidance_threshold} above"
+    above = f"{min(rule.above, rule.avoidance_threshold)} of {rule.avoidance_threshold} above"
+    below = f"{min(rule.below, rule.restore_threshold)} of {rule.restore_threshold} below"
+    match RuleState(rule.state):
+        case RuleState.QUIET:
+            return above
+        case RuleState.TRIGGERED:
+            return below if rule.below else above
+        case RuleState.COOLING | RuleState.RESTORING:
+            return below
 
 
 def describe_effect(rule: RuleReport) -> str:
@@ -83,3 +92,89 @@ def describe_command(progress: CommandProgress) -> str:
     said = f"{progress.command.title()}: {progress.state.value}"
     detail = shorten(progress.detail, _LONGEST_PART)
     return f"{said}: {detail}" if detail else said
+
+
+class RuleRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One rule: its state (quiet, triggered, cooling, restoring) and since when; what it sees, null
+    where it sees nothing, against which limit, in the metric's unit; how many measurements in a row
+    were above and below, and how many it asks for; what is in force because of it, what holds it
+    back, and until when it waits."""
+
+    policy: str
+    rule: str
+    metric: str
+    action: str
+    state: str
+    seen: float | None
+    limit: float
+    above: int
+    below: int
+    avoidance_threshold: int
+    restore_threshold: int
+    preview: bool = False
+    since: str | None = None
+    until: str | None = None
+    did: str = ""
+    held: str = ""
+
+    def title(self) -> str:
+        return shorten(f"{self.policy}/{self.rule}", _LONGEST_PART)
+
+
+class CommandRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A command that was taken up and is not finished: how far it is (queued, done, refused,
+    impossible), since when, why, and when a refused one is tried again."""
+
+    what: str
+    state: str
+    since: str
+    because: str
+    detail: str = ""
+    retry_at: str | None = None
+
+
+def rule_rows(view: AgentView) -> tuple[RuleRow, ...]:
+    """Those that are not quiet first, then by name; bounded."""
+    rules = sorted(latest_rules(view.ticks), key=_order)
+    return tuple(_rule_row(view, rule) for rule in rules[:_MOST_ROWS])
+
+
+def _order(rule: RuleReport) -> tuple[bool, str, str]:
+    return rule.state is RuleState.QUIET, rule.policy, rule.rule
+
+
+def _rule_row(view: AgentView, rule: RuleReport) -> RuleRow:
+    return RuleRow(
+        policy=rule.policy,
+        rule=rule.rule,
+        metric=shorten(rule.metric, _LONGEST_PART),
+        action=rule.action,
+        state=rule.state.value,
+        seen=rule.seen,
+        limit=rule.limit,
+        above=rule.above,
+        below=rule.below,
+        avoidance_threshold=rule.avoidance_threshold,
+        restore_threshold=rule.restore_threshold,
+        preview=rule.preview,
+        since=None if rule.since is None else view.timestamp(rule.since),
+        until=None if rule.until is None else view.timestamp(rule.until),
+        did=describe_effect(rule),
+        held=describe_hold(rule),
+    )
+
+
+def command_rows(view: AgentView) -> tuple[CommandRow, ...]:
+    """As far as the last tick saw."""
+    in_flight = view.latest.snapshot.in_flight if view.latest else ()
+    return tuple(
+        CommandRow(
+            what=each.command.title(),
+            state=each.state.value,
+            since=view.timestamp(each.since),
+            because=describe_because(each.command.because),
+            detail=shorten(each.detail, _LONGEST_PART),
+            retry_at=view.timestamp(each.retry_at) if each.retry_at else None,
+        )
+        for each in in_flight[:_MOST_ROWS]
+    )

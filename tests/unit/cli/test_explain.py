@@ -23,6 +23,7 @@ from slackwater.record.explanation import (
     KnobWriteAttempt,
     explain,
 )
+from slackwater.record.rules import CommandRow, RuleRow
 from slackwater.record.timestamps import describe_age, parse_timestamp, time_of_day
 from tests.unit.cli.served import always, served, slackwater
 from tests.unit.policies.nodes import node
@@ -76,6 +77,66 @@ besteffort tier   quota 600m   (without us: unlimited)   set 12 s ago
 )
 def test_lines_of_a_knob(row: dict[str, Any], line: str) -> None:
     assert line in text([msgspec.structs.replace(ROW, **row)])
+
+
+RULE = RuleRow(
+    "NodeQOS/waterline1", "cpu", "cpu_total_usage", "throttle", "triggered", 6500, 6000, 2, 0, 2, 2,
+    since=THEN, until="2026-01-01T00:05:01.000Z", did="throttles 2 pods",
+    held="the cool-down is not over",
+)  # fmt: skip
+NODE = Explanation(target="node", level="node")
+
+
+def test_a_rule_reads_as_in_the_manual() -> None:
+    quiet = msgspec.structs.replace(
+        RULE,
+        rule="memory",
+        state="quiet",
+        seen=None,
+        above=0,
+        since=None,
+        until=None,
+        did="",
+        held="",
+    )
+    until = time_of_day("2026-01-01T00:05:01.000Z")
+    assert (
+        text([msgspec.structs.replace(NODE, rules=(RULE, quiet))])
+        == f"""\
+NodeQOS/waterline1/cpu   triggered for 12 s   cpu_total_usage 6500 > 6000, 2 of 2 above
+  action throttle: throttles 2 pods
+  until {until}: the cool-down is not over
+NodeQOS/waterline1/memory   quiet   cpu_total_usage is not known, limit 6000, 0 of 2 above
+  action throttle: nothing is done now"""
+    )
+
+
+def test_with_a_rule_that_is_triggered_something_happened() -> None:
+    row = msgspec.structs.replace(
+        NODE, rules=(RULE,), holds=(IdlePolicy("p", "why", course="off"),)
+    )
+    assert "Besides: p is off: why" in text([row])
+    quiet = msgspec.structs.replace(RULE, state="quiet")
+    assert "Nothing happened because p is off: why" in text(
+        [msgspec.structs.replace(row, rules=(quiet,))]
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (
+            CommandRow("evict a/b", "refused", THEN, "cpu 6500", "a budget", THEN),
+            f"  evict a/b is refused: a budget; tried again at {time_of_day(THEN)} (cpu 6500)",
+        ),
+        (
+            CommandRow("taint interference.crane.io", "queued", THEN, "cpu 6500, limit 6000"),
+            "  taint interference.crane.io is queued (cpu 6500, limit 6000)",
+        ),
+    ],
+)
+def test_commands_in_flight(command: CommandRow, line: str) -> None:
+    assert line in text([msgspec.structs.replace(NODE, commands=(command,))])
 
 
 def test_a_yielded_knob_says_until_when() -> None:

@@ -30,6 +30,7 @@ from slackwater.cli.top_view import (
     usage_bar,
 )
 from slackwater.record.overview import EntryRow, NodeOverview, Overview, SourceRow, UsageRow
+from slackwater.record.rules import RuleRow
 from slackwater.record.timestamps import time_of_day
 from tests.unit.cli.served import Served, always, served, slackwater
 
@@ -141,6 +142,24 @@ def test_why_it_does_not_act_is_in_the_header() -> None:
     assert [line.split("  ")[0] for line in lines[1:4]] == [
         "paused", "released manually", "threshold is 400",
     ]  # fmt: skip
+
+
+def rule(name: str, state: str = "triggered", did: str = "throttles 2 pods") -> RuleRow:
+    known = ("NodeQOS/w", name, "cpu_total_usage", "throttle", state, 6500, 6000, 2, 0, 2, 2)
+    return RuleRow(*known, did=did)
+
+
+def test_rules_that_are_not_quiet_are_in_the_header() -> None:
+    shown = msgspec.structs.replace(SHOWN, rules=(rule("cpu"), rule("memory", "quiet")))
+    lines = [line.plain for line in header_lines(shown, 100)]
+    assert lines[1].endswith("  rules 1 of 2 active")
+    assert lines[2:] == ["NodeQOS/w/cpu triggered  cpu_total_usage 6500 > 6000  throttles 2 pods"]
+    many = msgspec.structs.replace(SHOWN, rules=tuple(rule(f"r{each}") for each in range(9)))
+    lines = [line.plain for line in header_lines(many, 100)]
+    assert len(lines) == 2 + 3 + 1
+    assert lines[-1] == "and 6 more rules; see slackwater explain"
+    quiet = msgspec.structs.replace(SHOWN, rules=(rule("cpu", "quiet"),))
+    assert len(list(header_lines(quiet, 100))) == 2
 
 
 def test_an_agent_lost_and_found() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.decision import RuleState
 from slackwater.model.plan import CommandState
+from slackwater.record.agent_view import AgentView
 from slackwater.record.rules import (
     describe_command,
     describe_comparison,
@@ -13,9 +14,10 @@ from slackwater.record.rules import (
     describe_effect,
     describe_hold,
     format_quantity,
+    rule_rows,
     rule_title,
 )
-from tests.unit.record.rule_reports import progress, rule
+from tests.unit.record.rule_reports import progress, rule, rule_record
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,9 @@ def test_what_is_seen_against_the_limit(seen: float | None, text: str) -> None:
 def test_how_far_it_is_to_the_next_state(
     state: RuleState, above: int, below: int, text: str
 ) -> None:
-    assert describe_counts(rule(state, above=above, below=below, restore_threshold=3)) == text
+    told = rule(state, above=above, below=below, restore_threshold=3)
+    [row] = rule_rows(AgentView(ticks=(rule_record(told),)))
+    assert describe_counts(row) == text
 
 
 def test_a_preview_does_nothing() -> None:
