@@ -118,12 +118,13 @@ class NodePaths(msgspec.Struct, frozen=True):
 
 class AgentOptions(msgspec.Struct, frozen=True):
     """What the agent is to do: for which objects, a folder's or a cluster's, with what overrides,
-    and whether it may write."""
+    and whether it may write. Without a cluster it may evict pods by signals."""
 
     folder: str
     overrides: CommandLineOverrides = NO_OVERRIDES
     dry_run: bool = False
     cluster: "ClusterOptions | None" = None
+    evict_by_signal: bool = False
 
 
 class RunOptions(msgspec.Struct, frozen=True):
@@ -316,7 +317,11 @@ def build_agent(
         if cluster
         else Folder(options.folder, overrides.node, overrides.host, schema)
     )
-    commands = None if cluster or options.dry_run else _local_commands()
+    commands = (
+        None
+        if cluster or options.dry_run
+        else _local_commands(mounts, tree, paths.roots, by_signal=options.evict_by_signal)
+    )
     dependencies = AgentDependencies(
         source=source,
         snapshot_reader=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
@@ -334,10 +339,17 @@ def build_agent(
     return BuiltAgent(agent, shared, pipe, cluster, commands)
 
 
-def _local_commands() -> CommandQueue:
+def _local_commands(
+    mounts: CgroupMounts, tree: Kubepods, roots: Roots, *, by_signal: bool
+) -> CommandQueue:
     """For a node without a cluster."""
+    runner = NobodyCarriesOut()
+    if by_signal:
+        from slackwater.execution.eviction_by_signal import SignalCommands
+
+        runner = SignalCommands(mounts, tree.path, clock=monotonic_now, proc=roots.proc)
     jitter = random.Random()  # noqa: S311 - it spreads attempts, it hides nothing
-    return CommandQueue(NobodyCarriesOut(), clock=monotonic_now, jitter=jitter)
+    return CommandQueue(runner, clock=monotonic_now, jitter=jitter)
 
 
 def _warn_of_ledger(state: str, write: EntrySink) -> None:

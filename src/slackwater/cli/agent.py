@@ -89,6 +89,14 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="What becomes of the values that the agent set.",
 )
+@click.option(
+    "--evict-by-signal",
+    is_flag=True,
+    envvar="SLACKWATER_EVICT_BY_SIGNAL",
+    show_envvar=True,
+    help="With --standalone: evict pods by SIGTERM, and SIGKILL after the grace period. Without "
+    "it evictions are only logged.",
+)
 @path_option("--state", STATE, "Where the ledger is kept.")
 @host_options
 @kubelet_config_option
@@ -105,6 +113,7 @@ def agent(
     once: bool,
     dry_run: bool,
     on_exit: str,
+    evict_by_signal: bool,
     state: str,
     cgroup_root: str,
     proc_root: str,
@@ -134,6 +143,10 @@ def agent(
     from slackwater.agent.program import CommandLineOverrides
 
     host, cluster = os.uname().nodename, None
+    if evict_by_signal and standalone is None:
+        raise WrongSettings(
+            "--evict-by-signal needs --standalone: in a cluster pods are evicted by its API server"
+        )
     if standalone is None:
         # The kubelet registers its host by the name in lower case.
         node = node or host.lower()
@@ -143,7 +156,7 @@ def agent(
     paths = NodePaths(roots, kubepods, state)
     # A dry run may run beside an agent, which listens there.
     address = listen_address(listen, "" if once or dry_run else LISTEN)
-    options = AgentOptions(standalone or "", orders, dry_run, cluster)
+    options = AgentOptions(standalone or "", orders, dry_run, cluster, evict_by_signal)
     sys.exit(_run(paths, options, RunOptions(address, once, on_exit)))
 
 

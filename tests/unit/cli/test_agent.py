@@ -67,6 +67,12 @@ def test_what_is_missing_is_one_sentence(
     assert done.stderr.startswith("Usage: " if "--on-exit" in arguments else "slackwater: ")
 
 
+def test_signals_are_for_a_node_without_a_cluster(roots: Roots) -> None:
+    done = slackwater(roots, "agent", "--evict-by-signal", **V2)
+    assert done.returncode == 2
+    assert "--evict-by-signal needs --standalone" in done.stderr
+
+
 def written(roots: Roots) -> dict[str, str]:
     files = (path for path in Path(roots.cgroup).rglob("*") if path.is_file())
     return {str(path): path.read_text() for path in files}
