@@ -94,9 +94,11 @@ class ThrottlePass:
         self._choice = choice
         self._demote = demote
         self._stepped: dict[str, float] = {}
+        self._triggered: tuple[RuleLook, ...] = ()
 
     def lower(self, metrics: Sequence[TriggeredMetric]) -> None:
         """Of rules that throttle, highest action priority first."""
+        self._triggered = tuple(look for metric in metrics for look in metric.looks)
         usable = [each for each in metrics if each.attributes.throttleable]
         waiting = [each for each in usable if self._only_demotes(each)]
         for metric in waiting:
@@ -114,7 +116,7 @@ class ThrottlePass:
     def _only_demotes(self, metric: TriggeredMetric) -> bool:
         if not self._demote or metric.attributes.throttle_quantified:
             return False
-        return all(each.memory.above < 2 * each.counting.avoidance for each in metric.looks)
+        return all(each.memory.above < each.counting.counts_above() for each in metric.looks)
 
     def _pods(self, looks: Iterable[RuleLook]) -> dict[str, Workload]:
         return {
@@ -143,7 +145,7 @@ class ThrottlePass:
         if pod.uid in self._stepped:
             return self._stepped[pod.uid]
         before = self.throttled.get(pod.uid)
-        ratios = self._ratios(pod, looks)
+        ratios = self._ratios(pod, self._triggered)
         step = lower_claims(self._snapshot, pod, before.claims if before else {}, ratios)
         self._touch(pod, metric, looks, step.claims)
         self._stepped[pod.uid] = step.amount

@@ -52,24 +52,34 @@ class CountingRule(msgspec.Struct, frozen=True):
     cool_down: int
     longest_factor: int
 
+    def counts_above(self) -> int:
+        """Twice as many as trigger: then what was tried first was not enough."""
+        return 2 * self.avoidance
+
 
 def count_measurement(
     memory: RuleMemory, rule: CountingRule, *, is_above: bool, at: Micros
 ) -> tuple[RuleMemory, Verdict]:
     """After one more measurement. A cool-down that is over is seen by end_cool_down()."""
+    memory = _add(memory, rule, is_above=is_above)
     if is_above:
-        above = memory.above + 1
-        memory = msgspec.structs.replace(memory, above=above, below=0, missing_since=None)
-        if above < rule.avoidance:
+        if memory.above < rule.avoidance:
             return memory, Verdict.NONE
         return _trigger(memory, rule, at), Verdict.TRIGGERED
-    below = memory.below + 1
-    memory = msgspec.structs.replace(memory, above=0, below=below, missing_since=None)
-    if memory.triggered_at is None or below < rule.restores_after:
+    if memory.triggered_at is None or memory.below < rule.restores_after:
         return memory, Verdict.NONE
     if memory.state is RuleState.TRIGGERED:
         memory = _enter(memory, RuleState.COOLING, at)
     return memory, Verdict.RESTORED
+
+
+def _add(memory: RuleMemory, rule: CountingRule, *, is_above: bool) -> RuleMemory:
+    """Counts end where nothing depends on them any more: a rule at rest stays the same value."""
+    above = min(memory.above + 1, rule.counts_above()) if is_above else 0
+    below = 0 if is_above else min(memory.below + 1, rule.restores_after)
+    if (above, below, None) == (memory.above, memory.below, memory.missing_since):
+        return memory
+    return msgspec.structs.replace(memory, above=above, below=below, missing_since=None)
 
 
 def _trigger(memory: RuleMemory, rule: CountingRule, at: Micros) -> RuleMemory:

@@ -79,7 +79,7 @@ def why_no_eviction(
         return "waits to see what the last eviction brought"
     if len(memory.asked) >= budget.per_minute:
         return f"{budget.per_minute} evictions in a minute are the most"
-    return ""
+    return "" if budget.per_tick else "no evictions in a tick are allowed"
 
 
 def admit_evictions(

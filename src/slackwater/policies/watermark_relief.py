@@ -11,7 +11,7 @@ in ensurance_order, how much in ensurance_relief and ensurance_throttle.
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -36,7 +36,7 @@ from slackwater.model.knob import QUOTA, KnobKey
 from slackwater.model.metric import MetricKey, MetricRequest
 from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Micros, Percent
+from slackwater.model.units import Micros, Percent, format_age
 from slackwater.policies.ensurance_avoidance import (
     PodChoice,
     Throttled,
@@ -275,32 +275,13 @@ def _relieve(
 ) -> _Relief:
     choice = PodChoice(snapshot, settings.pod_qos)
     triggered = [each for each in looks if each.is_triggered()]
-    progress = evictions_in_flight(snapshot)
-
-    def group(chosen: Iterable[RuleLook]) -> list[TriggeredMetric]:
-        return group_by_metric(
-            snapshot, chosen, settings.excess, lambda key: relief_in_flight(progress, key)
-        )
-
-    throttling = group(each for each in triggered if each.bound.ratios())
+    throttling = _group(snapshot, settings, (each for each in triggered if each.bound.ratios()))
     kept = keep_supported(memory.throttled, looks, choice)
     throttle = ThrottlePass(snapshot, kept, choice, demote=settings.demote)
     throttle.lower(throttling)
     restored = snapshot.early or throttle.restore(looks)
-
-    evictions = note_in_flight(memory.evictions, progress, snapshot.at)
-    evicting = group(each for each in triggered if each.bound.evicts())
-    commands: tuple[Command, ...] = ()
-    forbidden = ""
-    if evicting:
-        budget = EvictionBudget(
-            settings.evictions_per_tick, settings.evictions_per_minute, settings.settle
-        )
-        forbidden = why_no_eviction(snapshot, evictions, progress, budget)
-        if not forbidden:
-            going = frozenset(each.command.uid for each in progress)
-            wanted = choose_evictions(snapshot, evicting, choice, going, NAME)
-            commands, evictions = admit_evictions(wanted, evictions, budget, snapshot.at)
+    evicting = _group(snapshot, settings, (each for each in triggered if each.bound.evicts()))
+    evictions, commands, forbidden = _evict(snapshot, memory.evictions, settings, evicting, choice)
     return _Relief(
         throttle.throttled,
         evictions,
@@ -310,6 +291,40 @@ def _relieve(
         forbidden,
         not restored,
     )
+
+
+def _group(
+    snapshot: NodeSnapshot, settings: WatermarkRules, looks: Iterable[RuleLook]
+) -> list[TriggeredMetric]:
+    progress = evictions_in_flight(snapshot)
+    return group_by_metric(
+        snapshot, looks, settings.excess, lambda key: relief_in_flight(progress, key)
+    )
+
+
+def _evict(
+    snapshot: NodeSnapshot,
+    memory: EvictionMemory,
+    settings: WatermarkRules,
+    metrics: Sequence[TriggeredMetric],
+    choice: PodChoice,
+) -> tuple[EvictionMemory, tuple[Command, ...], str]:
+    """What is remembered of evictions, those that are asked for, and why there is none."""
+    progress = evictions_in_flight(snapshot)
+    memory = note_in_flight(memory, progress, snapshot.at)
+    if not metrics:
+        return memory, (), ""
+    budget = EvictionBudget(
+        settings.evictions_per_tick, settings.evictions_per_minute, settings.settle
+    )
+    forbidden = why_no_eviction(snapshot, memory, progress, budget)
+    if forbidden:
+        return memory, (), forbidden
+    going = frozenset(each.command.uid for each in progress)
+    wanted = choose_evictions(snapshot, metrics, choice, going, NAME)
+    commands, memory = admit_evictions(wanted, memory, budget, snapshot.at)
+    closed = all(each.gap is not None and each.gap <= 0 for each in metrics)
+    return memory, commands, "" if wanted or closed else "there is no pod whose eviction would help"
 
 
 def _remark_on_choice(
@@ -394,7 +409,7 @@ def _report(look: RuleLook, relief: _Relief, snapshot: NodeSnapshot) -> RuleRepo
         memory.since,
         look.until,
         ", ".join(_done(look, relief, snapshot)),
-        _held(look, relief),
+        _held(look, relief, snapshot.at),
     )
 
 
@@ -420,15 +435,32 @@ def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
-def _held(look: RuleLook, relief: _Relief) -> str:
+def _held(look: RuleLook, relief: _Relief, at: Micros) -> str:
+    memory, name = look.memory, look.bound.rule.action_name
     if look.missing:
-        return look.missing
+        since = at if memory.missing_since is None else memory.missing_since
+        gone = f"; missing for {format_age(Micros(at - since))}" if at > since else ""
+        return f"{look.missing}{gone}"
     if look.bound.action is None:
-        return f"there is no AvoidanceAction {look.bound.rule.action_name}"
-    if look.memory.state is RuleState.RESTORING and relief.no_room:
-        return "there is no room below the watermark"
-    if look.bound.evicts() and look.is_triggered():
+        return f"there is no AvoidanceAction {name}"
+    match memory.state:
+        case RuleState.COOLING if memory.factor > 1:
+            return f"waits {memory.factor} times its cool-down, as it triggered again soon"
+        case RuleState.RESTORING if relief.no_room:
+            return "there is no room below the watermark"
+        case RuleState.TRIGGERED if look.bound.acts():
+            return _held_in_vain(look, relief)
+        case _:
+            return ""
+
+
+def _held_in_vain(look: RuleLook, relief: _Relief) -> str:
+    """Why a triggered rule does nothing, or no more."""
+    if look.bound.evicts() and relief.no_eviction:
         return relief.no_eviction
+    throttles = look.bound.ratios() is not None and not look.bound.evicts()
+    if throttles and not any(look.title() in each.rules for each in relief.throttled.values()):
+        return f"there is no pod that {look.bound.rule.action_name} may throttle"
     return ""
 
 

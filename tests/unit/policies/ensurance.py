@@ -141,10 +141,11 @@ def batch(
     parent = {Tier.GUARANTEED: "kubepods"}.get(tier, f"kubepods/{tier.value}")
     ref = CgroupRef(f"{parent}/pod{number}", 100 * number, Level.POD, tier, str(number))
     plain: dict[str, Any] = {
+        "namespace": "default",
         "ref": ref,
         "containers": containers or (box(number, "c1", tier=tier),),
     }
-    return Workload(str(number), f"pod-{number}", "default", tier, **plain | more)
+    return Workload(str(number), f"pod-{number}", tier=tier, **plain | more)
 
 
 def box(
@@ -188,16 +189,15 @@ def seen(
         name: (Sample(float(value)),) if isinstance(value, int | float) else value
         for name, value in (metrics or {}).items()
     }
-    return msgspec.structs.replace(
-        node(tick=tick, workloads=workloads),
-        at=Micros(tick * SECOND),
-        readings=readings(workloads, idle),
-        rates=rates,
-        metrics=found,
-        version=version,
-        wall_time=1_000_000,
-        **more,
-    )
+    plain: dict[str, Any] = {
+        "at": Micros(tick * SECOND),
+        "readings": readings(workloads, idle),
+        "rates": rates,
+        "metrics": found,
+        "version": version,
+        "wall_time": 1_000_000,
+    }
+    return msgspec.structs.replace(node(tick=tick, workloads=workloads), **plain | more)
 
 
 def act(decision: Decision) -> Act:
