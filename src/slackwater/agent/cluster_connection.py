@@ -17,6 +17,7 @@ from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     COLOCATION_CONFIGURATIONS,
     CONFIG_MAPS,
+    ENSURANCE_METRICS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
     NODES,
@@ -161,6 +162,7 @@ def open_cluster(
         ensurance_policies=feed(NODE_QOS_ENSURANCE_POLICIES, readers.ensurance_policy_of),
         actions=feed(AVOIDANCE_ACTIONS, readers.action_of),
         pod_qos=feed(POD_QOS, readers.pod_qos_of),
+        metrics=feed(ENSURANCE_METRICS, readers.metric_of),
     )
     objects = ClusterObjects(feeds, options.node, clock())
     sender = EventRecorder(client, FIELD_MANAGER, options.node)

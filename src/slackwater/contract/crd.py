@@ -19,6 +19,7 @@ from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQo
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.prediction import TimeSeriesPrediction
 from slackwater.contract.crd_rules import RULES, CelRule, saying
+from slackwater.contract.ensurance_metric import EnsuranceMetric
 from slackwater.contract.resources import Resource
 from slackwater.contract.schema import BOUND
 from slackwater.contract.topology import CraneTopology, NodeTopology, NodeTopologyV1Alpha1
@@ -261,6 +262,17 @@ DEFINITIONS: tuple[Definition, ...] = (
         (Version("v1alpha1", PodQos),),
         ("pq",),
         (_SUMMARY, Column("Allows", ".spec.allowedActions", wide=True), *_JUDGED),
+    ),
+    Definition(
+        resources.ENSURANCE_METRICS,
+        (Version("v1alpha1", EnsuranceMetric),),
+        ("em",),
+        (
+            _SUMMARY,
+            Column("Priority", ".spec.actionPriority", "integer", wide=True),
+            Column("Description", ".spec.description", wide=True),
+            *_JUDGED,
+        ),
     ),
     Definition(
         resources.TIME_SERIES_PREDICTIONS,

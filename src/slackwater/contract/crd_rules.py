@@ -22,6 +22,14 @@ from slackwater.contract.crane.fields import NAME_WANTED, NodeQualityProbe, Sele
 from slackwater.contract.crane.metrics import METRICS, known_names
 from slackwater.contract.crane.pod_qos import PodQos, ScopeExpression
 from slackwater.contract.crane.prediction import PredictionMetric, TimeSeriesPredictionSpec
+from slackwater.contract.ensurance_metric import (
+    NAME_WITH_DASH,
+    SERIES_SOURCES,
+    SOURCES,
+    EnsuranceMetric,
+    EnsuranceMetricSpec,
+    MetricSource,
+)
 
 
 class CelRule(msgspec.Struct, frozen=True):
@@ -64,8 +72,9 @@ def _known_metrics(listed: str) -> CelRule:
     names = ", ".join(f"'{name}'" for name in METRICS)
     return CelRule(
         f"has(self.nodeQualityProbe.httpGet) || "
-        f"self.{listed}.all(r, r.metricRule.name in [{names}])",
-        f"each metricRule.name must be one of {known_names()}",
+        f"self.{listed}.all(r, r.metricRule.name in [{names}] || "
+        f"r.metricRule.name.contains('-') || r.metricRule.name.contains('/'))",
+        f"each metricRule.name must be one of {known_names()}, or the name of an EnsuranceMetric",
         field_path=f".{listed}",
     )
 
@@ -104,7 +113,51 @@ _QUERIES = tuple(
     )
 )
 
+_ONE_SOURCE = CelRule(
+    f"[{', '.join(f'has(self.{key})' for key in SOURCES)}].filter(there, there).size() == 1",
+    f"source must have exactly one of {', '.join(SOURCES)}",
+)
+_SERIES = CelRule(
+    f"({' || '.join(f'has(self.{key})' for key in SERIES_SOURCES)}) == has(self.series)",
+    f"series must be there with {', '.join(SERIES_SOURCES)}, and absent otherwise",
+    field_path=".series",
+)
+_NUMBERED_PORT = CelRule(
+    "!has(self.httpGet) || type(self.httpGet.port) == int",
+    "httpGet.port must be a number: a node's ports have no names",
+    field_path=".httpGet.port",
+)
+
+
+def _quantified(verb: str) -> CelRule:
+    return CelRule(
+        f"!has(self.{verb}Quantified) || !self.{verb}Quantified || "
+        f"(has(self.{verb}able) && self.{verb}able && self.release != 'none')",
+        f"{verb}Quantified must be false where {verb}able is, or where release is none",
+        field_path=f".{verb}Quantified",
+    )
+
+
 RULES: Mapping[type, tuple[CelRule, ...]] = {
+    EnsuranceMetric: (
+        saying(
+            "self.metadata.name",
+            "self.metadata.name.matches(r'^[a-z][a-z0-9]*-[-a-z0-9]*$') && "
+            "size(self.metadata.name) <= 63",
+            NAME_WITH_DASH,
+            ".metadata.name",
+        ),
+    ),
+    EnsuranceMetricSpec: (
+        CelRule(
+            "!has(self.sort) || self.sort.all(a, self.sort.exists_one(b, b.by == a.by))",
+            "each by must be there only once",
+            field_path=".sort",
+        ),
+        _quantified("throttle"),
+        _quantified("evict"),
+    ),
+    MetricSource: (_ONE_SOURCE, _SERIES, _NUMBERED_PORT),
     AvoidanceAction: (_NAME,),
     NodeQos: (_NAME,),
     NodeQosEnsurancePolicy: (_NAME,),

@@ -77,6 +77,9 @@ NODE_QOS_ENSURANCE_POLICIES = _crane(
     "ensurance", "nodeqosensurancepolicies", "NodeQOSEnsurancePolicy"
 )
 POD_QOS = _crane("ensurance", "podqoss", "PodQOS")
+ENSURANCE_METRICS = Resource(
+    "slackwater.io", "v1alpha1", "ensurancemetrics", "EnsuranceMetric", namespaced=False
+)
 TIME_SERIES_PREDICTIONS = Resource(
     "prediction.crane.io", "v1alpha1", "timeseriespredictions", "TimeSeriesPrediction"
 )
@@ -85,4 +88,10 @@ NODE_TOPOLOGIES = Resource(
     "topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "NodeResourceTopology", False
 )
 #: The kinds on which Slackwater writes a status.
-ENSURANCE_KINDS = (AVOIDANCE_ACTIONS, NODE_QOS, NODE_QOS_ENSURANCE_POLICIES, POD_QOS)
+ENSURANCE_KINDS = (
+    AVOIDANCE_ACTIONS,
+    NODE_QOS,
+    NODE_QOS_ENSURANCE_POLICIES,
+    POD_QOS,
+    ENSURANCE_METRICS,
+)

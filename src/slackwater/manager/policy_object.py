@@ -17,8 +17,10 @@ from slackwater.contract.crane.objects import (
     read_pod_qos,
 )
 from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.ensurance_metric import EnsuranceMetric, read_ensurance_metric
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
+    ENSURANCE_METRICS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
     POD_QOS,
@@ -28,7 +30,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.status.api_objects import PolicyHeader
 
-Value = AvoidanceAction | NodeQos | NodeQosEnsurancePolicy | PodQos
+Value = AvoidanceAction | NodeQos | NodeQosEnsurancePolicy | PodQos | EnsuranceMetric
 #: Where objects come from, in the contract's messages.
 _SOURCE = "the cluster"
 _Read = Callable[[object, str], Value]
@@ -39,6 +41,7 @@ READERS: Mapping[Resource, _Read] = {
     NODE_QOS: read_node_qos,
     NODE_QOS_ENSURANCE_POLICIES: read_node_qos_ensurance_policy,
     POD_QOS: read_pod_qos,
+    ENSURANCE_METRICS: read_ensurance_metric,
 }
 
 

@@ -176,7 +176,7 @@ def test_what_is_asked_of_the_server_and_no_more() -> None:
         side = open_cluster(options(server.port), lambda: Micros(1))
         assert server.requests == []
         side.start_informers()
-        wait_until("all nine", lambda: len({one.path for one in server.requests}) >= 9)
+        wait_until("all ten", lambda: len({one.path for one in server.requests}) >= 10)
         side.objects.stop()
         asked = {(one.path, one.query.get("fieldSelector", "")) for one in list(server.requests)}
     assert asked == {
@@ -189,6 +189,7 @@ def test_what_is_asked_of_the_server_and_no_more() -> None:
         ("/apis/ensurance.crane.io/v1alpha1/nodeqosensurancepolicies", ""),
         ("/apis/ensurance.crane.io/v1alpha1/nodeqoss", ""),
         ("/apis/ensurance.crane.io/v1alpha1/podqoss", ""),
+        ("/apis/slackwater.io/v1alpha1/ensurancemetrics", ""),
     }
     assert {one.method for one in server.requests} == {"GET"}
     found = side.objects.read()

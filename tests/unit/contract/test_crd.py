@@ -75,6 +75,7 @@ def test_writing_twice_changes_once(tmp_path: Path) -> None:
         ("nodeqoss.ensurance.crane.io", "Cluster", ["nq"], True, ["v1alpha1"]),
         ("nodeqosensurancepolicies.ensurance.crane.io", "Cluster", ["nep"], True, ["v1alpha1"]),
         ("podqoss.ensurance.crane.io", "Cluster", ["pq"], True, ["v1alpha1"]),
+        ("ensurancemetrics.slackwater.io", "Cluster", ["em"], True, ["v1alpha1"]),
         ("timeseriespredictions.prediction.crane.io", "Namespaced", ["tsp"], True, ["v1alpha1"]),
         ("noderesourcetopologies.topology.crane.io", "Cluster", ["nrt"], False, ["v1alpha1"]),
         (
@@ -208,6 +209,9 @@ def test_defaults_are_cranes() -> None:
         ("AvoidanceAction", ".spec.coolDownSeconds"): 300,
         ("NodeQOS", cache): 60,
         ("NodeQOSEnsurancePolicy", cache): 60,
+        ("EnsuranceMetric", ".spec.source.maxAgeSeconds"): 60,
+        ("EnsuranceMetric", ".spec.sort.*.order"): "Ascending",
+        ("EnsuranceMetric", ".spec.release"): "none",
         ("PodQOS", f"{compression}.preference"): "Tiny",
         ("PodQOS", f"{compression}.oversold"): "Allow",
         (

@@ -9,6 +9,7 @@ from slackwater.contract.crane.ensurance import AvoidanceAction
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     ENSURANCE_KINDS,
+    ENSURANCE_METRICS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
     POD_QOS,
@@ -73,6 +74,11 @@ def action(name: str = "throttle", step: int = 10, **said: Any) -> PolicyObject:
 def pod_qos(*allowed: str, **said: Any) -> PolicyObject:
     spec = {"labelSelector": {"matchLabels": {"app": "batch"}}, "allowedActions": list(allowed)}
     return read(POD_QOS, document(POD_QOS, "batch", spec, **said))
+
+
+def metric(name: str = "queue-depth", **spec: Any) -> PolicyObject:
+    spec = {"source": {"file": {"name": "queue.prom"}, "series": "queue_length"}} | spec
+    return read(ENSURANCE_METRICS, document(ENSURANCE_METRICS, name, spec))
 
 
 def value_of(found: PolicyObject) -> AvoidanceAction:

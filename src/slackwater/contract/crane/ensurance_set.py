@@ -20,6 +20,7 @@ from slackwater.contract.crane.objects import (
 )
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.summary import is_for_node
+from slackwater.contract.ensurance_metric import EnsuranceMetric, read_ensurance_metric
 from slackwater.contract.kubernetes import KubernetesObject
 
 _Object = TypeVar("_Object", bound=KubernetesObject)
@@ -42,6 +43,7 @@ class EnsuranceObjects(msgspec.Struct, frozen=True):
     ensurance_policies: tuple[NodeQosEnsurancePolicy, ...] = ()
     actions: tuple[AvoidanceAction, ...] = ()
     pod_qos: tuple[PodQos, ...] = ()
+    metrics: tuple[EnsuranceMetric, ...] = ()
 
     def policies(self) -> tuple[Policy, ...]:
         return (*self.node_qos, *self.ensurance_policies)
@@ -52,6 +54,9 @@ class EnsuranceObjects(msgspec.Struct, frozen=True):
 
     def action(self, name: str) -> AvoidanceAction | None:
         return next((each for each in self.actions if each.metadata.name == name), None)
+
+    def metric(self, name: str) -> EnsuranceMetric | None:
+        return next((each for each in self.metrics if each.metadata.name == name), None)
 
     def rules_for(self, labels: Mapping[str, str]) -> Iterator[tuple[Policy, Rule]]:
         for policy in self.policies_for(labels):
@@ -70,6 +75,7 @@ def join_ensurance(parts: Iterable[EnsuranceObjects]) -> EnsuranceObjects:
         _by_name(each.ensurance_policies for each in found),
         _by_name(each.actions for each in found),
         _by_name(each.pod_qos for each in found),
+        _by_name(each.metrics for each in found),
     )
 
 
@@ -90,5 +96,7 @@ def read_ensurance(kind: str, document: object, source: str) -> EnsuranceObjects
             return EnsuranceObjects(actions=(read_avoidance_action(document, source),))
         case "PodQOS":
             return EnsuranceObjects(pod_qos=(read_pod_qos(document, source),))
+        case "EnsuranceMetric":
+            return EnsuranceObjects(metrics=(read_ensurance_metric(document, source),))
         case _:
             return None

@@ -73,6 +73,12 @@ def is_known(name: str) -> bool:
     return name in METRICS
 
 
+def is_of_users(name: str) -> bool:
+    """Whether it is none of the node's, nor a series of the rule's own probe: the name of an
+    EnsuranceMetric has a '-', that of a plug-in's metric and of another object's series a '/'."""
+    return "-" in name or "/" in name
+
+
 def known_names() -> str:
     """All of them, for a sentence."""
     return ", ".join(METRICS)

@@ -19,7 +19,7 @@ from slackwater.contract.crane.ensurance import (
     Rule,
 )
 from slackwater.contract.crane.fields import NAME_WANTED, QUANTITY_WANTED, Selector
-from slackwater.contract.crane.metrics import is_known, known_names
+from slackwater.contract.crane.metrics import is_known, is_of_users, known_names
 from slackwater.contract.crane.pod_qos import PodQos, Scope, ScopeExpression
 from slackwater.contract.crane.prediction import (
     PredictionMetric,
@@ -114,8 +114,8 @@ def _flaws(policy: Policy, listed: str) -> Iterator[Problem]:
         where = f"spec.{listed}[{place}]"
         yield from _flaws_of_rule(rule, where)
         metric = rule.metric_rule.name
-        if probe.http_get is None and not is_known(metric):
-            wanted = f"one of {known_names()}"
+        if probe.http_get is None and not is_known(metric) and not is_of_users(metric):
+            wanted = f"one of {known_names()}, or the name of an EnsuranceMetric"
             yield Problem(f"{where}.metricRule.name", quoted(metric), wanted)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from slackwater.contract.crane.ensurance import AvoidanceAction, Policy, Rule, Strategy
 from slackwater.contract.crane.fields import Selector
-from slackwater.contract.crane.metrics import is_known
+from slackwater.contract.crane.metrics import is_known, is_of_users
 from slackwater.contract.crane.pod_qos import PodQos, ScopeExpression, ScopeOperator
 from slackwater.contract.label_selector import Operator
 from slackwater.model.problem import quoted
@@ -40,7 +40,7 @@ def problems(policy: Policy, actions: Actions) -> tuple[str, ...]:
 def _rule(policy: Policy, rule: Rule, actions: Actions) -> str:
     metric = rule.metric_rule
     asked = policy.spec.node_quality_probe.http_get is not None
-    limit = metric.value if asked else metric.limit
+    limit = metric.value if asked or is_of_users(metric.name) else metric.limit
     action = actions.get(rule.action_name)
     verb = f"nothing (there is no {rule.action_name})" if action is None else _verbs(action)
     if rule.strategy is Strategy.PREVIEW:
@@ -83,7 +83,8 @@ def _problems(policy: Policy, actions: Actions) -> Iterator[str]:
     for rule in policy.spec.rules:
         if rule.action_name not in actions:
             yield f"rule {rule.name}: there is no AvoidanceAction {quoted(rule.action_name)}"
-        if probe.http_get is None and not is_known(rule.metric_rule.name):
+        name = rule.metric_rule.name
+        if probe.http_get is None and not is_known(name) and not is_of_users(name):
             yield f"rule {rule.name}: there is no metric {quoted(rule.metric_rule.name)}"
         metric = rule.metric_rule
         if probe.http_get is None and metric.name in _PERCENT and metric.limit >= _WHOLE:

@@ -1,8 +1,9 @@
 """Whether nodes follow a policy object, and where its rules are triggered, from agents' reports.
 
-Enforced: of NodeQOS and NodeQOSEnsurancePolicy, whether an agent follows it; of actions and PodQOS,
-whether a rule that is followed names them. Triggered: whether a rule of it is, and on which nodes.
-Pure: reports in, verdicts out. Sentences name a few nodes and count the others.
+Enforced: of NodeQOS and NodeQOSEnsurancePolicy, whether an agent follows it; of actions, PodQOS
+and EnsuranceMetrics, whether a rule that is followed names them. Triggered: whether a rule of it
+is, and on which nodes. Pure: reports in, verdicts out. Sentences name a few nodes and count the
+others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from slackwater.contract.crane.ensurance_set import policy_title
 from slackwater.contract.crane.fields import ENFORCED, TRIGGERED, Truth
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.summary import is_for_node
+from slackwater.contract.ensurance_metric import EnsuranceMetric
 from slackwater.contract.node_report import RELEASED, ActiveRule, FollowedObjects
 from slackwater.manager.controllers.controller import ClusterView
 from slackwater.manager.policy_object import PolicyObject
@@ -53,20 +55,30 @@ class EnforcementContext(msgspec.Struct, frozen=True):
     agents: Mapping[str, NodeRules] = {}
     actions_named: Mapping[str, frozenset[str]] = {}
     followed: frozenset[str] = frozenset()
+    #: The metrics that the rules of an object name, by the object's title.
+    metrics_named: Mapping[str, frozenset[str]] = {}
 
 
 def enforcement_of(view: ClusterView, now: str) -> EnforcementContext:
     nodes = view.nodes.items.values()
-    policies = (each for found in view.policies.values() for each in found.items.values())
+    objects = (each for found in view.policies.values() for each in found.items.values())
+    policies = [
+        value
+        for each in objects
+        if isinstance(value := each.value, NodeQos | NodeQosEnsurancePolicy)
+    ]
     agents = {node.name: rules for node in nodes if (rules := _node_rules(node, now)) is not None}
     return EnforcementContext(
         agents,
         {
-            policy_title(value): frozenset(rule.action_name for rule in value.spec.rules)
+            policy_title(each): frozenset(rule.action_name for rule in each.spec.rules)
             for each in policies
-            if isinstance(value := each.value, NodeQos | NodeQosEnsurancePolicy)
         },
         frozenset(title for agent in agents.values() for title in agent.followed),
+        {
+            policy_title(each): frozenset(rule.metric_rule.name for rule in each.spec.rules)
+            for each in policies
+        },
     )
 
 
@@ -85,9 +97,11 @@ def judge_enforcement(
         case Gap():
             return (_not_enforced(UNREADABLE, "no agent follows what cannot be read"),)
         case AvoidanceAction() as action:
-            return (_judge_action(action.metadata.name, context),)
+            return (_judge_named(action.metadata.name, context.actions_named, context),)
         case PodQos() as pod_qos:
             return (_judge_pod_qos(pod_qos, context),)
+        case EnsuranceMetric() as metric:
+            return (_judge_named(metric.metadata.name, context.metrics_named, context),)
         case found:
             meant = [name for name, labels in nodes.items() if is_for_node(found, labels)]
             return _judge_rules(policy_title(found), sorted(meant), context)
@@ -143,8 +157,11 @@ def _in_force(rules: Iterable[ActiveRule]) -> list[ActiveRule]:
     return [each for each in rules if each.state in _IN_FORCE]
 
 
-def _judge_action(name: str, context: EnforcementContext) -> EnforcementVerdict:
-    naming = sorted(title for title, names in context.actions_named.items() if name in names)
+def _judge_named(
+    name: str, named: Mapping[str, frozenset[str]], context: EnforcementContext
+) -> EnforcementVerdict:
+    """An action or a metric; `named` are those that rules name, by the title of their object."""
+    naming = sorted(title for title, names in named.items() if name in names)
     if not naming:
         return _not_enforced(NOT_USED, "no rule names it")
     used = [title for title in naming if title in context.followed]

@@ -5,11 +5,12 @@ about it is read from their agents' reports (policy_enforcement). The time of a 
 its last change, so it is taken from the status that the object already has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
+from slackwater.contract.crane.ensurance_set import pod_qos_title, policy_title
 from slackwater.contract.crane.fields import (
     ENFORCED,
     TRIGGERED,
@@ -28,8 +29,20 @@ from slackwater.contract.crane.summary import (
     problems,
     summary,
 )
-from slackwater.contract.resources import AVOIDANCE_ACTIONS, ENSURANCE_KINDS, NODES
+from slackwater.contract.ensurance_metric import EnsuranceMetric
+from slackwater.contract.ensurance_metric_summary import (
+    metric_problems,
+    metric_summary,
+    unknown_metrics,
+)
+from slackwater.contract.resources import (
+    AVOIDANCE_ACTIONS,
+    ENSURANCE_KINDS,
+    ENSURANCE_METRICS,
+    NODES,
+)
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
+from slackwater.kube.informer import InformerView
 from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
 from slackwater.manager.controllers.policy_enforcement import (
     EnforcementContext,
@@ -55,6 +68,10 @@ class PolicyContext(msgspec.Struct, frozen=True):
     #: Actions that exist and cannot be used, each with the reason.
     broken_actions: Mapping[str, str] = {}
     enforcement: EnforcementContext = EnforcementContext()
+    #: The names of all EnsuranceMetrics, None where the cluster does not know that kind.
+    metrics: frozenset[str] | None = None
+    #: The titles of objects with an httpGet probe.
+    probes: frozenset[str] = frozenset()
 
 
 class _PolicyJudgement(msgspec.Struct, frozen=True):
@@ -112,7 +129,29 @@ def context_of(view: ClusterView, now: str) -> PolicyContext:
         else {name: each for name, each in found.items() if isinstance(each, AvoidanceAction)},
         broken_actions={name: each.reason for name, each in found.items() if isinstance(each, Gap)},
         enforcement=enforcement_of(view, now),
+        metrics=_names(view.policies[ENSURANCE_METRICS]),
+        probes=frozenset(_probes(view)),
     )
+
+
+def _names(metrics: InformerView[PolicyObject]) -> frozenset[str] | None:
+    """Of those that cannot be read too: their own status says so."""
+    return None if metrics.unknown_kind else frozenset(each.name for each in metrics.items.values())
+
+
+def _probes(view: ClusterView) -> Iterator[str]:
+    for found in view.policies.values():
+        for each in found.items.values():
+            match each.value:
+                case NodeQos() | NodeQosEnsurancePolicy() as policy:
+                    if policy.spec.node_quality_probe.http_get is not None:
+                        yield policy_title(policy)
+                case PodQos() as pod_qos:
+                    probe = pod_qos.spec.pod_quality_probe
+                    if probe is not None and probe.http_get is not None:
+                        yield pod_qos_title(pod_qos)
+                case _:
+                    pass
 
 
 def reconcile(view: ClusterView, now: str) -> tuple[DesiredStatus, ...]:
@@ -191,6 +230,8 @@ def _judge(policy: PolicyObject, context: PolicyContext) -> _PolicyJudgement:
             return _judged(action_problems(action), action_summary(action))
         case PodQos() as pod_qos:
             return _judge_pod_qos(pod_qos, context)
+        case EnsuranceMetric() as metric:
+            return _judged(metric_problems(metric, context.probes), metric_summary(metric))
         case found:
             return _judge_policy(found, context)
 
@@ -207,7 +248,8 @@ def _judge_policy(
         for name, why in sorted(context.broken_actions.items())
         if name in named
     )
-    found = (*problems(policy, context.actions), *broken)
+    unknown = () if context.metrics is None else unknown_metrics(policy, context.metrics)
+    found = (*problems(policy, context.actions), *broken, *unknown)
     return _judged(found, summary(policy, context.actions), nodes)
 
 

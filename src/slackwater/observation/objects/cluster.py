@@ -28,6 +28,7 @@ from slackwater.contract.crane.objects import (
 )
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.document import Field, member
+from slackwater.contract.ensurance_metric import EnsuranceMetric, read_ensurance_metric
 from slackwater.contract.kubernetes import (
     ConfigMap,
     Node,
@@ -40,6 +41,7 @@ from slackwater.contract.node_interference import SeenInterference, read_interfe
 from slackwater.contract.node_report import ANNOTATION, NodeStatusPatch, read_status_patch
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
+    ENSURANCE_METRICS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
     POD_QOS,
@@ -126,6 +128,11 @@ def pod_qos_of(raw: msgspec.Raw) -> PodQos:
     return read_pod_qos(_document(raw, POD_QOS.api_version, POD_QOS.kind), _SOURCE)
 
 
+def metric_of(raw: msgspec.Raw) -> EnsuranceMetric:
+    kind = ENSURANCE_METRICS
+    return read_ensurance_metric(_document(raw, kind.api_version, kind.kind), _SOURCE)
+
+
 def colocation_of(raw: msgspec.Raw) -> SeenMap[ColocationConfig]:
     return _map(raw, colocation_in)
 
@@ -175,6 +182,7 @@ _KINDS = {
     "ensurance_policies": NODE_QOS_ENSURANCE_POLICIES.kind,
     "actions": AVOIDANCE_ACTIONS.kind,
     "pod_qos": POD_QOS.kind,
+    "metrics": ENSURANCE_METRICS.kind,
 }
 _STAYS = "nothing is decided yet, and values of an earlier run stay"
 
@@ -201,6 +209,7 @@ class Feeds(msgspec.Struct, frozen=True):
     ensurance_policies: Feed[NodeQosEnsurancePolicy]
     actions: Feed[AvoidanceAction]
     pod_qos: Feed[PodQos]
+    metrics: Feed[EnsuranceMetric]
 
 
 #: What each informer has at one moment, by the source's name.
@@ -354,6 +363,7 @@ def _ensurance(views: _Views) -> EnsuranceObjects:
         _of_kind(views["ensurance_policies"]),
         _of_kind(views["actions"]),
         _of_kind(views["pod_qos"]),
+        _of_kind(views["metrics"]),
     )
 
 

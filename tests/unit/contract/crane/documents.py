@@ -18,6 +18,7 @@ from slackwater.contract.crane.objects import (
     read_pod_qos,
     read_time_series_prediction,
 )
+from slackwater.contract.ensurance_metric import read_ensurance_metric
 from slackwater.contract.resources import Resource
 from slackwater.contract.topology import read_crane_topology, read_node_topology
 
@@ -29,6 +30,7 @@ READERS: dict[Resource, Callable[[object, str], Any]] = {
     resources.NODE_QOS: read_node_qos,
     resources.NODE_QOS_ENSURANCE_POLICIES: read_node_qos_ensurance_policy,
     resources.POD_QOS: read_pod_qos,
+    resources.ENSURANCE_METRICS: read_ensurance_metric,
     resources.TIME_SERIES_PREDICTIONS: read_time_series_prediction,
     resources.CRANE_TOPOLOGIES: read_crane_topology,
     resources.NODE_TOPOLOGIES: read_node_topology,
@@ -163,6 +165,41 @@ POD_QOS = _object(
         },
     },
 )
+METRIC = _object(
+    resources.ENSURANCE_METRICS,
+    "queue-depth",
+    spec={
+        "source": {
+            "promql": {
+                "url": "http://prometheus.monitoring:9090",
+                "query": 'queue_length{node="$(NODE_NAME)"}',
+                "bearerTokenFile": "prometheus",
+            },
+            "periodSeconds": 30,
+            "timeoutSeconds": 5,
+            "maxAgeSeconds": 90,
+        },
+        "actionPriority": 7,
+        "sort": [
+            {"by": "classAndPriority", "order": "Ascending"},
+            {"by": "ownValue", "order": "Descending"},
+        ],
+        "throttleable": True,
+        "throttleQuantified": True,
+        "evictable": True,
+        "evictQuantified": True,
+        "release": "ownValue",
+        "description": "messages that wait",
+    },
+)
+#: Other sources of it.
+METRIC_SOURCES: tuple[Document, ...] = (
+    {"probe": {"kind": "PodQOS", "name": "workers"}, "series": "queue_length"},
+    {"httpGet": _HTTP_GET, "series": "request_seconds:p99"},
+    {"file": {"name": "queue.prom"}, "series": "queue_length"},
+    {"pressure": {"selector": _SELECTOR}},
+    {"pressure": {}},
+)
 PREDICTION = _object(
     resources.TIME_SERIES_PREDICTIONS,
     "noderesource-node1",
@@ -278,6 +315,7 @@ WHOLE: dict[Resource, Document] = {
     resources.NODE_QOS: NODE_QOS,
     resources.NODE_QOS_ENSURANCE_POLICIES: POLICY,
     resources.POD_QOS: POD_QOS,
+    resources.ENSURANCE_METRICS: METRIC,
     resources.TIME_SERIES_PREDICTIONS: PREDICTION,
     resources.CRANE_TOPOLOGIES: CRANE_TOPOLOGY,
     resources.NODE_TOPOLOGIES: NODE_TOPOLOGY,

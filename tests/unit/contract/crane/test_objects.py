@@ -39,7 +39,8 @@ def test_whole_documents_have_every_field_and_are_read(kind: Resource) -> None:
     """So that what the tests in a cluster apply is all that there is."""
     schema = schemas()[kind]
     found = {_shape(schema, path) for path, _ in fields(schema, WHOLE[kind], ())}
-    elsewhere = ("status", "spec.nodeQualityProbe.httpGet")
+    sources = (f"spec.source.{key}" for key in ("probe", "httpGet", "file", "pressure", "series"))
+    elsewhere = ("status", "spec.nodeQualityProbe.httpGet", *sources)
     assert {each for each in _shapes(schema) if not each.startswith(elsewhere)} == found
     assert READERS[kind](WHOLE[kind], "file").metadata.name == WHOLE[kind]["metadata"]["name"]
 

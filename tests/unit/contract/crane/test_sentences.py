@@ -72,7 +72,10 @@ RULE = ("spec", "rules", 0)
         ),
         (
             Wrong(resources.NODE_QOS, (*RULE, "metricRule", "name"), "cpu"),
-            f"spec.rules[0].metricRule.name is 'cpu', but must be one of {known_names()}",
+            (
+                f"spec.rules[0].metricRule.name is 'cpu', but must be one of {known_names()}, "
+                "or the name of an EnsuranceMetric"
+            ),
         ),
         (
             Wrong(resources.NODE_QOS, (*RULE, "restoredThreshold"), 2),

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.contract import resources
 from slackwater.contract.crd import DEFINITIONS, manifest
-from tests.unit.contract.crane.documents import ABSENT, RULE, WHOLE, Path, Wrong
+from tests.unit.contract.crane.documents import ABSENT, METRIC_SOURCES, RULE, WHOLE, Path, Wrong
 
 Schema = dict[str, Any]
 
@@ -105,6 +105,7 @@ def wrong_together() -> Iterator[Wrong]:
     yield from _wrong_scopes()
     yield from _wrong_probes()
     yield from _wrong_predictions()
+    yield from _wrong_metrics()
 
 
 def _wrong_rules(kind: resources.Resource, listed: str) -> Iterator[Wrong]:
@@ -177,6 +178,46 @@ def _wrong_predictions() -> Iterator[Wrong]:
         yield Wrong(kind, (*dsp, "historyLength"), duration)
     for number in ("5%", "0,05", "x", ""):
         yield Wrong(kind, (*dsp, "estimators", "maxValue", 0, "marginFraction"), number)
+
+
+def _wrong_metrics() -> Iterator[Wrong]:
+    kind = resources.ENSURANCE_METRICS
+    for name in ("queue", "aaa.b-bb", "1-queue", "a-" + "b" * 62):
+        yield Wrong(kind, ("metadata", "name"), name)
+    source = ("spec", "source")
+    yield Wrong(kind, source, {}, "spec.source")
+    yield Wrong(kind, (*source, "file"), {"name": "queue.prom"}, "spec.source")
+    yield Wrong(kind, (*source, "series"), "queue_length")
+    promql = (*source, "promql")
+    for url in (
+        "prometheus:9090",
+        "ftp://a:1",
+        "http://user:word@a:1",
+        "http://a:1/?x=y",
+        "http://",
+    ):
+        yield Wrong(kind, (*promql, "url"), url)
+    for name in ("/etc/passwd", "../token", ".hidden", "a b"):
+        yield Wrong(kind, (*promql, "bearerTokenFile"), name)
+        yield Wrong(
+            kind, (*source,), {"file": {"name": name}, "series": "a"}, "spec.source.file.name"
+        )
+    for place, each in enumerate(METRIC_SOURCES[:3]):
+        without = {key: value for key, value in each.items() if key != "series"}
+        yield Wrong(kind, source, without, "spec.source.series")
+        odd = {**each, "series": ("a-b", "a b", "1a")[place]}
+        yield Wrong(kind, source, odd, "spec.source.series")
+    probe = {"kind": "Pod", "name": "workers"}
+    yield Wrong(kind, source, {"probe": probe, "series": "a"}, "spec.source.probe.kind")
+    named = {"httpGet": {"port": "http"}, "series": "a"}
+    yield Wrong(kind, source, named, "spec.source.httpGet.port")
+    chosen = {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}
+    where = "spec.source.pressure.selector.matchExpressions[0]"
+    yield Wrong(kind, source, {"pressure": {"selector": chosen}}, where)
+    yield Wrong(kind, ("spec", "sort", 2), {"by": "ownValue"}, "spec.sort")
+    for verb in ("throttle", "evict"):
+        yield Wrong(kind, ("spec", f"{verb}able"), False, f"spec.{verb}Quantified")
+    yield Wrong(kind, ("spec", "release"), "none", "spec.throttleQuantified")
 
 
 ALL_WRONG = (*wrong_fields(), *wrong_together())

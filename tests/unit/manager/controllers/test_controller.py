@@ -38,4 +38,5 @@ def test_problems_by_kind() -> None:
         "NodeQOS": "the watch broke",
         "NodeQOSEnsurancePolicy": "",
         "PodQOS": "the cluster does not know this kind: its definition is not installed",
+        "EnsuranceMetric": "",
     }

@@ -34,6 +34,7 @@ from tests.unit.manager.objects import (
     NOW,
     WORLD,
     action,
+    metric,
     pod_qos,
     policy,
     rule,
@@ -93,6 +94,36 @@ ROWS: list[tuple[str, PolicyObject, PolicyContext, Truth, str, str]] = [
     (
         "pods where actions are unknown", pod_qos("throttle"), NO_KIND, Truth.UNKNOWN,
         "ActionsUnknown", "does not know",
+    ),
+    ("a metric", metric(), WORLD, Truth.TRUE, "Valid", ""),
+    (
+        "a metric of a probe that is not there",
+        metric(source={"probe": {"kind": "PodQOS", "name": "web"}, "series": "a"}),
+        WORLD, Truth.FALSE, "Invalid",
+        "spec.source.probe: there is no PodQOS/web with an httpGet probe",
+    ),
+    (
+        "a metric of a probe",
+        metric(source={"probe": {"kind": "PodQOS", "name": "web"}, "series": "a"}),
+        PolicyContext({}, {}, probes=frozenset({"PodQOS/web"})), Truth.TRUE, "Valid", "",
+    ),
+    (
+        "a rule about a metric of users",
+        policy(rule(metric="queue-depth")),
+        msgspec.structs.replace(WORLD, metrics=frozenset({"queue-depth"})),
+        Truth.TRUE, "Valid", "",
+    ),
+    (
+        "a rule about a metric that nobody defines",
+        policy(rule(metric="queue-depth")),
+        msgspec.structs.replace(WORLD, metrics=frozenset()),
+        Truth.FALSE, "Invalid", "rule cpu-usage: there is no EnsuranceMetric 'queue-depth'",
+    ),
+    (
+        "a rule about a plug-in's metric",
+        policy(rule(metric="example.com/queue-depth")),
+        msgspec.structs.replace(WORLD, metrics=frozenset()),
+        Truth.TRUE, "Valid", "",
     ),
 ]  # fmt: skip
 
