@@ -42,6 +42,8 @@ from slackwater.status.fetch import fetch_facts
 
 #: Rows of nodes with problems, and of all nodes, before the rest is summed up.
 MOST_PROBLEMS, MOST_NODES = 40, 20
+#: Rules of one node that are not quiet.
+MOST_RULES = 3
 _GRANTED = "▒"
 _STATES = {
     NodeState.WELL: "green",
@@ -151,7 +153,7 @@ def _nodes(
     nodes: Sequence[NodeStatusRow], now: dt.datetime, width: int, wide: bool
 ) -> Iterator[RenderableType]:
     bad = [row for row in nodes if row.problems]
-    good = [row for row in nodes if not row.problems]
+    good = sorted((row for row in nodes if not row.problems), key=_has_no_active_rule)
     shown_bad = bad if wide else _some(bad, MOST_PROBLEMS)
     shown_good = good if wide else _some(good, max(MOST_NODES - len(bad), 0))
     rows = [*shown_bad, *shown_good]
@@ -160,12 +162,17 @@ def _nodes(
     for row, line in zip(rows, lines, strict=True):
         yield line
         yield from (Padding(_printable(problem, "red"), _INDENT) for problem in row.problems)
+        yield from (Padding(each, _INDENT) for each in _rule_lines(row, now, wide))
         if wide and row.policies:
             yield Padding(_switches(row), _INDENT)
     if more := len(bad) - len(shown_bad):
         yield Text(f"and {_many(more, 'node')} with problems; -o wide shows them", "red")
     if more := len(good) - len(shown_good):
         yield Text(f"and {_many(more, 'node')} without problems", "dim")
+
+
+def _has_no_active_rule(row: NodeStatusRow) -> bool:
+    return not any(row.rules.values())
 
 
 def _some(rows: list[NodeStatusRow], most: int) -> list[NodeStatusRow]:
@@ -189,6 +196,18 @@ def _node_lines(rows: Sequence[NodeStatusRow], now: dt.datetime, width: int) -> 
         for row in rows
     ]
     return aligned_lines(columns, cells, width)
+
+
+def _rule_lines(row: NodeStatusRow, now: dt.datetime, wide: bool) -> Iterator[Text]:
+    """The rules that are not quiet there, the first few without `wide`."""
+    active = [(title, each) for title, rules in row.rules.items() for each in rules]
+    shown = active if wide else active[:MOST_RULES]
+    for title, rule in shown:
+        since = f" for {describe_age(rule.since, now)}" if rule.since else ""
+        preview = " (Preview: nothing is done)" if rule.preview else ""
+        yield _printable(f"{title}/{rule.rule} {rule.state}{since}{preview}", "yellow")
+    if more := len(active) - len(shown):
+        yield Text(f"and {_many(more, 'rule')} more; -o wide shows them", "dim")
 
 
 def _switches(row: NodeStatusRow) -> Text:
@@ -233,6 +252,7 @@ def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[Ren
         TableColumn("policy"),
         TableColumn("valid"),
         TableColumn("enforced"),
+        TableColumn("triggered"),
         TableColumn("nodes", right=True),
     ]
     cells = [
@@ -240,6 +260,7 @@ def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[Ren
             _named(row, wide),
             _answer(row.valid),
             _answer(row.enforced),
+            _trigger(row.triggered),
             Text(UNKNOWN if row.nodes is None else str(row.nodes)),
         )
         for row in rows
@@ -249,8 +270,12 @@ def _policies(rows: Sequence[PolicyRow], width: int, wide: bool) -> Iterator[Ren
     for row, line in zip(rows, lines, strict=True):
         yield line
         yield from (Padding(_printable(problem, "red"), _INDENT) for problem in row.problems)
+        if row.where:
+            yield Padding(_printable(f"triggered: {row.where}", "yellow"), _INDENT)
         if row.summary:
             yield Padding(_printable(row.summary, "dim"), _INDENT)
+        if row.followed and (wide or row.enforced == "False"):
+            yield Padding(_printable(row.followed, "dim"), _INDENT)
 
 
 def _named(row: PolicyRow, wide: bool) -> Text:
@@ -269,6 +294,14 @@ _SHORT = {
 
 def _answer(truth: str | None) -> Text:
     word, style = _ANSWERS.get(truth or "", (UNKNOWN, "dim"))
+    return Text(word, style)
+
+
+def _trigger(truth: str | None) -> Text:
+    """A rule that is triggered does what it should: no problem, but worth a look."""
+    word, style = {"True": ("yes", "yellow"), "False": ("no", "dim")}.get(
+        truth or "", (UNKNOWN, "dim")
+    )
     return Text(word, style)
 
 

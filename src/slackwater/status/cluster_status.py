@@ -9,8 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from slackwater.contract.crane.fields import ENFORCED, VALID, Truth
-from slackwater.contract.node_report import BLIND, RELEASED, NodeReport, read_report
+from slackwater.contract.crane.fields import ENFORCED, TRIGGERED, VALID, Truth
+from slackwater.contract.node_report import (
+    BLIND,
+    RELEASED,
+    FollowedObjects,
+    NodeReport,
+    read_report,
+)
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
 from slackwater.model.units import Unlimited
@@ -64,6 +70,8 @@ class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
     heard: str | None = None
     version: str | None = None
     problems: tuple[str, ...] = ()
+    #: Of the objects that it follows, by their titles: the rules that are not quiet.
+    rules: FollowedObjects = {}
 
     def physical_quota(self) -> int | None:
         """An unlimited tier may use the whole machine; None is not known."""
@@ -175,6 +183,7 @@ def _with_report(row: NodeStatusRow, report: NodeReport) -> NodeStatusRow:
         policies={name: why_off or "on" for name, why_off in sorted(report.policies.items())},
         since=report.since,
         version=report.version,
+        rules=report.rules,
     )
 
 
@@ -187,14 +196,19 @@ _DEFINE = f"`slackwater install --print --definitions | {_APPLY}` installs"
 
 
 class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
-    """`valid` and `enforced` are True, False or Unknown; null before the manager judged it."""
+    """`valid`, `enforced` and `triggered` are True, False or Unknown; null before the manager
+    judged it, and `triggered` of objects without rules. `followed` says which nodes follow it, or
+    why none does; `where` is which rules are triggered on which nodes."""
 
     kind: str
     name: str
     valid: str | None = None
     enforced: str | None = None
+    triggered: str | None = None
     nodes: int | None = None
     summary: str = ""
+    followed: str = ""
+    where: str = ""
     problems: tuple[str, ...] = ()
 
 
@@ -223,6 +237,7 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
     policies: int = 0
     policies_invalid: int = 0
     policies_enforced: int = 0
+    policies_triggered: int = 0
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -292,13 +307,17 @@ def _node_rows(facts: ClusterFacts, now: dt.datetime) -> Iterator[NodeStatusRow]
 
 def _policy_row(policy: JudgedPolicy) -> PolicyRow:
     valid, enforced = policy.condition(VALID), policy.condition(ENFORCED)
+    triggered = policy.condition(TRIGGERED)
     return PolicyRow(
         policy.kind,
         policy.name,
         valid.status.value if valid else None,
         enforced.status.value if enforced else None,
+        triggered.status.value if triggered else None,
         policy.status.nodes,
         policy.status.summary,
+        enforced.message if enforced else "",
+        triggered.message if triggered and triggered.status is Truth.TRUE else "",
         (valid.message or valid.reason,) if valid and valid.status is Truth.FALSE else (),
     )
 
@@ -363,6 +382,7 @@ def _totals(nodes: Sequence[NodeStatusRow], policies: Sequence[PolicyRow]) -> To
         policies=len(policies),
         policies_invalid=sum(row.valid == "False" for row in policies),
         policies_enforced=sum(row.enforced == "True" for row in policies),
+        policies_triggered=sum(row.triggered == "True" for row in policies),
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from slackwater.cli.status import MOST_NODES, MOST_PROBLEMS, bar, blocks
+from slackwater.cli.status import MOST_NODES, MOST_PROBLEMS, MOST_RULES, bar, blocks
+from slackwater.contract.node_report import ActiveRule
 from slackwater.status.cluster_status import (
     ClusterStatus,
     ManagerRow,
@@ -55,9 +56,15 @@ def lines(shown: ClusterStatus, width: int = 80, wide: bool = False) -> list[str
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
-INVALID = PolicyRow("NodeQOS", "bad", "False", "False", 3, "throttles", ("no action 'x'",))
+INVALID = PolicyRow(
+    "NodeQOS", "bad", "False", "False", "Unknown", 3, "throttles", "no agent reports from n1", "",
+    ("no action 'x'",),
+)  # fmt: skip
 UNJUDGED = PolicyRow("PodQOS", "new")
-OLD = PolicyRow("NodeQOSEnsurancePolicy", "old", "True", "False", 3, "throttles")
+OLD = PolicyRow(
+    "NodeQOSEnsurancePolicy", "old", "True", "True", "True", 3, "throttles",
+    "all 3 nodes follow it", "cpu on n1, n2",
+)  # fmt: skip
 
 
 def test_a_screen() -> None:
@@ -73,13 +80,15 @@ def test_a_screen() -> None:
         "  it is too hot",
         "n2    well     ██▒▒░░░░░░░░  1200m  800m        3  3 min",
         "",
-        "policy       valid  enforced  nodes",
-        "nodeqos/bad  no     no            3",
+        "policy       valid  enforced  triggered  nodes",
+        "nodeqos/bad  no     no        -              3",
         "  no action 'x'",
         "  throttles",
-        "nep/old      yes    no            3",
+        "  no agent reports from n1",
+        "nep/old      yes    yes       yes            3",
+        "  triggered: cpu on n1, n2",
         "  throttles",
-        "podqos/new   -      -             -",
+        "podqos/new   -      -         -              -",
         "",
         "2 problems found.",
     ]
@@ -196,3 +205,36 @@ def test_control_codes_of_a_report_do_not_reach_the_terminal() -> None:
 )
 def test_bars(used: int | None, quota: int | None, whole: int | None, drawn: str) -> None:
     assert bar(used, quota, whole, 10).plain == drawn
+
+
+def active(*states: str, preview: bool = False) -> dict[str, tuple[ActiveRule, ...]]:
+    rules = [
+        ActiveRule(f"r{place}", state, "2026-11-17T09:59:20Z", preview)
+        for place, state in enumerate(states)
+    ]
+    return {"NodeQOS/w": tuple(rules), "NodeQOS/quiet": ()}
+
+
+def test_rules_that_are_not_quiet_are_below_their_node() -> None:
+    hot = node("n1", rules=active("triggered", "cooling"))
+    shown = lines(status(node("n0"), hot))
+    place = next(number for number, line in enumerate(shown) if line.startswith("n1"))
+    assert shown[place + 1 : place + 3] == [
+        "  NodeQOS/w/r0 triggered for 40 s",
+        "  NodeQOS/w/r1 cooling for 40 s",
+    ]
+    assert shown[place + 3].startswith("n0 "), "a node with such a rule comes first"
+    assert "No problem found." in shown
+
+
+def test_many_rules_of_one_node_are_counted() -> None:
+    hot = node("n1", rules=active(*["triggered"] * (MOST_RULES + 2), preview=True))
+    shown = lines(status(hot))
+    assert "  and 2 rules more; -o wide shows them" in shown
+    assert sum("(Preview: nothing is done)" in line for line in shown) == MOST_RULES
+    wide = lines(status(hot), wide=True)
+    assert sum("(Preview: nothing is done)" in line for line in wide) == MOST_RULES + 2
+
+
+def test_wide_says_who_follows() -> None:
+    assert "  all 3 nodes follow it" in lines(status(node("n1"), policies=(OLD,)), wide=True)

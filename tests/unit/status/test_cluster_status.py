@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, Truth
-from slackwater.contract.node_report import NodeReport
+from slackwater.contract.node_report import ActiveRule, NodeReport
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, MilliCpu
 from slackwater.status.api_objects import JudgedPolicy
 from slackwater.status.cluster_status import ClusterStatus, NodeState
-from tests.unit.status.reported import ago, judged, lease, node, pod
+from tests.unit.status.reported import REPORT, ago, judged, lease, node, pod
 
 
 def test_problems_come_first_and_names_are_in_order() -> None:
@@ -60,7 +60,8 @@ def policy(name: str = "w", valid: str | None = "True", **said: Any) -> JudgedPo
     conditions = (
         (
             PolicyCondition("Valid", Truth(valid), "R", said.pop("message", ""), ago(hours=1)),
-            PolicyCondition("Enforced", Truth.FALSE, "NotYet", "", ago(hours=1)),
+            PolicyCondition("Enforced", Truth.FALSE, "NoAgent", "no agent", ago(hours=1)),
+            *said.pop("triggered", ()),
         )
         if valid
         else ()
@@ -171,6 +172,25 @@ def test_it_is_stable_json() -> None:
     assert set(plain["totals"]) == {
         "nodes", "reporting", "nodesWithProblems", "withoutAgent", "known", "allocatable", "quota",
         "used", "holding", "policies", "policiesInvalid", "policiesEnforced",
+        "policiesTriggered",
     }  # fmt: skip
     assert plain["nodes"][0]["state"] == "well"
     assert msgspec.convert(plain, ClusterStatus).nodes[0].name == "n1"
+
+
+def test_where_a_policy_is_triggered() -> None:
+    told = PolicyCondition("Triggered", Truth.TRUE, "Triggered", "cpu on n1", ago(minutes=1))
+    calm = PolicyCondition("Triggered", Truth.FALSE, "Restoring", "on n2", ago(minutes=1))
+    status = judged(
+        node(), policies=[policy("a", triggered=(told,)), policy("b", triggered=(calm,))]
+    )
+    shown = [(row.triggered, row.where, row.followed) for row in status.policies]
+    assert shown == [("True", "cpu on n1", "no agent"), ("False", "", "no agent")]
+    assert status.totals.policies_triggered == 1
+    assert not status.has_problem()
+
+
+def test_rules_of_a_node() -> None:
+    rules = {"NodeQOS/w": (ActiveRule("cpu", "triggered", ago(minutes=1)),), "NodeQOS/x": ()}
+    [row] = judged(node(report=msgspec.structs.replace(REPORT, rules=rules))).nodes
+    assert (row.state, row.rules) == ("well", rules)
