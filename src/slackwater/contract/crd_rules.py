@@ -156,6 +156,13 @@ RULES: Mapping[type, tuple[CelRule, ...]] = {
         ),
         _quantified("throttle"),
         _quantified("evict"),
+        CelRule(
+            "!has(self.throttleQuantified) || !self.throttleQuantified || "
+            "self.release != 'memoryUsage'",
+            "throttleQuantified must be false where release is memoryUsage: a throttle releases no "
+            "memory",
+            field_path=".throttleQuantified",
+        ),
     ),
     MetricSource: (_ONE_SOURCE, _SERIES, _NUMBERED_PORT),
     AvoidanceAction: (_NAME,),

@@ -339,3 +339,6 @@ def _flaws_of_release(spec: EnsuranceMetricSpec) -> Iterator[Problem]:
             yield Problem(path, "true", f"false where spec.{verb}able is")
         if quantified and spec.release is ReleaseUnit.NONE:
             yield Problem(path, "true", "false where spec.release is none")
+    if spec.throttle_quantified and spec.release is ReleaseUnit.MEMORY_USAGE:
+        wanted = "false where spec.release is memoryUsage: a throttle releases no memory"
+        yield Problem("spec.throttleQuantified", "true", wanted)

@@ -14,16 +14,16 @@ import msgspec
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Because, Command, CommandKind, RuleState
-from slackwater.model.gap import Gap
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.workload import Workload
 from slackwater.policies.ensurance_counting import Verdict
-from slackwater.policies.ensurance_metrics import CPU_SORT
+from slackwater.policies.ensurance_metrics import CPU_SORT, Release
 from slackwater.policies.ensurance_order import PodFigures, measure_pods, sort_pods
 from slackwater.policies.ensurance_relief import (
     TriggeredMetric,
     read_whole,
     release_of,
+    release_of_throttle,
     take_until_closed,
 )
 from slackwater.policies.ensurance_rules import RuleLook
@@ -127,16 +127,12 @@ class ThrottlePass:
 
     def _close_gap(self, metric: TriggeredMetric) -> None:
         gap = metric.gap or 0.0
-        samples = self._snapshot.metric(metric.key)
-        pods = measure_pods(
-            self._snapshot,
-            self._pods(metric.looks).values(),
-            () if isinstance(samples, Gap) else samples,
-        )
+        pods = measure_pods(self._snapshot, self._pods(metric.looks).values(), metric.attributes)
         for each in sort_pods(pods, metric.attributes.sort, self._snapshot.wall_time):
             if gap <= 0:
                 return
-            gap -= self._step_down(each.pod, metric, metric.looks)
+            taken = self._step_down(each.pod, metric, metric.looks)
+            gap -= release_of_throttle(each, metric.attributes.release, taken)
 
     def _step_down(
         self, pod: Workload, metric: TriggeredMetric, looks: tuple[RuleLook, ...]
@@ -227,7 +223,11 @@ def _find_room(snapshot: NodeSnapshot, looks: Iterable[RuleLook]) -> float:
     """milliCPU up to the nearest watermark of the rules that throttle and can be counted."""
     room = float("inf")
     for look in looks:
-        counted = look.attributes.throttle_quantified and look.bound.ratios() is not None
+        counted = (
+            look.attributes.throttle_quantified
+            and look.attributes.release is Release.CPU
+            and look.bound.ratios() is not None
+        )
         whole = read_whole(snapshot, look.attributes) if counted else None
         if look.bound.acts() and look.seen is not None and whole is not None:
             room = min(room, max(look.limit - look.seen, 0.0) * whole)
@@ -270,7 +270,8 @@ def _choose_for(
 ) -> None:
     """Those that already go for another metric release something of this one as well."""
     release = metric.attributes.release
-    gap = (metric.gap or 0.0) - sum(release_of(each, release) or 0 for each, _ in chosen.values())
+    going = measure_pods(snapshot, (each.pod for each, _ in chosen.values()), metric.attributes)
+    gap = (metric.gap or 0.0) - sum(release_of(each, release) or 0 for each in going)
     left = [
         each
         for each in _candidates(snapshot, metric, metric.looks, choice, in_flight)
@@ -287,13 +288,12 @@ def _candidates(
     choice: PodChoice,
     in_flight: frozenset[str],
 ) -> list[PodFigures]:
-    samples = snapshot.metric(metric.key)
     pods = [
         pod
         for uid, pod in choice.of_rules(looks).items()
         if not pod.terminating and uid not in in_flight
     ]
-    figures = measure_pods(snapshot, pods, () if isinstance(samples, Gap) else samples)
+    figures = measure_pods(snapshot, pods, metric.attributes)
     return sort_pods(figures, metric.attributes.sort, snapshot.wall_time)
 
 
@@ -308,7 +308,8 @@ def _evict(
     pod = figures.pod
     relief: dict[str, float] = {}
     for each in metrics:
-        amount = release_of(figures, each.attributes.release)
+        (measured,) = measure_pods(snapshot, (pod,), each.attributes)
+        amount = release_of(measured, each.attributes.release)
         whole = read_whole(snapshot, each.attributes)
         if amount is not None and whole:
             relief[each.key.title()] = amount / whole

@@ -11,6 +11,12 @@ from collections.abc import Iterable
 import msgspec
 
 from slackwater.contract.crane.metrics import is_known
+from slackwater.contract.ensurance_metric import (
+    Comparator,
+    EnsuranceMetric,
+    ReleaseUnit,
+    SortDirection,
+)
 from slackwater.model.metric import NODE, MetricKey
 
 
@@ -24,6 +30,7 @@ class SortKey(enum.Enum):
     EXT_MEMORY_USAGE = "extMemoryUsage"
     RUNNING_TIME = "runningTime"
     VALUE = "value"  # the metric's own series of the pod
+    PLACE = "place"  # the pod's place in a plug-in's own order
 
 
 class SortRule(msgspec.Struct, frozen=True):
@@ -56,6 +63,7 @@ class Release(enum.Enum):
     CPU = "cpu"  # milliCPU
     MEMORY = "memory"  # bytes
     SERIES = "series"  # the metric's own series of the pod, in the metric's unit
+    PLUGIN = "plugin"  # as a plug-in says, in the metric's unit
     UNKNOWN = "unknown"
 
 
@@ -80,6 +88,8 @@ class MetricAttributes(msgspec.Struct, frozen=True, omit_defaults=True):
     evict_quantified: bool = False
     release: Release = Release.UNKNOWN
     whole: Whole | None = None
+    #: The title of the plug-in whose order and releases count.
+    plugin: str = ""
 
     def key(self) -> MetricKey:
         return MetricKey(self.name, self.source)
@@ -129,6 +139,41 @@ NODE_METRICS: tuple[MetricAttributes, ...] = (
     _waiting("cpu_load_15_min"),
     _waiting("container_sched_run_queue_time"),
 )
+
+
+_SORT_KEYS = {
+    Comparator.CLASS_AND_PRIORITY: SortKey.CLASS_AND_PRIORITY,
+    Comparator.CPU_USAGE: SortKey.CPU_USAGE,
+    Comparator.EXT_CPU_USAGE: SortKey.EXT_CPU_USAGE,
+    Comparator.MEMORY_USAGE: SortKey.MEMORY_USAGE,
+    Comparator.RUNNING_TIME: SortKey.RUNNING_TIME,
+    Comparator.OWN_VALUE: SortKey.VALUE,
+}
+_RELEASES = {
+    ReleaseUnit.CPU_USAGE: Release.CPU,
+    ReleaseUnit.MEMORY_USAGE: Release.MEMORY,
+    ReleaseUnit.OWN_VALUE: Release.SERIES,
+    ReleaseUnit.NONE: Release.UNKNOWN,
+}
+
+
+def describe_metric(metric: EnsuranceMetric) -> MetricAttributes:
+    """What an object says of a metric of one's own."""
+    spec, key = metric.spec, metric.key()
+    sort = tuple(
+        SortRule(_SORT_KEYS[each.by], each.order is SortDirection.DESCENDING) for each in spec.sort
+    )
+    return MetricAttributes(
+        key.name,
+        key.source,
+        spec.action_priority,
+        sort or GENERAL_SORT,
+        spec.throttleable,
+        spec.throttle_quantified,
+        spec.evictable,
+        spec.evict_quantified,
+        _RELEASES[spec.release],
+    )
 
 
 def attributes_of(key: MetricKey, known: Iterable[MetricAttributes]) -> MetricAttributes:

@@ -5,7 +5,7 @@ larger usage, the shorter running time. The order is total: where all else is eq
 so it depends neither on the order of the input nor on chance.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -14,10 +14,13 @@ from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Sample
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.workload import Amounts, Workload
-from slackwater.policies.ensurance_metrics import SortKey, SortRule
+from slackwater.policies.ensurance_metrics import MetricAttributes, SortKey, SortRule
 
 #: Working sets, by container.
 MEMORY_USAGE = MetricKey("container_mem_total_usage")
+#: Series of a plug-in, by pod.
+PLACE, THROTTLE_RELEASE, EVICT_RELEASE = "place", "throttle_release", "evict_release"
+NO_NAMES: Mapping[tuple[str, str], str] = {}
 EXT_CPU, EXT_MEMORY = "gocrane.io/cpu", "gocrane.io/memory"
 _CLASSES = (Tier.BESTEFFORT, Tier.BURSTABLE, Tier.GUARANTEED)
 
@@ -30,27 +33,63 @@ class PodFigures(msgspec.Struct, frozen=True):
     cpu: int | None = None
     memory: float | None = None
     value: float | None = None
+    #: What a plug-in says: the place in its order, and what is released by a throttle that leaves
+    #: nothing, and by an eviction.
+    place: float | None = None
+    throttle_release: float | None = None
+    evict_release: float | None = None
 
 
 def measure_pods(
-    snapshot: NodeSnapshot, pods: Iterable[Workload], samples: Sequence[Sample] = ()
+    snapshot: NodeSnapshot, pods: Iterable[Workload], metric: MetricAttributes | None = None
 ) -> list[PodFigures]:
-    """`samples` are those of the metric that is acted on."""
-    memory = snapshot.metric(MEMORY_USAGE)
-    memories = {} if isinstance(memory, Gap) else sum_by_pod(memory)
-    values = sum_by_pod(samples)
+    """`metric` is the one that is acted on."""
+    pods = list(pods)
+    memories = _by_pod(snapshot, MEMORY_USAGE, pods)
+    values = _by_pod(snapshot, metric.key(), pods) if metric else {}
+    plugin = metric.plugin if metric else ""
+    places, throttled, evicted = (
+        _by_pod(snapshot, MetricKey(each, plugin), pods) if plugin else {}
+        for each in (PLACE, THROTTLE_RELEASE, EVICT_RELEASE)
+    )
     return [
-        PodFigures(pod, _cpu(snapshot, pod), memories.get(pod.uid), values.get(pod.uid))
+        PodFigures(
+            pod,
+            _cpu(snapshot, pod),
+            memories.get(pod.uid),
+            values.get(pod.uid),
+            places.get(pod.uid),
+            throttled.get(pod.uid),
+            evicted.get(pod.uid),
+        )
         for pod in pods
     ]
 
 
-def sum_by_pod(samples: Iterable[Sample]) -> dict[str, float]:
-    """The containers' series of each pod together; where it has one of its own, that one."""
+def _by_pod(snapshot: NodeSnapshot, key: MetricKey, pods: list[Workload]) -> dict[str, float]:
+    samples = snapshot.metric(key)
+    if isinstance(samples, Gap):
+        return {}
+    return sum_by_pod(samples, {(pod.namespace, pod.name): pod.uid for pod in pods})
+
+
+def _uid(labels: Mapping[str, str], uids: Mapping[tuple[str, str], str]) -> str:
+    """By Crane's labels, or by those of cAdvisor's series in Prometheus."""
+    if "PodUid" in labels:
+        return labels["PodUid"]
+    namespace = labels.get("PodNamespace") or labels.get("namespace", "")
+    return uids.get((namespace, labels.get("PodName") or labels.get("pod", "")), "")
+
+
+def sum_by_pod(
+    samples: Iterable[Sample], uids: Mapping[tuple[str, str], str] = NO_NAMES
+) -> dict[str, float]:
+    """The containers' series of each pod together; where it has one of its own, that one. `uids`
+    are by namespace and name, for series that have no uid."""
     whole: dict[str, float] = {}
     parts: dict[str, float] = {}
     for each in samples:
-        uid = each.labels.get("PodUid", "")
+        uid = _uid(each.labels, uids)
         if uid and each.labels.get("ContainerName"):
             parts[uid] = parts.get(uid, 0.0) + each.value
         elif uid:
@@ -96,6 +135,9 @@ def _numbers(figures: PodFigures, key: SortKey, wall_time: int) -> tuple[float, 
             return (0 if pod.started is None else wall_time - pod.started,)
         case SortKey.VALUE:
             return (figures.value or 0,)
+        case SortKey.PLACE:
+            # A pod that came since the plug-in was asked is the last.
+            return (float("inf") if figures.place is None else figures.place,)
 
 
 def _share(used: float | None, limits: Amounts, resource: str) -> float:

@@ -82,8 +82,21 @@ def release_of(figures: PodFigures, release: Release) -> float | None:
             return figures.memory
         case Release.SERIES:
             return figures.value
+        case Release.PLUGIN:
+            return figures.evict_release
         case Release.UNKNOWN:
             return None
+
+
+def release_of_throttle(figures: PodFigures, release: Release, milli_cpu: float) -> float:
+    """What a throttle that takes this much CPU releases, in the unit of the release. Where that is
+    not CPU: the same share of it as of the CPU that the pod uses."""
+    if release not in (Release.SERIES, Release.PLUGIN):
+        return milli_cpu
+    whole = figures.value if release is Release.SERIES else figures.throttle_release
+    if not figures.cpu or whole is None:
+        return 0.0
+    return whole * min(milli_cpu / figures.cpu, 1.0)
 
 
 def take_until_closed(

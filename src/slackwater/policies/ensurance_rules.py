@@ -11,8 +11,8 @@ from slackwater.contract.crane.ensurance import (
     Rule,
     Strategy,
 )
-from slackwater.contract.crane.ensurance_set import policy_title
-from slackwater.contract.crane.metrics import is_known
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects, policy_title
+from slackwater.contract.crane.metrics import is_known, is_of_users
 from slackwater.model.decision import Because, RuleState
 from slackwater.model.gap import Gap
 from slackwater.model.metric import NODE, MetricKey, Samples
@@ -44,18 +44,22 @@ class BoundRule(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = NODE
     action: AvoidanceAction | None = None
     max_age: int = 0
+    #: Of a metric of one's own, which the rule names otherwise.
+    metric: MetricKey | None = None
 
     def title(self) -> str:
         return f"{self.policy}/{self.rule.name}"
 
     def key(self) -> MetricKey:
+        if self.metric is not None:
+            return self.metric
         name = self.rule.metric_rule.name
         return MetricKey(name.removeprefix(f"{self.source}:") if self.source else name, self.source)
 
     def limit(self) -> float:
         """Crane's own metrics compare with whole numbers, rounded up; all others exactly."""
         metric = self.rule.metric_rule
-        return float(metric.limit) if self.source == NODE else _exact_limit(metric)
+        return float(metric.limit) if self.key().source == NODE else _exact_limit(metric)
 
     def acts(self) -> bool:
         return self.action is not None and self.rule.strategy is not Strategy.PREVIEW
@@ -84,10 +88,15 @@ def _exact_limit(metric: MetricRule) -> float:
     return exact.numerator / exact.denominator
 
 
-def bind_rule(policy: Policy, rule: Rule, action: AvoidanceAction | None) -> BoundRule:
+def bind_rule(policy: Policy, rule: Rule, ensurance: EnsuranceObjects) -> BoundRule:
     probe = policy.spec.node_quality_probe
     title = policy_title(policy)
     local = probe.node_local_get
+    action = ensurance.action(rule.action_name)
+    own = ensurance.metric(rule.metric_rule.name)
+    if own is not None:
+        age = own.spec.source.max_age_seconds
+        return BoundRule(title, rule, own.key().source, action, age, own.key())
     named = _named_source(rule.metric_rule.name)
     source = named or (NODE if local is not None else title)
     return BoundRule(title, rule, source, action, local.cache_seconds if local else 0)
@@ -104,7 +113,8 @@ def describe_flaw(bound: BoundRule, known: Iterable[MetricAttributes]) -> str:
     if bound.action is None:
         return f"there is no AvoidanceAction {name}, so nothing is done"
     if key.source == NODE and not is_known(key.name):
-        return f"there is no metric {key.name}"
+        kind = "EnsuranceMetric" if is_of_users(key.name) else "metric"
+        return f"there is no {kind} {key.name}"
     attributes = attributes_of(key, known)
     ratios = bound.ratios()
     if ratios is not None and not attributes.throttleable and not bound.evicts():

@@ -51,8 +51,9 @@ from slackwater.policies.ensurance_metrics import (
     Release,
     SortKey,
     attributes_of,
+    describe_metric,
 )
-from slackwater.policies.ensurance_order import MEMORY_USAGE
+from slackwater.policies.ensurance_order import EVICT_RELEASE, MEMORY_USAGE, PLACE, THROTTLE_RELEASE
 from slackwater.policies.ensurance_relief import TriggeredMetric, group_by_metric
 from slackwater.policies.ensurance_rules import (
     BoundRule,
@@ -180,20 +181,19 @@ def bind(
 ) -> WatermarkRules | str:
     """With the rules for a node with these labels."""
     rules = tuple(
-        bind_rule(policy, rule, ensurance.action(rule.action_name))
-        for policy, rule in ensurance.rules_for(labels)
+        bind_rule(policy, rule, ensurance) for policy, rule in ensurance.rules_for(labels)
     )
     if not rules:
         return "there is no NodeQOS for this node"
+    metrics = (*NODE_METRICS, *map(describe_metric, ensurance.metrics))
     return WatermarkRules(
         **msgspec.structs.asdict(settings),
         rules=rules,
         pod_qos=ensurance.pod_qos,
         remarks=tuple(
-            Remark(each.title(), flaw)
-            for each in rules
-            if (flaw := describe_flaw(each, NODE_METRICS))
+            Remark(each.title(), flaw) for each in rules if (flaw := describe_flaw(each, metrics))
         ),
+        metrics=metrics,
     )
 
 
@@ -220,6 +220,9 @@ def needs(settings: WatermarkRules, _: frozenset[KnobKey]) -> Needs:
 def _needed_for(attributes: MetricAttributes) -> Iterator[MetricRequest]:
     if attributes.whole is not None:
         yield MetricRequest(MetricKey(attributes.whole.metric))
+    if attributes.plugin:
+        for each in (PLACE, THROTTLE_RELEASE, EVICT_RELEASE):
+            yield MetricRequest(MetricKey(each, attributes.plugin))
     by = {rule.key for rule in attributes.sort}
     if attributes.release is Release.MEMORY or SortKey.MEMORY_USAGE in by:
         yield MetricRequest(MEMORY_USAGE)

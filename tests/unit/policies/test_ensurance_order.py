@@ -13,6 +13,7 @@ from slackwater.policies.ensurance_metrics import (
     CPU_SORT,
     GENERAL_SORT,
     MEMORY_SORT,
+    MetricAttributes,
     SortKey,
     SortRule,
 )
@@ -118,7 +119,8 @@ def test_series_of_containers_add_up_unless_the_pod_has_its_own() -> None:
 
 def test_what_is_known_of_pods() -> None:
     memory = {"container_mem_total_usage": (labelled(5, "1", "a"),)}
-    snapshot = seen(1, batch(1), batch(2), usages={1: 300}, metrics=memory)
-    one, two = measure_pods(snapshot, snapshot.workloads, (labelled(0.5, "2"),))
+    metrics = memory | {"queue": (labelled(0.5, "2"),)}
+    snapshot = seen(1, batch(1), batch(2), usages={1: 300}, metrics=metrics)
+    one, two = measure_pods(snapshot, snapshot.workloads, MetricAttributes("queue"))
     assert (one.cpu, one.memory, one.value) == (300, 5, None)
     assert (two.cpu, two.memory, two.value) == (None, None, 0.5)

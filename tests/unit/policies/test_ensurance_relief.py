@@ -98,5 +98,5 @@ def test_never_a_pod_more_than_needed(usages: list[int | None], gap: int) -> Non
 
 
 def test_what_a_pod_releases() -> None:
-    figures = PodFigures(batch(1), 5, 6.0, 7.0)
-    assert [release_of(figures, each) for each in Release] == [5, 6.0, 7.0, None]
+    figures = PodFigures(batch(1), 5, 6.0, 7.0, evict_release=8.0)
+    assert [release_of(figures, each) for each in Release] == [5, 6.0, 7.0, 8.0, None]

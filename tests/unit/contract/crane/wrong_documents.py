@@ -217,7 +217,8 @@ def _wrong_metrics() -> Iterator[Wrong]:
     yield Wrong(kind, ("spec", "sort", 2), {"by": "ownValue"}, "spec.sort")
     for verb in ("throttle", "evict"):
         yield Wrong(kind, ("spec", f"{verb}able"), False, f"spec.{verb}Quantified")
-    yield Wrong(kind, ("spec", "release"), "none", "spec.throttleQuantified")
+    for unit in ("none", "memoryUsage"):
+        yield Wrong(kind, ("spec", "release"), unit, "spec.throttleQuantified")
 
 
 ALL_WRONG = (*wrong_fields(), *wrong_together())
