@@ -36,6 +36,7 @@ MEASURING = frozenset(
         "test_cgroup_readings",
         "test_demo",
         "test_explain",
+        "test_metrics",
         "test_node_usage",
         "test_pressure",
         "test_rules",

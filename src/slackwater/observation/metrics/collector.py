@@ -15,7 +15,6 @@ from slackwater.model.gap import Gap
 from slackwater.model.metric import NODE, MetricKey, MetricRequest, Samples
 from slackwater.model.units import Micros
 from slackwater.observation.host import Roots, read_online
-from slackwater.observation.metrics.group_files import RunQueueTimes, WorkingSets
 from slackwater.observation.metrics.node_metrics import (
     CpuMetrics,
     ElasticCpuMetrics,
@@ -25,7 +24,9 @@ from slackwater.observation.metrics.node_metrics import (
     interface_metrics,
 )
 from slackwater.observation.metrics.pod_metrics import PodCpuMetrics, SeriesOfWorkloads
+from slackwater.observation.metrics.run_queue import RunQueueTimes
 from slackwater.observation.metrics.tick_view import MetricFamily, TickView
+from slackwater.observation.metrics.working_sets import WorkingSets
 
 _MICROS_PER_SECOND = 1_000_000
 

@@ -1,5 +1,6 @@
 """A host of plain files: /proc as it was recorded, and no cgroups, for what is the node's own."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,11 +24,19 @@ class PlainHost:
     def __init__(self, top: Path) -> None:
         self.roots = Roots(proc=str(top / "proc"), sys=str(top / "sys"))
         self._top = top
+        self.name_self(os.getpid())
         self.put("proc/loadavg", b"1.50 2.25 3.00 1/2 3\n")
         self.put("proc/meminfo", MEMINFO)
         self.put("proc/diskstats", DISKSTATS)
         self.put("proc/1/net/dev", NET_DEV)
         self.put("sys/devices/system/cpu/online", b"0-3\n")
+
+    def name_self(self, number: int) -> None:
+        """How this /proc calls the process that reads it."""
+        link = self._top / "proc/self"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(str(number))
 
     def put(self, file: str, text: bytes) -> None:
         path = self._top / file

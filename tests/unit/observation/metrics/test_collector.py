@@ -13,8 +13,8 @@ from slackwater.model.metric import MetricKey, MetricRequest, Sample, Samples
 from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.metrics.tick_view import NEEDS_SECOND, TickView
+from tests.unit.observation.metrics.group_node import GroupNode
 from tests.unit.observation.metrics.hosts import NOTHING, PlainHost, at, look, requests, values
-from tests.unit.observation.metrics.test_group_files import Node
 
 #: Where files are noted now; an audit hook stays for good.
 _NOTED: list[list[str]] = []
@@ -42,7 +42,7 @@ def host(tmp_path: Path) -> PlainHost:
 
 
 def test_every_name_of_the_table_is_measured(tmp_path: Path) -> None:
-    node = Node(tmp_path, CgroupVersion.V2)
+    node = GroupNode(tmp_path, CgroupVersion.V2)
     view = node.view()
     found = look(node.collector, 1, METRICS, view)
     assert found.keys() == METRICS.keys()
@@ -56,7 +56,7 @@ def test_every_name_of_the_table_is_measured(tmp_path: Path) -> None:
 
 
 def test_without_requests_nothing_is_opened(tmp_path: Path, opened: list[str]) -> None:
-    node = Node(tmp_path, CgroupVersion.V1)
+    node = GroupNode(tmp_path, CgroupVersion.V1)
     view = node.view()
     opened.clear()
     assert look(node.collector, 1, [], view) == {}
@@ -87,7 +87,7 @@ def test_without_requests_nothing_is_opened(tmp_path: Path, opened: list[str]) -
 def test_only_what_is_asked_for_is_opened(
     tmp_path: Path, opened: list[str], name: str, files: set[str]
 ) -> None:
-    node = Node(tmp_path, CgroupVersion.V1)
+    node = GroupNode(tmp_path, CgroupVersion.V1)
     node.tasks(node.refs[0][1], t7=1)
     view = node.view()
     opened.clear()
