@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -20,7 +20,6 @@ from slackwater import __version__
 from slackwater.bounded_read import read_start
 from slackwater.http.connection import HttpRequest, HttpResponse, exchange
 from slackwater.http.endpoint import (
-    DEFAULT_PORTS,
     Endpoint,
     Identity,
     Proxy,
@@ -37,11 +36,8 @@ from slackwater.http.errors import (
     TlsError,
     UnreachableError,
 )
-from slackwater.http.tls import TlsContexts
-from slackwater.model.gap import Gap
-from slackwater.model.problem import quoted
-from slackwater.model.units import Micros
-from slackwater.rebalancer.sources.prometheus_answer import (
+from slackwater.http.prometheus_api import (
+    QUERY_PATH,
     PrometheusError,
     PrometheusTimeoutError,
     PrometheusUnreachableError,
@@ -49,8 +45,13 @@ from slackwater.rebalancer.sources.prometheus_answer import (
     Series,
     ThrottledError,
     TransientError,
+    read_address,
     read_answer,
 )
+from slackwater.http.tls import TlsContexts
+from slackwater.model.gap import Gap
+from slackwater.model.problem import quoted
+from slackwater.model.units import Micros
 from slackwater.settings.rebalancer import PrometheusSettings
 
 if TYPE_CHECKING:
@@ -70,17 +71,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 LARGEST_ANSWER = 64 << 20
 #: Once a query took too long, the next gets this part of the time.
 _TIMEOUT_SHARE = 10
-_QUERY_PATH = "/api/v1/query"
 _TENANT = "X-Scope-OrgID"
-_WANTED = (
-    "an address such as http://localhost:9090 or https://metrics.example.com/prometheus, without a "
-    "user or a question mark"
-)
 #: RFC 9110: a token, and what may stand behind the colon.
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
-#: Printable ASCII without a question mark, a number sign or a space.
-_ADDRESS = re.compile(r"[!\"$->@-~]*", re.ASCII)
 #: No token, password or certificate is as long.
 _LARGEST_FILE = 1 << 20
 #: Shorter ones would turn ordinary words of an error into stars.
@@ -156,7 +150,7 @@ class PrometheusClient:
         try:
             return exchange(
                 endpoint,
-                HttpRequest("POST", _QUERY_PATH, body),
+                HttpRequest("POST", QUERY_PATH, body),
                 shown.headers.items(),
                 identity=identity,
                 context=context,
@@ -243,20 +237,6 @@ class RoundPrometheusClient(PrometheusClient):
         return found
 
 
-def read_address(endpoint: str) -> Server:
-    """Raises PrometheusError. The path is a prefix, as VictoriaMetrics' cluster has one."""
-    try:
-        parts = urlsplit(endpoint)
-        port, host = parts.port, parts.hostname or ""
-    except ValueError:
-        raise _bad_endpoint(endpoint) from None
-    plain = _ADDRESS.fullmatch(endpoint) and "@" not in parts.netloc
-    if parts.scheme not in DEFAULT_PORTS or not host or not plain:
-        raise _bad_endpoint(endpoint)
-    prefix = parts.path.rstrip("/").removesuffix(_QUERY_PATH)
-    return Server(host, port or DEFAULT_PORTS[parts.scheme], parts.scheme, prefix)
-
-
 def headers_of(settings: PrometheusSettings, server: Server) -> RequestHeaders:
     """Raises PrometheusError."""
     headers = {
@@ -341,9 +321,3 @@ def _check_header(value: str, what: str) -> str:
     if not _VALUE.fullmatch(value):
         raise PrometheusError(f"{what} must be one line of ASCII")
     return value
-
-
-def _bad_endpoint(endpoint: str) -> PrometheusError:
-    scheme, mark, rest = endpoint.partition("://")
-    told = f"{scheme}{mark}{rest.rpartition('@')[2]}".partition("?")[0]
-    return PrometheusError(f"the endpoint of Prometheus is {quoted(told)}, but must be {_WANTED}")

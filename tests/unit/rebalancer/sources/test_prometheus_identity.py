@@ -7,12 +7,11 @@ import pytest
 
 from slackwater import __version__
 from slackwater.http.endpoint import Identity, Server
-from slackwater.rebalancer.sources.prometheus_answer import PrometheusError
+from slackwater.http.prometheus_api import PrometheusError, read_address
 from slackwater.rebalancer.sources.prometheus_client import (
     RequestHeaders,
     certificate_of,
     headers_of,
-    read_address,
 )
 from slackwater.settings.rebalancer import PrometheusSettings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.rebalancer.sources.prometheus_answer import QueryResult
+from slackwater.http.prometheus_api import QueryResult
 from slackwater.rebalancer.sources.prometheus_client import (
     PrometheusClient,
     PrometheusError,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.http.prometheus_api import QueryResult, Series
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_answer import QueryResult, Series
 from slackwater.rebalancer.sources.prometheus_client import PrometheusClient
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import presence_query, request_query, usage_query

@@ -1,4 +1,4 @@
-"""Decodes what Prometheus, or a server with the same API, answers to an instant query.
+"""Prometheus' query API: a server's address, and what it answers to an instant query.
 
     PrometheusError                  one clause: what came instead of an answer
         TransientError               another attempt may succeed
@@ -11,10 +11,12 @@ vectors are accepted. What the numbers mean is the caller's to know: NaN and inf
 """
 
 import re
+from urllib.parse import urlsplit
 
 import msgspec
 
 from slackwater.http.connection import HttpResponse
+from slackwater.http.endpoint import DEFAULT_PORTS, Server
 from slackwater.http.errors import retry_after_seconds
 from slackwater.model.problem import quoted
 
@@ -26,6 +28,13 @@ _MOST_WARNINGS = 10
 #: A gateway in between, or Prometheus itself while it starts or is overloaded.
 _PASSING = frozenset((502, 503, 504))
 _TOO_MANY = 429
+QUERY_PATH = "/api/v1/query"
+_WANTED = (
+    "an address such as http://localhost:9090 or https://metrics.example.com/prometheus, without a "
+    "user or a question mark"
+)
+#: Printable ASCII without a question mark, a number sign or a space.
+_ADDRESS = re.compile(r"[!\"$->@-~]*", re.ASCII)
 
 
 class PrometheusError(Exception):
@@ -91,6 +100,20 @@ class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _VECTOR = msgspec.json.Decoder(list[_Sample])
 _BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def read_address(endpoint: str) -> Server:
+    """Raises PrometheusError. The path is a prefix, as VictoriaMetrics' cluster has one."""
+    try:
+        parts = urlsplit(endpoint)
+        port, host = parts.port, parts.hostname or ""
+    except ValueError:
+        raise _bad_endpoint(endpoint) from None
+    plain = _ADDRESS.fullmatch(endpoint) and "@" not in parts.netloc
+    if parts.scheme not in DEFAULT_PORTS or not host or not plain:
+        raise _bad_endpoint(endpoint)
+    prefix = parts.path.rstrip("/").removesuffix(QUERY_PATH)
+    return Server(host, port or DEFAULT_PORTS[parts.scheme], parts.scheme, prefix)
 
 
 def read_answer(reply: HttpResponse, secrets: tuple[str, ...] = ()) -> QueryResult:
@@ -224,3 +247,9 @@ def _mask(text: str, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
+
+
+def _bad_endpoint(endpoint: str) -> PrometheusError:
+    scheme, mark, rest = endpoint.partition("://")
+    told = f"{scheme}{mark}{rest.rpartition('@')[2]}".partition("?")[0]
+    return PrometheusError(f"the endpoint of Prometheus is {quoted(told)}, but must be {_WANTED}")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.http.connection import HttpResponse
-from slackwater.rebalancer.sources.prometheus_answer import (
+from slackwater.http.prometheus_api import (
     PrometheusError,
     QueryResult,
     Series,
