@@ -383,7 +383,7 @@ def test_a_new_pod_of_the_same_name_is_not_meant(plane: ControlPlane, desk: Desk
 def test_a_pod_of_another_node_is_left(plane: ControlPlane, desk: Desk) -> None:
     desk.round(evict("elsewhere", make_pod(plane, "elsewhere", node=OTHER)))
     [progress] = desk.queue.progress()
-    assert progress.state is CommandState.IMPOSSIBLE
+    assert progress.state is CommandState.REFUSED
     assert progress.detail == f"the pod is on node {OTHER!r}, not on {OWN!r}"
 
 
@@ -395,7 +395,7 @@ def test_a_critical_pod_is_left(plane: ControlPlane, desk: Desk) -> None:
     desk.round(evict("critical", uid, namespace=NAMESPACE))
     [progress] = desk.queue.progress()
     assert (progress.state, progress.detail) == (
-        CommandState.IMPOSSIBLE,
+        CommandState.REFUSED,
         "the pod is protected: critical",
     )
 

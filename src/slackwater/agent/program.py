@@ -15,7 +15,7 @@ from slackwater.contract.crane.metrics import needs_of_metrics
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.schema import ForeignSection
 from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
-from slackwater.model.decision import Command, PolicyAction, TickReport
+from slackwater.model.decision import Command, PolicyAction, RuleState, TickReport
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
 from slackwater.model.needs import EVERYTHING, Needs, merge_needs
@@ -87,6 +87,10 @@ class CommandDispatch(Protocol):
 
     def outcomes(self) -> tuple[CommandOutcome, ...]:
         """What changed since the last call."""
+        ...
+
+    def withdraw(self) -> None:
+        """No eviction is needed any more, also none that was refused and waits."""
         ...
 
     def release(self) -> None:
@@ -355,6 +359,8 @@ class Agent:
         dispatch = self._dependencies.commands
         if dispatch is None:
             return ()
+        if snapshot.in_flight and not is_relief_wanted(done.story):
+            dispatch.withdraw()
         decided = done.memory.has_decided()
         dispatch.offer(done.planned.commands, snapshot.at, snapshot.workloads, decided=decided)
         return dispatch.outcomes()
@@ -383,6 +389,15 @@ class Agent:
             return ()
         unread = [ConfigurationProblem(self._unread_objects.reason)] if self._unread_objects else []
         return (*unread, *self._effective.problems)
+
+
+def is_relief_wanted(story: TickReport) -> bool:
+    """Whether any rule is triggered that does not only preview."""
+    return any(
+        rule.state is RuleState.TRIGGERED and not rule.preview
+        for line in story.told
+        for rule in line.rules
+    )
 
 
 def log_tick(

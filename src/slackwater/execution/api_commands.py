@@ -129,7 +129,7 @@ class ApiCommands:
         if pod.metadata.deletion_timestamp:
             return CommandAttempt(CommandState.DONE, "the pod is terminating")
         refusal = self._refuse(pod)
-        return CommandAttempt(CommandState.IMPOSSIBLE, refusal) if refusal else None
+        return CommandAttempt(CommandState.REFUSED, refusal) if refusal else None
 
     def _refuse(self, pod: _LivingPod) -> str:
         if pod.spec.node_name != self._node:

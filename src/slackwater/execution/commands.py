@@ -222,22 +222,20 @@ class CommandQueue:
             self._outcomes.clear()
             return found
 
-    def withdraw(self, uids: Iterable[str]) -> None:
-        """Evictions of these pods are not wanted any more: those that were refused or not sent are
-        dropped. What was taken cannot be taken back."""
+    def withdraw(self) -> None:
+        """No eviction is needed any more: those that were refused or not sent are dropped. What was
+        taken cannot be taken back."""
         with self._changed:
-            for uid in uids:
-                entry = self._evictions.get(uid)
-                if entry and (entry.state is CommandState.REFUSED or not entry.is_sent):
+            for uid, entry in tuple(self._evictions.items()):
+                if entry.state is CommandState.REFUSED or not entry.is_sent:
                     del self._evictions[uid]
 
     def release(self) -> None:
         """Nothing is wanted any more: taint and condition go, and no eviction begins."""
+        self.withdraw()
         with self._changed:
-            uids = tuple(self._evictions)
             self._want_marks((), self._clock(), decided=True)
             self._changed.notify()
-        self.withdraw(uids)
 
     def stop(self, patience: float) -> None:
         """Waits for the attempt in progress, and for what `release` asked for."""
@@ -293,7 +291,8 @@ class CommandQueue:
         entry = _Eviction(command, pod, at, self._new_pace())
         self._evictions[command.key] = entry
         if refusal := _refuse_eviction(command, pod):
-            self._settle_eviction(entry, CommandAttempt(CommandState.IMPOSSIBLE, refusal))
+            self._settle_eviction(entry, CommandAttempt(CommandState.REFUSED, refusal))
+            entry.due = None  # the pod will not become another one
 
     def _end_evictions(self, pods: Mapping[str, Workload] | None, at: Micros) -> None:
         for key, entry in tuple(self._evictions.items()):

@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.node_interference import CONDITION, TAINT
 from slackwater.contract.schema import Count, Duration, Percentage, SettingsStruct
 from slackwater.model.cgroup import Level
 from slackwater.model.decision import (
@@ -170,7 +171,6 @@ class WatermarkRules(WatermarkReliefSettings, frozen=True):
 
 
 NAME = "watermark_relief"
-TAINT, CONDITION = "interference.crane.io", "interference-identified"
 _TIMES = frozenset({ReadingField.TIMES})
 _QUOTA = frozenset({ReadingField.QUOTA})
 _WEIGHTS = frozenset({ReadingField.WEIGHT, ReadingField.IDLE})

@@ -19,7 +19,7 @@ from slackwater.model.plan import CommandState
 from tests.unit.execution.command_desk import BECAUSE, evict
 
 DONE, QUEUED = CommandState.DONE, CommandState.QUEUED
-REFUSED, IMPOSSIBLE = CommandState.REFUSED, CommandState.IMPOSSIBLE
+REFUSED = CommandState.REFUSED
 NODE: dict[str, Any] = {"metadata": {"name": "here", "uid": "n", "resourceVersion": "7"}}
 LOST = UnreachableError("no answer in time")
 
@@ -115,15 +115,15 @@ EVICTIONS: dict[str, tuple[CommandAttempt, Callable[[], CommandAttempt]]] = {
         lambda: try_evicting(living(metadata={"deletionTimestamp": "2026-11-18T04:00:00Z"})),
     ),
     "on another node": (
-        CommandAttempt(IMPOSSIBLE, "the pod is on node 'there', not on 'here'"),
+        CommandAttempt(REFUSED, "the pod is on node 'there', not on 'here'"),
         lambda: try_evicting(living(nodeName="there")),
     ),
     "a static pod's copy": (
-        CommandAttempt(IMPOSSIBLE, "the pod is protected: static"),
+        CommandAttempt(REFUSED, "the pod is protected: static"),
         lambda: try_evicting(living(metadata={"annotations": {MIRROR: "a"}})),
     ),
     "critical": (
-        CommandAttempt(IMPOSSIBLE, "the pod is protected: critical"),
+        CommandAttempt(REFUSED, "the pod is protected: critical"),
         lambda: try_evicting(living(priority=2_000_000_000)),
     ),
     "a disruption budget": (

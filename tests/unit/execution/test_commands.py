@@ -153,21 +153,22 @@ def test_the_queue_never_evicts(desk: RunnerDesk, why: str) -> None:
     for _ in range(3):
         desk.round(command, pods=(workload,))
     assert desk.evicted == []
-    assert (desk.progress().state, desk.progress().detail) == (IMPOSSIBLE, sentence)
-    assert desk.told() == [("evict batch/job", IMPOSSIBLE, sentence, False)]
+    assert (desk.progress().state, desk.progress().detail) == (REFUSED, sentence)
+    assert desk.progress().retry_at == 0
+    assert desk.told() == [("evict batch/job", REFUSED, sentence, False)]
 
 
 def test_without_a_uid_nothing_is_evicted(desk: RunnerDesk) -> None:
     desk.round(evict(uid=""))
     assert desk.evicted == []
-    assert desk.progress().state is IMPOSSIBLE
+    assert desk.progress().state is REFUSED
 
 
 def test_a_refused_eviction_can_be_withdrawn_and_a_taken_one_cannot(desk: RunnerDesk) -> None:
     desk.answers = [BUDGET]
     pods = (pod("held"), pod("taken"))
     desk.round(evict("held"), evict("taken"), pods=pods)
-    desk.queue.withdraw(["uid-held", "uid-taken", "uid-unknown"])
+    desk.queue.withdraw()
     assert desk.progress().command.uid == "uid-taken"
     desk.round(pods=pods, seconds=100)
     assert desk.evicted == ["uid-held", "uid-taken"]
