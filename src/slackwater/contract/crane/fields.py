@@ -207,8 +207,8 @@ class NodeLocalGet(msgspec.Struct, frozen=True):
     cache_seconds: Annotated[
         Seconds,
         Meta(
-            description="How many seconds old a measurement may be; an older one is missing. 0 is "
-            "three periods of the agent."
+            description="How many seconds the last measurement stands in for one that fails. With "
+            "0 a failed one is missing at once."
         ),
     ] = field(default=60, name="localCacheTTLSeconds")
 

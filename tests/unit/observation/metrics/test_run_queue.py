@@ -51,7 +51,7 @@ def test_tasks_of_groups_below_the_containers_own(node: GroupNode) -> None:
 def test_tasks_of_many_containers_are_looked_at_in_turn(
     tmp_path: Path, version: CgroupVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_queue, "_TASKS_IN_A_TICK", 4)  # two containers with a task each
+    monkeypatch.setattr(run_queue, "_TASKS_IN_A_TICK", 10)  # two containers with a task each
     node = GroupNode(tmp_path, version, pods=4)
     try:
         for number, (_, container) in enumerate(node.refs):
