@@ -11,8 +11,7 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.model.units import Micros
-from slackwater.record.metric_table import BUILD, MetricDefinition, MetricType
-from slackwater.record.metrics import MetricSample
+from slackwater.record.metric_table import BUILD, MetricDefinition, MetricSample, MetricType
 from slackwater.runtime.health import HealthState
 
 #: Longer than any round: an API call may take 10 s, and a round makes several.

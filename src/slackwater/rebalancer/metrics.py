@@ -33,8 +33,7 @@ from slackwater.rebalancer.observed import WorkloadUsage
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.results import RoundResult, WorkloadResult
 from slackwater.rebalancer.selection import PodGroup
-from slackwater.record.metric_table import BUILD, MetricDefinition, MetricType
-from slackwater.record.metrics import MetricSample
+from slackwater.record.metric_table import BUILD, MetricDefinition, MetricSample, MetricType
 
 if TYPE_CHECKING:
     from slackwater.record.exposition import MetricFamily

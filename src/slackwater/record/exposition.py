@@ -9,8 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from slackwater.record.metric_table import METRICS, TICK_DURATION, MetricDefinition, MetricType
-from slackwater.record.metrics import MetricInputs, MetricSample, duration_histogram, make_samples
+from slackwater.record.metric_table import (
+    CRANE_METRICS,
+    METRICS,
+    TICK_DURATION,
+    MetricDefinition,
+    MetricSample,
+    MetricType,
+)
+from slackwater.record.metrics import MetricInputs, duration_histogram, make_samples
+from slackwater.record.rule_metrics import crane_samples
 
 _OPENMETRICS = "application/openmetrics-text"
 _OPENMETRICS_TYPE = f"{_OPENMETRICS}; version=1.0.0; charset=utf-8"
@@ -100,3 +108,6 @@ def _agent_families(facts: MetricInputs) -> Iterator[MetricFamily]:
     buckets, total = duration_histogram(facts.counts)
     yield histogram_family(TICK_DURATION, buckets, total)
     yield from build_families(METRICS[place + 1 :], found)
+    if facts.latest is not None and facts.latest.inputs.agent.crane_metrics and not facts.blind:
+        crane = crane_samples(facts.counts.rules, facts.latest)
+        yield from build_families(CRANE_METRICS, crane)

@@ -23,6 +23,14 @@ class MetricDefinition(msgspec.Struct, frozen=True):
     prose: str
 
 
+class MetricSample(msgspec.Struct, frozen=True):
+    """`labels` are values, in the order of the metric's labels."""
+
+    metric: MetricDefinition
+    value: float
+    labels: tuple[str, ...] = ()
+
+
 _GAUGE, _COUNTER = MetricType.GAUGE, MetricType.COUNTER
 
 BUILD = MetricDefinition(
@@ -178,6 +186,79 @@ KNOBS_YIELDED = MetricDefinition(
     "slackwater_knobs_yielded", _GAUGE, (), "Knobs currently left to another writer."
 )
 
+_RULE = ("object", "rule")
+RULE_INFO = MetricDefinition(
+    "slackwater_rule_info",
+    _GAUGE,
+    ("object", "rule", "metric", "action", "preview"),
+    "Always 1, for each rule of the NodeQOS and NodeQOSEnsurancePolicy objects that this node "
+    "follows, with its metric and action; preview is true for one that only tells. Of these and "
+    "all others about rules at most 200 rules.",
+)
+RULE_STATE = MetricDefinition(
+    "slackwater_rule_state",
+    _GAUGE,
+    (*_RULE, "state"),
+    "1 for the state that the rule is in: quiet; triggered; cooling, below again before the "
+    "action's cool-down is over; restoring, what was done is undone step by step. 0 for the "
+    "others.",
+)
+RULE_SEEN = MetricDefinition(
+    "slackwater_rule_seen",
+    _GAUGE,
+    _RULE,
+    "What the rule saw in the last tick, in the unit of its metric: the largest of the series that "
+    "count.",
+)
+RULE_LIMIT = MetricDefinition(
+    "slackwater_rule_limit", _GAUGE, _RULE, "The rule's limit, in the unit of its metric."
+)
+RULE_TRIGGERS = MetricDefinition(
+    "slackwater_rule_triggers_total",
+    _COUNTER,
+    _RULE,
+    "How often the rule triggered, those in Preview too.",
+)
+RULE_RESTORES = MetricDefinition(
+    "slackwater_rule_restores_total",
+    _COUNTER,
+    _RULE,
+    "How often the rule was restored after it had triggered.",
+)
+RULE_GAPS = MetricDefinition(
+    "slackwater_rule_gaps_total",
+    _COUNTER,
+    _RULE,
+    "Ticks in which the rule's metric was missing, stale or unreadable.",
+)
+RULE_PODS = MetricDefinition(
+    "slackwater_rule_throttled_pods",
+    _GAUGE,
+    (),
+    "Pods that are throttled or demoted because of rules, at this tick.",
+)
+NODE_TAINTED = MetricDefinition(
+    "slackwater_node_tainted",
+    _GAUGE,
+    (),
+    "1 while rules stop scheduling to this node and the API server has taken the taint; 0 "
+    "otherwise. Only where there are rules.",
+)
+COMMANDS = MetricDefinition(
+    "slackwater_commands_total",
+    _COUNTER,
+    ("kind", "result"),
+    "What was asked of the API server because of rules, by kind (evict, taint, condition) and how "
+    "it went: done; refused, as by a PodDisruptionBudget, and tried again; impossible, nobody can "
+    "carry it out here; undone, a taint or condition was removed.",
+)
+COMMANDS_IN_FLIGHT = MetricDefinition(
+    "slackwater_commands_in_flight",
+    _GAUGE,
+    ("kind", "state"),
+    "Commands that are not finished: an eviction is until its pod is gone.",
+)
+
 SOURCE_AGE = MetricDefinition(
     "slackwater_source_age_seconds",
     _GAUGE,
@@ -201,12 +282,60 @@ EVENTS_LOST = MetricDefinition(
     "slackwater_events_lost_total", _COUNTER, (), "In a cluster: events that could not be sent."
 )
 
+ANALYZER_STATUS = MetricDefinition(
+    "crane_craneAgent_analyzer_status",
+    _GAUGE,
+    ("key", "type"),
+    "By rule (key is object.rule): type avoidance is 1 while it is triggered, restore while what "
+    "was done is undone, `analyzeError ` (Crane's, with a space at its end) while its metric is "
+    "missing. With an empty key type enableScheduling is 0 while the node is tainted. As "
+    "slackwater_rule_state, slackwater_rule_gaps_total and slackwater_node_tainted.",
+)
+ANALYZER_COUNT = MetricDefinition(
+    "crane_craneAgent_analyzer_status_total",
+    _COUNTER,
+    ("key", "type"),
+    "Triggers (type avoidance) and restores (type restore) of a rule; Crane's own stays at 0. As "
+    "slackwater_rule_triggers_total and slackwater_rule_restores_total.",
+)
+EXECUTOR_STATUS = MetricDefinition(
+    "crane_craneAgent_executor_status",
+    _GAUGE,
+    ("subcomponent", "step"),
+    "1 while something is done, by subcomponent (schedule, throttle, evict) and step (avoid, "
+    "restore). As slackwater_node_tainted, slackwater_rule_throttled_pods and "
+    "slackwater_commands_in_flight.",
+)
+EXECUTOR_ERRORS = MetricDefinition(
+    "crane_craneAgent_executor_error_total",
+    _COUNTER,
+    ("subcomponent", "step"),
+    "Evictions, and changes of the taint, that were refused or that nobody can carry out. As "
+    "slackwater_commands_total.",
+)
+EVICTIONS = MetricDefinition(
+    "crane_craneAgent_executor_evict_total",
+    _COUNTER,
+    (),
+    "Evictions that the API server took. As slackwater_commands_total.",
+)
+#: Crane's names, for dashboards that were made for them; those that mean something here.
+CRANE_METRICS: tuple[MetricDefinition, ...] = (
+    ANALYZER_STATUS,
+    ANALYZER_COUNT,
+    EXECUTOR_STATUS,
+    EXECUTOR_ERRORS,
+    EVICTIONS,
+)
+
 METRICS: tuple[MetricDefinition, ...] = (
     BUILD, TICKS, TICK_DURATION, TICK_AGE, BLIND_ROUNDS, BLIND, PAUSED, PROBLEMS, PROBLEMS_SEEN,
     ALLOCATABLE, NODE_USAGE, NODE_PRESSURE, PODS_USAGE,
     TIER_USAGE, TIER_QUOTA, TIER_THROTTLED, TIER_PRESSURE, POD_USAGE,
     POLICY_ENABLED, POLICY_COURSE, POLICY_TICKS, POLICY_NUMBER, THROTTLE_EVENTS, THROTTLE_ASKED,
     KNOB_CHANGES, KNOB_REPAIRS, KNOB_YIELDS, KNOBS_HELD, KNOBS_YIELDED,
+    RULE_INFO, RULE_STATE, RULE_SEEN, RULE_LIMIT, RULE_TRIGGERS, RULE_RESTORES, RULE_GAPS,
+    RULE_PODS, NODE_TAINTED, COMMANDS, COMMANDS_IN_FLIGHT,
     SOURCE_AGE, SOURCE_SILENT, NODE_WRITES, EVENTS_LOST,
 )  # fmt: skip
 
@@ -225,10 +354,27 @@ This page is generated from `slackwater.record.metric_table`; change the prose t
 """
 
 
+_CRANE_HEAD = """
+## Crane's names
+
+With [`agent.craneMetrics`](settings.md) the agent serves these as well, for dashboards and alerts
+that were made for crane-agent. Names, labels and their values are Crane's; each stands for metrics
+of the table above, which say more. Crane's metrics of its own internals, such as
+`step_duration_seconds`, have no counterpart.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+
+
 def page() -> str:
     """docs/reference/metrics.md."""
-    return _HEAD + "".join(
+    return f"{_HEAD}{_rows(METRICS)}{_CRANE_HEAD}{_rows(CRANE_METRICS)}"
+
+
+def _rows(metrics: tuple[MetricDefinition, ...]) -> str:
+    return "".join(
         f"| `{each.name}` | {each.kind.value} | {', '.join(f'`{word}`' for word in each.labels)} "
         f"| {each.prose} |\n"
-        for each in METRICS
+        for each in metrics
     )

@@ -22,7 +22,8 @@ from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.record import metric_table as table
 from slackwater.record.agent_view import NO_LINK, ClusterLink
 from slackwater.record.journal import TickRecord
-from slackwater.record.metric_table import MetricDefinition
+from slackwater.record.metric_table import MetricDefinition, MetricSample
+from slackwater.record.rule_metrics import RuleCounters, RuleCounts, rule_samples
 from slackwater.settings.agent_settings import Reading
 
 #: Upper ends of the buckets of a tick's duration: one that reads tiers takes 1 ms, one that reads
@@ -51,6 +52,7 @@ class TickCounts(msgspec.Struct, frozen=True):
     #: What each policy's last event asked for, by policy, event and resource.
     asked: Mapping[tuple[str, str, str], MilliCpu]
     problems: int
+    rules: RuleCounts = RuleCounts()
 
 
 class TickCounters:
@@ -66,6 +68,7 @@ class TickCounters:
         self._courses: Counter[tuple[str, str]] = Counter()
         self._events: Counter[tuple[str, str]] = Counter()
         self._asked: dict[tuple[str, str, str], MilliCpu] = {}
+        self._rules = RuleCounters()
 
     def add(self, record: TickRecord) -> None:
         self.add_outcomes(record.outcomes)
@@ -74,6 +77,7 @@ class TickCounters:
             self._early_ticks += record.snapshot.early
             self._durations[bisect_left(BUCKETS, record.took)] += 1
             self._duration_sum += record.took
+            self._rules.add(record)
             for note in record.story.notes:
                 self._notes[note.knob, note.target.level.value, note.kind] += 1
             for told in record.story.told:
@@ -112,6 +116,7 @@ class TickCounters:
                 events=dict(self._events),
                 asked=dict(self._asked),
                 problems=self._problems,
+                rules=self._rules.counts(),
             )
 
 
@@ -129,20 +134,13 @@ class MetricInputs(msgspec.Struct, frozen=True):
     link: ClusterLink = NO_LINK
 
 
-class MetricSample(msgspec.Struct, frozen=True):
-    """`labels` are values, in the order of the metric's labels."""
-
-    metric: MetricDefinition
-    value: float
-    labels: tuple[str, ...] = ()
-
-
 def make_samples(facts: MetricInputs) -> Iterator[MetricSample]:
     """All samples but the histogram's."""
     yield MetricSample(table.BUILD, 1, (__version__,))
     yield from _agent_samples(facts)
     yield from _policies_samples(facts)
     yield from _knobs_samples(facts)
+    yield from rule_samples(facts.counts.rules, facts.latest if not facts.blind else None)
     yield from _cluster_samples(facts.link)
     if facts.latest is None:
         return

@@ -20,7 +20,7 @@ from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.agent_view import TOLERATED_SILENCE, AgentView
 from slackwater.record.journal import TickRecord
-from slackwater.record.rule_events import TriggeredRules, command_event, find_rule_changes
+from slackwater.record.rule_events import TriggeredRules, command_event, due_rule_events
 
 _SECOND = 1_000_000
 REPEAT_AFTER = Micros(1800 * _SECOND)
@@ -175,7 +175,7 @@ def _yield_events(record: TickRecord, context: EventContext) -> list[KubeEvent]:
 def _rule_events(
     record: TickRecord, sent: SentState, context: EventContext
 ) -> tuple[SentState, list[KubeEvent]]:
-    found, rules = find_rule_changes(record.story, sent.rules, context.at)
+    found, rules = due_rule_events(record.story, sent.rules, context.at)
     told = [KubeEvent(context.about_node(), each.reason, each.message, each.type) for each in found]
     return msgspec.structs.replace(sent, rules=rules), list(_merge_alike(told))
 

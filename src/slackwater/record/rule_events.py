@@ -13,13 +13,13 @@ import msgspec
 from slackwater.kube.events import EventType, ObjectReference
 from slackwater.model.decision import (
     CommandKind,
-    PolicyAction,
     RuleReport,
     RuleState,
     TickReport,
 )
 from slackwater.model.plan import CommandProgress, CommandState
 from slackwater.model.units import Micros
+from slackwater.record.rule_changes import RuleKey, find_rule_changes
 from slackwater.record.rules import (
     describe_because,
     describe_command,
@@ -34,21 +34,18 @@ REFUSED, IMPOSSIBLE, EVICTED = "CommandRefused", "CommandImpossible", "Evicted"
 _REPEAT_AFTER = Micros(1800 * 1_000_000)
 #: Of rules in one round: their events become one, whose message is bounded.
 _MOST_RULES = 8
-_IN_FORCE = (RuleState.TRIGGERED, RuleState.COOLING)
 _GONE = "the rule is not followed here any more"
 
 
 class TriggeredRule(msgspec.Struct, frozen=True):
-    """A rule whose action is in force, which policy reports it, and when that was told."""
+    """A rule whose action is in force, and when that was told."""
 
-    reported_by: str
     name: str
     action: str
     told: Micros
 
 
-#: By the policy that reports them, the object's title and the rule's name.
-TriggeredRules = Mapping[tuple[str, str, str], TriggeredRule]
+TriggeredRules = Mapping[RuleKey, TriggeredRule]
 
 
 class RuleEvent(msgspec.Struct, frozen=True):
@@ -65,32 +62,25 @@ class RuleEvent(msgspec.Struct, frozen=True):
         return ObjectReference("v1", "Pod", name, namespace, self.uid) if self.uid else None
 
 
-def find_rule_changes(
+def due_rule_events(
     story: TickReport, before: TriggeredRules, at: Micros
 ) -> tuple[tuple[RuleEvent, ...], TriggeredRules]:
     """What is to be told now, and the rules that are triggered after that."""
-    held = {line.policy for line in story.told if line.course is PolicyAction.HELD}
-    now = {
-        (line.policy, rule.policy, rule.rule): rule for line in story.told for rule in line.rules
-    }
-    after: dict[tuple[str, str, str], TriggeredRule] = {}
+    changes = find_rule_changes(story, before.keys())
+    after: dict[RuleKey, TriggeredRule] = {}
     told: list[RuleEvent] = []
-    for key, rule in now.items():
+    for key, rule in changes.in_force.items():
         known = before.get(key)
-        if rule.state in _IN_FORCE:
-            event = _triggered(rule, known, at)
-            told += [event] if event else []
-            last = at if event or known is None else known.told
-            after[key] = TriggeredRule(key[0], _name(rule), rule.action, last)
-        elif known is not None:
-            told.append(RuleEvent(RESTORED, f"{_restored(known)}: {_describe(rule)}"))
-    for key, known in before.items():
-        if key in now:
+        if rule is None:
+            after |= {key: known} if known else {}
             continue
-        if known.reported_by in held:
-            after[key] = known  # it lacks something, and what it asked for stands
-        else:
-            told.append(RuleEvent(RESTORED, f"{_restored(known)}: {_GONE}"))
+        event = _triggered(rule, known, at)
+        told += [event] if event else []
+        last = at if event or known is None else known.told
+        after[key] = TriggeredRule(_name(rule), rule.action, last)
+    for key, rule in changes.restored.items():
+        why = _describe(rule) if rule else _GONE
+        told.append(RuleEvent(RESTORED, f"{_restored(before[key])}: {why}"))
     return tuple(_bounded(told)), after
 
 

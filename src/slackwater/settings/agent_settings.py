@@ -105,6 +105,13 @@ class AgentSettings(SettingsStruct, frozen=True):
             "everything is read anyway.",
         ),
     ] = Reading.NEEDED
+    crane_metrics: Annotated[
+        bool,
+        Meta(
+            description="Whether /metrics has Crane's names of metrics as well, for dashboards "
+            "that were made for crane-agent.",
+        ),
+    ] = False
     kept_ticks: Annotated[
         Count,
         Meta(

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from slackwater.model.cgroup import CpuPressure, PressureLine, Tier
-from slackwater.model.decision import NoteKind, Yielded
+from slackwater.model.decision import NoteKind, RuleState, Yielded
 from slackwater.model.plan import Result
 from slackwater.model.snapshot import Freshness, Rate
 from slackwater.model.units import Micros, MilliCpu
@@ -14,6 +14,7 @@ from slackwater.record.journal import TickRecord
 from slackwater.record.metrics import MetricInputs, TickCounters
 from slackwater.settings.agent_settings import AgentSettings, Reading
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, held, node, pod, reading
+from tests.unit.record.rule_reports import command_outcome, line, progress, rule
 from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, told
 
 STALLED = CpuPressure(
@@ -61,14 +62,19 @@ def full() -> TickRecord:
     tier = msgspec.structs.replace(reading(BESTEFFORT, OURS), pressure=STALLED)
     rates = snapshot.rates | {BESTEFFORT.id: Rate(MilliCpu(250), 1500)}
     seen = msgspec.structs.replace(
-        snapshot, pressure=STALLED, readings={BESTEFFORT.id: tier}, rates=rates
+        snapshot,
+        pressure=STALLED,
+        readings={BESTEFFORT.id: tier},
+        rates=rates,
+        in_flight=(progress(),),
     )
-    return record(
+    made = record(
         seen,
-        lines=(told(claim=600),),
+        lines=(told(claim=600), line(rule(RuleState.TRIGGERED))),
         outcomes=(outcome(), outcome(Result.REFUSED)),
         notes=(note(NoteKind.REPAIR), note(NoteKind.YIELD)),
         yielded=(Yielded(BESTEFFORT, "quota", Micros(0)),),
         took=2_000,
         agent=EVERYTHING,
     )
+    return msgspec.structs.replace(made, commands=(command_outcome(),))

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.record.exposition import build_families, render_agent_metrics, render_families
 from slackwater.record.journal import TickRecord
-from slackwater.record.metric_table import METRICS, MetricDefinition, MetricType, page
-from slackwater.record.metrics import MetricSample
+from slackwater.record.metric_table import METRICS, MetricDefinition, MetricSample, MetricType, page
 from tests.unit.record.metric_facts import LINK, facts, full
 from tests.unit.record.tick_records import record
 

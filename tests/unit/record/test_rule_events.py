@@ -12,7 +12,7 @@ from slackwater.model.plan import CommandProgress, CommandState
 from slackwater.model.units import Micros
 from slackwater.record.journal import TickRecord
 from slackwater.record.node_events import REPEAT_AFTER
-from slackwater.record.rule_events import RESTORED, TRIGGERED, TriggeredRules, find_rule_changes
+from slackwater.record.rule_events import RESTORED, TRIGGERED, TriggeredRules, due_rule_events
 from tests.unit.record.rule_reports import progress, rule, rule_record
 from tests.unit.record.test_node_events import NODE, SECOND, Crier
 from tests.unit.record.tick_records import record
@@ -107,7 +107,7 @@ def test_triggers_and_restores_take_turns(states: list[RuleState]) -> None:
     rules: TriggeredRules = {}
     for place, state in enumerate(states):
         story = tick(state).story
-        found, rules = find_rule_changes(story, rules, Micros(place * SECOND))
+        found, rules = due_rule_events(story, rules, Micros(place * SECOND))
         told += [each.reason for each in found]
     pairs = list(itertools.pairwise(told))
     assert (TRIGGERED, TRIGGERED) not in pairs
