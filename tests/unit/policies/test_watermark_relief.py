@@ -1,18 +1,263 @@
-"""QoS ensurance as a whole: rules in, intents, commands and reports out. Numbers in the ids are
-rows of section 10 of the facts about Crane."""
+"""QoS ensurance as a whole: what objects add to its settings, what it needs, how rules count and
+tell, and when scheduling is stopped. Numbers in the names are rows of section 10 of the facts about
+Crane."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
-from slackwater.contract.crane.ensurance_set import NO_OBJECTS
-from slackwater.model.decision import RuleState, Verb
-from slackwater.policies.watermark_relief import WatermarkReliefSettings, bind
-from tests.unit.policies.ensurance import STOP, Run, batch, bound, rule, seen, throttle
+from slackwater.contract.crane.ensurance_set import NO_OBJECTS, EnsuranceObjects
+from slackwater.contract.crane.objects import read_node_qos_ensurance_policy
+from slackwater.model.cgroup import Level, Tier
+from slackwater.model.decision import CommandKind, RuleState
+from slackwater.model.gap import Gap
+from slackwater.model.metric import MetricKey, MetricRequest, Sample
+from slackwater.model.needs import ReadingField
+from slackwater.policies.watermark_relief import (
+    POLICY,
+    Memory,
+    TaintEffect,
+    WatermarkReliefSettings,
+    WatermarkRules,
+    bind,
+    needs,
+)
+from tests.unit.policies.ensurance import (
+    API,
+    HTTP,
+    LATENCY,
+    STOP,
+    Run,
+    action,
+    batch,
+    bound,
+    evict,
+    objects,
+    pod_qos,
+    rule,
+    seen,
+    throttle,
+)
 
-USAGE = "cpu_total_usage"
+USAGE, MEMORY = "cpu_total_usage", "memory_total_usage"
+BE, BU, GU = Tier.BESTEFFORT, Tier.BURSTABLE, Tier.GUARANTEED
+QUIET, TRIGGERED = RuleState.QUIET, RuleState.TRIGGERED
+COOLING, RESTORING = RuleState.COOLING, RuleState.RESTORING
+PROBED = f"NodeQOS/q:{LATENCY}"
 
 
-def test_it_is_off_without_rules_for_the_node() -> None:
-    assert bind(WatermarkReliefSettings(), NO_OBJECTS, {}) == "there is no NodeQOS for this node"
+def test_off_without_rules_for_the_node() -> None:
+    said = "there is no NodeQOS for this node"
+    assert bind(WatermarkReliefSettings(), NO_OBJECTS, {}) == said
+
+
+def test_the_settings_stay_and_the_rules_come_on_top() -> None:
+    found = bound(rule(), actions=(throttle(),), demote=False)
+    assert (found.demote, found.enabled) == (False, True)
+    [each] = found.rules
+    assert (each.policy, each.title()) == ("NodeQOS/q", "NodeQOS/q/r")
+    assert each.action == throttle()
+    assert found.remarks == ()
+
+
+def test_both_kinds() -> None:
+    document = {
+        "apiVersion": API,
+        "kind": "NodeQOSEnsurancePolicy",
+        "metadata": {"name": "old"},
+        "spec": {
+            "nodeQualityProbe": {"nodeLocalGet": {"localCacheTTLSeconds": 7}},
+            "objectiveEnsurances": [rule()],
+        },
+    }
+    old = read_node_qos_ensurance_policy(document, "test")
+    new = objects(rule()).node_qos
+    found = bind(WatermarkReliefSettings(), EnsuranceObjects(new, (old,)), {})
+    assert isinstance(found, WatermarkRules)
+    titles = [each.title() for each in found.rules]
+    assert titles == ["NodeQOS/q/r", "NodeQOSEnsurancePolicy/old/r"]
+    assert found.rules[1].max_age == 7
+
+
+@pytest.mark.parametrize(
+    ("made", "actions", "said"),
+    [
+        (rule(), (), "there is no AvoidanceAction throttle, so nothing is done"),
+        (
+            rule(metric=MEMORY),
+            (throttle(),),
+            f"no pod can be throttled because of {MEMORY}, so throttle does nothing",
+        ),
+        (
+            rule(metric="network_drop_in", does="evict"),
+            (evict(),),
+            "no pod can be evicted because of network_drop_in, so evict does nothing",
+        ),
+        (rule(), (throttle(step=0),), "stepCPURatio of throttle is 0, which throttles nothing"),
+    ],
+)
+def test_what_is_wrong_is_a_remark(
+    made: dict[str, Any], actions: tuple[Any, ...], said: str
+) -> None:
+    found = bound(made, actions=actions)
+    assert [(each.about, each.text) for each in found.remarks] == [("NodeQOS/q/r", said)]
+    run = Run(found)
+    assert run.tick(seen(1, metrics={USAGE: 1})).remarks == found.remarks
+
+
+@pytest.mark.parametrize(
+    ("probe", "value", "limit"),
+    [
+        pytest.param({"nodeLocalGet": {}}, "1500m", 2, id="Crane's own: rounded up"),
+        pytest.param({"nodeLocalGet": {}}, "4k", 4000, id="a suffix"),
+        pytest.param(HTTP, "50m", 0.05, id="a probe's: exact"),
+        pytest.param(HTTP, 3, 3, id="a probe's number"),
+    ],
+)
+def test_limits(probe: dict[str, Any], value: str | int, limit: float) -> None:
+    [each] = bound(rule(value=value), probe=probe).rules
+    assert each.limit() == limit
+
+
+def test_a_metric_of_a_probe_and_of_another_object() -> None:
+    [one] = bound(rule(metric=LATENCY), probe=HTTP).rules
+    assert one.key() == MetricKey(LATENCY, "NodeQOS/q")
+    [two] = bound(rule(metric="PodQOS/web:latency_seconds:p99"), probe=HTTP).rules
+    assert two.key() == MetricKey("latency_seconds:p99", "PodQOS/web")
+
+
+def test_a_rule_that_stops_scheduling_needs_its_metric_only() -> None:
+    found = needs(bound(rule(does="stop"), actions=(STOP,)), frozenset())
+    assert found.fields == {}
+    assert found.metrics == {MetricRequest(MetricKey(USAGE), 60)}
+
+
+def test_a_throttle() -> None:
+    found = needs(bound(rule(), actions=(throttle(),)), frozenset())
+    assert ReadingField.TIMES in found.at(Level.CONTAINER)
+    assert ReadingField.QUOTA in found.at(Level.CONTAINER)
+    assert {ReadingField.WEIGHT, ReadingField.IDLE} <= found.at(Level.POD)
+    plain = needs(bound(rule(), actions=(throttle(),), demote=False), frozenset())
+    assert ReadingField.IDLE not in plain.at(Level.POD)
+
+
+def test_an_eviction() -> None:
+    found = needs(bound(rule(does="evict"), actions=(evict(),)), frozenset())
+    assert dict(found.fields) == {Level.POD: frozenset({ReadingField.TIMES})}
+
+
+def test_a_preview_and_a_missing_action_touch_no_pod() -> None:
+    for found in (
+        bound(rule(strategy="Preview"), actions=(throttle(),)),
+        bound(rule()),
+    ):
+        assert needs(found, frozenset()).fields == {}
+
+
+def test_what_percents_are_of_and_working_sets() -> None:
+    found = needs(
+        bound(rule(metric="memory_total_utilization", does="evict"), actions=(evict(),)),
+        frozenset(),
+    )
+    names = {each.key.name for each in found.metrics}
+    assert names == {"memory_total_utilization", "memory_total", "container_mem_total_usage"}
+
+
+def test_9_a_metric_at_its_value_is_not_above() -> None:
+    run = Run(bound(rule(does="stop"), actions=(STOP,)))
+    run.tick(seen(1, metrics={USAGE: 6000}))
+    assert run.state() is QUIET
+
+
+def test_11_one_series_above_is_enough() -> None:
+    metric = "disk_read_kibps"
+    run = Run(bound(rule(metric=metric, value=500, does="stop"), actions=(STOP,)))
+    run.tick(seen(1, metrics={metric: (Sample(10.0), Sample(700.0))}))
+    assert (run.state(), run.last.rules[0].seen) == (TRIGGERED, 700)
+
+
+def test_a_selector_chooses_series() -> None:
+    metric = "disk_read_kibps"
+    chosen = {"matchLabels": {"diskName": "sda"}}
+    run = Run(bound(rule(metric=metric, value=500, does="stop", selector=chosen), actions=(STOP,)))
+    other = Sample(700.0, {"diskName": "sdb"})
+    run.tick(seen(1, metrics={metric: (Sample(10.0, {"diskName": "sda"}), other)}))
+    assert (run.state(), run.last.rules[0].seen) == (QUIET, 10)
+    run.tick(seen(2, metrics={metric: (other,)}))
+    assert run.last.rules[0].held == f"no series of {metric} is selected"
+
+
+def test_a_report_tells_how_far_it_is() -> None:
+    run = Run(bound(rule(counts=(3, 2)), actions=(throttle(),)))
+    for second in (1, 2):
+        run.tick(seen(second, metrics={USAGE: 6500}))
+    [report] = run.last.rules
+    assert (report.policy, report.rule, report.metric) == ("NodeQOS/q", "r", USAGE)
+    assert (report.action, report.limit, report.seen) == ("throttle", 6000, 6500)
+    assert (report.above, report.below) == (2, 0)
+    assert (report.avoidance_threshold, report.restore_threshold) == (3, 2)
+
+
+def test_preview_counts_and_touches_nothing() -> None:
+    run = Run(bound(rule(strategy="Preview"), actions=(throttle(),)))
+    run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
+    assert (run.last.intents, run.last.commands) == ((), ())
+    [report] = run.last.rules
+    assert (report.state, report.preview, report.seen) == (TRIGGERED, True, 6500)
+
+
+def test_a_preview_delays_nobody_elses_restoring() -> None:
+    settings = bound(
+        rule("a", does="stop"),
+        rule("b", value=100, does="stop", strategy="Preview"),
+        actions=(action("stop", 10),),
+    )
+    run = Run(settings)
+    run.tick(seen(1, metrics={USAGE: 6500}))
+    for second in range(2, 13):
+        run.tick(seen(second, metrics={USAGE: 3000}))
+    assert run.state(0) is QUIET
+    assert run.state(1) is TRIGGERED
+    assert not run.last.commands
+
+
+def test_a_missing_action_tells_and_does_nothing() -> None:
+    run = Run(bound(rule()))
+    run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
+    assert (run.last.intents, run.last.commands) == ((), ())
+    assert run.last.rules[0].held == "there is no AvoidanceAction throttle"
+
+
+def test_a_look_before_its_time_counts_nothing() -> None:
+    run = Run(bound(rule(counts=(2, 1)), actions=(throttle(),)))
+    run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
+    early = seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}, early=True)
+    run.tick(early)
+    assert (run.state(), run.last.rules[0].above) == (QUIET, 1)
+    run.tick(seen(2, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
+    quotas = run.quotas()
+    run.tick(early)
+    assert run.quotas() == quotas
+
+
+def test_a_rule_about_something_else_starts_anew() -> None:
+    run = Run(bound(rule(counts=(2, 1)), actions=(throttle(),)))
+    run.tick(seen(1, metrics={USAGE: 6500}))
+    run.settings = bound(rule(counts=(2, 1), metric="cpu_load_1_min"), actions=(throttle(),))
+    run.tick(seen(2, metrics={USAGE: 6500, "cpu_load_1_min": 9000}))
+    assert run.last.rules[0].above == 1
+
+
+def test_at_rest_no_pod_is_looked_at() -> None:
+    class Forbidden(tuple[Any, ...]):
+        def __iter__(self) -> Any:
+            raise AssertionError("the pods were looked at")
+
+    run = Run(bound(rule(), rule("s", does="stop"), actions=(throttle(), STOP)))
+    quiet = seen(1, metrics={USAGE: 100})
+    run.tick(msgspec.structs.replace(quiet, workloads=Forbidden((batch(1),))))
+    assert run.state() is QUIET
 
 
 def test_13_the_taint_goes_at_the_first_look_after_the_cool_down() -> None:
@@ -24,37 +269,87 @@ def test_13_the_taint_goes_at_the_first_look_after_the_cool_down() -> None:
         assert run.stops_scheduling(), second
     run.tick(seen(310, metrics={USAGE: 100}))
     assert not run.last.commands
-    assert run.state() is RuleState.QUIET
+    assert run.state() is QUIET
 
 
-def test_9_a_metric_at_its_value_is_not_above() -> None:
+def test_the_commands() -> None:
+    effect = TaintEffect.NO_SCHEDULE
+    run = Run(bound(rule(does="stop"), actions=(STOP,), taint_effect=effect))
+    run.tick(seen(1, metrics={USAGE: 6500}))
+    taint, condition = run.last.commands
+    assert (taint.key, taint.kind) == ("taint/interference.crane.io", CommandKind.TAINT)
+    assert (taint.target, taint.value) == ("interference.crane.io", "NoSchedule")
+    assert condition.key == "condition/interference-identified"
+    assert condition.target == "interference-identified"
+    assert run.last.rules[0].did == "stops scheduling"
+
+
+@pytest.mark.parametrize("does", [throttle(), evict()])
+def test_throttle_and_eviction_do_not_imply_it(does: Any) -> None:
+    run = Run(bound(rule(does=does.metadata.name), actions=(does,)))
+    run.tick(seen(1, metrics={USAGE: 6500}))
+    assert not run.last.commands
+
+
+def test_it_is_asked_for_once_whatever_the_rules() -> None:
+    run = Run(bound(rule("a", does="stop"), rule("b", does="stop"), actions=(STOP,)))
+    run.tick(seen(1, metrics={USAGE: 6500}))
+    assert len(run.last.commands) == 2
+
+
+def test_the_cool_down_is_the_actions() -> None:
+    """A rule that triggers later delays the end of the other's action."""
+    settings = bound(
+        rule("a", does="stop"),
+        rule("b", metric=MEMORY, value=1, does="stop"),
+        actions=(action("stop", 10),),
+    )
+    run = Run(settings)
+    run.tick(seen(0, metrics={USAGE: 6500, MEMORY: 0}))
+    run.tick(seen(5, metrics={USAGE: 1, MEMORY: 9}))
+    run.tick(seen(12, metrics={USAGE: 1, MEMORY: 0}))
+    assert run.state(0) is COOLING
+    assert run.last.rules[0].until == 15_000_000
+    run.tick(seen(16, metrics={USAGE: 1, MEMORY: 0}))
+    assert (run.state(0), run.state(1)) == (QUIET, QUIET)
+    assert not run.last.commands
+
+
+def test_a_missing_metric_keeps_it_for_a_time() -> None:
     run = Run(bound(rule(does="stop"), actions=(STOP,)))
-    run.tick(seen(1, metrics={USAGE: 6000}))
-    assert run.state() is RuleState.QUIET
-
-
-def test_throttled_and_restored_to_the_baseline() -> None:
-    run = Run(bound(rule(), actions=(throttle(cool_down=5, step=50),)))
-    pod = batch(1)
-    run.tick(seen(1, pod, usages={1: 2000}, metrics={USAGE: 6500}))
-    assert run.quotas() == {"pod1/c1": 1000}
-    assert run.demoted() == {"pod1"}
-    assert {i.verb for i in run.last.intents} == {Verb.CAP, Verb.SET}
-    for second in range(2, 7):
-        run.tick(seen(second, pod, usages={1: 1000}, metrics={USAGE: 3000}))
-        assert run.quotas() == {"pod1/c1": 1000}
-        assert run.state() is RuleState.COOLING
-    run.tick(seen(7, pod, usages={1: 1000}, metrics={USAGE: 3000}))
-    assert run.quotas() == {"pod1/c1": 1500}
-    assert run.state() is RuleState.RESTORING
-    run.tick(seen(8, pod, usages={1: 1500}, metrics={USAGE: 3500}))
-    assert (run.last.intents, run.state()) == ((), RuleState.QUIET)
-
-
-@pytest.mark.parametrize("strategy", ["Preview"])
-def test_preview_counts_and_touches_nothing(strategy: str) -> None:
-    run = Run(bound(rule(strategy=strategy), actions=(throttle(),)))
-    run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: 6500}))
-    assert (run.last.intents, run.last.commands) == ((), ())
+    run.tick(seen(0, metrics={USAGE: 6500}))
+    lost = Gap("/proc/stat cannot be read")
+    for second in range(1, 31):
+        run.tick(seen(second, metrics={USAGE: lost}))
+        assert run.stops_scheduling()
     [report] = run.last.rules
-    assert (report.state, report.preview, report.seen) == (RuleState.TRIGGERED, True, 6500)
+    assert (report.state, report.seen) == (TRIGGERED, None)
+    assert report.held == "/proc/stat cannot be read; missing for 29 s"
+    run.tick(seen(31, metrics={USAGE: lost}))
+    assert (run.last.commands, run.state()) == ((), QUIET)
+
+
+def test_the_wait_that_grows_is_told() -> None:
+    run = Run(bound(rule(does="stop"), actions=(action("stop", 10),)))
+    for at, used in ((0, 6500), (1, 1), (11, 1), (12, 6500), (13, 1), (30, 1)):
+        run.tick(seen(at, metrics={USAGE: used}))
+    [report] = run.last.rules
+    assert (report.state, report.until) == (COOLING, 32_000_000)
+    assert report.held == "waits 2 times its cool-down, as it triggered again soon"
+
+
+def test_settings_and_memory_are_recorded() -> None:
+    """Recordings hold both as JSON, and a replay reads them back."""
+    settings = bound(
+        rule(metric=LATENCY, value="50m"),
+        actions=(throttle(),),
+        pods=(pod_qos("p", "throttle", labelSelector={}),),
+        probe=HTTP,
+    )
+    run = Run(settings)
+    for second in range(3):
+        run.tick(seen(second, batch(1), usages={1: 900}, metrics={PROBED: 1}))
+    assert POLICY.bound_settings is WatermarkRules
+    again = msgspec.json.decode(msgspec.json.encode(settings), type=WatermarkRules)
+    assert again == settings
+    assert msgspec.json.decode(msgspec.json.encode(run.memory), type=Memory) == run.memory
