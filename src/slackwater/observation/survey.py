@@ -27,7 +27,7 @@ from slackwater.observation.cgroups.weight_formula import FormulaWatch
 from slackwater.observation.detection.kubepods import pod_uids_in, trees_below
 from slackwater.observation.host import NodeUsageMeter
 from slackwater.observation.metrics.collector import MetricCollector
-from slackwater.observation.metrics.tick_view import TickView
+from slackwater.observation.metrics.tick_view import view_of
 from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.rates import Rates
 
@@ -265,16 +265,7 @@ class Surveyor:
         if not requests:
             self._collector.close()
             return seen
-        view = TickView(
-            usage=seen.usage,
-            workloads=seen.workloads,
-            readings=seen.readings,
-            rates=seen.rates,
-            version=seen.version,
-            pod_formula=seen.pod_formula,
-            container_formula=seen.container_formula,
-            offered=known.offered,
-        )
+        view = view_of(seen, known.offered)
         return msgspec.structs.replace(
             seen,
             metrics=self._collector.collect(seen.at, requests, view),

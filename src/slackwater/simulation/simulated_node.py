@@ -52,7 +52,7 @@ from slackwater.simulation.demand import Demand
 from slackwater.simulation.fake_cgroup import SimulatedTask
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
 from slackwater.simulation.scenario import ScenarioMetric, ScenarioPod
-from slackwater.simulation.simulated_metrics import measure_metrics
+from slackwater.simulation.simulated_metrics import SimulatedMetrics
 
 _LAYOUT = KubepodsLayout(Driver.CGROUPFS)
 _SYSTEM = "system.slice"
@@ -178,7 +178,7 @@ class SimulatedSnapshotReader:
         self._listed: tuple[CgroupRef, ...] = ()
         self._shown: dict[Depth, tuple[CgroupRef, ...]] = {}
         self._matching = Matching()
-        self._stated = stated
+        self._metrics = SimulatedMetrics(len(kernel.cpus()), stated)
         #: Until then the node's usage cannot be read.
         self.blind_until = Micros(0)
 
@@ -221,8 +221,7 @@ class SimulatedSnapshotReader:
         )
         if not known.needs.metrics:
             return snapshot
-        cpus = len(self._kernel.cpus())
-        metrics = measure_metrics(known.needs.metrics, snapshot, cpus, self._stated)
+        metrics = self._metrics.measure(known.needs.metrics, snapshot, known.offered)
         return msgspec.structs.replace(snapshot, metrics=metrics)
 
     def close(self) -> None:

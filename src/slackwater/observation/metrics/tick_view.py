@@ -8,7 +8,7 @@ import msgspec
 from slackwater.model.cgroup import CgroupReading, CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.metric import Samples
-from slackwater.model.snapshot import Rate
+from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
 from slackwater.model.workload import Amounts, Workload
@@ -29,6 +29,19 @@ class TickView(msgspec.Struct, frozen=True):
     pod_formula: WeightFormula = WeightFormula.LINEAR
     container_formula: WeightFormula = WeightFormula.LINEAR
     offered: Amounts = {}
+
+
+def view_of(seen: NodeSnapshot, offered: Amounts) -> TickView:
+    return TickView(
+        usage=seen.usage,
+        workloads=seen.workloads,
+        readings=seen.readings,
+        rates=seen.rates,
+        version=seen.version,
+        pod_formula=seen.pod_formula,
+        container_formula=seen.container_formula,
+        offered=offered,
+    )
 
 
 #: The metrics that are asked for, and how old a sample may be; 0 sets no bound.
