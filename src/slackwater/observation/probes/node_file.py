@@ -40,6 +40,8 @@ class FileTarget:
 
     def ask(self, names: frozenset[str]) -> Answer | Gap:
         path = f"{self._source.folder}/{self._source.name}"
+        if not self._source.folder:
+            return Gap("no folder of metric files is set")
         if "/" in self._source.name or self._source.name in ("", ".", ".."):
             return Gap(f"{quoted(self._source.name)} is not a file's name")
         try:

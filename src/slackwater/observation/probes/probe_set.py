@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Sample, Samples
@@ -32,6 +31,7 @@ from slackwater.observation.probes.sources import (
     SourceDescription,
     Sources,
 )
+from slackwater.policies.ensurance_selection import matches
 
 #: Pods of one PodQOS that are asked in one period, the kubelet's usual most; where there are more,
 #: each is asked less often.
@@ -43,12 +43,10 @@ _MICROS_PER_SECOND = 1_000_000
 
 class ProbeContext(msgspec.Struct, frozen=True):
     """What sources need to know of the node. `node_address` is whom probes without a host ask;
-    `matches` says whether a pod is one that a PodQOS selects; without `mounts` there is no
-    pressure."""
+    without `mounts` there is no pressure."""
 
     period: Micros
     clock: Callable[[], Micros]
-    matches: Callable[[PodQos, Workload], bool]
     node_address: str = "127.0.0.1"
     mounts: CgroupMounts | None = None
 
@@ -140,7 +138,7 @@ class ProbeSet:
         if isinstance(description, PodProbe):
             for pod in self._workloads:
                 # A pod of which only the cgroup is known has neither labels nor an address.
-                if pod.namespace and self._context.matches(description.pod_qos, pod):
+                if pod.namespace and matches(description.pod_qos, pod):
                     key = f"{pod.uid} {pod.address} {sorted(pod.ports.items())}"
                     target = known.get(key)
                     yield key, target or Target(pod_target(description, pod, clock), pod)

@@ -88,14 +88,17 @@ class QueryTarget:
         )
 
     def _token(self) -> str:
-        if not self._source.token_file:
+        if not self._source.token_name:
             return ""
-        found = read_start(self._source.token_file, _LARGEST_TOKEN)
+        if not self._source.token_folder:
+            raise PrometheusError("no folder of tokens is set")
+        path = f"{self._source.token_folder}/{self._source.token_name}"
+        found = read_start(path, _LARGEST_TOKEN)
         if isinstance(found, Gap):
-            raise PrometheusError(f"the token in {self._source.token_file} is {found.reason}")
+            raise PrometheusError(f"the token in {path} is {found.reason}")
         token = found.data.decode("ascii", "replace").strip()
         if not token or not token.isascii() or not token.isprintable():
-            raise PrometheusError(f"{self._source.token_file} must hold one line of ASCII")
+            raise PrometheusError(f"{path} must hold one line of ASCII")
         return token
 
 

@@ -4,13 +4,14 @@ A source has the title of the object that describes it, such as NodeQOS/latency.
 an object was said when it was read; here it is only turned into what has to be asked.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from slackwater.contract.crane.ensurance_set import EnsuranceObjects, pod_qos_title, policy_title
 from slackwater.contract.crane.fields import HttpGet, Selector
 from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.ensurance_metric import NODE_NAME, MetricSource, metric_title
 from slackwater.model.cgroup import Tier
 from slackwater.model.workload import Workload
 
@@ -45,11 +46,12 @@ class PodProbe(msgspec.Struct, frozen=True):
 
 class PrometheusQuery(msgspec.Struct, frozen=True):
     """An instant query; each element of the vector is a series, whatever the metric is called.
-    `token_file` holds a bearer token and is read at each query."""
+    `token_name` is a file with a bearer token in `token_folder`, read at each query."""
 
     url: str
     query: str
-    token_file: str = ""
+    token_name: str = ""
+    token_folder: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     times: SourceTimes = SourceTimes(QUERY_TIMEOUT, QUERY_PERIOD)
 
@@ -81,23 +83,63 @@ SourceDescription = NodeProbe | PodProbe | PrometheusQuery | NodeFile | Pressure
 Sources = Mapping[str, SourceDescription]
 
 
-def describe_probes(objects: EnsuranceObjects) -> dict[str, SourceDescription]:
-    """The HTTP probes of all objects. One that no rule of this node names is never asked."""
+class SourcePlaces(msgspec.Struct, frozen=True):
+    """What an object leaves to the node: its name, and the folders in which metric files and bearer
+    tokens are. Where a folder is not set, nothing is read from it."""
+
+    node_name: str = ""
+    metric_folder: str = ""
+    token_folder: str = ""
+
+
+_NO_PLACES = SourcePlaces()
+
+
+def describe_sources(
+    objects: EnsuranceObjects, places: SourcePlaces = _NO_PLACES
+) -> dict[str, SourceDescription]:
+    """All sources that objects describe. One that no rule of this node names is never asked."""
     found: dict[str, SourceDescription] = {}
     for policy in objects.policies():
         probe = policy.spec.node_quality_probe
         if probe.http_get is not None:
             times = SourceTimes(float(probe.timeout_seconds or PROBE_TIMEOUT))
             found[policy_title(policy)] = NodeProbe(probe.http_get, times)
-    found.update(_describe_pod_probes(objects.pod_qos))
+    for pod_qos in objects.pod_qos:
+        asked = pod_qos.spec.pod_quality_probe
+        if asked is not None and asked.http_get is not None:
+            times = SourceTimes(float(asked.timeout_seconds or PROBE_TIMEOUT))
+            found[pod_qos_title(pod_qos)] = PodProbe(asked.http_get, pod_qos, times)
+    for metric in objects.metrics:
+        source = _describe_metric(metric.spec.source, places)
+        if source is not None:
+            found[metric_title(metric)] = source
     return found
 
 
-def _describe_pod_probes(all_pod_qos: Iterable[PodQos]) -> dict[str, SourceDescription]:
-    found: dict[str, SourceDescription] = {}
-    for pod_qos in all_pod_qos:
-        probe = pod_qos.spec.pod_quality_probe
-        if probe is not None and probe.http_get is not None:
-            times = SourceTimes(float(probe.timeout_seconds or PROBE_TIMEOUT))
-            found[pod_qos_title(pod_qos)] = PodProbe(probe.http_get, pod_qos, times)
-    return found
+def _describe_metric(source: MetricSource, places: SourcePlaces) -> SourceDescription | None:
+    """None of one that refers to the probe of another object, which is a source by itself."""
+    if source.http_get is not None:
+        return NodeProbe(source.http_get, _times(source, PROBE_TIMEOUT))
+    if source.promql is not None:
+        return PrometheusQuery(
+            source.promql.url,
+            source.promql.query.replace(NODE_NAME, places.node_name),
+            source.promql.bearer_token_file or "",
+            places.token_folder,
+            times=_times(source, QUERY_TIMEOUT, QUERY_PERIOD),
+        )
+    if source.file is not None:
+        return NodeFile(places.metric_folder, source.file.name, _times(source, PROBE_TIMEOUT))
+    if source.pressure is not None:
+        times = SourceTimes(max_age=float(source.max_age_seconds))
+        return PressureSource(source.pressure.selector, times)
+    return None
+
+
+def _times(source: MetricSource, timeout: float, period: float = 0.0) -> SourceTimes:
+    return SourceTimes(
+        float(source.timeout_seconds or timeout),
+        float(source.period_seconds or period),
+        float(source.max_age_seconds),
+    )

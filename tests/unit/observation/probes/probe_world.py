@@ -9,7 +9,6 @@ from slackwater.contract.crane.objects import (
     read_node_qos_ensurance_policy,
     read_pod_qos,
 )
-from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Samples
@@ -41,14 +40,8 @@ def text_answer(body: str) -> Answer:
     return lambda _request, wire: wire.answer(body.encode(), 200, "text/plain")
 
 
-def labelled(pod_qos: PodQos, pod: Workload) -> bool:
-    """Stands for the policy's own choice of pods."""
-    selector = pod_qos.spec.label_selector
-    return selector is not None and selector.selects(pod.labels)
-
-
 def probe_set(clock: HandClock, **context: Any) -> ProbeSet:
-    return ProbeSet(ProbeContext(Micros(SECOND), clock, labelled, **context))
+    return ProbeSet(ProbeContext(Micros(SECOND), clock, **context))
 
 
 def node_probe(port: int, times: SourceTimes = PATIENT, **get: Any) -> NodeProbe:

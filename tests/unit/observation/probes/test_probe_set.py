@@ -5,16 +5,14 @@ import threading
 
 import pytest
 
-from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Sample
 from slackwater.observation.probes.probe_set import MOST_PODS, ProbeSet
 from slackwater.observation.probes.sources import (
-    NodeProbe,
     PodProbe,
     SourceDescription,
     SourceTimes,
-    describe_probes,
+    describe_sources,
 )
 from tests.unit.kube.byte_server import Request, Wire, eventually, serving
 from tests.unit.observation.probes.probe_world import (
@@ -35,19 +33,9 @@ BRIEF = SourceTimes(0.2)
 
 
 def pod_probe(port: int | str, times: SourceTimes = PATIENT) -> dict[str, SourceDescription]:
-    found = describe_probes(ensurance_objects(port))[POD_QOS]
+    found = describe_sources(ensurance_objects(port))[POD_QOS]
     assert isinstance(found, PodProbe)
     return {POD_QOS: PodProbe(found.get, found.pod_qos, times)}
-
-
-def test_objects_into_sources() -> None:
-    found = describe_probes(ensurance_objects(9100, timeout=7))
-    assert sorted(found) == [NODE_QOS, "NodeQOSEnsurancePolicy/old", POD_QOS]
-    probe = found[NODE_QOS]
-    assert isinstance(probe, NodeProbe)
-    assert (probe.get.port, probe.get.path, probe.times) == (9100, "/metrics", SourceTimes(7.0))
-    assert describe_probes(ensurance_objects(9100))[NODE_QOS].times.timeout == 1.0
-    assert describe_probes(EnsuranceObjects()) == {}
 
 
 def test_only_what_somebody_wants_is_asked() -> None:

@@ -16,6 +16,7 @@ from tests.unit.kube.byte_server import Request, Wire, serving
 from tests.unit.observation.probes.probe_world import PATIENT, HandClock
 
 WANTED = frozenset({"queue-depth"})
+FILE, MISSING = "token", "none"
 
 
 def vector(*series: tuple[dict[str, str], str]) -> ServerAnswer:
@@ -41,16 +42,16 @@ def test_a_vector() -> None:
 
 
 def test_the_token_is_read_each_time_and_never_shown(tmp_path: Path) -> None:
-    token = tmp_path / "token"
+    token = tmp_path / FILE
     token.write_text("s3cr3t\n")
 
     def repeat(request: Request, wire: Wire) -> None:
         wire.answer(request.header("Authorization").encode(), 403, "text/plain")
 
     with serving(repeat) as server:
-        found = ask(server.port, token_file=str(token))
+        found = ask(server.port, token_name=FILE, token_folder=str(tmp_path))
         token.write_text("another\n")
-        ask(server.port, token_file=str(token))
+        ask(server.port, token_name=FILE, token_folder=str(tmp_path))
         sent = [each.header("Authorization") for each in server.requests]
     assert sent == ["Bearer s3cr3t", "Bearer another"]
     assert isinstance(found, Gap)
@@ -60,17 +61,22 @@ def test_the_token_is_read_each_time_and_never_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "two\nlines", "\u00e4"])
 def test_a_token_that_is_none(tmp_path: Path, text: str) -> None:
-    token = tmp_path / "token"
+    token = tmp_path / FILE
     token.write_text(text)
-    assert ask(9, token_file=str(token)) == Gap(
+    assert ask(9, token_name=FILE, token_folder=str(tmp_path)) == Gap(
         f"Prometheus at http://127.0.0.1:9/prefix/: {token} must hold one line of ASCII"
     )
 
 
 def test_a_token_that_is_not_there(tmp_path: Path) -> None:
-    found = ask(9, token_file=str(tmp_path / "none"))
+    found = ask(9, token_name=MISSING, token_folder=str(tmp_path))
     assert isinstance(found, Gap)
     assert found.reason.endswith("none is not readable: No such file or directory")
+
+
+def test_without_a_folder_no_token_is_read() -> None:
+    found = ask(9, token_name=FILE)
+    assert found == Gap("Prometheus at http://127.0.0.1:9/prefix/: no folder of tokens is set")
 
 
 @pytest.mark.parametrize(
