@@ -4,6 +4,7 @@ Owns a folder of objects, the agent's parts as the wiring makes them, and what w
 """
 
 import json
+import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from slackwater.agent.program import Agent, AgentDependencies
 from slackwater.agent.shared_state import SharedState
+from slackwater.execution.commands import CommandQueue, NobodyCarriesOut
 from slackwater.execution.executor import Executor
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupMounts
@@ -20,6 +22,7 @@ from slackwater.model.plan import Outcome, Result
 from slackwater.model.units import MilliCpu
 from slackwater.observation.cgroups.tree import CgroupTree, Depth
 from slackwater.observation.host import NodeUsageMeter, Roots
+from slackwater.observation.metrics.collector import MetricCollector, node_families
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.survey import Surveyor
 from slackwater.record.journal import Journal, JournalEntry, TickRecord
@@ -74,15 +77,26 @@ class InProcess:
         self.ledger = opened(str(folder / "state"))
         self.actuator: Executor = executor_of(mounts, self.ledger, units)
         self.snapshot_reader = Surveyor(
-            CgroupTree(mounts, kubepods, Depth.TIERS), NodeUsageMeter(mounts, Roots())
+            CgroupTree(mounts, kubepods, Depth.TIERS),
+            NodeUsageMeter(mounts, Roots()),
+            MetricCollector(node_families(Roots(), mounts)),
         )
+        #: Its thread is not started: what is due is carried out after each round.
+        chance = random.Random(1)  # noqa: S311
+        self.commands = CommandQueue(NobodyCarriesOut(), clock=clock, jitter=chance)
         cpu = mounts.identity()
         version = cpu if isinstance(cpu, Gap) else cpu.version
         self.shared = SharedState(Journal(60), TickCounters(), lambda: None, version)
         self.lines: list[JournalEntry] = []
         source = Folder(str(self._node), NODE)
         self.dependencies = AgentDependencies(
-            source, self.snapshot_reader, self.actuator, self.shared, MilliCpu(2000), clock
+            source,
+            self.snapshot_reader,
+            self.actuator,
+            self.shared,
+            MilliCpu(2000),
+            clock,
+            commands=self.commands,
         )
         self.agent = Agent(self.dependencies, self.lines.append)
         self._round = 0
@@ -105,6 +119,7 @@ class InProcess:
     def once(self) -> TickRecord:
         record = self.agent.once(clock())
         assert isinstance(record, TickRecord), record
+        self.commands.run_due()
         return record
 
     def rounds(self, number: int) -> list[TickRecord]:

@@ -7,11 +7,19 @@ from typing import Any
 import pytest
 
 from slackwater.agent.endpoint_server import Query, metrics
+from slackwater.agent.recording_replay import replay
+from slackwater.agent.shared_state import view_of
 from slackwater.model.cgroup import CgroupReading
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import MilliCpu
+from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
+from slackwater.record.node_events import EventContext, SentState, due_events
+from slackwater.record.node_status import node_report
+from slackwater.record.overview import make_overview
+from slackwater.record.recording import decode_recording, encode_recording
 from tests.kernel.batch_pods import BE, MAY_BURST, MI, UID_1, V1, BatchPod, batch, file_of
 from tests.kernel.bed import Bed
 from tests.kernel.hand import clock
@@ -20,7 +28,7 @@ from tests.kernel.in_process import RATIOS, InProcess, pod_object
 pytestmark = pytest.mark.cgroupfs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
-POLICIES = ("bestEffortShare", "batchResources", "qosLevel", "quotaBurst", "memoryQos")
+SECTIONS = ("bestEffortShare", "batchResources", "qosLevel", "quotaBurst", "memoryQos")
 #: Somebody else's writes in a row, and one to see what came of them.
 FIGHT = 8
 
@@ -58,14 +66,41 @@ def families(text: str) -> set[str]:
     return {re.sub(r"_(bucket|count|sum)$", "", name) for name in names}
 
 
+def ensurance(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    head = {"apiVersion": "ensurance.crane.io/v1alpha1", "kind": kind}
+    return {**head, "metadata": {"name": name}, "spec": spec}
+
+
+#: Always above: memory is in use. It stops scheduling, which nobody can carry out here.
+RULES = (
+    ensurance("AvoidanceAction", "stop", {"coolDownSeconds": 300}),
+    ensurance(
+        "NodeQOS",
+        "waterline",
+        {
+            "nodeQualityProbe": {"nodeLocalGet": {"localCacheTTLSeconds": 60}},
+            "rules": [
+                {
+                    "name": "memory",
+                    "actionName": "stop",
+                    "metricRule": {"name": "memory_total_usage", "value": 1},
+                }
+            ],
+        },
+    ),
+)
+
+
 def busy_node(bed: Bed, agent: InProcess) -> list[TickRecord]:
-    """Every policy at work, everything read, and somebody else at the tier's quota."""
-    spec: dict[str, Any] = {name: {"enabled": True} for name in POLICIES}
+    """Every policy at work, everything read, a rule that is triggered, and somebody else at the
+    tier's quota."""
+    spec: dict[str, Any] = {name: {"enabled": True} for name in SECTIONS}
     spec |= {"agent": {"reading": "everything"}, "bestEffortShare": {"enabled": True}}
     head = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
     agent.put("settings", {**head, "spec": spec})
     asked = BE | MAY_BURST | {RATIOS: '{"memoryQos": {"highRatio": 50, "lowRatio": 25}}'}
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI), batch(1000, 128 * MI, 1)], asked))
+    agent.put("rules", *RULES)
     records = agent.rounds(3)
     tier = f"{bed.kubepods}/besteffort"
     for _ in range(FIGHT):
@@ -101,3 +136,33 @@ def filled_fields(struct: NodeSnapshot | CgroupReading) -> set[str]:
         for name, value in values.items()
         if not isinstance(value, Gap) and value not in (None, (), {}, frozenset())
     }
+
+
+def test_a_triggered_rule_is_told_wherever_people_look(
+    bed: Bed, pod: BatchPod, agent: InProcess
+) -> None:
+    busy_node(bed, agent)
+    view = view_of(agent.shared, clock())
+    [row] = make_overview(view).rules
+    assert (row.title(), row.state) == ("NodeQOS/waterline/memory", "triggered")
+    assert row.did == "stops scheduling"
+    assert row.seen is not None
+    assert row.seen > row.limit == 1
+    report = node_report(view)
+    [[active]] = report.rules.values()
+    assert (active.rule, active.state) == ("memory", "triggered")
+    told = [line for line in agent.lines if line.what == "taint interference.crane.io"]
+    assert [line.result.partition(":")[0] for line in told] == ["impossible"]
+    found, _ = due_events(
+        view, SentState(), EventContext("here", clock(), MilliCpu(100), lambda _: "")
+    )
+    reasons = {each.reason for each in found}
+    assert {"AvoidanceTriggered", "CommandImpossible"} <= reasons
+
+
+def test_what_was_recorded_with_rules_is_decided_again(
+    bed: Bed, pod: BatchPod, agent: InProcess
+) -> None:
+    recording = decode_recording(encode_recording(busy_node(bed, agent)))
+    done = replay(recording, POLICIES)
+    assert (done.differences, done.problems) == ((), ())
