@@ -29,6 +29,7 @@ from slackwater.model.units import Micros
 from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import encode_lines
+from slackwater.simulation.object_files import read_object_files
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
 from slackwater.simulation.scenario_picture import draw_scenario
@@ -42,6 +43,8 @@ _BAR_STEPS = 200
 #: Wide enough for a table whatever the terminal: lines are folded, not cut.
 _WIDTH = 110
 _TREE = "kubepods/"
+#: A simulated pod has but one.
+_CONTAINER = "/main"
 _TIMELINE = (
     TableColumn("TIME"),
     TableColumn("WHAT"),
@@ -67,10 +70,19 @@ _TIERS = (
 @click.option(
     "--record", metavar="FILE", default="", help="Keep every tick, for `slackwater replay`."
 )
+@click.option(
+    "--objects",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(exists=True),
+    help="A file or folder with manifests of QoS ensurance to try; they win over those of "
+    "SCENARIO. May be repeated.",
+)
 @output_options
 @settings_options
 def simulate(
     scenario: str,
+    objects: tuple[str, ...],
     svg: str | None,
     record: str,
     output: Output,
@@ -85,6 +97,7 @@ def simulate(
     \b
     Examples:
       slackwater simulate examples/scenarios/spikes.yaml
+      slackwater simulate day.yaml --objects nodeqos.yaml --objects actions/
       slackwater simulate day.yaml --best-effort-share-threshold 60 --svg sixty.svg
       slackwater simulate day.yaml -o json --svg "" | jq .online
       slackwater simulate day.yaml --record day.jsonl && slackwater replay day.jsonl
@@ -93,7 +106,7 @@ def simulate(
     Exit codes: 0 done, 1 a value not restored or a file not written, 2 wrong usage,
     scenario or settings.
     """
-    read = _read_scenario(scenario)
+    read = _read_scenario(scenario, objects)
     kept: list[TickRecord] = []
     with _open_simulation(read, CommandLineOverrides(settings=texts_of(settings))) as simulation:
         _run_with_progress(simulation, kept if record else None)
@@ -121,9 +134,9 @@ def _print_result(
     print_simulation(report, rows, colour)
 
 
-def _read_scenario(path: str) -> Scenario:
+def _read_scenario(path: str, objects: tuple[str, ...]) -> Scenario:
     try:
-        return read_scenario(path)
+        return read_scenario(path, read_object_files(objects))
     except InvalidError as error:
         raise WrongSettings(str(error)) from None
 
@@ -194,8 +207,9 @@ def _timeline_table(rows: Iterable[TimelineRow]) -> Table:
     table = make_table(_TIMELINE)
     for row in rows:
         style = "cyan" if row.by == SCENARIO else ""
-        what = row.what.replace(_TREE, "")
-        cells = (_format_times(row), what, row.before, row.after, _format_reason(row))
+        what = row.what.replace(_TREE, "").removesuffix(_CONTAINER)
+        ends = (row.before, row.after) if row.changes else ("", "")
+        cells = (_format_times(row), what, *ends, _format_reason(row))
         table.add_row(*map(Text, cells), style=style)
     return table
 
@@ -211,6 +225,8 @@ def _format_times(row: TimelineRow) -> str:
 def _format_reason(row: TimelineRow) -> str:
     """The reason without the policy's name where there is one; how a fold went; what went wrong."""
     parts = [_without_name(row.because)]
+    if row.after and not row.changes:
+        parts.insert(0, f"{row.before} -> {row.after}:")
     if row.changes > 1:
         parts.insert(0, f"{row.changes} writes, {row.lowest} to {row.highest}; last")
     if row.times > 1:

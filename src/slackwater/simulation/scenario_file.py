@@ -11,6 +11,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from slackwater.contract.crane.ensurance_set import (
+    NO_OBJECTS,
+    EnsuranceObjects,
+    join_ensurance,
+)
 from slackwater.contract.decoding import read_over, read_struct
 from slackwater.contract.document import Field, member, members, text
 from slackwater.contract.kubernetes import (
@@ -76,6 +81,7 @@ _ENSURANCE = {
     "NodeQOSEnsurancePolicy": "ensurance_policies",
     "AvoidanceAction": "actions",
     "PodQOS": "pod_qos",
+    "EnsuranceMetric": "metrics",
 }
 
 
@@ -216,23 +222,29 @@ class _Spec(SettingsStruct, frozen=True, kw_only=True):
     events: Annotated[tuple[Any, ...], Meta(max_length=MOST_EVENTS)] = ()
 
 
-def read_scenario(path: str) -> Scenario:
-    """Raises InvalidError."""
+def read_scenario(path: str, more: EnsuranceObjects = NO_OBJECTS) -> Scenario:
+    """`more` objects are there besides the scenario's own, or in their place. Raises
+    InvalidError."""
     source = os.path.basename(path)
     documents = [each for each in documents_in(file_text(path, source), source) if each is not None]
     if len(documents) != 1:
         raise InvalidError(Problem(source, f"{len(documents)} documents", "one document"))
-    return scenario_in(documents[0], source)
+    return scenario_in(documents[0], source, more=more)
 
 
-def scenario_in(document: object, source: str, schema: SettingsSchema = SETTINGS) -> Scenario:
+def scenario_in(
+    document: object,
+    source: str,
+    schema: SettingsSchema = SETTINGS,
+    more: EnsuranceObjects = NO_OBJECTS,
+) -> Scenario:
     problems: list[Problem] = []
     stated = check_file(document, source, KIND, _Spec, problems)
     if problems:
         raise InvalidError(*problems)
     spec = msgspec.convert(stated, _Spec)
     reader = _Reader(Field(source, "spec", stated), spec, schema)
-    objects = reader.objects()
+    objects = reader.objects(more)
     events, pods = reader.events(reader.pods(), objects)
     metrics = reader.metrics(pods)
     system = None
@@ -273,7 +285,7 @@ class _Reader:
         for place, each in enumerate(values):
             yield Field(self._field.source, f"{self._field.path}.{key}[{place}]", each)
 
-    def objects(self) -> Objects:
+    def objects(self, more: EnsuranceObjects) -> Objects:
         """What the agent is told: ordinary objects, and the settings over those among them."""
         found = Objects()
         for each in self._listed("objects", self._spec.objects):
@@ -287,7 +299,8 @@ class _Reader:
         if self._spec.period is not None:
             stated = Field(self._field.source, "spec", {"period": self._spec.period})
             own = msgspec.structs.replace(own, agent=read_over(stated, own.agent))
-        return msgspec.structs.replace(found, settings=own)
+        ensurance = join_ensurance((found.ensurance, more))
+        return msgspec.structs.replace(found, settings=own, ensurance=ensurance)
 
     def pods(self) -> tuple[ScenarioPod, ...]:
         pods: tuple[ScenarioPod, ...] = ()

@@ -25,7 +25,7 @@ from slackwater.simulation.timeline import SCENARIO, TimelineRow
 _RIGHT = 236
 _MAIN_TOP, _MAIN_HEIGHT = 124, 290
 _SHARE_HEIGHT, _LOST_HEIGHT, _GAP = 130, 60, 66
-_MOST_MARKS = 12
+_MOST_MARKS = 16
 #: From the bottom up; the names are also the CSS classes.
 _LAYERS = ("system", "guaranteed", "burstable", "besteffort")
 _NAMES = {
@@ -37,7 +37,7 @@ _NAMES = {
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """One thing that the scenario did, once or several times in a row."""
+    """One thing that the scenario did, once or several times in a row, or a rule that triggered."""
 
     at: float
     what: str
@@ -180,9 +180,13 @@ def _loss_limit(intervals: list[Interval]) -> float:
 
 
 def _find_marks(rows: list[TimelineRow]) -> list[Mark]:
-    """What the scenario did; what it did again soon after is one mark."""
-    found = (row for row in rows if row.by == SCENARIO)
-    marked = [Mark(row.at, f"{row.what}: {row.because}", row.times) for row in found]
+    """What the scenario did, what it did again soon after being one mark; and rules."""
+    marked = []
+    for row in rows:
+        if row.is_trigger():
+            marked.append(Mark(row.at, row.because, row.times))
+        elif row.by == SCENARIO:
+            marked.append(Mark(row.at, f"{row.what}: {row.because}", row.times))
     return marked[:_MOST_MARKS]
 
 

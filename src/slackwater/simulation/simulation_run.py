@@ -16,7 +16,8 @@ from slackwater.model.knob import QUOTA
 from slackwater.model.units import DEFAULT_PERIOD, Micros, MilliCpu, Unlimited
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
-from slackwater.record.journal import TickRecord, format_value
+from slackwater.record.journal import JournalEntry, TickRecord, format_value
+from slackwater.record.rule_events import TriggeredRules, due_rule_events
 from slackwater.resolution.quota import quota_value
 from slackwater.simulation.fake_kernel import FakeKernel
 from slackwater.simulation.meter import UsageMeter
@@ -37,6 +38,8 @@ from slackwater.simulation.timeline import Timeline
 
 BOOT = "simulation"
 _SECOND = 1_000_000
+#: A name has 63 characters; the rest is for a dash and a number.
+_LONGEST_STEM = 56
 
 RoundObserver = Callable[[Micros, TickRecord | Gap], None]
 
@@ -72,6 +75,9 @@ class Simulation:
         #: The name of the first pod in a row of replacements, by the name of each.
         self._stems: dict[str, str] = {}
         self._ending: frozenset[str] = frozenset()
+        self._triggered: TriggeredRules = {}
+        #: Of the round that runs: what rules did comes before what it led to.
+        self._entries: list[JournalEntry] = []
         self._blind_until = Micros(0)
         #: None while the agent runs.
         self._restart_at: Micros | None = None
@@ -90,7 +96,9 @@ class Simulation:
         """Restores everything, as `slackwater release` does; returns how many knobs are left."""
         if self._restart_at is not None:
             self._start()
-        return self.agent.release(self.kernel.now, "the simulation ends").left
+        left = self.agent.release(self.kernel.now, "the simulation ends").left
+        self._tell_effects()
+        return left
 
     @property
     def agent(self) -> Agent:
@@ -115,7 +123,21 @@ class Simulation:
         if self._restart_at is None and (early or due):
             done = self.agent.once(now, early=not due)
             self.meter.add_round(done)
+            self._tell_rules(done)
+            self._tell_effects()
             watch(now, done)
+
+    def _tell_effects(self) -> None:
+        for entry in self._entries:
+            self.timeline.add_entry(entry)
+        self._entries.clear()
+
+    def _tell_rules(self, done: TickRecord | Gap) -> None:
+        if isinstance(done, TickRecord):
+            at = done.snapshot.at
+            events, self._triggered = due_rule_events(done.story, self._triggered, at)
+            for event in events:
+                self.timeline.add_rule_event(at, event.reason, event.message)
 
     def _next(self) -> Micros:
         """The next moment at which something happens. While the agent is down, time still passes in
@@ -163,12 +185,11 @@ class Simulation:
         self.timeline.add_event(self.kernel.now, f"pod {pod.name}", because)
 
     def _replace_pod(self, pod: ScenarioPod) -> None:
-        """By one of the next free name, as a ReplicaSet does."""
+        """By one of the next name that no pod has had, as a controller does."""
         if not pod.replaced:
             return
-        taken = {each.name for each in (*self.scenario.pods, *self.node.pods)}
-        taken |= {each.name for _, each in self._replacements}
-        stem = self._stems.get(pod.name, pod.name)
+        stem = self._stems.get(pod.name, pod.name[:_LONGEST_STEM].rstrip("-"))
+        taken = {*self._stems, *(each.name for each in self.scenario.pods)}
         name = next(n for number in itertools.count(2) if (n := f"{stem}-{number}") not in taken)
         self._stems[name] = stem
         made = msgspec.structs.replace(pod, name=name, age=Micros(0))
@@ -227,15 +248,17 @@ class Simulation:
             self.node,
             self._source,
             ledger,
-            self.timeline.add_entry,
+            self._entries.append,
             self._overrides,
             self._policies,
             SimulatedCommands(self.server, self._clock),
             self.scenario.metrics,
         )
         self._process.snapshot_reader.blind_until = self._blind_until
+        self._triggered = {}
         self._restart_at = None
         problems = self.agent.start(self.kernel.now)
+        self._tell_effects()
         if problems:
             raise SimulationError("; ".join(problems))
 

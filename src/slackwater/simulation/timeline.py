@@ -6,7 +6,6 @@ whose fold hides the least, until a person can read the rest.
 
 import functools
 import re
-from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from slackwater.model.decision import CommandKind
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
+from slackwater.record.rule_events import TRIGGERED
 
 #: Lines on a screen; and as many as are kept at all, for scripts.
 FEW, MANY = 40, 2000
@@ -22,6 +22,9 @@ SCENARIO, AGENT = "scenario", "agent"
 _UNLIMITED = "unlimited"
 #: The one container of a simulated pod, whose cgroup is called by the runtime's id.
 _CONTAINER = re.compile(r"/[0-9a-f]{64}\b")
+_QUOTA, _EVENT = "quota of ", "event "
+#: Results that follow from a pod's end.
+_AFTER_THE_END = (f"{Result.VANISHED.value}", f"{Result.APPLIED.value}: the pod is gone")
 #: Lines about commands begin so: each has a line of its own.
 _COMMANDS = tuple(f"{kind.value} " for kind in CommandKind)
 #: A swing of up to this many times the slack may disappear in its neighbour.
@@ -52,7 +55,15 @@ class TimelineRow(msgspec.Struct, frozen=True, rename="camel"):
 
     def folds(self) -> bool:
         """Whether it may be one of several: a quota that was written."""
-        return self.changes > 0
+        return self.changes > 0 and self.what.startswith(_QUOTA)
+
+    def is_done_command(self) -> bool:
+        """A taint that comes, goes and comes again is three lines."""
+        return self.what.startswith(_COMMANDS) and not self.result
+
+    def is_trigger(self) -> bool:
+        """Whether it tells of a rule that triggered."""
+        return self.what == f"{_EVENT}{TRIGGERED}"
 
 
 class Timeline:
@@ -61,13 +72,19 @@ class Timeline:
     def __init__(self) -> None:
         self._rows: list[TimelineRow] = []
 
+    def add_rule_event(self, at: Micros, reason: str, message: str) -> None:
+        """A Kubernetes event about a rule, as the agent would send it."""
+        seconds = _seconds(at)
+        self._add(TimelineRow(seconds, seconds, AGENT, f"{_EVENT}{reason}", because=message))
+
     def add_event(self, at: Micros, what: str, because: str) -> None:
         """Something that the scenario did, not the agent."""
         self._add(TimelineRow(_seconds(at), _seconds(at), SCENARIO, what, because=because))
 
     def add_entry(self, entry: JournalEntry) -> None:
-        """An entry of the agent's journal. Events are left out: the effect says the same."""
-        if entry.event is not None:
+        """An entry of the agent's journal. Left out is what other lines say: the effect what an
+        event does, and a pod's end that its cgroup is gone."""
+        if entry.event is not None or entry.result.startswith(_AFTER_THE_END):
             return
         applied = entry.result == Result.APPLIED.value
         is_value = applied and not entry.what.startswith(_COMMANDS)
@@ -92,7 +109,7 @@ class Timeline:
         """The same again soon after, between other lines: the earlier line says so."""
         for place in range(len(self._rows) - 1, max(len(self._rows) - _NEAR, 0) - 1, -1):
             seen = self._rows[place]
-            if not row.folds() and _is_again(seen, row):
+            if not (row.folds() or row.is_done_command()) and _is_again(seen, row):
                 again = replace(seen, until=row.until, times=seen.times + 1)
                 self._rows[place] = again
                 return
@@ -113,25 +130,30 @@ def _is_again(seen: TimelineRow, row: TimelineRow) -> bool:
 
 def fold_rows(rows: list[TimelineRow], most: int) -> list[TimelineRow]:
     """At most `most`, if folding gets there: what is not a change stays."""
-    rows = list(_fold_once(rows, 0))
+    rows = _fold_once(rows, 0)
     slack = 1.0
     while len(rows) > most and slack < 1 << 30:
-        rows = list(_fold_once(rows, slack))
+        rows = _fold_once(rows, slack)
         slack *= _PATIENCE
     return rows
 
 
-def _fold_once(rows: list[TimelineRow], slack: float) -> Iterator[TimelineRow]:
-    current: TimelineRow | None = None
+def _fold_once(rows: list[TimelineRow], slack: float) -> list[TimelineRow]:
+    """Lines about several values that move together are neighbours of their own kind: only what is
+    not a change of a value comes between two lines about one value."""
+    folded: list[TimelineRow] = []
+    latest: dict[str, int] = {}
     for row in rows:
-        if current is not None and _can_merge(current, row, slack):
-            current = _merge_rows(current, row)
+        if not row.changes:
+            latest.clear()
+        place = latest.get(row.what)
+        if place is not None and _can_merge(folded[place], row, slack):
+            folded[place] = _merge_rows(folded[place], row)
             continue
-        if current is not None:
-            yield current
-        current = row
-    if current is not None:
-        yield current
+        if row.folds():
+            latest[row.what] = len(folded)
+        folded.append(row)
+    return folded
 
 
 def _can_merge(one: TimelineRow, other: TimelineRow, slack: float) -> bool:

@@ -18,7 +18,7 @@ from tests.unit.simulation.mortal import MEMORY
 pytestmark = pytest.mark.long
 
 FOLDER = Path(__file__).parents[3] / "examples/scenarios"
-NAMES = ("best-effort-only", "nightly-batch", "noisy-neighbour", "spikes")
+NAMES = ("best-effort-only", "nightly-batch", "noisy-neighbour", "qos-ensurance", "spikes")
 
 
 def example(name: str) -> Scenario:
