@@ -80,6 +80,8 @@ def test_the_pod_that_a_rule_chooses_is_ended_by_sigterm(
     assert ended is not None
     assert ended.si_status == signal.SIGTERM
     assert not has_ended(service)
+    running.await_listening()
+    running.await_ticks(2)  # what became of a command is logged with the next one
     lines = running.end(signal.SIGTERM)
     assert [line for line in lines if line["what"] == "evict batch/job"]
 
