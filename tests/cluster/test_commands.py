@@ -3,6 +3,8 @@ condition beside those of others, evictions with budgets, grace periods and uids
 
 import json
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -302,6 +304,29 @@ def test_a_release_removes_both_before_the_end(plane: ControlPlane, desk: Desk) 
     queue.stop(300)
     assert OURS not in taints_of(plane)
     assert condition_of(plane) == {}
+
+
+def release_without_an_agent(
+    plane: ControlPlane, folder: Path, node: str
+) -> subprocess.CompletedProcess[str]:
+    program = (sys.executable, "-m", "slackwater", "release", "--state", f"{folder}/none")
+    place = ("--node", node, "--kubeconfig", str(plane.kubeconfig()))
+    return subprocess.run([*program, *place], capture_output=True, text=True, check=False)
+
+
+def test_what_an_agent_left_that_is_gone_is_released_by_hand(
+    plane: ControlPlane, desk: Desk, tmp_path: Path
+) -> None:
+    replace_taints(plane, THEIRS)
+    desk.settle(taint(), condition())
+    done = release_without_an_agent(plane, tmp_path, OWN)
+    assert done.returncode == 0, done.stderr
+    assert taints_of(plane) == [THEIRS]
+    assert condition_of(plane) == {}
+    unknown = release_without_an_agent(plane, tmp_path, "nobody")
+    assert unknown.returncode == 1
+    assert "taint and condition of node nobody stay: " in unknown.stderr
+    assert "Traceback" not in unknown.stderr
 
 
 # --- evictions

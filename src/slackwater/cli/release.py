@@ -9,39 +9,81 @@ import click
 from slackwater.agent.endpoint_client import ask_release
 from slackwater.agent.launch import CannotStartError, LedgerTakenError, NodePaths, release_all
 from slackwater.cli.agent import reporting_errors
+from slackwater.cli.cluster_options import access_options
 from slackwater.cli.host_options import STATE, host_options, make_roots, path_option
 from slackwater.cli.json_lines import clock_offset, encode_line
+from slackwater.cli.output import Failed, WrongSettings
 from slackwater.model.gap import Gap
 from slackwater.record.journal import JournalEntry
 
 
 @click.command()
 @path_option("--state", STATE, "Where the ledger is kept.")
+@click.option(
+    "--node",
+    metavar="NAME",
+    default="",
+    help="Also remove the taint and the condition that an agent which is gone left on this Node.",
+)
+@access_options
 @host_options
 def release(
-    state: str, cgroup_root: str, proc_root: str, sys_root: str, host_root: str, kubepods: str
+    state: str,
+    node: str,
+    kubeconfig: str,
+    context: str,
+    cgroup_root: str,
+    proc_root: str,
+    sys_root: str,
+    host_root: str,
+    kubepods: str,
 ) -> None:
     """Restore every value that the agent changed.
 
     A running agent does it, asked over its endpoint, and is paused until it is restarted. Without
-    one it is done here, from the ledger alone.
+    one it is done here, from the ledger alone; with --node the Node's taint interference.crane.io
+    and its condition are removed too, if the agent set them.
 
     \b
-    Example:
+    Examples:
       slackwater release
+      slackwater release --node worker-1 --kubeconfig ~/.kube/config
 
     \b
     Exit codes: 0 everything is restored, or nothing was changed; 1 a value could not be restored.
     """
-    if not os.path.isdir(state):
+    entries: Iterable[JournalEntry] = ()
+    left = 0
+    if os.path.isdir(state):
+        paths = NodePaths(make_roots(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+        with reporting_errors():
+            entries, left = _release(paths)
+    else:
         click.echo(f"slackwater: there is no {state}, so nothing was noted there", err=True)
-        return
-    paths = NodePaths(make_roots(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
-    with reporting_errors():
-        entries, left = _release(paths)
     for entry in entries:
         click.echo(encode_line(entry, clock_offset()), nl=False)
+    if node:
+        _clear_node(node, kubeconfig, context)
     sys.exit(1 if left else 0)
+
+
+def _clear_node(node: str, kubeconfig: str, context: str) -> None:
+    """What is not ours stays. Raises Failed where it cannot be done."""
+    from slackwater.contract.node_interference import NO_INTERFERENCE
+    from slackwater.execution.api_commands import ApiCommands
+    from slackwater.execution.node_patch import FIELD_MANAGER
+    from slackwater.kube.client import Client
+    from slackwater.kube.credentials.discovery import find_access
+    from slackwater.model.decision import Because
+    from slackwater.model.plan import CommandState
+
+    access = find_access(os.environ, kubeconfig, context)
+    if isinstance(access, Gap):
+        raise WrongSettings(access.reason)
+    commands = ApiCommands(Client(access, FIELD_MANAGER), node, lambda: None)
+    attempt = commands.mark_node(NO_INTERFERENCE, Because("released", "", ""))
+    if attempt.state is not CommandState.DONE:
+        raise Failed(f"taint and condition of node {node} stay: {attempt.detail}")
 
 
 def _release(paths: NodePaths) -> tuple[Iterable[JournalEntry], int]:
