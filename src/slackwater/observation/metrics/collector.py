@@ -100,9 +100,7 @@ class MetricCollector:
         """By MetricKey.title()."""
         if requests != self._plan.requests:
             self._follow(requests)
-        found = {
-            name: self._within_age(name, at, samples) for name, samples in self._measure(at, view)
-        }
+        found = dict(self._measure(at, view))
         for name in self._plan.unknown:
             found[name] = Gap(f"this node measures no {name}")
         for key in self._plan.remote:
@@ -118,7 +116,10 @@ class MetricCollector:
         for family, wanted in self._plan.families:
             measured = family.measure(at, wanted, view)
             for name in wanted:
-                yield name, measured[name]
+                samples = measured[name]
+                if not family.keeps_samples:
+                    samples = self._within_age(name, at, samples)
+                yield name, samples
 
     def _within_age(self, name: str, at: Micros, found: Samples | Gap) -> Samples | Gap:
         if not isinstance(found, Gap):

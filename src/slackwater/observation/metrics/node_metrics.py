@@ -54,6 +54,7 @@ class CpuMetrics:
     names = frozenset(
         {"cpu_total_usage", "cpu_total_utilization", "cpu_core_numbers", "exclusive_cpu_idle"}
     )
+    keeps_samples = False
     _sized = frozenset({"cpu_total_utilization", "cpu_core_numbers"})
 
     def __init__(self, count_cpus: Callable[[], int | Gap]) -> None:
@@ -78,6 +79,7 @@ class CpuMetrics:
 
 class LoadMetrics:
     names = frozenset({"cpu_load_1_min", "cpu_load_5_min", "cpu_load_15_min"})
+    keeps_samples = False
 
     def __init__(self, roots: Roots) -> None:
         self._file = f"{roots.proc}/loadavg"
@@ -100,6 +102,7 @@ class MemoryMetrics:
     """In use is what is not available: page cache that can be dropped is not in use."""
 
     names = frozenset({"memory_total", "memory_total_usage", "memory_total_utilization"})
+    keeps_samples = False
 
     def __init__(self, roots: Roots) -> None:
         self._file = f"{roots.proc}/meminfo"
@@ -152,6 +155,8 @@ _Counters = Mapping[str, DiskCounters | InterfaceCounters]
 class CounterMetrics:
     """Counters of one file, by device: rates between two readings. A device that was seen once, or
     whose counter fell, has no sample."""
+
+    keeps_samples = False
 
     def __init__(
         self,
@@ -216,6 +221,7 @@ class ElasticCpuMetrics:
     """How much of the elastic CPU that the node offers has been asked for."""
 
     names = frozenset({"ext_cpu_total_distribute"})
+    keeps_samples = False
 
     def measure(
         self, _at: Micros, wanted: MetricAges, view: TickView

@@ -146,6 +146,7 @@ class PodCpuMetrics:
             "ext_res_container_cpu_total_usage",
         }
     )
+    keeps_samples = False
 
     def __init__(self, series: SeriesOfWorkloads) -> None:
         self._series = series

@@ -23,7 +23,7 @@ from slackwater.observation.metrics.pod_metrics import (
     SeriesSamples,
 )
 from slackwater.observation.metrics.tick_view import NEEDS_SECOND, MetricAges, TickView
-from slackwater.observation.metrics.turns import GroupTurns, GroupValue
+from slackwater.observation.metrics.turns import GroupTurns
 
 #: Tasks that a tick looks at; one takes some 10 us, listing those of a container four times that.
 _TASKS_IN_A_TICK = 256
@@ -45,6 +45,7 @@ class RunQueueTimes:
     the schedstat of each of them. A pod's is the sum of its containers'."""
 
     names = frozenset({"container_sched_run_queue_time"})
+    keeps_samples = True
 
     def __init__(self, roots: Roots, mounts: CgroupMounts, series: SeriesOfWorkloads) -> None:
         self._proc = roots.proc
@@ -71,9 +72,11 @@ class RunQueueTimes:
         if not sees_all_tasks(self._proc):
             tasks = self._scanned
             tasks.refresh()
-        looked = sum(self._look_at(tasks, each.ref, at) for each in self._turns.due(at, wanted))
+        looked = sum(
+            self._look_at(tasks, each.ref, at, wanted) for each in self._turns.due(at, wanted)
+        )
         for each in self._turns.in_turn(at) if looked < _TASKS_IN_A_TICK else ():
-            looked += self._look_at(tasks, each.ref, at)
+            looked += self._look_at(tasks, each.ref, at, wanted)
             if looked >= _TASKS_IN_A_TICK:
                 break
         return {name: self._one(name, at, oldest) for name, oldest in wanted.items()}
@@ -96,12 +99,12 @@ class RunQueueTimes:
 
         return self._samples.make(name, self._of, value_of)
 
-    def _look_at(self, tasks: TasksOfGroups, ref: CgroupRef, at: Micros) -> int:
+    def _look_at(self, tasks: TasksOfGroups, ref: CgroupRef, at: Micros, ages: MetricAges) -> int:
         """How many tasks were looked at; listing them counts, too."""
         listed = tasks.tasks(ref)
         now = listed if isinstance(listed, Gap) else self._waiting_times(listed)
         if isinstance(now, Gap):
-            self._turns.values[ref.id] = GroupValue(at, now)
+            self._turns.note(ref, at, now, ages)
             return _LISTING
         before = self._waited.get(ref.id)
         self._waited[ref.id] = _Waited(at, now)
@@ -113,7 +116,7 @@ class RunQueueTimes:
                 for task, waited in now.items()
             )
             value = sum(grown) / _NANOS_PER_MICRO * _MICROS_PER_SECOND / (at - before.at)
-        self._turns.values[ref.id] = GroupValue(at, value)
+        self._turns.note(ref, at, value, ages)
         return _LISTING + len(now)
 
     def _waiting_times(self, tasks: Sequence[int]) -> dict[int, int] | Gap:

@@ -52,6 +52,8 @@ class MetricFamily(Protocol):
     """Metrics that have one reading in common."""
 
     names: frozenset[str]
+    #: Whether it keeps samples itself, for as long as they may be old.
+    keeps_samples: bool
 
     def measure(
         self, at: Micros, wanted: MetricAges, view: TickView

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.gap import Gap
+from slackwater.model.gap import VANISHED, Gap
 from slackwater.model.units import Micros
 from slackwater.observation.metrics.pod_metrics import GroupSeries
 from slackwater.observation.metrics.tick_view import NEEDS_SECOND, MetricAges
@@ -17,10 +17,11 @@ _MICROS_PER_SECOND = 1_000_000
 
 
 class GroupValue(msgspec.Struct, frozen=True, gc=False):
-    """What was read last, and when. A Gap counts until the next reading."""
+    """What was read last, and when; `failed` is why it could not be read since then."""
 
     at: Micros
     value: float | Gap
+    failed: Gap | None = None
 
 
 class GroupTurns:
@@ -58,6 +59,14 @@ class GroupTurns:
             if self.values[each.ref.id].at != at:
                 yield each
 
+    def note(self, ref: CgroupRef, at: Micros, found: float | Gap, ages: MetricAges) -> None:
+        """What was read. Where that failed, and samples may be old, the last value stays."""
+        known, made = self.values.get(ref.id), GroupValue(at, found)
+        is_kept = known is not None and not isinstance(known.value, Gap) and any(ages.values())
+        if known is not None and is_kept and isinstance(found, Gap) and found is not VANISHED:
+            made = GroupValue(known.at, known.value, found)
+        self.values[ref.id] = made
+
     def value(self, ref: CgroupRef, at: Micros, oldest: Micros) -> float | Gap:
         """`oldest` is how old it may be; 0 sets no bound."""
         known = self.values.get(ref.id)
@@ -65,5 +74,6 @@ class GroupTurns:
             return NEEDS_SECOND
         if oldest and at - known.at > oldest:
             seconds = (at - known.at) // _MICROS_PER_SECOND
-            return Gap(f"its last sample is {seconds} s old")
+            why = f"{known.failed.reason}; " if known.failed else ""
+            return Gap(f"{why}the last sample is {seconds} s old")
         return known.value

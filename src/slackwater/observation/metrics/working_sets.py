@@ -17,10 +17,11 @@ from slackwater.observation.metrics.pod_metrics import (
     total_of,
 )
 from slackwater.observation.metrics.tick_view import MetricAges, TickView
-from slackwater.observation.metrics.turns import GroupTurns, GroupValue
+from slackwater.observation.metrics.turns import GroupTurns
 
-#: Groups whose memory a tick reads. A reading takes some 20 us: memory.stat is summed up for it.
-_GROUPS_IN_A_TICK = 100
+#: Groups whose memory a tick reads. With more of them files are opened for each reading, which is
+#: slower: a descriptor that is not used each tick is not worth its kernel memory.
+_GROUPS_IN_A_TICK = 48
 #: memory.stat has 1 to 3 KiB, and each reading of it sums it up anew: one has to be enough.
 _STAT_BUFFER = 8192
 _STAT = "memory.stat"
@@ -34,6 +35,7 @@ class WorkingSets:
     and Crane call its working set. Guards the descriptors."""
 
     names = frozenset({"container_mem_total_usage", "ext_res_container_mem_total_usage"})
+    keeps_samples = True
 
     def __init__(self, mounts: CgroupMounts, series: SeriesOfWorkloads) -> None:
         mount = mounts.mount(CgroupController.MEMORY)
@@ -42,7 +44,8 @@ class WorkingSets:
         self._usage = "memory.usage_in_bytes" if v1 else "memory.current"
         self._inactive = _INACTIVE_V1 if v1 else _INACTIVE_V2
         files = dict.fromkeys((self._usage, _STAT), CgroupController.MEMORY)
-        self._held = HeldFiles(GroupFolders(mounts), files, _STAT_BUFFER)
+        self._folders = GroupFolders(mounts)
+        self._held = HeldFiles(self._folders, files, _STAT_BUFFER)
         self._series = series
         self._turns = GroupTurns()
         self._samples = SeriesSamples()
@@ -53,13 +56,14 @@ class WorkingSets:
         if self._unmounted is not None:
             return dict.fromkeys(wanted, self._unmounted)
         if self._turns.follow(self._series.series(view.workloads)):
-            self._held.keep(frozenset(each.ref.id for each in self._turns.series))
+            kept = self._turns.series if self._are_few() else ()
+            self._held.keep(frozenset(each.ref.id for each in kept))
         due = self._turns.due(at, wanted)
         for each in due:
-            self._read(each.ref, at)
+            self._turns.note(each.ref, at, self._working_set(each.ref), wanted)
         room = range(_GROUPS_IN_A_TICK - len(due))
         for _, each in zip(room, self._turns.in_turn(at), strict=False):
-            self._read(each.ref, at)
+            self._turns.note(each.ref, at, self._working_set(each.ref), wanted)
         self._samples.keep(wanted)
         return {name: self._one(name, at, oldest) for name, oldest in wanted.items()}
 
@@ -75,12 +79,17 @@ class WorkingSets:
             return self._samples.make(name, self._turns.series, value)
         return total_of(self._turns.series, ELASTIC_MEMORY, value)
 
-    def _read(self, ref: CgroupRef, at: Micros) -> None:
-        self._turns.values[ref.id] = GroupValue(at, self._working_set(ref))
+    def _are_few(self) -> bool:
+        return len(self._turns.series) <= _GROUPS_IN_A_TICK
+
+    def _texts(self, ref: CgroupRef) -> tuple[bytes | Gap, ...]:
+        names = (self._usage, _STAT)
+        if self._are_few():
+            return tuple(self._held.text(name, ref.path, ref.id) for name in names)
+        return self._folders.texts(CgroupController.MEMORY, ref.path, ref.id, names)
 
     def _working_set(self, ref: CgroupRef) -> float | Gap:
-        usage = self._held.text(self._usage, ref.path, ref.id)
-        stat = self._held.text(_STAT, ref.path, ref.id)
+        usage, stat = self._texts(ref)
         if isinstance(usage, Gap):
             return usage
         if isinstance(stat, Gap):

@@ -91,6 +91,30 @@ def test_many_groups_are_read_in_turn(
         node.collector.close()
 
 
+def test_descriptors_are_not_held_for_what_is_read_now_and_then(
+    tmp_path: Path, version: CgroupVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working_sets, "_GROUPS_IN_A_TICK", 3)
+    node = GroupNode(tmp_path, version, pods=2)  # four groups
+    before = open_descriptors()
+    assert len(node.values(1, MEMORY)) == 4
+    assert open_descriptors() == before
+    node.workloads = node.workloads[:1]
+    assert len(node.values(2, MEMORY)) == 2
+    assert open_descriptors() == before + 4
+    node.collector.close()
+
+
+def test_a_group_that_cannot_be_read_keeps_its_last_value_for_a_while(node: GroupNode) -> None:
+    [(_, container)] = node.refs
+    assert len(node.values(1, MEMORY, age=10)) == 2
+    node.plain.put(container.path, "memory.stat", "", CgroupController.MEMORY)
+    assert node.values(11, MEMORY, age=10)[("p0", "main")] == 600
+    assert ("p0", "main") not in node.values(12, MEMORY, age=10)
+    node.memory(container, 900, 0)
+    assert node.values(13, MEMORY, age=10)[("p0", "main")] == 900
+
+
 def test_without_a_memory_controller_there_is_a_gap(tmp_path: Path) -> None:
     node = GroupNode(tmp_path, CgroupVersion.V2)
     node.collector = node.host.collector()
