@@ -8,6 +8,7 @@ weight alone costs the pods next to nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -93,6 +94,8 @@ class ThrottlePass:
         self._snapshot = snapshot
         self._choice = choice
         self._demote = demote
+        #: Whether pods were to step down and none could: all are at their minimum.
+        self.is_exhausted = False
         self._stepped: dict[str, float] = {}
         self._triggered: tuple[RuleLook, ...] = ()
 
@@ -105,6 +108,12 @@ class ThrottlePass:
             for pod in self._pods(metric.looks).values():
                 self._touch(pod, metric, metric.looks)
         stepping = [each for each in usable if each not in waiting]
+        claims = {uid: each.claims for uid, each in self.throttled.items()}
+        self._step(stepping)
+        same = all(claims.get(uid) == self.throttled[uid].claims for uid in self._stepped)
+        self.is_exhausted = bool(self._stepped) and same
+
+    def _step(self, stepping: Sequence[TriggeredMetric]) -> None:
         if any(not _is_throttle_counted(each) for each in stepping):
             looks = tuple(look for metric in stepping for look in metric.looks)
             for pod in self._pods(looks).values():
@@ -239,9 +248,11 @@ def choose_evictions(
     metrics: Sequence[TriggeredMetric],
     choice: PodChoice,
     in_flight: frozenset[str],
+    most: int,
     by: str,
 ) -> list[Command]:
-    """Of rules that evict, highest action priority first; the pods in the order they go in."""
+    """Of rules that evict, highest action priority first; the first pods in the order they go in,
+    `most` of them."""
     usable = [each for each in metrics if each.attributes.evictable]
     chosen: dict[str, tuple[PodFigures, TriggeredMetric]] = {}
     if any(not _is_eviction_counted(each) for each in usable):
@@ -253,7 +264,7 @@ def choose_evictions(
             _choose_for(snapshot, metric, choice, in_flight, chosen)
     return [
         _evict(snapshot, figures, metric, metrics, choice, by)
-        for figures, metric in chosen.values()
+        for figures, metric in islice(chosen.values(), most)
     ]
 
 

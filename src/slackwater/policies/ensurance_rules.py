@@ -1,5 +1,6 @@
 """The rules of QoS ensurance that are for this node, and one look at each of them in a tick."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -158,7 +159,7 @@ class RuleLook(msgspec.Struct, frozen=True):
 
 
 def format_number(number: float) -> str:
-    return f"{number:.0f}" if number == int(number) else f"{number:.4g}"
+    return f"{number:.0f}" if float(number).is_integer() else f"{number:.4g}"
 
 
 class LookSettings(msgspec.Struct, frozen=True):
@@ -210,8 +211,15 @@ def largest_series(samples: Samples | Gap, metric: MetricRule) -> float | Gap:
     if isinstance(samples, Gap):
         return samples
     selector = metric.selector
-    values = [each.value for each in samples if selector is None or selector.selects(each.labels)]
-    return max(values) if values else Gap(f"no series of {metric.name} is selected")
+    chosen = [each.value for each in samples if selector is None or selector.selects(each.labels)]
+    values = [each for each in chosen if not math.isnan(each)]
+    if values:
+        return max(values)
+    return Gap(f"{metric.name} is not a number" if chosen else _none_selected(metric, samples))
+
+
+def _none_selected(metric: MetricRule, samples: Samples) -> str:
+    return f"no series of {metric.name} is selected" if samples else f"{metric.name} has no series"
 
 
 def _last_triggers(looks: Iterable[RuleLook]) -> dict[str, Micros]:

@@ -11,6 +11,7 @@ in ensurance_order, how much in ensurance_relief and ensurance_throttle.
 """
 
 import enum
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
@@ -247,6 +248,7 @@ class _Relief(msgspec.Struct, frozen=True):
     #: Why no pod is evicted, and why throttled pods stay as they are.
     no_eviction: str = ""
     no_room: bool = False
+    at_minimum: bool = False
 
 
 def decide(snapshot: NodeSnapshot, memory: Memory, settings: WatermarkRules) -> Decision:
@@ -293,6 +295,7 @@ def _relieve(
         tuple(_remark_on_choice(snapshot, settings, triggered)),
         forbidden,
         not restored,
+        throttle.is_exhausted,
     )
 
 
@@ -324,7 +327,7 @@ def _evict(
     if forbidden:
         return memory, (), forbidden
     going = frozenset(each.command.uid for each in progress)
-    wanted = choose_evictions(snapshot, metrics, choice, going, NAME)
+    wanted = choose_evictions(snapshot, metrics, choice, going, budget.per_tick, NAME)
     commands, memory = admit_evictions(wanted, memory, budget, snapshot.at)
     closed = all(each.gap is not None and each.gap <= 0 for each in metrics)
     return memory, commands, "" if wanted or closed else "there is no pod whose eviction would help"
@@ -386,10 +389,10 @@ def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator
 def _numbers(relief: _Relief) -> Iterator[tuple[str, int]]:
     for metric in relief.metrics:
         name = metric.key.title()
-        yield f"{name} used", int(metric.used)
-        yield f"{name} watermark", int(metric.watermark)
-        if metric.gap is not None:
-            yield f"{name} gap", int(metric.gap)
+        numbers = {"used": metric.used, "watermark": metric.watermark, "gap": metric.gap}
+        for word, number in numbers.items():
+            if number is not None and math.isfinite(number):
+                yield f"{name} {word}", int(number)
     if relief.throttled:
         yield "throttled pods", len(relief.throttled)
 
@@ -464,7 +467,7 @@ def _held_in_vain(look: RuleLook, relief: _Relief) -> str:
     throttles = look.bound.ratios() is not None and not look.bound.evicts()
     if throttles and not any(look.title() in each.rules for each in relief.throttled.values()):
         return f"there is no pod that {look.bound.rule.action_name} may throttle"
-    return ""
+    return "its pods are at their minimum" if throttles and relief.at_minimum else ""
 
 
 POLICY = Policy(

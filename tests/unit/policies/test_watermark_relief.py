@@ -188,6 +188,30 @@ def test_a_selector_chooses_series() -> None:
     assert run.last.rules[0].held == f"no series of {metric} is selected"
 
 
+@pytest.mark.parametrize(
+    ("samples", "held"),
+    [
+        ((Sample(float("nan")),), "latency_seconds:p99 is not a number"),
+        ((), "latency_seconds:p99 has no series"),
+        (Gap("connection refused"), "connection refused"),
+    ],
+)
+def test_what_is_no_measurement_holds(samples: Any, held: str) -> None:
+    settings = bound(rule(metric=LATENCY, value="50m", does="stop"), actions=(STOP,), probe=HTTP)
+    run = Run(settings)
+    run.tick(seen(1, metrics={PROBED: samples}))
+    assert (run.state(), run.last.rules[0].held) == (QUIET, held)
+
+
+def test_one_good_series_among_others_counts() -> None:
+    run = Run(bound(rule(does="throttle"), actions=(throttle(),)))
+    samples = (Sample(float("nan")), Sample(float("inf")))
+    run.tick(seen(1, batch(1), usages={1: 2000}, metrics={USAGE: samples}))
+    assert run.state() is TRIGGERED
+    assert run.quotas() == {"pod1/c1": 1800}
+    assert run.last.numbers == {"cpu_total_usage watermark": 6000, "throttled pods": 1}
+
+
 def test_a_report_tells_how_far_it_is() -> None:
     run = Run(bound(rule(counts=(3, 2)), actions=(throttle(),)))
     for second in (1, 2):

@@ -121,6 +121,7 @@ def test_down_to_the_minimum_and_no_further() -> None:
         run.tick(seen(second, pod, usages={1: 2000}, metrics={USAGE: 9000}))
         seen_quotas.append(run.quotas()["pod1/c1"])
     assert seen_quotas == [1000, 500, 400, 400, 400]
+    assert run.last.rules[0].held == "its pods are at their minimum"
 
 
 def test_not_demoted_where_the_setting_is_off() -> None:
