@@ -3,8 +3,8 @@
 With metrics that can be counted: pod after pod in the metric's order until the gap to the
 watermark is closed. Where a metric cannot be counted, all selected pods. A metric of which nobody
 can say what a throttle releases, such as a service's latency, demotes pods first: the quota follows
-when the metric is above its value for another avoidanceThreshold measurements in a row, because the
-weight alone costs the pods next to nothing.
+when the metric is above its value for as many measurements again, at least three, in a row, because
+the weight alone costs the pods next to nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

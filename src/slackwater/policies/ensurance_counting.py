@@ -18,6 +18,9 @@ from slackwater.model.decision import RuleState
 from slackwater.model.units import Micros
 
 _SECOND = 1_000_000
+#: Measurements until one says what an action brought: the next one is of the time before it, and
+#: the one after it has the requests that were waiting then.
+_SEEN_AFTER = 3
 
 
 class Verdict(enum.Enum):
@@ -53,8 +56,8 @@ class CountingRule(msgspec.Struct, frozen=True):
     longest_factor: int
 
     def counts_above(self) -> int:
-        """Twice as many as trigger: then what was tried first was not enough."""
-        return 2 * self.avoidance
+        """Twice as many as trigger, and not too few: then what was tried first was not enough."""
+        return self.avoidance + max(self.avoidance, _SEEN_AFTER)
 
 
 def count_measurement(

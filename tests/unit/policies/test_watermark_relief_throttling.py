@@ -280,13 +280,14 @@ def test_the_first_trigger_demotes_only() -> None:
 
 
 def test_the_quota_follows_where_that_was_not_enough() -> None:
-    assert watched(True, True, True).quotas() == {}
-    assert watched(True, True, True, True).quotas() == {"pod1/c1": 1000}
-    assert watched(True, True, True, True, True).quotas() == {"pod1/c1": 500}
+    """Three measurements after the trigger: the next one is still of the time before it."""
+    assert watched(*[True] * 4).quotas() == {}
+    assert watched(*[True] * 5).quotas() == {"pod1/c1": 1000}
+    assert watched(*[True] * 6).quotas() == {"pod1/c1": 500}
 
 
 def test_looks_in_a_row() -> None:
-    assert watched(True, True, True, False, True, True, True).quotas() == {}
+    assert watched(*[True] * 4, False, *[True] * 4).quotas() == {}
 
 
 def test_restored() -> None:
@@ -315,7 +316,8 @@ def test_a_metric_that_can_be_counted_beside_it() -> None:
     assert (run.quotas(), run.demoted()) == ({"pod1/c1": 1000}, {"pod1"})
     run.tick(seen(2, *pods, usages=usages, metrics=metrics))
     assert (set(run.quotas()), run.demoted()) == ({"pod1/c1"}, {"pod1", "pod2"})
-    run.tick(seen(3, *pods, usages=usages, metrics=metrics))
-    assert set(run.quotas()) == {"pod1/c1"}
-    run.tick(seen(4, *pods, usages=usages, metrics=metrics))
+    for at in (3, 4):
+        run.tick(seen(at, *pods, usages=usages, metrics=metrics))
+        assert set(run.quotas()) == {"pod1/c1"}
+    run.tick(seen(5, *pods, usages=usages, metrics=metrics))
     assert set(run.quotas()) == {"pod1/c1", "pod2/c1"}
