@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from slackwater.demo.demo_plan import ALONE, CALM, KUBELET, SLACKWATER
+from slackwater.demo.demo_plan import ALONE, CALM, KUBELET, SHARE
 from slackwater.demo.demo_report import NOISY
 from slackwater.demo.measurements import PhaseMeasurement, find_percentiles
 
@@ -98,13 +98,13 @@ def quiet(rounds: Sequence[Round]) -> list[Round]:
 def goals(rounds: Sequence[Round]) -> list[Goal]:
     """Judged over these rounds; nothing is decided by too few."""
     alone, kubelet, ours = (
-        of(rounds, phase.name, lambda r: r.p90) for phase in (ALONE, KUBELET, SLACKWATER)
+        of(rounds, phase.name, lambda r: r.p90) for phase in (ALONE, KUBELET, SHARE)
     )
-    busy = of(rounds, SLACKWATER.name, lambda r: r.utilisation)
-    used = [r.idle_used for r in rounds if r.phase == SLACKWATER.name and r.idle_used is not None]
+    busy = of(rounds, SHARE.name, lambda r: r.utilisation)
+    used = [r.idle_used for r in rounds if r.phase == SHARE.name and r.idle_used is not None]
     if alone is None or kubelet is None or ours is None or busy is None or not used:
         return [Goal("all of them", "a row has no rounds", None)]
-    counts = [sum(r.phase == p.name for r in rounds) for p in (ALONE, KUBELET, SLACKWATER)]
+    counts = [sum(r.phase == p.name for r in rounds) for p in (ALONE, KUBELET, SHARE)]
     ratio = ours.median / alone.median
     found = [
         Goal(f"p90 at most {P90_RATIO:g}× alone", f"{ratio:.2f}×", ratio <= P90_RATIO),

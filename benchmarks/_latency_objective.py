@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from benchmarks._colocation import Goal, Spread, spread
-from slackwater.demo.demo_plan import ALONE, OBJECTIVE, UNPROTECTED
+from slackwater.demo.demo_plan import ALONE, SLACKWATER, UNPROTECTED
 from slackwater.demo.demo_report import NOISY
 from slackwater.demo.measurements import PhaseMeasurement, PhaseSample, latency_bins, percentile
 
@@ -130,7 +130,7 @@ def _p90_of(one: Slice) -> float:
 def goals(slices: Sequence[Slice], objective: float) -> list[Goal]:
     """Nothing is decided where the service was not harmed without protection."""
     alone, harmed, ours = (
-        summarize(slices, phase.name, objective) for phase in (ALONE, UNPROTECTED, OBJECTIVE)
+        summarize(slices, phase.name, objective) for phase in (ALONE, UNPROTECTED, SLACKWATER)
     )
     if alone is None or harmed is None or ours is None:
         return [Goal("all of them", "a row has no seconds", None)]

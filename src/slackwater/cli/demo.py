@@ -32,21 +32,24 @@ from slackwater.cli.terminal import (
     text_width,
 )
 from slackwater.demo.demo_plan import DEMO, DemoPhase
-from slackwater.demo.demo_report import WHY_A_QUOTA, DemoReport, PhaseReport, format_milliseconds
+from slackwater.demo.demo_report import WHY_DEMOTION, DemoReport, PhaseReport, format_milliseconds
 from slackwater.demo.measurements import (
     AgentEntry,
     CpuUse,
     PhaseProgress,
+    PhaseSample,
     ProgressObserver,
     find_percentiles,
 )
 
 NAME = "slackwater-demo"
 _INTERRUPTED = 130
-_SECONDS = 13.0
+_SECONDS = 18.0
 _SHORTEST, _LONGEST = 1.0, 600.0
 #: The short table's width; a narrower terminal wraps it.
 _SHORT = 36
+#: All columns side by side.
+_WIDE = 140
 _BAR = 44
 _SAID = 4
 _COLOURS = {"batch": "yellow", "service": "blue", "other": "bright_black", "idle": "dim"}
@@ -75,7 +78,7 @@ class _Seconds(click.FloatRange):
     show_default=True,
     envvar="SLACKWATER_DEMO_SECONDS",
     show_envvar=True,
-    help="How long each of the four phases is.",
+    help="How long each of the three phases is, in all of its slices together.",
 )
 @click.option(
     "--out",
@@ -96,10 +99,11 @@ def demo(
 ) -> None:
     """See what Slackwater does on this machine, in a minute.
 
-    A small service answers requests, alone, then beside batch work that wants every CPU: at the
-    default weight, at the kubelet's, and under the agent. Prints latency, CPU use and what they
-    mean; draws one picture. Needs root, makes cgroups of its own and removes them. Where it cannot
-    make any, the same runs on the simulated kernel.
+    A small service answers requests: alone, then beside ordinary batch pods that want every CPU,
+    then with one rule about the service's own latency. While that is at risk Slackwater holds these
+    pods back; when it is calm it gives everything back. Prints latency, CPU use and what they mean;
+    draws one picture. Needs root, makes cgroups of its own and removes them. Where it cannot make
+    any, the same runs on the simulated kernel.
 
     \b
     Examples:
@@ -180,16 +184,21 @@ def _observe_progress(no_color: bool) -> Iterator[ProgressObserver]:
 
 
 class _PhaseLines:
-    """Prints a line when a phase begins."""
+    """Prints a line when a phase, or a slice of it, begins."""
 
     def __init__(self) -> None:
-        self._told = ""
+        self._told = ("", 0)
 
     def update(self, progress: PhaseProgress) -> None:
-        if self._told != progress.phase.name:
-            self._told = progress.phase.name
-            length = f"{progress.seconds:g} {progress.unit}"
+        began = (progress.phase.name, progress.number)
+        if self._told != began:
+            self._told = began
+            length = f"{progress.seconds:g} {progress.unit}{_which_slice(progress)}"
             click.echo(f"slackwater: {progress.phase.title}, {length}", err=True)
+
+
+def _which_slice(progress: PhaseProgress) -> str:
+    return f" ({progress.number} of {progress.slices})" if progress.slices > 1 else ""
 
 
 def _write_pictures(report: DemoReport, out: str) -> tuple[tuple[str, ...], str]:
@@ -238,7 +247,8 @@ class Detail(enum.Enum):
 def print_demo(report: DemoReport, colour: bool, wide: bool) -> None:
     width = text_width(_SHORT)
     usual = Detail.USUAL if width >= NARROWEST else Detail.SHORT
-    print_blocks(demo_blocks(report, Detail.WIDE if wide else usual), colour, _SHORT)
+    blocks = demo_blocks(report, Detail.WIDE if wide else usual)
+    print_blocks(blocks, colour, _SHORT, max(width, _WIDE) if wide else None)
 
 
 def demo_blocks(report: DemoReport, detail: Detail) -> Iterator[RenderableType]:
@@ -247,12 +257,12 @@ def demo_blocks(report: DemoReport, detail: Detail) -> Iterator[RenderableType]:
         yield Text(f"On the simulated kernel ({because}); lost: CPUs wanted in vain.", "bold")
         yield Text("")
     yield _result_table(report, detail)
-    yield Text("batch in CPUs; node: how much of it was busy", "dim")
+    yield Text(_explain_columns(report), "dim")
     yield Text("")
     yield from (Text(sentence) for sentence in report.meaning)
     if report.warning:
         yield Text(report.warning, "yellow")
-    yield Text(WHY_A_QUOTA, "dim")
+    yield Text(WHY_DEMOTION, "dim")
     if detail is Detail.WIDE and report.agent:
         yield Text("")
         for said in report.agent:
@@ -264,13 +274,21 @@ def demo_blocks(report: DemoReport, detail: Detail) -> Iterator[RenderableType]:
         yield Text(f"picture: {', '.join(report.pictures)}")
 
 
+def _explain_columns(report: DemoReport) -> str:
+    said = "batch in CPUs; node: how much of it was busy"
+    if report.objective is None:
+        return said
+    limit = format_milliseconds(report.objective.milliseconds)
+    return f"{said}; above: seconds whose p90 was above {limit}; slices: the p90 of each of them"
+
+
 def _result_table(report: DemoReport, detail: Detail) -> Table:
     real = report.machine.simulated_because is None
-    heads = ["P50", "P90", "P99"] if real else ["LOST", "WORST"]
+    heads = ["P90", "SLICES", "P99", "ABOVE"] if real else ["LOST", "WORST"]
     shown = _fitting_columns(heads, detail)
     heads = [*(heads[number] for number in shown), "BATCH", "NODE"]
     if detail is Detail.WIDE:
-        heads += ["SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN"]
+        heads += ["DEMOTED", "BOUNDED", "SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN"]
     rows = []
     for phase in report.phases:
         numbers = _latency_cells(phase)
@@ -292,16 +310,27 @@ def _fitting_columns(heads: list[str], detail: Detail) -> list[int]:
 
 def _latency_cells(phase: PhaseReport) -> list[str]:
     if phase.latency is not None:
-        found = phase.latency
-        return [format_milliseconds(each) for each in (found.p50, found.p90, found.p99)]
+        p90, p99 = (format_milliseconds(each) for each in (phase.latency.p90, phase.latency.p99))
+        return [p90, _p90_range(phase), p99, _percent(phase.above)]
     if phase.lost is not None:
         return [f"{phase.lost.mean:.2f}", f"{phase.lost.worst:.2f}"]
-    return ["-", "-", "-"]
+    return ["-", "-", "-", "-"]
+
+
+def _p90_range(phase: PhaseReport) -> str:
+    found = phase.p90_range()
+    return "-" if found is None else f"{found[0]:.1f}–{found[1]:.1f}"
+
+
+def _percent(part: float | None) -> str:
+    return "-" if part is None else f"{100 * part:.0f} %"
 
 
 def _detail_cells(phase: PhaseReport) -> list[str]:
     noise = phase.noise
     return [
+        _percent(phase.demoted),
+        _percent(phase.bounded),
         f"{phase.cpu.service:.2f}",
         str(phase.requests),
         str(phase.unanswered),
@@ -337,7 +366,7 @@ def screen(done: Sequence[PhaseProgress], now: PhaseProgress) -> RenderableType:
     parts: list[RenderableType] = [_phase_table(done, now), Text("")]
     if now.sample is not None:
         parts += _cpu_bars(now.sample.cpu)
-        parts.append(_quota_line(now.sample.quota))
+        parts.append(_held_back_line(now.sample))
     else:
         parts.append(Text("starting …", "dim"))
     said = [line for line in now.lines if line.at >= 0]  # the rest is from before the phase
@@ -372,8 +401,8 @@ def _phase_row(
         )
     style = "bold" if current else ""
     mark = Text("▶" if current else "✓", "cyan" if current else "green")
-    when = f"{progress.at:.0f} of {progress.seconds:g} {progress.unit}" if current else ""
-    return mark, Text(phase.title, style), *numbers, when
+    when = f"{progress.at:.0f} of {progress.seconds:g} {progress.unit}{_which_slice(progress)}"
+    return mark, Text(phase.title, style), *numbers, when if current else ""
 
 
 def _cpu_bars(use: CpuUse) -> list[Text]:
@@ -388,13 +417,15 @@ def _cpu_bars(use: CpuUse) -> list[Text]:
     return lines
 
 
-def _quota_line(quota: float | None) -> Text:
-    said = "none" if quota is None else f"{quota:.2f} CPUs"
-    return Text().append("quota   ", "bold").append(said, "red" if quota is not None else "dim")
+def _held_back_line(sample: PhaseSample) -> Text:
+    said = "none" if sample.quota is None else f"{sample.quota:.2f} CPUs"
+    line = Text().append("quota   ", "bold")
+    line.append(said, "red" if sample.quota is not None else "dim")
+    return line.append(", at the lowest weight", "red") if sample.demoted else line
 
 
 def _entry_line(line: AgentEntry) -> Text:
     text = Text(f"{line.at:5.1f} s ", "dim", no_wrap=True, overflow="ellipsis")
     if line.after:
-        text.append(f"quota {line.before} → {line.after} ", "bold")
+        text.append(f"{line.what.partition(' ')[0]} {line.before} → {line.after} ", "bold")
     return text.append(line.because.partition(": ")[2] or line.because)

@@ -17,6 +17,7 @@ from slackwater.demo import load
 from slackwater.demo.cgroup_tree import DemoTree, clear_leftovers
 from slackwater.demo.demo_objects import describe_objective, describe_waterline, node_folder
 from slackwater.demo.demo_plan import (
+    COOL_DOWN,
     LOAD,
     WORK,
     BatchControl,
@@ -41,8 +42,6 @@ from slackwater.demo.processes import AgentProcess, ChildProcess, ChildProcesses
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.observation.host import Roots
 
-#: Seconds after which an avoidance action may be undone.
-COOL_DOWN = 15
 #: Seconds between two readings of the counters.
 LOOK = 0.25
 #: Seconds until a child has started; Python takes long on an emulated CPU.
@@ -52,7 +51,7 @@ _WARM_UP = 20
 #: Seconds for processes to begin their work.
 _SETTLE = 0.5
 #: Seconds until the CPU time of the agent's own start no longer counts: raises are slow.
-_AGENT_SETTLE = 3.0
+_RAISE_SETTLE = 3.0
 
 
 class DemoEnvironment:
@@ -106,7 +105,9 @@ class DemoEnvironment:
                 agent = self._start_agent(phase.control)
                 if phase.control is BatchControl.BEST_EFFORT_SHARE:
                     agent.wait_for_quota()
-                time.sleep(_AGENT_SETTLE)
+                    time.sleep(_RAISE_SETTLE)
+                else:
+                    agent.wait_for_start()
             time.sleep(_SETTLE)
             return _PhaseRun(phase, seconds, self._meter, self.tree, self._cpus, agent).run(
                 self._children, self._port, times, watch

@@ -62,7 +62,8 @@ spec:
   throttle:
     cpuThrottle: {{minCPURatio: 10, stepCPURatio: 10}}
 """
-_WHO = """\
+#: The pods that the action may touch.
+WHO = """\
 apiVersion: ensurance.crane.io/v1alpha1
 kind: PodQOS
 metadata: {name: batch}
@@ -136,4 +137,4 @@ def node_folder(control: BatchControl, cpus: int, rule: dict[str, str]) -> dict[
             annotations="{}", container=pod.container,
             resources=f"{{requests: {{cpu: {pod.request}m}}}}",
         )  # fmt: skip
-    return {**found, "who.yaml": _WHO, **rule}
+    return {**found, "who.yaml": WHO, **rule}

@@ -1,5 +1,6 @@
 """The demo as one picture: a column for each phase, and the agent's reasons below."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -33,6 +34,8 @@ _MOST_LINES = 5
 #: Letters in one line of text across the page, at its size.
 _LETTERS = 160
 _MOST_TEXT = 4
+#: Height of the band that says that batch is demoted.
+_BAND = 8
 #: p90 against the service alone: up to here it is good, up to there fair.
 _GOOD, _FAIR = 1.25, 2.0
 
@@ -62,9 +65,10 @@ def _is_power(value: float) -> bool:
     return abs(math.log10(value) - round(math.log10(value))) < 1e-6
 
 
-def log_scale_for(phases: Sequence[PhaseReport]) -> LogScale:
-    """Wide enough for every point, and for at least one power of ten."""
+def log_scale_for(phases: Sequence[PhaseReport], objective: float | None = None) -> LogScale:
+    """Wide enough for every point and the objective, and for at least one power of ten."""
     values = [v for p in phases for b in p.curve for v in (b.p50, b.p90) if v > 0] or [1.0]
+    values += [] if objective is None else [objective]
     low = _nice_below(min(values))
     return LogScale(low, max(_nice_above(max(values)), low * 10))
 
@@ -103,14 +107,30 @@ def draw_panel(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> l
     return parts
 
 
-def draw_latency_panel(frame: Frame, scale: LogScale, phase: PhaseReport) -> list[str]:
-    """p50 and p90 of each second; `frame.most` is 1."""
+def draw_latency_panel(
+    frame: Frame, scale: LogScale, phase: PhaseReport, objective: float | None
+) -> list[str]:
+    """p50 and p90 of each second, and the objective for the p90; `frame.most` is 1."""
     ticks = [(scale.place(tick), f"{tick:g}") for tick in scale.ticks()]
-    return [
-        *draw_panel(frame, ticks, "ms"),
-        _draw_curve(frame, scale, phase.curve, "p90"),
-        _draw_curve(frame, scale, phase.curve, "p50"),
+    parts = draw_panel(frame, ticks, "ms")
+    if objective is not None:
+        y = frame.y(scale.place(objective))
+        parts.append(line(frame.left, y, frame.left + frame.width, "threshold"))
+    for curve in _curves_of_slices(phase):
+        parts.append(_draw_curve(frame, scale, curve, "p90"))
+        parts.append(_draw_curve(frame, scale, curve, "p50"))
+    return parts
+
+
+def _curves_of_slices(phase: PhaseReport) -> list[list[LatencyBin]]:
+    """A line from one slice to the next would show what was never measured."""
+    ends = [each.until for each in phase.slices] or [phase.seconds]
+    starts = [0.0, *ends[:-1]]
+    found = [
+        [each for each in phase.curve if start <= (each.at + each.until) / 2 < end]
+        for start, end in zip(starts, ends, strict=True)
     ]
+    return [curve for curve in found if curve]
 
 
 def _draw_curve(frame: Frame, scale: LogScale, curve: Sequence[LatencyBin], name: str) -> str:
@@ -132,7 +152,7 @@ def draw_loss_panel(frame: Frame, phase: PhaseReport) -> list[str]:
 
 
 def draw_cpu_panel(frame: Frame, phase: PhaseReport) -> list[str]:
-    """Batch at the bottom, so that its quota is the line on top of it."""
+    """Batch at the bottom, so that its quota is the line on top of it; hatched while demoted."""
     edges = _sample_edges(phase.samples, frame.seconds)
     floor = [0.0] * len(phase.samples)
     parts = draw_panel(frame, [(tick, f"{tick:g}") for tick in whole_ticks(frame.most)], "CPUs")
@@ -140,9 +160,21 @@ def draw_cpu_panel(frame: Frame, phase: PhaseReport) -> list[str]:
         top = [low + getattr(s.cpu, name) for low, s in zip(floor, phase.samples, strict=True)]
         parts.append(area(frame, edges, floor, top, name))
         floor = top
+    for demoted, group in itertools.groupby(phase.samples, lambda sample: sample.demoted):
+        if demoted:
+            parts.append(_draw_demoted(frame, list(group)))
     quota = [None if s.quota is None else min(s.quota, frame.most) for s in phase.samples]
     parts.append(steps(frame, edges, quota, "quota"))
     return parts
+
+
+def _draw_demoted(frame: Frame, samples: Sequence[PhaseSample]) -> str:
+    """A band along the bottom, while these follow each other."""
+    ends = samples[0].at, samples[-1].until
+    left, right = (frame.x(min(each, frame.seconds)) for each in ends)
+    y = frame.top + frame.height - _BAND
+    size = f'width="{round(right - left, 1)}" height="{_BAND}"'
+    return f'<rect class="demoted" x="{left}" y="{y}" {size}/>'
 
 
 def whole_ticks(most: float) -> list[float]:
@@ -160,10 +192,10 @@ def _sample_edges(samples: Sequence[PhaseSample], seconds: float) -> list[float]
 
 def draw_demo(report: DemoReport) -> str:
     """The whole SVG document."""
-    said = _largest_changes(report)
+    said = _first_and_last_changes(report)
     height = _SAID_TOP + _LINE_HEIGHT * (len(said) + 1) + 32
     real = report.machine.simulated_because is None
-    title = "Batch work in the slack of a latency-sensitive service"
+    title = "Batch work beside a service, and one rule about its latency"
     if not real:
         title += " (simulated kernel)"
     parts = [
@@ -171,7 +203,7 @@ def draw_demo(report: DemoReport) -> str:
         *_draw_sentences(report),
         *(_draw_latencies(report) if real else _draw_losses(report)),
         *_draw_cpu_use(report),
-        *_draw_reasons(said, len(_quota_changes(report))),
+        *_draw_reasons(said, len(_agent_changes(report))),
         text(LEFT, height - 16, _footer_text(report), "faint"),
     ]
     return page(title, height, parts)
@@ -208,7 +240,8 @@ def _draw_heads(
 
 
 def _draw_latencies(report: DemoReport) -> list[str]:
-    scale = log_scale_for(report.phases)
+    objective = None if report.objective is None else report.objective.milliseconds
+    scale = log_scale_for(report.phases, objective)
     places = phase_frames(_LATENCY_TOP, _LATENCY_HEIGHT, report.phases, 1.0)
     alone = next((p.latency for p in report.phases if p.name == ALONE.name), None)
     parts = []
@@ -220,16 +253,25 @@ def _draw_latencies(report: DemoReport) -> list[str]:
             kind = "good" if ratio <= _GOOD else "fair" if ratio <= _FAIR else "bad"
             kind = "" if report.warning else kind  # nothing follows from such numbers
             big = f"p90 {format_milliseconds(found.p90)}"
-            small = f"p50 {format_milliseconds(found.p50)}, p99 {format_milliseconds(found.p99)}"
+            small = _describe_spread(phase)
             if phase.name != ALONE.name and not report.warning:
-                small += f"; p90 {ratio:.1f}× alone"
+                small += f"; {ratio:.1f}× alone"
         parts += _draw_heads(report, number, frame.left, big, kind, small)
-        parts += draw_latency_panel(frame, scale, phase)
-        parts += [_draw_boundary(report, frame), *_draw_part_names(report, frame)]
+        parts += draw_latency_panel(frame, scale, phase, objective)
+        parts += [*_draw_boundaries(report, phase, frame), *_draw_part_names(report, phase, frame)]
     y = _LATENCY_TOP + _LATENCY_HEIGHT + 18
-    return parts + _draw_legend(
-        LEFT, y, "Latency by the second, in ms (logarithmic):", (("p90", "p90"), ("p50", "p50"))
-    )
+    keys = (("p90", "p90"), ("p50", "p50"), ("threshold", "the objective for the p90"))
+    return parts + _draw_legend(LEFT, y, "Latency by the second, in ms (logarithmic):", keys)
+
+
+def _describe_spread(phase: PhaseReport) -> str:
+    parts = []
+    if phase.above is not None:
+        parts.append(f"{100 * phase.above:.0f} % of the seconds above the objective")
+    slices = phase.p90_range()
+    if slices is not None:
+        parts.append(f"slices {slices[0]:.1f} to {slices[1]:.1f} ms")
+    return "; ".join(parts)
 
 
 def _draw_losses(report: DemoReport) -> list[str]:
@@ -243,20 +285,33 @@ def _draw_losses(report: DemoReport) -> list[str]:
             report, number, frame.left, f"lost {lost:.2f} CPUs", kind, "by the service, on average"
         )
         parts += draw_loss_panel(frame, phase)
-        parts += [_draw_boundary(report, frame), *_draw_part_names(report, frame)]
+        parts += [*_draw_boundaries(report, phase, frame), *_draw_part_names(report, phase, frame)]
     y = _LATENCY_TOP + _LATENCY_HEIGHT + 18
     what = "CPUs that the service wanted and did not get"
     return [*parts, text(LEFT, y, what, "faint")]
 
 
-def _draw_boundary(report: DemoReport, frame: Frame) -> str:
-    """Where the service's calm part ends and its busy part begins."""
-    return vertical_line(frame.x(frame.seconds * report.load.calm_share), frame, "part")
+def _draw_boundaries(report: DemoReport, phase: PhaseReport, frame: Frame) -> list[str]:
+    """Where the service's busy part ends in each slice, and where the next slice begins."""
+    parts = [vertical_line(frame.x(calm), frame, "part") for _, calm, _ in _parts(report, phase)]
+    ends = [end for _, _, end in _parts(report, phase)]
+    return parts + [vertical_line(frame.x(end), frame, "event") for end in ends[:-1]]
 
 
-def _draw_part_names(report: DemoReport, frame: Frame) -> list[str]:
-    x, y = frame.x(frame.seconds * report.load.calm_share), frame.top - 5
-    return [text(x - 6, y, "calm", "faint end"), text(x + 6, y, "busy", "faint")]
+def _draw_part_names(report: DemoReport, phase: PhaseReport, frame: Frame) -> list[str]:
+    y = frame.top - 5
+    found = []
+    for _, calm, _ in _parts(report, phase):
+        found.append(text(frame.x(calm) - 6, y, "busy", "faint end"))
+        found.append(text(frame.x(calm) + 6, y, "calm", "faint"))
+    return found
+
+
+def _parts(report: DemoReport, phase: PhaseReport) -> list[tuple[float, float, float]]:
+    """Of each slice: where it begins, where its calm part does, and where it ends."""
+    slices = [(each.at, each.until) for each in phase.slices] or [(0.0, phase.seconds)]
+    calm = report.load.calm_share
+    return [(start, end - calm * (end - start), end) for start, end in slices]
 
 
 def _draw_cpu_use(report: DemoReport) -> list[str]:
@@ -265,7 +320,7 @@ def _draw_cpu_use(report: DemoReport) -> list[str]:
     for phase, frame in zip(report.phases, places, strict=True):
         parts += _draw_cpu_head(phase, frame)
         parts += draw_cpu_panel(frame, phase)
-        parts.append(_draw_boundary(report, frame))
+        parts += _draw_boundaries(report, phase, frame)
         parts.append(text(frame.left, _CPU_TOP + _CPU_HEIGHT + 16, "0 s", "faint"))
         end = f"{phase.seconds:g} s"
         parts.append(text(frame.left + frame.width, _CPU_TOP + _CPU_HEIGHT + 16, end, "faint end"))
@@ -273,7 +328,8 @@ def _draw_cpu_use(report: DemoReport) -> list[str]:
     named = (("hog", "batch"), ("service", "service"), ("other", "other (client, agent, system)"),
              ("idle", "idle"))  # fmt: skip
     parts += _draw_legend(LEFT, y, "CPUs in use:", named)
-    return parts + line_key(LEFT + 600, y, "quota", "batch's quota")
+    parts += area_key(LEFT + 600, y, "demoted", "batch demoted to the lowest weight")
+    return parts + line_key(LEFT + 880, y, "quota", "batch's quota")
 
 
 def _draw_cpu_head(phase: PhaseReport, frame: Frame) -> list[str]:
@@ -286,40 +342,41 @@ def _draw_legend(left: int, y: int, words: str, named: tuple[tuple[str, str], ..
     parts = [text(left, y, words, "faint")]
     x = left + 10 + round(6.6 * len(words))
     for kind, name in named:
-        parts += (line_key if kind in ("p50", "p90") else area_key)(x, y, kind, name)
+        parts += (line_key if kind in ("p50", "p90", "threshold") else area_key)(x, y, kind, name)
         x += 44 + round(7 * len(name))
     return parts
 
 
-def _largest_changes(report: DemoReport) -> list[AgentEntry]:
-    """The agent's changes of the quota: the largest ones, in their order."""
-    changes = _quota_changes(report)
-    largest = sorted(changes, key=_change_size, reverse=True)[:_MOST_LINES]
-    return [each for each in changes if each in largest]
+def _first_and_last_changes(report: DemoReport) -> list[AgentEntry]:
+    """The agent's changes: the first ones, and the last one, which gives everything back."""
+    changes = _agent_changes(report)
+    if len(changes) <= _MOST_LINES:
+        return changes
+    return [*changes[: _MOST_LINES - 1], changes[-1]]
 
 
-def _quota_changes(report: DemoReport) -> list[AgentEntry]:
-    return [x for x in report.agent if x.after and "quota" in x.what and x.at >= 0]
+def _agent_changes(report: DemoReport) -> list[AgentEntry]:
+    """One for all pods and groups that were changed in the same way at the same time."""
+    found: dict[tuple[float, str, str, str], AgentEntry] = {}
+    for each in report.agent:
+        if each.after and each.at >= 0:
+            found.setdefault((round(each.at), _knob_of(each), each.before, each.after), each)
+    return list(found.values())
 
 
-def _change_size(each: AgentEntry) -> float:
-    before, after = _parse_milli(each.before), _parse_milli(each.after)
-    return abs(after - before) if before is not None and after is not None else 1e9
-
-
-def _parse_milli(word: str) -> int | None:
-    digits = word.removesuffix("m")
-    return int(digits) if digits.isdigit() else None
+def _knob_of(each: AgentEntry) -> str:
+    return each.what.partition(" of ")[0]
 
 
 def _draw_reasons(said: list[AgentEntry], moves: int) -> list[str]:
-    part = f" ({len(said)} of {moves} moves)" if moves > len(said) else ""
-    head = f"Why the quota moved, in the agent's words{part}:"
-    head = head if said else "The agent changed no quota."
+    part = f" ({len(said)} of {moves} changes)" if moves > len(said) else ""
+    head = f"What the agent did to the batch pods, in its own words{part}:"
+    head = head if said else "The agent changed nothing."
     parts = [text(LEFT, _SAID_TOP, head, "head")]
     for number, each in enumerate(said, 1):
         because = each.because.partition(": ")[2] or each.because
-        words = f"{each.at:5.1f} s   {each.before} → {each.after}   because {because}"
+        change = f"{_knob_of(each)} {each.before} → {each.after}"
+        words = f"{each.at:5.1f} s   {change}   because {because}"
         parts.append(text(LEFT, _SAID_TOP + _LINE_HEIGHT * number, words))
     return parts
 
@@ -334,6 +391,6 @@ def _footer_text(report: DemoReport) -> str:
     steal, foreign = (max((getattr(n, k) for n in noise), default=0) for k in ("steal", "foreign"))
     return (
         f"{about.model or 'unknown CPU'}, {size}, Linux {about.kernel}, cgroup {about.cgroup}; "
-        f"open loop, {load.calm:g} then {load.busy:g} CPUs of requests; latency from the intended "
+        f"open loop, {load.busy:g} then {load.calm:g} CPUs of requests; latency from the intended "
         f"time; steal ≤ {steal:.2f}, foreign work ≤ {foreign:.2f} CPUs"
     )

@@ -95,9 +95,9 @@ STATIC_QUOTA = DemoPhase(
 IDLE = DemoPhase(
     "idle", "batch at cpu.idle", "batch runs when nobody else wants to", BatchControl.IDLE
 )
-SLACKWATER = DemoPhase(
-    "slackwater",
-    "batch under Slackwater",
+SHARE = DemoPhase(
+    "share",
+    "batch at Slackwater's share",
     "batch gives way, within a budget",
     BatchControl.BEST_EFFORT_SHARE,
 )
@@ -113,16 +113,22 @@ WATERLINE = DemoPhase(
     "batch throttled by the node's CPU usage",
     BatchControl.WATERLINE,
 )
-OBJECTIVE = DemoPhase(
-    "objective",
-    "latency objective",
+SLACKWATER = DemoPhase(
+    "slackwater",
+    "batch under Slackwater",
     "batch gives way while the objective is at risk",
     BatchControl.LATENCY_OBJECTIVE,
 )
 
-DEMO = (ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER)
-COLOCATION = (ALONE, DEFAULT_WEIGHT, KUBELET, STATIC_QUOTA, IDLE, SLACKWATER)
-LATENCY_OBJECTIVE = (ALONE, UNPROTECTED, WATERLINE, OBJECTIVE)
+DEMO = (ALONE, UNPROTECTED, SLACKWATER)
+COLOCATION = (ALONE, DEFAULT_WEIGHT, KUBELET, STATIC_QUOTA, IDLE, SHARE)
+LATENCY_OBJECTIVE = (ALONE, UNPROTECTED, WATERLINE, SLACKWATER)
+#: Each phase of the demo comes in so many slices, so that drift of the machine hits all alike.
+DEMO_ROUNDS = 2
+#: The objective is so many times the p90 of the service alone.
+OBJECTIVE_RATIO = 2.0
+#: Seconds: in the demo a slice must see the end of it; elsewhere longer is cheap.
+DEMO_COOL_DOWN, COOL_DOWN = 3, 15
 
 
 class LoadPart(msgspec.Struct, frozen=True):
@@ -137,6 +143,8 @@ CALM = LoadPart("calm", 0.4, 0.20)
 BUSY = LoadPart("busy", 0.6, 0.55)
 #: The same in each phase, so that latencies compare; about 0.4 of one CPU on average.
 LOAD = (CALM, BUSY)
+#: The demo's: it shows that everything is given back when the service is calm again.
+DEMO_LOAD = (BUSY, CALM)
 
 
 def intended_times(

@@ -159,6 +159,11 @@ def latency_bins(answers: Iterable[RequestResult], length: float) -> tuple[Laten
     return tuple(found)
 
 
+def share_above(curve: Sequence[LatencyBin], objective: float) -> float:
+    """The part of these stretches, 0 to 1, whose p90 is above the objective in milliseconds."""
+    return round(sum(each.p90 > objective for each in curve) / max(len(curve), 1), 4)
+
+
 class PhaseSample(msgspec.Struct, frozen=True, rename="camel"):
     """A stretch of a phase, in seconds after its start: CPU use, and batch's quota at its end in
     CPUs, None while it is unlimited. `lost` is what the service wanted and did not get, in CPUs;
@@ -179,7 +184,8 @@ class AgentEntry(TimedEntry[float], frozen=True):
 
 
 class PhaseMeasurement(msgspec.Struct, frozen=True):
-    """One phase. A simulation has no answers and no noise."""
+    """One phase, or a slice of it. A simulation has no answers and no noise. `slices` is how long
+    each of the slices is that it was joined of."""
 
     phase: DemoPhase
     seconds: float
@@ -188,6 +194,49 @@ class PhaseMeasurement(msgspec.Struct, frozen=True):
     answers: tuple[RequestResult, ...] = ()
     noise: Noise | None = None
     lines: tuple[AgentEntry, ...] = ()
+    slices: tuple[float, ...] = ()
+
+
+def join_slices(slices: Sequence[PhaseMeasurement]) -> PhaseMeasurement:
+    """At least one slice of a phase, one after the other, as if nothing had been in between."""
+    starts = [sum(each.seconds for each in slices[:number]) for number in range(len(slices))]
+    pairs = list(zip(starts, slices, strict=True))
+    noises = [each.noise for each in slices if each.noise is not None]
+    return PhaseMeasurement(
+        slices[0].phase,
+        sum(each.seconds for each in slices),
+        CpuUse(*(_mean(slices, name) for name in CpuUse.__struct_fields__)),
+        tuple(_shift(sample, at, one.seconds) for at, one in pairs for sample in one.samples),
+        tuple(
+            msgspec.structs.replace(answer, at=round(answer.at + at, 6))
+            for at, one in pairs
+            for answer in one.answers
+        ),
+        Noise(*(max(getattr(n, name) for n in noises) for name in Noise.__struct_fields__))
+        if noises
+        else None,
+        tuple(
+            msgspec.structs.replace(line, at=round(line.at + at, 3))
+            for at, one in pairs
+            for line in one.lines
+            # What was said before a slice is told once.
+            if line.at >= 0 or at == 0
+        ),
+        tuple(each.seconds for each in slices),
+    )
+
+
+def _mean(slices: Sequence[PhaseMeasurement], name: str) -> float:
+    """Of a part of the CPU use, by the slices' length."""
+    total = sum(each.seconds for each in slices)
+    used = sum(float(getattr(each.cpu, name)) * each.seconds for each in slices)
+    return round(used / total, 4)
+
+
+def _shift(sample: PhaseSample, by: float, most: float) -> PhaseSample:
+    """A slice's last sample may end a moment after it: here it must not overlap the next."""
+    at, until = (round(min(each, most) + by, 3) for each in (sample.at, sample.until))
+    return msgspec.structs.replace(sample, at=at, until=until)
 
 
 class PhaseProgress(msgspec.Struct, frozen=True):
@@ -201,6 +250,9 @@ class PhaseProgress(msgspec.Struct, frozen=True):
     lines: tuple[AgentEntry, ...] = ()
     #: What `seconds` are.
     unit: str = "s"
+    #: Which slice of the phase it is, of how many.
+    number: int = 1
+    slices: int = 1
 
 
 ProgressObserver = Callable[[PhaseProgress], None]

@@ -69,8 +69,8 @@ def _exit(number: int, _frame: FrameType | None) -> None:
 
 
 _END_TIMEOUT = 15.0
-#: Until its first quota; a slow machine needs long to start Python.
-_FIRST_QUOTA_TIMEOUT = 60.0
+#: Of an agent; a slow machine needs long to start Python.
+_START_TIMEOUT = 60.0
 _VARIABLE = "SLACKWATER_"
 _KEPT = ("SLACKWATER_CGROUP_VERSION",)
 
@@ -178,11 +178,18 @@ class AgentProcess:
 
     def wait_for_quota(self) -> None:
         """Until it has decided for the first time."""
-        deadline = time.monotonic() + _FIRST_QUOTA_TIMEOUT
-        while self._tree.quota() is None:
+        self._wait_until(lambda: self._tree.quota() is not None, "set no quota")
+
+    def wait_for_start(self) -> None:
+        """Until it has said something."""
+        self._wait_until(lambda: bool(self._said), "did not start")
+
+    def _wait_until(self, happened: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not happened():
             if self._child.process.poll() is not None or time.monotonic() > deadline:
                 words = self._said[-1][1] if self._said else "nothing"
-                raise MeasurementError(f"the agent set no quota; the last that it said: {words}")
+                raise MeasurementError(f"the agent {what}; the last that it said: {words}")
             time.sleep(0.02)
 
     def lines(self, start: float) -> tuple[AgentEntry, ...]:

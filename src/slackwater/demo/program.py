@@ -10,11 +10,27 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from slackwater.demo.cgroup_tree import CannotBuildTreeError
 from slackwater.demo.demo_environment import DemoEnvironment
-from slackwater.demo.demo_plan import DEMO
+from slackwater.demo.demo_plan import (
+    ALONE,
+    DEMO,
+    DEMO_COOL_DOWN,
+    DEMO_LOAD,
+    DEMO_ROUNDS,
+    OBJECTIVE_RATIO,
+)
 from slackwater.demo.demo_report import DemoReport, MachineSummary, make_report
-from slackwater.demo.measurements import MeasurementError, ProgressObserver
+from slackwater.demo.measurements import (
+    MeasurementError,
+    PhaseMeasurement,
+    PhaseProgress,
+    ProgressObserver,
+    find_percentiles,
+    join_slices,
+)
 from slackwater.demo.processes import ignore_signals
 from slackwater.demo.simulated import CPUS, run_simulated
 from slackwater.model.cgroup import CgroupMounts
@@ -34,13 +50,39 @@ def run_demo(
     about = describe_machine(roots, mounts)
     try:
         with open_environment(mounts, roots, about.cpus) as environment:
-            measured = [environment.run(phase, seconds, watch) for phase in DEMO]
+            slices = run_slices(environment, seconds, watch)
             cost = round(environment.cost * 1000, 3)
     except OSError as error:
         raise MeasurementError(f"{error.filename or 'the demo'}: {error.strerror}") from error
     return make_report(
-        MachineSummary(about.cpus, about.model, about.kernel, about.cgroup, None, cost), measured
+        MachineSummary(about.cpus, about.model, about.kernel, about.cgroup, None, cost),
+        [join_slices(each) for each in slices],
+        round(1000 * environment.objective, 3),
     )
+
+
+def run_slices(
+    environment: DemoEnvironment, seconds: float, watch: ProgressObserver
+) -> list[list[PhaseMeasurement]]:
+    """The slices of each phase, one of every phase in each round. The first one of the service
+    alone says what the objective is."""
+    found: list[list[PhaseMeasurement]] = [[] for _ in DEMO]
+    environment.cool_down = DEMO_COOL_DOWN
+    for number in range(1, DEMO_ROUNDS + 1):
+        for phase, slices in zip(DEMO, found, strict=True):
+
+            def tell(progress: PhaseProgress, number: int = number) -> None:
+                watch(msgspec.structs.replace(progress, number=number, slices=DEMO_ROUNDS))
+
+            slices.append(
+                environment.run(phase, seconds / DEMO_ROUNDS, tell, seed=number, load=DEMO_LOAD)
+            )
+            if number == 1 and phase is ALONE:
+                alone = find_percentiles(slices[0].answers)
+                if alone is None:
+                    raise MeasurementError("the service answered nothing, alone as it was")
+                environment.objective = OBJECTIVE_RATIO * alone.p90 / 1000
+    return found
 
 
 def simulate_demo(

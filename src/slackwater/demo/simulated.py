@@ -1,12 +1,21 @@
 """The same phases on the simulated kernel, for machines whose cgroups cannot be written.
 
 Each phase is a scenario with a larger service on four CPUs, so that it can lose some. Instead of
-latency it measures CPU time that the service wanted and did not get. The agent is the real one.
+latency it measures CPU time that the service wanted and did not get, and the latency that the
+service exports follows from that. The agent is the real one.
 """
 
 from pathlib import Path
 
-from slackwater.demo.demo_plan import CALM, THRESHOLD, BatchControl, DemoPhase
+from slackwater.demo.demo_objects import QUANTILE, WHO, describe_objective
+from slackwater.demo.demo_plan import (
+    BATCH_PODS,
+    CALM,
+    DEMO_COOL_DOWN,
+    OBJECTIVE_RATIO,
+    BatchControl,
+    DemoPhase,
+)
 from slackwater.demo.measurements import (
     AgentEntry,
     CpuUse,
@@ -15,22 +24,27 @@ from slackwater.demo.measurements import (
     PhaseSample,
     ProgressObserver,
 )
+from slackwater.demo.service import HISTOGRAM
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, CpuTimes, Tier
 from slackwater.model.gap import Gap
-from slackwater.model.knob import QUOTA, WEIGHT
-from slackwater.model.units import Bandwidth, Micros, MilliCpu, Percent, Unlimited
-from slackwater.observation.objects.object_set import Objects
-from slackwater.policies import best_effort_share
-from slackwater.policies.best_effort_share import BestEffortShareSettings
+from slackwater.model.knob import IDLE, QUOTA, WEIGHT
+from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
+from slackwater.model.weight import SMALLEST_SHARES
+from slackwater.observation.objects.documents import one_document
+from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.record.journal import JournalEntry, TickRecord
-from slackwater.settings.agent_document import Settings
-from slackwater.simulation.demand import Spike, Steady
-from slackwater.simulation.scenario import Scenario, ScenarioPod
+from slackwater.simulation.demand import Demand, Spike, Steady
+from slackwater.simulation.scenario import Scenario, ScenarioMetric, ScenarioPod
 from slackwater.simulation.simulation_run import Simulation
 
 CPUS = 4
 _CALM, _BUSY, _REQUEST = MilliCpu(800), MilliCpu(3000), MilliCpu(3000)
-_DEFAULT_SHARES = 1024
+#: What the service exports, in milliseconds: where it got what it wanted, and where it did not.
+_FAST, _SLOW = MilliCpu(8), MilliCpu(24)
+#: CPUs that it may lose and still be fast.
+_UNNOTICED = 0.05
+#: Nothing is asked in a simulation.
+_PORT = 8080
 _MICROS = 1_000_000
 
 
@@ -40,31 +54,74 @@ def run_simulated(
     """One phase; `seconds` are simulated, and pass in an instant."""
     state = folder / phase.name
     state.mkdir(parents=True)
-    simulation = Simulation(make_scenario(phase, seconds), str(state))
+    latency = ExportedLatency()
+    simulation = Simulation(make_scenario(phase, seconds, latency), str(state))
+    latency.follow(simulation)
     try:
-        if phase.control is BatchControl.DEFAULT_WEIGHT:
-            for ref in simulation.node.tiers.values():
-                simulation.node.put(ref, WEIGHT, _DEFAULT_SHARES)
         return _SimulatedPhase(simulation, phase, seconds, watch).run()
     finally:
         simulation.release()
         simulation.close()
 
 
-def make_scenario(phase: DemoPhase, seconds: float) -> Scenario:
+class ExportedLatency:
+    """The service's p90 in milliseconds: slow where it has lost CPU time since the last look."""
+
+    def __init__(self) -> None:
+        self._simulation: Simulation | None = None
+        self._at, self._lost = Micros(0), 0.0
+        self._level = _FAST
+
+    def follow(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def __call__(self, at: Micros, /) -> MilliCpu:
+        if self._simulation is None or at <= self._at:
+            return self._level
+        lost = _lost(self._simulation)
+        slow = lost - self._lost > _UNNOTICED * (at - self._at) / _MICROS
+        self._at, self._lost, self._level = at, lost, _SLOW if slow else _FAST
+        return self._level
+
+    def holds_until(self, at: Micros, /) -> Micros:
+        return Micros(at + 1)
+
+
+def _lost(simulation: Simulation) -> float:
+    """What the service wanted and did not get, in CPU seconds so far."""
+    service = simulation.node.group("service")
+    lost = service if isinstance(service, Gap) else simulation.kernel.lost(service)
+    return 0.0 if isinstance(lost, Gap) else lost / _MICROS
+
+
+def make_scenario(phase: DemoPhase, seconds: float, latency: Demand) -> Scenario:
     length = Micros(round(seconds * _MICROS))
-    busy_from = Micros(round(length * CALM.share))
-    demand = Spike(busy_from, _BUSY, Micros(length - busy_from), _CALM)
-    pods = [ScenarioPod("service", Tier.BURSTABLE, demand, _REQUEST)]
+    busy = Micros(round(length * (1 - CALM.share)))
+    pods = [
+        ScenarioPod(
+            "service", Tier.BURSTABLE, Spike(Micros(0), _BUSY, busy, _CALM), _REQUEST,
+            priority=1000,
+        )
+    ]  # fmt: skip
     if phase.control is not BatchControl.ABSENT:
-        pods.append(ScenarioPod("hog", Tier.BESTEFFORT, Steady(MilliCpu(1000 * CPUS))))
-    share = BestEffortShareSettings(
-        enabled=phase.control is BatchControl.BEST_EFFORT_SHARE, threshold=Percent(THRESHOLD)
-    )
+        pods += [
+            ScenarioPod(
+                each.name, Tier.BURSTABLE, Steady(MilliCpu(1000 * CPUS)),
+                MilliCpu(_REQUEST // len(BATCH_PODS)), labels={"app": "batch"}, priority=-10,
+            )
+            for each in BATCH_PODS
+        ]  # fmt: skip
+    objects = Objects()
+    metrics: tuple[ScenarioMetric, ...] = ()
+    if phase.control is BatchControl.LATENCY_OBJECTIVE:
+        objective = OBJECTIVE_RATIO * _FAST / 1000
+        rule = describe_objective(_PORT, objective, DEMO_COOL_DOWN)
+        for name, text in {**rule, "who.yaml": WHO}.items():
+            objects = with_object(objects, one_document(text, name), name)
+        metrics = (ScenarioMetric(f"{HISTOGRAM}:{QUANTILE}", latency),)
     return Scenario(
-        phase.name, CgroupVersion.V1, CPUS, length, tuple(pods),
-        objects=Objects(settings=Settings(policies={best_effort_share.NAME: share})),
-    )  # fmt: skip
+        phase.name, CgroupVersion.V1, CPUS, length, tuple(pods), objects=objects, metrics=metrics
+    )
 
 
 class _SimulatedPhase:
@@ -78,7 +135,7 @@ class _SimulatedPhase:
         self._seconds = seconds
         self._watch = watch
         self._before = self._read_counters()
-        self._last_quota = self._quota()
+        self._last_bounds = self._quota(), self._is_demoted()
         self._samples: list[PhaseSample] = []
         self._lines: list[AgentEntry] = []
 
@@ -109,24 +166,28 @@ class _SimulatedPhase:
         now = self._read_counters()
         before, self._before = self._before, now
         # What a tick just wrote applies from now on.
-        quota, self._last_quota = self._last_quota, self._quota()
+        (quota, demoted), self._last_bounds = self._last_bounds, (self._quota(), self._is_demoted())
         length = (now[0] - before[0]) / _MICROS
         if length <= 0:
             return
         use, lost = self._use(before, now), (now[3] - before[3]) / length
         at, until = before[0] / _MICROS, now[0] / _MICROS
-        self._samples.append(PhaseSample(at, until, use, quota, round(lost, 4)))
+        self._samples.append(PhaseSample(at, until, use, quota, round(lost, 4), demoted))
 
     def _read_counters(self) -> tuple[Micros, float, float, float]:
-        """The time; service and hog, and what the service lost, in CPU seconds so far."""
-        tiers, kernel = self._simulation.node.tiers, self._simulation.kernel
-        lost = kernel.lost(tiers[Tier.BURSTABLE])
+        """The time; service and batch, and what the service lost, in CPU seconds so far."""
+        batch = (pod.name for pod in BATCH_PODS)
         return (
-            kernel.now,
-            self._used(tiers[Tier.BURSTABLE]),
-            self._used(tiers[Tier.BESTEFFORT]),
-            0.0 if isinstance(lost, Gap) else lost / _MICROS,
+            self._simulation.kernel.now,
+            sum(self._used(ref) for ref in self._groups("service")),
+            sum(self._used(ref) for ref in self._groups(*batch)),
+            _lost(self._simulation),
         )
+
+    def _groups(self, *pods: str) -> list[CgroupRef]:
+        """Of those that are there."""
+        found = (self._simulation.node.group(name) for name in pods)
+        return [ref for ref in found if not isinstance(ref, Gap)]
 
     def _used(self, ref: CgroupRef) -> float:
         times = self._simulation.kernel.times(ref)
@@ -142,9 +203,26 @@ class _SimulatedPhase:
         )
 
     def _quota(self) -> float | None:
-        found = self._simulation.kernel.read(self._simulation.node.tiers[Tier.BESTEFFORT], QUOTA)
-        milli = found.milli() if isinstance(found, Bandwidth) else None
-        return None if milli is None or isinstance(milli, Unlimited) else milli / 1000
+        """Of all batch pods together, in CPUs: their containers are throttled."""
+        found = [self._quota_of(pod.name) for pod in BATCH_PODS]
+        bounded = [milli for milli in found if milli is not None]
+        return sum(bounded) / 1000 if len(bounded) == len(found) else None
+
+    def _quota_of(self, name: str) -> int | None:
+        kernel = self._simulation.kernel
+        values = [
+            found.milli()
+            for ref in kernel.refs()
+            if ref.owner == name and isinstance(found := kernel.read(ref, QUOTA), Bandwidth)
+        ]
+        return min((each for each in values if not isinstance(each, Unlimited)), default=None)
+
+    def _is_demoted(self) -> bool:
+        kernel, batch = self._simulation.kernel, self._groups(*(pod.name for pod in BATCH_PODS))
+        return bool(batch) and all(
+            kernel.read(ref, IDLE) is True or kernel.read(ref, WEIGHT) == SMALLEST_SHARES
+            for ref in batch
+        )
 
 
 def _agent_entry(entry: JournalEntry, at: Micros) -> AgentEntry:

@@ -33,7 +33,7 @@ text { font-family: "DejaVu Sans", "Liberation Sans", "Noto Sans", Arial, sans-s
 .good { fill: #1a7f4b; } .fair { fill: #b26a00; } .bad { fill: #b3261e; }
 .ground { fill: #ffffff; } .panel { fill: #f4f6f9; } .rule { stroke: #dde2e9; stroke-width: 1; }
 .system { fill: #8b95a1; } .guaranteed { fill: #1f4e8c; } .burstable { fill: #5b9bd5; }
-.besteffort { fill: #f2b04a; } .lost { fill: #b3261e; }
+.besteffort { fill: #f2b04a; } .lost { fill: #b3261e; } .demoted { fill: #7a2f8f; }
 .service { fill: #2f6db5; } .hog { fill: #f2b04a; } .other { fill: #9aa4b0; }
 .idle { fill: #f4f6f9; stroke: #c3cad3; }
 .mean { fill: #8db8e6; } .over { fill: #e58a84; } .fewer { fill: #bfe3cd; }
@@ -55,7 +55,7 @@ text { font-family: "DejaVu Sans", "Liberation Sans", "Noto Sans", Arial, sans-s
   .good { fill: #4fd08a; } .fair { fill: #e0a040; } .bad { fill: #ff7b72; }
   .ground { fill: #11161d; } .panel { fill: #171e27; } .rule { stroke: #2a333e; }
   .system { fill: #6f7985; } .guaranteed { fill: #3f79c4; } .burstable { fill: #7db7ea; }
-  .besteffort { fill: #e0a040; } .lost { fill: #ff7b72; }
+  .besteffort { fill: #e0a040; } .lost { fill: #ff7b72; } .demoted { fill: #c98ade; }
   .service { fill: #4f8fd6; } .hog { fill: #e0a040; } .other { fill: #6f7985; }
   .idle { fill: #171e27; stroke: #3a4552; }
   .mean { fill: #2d4f75; } .over { fill: #8a3a35; } .fewer { fill: #1f4a34; }

@@ -31,7 +31,7 @@ from slackwater.demo.demo_plan import (
     CALM,
     COLOCATION,
     KUBELET,
-    SLACKWATER,
+    SHARE,
     BatchControl,
     DemoPhase,
 )
@@ -51,7 +51,7 @@ def one(phase: str, number: int = 1, **values: float) -> Round:
 def rounds(count: int = MANY, **ours: float) -> list[Round]:
     """Every row in every round; Slackwater's as told."""
     return [
-        one(phase.name, number, **(ours if phase == SLACKWATER else {}))
+        one(phase.name, number, **(ours if phase == SHARE else {}))
         for number in range(1, count + 1)
         for phase in COLOCATION
     ]
@@ -82,7 +82,7 @@ def test_idle_cpu_counts_in_the_calm_part_alone() -> None:
         for n in range(10)
     )
     found = round_of(
-        1, PhaseMeasurement(SLACKWATER, 10.0, busy, samples, answers(5.0), Noise(0.0, 0.0)), 2
+        1, PhaseMeasurement(SHARE, 10.0, busy, samples, answers(5.0), Noise(0.0, 0.0)), 2
     )
     assert found is not None
     assert found.idle_used == pytest.approx(1.7 / 1.8)
@@ -137,7 +137,7 @@ def test_each_goal_can_be_missed(ours: dict[str, float], expected: list[bool]) -
 
 def test_one_bad_round_misses_the_goal_that_holds_in_every_round() -> None:
     found = rounds()
-    found[-1] = one(SLACKWATER.name, MANY, idle_used=0.5)
+    found[-1] = one(SHARE.name, MANY, idle_used=0.5)
     assert reached(found) == [True, True, True, False]
 
 

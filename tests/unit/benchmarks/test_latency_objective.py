@@ -12,7 +12,7 @@ from benchmarks._latency_objective import (
     summarize,
 )
 from benchmarks.latency_objective import read_plan, report, slice_line
-from slackwater.demo.demo_plan import ALONE, LATENCY_OBJECTIVE, OBJECTIVE, UNPROTECTED
+from slackwater.demo.demo_plan import ALONE, LATENCY_OBJECTIVE, SLACKWATER, UNPROTECTED
 from slackwater.demo.demo_report import NOISY
 from slackwater.demo.measurements import (
     CpuUse,
@@ -46,7 +46,7 @@ def all_rows(above: int, ours: int, idle: float = 0.1) -> list[Slice]:
         *row(ALONE.name, 0, 1.5),
         *row(UNPROTECTED.name, above, 0.1),
         *row("waterline", above, 0.4),
-        *row(OBJECTIVE.name, ours, idle),
+        *row(SLACKWATER.name, ours, idle),
     ]
 
 
@@ -58,8 +58,8 @@ def test_a_slice_is_cut_into_seconds() -> None:
         for n in range(4)
     )  # fmt: skip
     answers = tuple(RequestResult(n / 10, 5.0 if n < 10 else 50.0) for n in range(20))
-    found = slice_of(3, PhaseMeasurement(OBJECTIVE, 2.0, use, samples, answers))
-    assert (found.number, found.phase) == (3, OBJECTIVE.name)
+    found = slice_of(3, PhaseMeasurement(SLACKWATER, 2.0, use, samples, answers))
+    assert (found.number, found.phase) == (3, SLACKWATER.name)
     first, last = found.seconds
     assert (first.p90, last.p90) == (5.0, 50.0)
     assert (first.bounded, last.bounded) == (False, True)

@@ -54,7 +54,7 @@ def test_for_scripts(output: str, read: Any) -> None:
     done = run("--simulated", "--no-picture", "-o", output, "--seconds", "4")
     report = read(done.stdout)
     assert (report["apiVersion"], report["kind"]) == ("slackwater.io/v1", "DemoReport")
-    assert [phase["seconds"] for phase in report["phases"]] == [4.0] * 4
+    assert [phase["seconds"] for phase in report["phases"]] == [4.0] * 3
     assert report["pictures"] == []
 
 
@@ -160,13 +160,14 @@ def test_a_real_result_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "run_demo", lambda *_: real_report(Noise(0.0, 0.9)))
     done = run("--no-picture")
     rows = done.stdout.splitlines()
-    assert rows[0].split() == ["PHASE", "P50", "P90", "P99", "BATCH", "NODE"]
-    assert rows[1].split() == ["service", "alone", "5.0", "ms", "5.0", "ms", "10.0", "ms", "0.00",
-                               "25", "%"]  # fmt: skip
+    assert rows[0].split() == ["PHASE", "P90", "SLICES", "P99", "ABOVE", "BATCH", "NODE"]
+    assert rows[1].split() == ["service", "alone", "5.0", "ms", "5.0–5.0", "10.0", "ms", "0", "%",
+                               "0.00", "25", "%"]  # fmt: skip
     said = done.stdout.replace("\n", " ")
     assert "was not quiet" in said
     assert "as long" not in said  # nothing follows from it
-    assert "A quota bounds what it cannot: caches" in said
+    assert "A quota alone does not protect latency" in said
+    assert "above: seconds whose p90 was above 10.0 ms" in said
     monkeypatch.setattr(program, "run_demo", lambda *_: real_report())
     assert "4.0× as long" in run("--no-picture").stdout.replace("\n", " ")
 
@@ -190,11 +191,11 @@ def test_a_narrow_terminal_has_a_short_table(report: Any, heads: list[str], row:
 def test_wide_has_every_detail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "run_demo", lambda *_: real_report())
     done = run("--no-picture", "-o", "wide")
-    assert done.stdout.splitlines()[0].split()[6:] == [
-        "SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN",
+    assert done.stdout.splitlines()[0].split()[7:] == [
+        "DEMOTED", "BOUNDED", "SERVICE", "REQUESTS", "FAILED", "STEAL", "FOREIGN",
     ]  # fmt: skip
     said = done.stdout.replace("\n", " ")
-    assert "before  best_effort_share  held: the node was read only once so far" in said
+    assert "before  watermark_relief  held: the probe has not answered yet" in said
     assert "-0.5" not in said
 
 
@@ -232,6 +233,16 @@ def test_each_phase_is_told_once_without_a_terminal(capsys: pytest.CaptureFixtur
     assert told == [f"slackwater: {phase.title}, 13 s" for phase in DEMO]
     command._PhaseLines().update(PhaseProgress(DEMO[0], 0.0, 13.0, unit="simulated s"))
     assert capsys.readouterr().err == "slackwater: service alone, 13 simulated s\n"
+
+
+def test_each_slice_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = command._PhaseLines()
+    for number in (1, 2, 2):
+        lines.update(PhaseProgress(DEMO[0], 0.0, 9.0, number=number, slices=2))
+    assert capsys.readouterr().err.splitlines() == [
+        "slackwater: service alone, 9 s (1 of 2)",
+        "slackwater: service alone, 9 s (2 of 2)",
+    ]
 
 
 def test_an_interruption_while_it_is_imported_is_no_traceback() -> None:

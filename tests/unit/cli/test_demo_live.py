@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from slackwater.cli.demo import LiveView, screen
-from slackwater.demo.demo_plan import ALONE, DEFAULT_WEIGHT, DEMO, SLACKWATER
+from slackwater.demo.demo_plan import ALONE, DEMO, SLACKWATER, UNPROTECTED
 from slackwater.demo.measurements import AgentEntry, CpuUse, PhaseProgress, PhaseSample
 from tests.unit.demo.examples import answers
 
@@ -20,13 +20,13 @@ def shown(done: list[PhaseProgress], now: PhaseProgress) -> list[str]:
 
 def test_the_phases_so_far_and_those_to_come() -> None:
     done = [PhaseProgress(ALONE, 10.0, 10.0, answers(5.0))]
-    lines = shown(done, PhaseProgress(DEFAULT_WEIGHT, 3.0, 10.0, answers(20.0), SAMPLE))
+    lines = shown(done, PhaseProgress(UNPROTECTED, 3.0, 10.0, answers(20.0), SAMPLE))
     rows = {phase.name: next(line for line in lines if phase.title in line) for phase in DEMO}
     assert rows["alone"].split()[:1] == ["✓"]
     assert "5.0 ms" in rows["alone"]
     assert "10.0 ms" in rows["alone"]
-    assert rows["default"].startswith("▶")
-    assert rows["default"].endswith("3 of 10 s")
+    assert rows["unprotected"].startswith("▶")
+    assert rows["unprotected"].endswith("3 of 10 s")
     assert rows["slackwater"].strip() == SLACKWATER.title
 
 
@@ -41,6 +41,12 @@ def test_no_quota_is_none() -> None:
     sample = PhaseSample(0.0, 1.0, CpuUse(0.0, 0.0, 0.0, 0.0))
     lines = shown([], PhaseProgress(ALONE, 1.0, 10.0, (), sample))
     assert any(line.split() == ["quota", "none"] for line in lines)
+
+
+def test_a_demoted_batch_is_told_beside_its_quota() -> None:
+    sample = PhaseSample(0.0, 1.0, CpuUse(0.0, 0.0, 0.0, 0.0), demoted=True)
+    lines = shown([], PhaseProgress(ALONE, 1.0, 10.0, (), sample))
+    assert "quota   none, at the lowest weight" in lines
 
 
 def test_before_the_first_look_it_is_starting() -> None:

@@ -1,6 +1,6 @@
 """Measured phases and reports for the tests, as small as they can be."""
 
-from slackwater.demo.demo_plan import ALONE, DEFAULT_WEIGHT, KUBELET, SLACKWATER, DemoPhase
+from slackwater.demo.demo_plan import ALONE, SLACKWATER, UNPROTECTED, DemoPhase
 from slackwater.demo.demo_report import DemoReport, MachineSummary, make_report
 from slackwater.demo.measurements import (
     AgentEntry,
@@ -12,15 +12,19 @@ from slackwater.demo.measurements import (
     RequestResult,
 )
 
+#: Milliseconds.
+OBJECTIVE = 10.0
 QUIET = Noise(0.0, 0.01)
 MACHINE = MachineSummary(2, "Some CPU", "6.12.0", "v2", None, 2.9)
 SIMULATED = MachineSummary(4, None, "6.12.0", None, "only root can make cgroups")
 SAID = (
-    AgentEntry(-0.5, "best_effort_share", because="held: the node was read only once so far"),
+    AgentEntry(-0.5, "watermark_relief", because="held: the probe has not answered yet"),
+    AgentEntry(0.5, "idle of kubepods/burstable/pod1", "0", "1", "watermark_relief: slow, 1"),
+    AgentEntry(0.5, "idle of kubepods/burstable/pod2", "0", "1", "watermark_relief: slow, 1"),
     AgentEntry(
-        0.5, "quota of kubepods/besteffort", "unlimited", "1500m", "best_effort_share: used, 1"
+        1.5, "quota of kubepods/burstable/pod1/c", "unlimited", "700m", "watermark_relief: slow, 2"
     ),
-    AgentEntry(5.0, "quota of kubepods/besteffort", "1500m", "1200m", "best_effort_share: used, 2"),
+    AgentEntry(8.0, "idle of kubepods/burstable/pod1", "1", "0", "no policy wants it any more"),
 )
 
 
@@ -35,9 +39,19 @@ def answers(
 
 
 def samples(
-    cpu: CpuUse, quota: float | None, lost: float | None, seconds: float = 10.0
+    cpu: CpuUse,
+    quota: float | None,
+    lost: float | None,
+    seconds: float = 10.0,
+    demoted: int = 0,
 ) -> tuple[PhaseSample, ...]:
-    return tuple(PhaseSample(float(n), n + 1.0, cpu, quota, lost) for n in range(round(seconds)))
+    """One a second; in the first of them batch is demoted, and has the quota if there is one."""
+    return tuple(
+        PhaseSample(
+            float(n), n + 1.0, cpu, quota if n < demoted else None, lost, demoted=n < demoted
+        )
+        for n in range(round(seconds))
+    )
 
 
 def measured(
@@ -47,10 +61,12 @@ def measured(
     noise: Noise = QUIET,
     quota: float | None = None,
     lines: tuple[AgentEntry, ...] = (),
+    demoted: int = 0,
 ) -> PhaseMeasurement:
     cpu = CpuUse(0.4, hog, 0.1, round(1.5 - hog, 4))
     found = answers(milliseconds)
-    return PhaseMeasurement(phase, 10.0, cpu, samples(cpu, quota, None), found, noise, lines)
+    held = samples(cpu, quota, None, demoted=demoted)
+    return PhaseMeasurement(phase, 10.0, cpu, held, found, noise, lines, (5.0, 5.0))
 
 
 def lost(phase: DemoPhase, cpus: float, hog: float) -> PhaseMeasurement:
@@ -63,10 +79,10 @@ def real_report(noise: Noise = QUIET) -> DemoReport:
         MACHINE,
         [
             measured(ALONE, 5.0, 0.0),
-            measured(DEFAULT_WEIGHT, 20.0, 1.4, noise),
-            measured(KUBELET, 5.2, 1.45),
-            measured(SLACKWATER, 5.5, 1.35, quota=1.4, lines=SAID),
+            measured(UNPROTECTED, 20.0, 1.4, noise),
+            measured(SLACKWATER, 5.5, 1.35, quota=1.4, lines=SAID, demoted=3),
         ],
+        OBJECTIVE,
     )
 
 
@@ -75,8 +91,7 @@ def simulated_report() -> DemoReport:
         SIMULATED,
         [
             lost(ALONE, 0.0, 0.0),
-            lost(DEFAULT_WEIGHT, 0.6, 2.0),
-            lost(KUBELET, 0.0, 1.9),
+            lost(UNPROTECTED, 0.6, 2.0),
             lost(SLACKWATER, 0.0, 1.9),
         ],
     )

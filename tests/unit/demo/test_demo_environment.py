@@ -15,7 +15,7 @@ from slackwater.demo.demo_plan import (
     ALONE,
     DEFAULT_WEIGHT,
     KUBELET,
-    OBJECTIVE,
+    SHARE,
     SLACKWATER,
     UNPROTECTED,
     BatchControl,
@@ -107,6 +107,9 @@ class FakeAgent:
         if not self.works:
             raise MeasurementError("the agent set no quota")
 
+    def wait_for_start(self) -> None:
+        pass
+
     def lines(self, start: float) -> tuple[AgentEntry, ...]:
         return (AgentEntry(round(time.monotonic() - start), "quota", "1m", "2m", "why"),)
 
@@ -121,7 +124,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Dem
     monkeypatch.setattr(module, "AgentProcess", FakeAgent)
     monkeypatch.setattr(module, "clear_leftovers", lambda _: [])
     monkeypatch.setattr(module, "_SETTLE", 0.0)
-    monkeypatch.setattr(module, "_AGENT_SETTLE", 0.0)
+    monkeypatch.setattr(module, "_RAISE_SETTLE", 0.0)
     monkeypatch.setattr(FakeAgent, "ended", 0)
     monkeypatch.setattr(FakeAgent, "works", True)
     made = DemoEnvironment(CgroupMounts({}), Roots(), CPUS, tmp_path)
@@ -194,7 +197,7 @@ def test_a_hog_for_each_cpu_and_none_of_them_stays(environment: DemoEnvironment)
 
 def test_the_agent_comes_and_goes_with_its_phase(environment: DemoEnvironment) -> None:
     environment.open()
-    found = run(environment, SLACKWATER)
+    found = run(environment, SHARE)
     assert {sample.quota for sample in found.samples} == {1.5}
     assert [line.what for line in found.lines] == ["quota"]
     assert FakeAgent.ended == 1
@@ -215,7 +218,7 @@ def test_an_agent_with_an_objective_needs_no_quota_to_be_ready(
     environment.open()
     monkeypatch.setattr(FakeAgent, "works", False)
     environment.objective = 0.02
-    found = run(environment, OBJECTIVE)
+    found = run(environment, SLACKWATER)
     assert {sample.demoted for sample in found.samples} == {True}
     (_, _, _, objects) = FakeAgent.arguments
     assert "value: 20000u" in objects["latency.yaml"]
@@ -228,7 +231,7 @@ def test_an_agent_that_does_nothing_ends_the_phase_and_the_hogs(
     environment.open()
     monkeypatch.setattr(FakeAgent, "works", False)
     with pytest.raises(MeasurementError, match="the agent set no quota"):
-        run(environment, SLACKWATER)
+        run(environment, SHARE)
     assert FakeAgent.ended == 1
     assert len(environment._children._children) == 1
 

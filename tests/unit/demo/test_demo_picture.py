@@ -28,7 +28,7 @@ from slackwater.demo.demo_report import DemoReport, PhaseReport, make_report
 from slackwater.demo.measurements import AgentEntry, Noise
 from slackwater.simulation import svg as drawing
 from slackwater.simulation.svg import LEFT, WIDTH, Frame
-from tests.unit.demo.examples import MACHINE, real_report, simulated_report
+from tests.unit.demo.examples import MACHINE, OBJECTIVE, real_report, simulated_report
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -55,11 +55,15 @@ def test_a_real_picture_says_what_matters() -> None:
     said = words(real_report())
     for phase in real_report().phases:
         assert phase.title in said
-    for number in ("p90 5.0 ms", "p90 20.0 ms", "p90 5.2 ms", "p90 5.5 ms"):
+    for number in ("p90 5.0 ms", "p90 20.0 ms", "p90 5.5 ms"):
         assert number in said
     assert "batch 1.35 CPUs, node 92 % busy" in said
     assert "node 25 % busy" in said
     assert any("4.0× alone" in text for text in said)
+    assert any("100 % of the seconds above the objective; slices 20.0 to 20.0 ms" in text
+               for text in said)  # fmt: skip
+    assert "the objective for the p90" in said
+    assert "batch demoted to the lowest weight" in said
     assert any(text.startswith("Some CPU, 2 CPUs, Linux 6.12.0, cgroup v2") for text in said)
 
 
@@ -77,21 +81,23 @@ def test_a_simulated_picture_says_so_twice() -> None:
     assert not any("p90" in text for text in said)
 
 
-def test_why_the_quota_moved() -> None:
+def test_what_the_agent_did_and_why() -> None:
     said = words(real_report())
-    assert "Why the quota moved, in the agent's words:" in said
-    assert any("1500m → 1200m" in text and "used, 2" in text for text in said)
+    assert "What the agent did to the batch pods, in its own words:" in said
+    assert any("quota unlimited → 700m" in text and "slow, 2" in text for text in said)
+    # Both pods were changed in the same way at the same time.
+    assert sum("idle 0 → 1" in text for text in said) == 1
     # What was said before the phase is not about it.
-    assert not any("read only once" in text for text in said)
+    assert not any("not answered yet" in text for text in said)
 
 
-def test_only_the_largest_changes_are_told() -> None:
+def test_only_the_first_changes_and_the_last_are_told() -> None:
     changes = tuple(
         AgentEntry(float(n), "quota of a", f"{1000 + n}m", f"{1000 + 2 * n}m", f"p: {n} seen")
         for n in range(20)
     )
     said = words(msgspec.structs.replace(real_report(), agent=changes))
-    assert "Why the quota moved, in the agent's words (5 of 20 moves):" in said
+    assert "What the agent did to the batch pods, in its own words (5 of 20 changes):" in said
     told = [text for text in said if "seen" in text]
     assert len(told) == 5
     assert "19 seen" in told[-1]
@@ -99,7 +105,7 @@ def test_only_the_largest_changes_are_told() -> None:
 
 def test_an_agent_that_did_nothing_is_told_too() -> None:
     said = words(msgspec.structs.replace(real_report(), agent=()))
-    assert "The agent changed no quota." in said
+    assert "The agent changed nothing." in said
 
 
 @pytest.mark.parametrize(
@@ -199,7 +205,7 @@ def test_the_scale_of_nothing() -> None:
     assert log_scale_for([]) == LogScale(1.0, 10.0)
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 2, 3])
 def test_frames_stand_side_by_side_on_the_page(count: int) -> None:
     found = phase_frames(100, 50, REAL[:count], 2.0)
     assert len(found) == count
@@ -231,7 +237,7 @@ def frame(phase: PhaseReport, most: float) -> Frame:
 def test_real_panels_stay_inside(phase: PhaseReport) -> None:
     place = frame(phase, 2.0)
     drawn = points(draw_cpu_panel(place, phase)) + points(
-        draw_latency_panel(frame(phase, 1.0), log_scale_for(REAL), phase)
+        draw_latency_panel(frame(phase, 1.0), log_scale_for(REAL), phase, OBJECTIVE)
     )
     assert drawn
     assert all(place.left <= x <= place.left + place.width for x, _ in drawn)
@@ -240,7 +246,17 @@ def test_real_panels_stay_inside(phase: PhaseReport) -> None:
 
 def test_a_quota_is_drawn_where_there_is_one() -> None:
     drawn = ["quota" in "".join(draw_cpu_panel(frame(phase, 2.0), phase)) for phase in REAL]
-    assert drawn == [False, False, False, True]
+    assert drawn == [False, False, True]
+
+
+def test_a_band_says_when_batch_was_demoted() -> None:
+    drawn = ["demoted" in "".join(draw_cpu_panel(frame(phase, 2.0), phase)) for phase in REAL]
+    assert drawn == [False, False, True]
+
+
+def test_no_line_joins_two_slices() -> None:
+    drawn = "".join(draw_latency_panel(frame(REAL[0], 1.0), log_scale_for(REAL), REAL[0], None))
+    assert drawn.count("<polyline") == 4
 
 
 def test_losses_are_drawn() -> None:

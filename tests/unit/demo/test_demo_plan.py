@@ -30,9 +30,8 @@ def test_the_demo_goes_from_alone_to_slackwater() -> None:
     assert DEMO[-1] == SLACKWATER
     assert [phase.control for phase in DEMO] == [
         BatchControl.ABSENT,
-        BatchControl.DEFAULT_WEIGHT,
-        BatchControl.KUBELET,
-        BatchControl.BEST_EFFORT_SHARE,
+        BatchControl.UNPROTECTED,
+        BatchControl.LATENCY_OBJECTIVE,
     ]
 
 
@@ -40,7 +39,7 @@ def test_the_benchmark_has_every_way_to_hold_batch_back() -> None:
     assert {phase.control for phase in COLOCATION} == {
         control for control in BatchControl if not control.runs_burstable()
     }
-    assert set(DEMO) <= set(COLOCATION)
+    assert set(DEMO) <= set(LATENCY_OBJECTIVE)
     assert len({phase.name for phase in COLOCATION}) == len(COLOCATION)
     assert len({phase.title for phase in COLOCATION}) == len(COLOCATION)
 

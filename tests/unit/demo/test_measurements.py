@@ -1,16 +1,26 @@
 """Percentiles by nearest rank, and bins of time."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.demo.demo_plan import ALONE
 from slackwater.demo.measurements import (
+    AgentEntry,
     CpuCounters,
+    CpuUse,
+    LatencyBin,
+    Noise,
+    PhaseMeasurement,
+    PhaseSample,
     RequestResult,
     find_percentiles,
+    join_slices,
     latency_bins,
     noise_between,
     percentile,
+    share_above,
     use_between,
 )
 from tests.unit.demo.examples import counters
@@ -118,3 +128,36 @@ def test_noise(after: dict[str, float], noise: tuple[float, float]) -> None:
 def test_nothing_is_ever_negative(after: CpuCounters, cpus: int) -> None:
     use, noise = use_between(counters(0.0), after, cpus), noise_between(counters(0.0), after)
     assert min(use.service, use.hog, use.other, use.idle, noise.steal, noise.foreign) >= 0
+
+
+def test_slices_are_joined_one_after_the_other() -> None:
+    def one(hog: float, noise: float, *lines: AgentEntry) -> PhaseMeasurement:
+        cpu = CpuUse(0.5, hog, 0.0, 0.5)
+        return PhaseMeasurement(
+            ALONE, 4.0, cpu, (PhaseSample(0.0, 4.02, cpu),), (RequestResult(1.0, 5.0),),
+            Noise(0.0, noise), lines,
+        )  # fmt: skip
+
+    early, late = AgentEntry(-1.0, "x", because="early"), AgentEntry(1.0, "x", because="late")
+    found = join_slices([one(1.0, 0.1, early, late), one(0.5, 0.3, early, late)])
+    assert (found.seconds, found.slices) == (8.0, (4.0, 4.0))
+    assert found.cpu == CpuUse(0.5, 0.75, 0.0, 0.5)
+    assert [(s.at, s.until) for s in found.samples] == [(0.0, 4.0), (4.0, 8.0)]
+    assert [answer.at for answer in found.answers] == [1.0, 5.0]
+    assert found.noise == Noise(0.0, 0.3)
+    assert [(line.at, line.because) for line in found.lines] == [
+        (-1.0, "early"), (1.0, "late"), (5.0, "late"),
+    ]  # fmt: skip
+
+
+def test_one_slice_of_a_simulation_stays_what_it_is() -> None:
+    cpu = CpuUse(0.5, 1.0, 0.0, 0.5)
+    one = PhaseMeasurement(ALONE, 4.0, cpu, (PhaseSample(0.0, 4.0, cpu),))
+    assert join_slices([one]) == msgspec.structs.replace(one, slices=(4.0,))
+
+
+@pytest.mark.parametrize(("objective", "share"), [(4.0, 1.0), (5.0, 0.5), (10.0, 0.0)])
+def test_the_share_of_stretches_above_an_objective(objective: float, share: float) -> None:
+    curve = (LatencyBin(0, 1, 3.0, 5.0), LatencyBin(1, 2, 3.0, 9.0))
+    assert share_above(curve, objective) == share
+    assert share_above((), objective) == 0

@@ -262,6 +262,18 @@ def test_it_waits_for_the_first_quota(tmp_path: Path) -> None:
     assert tree.quota() == 1.5
 
 
+def test_it_waits_for_the_first_words(tmp_path: Path) -> None:
+    started(FakeCrew(("first",)), FakeTree(None), tmp_path).wait_for_start()
+
+
+def test_an_agent_that_ended_before_its_first_words_is_told(tmp_path: Path) -> None:
+    children = FakeCrew()
+    agent = started(children, FakeTree(None), tmp_path)
+    children.child.code = 2
+    with pytest.raises(MeasurementError, match="did not start; the last that it said: nothing"):
+        agent.wait_for_start()
+
+
 def test_an_agent_that_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
     children = FakeCrew(("first", "slackwater: the settings are wrong"))
     agent = started(children, FakeTree(None), tmp_path)
@@ -273,7 +285,7 @@ def test_an_agent_that_ended_is_told_with_its_last_words(tmp_path: Path) -> None
 def test_a_silent_agent_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_FIRST_QUOTA_TIMEOUT", 0.05)
+    monkeypatch.setattr(processes, "_START_TIMEOUT", 0.05)
     agent = started(FakeCrew(), FakeTree(None), tmp_path)
     with pytest.raises(MeasurementError, match="the last that it said: nothing"):
         agent.wait_for_quota()

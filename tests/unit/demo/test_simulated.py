@@ -4,19 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.demo_plan import (
-    ALONE,
-    DEFAULT_WEIGHT,
-    DEMO,
-    KUBELET,
-    SLACKWATER,
-    THRESHOLD,
-    DemoPhase,
-)
+from slackwater.demo.demo_plan import ALONE, DEMO, SLACKWATER, UNPROTECTED, DemoPhase
 from slackwater.demo.measurements import PhaseMeasurement, PhaseProgress, ignore_progress
-from slackwater.demo.simulated import CPUS, make_scenario, run_simulated
+from slackwater.demo.simulated import CPUS, ExportedLatency, make_scenario, run_simulated
+from slackwater.model.units import Micros
 
-SECONDS = 12.0
+SECONDS = 18.0
 
 
 @pytest.fixture(scope="module")
@@ -45,39 +38,40 @@ def test_cpus_add_up(phases: dict[str, PhaseMeasurement]) -> None:
             assert use.service + use.hog + use.other + use.idle == pytest.approx(CPUS, abs=0.01)
 
 
-def test_only_equals_take_from_the_service(phases: dict[str, PhaseMeasurement]) -> None:
-    assert lost(phases[DEFAULT_WEIGHT.name]) > 1
-    for phase in (ALONE, KUBELET, SLACKWATER):
-        assert lost(phases[phase.name]) < 0.1
-
-
-def test_the_hog_uses_what_is_left_and_slackwater_bounds_it(
+def test_batch_takes_from_the_service_until_slackwater_sees_it(
     phases: dict[str, PhaseMeasurement],
 ) -> None:
+    assert lost(phases[ALONE.name]) == 0
+    assert lost(phases[UNPROTECTED.name]) > 5
+    assert 0 < lost(phases[SLACKWATER.name]) < lost(phases[UNPROTECTED.name]) / 3
+
+
+def test_batch_uses_what_is_left(phases: dict[str, PhaseMeasurement]) -> None:
     assert phases[ALONE.name].cpu.hog == 0
-    kubelet, ours = phases[KUBELET.name], phases[SLACKWATER.name]
-    assert kubelet.cpu.idle == pytest.approx(0, abs=0.01)
-    settled = ours.samples[-1]
-    assert settled.cpu.idle == pytest.approx(CPUS * (100 - THRESHOLD) / 100, abs=0.02)
-    assert settled.quota == pytest.approx(settled.cpu.hog, abs=0.02)
+    for phase in (UNPROTECTED, SLACKWATER):
+        assert phases[phase.name].cpu.idle == pytest.approx(0, abs=0.01)
 
 
-def test_no_quota_is_drawn_before_there_was_one(phases: dict[str, PhaseMeasurement]) -> None:
-    """A stretch is bound by what stood there when it began."""
+def test_it_is_demoted_while_at_risk_and_given_back_when_it_is_calm(
+    phases: dict[str, PhaseMeasurement],
+) -> None:
     ours = phases[SLACKWATER.name]
-    first = next(line for line in ours.lines if line.after and "quota" in line.what)
-    for sample in ours.samples:
-        assert (sample.quota is None) == (sample.at < first.at)
-
-
-def test_the_quota_moves_with_the_service_and_says_why(phases: dict[str, PhaseMeasurement]) -> None:
-    ours = phases[SLACKWATER.name]
-    quotas = [s.quota for s in ours.samples if s.quota is not None]
-    assert max(quotas) > min(quotas) + 1
-    assert any("best_effort_share" in line.because for line in ours.lines)
-    for phase in (ALONE, DEFAULT_WEIGHT, KUBELET):
-        assert {s.quota for s in phases[phase.name].samples} == {None}
+    assert not ours.samples[0].demoted
+    assert any(sample.demoted for sample in ours.samples)
+    assert not ours.samples[-1].demoted
+    assert {sample.quota for sample in ours.samples} == {None}
+    assert any("http_request_duration_seconds:p90" in line.because for line in ours.lines)
+    for phase in (ALONE, UNPROTECTED):
+        assert not any(sample.demoted for sample in phases[phase.name].samples)
         assert phases[phase.name].lines == ()
+
+
+def test_a_stretch_is_bound_by_what_stood_there_when_it_began(
+    phases: dict[str, PhaseMeasurement],
+) -> None:
+    ours = phases[SLACKWATER.name]
+    first = next(line for line in ours.lines if line.after == "1" and "idle" in line.what)
+    assert next(sample.at for sample in ours.samples if sample.demoted) == first.at
 
 
 def test_a_watcher_sees_every_tick(tmp_path: Path) -> None:
@@ -89,13 +83,19 @@ def test_a_watcher_sees_every_tick(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("phase", DEMO)
-def test_the_agent_is_on_in_its_own_phase_alone(phase: DemoPhase) -> None:
-    found = make_scenario(phase, SECONDS)
-    assert found.objects.settings is not None
-    assert found.objects.settings.policies["best_effort_share"].enabled == (phase == SLACKWATER)
-    assert len(found.pods) == (1 if phase == ALONE else 2)
+def test_the_rule_is_there_in_its_own_phase_alone(phase: DemoPhase) -> None:
+    found = make_scenario(phase, SECONDS, ExportedLatency())
+    assert len(found.objects.ensurance.node_qos) == (phase == SLACKWATER)
+    assert len(found.metrics) == (phase == SLACKWATER)
+    assert len(found.pods) == (1 if phase == ALONE else 3)
+
+
+def test_the_latency_of_a_service_that_nobody_runs_is_fast() -> None:
+    latency = ExportedLatency()
+    assert latency(Micros(5)) == latency(Micros(0))
+    assert latency.holds_until(Micros(5)) > 5
 
 
 def test_parts_of_seconds_are_fine(tmp_path: Path) -> None:
-    found = run_simulated(KUBELET, 2.5, tmp_path, ignore_progress)
+    found = run_simulated(UNPROTECTED, 2.5, tmp_path, ignore_progress)
     assert found.samples[-1].until == 2.5
