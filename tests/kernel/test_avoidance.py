@@ -1,83 +1,23 @@
 """Rules of QoS ensurance on real cgroups: throttled in steps, demoted, and every file back.
 
-The metric is the node's own CPU usage: above 1 m while anything runs, never above a million CPUs.
 Numbers in the ids are rows of section 10 of the facts about Crane.
 """
 
 import pytest
 
-from slackwater.model.decision import RuleReport, RuleState
+from tests.kernel.avoidance_rules import ALWAYS, NEVER, put_rule, restore, trigger
 from tests.kernel.batch_pods import UID_1, V1, BatchPod, is_idle, limit, weight
 from tests.kernel.bed import Bed
 from tests.kernel.hand import clock, until
 from tests.kernel.in_process import Box, InProcess, pod_object
 from tests.kernel.pods import CONTAINER
+from tests.kernel.pods import limit as set_limit
 
 pytestmark = pytest.mark.cgroupfs
-
-ALWAYS, NEVER = 1, 1_000_000_000
-CRANE = "ensurance.crane.io/v1alpha1"
-
-
-def put_rule(
-    agent: InProcess,
-    value: int,
-    step: int = 10,
-    least: int = 10,
-    strategy: str = "None",
-    *,
-    with_action: bool = True,
-) -> None:
-    cpu = {"minCPURatio": least, "stepCPURatio": step}
-    action = {
-        "apiVersion": CRANE,
-        "kind": "AvoidanceAction",
-        "metadata": {"name": "throttle"},
-        "spec": {"coolDownSeconds": 1, "throttle": {"cpuThrottle": cpu}},
-    }
-    rule = {
-        "name": "cpu-usage",
-        "avoidanceThreshold": 1,
-        "restoreThreshold": 1,
-        "actionName": "throttle",
-        "strategy": strategy,
-        "metricRule": {"name": "cpu_total_usage", "value": value},
-    }
-    policy = {
-        "apiVersion": CRANE,
-        "kind": "NodeQOSEnsurancePolicy",
-        "metadata": {"name": "waterline2"},
-        "spec": {
-            "nodeQualityProbe": {"nodeLocalGet": {"localCacheTTLSeconds": 60}},
-            "objectiveEnsurances": [rule],
-        },
-    }
-    agent.put("rules", *([action] if with_action else []), policy)
 
 
 def put_pod(agent: InProcess) -> None:
     agent.put("pod", pod_object(UID_1, [Box(CONTAINER.format(100)), Box(CONTAINER.format(101))]))
-
-
-def set_quota(bed: Bed, path: str, quota: int) -> None:
-    if bed.version is V1:
-        bed.write(path, "cpu.cfs_quota_us", str(quota))
-    else:
-        bed.write(path, "cpu.max", f"{quota} 100000")
-
-
-def report(agent: InProcess) -> RuleReport:
-    [found] = [rule for told in agent.once().story.told for rule in told.rules]
-    return found
-
-
-def trigger(agent: InProcess) -> None:
-    """Until the first round whose usage is above the rule's value."""
-    until(lambda: report(agent).state is RuleState.TRIGGERED, what=lambda: "the rule's trigger")
-
-
-def restore(agent: InProcess) -> None:
-    until(lambda: report(agent).state is RuleState.QUIET, what=lambda: "the rule's end")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +38,7 @@ def test_quotas_go_down_in_steps_and_every_file_comes_back(
     quotas: list[int],
 ) -> None:
     bed.burn(pod.inner[1])
-    set_quota(bed, pod.inner[0], limited)
+    set_limit(bed, pod.inner[0], limited)
     before = pod.picture()
     put_pod(agent)
     put_rule(agent, ALWAYS, step, least)
@@ -133,7 +73,7 @@ def test_undone_at_once_when_nobody_asks_any_more(
     bed: Bed, pod: BatchPod, agent: InProcess, end: str
 ) -> None:
     bed.burn(pod.inner[1])
-    set_quota(bed, pod.inner[0], 100_000)
+    set_limit(bed, pod.inner[0], 100_000)
     before = pod.picture()
     put_pod(agent)
     put_rule(agent, ALWAYS)

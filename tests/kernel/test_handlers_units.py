@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernel.avoidance_rules import ALWAYS, NEVER, put_rule, restore, trigger
 from tests.kernel.in_process import (
     BATCH_CPU,
     BATCH_MEMORY,
@@ -83,5 +84,27 @@ def test_weight_quota_memory_idle_and_burst_through_units(node: KubeNode, tmp_pa
         assert agent.ledger.entries == ()
         systemctl("daemon-reload")
         assert node.picture() == before
+    finally:
+        agent.close()
+
+
+def test_a_rule_throttles_and_restores_through_units(node: KubeNode, tmp_path: Path) -> None:
+    """The container sleeps: its first claim is the kernel's smallest quota, 1 % of a CPU."""
+    before = node.picture()
+    agent = InProcess(MOUNTS, node.kubepods, tmp_path, unit_writer())
+    try:
+        agent.put("pod", pod_object("1", [Box(ID)]))
+        put_rule(agent, ALWAYS)
+        trigger(agent)
+        assert node.text(node.container, "cpu.max") == "1000 100000"
+        assert node.text(node.pod, "cpu.idle") == "1"
+        shown = node.picture()
+        systemctl("daemon-reload")
+        assert node.picture() == shown
+        put_rule(agent, NEVER)
+        restore(agent)
+        agent.settle()
+        assert node.picture() == before
+        assert agent.ledger.entries == ()
     finally:
         agent.close()

@@ -79,7 +79,9 @@ def keep_supported(throttled: Throttled, looks: Sequence[RuleLook], choice: PodC
     found: Throttled = {}
     for uid, each in throttled.items():
         titles = tuple(t for t in each.rules if t in rules and uid in choice.of_rule(rules[t]))
-        if titles:
+        if titles == each.rules:
+            found[uid] = each
+        elif titles:
             found[uid] = msgspec.structs.replace(each, rules=titles)
     return found
 
