@@ -86,3 +86,26 @@ def test_it_comes_back_after_a_spike(tmp_path: Path, version: CgroupVersion) -> 
         assert after <= max(before * 11 // 10 + 1, 60)
     (settled,) = set(seen[150:])
     assert 5400 * 99 // 100 <= settled <= 5400  # within the jitter of 1 %
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("cpus", [2, 8, 64])
+def test_batch_has_its_cpu_back_within_twenty_seconds(
+    tmp_path: Path, version: CgroupVersion, cpus: int
+) -> None:
+    """After a load that left it nothing; without a swing on the way."""
+    bed = Bed(tmp_path, version, cpus, settings(80))
+    load = Spike(SECOND, MilliCpu(cpus * 1000), Micros(60 * SECOND))
+    bed.pod("web", Tier.BURSTABLE, load, request=cpus * 1000)
+    bed.pod("batch", Tier.BESTEFFORT, cpus * 1000)
+    for _ in range(61):
+        bed.once()
+    assert bed.quota() == 10
+    path = []
+    for _ in range(20):
+        bed.once()
+        quota = bed.quota()
+        assert not isinstance(quota, Unlimited)
+        path.append(quota)
+    assert path == sorted(path)
+    assert path[-1] >= 0.9 * 800 * cpus
