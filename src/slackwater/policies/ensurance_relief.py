@@ -60,7 +60,7 @@ def group_by_metric(
 
 def count_gap(used: float, watermark: float, excess: int, whole: float | None) -> float | None:
     """`excess` in percent; `whole` is what one unit of the metric is in that of the release."""
-    return None if whole is None else (100 + excess) / 100 * (used - watermark) * whole
+    return None if whole is None else (100 + excess) * (used - watermark) * whole / 100
 
 
 def read_whole(snapshot: NodeSnapshot, attributes: MetricAttributes) -> float | None:

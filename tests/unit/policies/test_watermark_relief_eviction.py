@@ -1,9 +1,12 @@
 """Which pods QoS ensurance evicts, and when. Numbers in the names are rows of section 10 of the
 facts about Crane."""
 
+import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import RuleState
@@ -203,3 +206,27 @@ def test_a_pod_qos_that_matches_nothing_is_told_when_it_matters() -> None:
     run = Run(bound(rule(does="evict"), actions=(evict(),), pods=(lonely,)))
     run.tick(seen(1, *PODS, usages=USAGES, metrics={USAGE: 9200}))
     assert [each.about for each in run.last.remarks] == ["PodQOS/p"]
+
+
+_USED = st.lists(st.tuples(st.integers(0, 3000), st.integers(-3, 0)), min_size=1, max_size=12)
+EVICTING = bound(rule(does="evict"), actions=(evict(),), evictions_per_tick=100)
+
+
+@given(_USED, st.integers(6001, 20_000), st.randoms())
+def test_never_a_pod_more_than_needed_whatever_the_order_of_the_pods(
+    made: list[tuple[int, int]], used: int, chance: random.Random
+) -> None:
+    """Without the last one the gap stays open; all go only if all are needed."""
+    pods = [batch(number, priority=low) for number, (_, low) in enumerate(made, start=1)]
+    usages = {number: used for number, (used, _) in enumerate(made, start=1)}
+    run = Run(EVICTING)
+    run.tick(seen(1, *pods, usages=usages, metrics={USAGE: used}))
+    released = [command.relief[USAGE] for command in run.last.commands]
+    gap = 110 * (used - 6000) / 100
+    if released:
+        assert sum(released[:-1]) < gap
+    assert sum(released) >= gap or len(released) == sum(bool(each) for each in usages.values())
+    chance.shuffle(pods)
+    again = Run(EVICTING)
+    again.tick(seen(1, *pods, usages=usages, metrics={USAGE: used}))
+    assert again.evicted() == run.evicted()

@@ -1,10 +1,13 @@
 """Which pods QoS ensurance throttles, demotes and restores. Numbers in the names are rows of
 section 10 of the facts about Crane."""
 
+import random
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import RuleState, Verb
@@ -321,3 +324,27 @@ def test_a_metric_that_can_be_counted_beside_it() -> None:
         assert set(run.quotas()) == {"pod1/c1"}
     run.tick(seen(5, *pods, usages=usages, metrics=metrics))
     assert set(run.quotas()) == {"pod1/c1", "pod2/c1"}
+
+
+_USED = st.lists(st.tuples(st.integers(1, 3000), st.integers(-3, 0)), min_size=1, max_size=12)
+THROTTLING = bound(rule(), actions=(throttle(step=50, least=0),))
+
+
+@given(_USED, st.integers(6001, 20_000), st.randoms())
+def test_never_a_pod_more_than_needed_whatever_the_order_of_the_pods(
+    made: list[tuple[int, int]], used: int, chance: random.Random
+) -> None:
+    """Without what the last one releases the gap stays open."""
+    pods = [batch(number, priority=low) for number, (_, low) in enumerate(made, start=1)]
+    usages = {number: used for number, (used, _) in enumerate(made, start=1)}
+    run = Run(THROTTLING)
+    run.tick(seen(1, *pods, usages=usages, metrics={USAGE: used}))
+    claimed = {uid: each.claims["c1"].milli for uid, each in run.memory.throttled.items()}
+    released = [max(usages[int(uid)] - milli, 0) for uid, milli in claimed.items()]
+    gap = 110 * (used - 6000) / 100
+    assert sum(released) - released[-1] < gap
+    assert sum(released) >= gap or len(released) == len(pods)
+    chance.shuffle(pods)
+    again = Run(THROTTLING)
+    again.tick(seen(1, *pods, usages=usages, metrics={USAGE: used}))
+    assert again.quotas() == run.quotas()
