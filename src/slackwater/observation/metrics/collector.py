@@ -25,7 +25,7 @@ from slackwater.observation.metrics.node_metrics import (
 )
 from slackwater.observation.metrics.pod_metrics import PodCpuMetrics, SeriesOfWorkloads
 from slackwater.observation.metrics.run_queue import RunQueueTimes
-from slackwater.observation.metrics.tick_view import MetricFamily, TickView
+from slackwater.observation.metrics.tick_view import NodeMetricFamily, TickView
 from slackwater.observation.metrics.working_sets import WorkingSets
 
 _MICROS_PER_SECOND = 1_000_000
@@ -45,7 +45,7 @@ class NoRemoteSource:
         return Gap(f"nothing asks {key.source}")
 
 
-def node_families(roots: Roots, mounts: CgroupMounts) -> tuple[MetricFamily, ...]:
+def node_families(roots: Roots, mounts: CgroupMounts) -> tuple[NodeMetricFamily, ...]:
     """All that a real node measures. Nothing is opened before it is asked for."""
 
     def count_cpus() -> int | Gap:
@@ -76,7 +76,7 @@ class _Plan(msgspec.Struct, frozen=True):
     stricter counts."""
 
     requests: frozenset[MetricRequest]
-    families: tuple[tuple[MetricFamily, dict[str, Micros]], ...]
+    families: tuple[tuple[NodeMetricFamily, dict[str, Micros]], ...]
     ages: dict[str, Micros]
     remote: tuple[MetricKey, ...]
     unknown: tuple[str, ...]
@@ -86,7 +86,7 @@ class MetricCollector:
     """Guards what metrics hold open, and remembers their last samples."""
 
     def __init__(
-        self, families: tuple[MetricFamily, ...], remote: RemoteSource | None = None
+        self, families: tuple[NodeMetricFamily, ...], remote: RemoteSource | None = None
     ) -> None:
         """`families` are those of the node; see node_families."""
         self._families = families
@@ -142,7 +142,7 @@ class MetricCollector:
         self._last = {name: last for name, last in self._last.items() if name in self._plan.ages}
 
 
-def _plan_of(requests: frozenset[MetricRequest], families: tuple[MetricFamily, ...]) -> _Plan:
+def _plan_of(requests: frozenset[MetricRequest], families: tuple[NodeMetricFamily, ...]) -> _Plan:
     ages = _ages_of(requests)
     wanted = [
         (family, {name: age for name, age in ages.items() if name in family.names})

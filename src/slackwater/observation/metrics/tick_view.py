@@ -48,7 +48,7 @@ def view_of(seen: NodeSnapshot, offered: Amounts) -> TickView:
 MetricAges = Mapping[str, Micros]
 
 
-class MetricFamily(Protocol):
+class NodeMetricFamily(Protocol):
     """Metrics that have one reading in common."""
 
     names: frozenset[str]

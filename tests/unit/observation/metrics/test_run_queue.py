@@ -83,6 +83,13 @@ def test_samples_that_are_too_old_are_gaps(tmp_path: Path, version: CgroupVersio
         node.collector.close()
 
 
+def test_a_container_with_too_many_tasks_has_no_sample(node: GroupNode) -> None:
+    """Each of them costs the tick a little."""
+    [(_, container)] = node.refs
+    node.tasks(container, **{f"t{number}": 0 for number in range(1000, 3001)})
+    assert node.look(1, WAITED) == Gap("it has more than 2000 tasks")
+
+
 class Processes:
     """A /proc of another PID namespace than ours: cgroups list none of its tasks."""
 
