@@ -38,6 +38,7 @@ MEASURING = frozenset(
         "test_explain",
         "test_metrics",
         "test_node_usage",
+        "test_pod_pressure",
         "test_pressure",
         "test_rules",
         "test_survey",

@@ -18,7 +18,7 @@ from slackwater.model.decision import Because, RuleState
 from slackwater.model.gap import Gap
 from slackwater.model.metric import NODE, MetricKey, Samples
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Micros, parse_quantity
+from slackwater.model.units import Micros
 from slackwater.policies.ensurance_counting import (
     CountingRule,
     RuleMemory,
@@ -60,7 +60,7 @@ class BoundRule(msgspec.Struct, frozen=True, omit_defaults=True):
     def limit(self) -> float:
         """Crane's own metrics compare with whole numbers, rounded up; all others exactly."""
         metric = self.rule.metric_rule
-        return float(metric.limit) if self.key().source == NODE else _exact_limit(metric)
+        return float(metric.limit) if self.key().source == NODE else metric.exact_limit
 
     def acts(self) -> bool:
         return self.action is not None and self.rule.strategy is not Strategy.PREVIEW
@@ -80,13 +80,6 @@ class BoundRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def cool_down(self) -> int:
         return self.action.spec.cool_down_seconds if self.action else 0
-
-
-def _exact_limit(metric: MetricRule) -> float:
-    if isinstance(metric.value, int):
-        return float(metric.value)
-    exact = parse_quantity(metric.value)
-    return exact.numerator / exact.denominator
 
 
 def bind_rule(policy: Policy, rule: Rule, ensurance: EnsuranceObjects) -> BoundRule:

@@ -15,7 +15,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Sample, Samples
 from slackwater.model.units import Micros, format_age
 from slackwater.model.workload import Workload
-from slackwater.observation.probes.answers import Asker
+from slackwater.observation.probes.answers import Answer, Asker
 from slackwater.observation.probes.http_probe import node_target, pod_target
 from slackwater.observation.probes.node_file import FileTarget
 from slackwater.observation.probes.pod_labels import label_samples
@@ -189,10 +189,13 @@ class ProbeSet:
             return source, target, target.asker, frozenset(source.wanted)
 
     def _ask(self, source: _Source, target: Target, asker: Asker, names: frozenset[str]) -> None:
-        found = asker.ask(names)
-        with self._changed:
-            end(target, found, self._context.clock(), source.period())
-            self._changed.notify()
+        found: Answer | Gap = Gap("asking it ended in an error of ours")
+        try:
+            found = asker.ask(names)
+        finally:
+            with self._changed:
+                end(target, found, self._context.clock(), source.period())
+                self._changed.notify()
 
     def _provide_thread(self, now: Micros) -> None:
         """Where somebody is due and no thread waits for it."""
@@ -203,10 +206,15 @@ class ProbeSet:
             threading.Thread(target=self._work, name="probes", daemon=True).start()
 
     def _work(self) -> None:
-        while self._wait():
-            found = self._take()
-            if found is not None:
-                self._ask(*found)
+        """A thread that an error of ours ends is replaced when it is needed."""
+        try:
+            while self._wait():
+                found = self._take()
+                if found is not None:
+                    self._ask(*found)
+        finally:
+            with self._changed:
+                self._threads -= 1
 
     def _wait(self) -> bool:
         """Until somebody is due; False when it is over."""
@@ -220,7 +228,6 @@ class ProbeSet:
                 seconds = None if turn.again is None else (turn.again - now) / _MICROS_PER_SECOND
                 self._changed.wait(seconds)
                 self._idle -= 1
-            self._threads -= 1
             return False
 
 

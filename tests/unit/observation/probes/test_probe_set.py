@@ -7,8 +7,11 @@ import pytest
 
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Sample
+from slackwater.observation.probes.answers import Answer
+from slackwater.observation.probes.node_file import FileTarget
 from slackwater.observation.probes.probe_set import MOST_PODS, ProbeSet
 from slackwater.observation.probes.sources import (
+    NodeFile,
     PodProbe,
     SourceDescription,
     SourceTimes,
@@ -358,3 +361,31 @@ def test_threads_end() -> None:
         )
         probes.stop()
     eventually("no thread", lambda: all(each.name != "probes" for each in threading.enumerate()))
+
+
+def test_an_error_of_ours_is_told_and_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two sources, and the first one's code raises: the thread ends, another one asks on."""
+    clock = HandClock()
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+
+    def fail(self: FileTarget, names: frozenset[str]) -> Answer | Gap:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(FileTarget, "ask", fail)
+    with serving(text_answer("latency 1\n")) as server:
+        probes = started(clock)
+        probes.update(
+            {"EnsuranceMetric/a": NodeFile("/", "a"), NODE_QOS: node_probe(server.port)}, ()
+        )
+
+        def both() -> bool:
+            one = probes.samples(latency("EnsuranceMetric/a"), clock())
+            other = probes.samples(latency(NODE_QOS), clock())
+            return one == Gap("asking it ended in an error of ours") and isinstance(other, tuple)
+
+        eventually("both", both)
+        probes.stop()
+    assert raised
