@@ -209,7 +209,8 @@ def test_a_pod_qos_that_matches_nothing_is_told_when_it_matters() -> None:
 
 
 _USED = st.lists(st.tuples(st.integers(0, 3000), st.integers(-3, 0)), min_size=1, max_size=12)
-EVICTING = bound(rule(does="evict"), actions=(evict(),), evictions_per_tick=100)
+NO_BUDGET: dict[str, Any] = {"evictions_per_tick": 100, "evictions_per_minute": 1000}
+EVICTING = bound(rule(does="evict"), actions=(evict(),), **NO_BUDGET)
 
 
 @given(_USED, st.integers(6001, 20_000), st.randoms())
