@@ -47,9 +47,8 @@ _MOST_GROUPS = 64
 _LONGEST_LIST = 16 * 1024
 _OWN_LINKS = 2
 _LONGEST_LINES = 16 * 1024
-#: In so many searches every process is asked again: a container's first process may have been seen
-#: before it joined its cgroup, and a number may be another process's by now.
-_TURNS = 8
+#: In so many searches every process is asked again: its number may be another one's by now.
+_TURNS = 64
 _PARTS = re.compile(r"[/\n]")
 
 
@@ -131,12 +130,15 @@ class ScannedTasks:
     def __init__(self, proc: str) -> None:
         self._proc = proc
         self._ids: dict[int, frozenset[str]] = {}
+        #: Found by the last search. They are asked once more: a container's first process may have
+        #: been seen before it joined its cgroup.
+        self._new: set[int] = set()
         self._processes: dict[str, list[int]] = {}
         self._turn = 0
         self._refused: Gap | None = None
 
     def refresh(self) -> None:
-        """Searches /proc. Only new processes are asked, and others in turn."""
+        """Searches /proc. New processes are asked twice, others in turn."""
         try:
             numbers = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         except OSError as error:
@@ -146,8 +148,10 @@ class ScannedTasks:
         self._turn = (self._turn + 1) % _TURNS
         for gone in self._ids.keys() - numbers:
             del self._ids[gone]
+        known = self._ids.keys() - self._new
+        self._new = numbers - self._ids.keys()
         for number in numbers:
-            if number not in self._ids or number % _TURNS == self._turn:
+            if number not in known or number % _TURNS == self._turn:
                 self._ids[number] = self._containers_of(number)
         self._processes = {}
         for number, ids in self._ids.items():

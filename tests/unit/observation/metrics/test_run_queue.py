@@ -129,13 +129,25 @@ def test_in_another_pid_namespace_processes_say_where_they_are(node: GroupNode, 
 
 def test_a_process_that_joins_its_container_late_is_found(node: GroupNode) -> None:
     processes = Processes(node)
+    here = f"0::/kubepods/pod1/{0:064x}\n"
     processes.put(7, "0::/system.slice/containerd.service\n", t7=0)
     node.look(1, WAITED)
-    for second in range(2, 12):
-        processes.put(7, f"0::/kubepods/pod1/{0:064x}\n", t7=second * 1_000_000)
+    processes.put(7, here, t7=2_000_000)
+    assert node.values(2, WAITED)[("p0", "main")] == 2000
+    processes.put(7, here, t7=3_000_000)
+    assert node.values(3, WAITED)[("p0", "main")] == 1000
+
+
+def test_a_number_that_another_process_has_now_is_asked_again(node: GroupNode) -> None:
+    processes = Processes(node)
+    processes.put(7, f"0::/kubepods/pod1/{0:064x}\n", t7=0)
+    for second in range(1, 4):
         node.look(second, WAITED)
-    processes.put(7, f"0::/kubepods/pod1/{0:064x}\n", t7=12_000_000)
-    assert node.values(12, WAITED)[("p0", "main")] == 1000
+    processes.put(7, "0::/system.slice/sshd.service\n", t7=0)
+    for second in range(4, 69):
+        node.look(second, WAITED)
+    processes.put(7, "0::/system.slice/sshd.service\n", t7=5_000_000)
+    assert node.values(69, WAITED)[("p0", "main")] == 0
 
 
 def test_a_proc_that_cannot_be_searched_is_a_gap(node: GroupNode) -> None:
