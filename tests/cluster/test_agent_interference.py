@@ -164,6 +164,7 @@ def test_an_agent_that_releases_at_its_exit_leaves_neither(stage: Rules) -> None
     stage.await_tainted()
     agent.end()
     assert stage.shown() == ([THEIRS], "")
+    assert len(agent.told("taint interference.crane.io")) == 2
 
 
 def test_a_release_by_hand_removes_both_for_good(stage: Rules) -> None:

@@ -33,6 +33,7 @@ from slackwater.record.journal import (
     JournalEntry,
     TickInputs,
     TickRecord,
+    command_entry,
     make_entries,
     outcome_entry,
     plan_command_entries,
@@ -214,6 +215,10 @@ class Agent:
         return ReleaseDone(entries, left)
 
     def close(self) -> None:
+        """After the commands were stopped: the last of them are logged."""
+        commands = self._dependencies.commands
+        for outcome in commands.outcomes() if commands else ():
+            self._log.effect(command_entry(outcome, self._round))
         self._dependencies.snapshot_reader.close()
 
     def once(self, at: Micros, *, early: bool = False) -> TickRecord | Gap:

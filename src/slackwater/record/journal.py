@@ -171,7 +171,7 @@ def make_entries(
         JournalEntry(tick, at, f"{note.knob} of {note.target.path}", because=note.text)
         for note in story.notes
     ]
-    return (*events, *effects, *(_command_entry(each, tick) for each in commands), *notes)
+    return (*events, *effects, *(command_entry(each, tick) for each in commands), *notes)
 
 
 def plan_command_entries(
@@ -191,7 +191,7 @@ def plan_command_entries(
     )
 
 
-def _command_entry(outcome: CommandOutcome, tick: int) -> JournalEntry:
+def command_entry(outcome: CommandOutcome, tick: int) -> JournalEntry:
     command, done = outcome.command, outcome.state is CommandState.DONE
     before, after = _command_values(command)
     if outcome.undone:
