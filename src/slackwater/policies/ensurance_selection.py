@@ -21,6 +21,9 @@ _CLASS_NAMES = {
     Tier.BESTEFFORT: "BestEffort",
 }
 
+#: Of objects in one sentence.
+_MOST_NAMED = 3
+
 
 def select_pods(
     workloads: Sequence[Workload], pod_qos: Sequence[PodQos], action: str
@@ -32,6 +35,37 @@ def select_pods(
         return tuple(pod for pod in touchable if any(matches(each, pod) for each in allowing))
     highest = max((pod.priority for pod in touchable), default=0)
     return tuple(pod for pod in touchable if pod.tier is Tier.BESTEFFORT or pod.priority < highest)
+
+
+def explain_selection(
+    workloads: Sequence[Workload],
+    pod_qos: Sequence[PodQos],
+    actions: frozenset[str],
+    pod: Workload,
+) -> tuple[str, ...]:
+    """Which of these actions may touch the pod, and why the others may not."""
+    if not actions:
+        return ()
+    if not pod.namespace:
+        return ("no rule touches it, as its object is not known",)
+    if pod.protected:
+        return (f"no rule touches it: it is {pod.protected}",)
+    allowed = {
+        action
+        for action in actions
+        if any(each.uid == pod.uid for each in select_pods(workloads, pod_qos, action))
+    }
+    said = []
+    if allowed:
+        said.append(f"{', '.join(sorted(allowed))} may touch it when a rule is triggered")
+    if refused := ", ".join(sorted(actions - allowed)):
+        why = f"its priority {pod.priority} is the highest here"
+        if pod_qos:
+            matching = [pod_qos_title(each) for each in pod_qos if matches(each, pod)]
+            named = ", ".join(matching[:_MOST_NAMED])
+            why = f"{named} does not allow it" if matching else "no PodQOS matches it"
+        said.append(f"{refused} may not touch it: {why}")
+    return tuple(said)
 
 
 def matches(pod_qos: PodQos, pod: Workload) -> bool:

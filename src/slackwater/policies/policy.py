@@ -23,6 +23,10 @@ def concerns_nobody(_: Workload) -> bool:
     return False
 
 
+def explain_no_pod(_settings: object, _snapshot: NodeSnapshot, _pod: Workload) -> tuple[str, ...]:
+    return ()
+
+
 def list_numbers(numbers: Mapping[str, int]) -> str:
     return "; ".join(f"{name} {value}" for name, value in numbers.items())
 
@@ -66,6 +70,9 @@ class Policy(msgspec.Struct, frozen=True):
     bind: Callable[[Any, EnsuranceObjects, Mapping[str, str]], Any | str] | None = None
     #: The type of such settings, for recordings; None where they are `settings` itself.
     bound_settings: type[msgspec.Struct] | None = None
+    #: Why a pod is touched or not, for `explain`: what a remark in each tick would cost too much to
+    #: say of every pod. Of settings as `decide` has them.
+    explain_pod: Callable[[Any, NodeSnapshot, Workload], tuple[str, ...]] = explain_no_pod
 
 
 class Stateless(msgspec.Struct, frozen=True):

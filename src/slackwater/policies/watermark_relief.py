@@ -39,6 +39,7 @@ from slackwater.model.metric import MetricKey, MetricRequest
 from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, Percent, format_age
+from slackwater.model.workload import Workload
 from slackwater.policies.ensurance_avoidance import (
     PodChoice,
     Throttled,
@@ -66,7 +67,7 @@ from slackwater.policies.ensurance_rules import (
     format_number,
     look_at_rules,
 )
-from slackwater.policies.ensurance_selection import remark_on_pod_qos
+from slackwater.policies.ensurance_selection import explain_selection, remark_on_pod_qos
 from slackwater.policies.ensurance_throttle import claim_intents, demotion_intents
 from slackwater.policies.eviction_budget import (
     EvictionBudget,
@@ -470,6 +471,12 @@ def _held_in_vain(look: RuleLook, relief: _Relief) -> str:
     return "its pods are at their minimum" if throttles and relief.at_minimum else ""
 
 
+def explain_pod(settings: WatermarkRules, snapshot: NodeSnapshot, pod: Workload) -> tuple[str, ...]:
+    touching = (each for each in settings.rules if each.acts() and (each.ratios() or each.evicts()))
+    actions = frozenset(each.rule.action_name for each in touching)
+    return explain_selection(snapshot.workloads, settings.pod_qos, actions, pod)
+
+
 POLICY = Policy(
     NAME,
     Memory(),
@@ -481,4 +488,5 @@ POLICY = Policy(
     level=Level.CONTAINER,
     bind=bind,
     bound_settings=WatermarkRules,
+    explain_pod=explain_pod,
 )

@@ -16,6 +16,7 @@ from slackwater.model.knob import KNOBS, KnobValue
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import Held
 from slackwater.model.units import Bandwidth
+from slackwater.model.workload import Workload
 from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TickRecord, format_amount, format_value
 from slackwater.record.rules import CommandRow, RuleRow, command_rows, rule_rows
@@ -363,6 +364,16 @@ def _general_remarks(view: AgentView, record: TickRecord, scope: TargetScope) ->
         for remark in told.remarks:
             if scope.concerns(remark.about, record.snapshot):
                 yield f"{remark.about}: {told.policy}: {remark.text}"
+    if scope.pod is not None:
+        yield from _pod_remarks(view, record, scope.pod)
+
+
+def _pod_remarks(view: AgentView, record: TickRecord, pod: Workload) -> Iterator[str]:
+    for policy in view.policies:
+        settings = record.inputs.policies.get(policy.name)
+        if settings is not None:
+            for text in policy.explain_pod(settings, record.snapshot, pod):
+                yield f"{policy.name}: {text}"
 
 
 def _idle_policies(view: AgentView, record: TickRecord, scope: TargetScope) -> Iterator[IdlePolicy]:

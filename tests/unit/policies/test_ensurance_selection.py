@@ -8,7 +8,12 @@ import pytest
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.model.cgroup import Tier
 from slackwater.model.workload import Workload
-from slackwater.policies.ensurance_selection import matches, remark_on_pod_qos, select_pods
+from slackwater.policies.ensurance_selection import (
+    explain_selection,
+    matches,
+    remark_on_pod_qos,
+    select_pods,
+)
 from tests.unit.policies.ensurance import batch, pod_qos, scope
 
 BE, BU, GU = Tier.BESTEFFORT, Tier.BURSTABLE, Tier.GUARANTEED
@@ -115,3 +120,44 @@ def test_a_pod_qos_that_matches_nothing_is_told() -> None:
     assert not list(
         remark_on_pod_qos((batch(1, labels={"a": "b"}),), (lonely,), frozenset({"evict"}))
     )
+
+
+ALLOWS = pod_qos("p", "throttle", labelSelector={"matchLabels": {"a": "b"}})
+
+
+@pytest.mark.parametrize(
+    ("pod", "qos", "told"),
+    [
+        (
+            batch(1, namespace=""),
+            (),
+            ("no rule touches it, as its object is not known",),
+        ),
+        (batch(1, protected="critical"), (), ("no rule touches it: it is critical",)),
+        (
+            batch(1, tier=BU, priority=-1),
+            (),
+            ("evict, throttle may touch it when a rule is triggered",),
+        ),
+        (
+            batch(1, tier=BU, priority=10),
+            (),
+            ("evict, throttle may not touch it: its priority 10 is the highest here",),
+        ),
+        (
+            batch(1, labels={"a": "b"}),
+            (ALLOWS,),
+            (
+                "throttle may touch it when a rule is triggered",
+                "evict may not touch it: PodQOS/p does not allow it",
+            ),
+        ),
+        (batch(1), (ALLOWS,), ("evict, throttle may not touch it: no PodQOS matches it",)),
+    ],
+)
+def test_why_a_pod_may_be_touched_or_not(
+    pod: Workload, qos: tuple[PodQos, ...], told: tuple[str, ...]
+) -> None:
+    pods = (pod, batch(2, tier=BU, priority=0))
+    assert explain_selection(pods, qos, frozenset({"throttle", "evict"}), pod) == told
+    assert explain_selection(pods, qos, frozenset(), pod) == ()
