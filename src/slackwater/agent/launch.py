@@ -49,6 +49,7 @@ from slackwater.observation.host import NodeUsageMeter, Roots, read_machine
 from slackwater.observation.metrics.collector import MetricCollector, node_families
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.pressure import PressureAlarms, Watched
+from slackwater.observation.probes.object_sources import ObjectSources
 from slackwater.observation.survey import Surveyor, TreeGuard
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
@@ -145,6 +146,7 @@ class BuiltAgent(msgspec.Struct, frozen=True):
     cluster: "ClusterConnection | None" = None
     #: Of an agent without a cluster; None in a dry run.
     commands: CommandQueue | None = None
+    sources: ObjectSources | None = None
 
 
 class CannotStartError(Exception):
@@ -192,6 +194,8 @@ def _started(built: BuiltAgent) -> Iterator[None]:
             built.commands.start()
         yield
     finally:
+        if built.sources is not None:
+            built.sources.stop()
         if built.commands is not None:
             built.commands.stop(_LAST_COMMAND_SECONDS)
         built.agent.close()
@@ -290,10 +294,13 @@ def build_agent(
     tree = _need(find_kubepods(mounts, clues, paths.kubepods))
     write(JournalEntry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
     cpus = read_machine(paths.roots).cpus
+    node_name = options.overrides.node or options.overrides.host
+    sources = ObjectSources(AgentSettings().period, monotonic_now, mounts, node_name)
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS),
         NodeUsageMeter(mounts, paths.roots),
-        MetricCollector(node_families(paths.roots, mounts)),
+        MetricCollector(node_families(paths.roots, mounts), sources),
+        sources=sources,
     )
     journal = Journal(AgentSettings().kept_ticks)
 
@@ -336,7 +343,7 @@ def build_agent(
         commands=None if options.dry_run else cluster.commands if cluster else commands,
     )
     agent = Agent(dependencies, write, options.overrides)
-    return BuiltAgent(agent, shared, pipe, cluster, commands)
+    return BuiltAgent(agent, shared, pipe, cluster, commands, sources)
 
 
 def _local_commands(

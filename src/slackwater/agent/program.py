@@ -321,6 +321,7 @@ class Agent:
             sources=self._dependencies.shared.link(at).sources,
             in_flight=commands.progress() if commands else (),
             offered=node.allocatable_extended if node else {},
+            ensurance=self._objects.ensurance,
         )
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from slackwater.contract.crane.ensurance_set import NO_OBJECTS, EnsuranceObjects
 from slackwater.contract.kubernetes_pod import Pod
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, CpuTimes, Level, Tier
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
@@ -29,6 +30,7 @@ from slackwater.observation.host import NodeUsageMeter
 from slackwater.observation.metrics.collector import MetricCollector
 from slackwater.observation.metrics.tick_view import view_of
 from slackwater.observation.objects.workload_matching import Matching
+from slackwater.observation.probes.object_sources import ObjectSources
 from slackwater.observation.rates import Rates
 
 #: A foreign write is noticed within so many ticks.
@@ -143,6 +145,8 @@ class SnapshotInputs(msgspec.Struct, frozen=True):
     in_flight: tuple[CommandProgress, ...] = ()
     #: The node's allocatable extended resources, by name.
     offered: Amounts = {}
+    #: What describes the sources of metrics that have to be asked.
+    ensurance: EnsuranceObjects = NO_OBJECTS
 
 
 class _ReadingPlan(msgspec.Struct, frozen=True):
@@ -203,11 +207,14 @@ class Surveyor:
         meter: NodeUsageMeter,
         collector: MetricCollector | None = None,
         wall_clock: Callable[[], float] = time.time,
+        sources: ObjectSources | None = None,
     ) -> None:
-        """Without a collector metrics that somebody asks for are Gaps."""
+        """Without a collector metrics that somebody asks for are Gaps. `sources` are those that
+        the collector asks."""
         self._tree = tree
         self._meter = meter
         self._collector = collector
+        self._sources = sources
         self._wall_clock = wall_clock
         self._slow = SlowReadings(tree)
         self._formulas = FormulaWatch(tree)
@@ -265,6 +272,8 @@ class Surveyor:
         if not requests:
             self._collector.close()
             return seen
+        if self._sources is not None:
+            self._sources.update(known.ensurance, seen.workloads)
         view = view_of(seen, known.offered)
         return msgspec.structs.replace(
             seen,
