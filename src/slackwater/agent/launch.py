@@ -48,6 +48,7 @@ from slackwater.observation.detection import (
 from slackwater.observation.host import NodeUsageMeter, Roots, read_machine
 from slackwater.observation.metrics.collector import MetricCollector, node_families
 from slackwater.observation.objects.folder import Folder
+from slackwater.observation.plugins.plugin_host import PluginHost
 from slackwater.observation.pressure import PressureAlarms, Watched
 from slackwater.observation.probes.object_sources import ObjectSources
 from slackwater.observation.survey import Surveyor, TreeGuard
@@ -296,10 +297,11 @@ def build_agent(
     cpus = read_machine(paths.roots).cpus
     node_name = options.overrides.node or options.overrides.host
     sources = ObjectSources(AgentSettings().period, monotonic_now, mounts, node_name)
+    plugins = PluginHost(sources)
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS),
         NodeUsageMeter(mounts, paths.roots),
-        MetricCollector(node_families(paths.roots, mounts), sources),
+        MetricCollector(node_families(paths.roots, mounts), plugins),
         sources=sources,
     )
     journal = Journal(AgentSettings().kept_ticks)
@@ -341,6 +343,7 @@ def build_agent(
         origin="cluster" if cluster else "folder",
         policies=policies,
         commands=None if options.dry_run else cluster.commands if cluster else commands,
+        plugins=plugins,
     )
     agent = Agent(dependencies, write, options.overrides)
     return BuiltAgent(agent, shared, pipe, cluster, commands, sources)

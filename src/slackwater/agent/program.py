@@ -12,6 +12,7 @@ from slackwater.agent.effective_settings import Dialect, EffectiveSettings, reso
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.agent.tick import TickCache, TickMemory, TickResult, needs_of_policies, tick
 from slackwater.contract.crane.metrics import needs_of_metrics
+from slackwater.contract.ensurance_plugin import PluginState
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.schema import ForeignSection
 from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
@@ -26,6 +27,7 @@ from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.workload import Workload
 from slackwater.observation.objects.object_set import MissingObjects, Objects, own_node
 from slackwater.observation.survey import SnapshotInputs, SnapshotReader
+from slackwater.policies import watermark_relief
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
 from slackwater.record.agent_view import RoundState
@@ -99,6 +101,20 @@ class CommandDispatch(Protocol):
         ...
 
 
+class Plugins(Protocol):
+    """Plug-ins in their processes: observation.plugins.plugin_host."""
+
+    def use(self, names: tuple[str, ...]) -> tuple[PluginState, ...]:
+        """Those that are switched on; the same object while nothing changes."""
+        ...
+
+    def offer(self, snapshot: NodeSnapshot) -> None:
+        """What they may be asked about. Never waits."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class AgentDependencies(msgspec.Struct, frozen=True):
     """What an agent works with. `machine_cpu` is the machine's size, for nodes without a Node
     object."""
@@ -114,6 +130,7 @@ class AgentDependencies(msgspec.Struct, frozen=True):
     policies: tuple[Policy, ...] = POLICIES
     #: None in a dry run: commands are told only.
     commands: CommandDispatch | None = None
+    plugins: Plugins | None = None
 
 
 class CommandLineOverrides(msgspec.Struct, frozen=True):
@@ -157,6 +174,7 @@ class Agent:
         self._cache = TickCache()
         self._effective = EffectiveSettings()
         self._objects = Objects()
+        self._plugins: tuple[PluginState, ...] = ()
         self._due: Micros | None = None
         self._paused = ""
         self._unread_objects: Gap | None = None
@@ -220,6 +238,8 @@ class Agent:
         for outcome in commands.outcomes() if commands else ():
             self._log.effect(command_entry(outcome, self._round))
         self._dependencies.snapshot_reader.close()
+        if self._dependencies.plugins is not None:
+            self._dependencies.plugins.close()
 
     def once(self, at: Micros, *, early: bool = False) -> TickRecord | Gap:
         """One round. A Gap if objects or the tree are missing: nothing is written then."""
@@ -259,7 +279,11 @@ class Agent:
         known = self._snapshot_inputs(at, early=early)
         snapshot = self._dependencies.snapshot_reader.close_snapshot(self._round, at, known)
         self._log.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
-        return snapshot if isinstance(snapshot, Gap) else self._decide_and_apply(snapshot)
+        if isinstance(snapshot, Gap):
+            return snapshot
+        if self._plugins and self._dependencies.plugins is not None:
+            self._dependencies.plugins.offer(snapshot)
+        return self._decide_and_apply(snapshot)
 
     def _read_objects(self, at: Micros) -> None:
         """Reads the objects and resolves the settings; what cannot be read stays as it was."""
@@ -271,17 +295,29 @@ class Agent:
         if isinstance(found, Gap):
             self._log.state(self._dependencies.origin, found.reason, at)
             return
-        if found is self._objects:
+        plugins = self._use_plugins()
+        if found is self._objects and plugins is self._plugins:
             return
-        self._objects, before = found, self._effective
+        self._objects, self._plugins, before = found, plugins, self._effective
         self._effective = self._resolve(found)
         self._log_switched_off(before, at)
         problems = [each.sentence() for each in self._effective.problems]
         self._log.state(self._dependencies.origin, "; ".join(problems), at)
+        told = (f"{each.name}: {each.problem}" for each in plugins if each.problem)
+        self._log.state("plug-ins", "; ".join(told), at)
         self._log.state("configuration", "; ".join((*found.warnings, *self._effective.remarks)), at)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._effective.off.items())
         nothing_on = "" if self._effective.policies else f"no policy is on: {reasons}"
         self._log.state("policies", nothing_on, at)
+
+    def _use_plugins(self) -> tuple[PluginState, ...]:
+        """Those that the settings in force name: none while the policy is off."""
+        settings = self._effective.policies.get(watermark_relief.NAME)
+        if self._dependencies.plugins is None:
+            return self._plugins
+        if not isinstance(settings, watermark_relief.WatermarkReliefSettings):
+            return self._dependencies.plugins.use(())
+        return self._dependencies.plugins.use(settings.plugins)
 
     def _log_switched_off(self, before: EffectiveSettings, at: Micros) -> None:
         """Logs why a policy is off that was on, or that a foreign configuration enables. That it is
@@ -291,6 +327,9 @@ class Agent:
                 self._log.state(name, f"off: {why}", at)
 
     def _resolve(self, objects: Objects) -> EffectiveSettings:
+        if self._plugins:
+            ensurance = msgspec.structs.replace(objects.ensurance, plugins=self._plugins)
+            objects = msgspec.structs.replace(objects, ensurance=ensurance)
         return resolve_settings(
             objects,
             self._node(objects),

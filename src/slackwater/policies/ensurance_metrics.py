@@ -6,7 +6,7 @@ A metric of one's own is one more value of the same type.
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -17,6 +17,7 @@ from slackwater.contract.ensurance_metric import (
     ReleaseUnit,
     SortDirection,
 )
+from slackwater.contract.ensurance_plugin import PluginState
 from slackwater.model.metric import NODE, MetricKey
 
 
@@ -174,6 +175,31 @@ def describe_metric(metric: EnsuranceMetric) -> MetricAttributes:
         spec.evict_quantified,
         _RELEASES[spec.release],
     )
+
+
+def describe_plugin(
+    plugin: PluginState, keys: Iterable[MetricKey], known: Iterable[MetricAttributes]
+) -> Iterator[MetricAttributes]:
+    """What a plug-in says of its metric, wherever that comes from: `keys` are those of the rules
+    that name it. Without an order of its own the one that is known stays."""
+    attributes = plugin.attributes
+    if attributes is None:
+        return
+    counts = attributes.throttle_quantified or attributes.evict_quantified
+    for key in keys:
+        sort = GENERAL_SORT if attributes.measures else attributes_of(key, known).sort
+        yield MetricAttributes(
+            key.name,
+            key.source,
+            attributes.action_priority,
+            (SortRule(SortKey.PLACE), *sort) if attributes.sortable else sort,
+            attributes.throttleable,
+            attributes.throttle_quantified,
+            attributes.evictable,
+            attributes.evict_quantified,
+            Release.PLUGIN if counts else Release.UNKNOWN,
+            plugin=plugin.title(),
+        )
 
 
 def attributes_of(key: MetricKey, known: Iterable[MetricAttributes]) -> MetricAttributes:

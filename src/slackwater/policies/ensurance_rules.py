@@ -91,6 +91,10 @@ def bind_rule(policy: Policy, rule: Rule, ensurance: EnsuranceObjects) -> BoundR
     if own is not None:
         age = own.spec.source.max_age_seconds
         return BoundRule(title, rule, own.key().source, action, age, own.key())
+    plugin = ensurance.measuring_plugin(rule.metric_rule.name)
+    if plugin is not None:
+        key = MetricKey(rule.metric_rule.name, plugin.title())
+        return BoundRule(title, rule, key.source, action, metric=key)
     named = _named_source(rule.metric_rule.name)
     source = named or (NODE if local is not None else title)
     return BoundRule(title, rule, source, action, local.cache_seconds if local else 0)
@@ -107,6 +111,8 @@ def describe_flaw(bound: BoundRule, known: Iterable[MetricAttributes]) -> str:
     if bound.action is None:
         return f"there is no AvoidanceAction {name}, so nothing is done"
     if key.source == NODE and not is_known(key.name):
+        if "/" in key.name:
+            return f"no plug-in that is switched on measures {key.name}"
         kind = "EnsuranceMetric" if is_of_users(key.name) else "metric"
         return f"there is no {kind} {key.name}"
     attributes = attributes_of(key, known)

@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.ensurance_plugin import PluginName, PluginState
 from slackwater.contract.node_interference import CONDITION, TAINT
 from slackwater.contract.schema import Count, Duration, Percentage, SettingsStruct
 from slackwater.model.cgroup import Level
@@ -55,6 +56,7 @@ from slackwater.policies.ensurance_metrics import (
     SortKey,
     attributes_of,
     describe_metric,
+    describe_plugin,
 )
 from slackwater.policies.ensurance_order import EVICT_RELEASE, MEMORY_USAGE, PLACE, THROTTLE_RELEASE
 from slackwater.policies.ensurance_relief import TriggeredMetric, group_by_metric
@@ -151,6 +153,14 @@ class WatermarkReliefSettings(SettingsStruct, frozen=True):
             "longer.",
         ),
     ] = 16
+    plugins: Annotated[
+        tuple[PluginName, ...],
+        Meta(
+            max_length=16,
+            description="Plug-ins to load, by the names of their entry points: metrics and orders "
+            "of pods of one's own, in Python. Each runs in a process of its own.",
+        ),
+    ] = ()
     hold_for: Annotated[
         Duration,
         Meta(
@@ -188,15 +198,28 @@ def bind(
     if not rules:
         return "there is no NodeQOS for this node"
     metrics = (*NODE_METRICS, *map(describe_metric, ensurance.metrics))
+    metrics = (*_describe_plugins(ensurance.plugins, rules, metrics), *metrics)
     return WatermarkRules(
         **msgspec.structs.asdict(settings),
         rules=rules,
         pod_qos=ensurance.pod_qos,
         remarks=tuple(
             Remark(each.title(), flaw) for each in rules if (flaw := describe_flaw(each, metrics))
-        ),
+        )
+        + tuple(Remark(each.title(), each.problem) for each in ensurance.plugins if each.problem),
         metrics=metrics,
     )
+
+
+def _describe_plugins(
+    plugins: Iterable[PluginState],
+    rules: Sequence[BoundRule],
+    known: tuple[MetricAttributes, ...],
+) -> Iterator[MetricAttributes]:
+    for plugin in plugins:
+        name = plugin.attributes.name if plugin.attributes else ""
+        keys = {each.key(): None for each in rules if each.rule.metric_rule.name == name}
+        yield from describe_plugin(plugin, keys, known)
 
 
 def needs(settings: WatermarkRules, _: frozenset[KnobKey]) -> Needs:
@@ -223,6 +246,7 @@ def _needed_for(attributes: MetricAttributes) -> Iterator[MetricRequest]:
     if attributes.whole is not None:
         yield MetricRequest(MetricKey(attributes.whole.metric))
     if attributes.plugin:
+        yield MetricRequest(MEMORY_USAGE)
         for each in (PLACE, THROTTLE_RELEASE, EVICT_RELEASE):
             yield MetricRequest(MetricKey(each, attributes.plugin))
     by = {rule.key for rule in attributes.sort}

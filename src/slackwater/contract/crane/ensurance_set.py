@@ -21,6 +21,7 @@ from slackwater.contract.crane.objects import (
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.summary import is_for_node
 from slackwater.contract.ensurance_metric import EnsuranceMetric, read_ensurance_metric
+from slackwater.contract.ensurance_plugin import PluginState
 from slackwater.contract.kubernetes import KubernetesObject
 
 _Object = TypeVar("_Object", bound=KubernetesObject)
@@ -44,6 +45,8 @@ class EnsuranceObjects(msgspec.Struct, frozen=True):
     actions: tuple[AvoidanceAction, ...] = ()
     pod_qos: tuple[PodQos, ...] = ()
     metrics: tuple[EnsuranceMetric, ...] = ()
+    #: No objects: what the plug-ins that the settings switch on say of themselves.
+    plugins: tuple[PluginState, ...] = ()
 
     def policies(self) -> tuple[Policy, ...]:
         return (*self.node_qos, *self.ensurance_policies)
@@ -57,6 +60,17 @@ class EnsuranceObjects(msgspec.Struct, frozen=True):
 
     def metric(self, name: str) -> EnsuranceMetric | None:
         return next((each for each in self.metrics if each.metadata.name == name), None)
+
+    def measuring_plugin(self, metric: str) -> PluginState | None:
+        """The plug-in that measures this metric itself."""
+        return next(
+            (
+                each
+                for each in self.plugins
+                if each.attributes and each.attributes.measures and each.attributes.name == metric
+            ),
+            None,
+        )
 
     def rules_for(self, labels: Mapping[str, str]) -> Iterator[tuple[Policy, Rule]]:
         for policy in self.policies_for(labels):

@@ -1,0 +1,1 @@
+"""Plug-ins for QoS ensurance, each in a process of its own."""
