@@ -22,7 +22,7 @@ from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.ensurance_plugin import PluginName, PluginState
 from slackwater.contract.node_interference import CONDITION, TAINT
-from slackwater.contract.schema import Count, Duration, Percentage, SettingsStruct
+from slackwater.contract.schema import BOUND, Count, Duration, Percentage, SettingsStruct
 from slackwater.model.cgroup import Level
 from slackwater.model.decision import (
     Act,
@@ -157,6 +157,7 @@ class WatermarkReliefSettings(SettingsStruct, frozen=True):
         tuple[PluginName, ...],
         Meta(
             max_length=16,
+            extra={BOUND: "at most 16 names of letters, digits, '-', '_' and '.'"},
             description="Plug-ins to load, by the names of their entry points: metrics and orders "
             "of pods of one's own, in Python. Each runs in a process of its own.",
         ),

@@ -169,6 +169,8 @@ def _examples(told: dict[str, Any]) -> tuple[list[object], list[object]]:
         return told["enum"], ["another"]
     if told.get("type") == "boolean":
         return [True, False], ["yes"]
+    if told.get("type") == "array":
+        return [[], ["batch-cpu"]], ["batch-cpu", [7]]
     is_duration = told["pattern"] == manifests._DURATION
     return ([], ["1", "x"]) if is_duration else (["example.com/batch-cpu"], ["cpu", "/"])
 

@@ -25,6 +25,8 @@ def value_of(setting: Setting) -> st.SearchStrategy[Any]:
             return st.sampled_from([each.value for each in cls])
         case inspect.BoolType():
             return st.booleans()
+        case inspect.VarTupleType():
+            return st.lists(st.sampled_from(["a", "b-1"]), max_size=2)
         case _:
             # The setting's own domain, so that no two settings get the same name.
             name = setting.key.rpartition(".")[2]
@@ -35,4 +37,6 @@ def file_value(setting: Setting, value: Any) -> Any:
     """A value of the Struct as a file holds it."""
     if setting.annotation.unit is Unit.DURATION:
         return format_duration(value)
+    if isinstance(value, tuple):
+        return list(value)
     return getattr(value, "value", value)

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import inspect
 
 from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field
@@ -121,11 +122,17 @@ def test_every_file_inside_the_bounds_reads_and_reads_back(spec: dict[str, Any])
         assert again[key] | section == again[key]
 
 
+def text_of(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @given(SPECS, SPECS)
 def test_flags_say_what_a_file_says_and_win(base: dict[str, Any], spec: dict[str, Any]) -> None:
     below = SETTINGS.read_file({**FILE, "spec": base}, "s.yaml")
     said = {
-        f"{key}.{word}": str(value).lower() if isinstance(value, bool) else str(value)
+        f"{key}.{word}": text_of(value)
         for key, section in spec.items()
         for word, value in section.items()
     }
@@ -145,7 +152,8 @@ def test_a_bad_text_of_any_setting_is_told_by_its_name(setting: Setting) -> None
         SETTINGS.with_texts(None, {setting.key: "no such value"})
     said = f"{setting.flag} or {setting.variable}"
     bound = describe_type(setting.type)
-    sentence = f"{setting.key} ({said}) is 'no such value', but must be {bound}"
+    listed = ", with commas" if isinstance(setting.annotation.type, inspect.VarTupleType) else ""
+    sentence = f"{setting.key} ({said}) is 'no such value', but must be {bound}{listed}"
     assert str(caught.value) == sentence
 
 
