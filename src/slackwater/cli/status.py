@@ -289,6 +289,7 @@ _SHORT = {
     "NodeQOS": "nodeqos",
     "PodQOS": "podqos",
     "AvoidanceAction": "avoid",
+    "EnsuranceMetric": "em",
 }
 
 

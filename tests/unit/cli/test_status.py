@@ -16,6 +16,7 @@ from tests.unit.cli.served import Reply, Served, served, slackwater
 pytestmark = pytest.mark.long
 
 ENSURANCE = "/apis/ensurance.crane.io/v1alpha1"
+METRICS = "/apis/slackwater.io/v1alpha1/ensurancemetrics"
 POLICIES = ("avoidanceactions", "nodeqoss", "nodeqosensurancepolicies", "podqoss")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/slackwater-system/leases/slackwater-manager"
 
@@ -43,6 +44,7 @@ def listing(*items: Any) -> dict[str, Any]:
 
 GOOD = NodeReport(version="0.1.0").text()
 EMPTY: dict[str, Any] = {f"{ENSURANCE}/{plural}": listing() for plural in POLICIES} | {
+    METRICS: listing(),
     "/api/v1/pods": listing(agent_pod("n1")),
     "/api/v1/nodes": listing(node("n1", GOOD)),
 }
