@@ -18,7 +18,7 @@ from slackwater.model.decision import Because, Command, CommandKind, RuleState
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.workload import Workload
 from slackwater.policies.ensurance_counting import Verdict
-from slackwater.policies.ensurance_metrics import CPU_SORT, Release
+from slackwater.policies.ensurance_metrics import CPU_SORT, ReleaseCount
 from slackwater.policies.ensurance_order import PodFigures, measure_pods, sort_pods
 from slackwater.policies.ensurance_relief import (
     TriggeredMetric,
@@ -236,7 +236,7 @@ def _find_room(snapshot: NodeSnapshot, looks: Iterable[RuleLook]) -> float:
     for look in looks:
         counted = (
             look.attributes.throttle_quantified
-            and look.attributes.release is Release.CPU
+            and look.attributes.release is ReleaseCount.CPU
             and look.bound.ratios() is not None
         )
         whole = read_whole(snapshot, look.attributes) if counted else None

@@ -58,7 +58,7 @@ MEMORY_SORT = (
 )
 
 
-class Release(enum.Enum):
+class ReleaseCount(enum.Enum):
     """How what one pod releases is counted."""
 
     CPU = "cpu"  # milliCPU
@@ -87,7 +87,7 @@ class MetricAttributes(msgspec.Struct, frozen=True, omit_defaults=True):
     throttle_quantified: bool = False
     evictable: bool = False
     evict_quantified: bool = False
-    release: Release = Release.UNKNOWN
+    release: ReleaseCount = ReleaseCount.UNKNOWN
     whole: Whole | None = None
     #: The title of the plug-in whose order and releases count.
     plugin: str = ""
@@ -105,7 +105,7 @@ def _cpu(name: str, whole: Whole | None) -> MetricAttributes:
         throttle_quantified=True,
         evictable=True,
         evict_quantified=True,
-        release=Release.CPU,
+        release=ReleaseCount.CPU,
         whole=whole,
     )
 
@@ -117,7 +117,7 @@ def _memory(name: str, whole: Whole | None) -> MetricAttributes:
         sort=MEMORY_SORT,
         evictable=True,
         evict_quantified=True,
-        release=Release.MEMORY,
+        release=ReleaseCount.MEMORY,
         whole=whole,
     )
 
@@ -151,10 +151,10 @@ _SORT_KEYS = {
     Comparator.OWN_VALUE: SortKey.VALUE,
 }
 _RELEASES = {
-    ReleaseUnit.CPU_USAGE: Release.CPU,
-    ReleaseUnit.MEMORY_USAGE: Release.MEMORY,
-    ReleaseUnit.OWN_VALUE: Release.SERIES,
-    ReleaseUnit.NONE: Release.UNKNOWN,
+    ReleaseUnit.CPU_USAGE: ReleaseCount.CPU,
+    ReleaseUnit.MEMORY_USAGE: ReleaseCount.MEMORY,
+    ReleaseUnit.OWN_VALUE: ReleaseCount.SERIES,
+    ReleaseUnit.NONE: ReleaseCount.UNKNOWN,
 }
 
 

@@ -14,7 +14,7 @@ from slackwater.model.decision import Because
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.policies.ensurance_metrics import MetricAttributes, Release
+from slackwater.policies.ensurance_metrics import MetricAttributes, ReleaseCount
 from slackwater.policies.ensurance_order import PodFigures
 from slackwater.policies.ensurance_rules import RuleLook
 
@@ -73,27 +73,27 @@ def read_whole(snapshot: NodeSnapshot, attributes: MetricAttributes) -> float | 
     return samples[0].value * attributes.whole.unit / 100
 
 
-def release_of(figures: PodFigures, release: Release) -> float | None:
+def release_of(figures: PodFigures, release: ReleaseCount) -> float | None:
     """What a pod releases when it goes; None where it is not known."""
     match release:
-        case Release.CPU:
+        case ReleaseCount.CPU:
             return figures.cpu
-        case Release.MEMORY:
+        case ReleaseCount.MEMORY:
             return figures.memory
-        case Release.SERIES:
+        case ReleaseCount.SERIES:
             return figures.value
-        case Release.PLUGIN:
+        case ReleaseCount.PLUGIN:
             return figures.evict_release
-        case Release.UNKNOWN:
+        case ReleaseCount.UNKNOWN:
             return None
 
 
-def release_of_throttle(figures: PodFigures, release: Release, milli_cpu: float) -> float:
+def release_of_throttle(figures: PodFigures, release: ReleaseCount, milli_cpu: float) -> float:
     """What a throttle that takes this much CPU releases, in the unit of the release. Where that is
     not CPU: the same share of it as of the CPU that the pod uses."""
-    if release not in (Release.SERIES, Release.PLUGIN):
+    if release not in (ReleaseCount.SERIES, ReleaseCount.PLUGIN):
         return milli_cpu
-    whole = figures.value if release is Release.SERIES else figures.throttle_release
+    whole = figures.value if release is ReleaseCount.SERIES else figures.throttle_release
     if not figures.cpu or whole is None:
         return 0.0
     return whole * min(milli_cpu / figures.cpu, 1.0)

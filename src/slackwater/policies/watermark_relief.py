@@ -52,7 +52,7 @@ from slackwater.policies.ensurance_counting import RuleMemory, end_restoring
 from slackwater.policies.ensurance_metrics import (
     NODE_METRICS,
     MetricAttributes,
-    Release,
+    ReleaseCount,
     SortKey,
     attributes_of,
     describe_metric,
@@ -251,11 +251,11 @@ def _needed_for(attributes: MetricAttributes) -> Iterator[MetricRequest]:
         for each in (PLACE, THROTTLE_RELEASE, EVICT_RELEASE):
             yield MetricRequest(MetricKey(each, attributes.plugin))
     by = {rule.key for rule in attributes.sort}
-    if attributes.release is Release.MEMORY or SortKey.MEMORY_USAGE in by:
+    if attributes.release is ReleaseCount.MEMORY or SortKey.MEMORY_USAGE in by:
         yield MetricRequest(MEMORY_USAGE)
 
 
-class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+class WatermarkMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rules by their titles, throttled pods by their uids, and the evictions."""
 
     rules: dict[str, RuleMemory] = {}
@@ -277,7 +277,7 @@ class _Relief(msgspec.Struct, frozen=True):
     at_minimum: bool = False
 
 
-def decide(snapshot: NodeSnapshot, memory: Memory, settings: WatermarkRules) -> Decision:
+def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkRules) -> Decision:
     looks = look_at_rules(
         snapshot,
         memory.rules,
@@ -292,7 +292,9 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: WatermarkRules) -> 
     looks = _finish_restoring(looks, relief.throttled, snapshot.at)
     return Act(
         tuple(_intents(snapshot, relief.throttled, settings)),
-        Memory({each.title(): each.memory for each in looks}, relief.throttled, relief.evictions),
+        WatermarkMemory(
+            {each.title(): each.memory for each in looks}, relief.throttled, relief.evictions
+        ),
         dict(_numbers(relief)),
         (),
         settings.remarks + relief.remarks,
@@ -302,7 +304,10 @@ def decide(snapshot: NodeSnapshot, memory: Memory, settings: WatermarkRules) -> 
 
 
 def _relieve(
-    snapshot: NodeSnapshot, memory: Memory, settings: WatermarkRules, looks: tuple[RuleLook, ...]
+    snapshot: NodeSnapshot,
+    memory: WatermarkMemory,
+    settings: WatermarkRules,
+    looks: tuple[RuleLook, ...],
 ) -> _Relief:
     choice = PodChoice(snapshot, settings.pod_qos)
     triggered = [each for each in looks if each.is_triggered()]
@@ -504,7 +509,7 @@ def explain_pod(settings: WatermarkRules, snapshot: NodeSnapshot, pod: Workload)
 
 POLICY = Policy(
     NAME,
-    Memory(),
+    WatermarkMemory(),
     needs,
     decide,
     settings=WatermarkReliefSettings,

@@ -21,7 +21,7 @@ from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.policies.watermark_relief import (
-    Memory,
+    WatermarkMemory,
     WatermarkReliefSettings,
     WatermarkRules,
     bind,
@@ -210,12 +210,12 @@ class Run:
 
     def __init__(self, settings: WatermarkRules) -> None:
         self.settings = settings
-        self.memory = Memory()
+        self.memory = WatermarkMemory()
         self.last = Act(())
 
     def tick(self, snapshot: NodeSnapshot) -> Act:
         self.last = act(decide(snapshot, self.memory, self.settings))
-        assert isinstance(self.last.memory, Memory)
+        assert isinstance(self.last.memory, WatermarkMemory)
         self.memory = self.last.memory
         return self.last
 

@@ -10,7 +10,7 @@ from slackwater.model.metric import MetricKey
 from slackwater.policies.ensurance_metrics import (
     NODE_METRICS,
     MetricAttributes,
-    Release,
+    ReleaseCount,
     attributes_of,
 )
 from slackwater.policies.ensurance_order import PodFigures
@@ -61,7 +61,7 @@ def used(*milli: int | None) -> list[PodFigures]:
 
 
 def cpu(figures: PodFigures) -> float | None:
-    return release_of(figures, Release.CPU)
+    return release_of(figures, ReleaseCount.CPU)
 
 
 def taken(pods: list[PodFigures], gap: float) -> list[str]:
@@ -99,4 +99,4 @@ def test_never_a_pod_more_than_needed(usages: list[int | None], gap: int) -> Non
 
 def test_what_a_pod_releases() -> None:
     figures = PodFigures(batch(1), 5, 6.0, 7.0, evict_release=8.0)
-    assert [release_of(figures, each) for each in Release] == [5, 6.0, 7.0, 8.0, None]
+    assert [release_of(figures, each) for each in ReleaseCount] == [5, 6.0, 7.0, 8.0, None]

@@ -12,7 +12,7 @@ from slackwater.model.metric import MetricKey, Sample
 from slackwater.policies.ensurance_metrics import (
     GENERAL_SORT,
     MetricAttributes,
-    Release,
+    ReleaseCount,
     SortKey,
     SortRule,
     describe_metric,
@@ -73,7 +73,7 @@ def test_an_object_as_attributes() -> None:
             (SortRule(SortKey.CLASS_AND_PRIORITY), SortRule(SortKey.VALUE, descending=True)),
             throttleable=True,
             throttle_quantified=True,
-            release=Release.SERIES,
+            release=ReleaseCount.SERIES,
         )
     )
     assert describe_metric(metric()).sort == GENERAL_SORT
@@ -145,7 +145,7 @@ def test_a_plug_ins_order_and_releases() -> None:
         sort=(SortRule(SortKey.PLACE),),
         evictable=True,
         evict_quantified=True,
-        release=Release.PLUGIN,
+        release=ReleaseCount.PLUGIN,
         plugin=plugin,
     )
     made = settings(metric(evictable=True), evict())

@@ -16,8 +16,8 @@ from slackwater.model.metric import MetricKey, MetricRequest, Sample
 from slackwater.model.needs import ReadingField
 from slackwater.policies.watermark_relief import (
     POLICY,
-    Memory,
     TaintEffect,
+    WatermarkMemory,
     WatermarkReliefSettings,
     WatermarkRules,
     bind,
@@ -376,4 +376,4 @@ def test_settings_and_memory_are_recorded() -> None:
     assert POLICY.bound_settings is WatermarkRules
     again = msgspec.json.decode(msgspec.json.encode(settings), type=WatermarkRules)
     assert again == settings
-    assert msgspec.json.decode(msgspec.json.encode(run.memory), type=Memory) == run.memory
+    assert msgspec.json.decode(msgspec.json.encode(run.memory), type=WatermarkMemory) == run.memory
