@@ -197,7 +197,7 @@ def describe_plugin(
             attributes.throttle_quantified,
             attributes.evictable,
             attributes.evict_quantified,
-            Release.PLUGIN if counts else Release.UNKNOWN,
+            ReleaseCount.PLUGIN if counts else ReleaseCount.UNKNOWN,
             plugin=plugin.title(),
         )
 

@@ -7,11 +7,11 @@ cool-down is over, and at once when the rule, its action or its object goes. A r
 missing holds by itself; the others go on.
 
 How rules count is in ensurance_counting, who may be touched in ensurance_selection, in which order
-in ensurance_order, how much in ensurance_relief and ensurance_throttle.
+in ensurance_order, how much in ensurance_relief and ensurance_throttle, what is told in
+ensurance_reports.
 """
 
 import enum
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
@@ -32,14 +32,12 @@ from slackwater.model.decision import (
     Decision,
     Intent,
     Remark,
-    RuleReport,
-    RuleState,
 )
 from slackwater.model.knob import QUOTA, KnobKey
 from slackwater.model.metric import MetricKey, MetricRequest
 from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Micros, Percent, format_age
+from slackwater.model.units import Micros, Percent
 from slackwater.model.workload import Workload
 from slackwater.policies.ensurance_avoidance import (
     PodChoice,
@@ -60,6 +58,7 @@ from slackwater.policies.ensurance_metrics import (
 )
 from slackwater.policies.ensurance_order import EVICT_RELEASE, MEMORY_USAGE, PLACE, THROTTLE_RELEASE
 from slackwater.policies.ensurance_relief import TriggeredMetric, group_by_metric
+from slackwater.policies.ensurance_reports import Relief, list_figures, report_rule
 from slackwater.policies.ensurance_rules import (
     BoundRule,
     LookSettings,
@@ -263,20 +262,6 @@ class WatermarkMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     evictions: EvictionMemory = EvictionMemory()
 
 
-class _Relief(msgspec.Struct, frozen=True):
-    """What is done about the rules in one tick."""
-
-    throttled: Throttled
-    evictions: EvictionMemory
-    commands: tuple[Command, ...] = ()
-    metrics: tuple[TriggeredMetric, ...] = ()
-    remarks: tuple[Remark, ...] = ()
-    #: Why no pod is evicted, and why throttled pods stay as they are.
-    no_eviction: str = ""
-    no_room: bool = False
-    at_minimum: bool = False
-
-
 def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkRules) -> Decision:
     looks = look_at_rules(
         snapshot,
@@ -285,7 +270,7 @@ def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkR
         settings.metrics,
         LookSettings(settings.longest_factor, settings.hold_for),
     )
-    relief = _Relief(memory.throttled, memory.evictions)
+    relief = Relief(memory.throttled, memory.evictions)
     progress = bool(snapshot.in_flight or memory.evictions.in_flight or memory.evictions.asked)
     if memory.throttled or progress or any(each.is_triggered() for each in looks):
         relief = _relieve(snapshot, memory, settings, looks)
@@ -295,11 +280,11 @@ def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkR
         WatermarkMemory(
             {each.title(): each.memory for each in looks}, relief.throttled, relief.evictions
         ),
-        dict(_numbers(relief)),
+        dict(list_figures(relief)),
         (),
         settings.remarks + relief.remarks,
         (*_scheduling(looks, settings), *relief.commands),
-        tuple(_report(each, relief, snapshot) for each in looks),
+        tuple(report_rule(each, relief, snapshot) for each in looks),
     )
 
 
@@ -308,7 +293,7 @@ def _relieve(
     memory: WatermarkMemory,
     settings: WatermarkRules,
     looks: tuple[RuleLook, ...],
-) -> _Relief:
+) -> Relief:
     choice = PodChoice(snapshot, settings.pod_qos)
     triggered = [each for each in looks if each.is_triggered()]
     throttling = _group(snapshot, settings, (each for each in triggered if each.bound.ratios()))
@@ -318,7 +303,7 @@ def _relieve(
     restored = snapshot.early or throttle.restore(looks)
     evicting = _group(snapshot, settings, (each for each in triggered if each.bound.evicts()))
     evictions, commands, forbidden = _evict(snapshot, memory.evictions, settings, evicting, choice)
-    return _Relief(
+    return Relief(
         throttle.throttled,
         evictions,
         commands,
@@ -415,90 +400,6 @@ def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator
         effect = settings.taint_effect.value
         yield Command(f"taint/{TAINT}", CommandKind.TAINT, TAINT, because, NAME, value=effect)
         yield Command(f"condition/{CONDITION}", CommandKind.CONDITION, CONDITION, because, NAME)
-
-
-def _numbers(relief: _Relief) -> Iterator[tuple[str, int]]:
-    for metric in relief.metrics:
-        name = metric.key.title()
-        numbers = {"used": metric.used, "watermark": metric.watermark, "gap": metric.gap}
-        for word, number in numbers.items():
-            if number is not None and math.isfinite(number):
-                yield f"{name} {word}", int(number)
-    if relief.throttled:
-        yield "throttled pods", len(relief.throttled)
-
-
-def _report(look: RuleLook, relief: _Relief, snapshot: NodeSnapshot) -> RuleReport:
-    bound, memory = look.bound, look.memory
-    return RuleReport(
-        bound.policy,
-        bound.rule.name,
-        bound.key().title(),
-        bound.rule.action_name,
-        memory.state,
-        look.limit,
-        look.seen,
-        memory.above,
-        memory.below,
-        look.counting.avoidance,
-        look.counting.restores_after,
-        not bound.acts() and bound.action is not None,
-        memory.since,
-        look.until,
-        ", ".join(_done(look, relief, snapshot)),
-        _held(look, relief, snapshot.at),
-    )
-
-
-def _done(look: RuleLook, relief: _Relief, snapshot: NodeSnapshot) -> Iterator[str]:
-    if not look.is_in_force():
-        return
-    if look.bound.stops_scheduling():
-        yield "stops scheduling"
-    if look.bound.ratios() is not None:
-        mine = [each for each in relief.throttled.values() if look.title() in each.rules]
-        lowered = sum(bool(each.claims) for each in mine)
-        if lowered:
-            yield f"throttles {_pods(lowered)}"
-        if len(mine) > lowered:
-            yield f"demotes {_pods(len(mine) - lowered)}"
-    if look.bound.evicts():
-        going = len(relief.commands) + len(evictions_in_flight(snapshot))
-        if going:
-            yield f"evicts {_pods(going)}"
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
-
-
-def _held(look: RuleLook, relief: _Relief, at: Micros) -> str:
-    memory, name = look.memory, look.bound.rule.action_name
-    if look.missing:
-        since = at if memory.missing_since is None else memory.missing_since
-        gone = f"; missing for {format_age(Micros(at - since))}" if at > since else ""
-        return f"{look.missing}{gone}"
-    if look.bound.action is None:
-        return f"there is no AvoidanceAction {name}"
-    match memory.state:
-        case RuleState.COOLING if memory.factor > 1:
-            return f"waits {memory.factor} times its cool-down, as it triggered again soon"
-        case RuleState.RESTORING if relief.no_room:
-            return "there is no room below the watermark"
-        case RuleState.TRIGGERED if look.bound.acts():
-            return _held_in_vain(look, relief)
-        case _:
-            return ""
-
-
-def _held_in_vain(look: RuleLook, relief: _Relief) -> str:
-    """Why a triggered rule does nothing, or no more."""
-    if look.bound.evicts() and relief.no_eviction:
-        return relief.no_eviction
-    throttles = look.bound.ratios() is not None and not look.bound.evicts()
-    if throttles and not any(look.title() in each.rules for each in relief.throttled.values()):
-        return f"there is no pod that {look.bound.rule.action_name} may throttle"
-    return "its pods are at their minimum" if throttles and relief.at_minimum else ""
 
 
 def explain_pod(settings: WatermarkRules, snapshot: NodeSnapshot, pod: Workload) -> tuple[str, ...]:
