@@ -42,7 +42,8 @@ class RuleCounters:
         self._restores: Counter[_Rule] = Counter()
         self._gaps: Counter[_Rule] = Counter()
         self._commands: Counter[tuple[str, str]] = Counter()
-        self._taken_evictions: set[str] = set()
+        #: The newest is last.
+        self._taken_evictions: dict[str, None] = {}
 
     def add(self, record: TickRecord) -> None:
         for outcome in record.commands:
@@ -64,16 +65,16 @@ class RuleCounters:
                     del counts[key]
 
     def _add_outcome(self, outcome: CommandOutcome) -> None:
-        """An eviction is told twice: when the server took it, and when the pod is gone."""
+        """An eviction is told when the server took it, and again until its pod is gone. Its key is
+        that of one pod, which is evicted once."""
         kind, key = outcome.command.kind, outcome.command.key
         done = outcome.state is CommandState.DONE
         if kind is CommandKind.EVICT and done:
             if key in self._taken_evictions:
-                self._taken_evictions.discard(key)
                 return
-            if len(self._taken_evictions) >= _MOST_COUNTED:
-                self._taken_evictions.clear()
-            self._taken_evictions.add(key)
+            self._taken_evictions[key] = None
+            if len(self._taken_evictions) > _MOST_COUNTED:
+                del self._taken_evictions[next(iter(self._taken_evictions))]
         result = _UNDONE if outcome.undone and done else outcome.state.value
         self._commands[kind.value, result] += 1
 

@@ -89,7 +89,8 @@ def test_rules_that_are_gone_are_forgotten() -> None:
     [
         # When the server took it, and when the pod is gone: one eviction.
         ([command_outcome(), command_outcome(detail="the pod is gone")], {("evict", "done"): 1}),
-        ([command_outcome()] * 3, {("evict", "done"): 2}),
+        ([command_outcome()] * 3, {("evict", "done"): 1}),
+        ([command_outcome(), command_outcome(target="a/b")], {("evict", "done"): 2}),
         ([command_outcome(CommandState.REFUSED)] * 2, {("evict", "refused"): 2}),
         ([command_outcome(CommandState.IMPOSSIBLE)], {("evict", "impossible"): 1}),
         (
