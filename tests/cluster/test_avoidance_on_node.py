@@ -17,7 +17,7 @@ import yaml
 from tests.cluster.installed import Installed
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.node import BUSYBOX_IMAGE, Node
-from tools.cluster.processes import wait_for
+from tools.cluster.processes import ClusterError, wait_for
 
 HOME = "avoidance"
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -113,6 +113,13 @@ class Story:
     def quota(self, app: str) -> int | None:
         return self.installed.quota(self.container(app))
 
+    def await_quota(self, what: str, app: str, milli: int) -> None:
+        try:
+            wait_for(what, lambda: self.quota(app) == milli)
+        except ClusterError as error:
+            said = self.installed.agent("explain", self.pod(app)["metadata"]["name"])
+            raise AssertionError(f"{error}; it is {self.quota(app)} m: {said}") from error
+
     def shares(self, app: str) -> int:
         return int((self._group(self.pod_group(app)) / "cpu.shares").read_text())
 
@@ -204,7 +211,7 @@ def test_above_the_waterline_the_node_is_tainted(story: Story) -> None:
 def test_low_priority_pods_are_throttled_to_the_minimum(story: Story) -> None:
     assert story.quota("batch") == BATCH_LIMIT
     story.set_rule("throttle", ALWAYS)
-    wait_for("the minimum", lambda: story.quota("batch") == LOWEST)
+    story.await_quota("the minimum", "batch", LOWEST)
     assert story.shares("batch") == SMALLEST_SHARES or story.is_idle("batch")
     assert story.quota("service") == BATCH_LIMIT
     assert story.shares("service") > SMALLEST_SHARES
@@ -243,7 +250,7 @@ def test_a_low_priority_pod_is_evicted_and_replaced(story: Story) -> None:
 
 def test_below_the_waterline_everything_is_undone_after_the_cool_down(story: Story) -> None:
     story.plane.kubectl("rollout", "status", "-n", HOME, "deployment/batch")
-    wait_for("the successor's throttle", lambda: story.quota("batch") == LOWEST)
+    story.await_quota("the successor's throttle", "batch", LOWEST)
     for action in ("disablescheduling", "throttle"):
         story.set_rule(action, NEVER)
     wait_for("the cool-down", lambda: story.rule("throttle").get("state") == "cooling")
@@ -251,7 +258,7 @@ def test_below_the_waterline_everything_is_undone_after_the_cool_down(story: Sto
     assert story.quota("batch") == LOWEST
     wait_for("the taint to go", lambda: TAINT not in story.taints())
     wait_for("the condition to end", lambda: story.condition() != "True")
-    wait_for("the limit back", lambda: story.quota("batch") == BATCH_LIMIT)
+    story.await_quota("the limit back", "batch", BATCH_LIMIT)
     wait_for("the weight back", lambda: story.shares("batch") > SMALLEST_SHARES)
     assert not story.is_idle("batch")
     restored = wait_for("the event", lambda: story.installed.events("RestoreTriggered"))

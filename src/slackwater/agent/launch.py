@@ -50,7 +50,7 @@ from slackwater.observation.metrics.collector import MetricCollector, node_famil
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.plugins.plugin_host import PluginHost
 from slackwater.observation.pressure import PressureAlarms, Watched
-from slackwater.observation.probes.object_sources import ObjectSources
+from slackwater.observation.probes.object_sources import NodePlace, ObjectSources
 from slackwater.observation.survey import Surveyor, TreeGuard
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
@@ -295,8 +295,10 @@ def build_agent(
     tree = _need(find_kubepods(mounts, clues, paths.kubepods))
     write(JournalEntry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
     cpus = read_machine(paths.roots).cpus
-    node_name = options.overrides.node or options.overrides.host
-    sources = ObjectSources(AgentSettings().period, monotonic_now, mounts, node_name)
+    # A probe without a host asks the node: its address where the agent has a network of its own.
+    address = environ.get("NODE_ADDRESS") or "127.0.0.1"
+    place = NodePlace(options.overrides.node or options.overrides.host, address, paths.state)
+    sources = ObjectSources(AgentSettings().period, monotonic_now, mounts, place)
     plugins = PluginHost(sources)
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS),

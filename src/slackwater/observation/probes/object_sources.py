@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from slackwater.contract.crane.ensurance_set import NO_OBJECTS, EnsuranceObjects
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
@@ -21,16 +23,33 @@ if TYPE_CHECKING:
     from slackwater.observation.probes.sources import SourceDescription
 
 
+class NodePlace(msgspec.Struct, frozen=True):
+    """What objects leave to the node: its name, whom a probe without a host asks, and the folder
+    with `metrics`, files of series, and `tokens`, files of bearer tokens. Without a folder no file
+    is read."""
+
+    name: str = ""
+    address: str = "127.0.0.1"
+    folder: str = ""
+
+
+_LOOPBACK = NodePlace()
+
+
 class ObjectSources:
     """Guards the probes, from the first object that describes one until `stop`."""
 
     def __init__(
-        self, period: Micros, clock: Callable[[], Micros], mounts: CgroupMounts, node_name: str = ""
+        self,
+        period: Micros,
+        clock: Callable[[], Micros],
+        mounts: CgroupMounts,
+        place: NodePlace = _LOOPBACK,
     ) -> None:
         self._period = period
         self._clock = clock
         self._mounts = mounts
-        self._node_name = node_name
+        self._place = place
         self._objects = NO_OBJECTS
         self._described: dict[str, SourceDescription] = {}
         self._probes: ProbeSet | None = None
@@ -41,11 +60,17 @@ class ObjectSources:
             from slackwater.observation.probes.sources import SourcePlaces, describe_sources
 
             self._objects = objects
-            self._described = describe_sources(objects, SourcePlaces(self._node_name))
+            place = self._place
+            metrics, tokens = (
+                f"{place.folder}/{each}" if place.folder else "" for each in ("metrics", "tokens")
+            )
+            self._described = describe_sources(objects, SourcePlaces(place.name, metrics, tokens))
         if self._described and self._probes is None:
             from slackwater.observation.probes.probe_set import ProbeContext, ProbeSet
 
-            self._probes = ProbeSet(ProbeContext(self._period, self._clock, mounts=self._mounts))
+            address = self._place.address
+            context = ProbeContext(self._period, self._clock, address, self._mounts)
+            self._probes = ProbeSet(context)
             self._probes.start()
         if self._probes is not None:
             self._probes.update(self._described, workloads)
