@@ -40,12 +40,20 @@ class CannotMeasureError(Exception):
 class RunningAgent:
     """Guards one agent's process."""
 
-    def __init__(self, bed: Bed, folder: str, objects: list[str], arguments: list[str]) -> None:
+    def __init__(
+        self,
+        bed: Bed,
+        folder: str,
+        objects: list[str],
+        arguments: list[str],
+        before: tuple[str, ...] = (),
+    ) -> None:
+        """`before` is a command that ends by running what follows it in its own place."""
         self._bed = bed
         self._group = bed.make(f"{bed.top}/agent")
         self._output = f"{folder}/output"
         state = f"{folder}/state"
-        command = [sys.executable, "-c", _SHIPPED, "agent", *objects]
+        command = [*before, sys.executable, "-c", _SHIPPED, "agent", *objects]
         # Released at its end: the next agent's first decision can be told from the last one's.
         command += ["--state", state, "--kubepods", bed.kubepods, "--on-exit", "release"]
         command += arguments

@@ -25,12 +25,13 @@ _RECORD = struct.Struct("4q")
 class Sampler:
     """Guards the process that notes quota and usage, in a file."""
 
-    def __init__(self, bed: Bed, path: str, file: str) -> None:
+    def __init__(self, bed: Bed, path: str, file: str, whole: str = "") -> None:
+        """`whole` is the group whose usage counts as everything, the root by default."""
         self._file = file
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                _note(quota_file(bed, path), usage_files(bed, path), file)
+                _note(quota_file(bed, path), usage_files(bed, path, whole), file)
             finally:
                 os._exit(1)
 
@@ -66,14 +67,15 @@ def _note(quota_path: str, usage_paths: tuple[str, str], file: str) -> None:
         time.sleep(max(SAMPLE_EVERY - took, 10 * took))
 
 
-def usage_files(bed: Bed, path: str) -> tuple[str, str]:
+def usage_files(bed: Bed, path: str, whole: str = "") -> tuple[str, str]:
     """Of everything that the agent counts, and of the tier. v2 has no exact account of the whole
     machine: there it is our tree, in which everything runs."""
     if bed.version is CgroupVersion.V2:
-        return f"{bed.directory(bed.top)}/cpu.stat", f"{bed.directory(path)}/cpu.stat"
-    folders = (bed.directory(each, CgroupController.CPUACCT) for each in ("", path))
-    whole, tier = (f"{folder}/cpuacct.usage" for folder in folders)
-    return whole, tier
+        everything = bed.directory(whole or bed.top)
+        return f"{everything}/cpu.stat", f"{bed.directory(path)}/cpu.stat"
+    folders = (bed.directory(each, CgroupController.CPUACCT) for each in (whole, path))
+    everything, tier = (f"{folder}/cpuacct.usage" for folder in folders)
+    return everything, tier
 
 
 def usage_in(text: bytes) -> int:
@@ -82,8 +84,8 @@ def usage_in(text: bytes) -> int:
 
 
 @contextlib.contextmanager
-def sampling(bed: Bed, path: str, file: str) -> Iterator[Sampler]:
-    sampler = Sampler(bed, path, file)
+def sampling(bed: Bed, path: str, file: str, whole: str = "") -> Iterator[Sampler]:
+    sampler = Sampler(bed, path, file, whole)
     try:
         yield sampler
     finally:

@@ -169,7 +169,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each row in each round")
-    parser.add_argument("--load", type=float, default=0.45, help="of the service, in CPUs")
+    parser.add_argument("--load", type=float, default=0.7, help="of the service, in CPUs")
     parser.add_argument("--cool-down", type=int, default=15, help="of the actions, in seconds")
     parser.add_argument("--first", action="store_true", help="before the machine's other work")
     parser.add_argument("--json", default="", metavar="FILE", help="keep every second")
