@@ -143,8 +143,10 @@ CALM = LoadPart("calm", 0.4, 0.20)
 BUSY = LoadPart("busy", 0.6, 0.55)
 #: The same in each phase, so that latencies compare; about 0.4 of one CPU on average.
 LOAD = (CALM, BUSY)
+#: As much as a service of one process can take and be fast alone.
+DEMO_BUSY = LoadPart("busy", 0.6, 0.70)
 #: The demo's: it shows that everything is given back when the service is calm again.
-DEMO_LOAD = (BUSY, CALM)
+DEMO_LOAD = (DEMO_BUSY, CALM)
 
 
 def intended_times(

@@ -11,8 +11,8 @@ import msgspec
 from slackwater.demo.demo_objects import QUANTILE
 from slackwater.demo.demo_plan import (
     ALONE,
-    BUSY,
     CALM,
+    DEMO_BUSY,
     DEMO_COOL_DOWN,
     SLACKWATER,
     UNPROTECTED,
@@ -62,7 +62,7 @@ class LoadDescription(msgspec.Struct, frozen=True, rename="camel"):
     """The service's own load in CPUs. Every slice begins busy and ends calm."""
 
     calm: float = CALM.load
-    busy: float = BUSY.load
+    busy: float = DEMO_BUSY.load
     calm_share: float = CALM.share
 
 
