@@ -27,6 +27,7 @@ from tests.cluster.kube_world import serves
 from tests.unit.contract.crane import documents as whole
 from tests.unit.contract.crane.documents import (
     ABSENT,
+    METRIC_SOURCES,
     READERS,
     WHOLE,
     Document,
@@ -138,6 +139,24 @@ def test_whole_objects_keep_every_value(client: Client, kind: Resource) -> None:
     made = created(client, kind, WHOLE[kind])
     assert content(made) == content(WHOLE[kind])
     assert READERS[kind](made, "server").metadata.generation in (0, 1)
+
+
+@pytest.mark.usefixtures("tidy")
+@pytest.mark.parametrize("source", METRIC_SOURCES, ids=str)
+def test_a_metric_may_have_any_one_source(client: Client, source: Document) -> None:
+    kind = resources.ENSURANCE_METRICS
+    made = created(client, kind, spoilt(WHOLE[kind], ("spec", "source"), source))
+    assert made["spec"]["source"] == {"maxAgeSeconds": 60, **source}
+
+
+@pytest.mark.usefixtures("tidy")
+def test_a_rule_may_name_a_metric_that_is_not_there_yet(client: Client) -> None:
+    """The API server cannot see other objects; the condition Valid says what is missing."""
+    path = ("spec", "rules", 0, "metricRule", "name")
+    for name in ("queue-depth", "example.com/batch-cpu"):
+        document = spoilt(WHOLE[resources.NODE_QOS], path, name)
+        document["metadata"]["name"] = "about-" + name.rpartition("/")[2]
+        created(client, resources.NODE_QOS, document)
 
 
 @pytest.mark.usefixtures("tidy", "client")
@@ -313,15 +332,16 @@ def test_status_is_the_managers(client: Client, definition: Definition) -> None:
 @pytest.mark.parametrize(
     ("short", "kind", "heads", "shown"),
     [
-        ("nodeqos", resources.NODE_QOS, "DOES NODES VALID ENFORCED AGE", STATUS.summary),
-        ("nq", resources.NODE_QOS, "DOES NODES VALID ENFORCED AGE", "3"),
+        ("nodeqos", resources.NODE_QOS, "DOES NODES VALID ENFORCED TRIGGERED AGE", STATUS.summary),
+        ("nq", resources.NODE_QOS, "DOES NODES VALID ENFORCED TRIGGERED AGE", "3"),
         (
             "nep",
             resources.NODE_QOS_ENSURANCE_POLICIES,
-            "DOES NODES VALID ENFORCED AGE",
+            "DOES NODES VALID ENFORCED TRIGGERED AGE",
             STATUS.summary,
         ),
         ("avoid", resources.AVOIDANCE_ACTIONS, "DOES VALID ENFORCED AGE", STATUS.summary),
+        ("em", resources.ENSURANCE_METRICS, "DOES VALID ENFORCED AGE", STATUS.summary),
         ("podqos", resources.POD_QOS, "DOES VALID ENFORCED AGE", "True"),
         ("pq", resources.POD_QOS, "DOES VALID ENFORCED AGE", "False"),
     ],

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
+import yaml
 
 from slackwater.contract.crane.ensurance_set import NO_OBJECTS, EnsuranceObjects, read_ensurance
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Sample
 from slackwater.model.units import Micros
-from slackwater.observation.probes.object_sources import ObjectSources
+from slackwater.observation.probes.object_sources import NodePlace, ObjectSources
 
 QUEUE = MetricKey("queue_length", "NodeQOS/latency")
 PATIENCE = 60.0
@@ -85,6 +87,27 @@ def test_a_probe_is_asked_from_its_object_to_its_answer(port: int) -> None:
         found.stop()
 
 
+def test_the_example_of_a_metric_is_read_from_its_file(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[4] / "examples/ensurance-metric/queue-depth.yaml").read_text()
+    (document, *_) = yaml.safe_load_all(text)
+    read = read_ensurance(document["kind"], document, "here")
+    assert read is not None
+    (metric,) = read.metrics
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics/queue.prom").write_text(
+        'queue_length{PodNamespace="batch",PodName="w"} 40\n'
+    )
+    place = NodePlace("here", folder=str(tmp_path))
+    found = ObjectSources(Micros(1_000_000), now, CgroupMounts({}), place)
+    found.update(read, ())
+    try:
+        while isinstance(seen := found.samples(metric.key(), now()), Gap):
+            time.sleep(0.01)
+        assert seen == (Sample(40.0, {"PodNamespace": "batch", "PodName": "w"}),)
+    finally:
+        found.stop()
+
+
 def test_without_an_object_nothing_is_asked() -> None:
     found = sources()
     found.update(NO_OBJECTS, ())
@@ -96,7 +119,8 @@ def test_without_an_object_nothing_is_asked() -> None:
 def test_an_agent_without_objects_does_not_have_the_code() -> None:
     script = (
         "import sys, slackwater.agent.launch\n"
-        "print([m for m in sys.modules if m.endswith(('probe_set', 'http_probe'))])"
+        "late = ('probe_set', 'http_probe', 'plugin_process', 'subprocess')\n"
+        "print([m for m in sys.modules if m.endswith(late)])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
