@@ -7,9 +7,11 @@ import pytest
 
 from slackwater.contract.crane.ensurance import AvoidanceAction
 from slackwater.contract.ensurance_metric import EnsuranceMetric, read_ensurance_metric
+from slackwater.contract.ensurance_plugin import PluginAttributes, PluginState
 from slackwater.model.decision import RuleState
 from slackwater.model.metric import MetricKey, Sample
 from slackwater.policies.ensurance_metrics import (
+    CPU_SORT,
     GENERAL_SORT,
     MetricAttributes,
     ReleaseCount,
@@ -160,3 +162,63 @@ def test_a_plug_ins_order_and_releases() -> None:
     assert run.evicted() == ["default/pod-2", "default/pod-1"]
     wanted = {each.key.title() for each in needs(run.settings, frozenset()).metrics}
     assert {f"{plugin}:place", f"{plugin}:throttle_release", f"{plugin}:evict_release"} < wanted
+
+
+def plugin(name: str, **more: Any) -> PluginState:
+    plain: dict[str, Any] = dict.fromkeys(
+        ("sortable", "throttleable", "throttle_quantified", "evictable", "evict_quantified"), False
+    )
+    return PluginState("p", PluginAttributes(name, 8, **plain | more))
+
+
+def with_plugins(metric_name: str, *plugins: PluginState) -> WatermarkRules:
+    found = objects(rule(metric=metric_name, does="evict"), actions=(evict(),))
+    made = bind(WatermarkReliefSettings(), msgspec.structs.replace(found, plugins=plugins), {})
+    assert isinstance(made, WatermarkRules)
+    return made
+
+
+def test_a_plug_in_may_be_about_a_metric_that_is_measured_anyway() -> None:
+    made = with_plugins("cpu_total_usage", plugin("cpu_total_usage", sortable=True, evictable=True))
+    first = made.metrics[0]
+    assert first.key() == MetricKey("cpu_total_usage")
+    assert (first.action_priority, first.plugin, first.release) == (
+        8,
+        "Plugin/p",
+        ReleaseCount.UNKNOWN,
+    )
+    assert first.sort == (SortRule(SortKey.PLACE), *CPU_SORT)
+    assert made.remarks == ()
+    keys = {each.key for each in needs(made, frozenset()).metrics}
+    assert MetricKey("place", "Plugin/p") in keys
+
+
+def test_a_plug_in_about_another_metric_changes_nothing() -> None:
+    made = with_plugins("cpu_total_usage", plugin("memory_total_usage", evictable=True))
+    assert made == with_plugins("cpu_total_usage")
+
+
+def test_a_plug_in_that_is_off_is_told_with_the_rule_that_lacks_it() -> None:
+    made = with_plugins("example.com/queue", PluginState("p", problem="it did not answer"))
+    assert [(each.about, each.text) for each in made.remarks] == [
+        ("NodeQOS/q/r", "no plug-in that is switched on measures example.com/queue"),
+        ("Plugin/p", "it did not answer"),
+    ]
+
+
+def test_a_recording_has_all_that_a_plug_in_said() -> None:
+    """So it replays where the plug-in is not installed."""
+    own = plugin("example.com/queue", measures=True, evictable=True, evict_quantified=True)
+    made = with_plugins("example.com/queue", own)
+    kept = msgspec.json.decode(msgspec.json.encode(made), type=WatermarkRules)
+    assert kept == made
+    values = by_pod({1: 15, 2: 10})
+    found = {
+        "Plugin/p:example.com/queue": 6010,
+        "Plugin/p:evict_release": values,
+        "Plugin/p:place": (),
+    }
+    shown = seen(1, batch(1), batch(2), metrics=found)
+    run, again = Run(made), Run(kept)
+    assert run.tick(shown) == again.tick(shown)
+    assert run.evicted() == ["default/pod-1"]
