@@ -47,6 +47,7 @@ class PolicyState(msgspec.Struct, frozen=True):
     intents: tuple[Intent, ...] | None = None
     held_since: Micros | None = None
     commands: tuple[Command, ...] = ()
+    is_settling: bool = False
 
 
 class TickMemory(msgspec.Struct, frozen=True):
@@ -56,7 +57,9 @@ class TickMemory(msgspec.Struct, frozen=True):
     def has_decided(self) -> bool:
         """Whether every policy that is on has said what it wants: before that, after a restart,
         nobody knows what becomes of what the run before left."""
-        return all(state.intents is not None for state in self.policies.values())
+        return all(
+            state.intents is not None and not state.is_settling for state in self.policies.values()
+        )
 
 
 class TickResult(msgspec.Struct, frozen=True):
@@ -193,7 +196,12 @@ def _after(
     name: str, before: PolicyState, decision: Decision, reason: str, at: Micros, hold_for: Micros
 ) -> tuple[PolicyState, PolicyReport]:
     if isinstance(decision, Act):
-        state = PolicyState(decision.memory, decision.intents, commands=decision.commands)
+        state = PolicyState(
+            decision.memory,
+            decision.intents,
+            commands=decision.commands,
+            is_settling=decision.is_settling,
+        )
         told = PolicyReport(
             name,
             PolicyAction.ACTED,

@@ -158,6 +158,8 @@ class Act(msgspec.Struct, frozen=True):
     remarks: tuple[Remark, ...] = ()
     commands: tuple[Command, ...] = ()
     rules: tuple[RuleReport, ...] = ()
+    #: Not all that it would ask for is known yet, after a start: what an earlier run left stays.
+    is_settling: bool = False
 
 
 class Hold(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.decision import Because, Intent, Verb
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, QUOTA, WEIGHT, KnobValue
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.snapshot import Held, NodeSnapshot
 from slackwater.model.units import (
     Bandwidth,
     MilliCpu,
@@ -83,24 +83,32 @@ def _first_claim(
     snapshot: NodeSnapshot, container: WorkloadContainer, ref: CgroupRef
 ) -> ContainerClaim | None:
     """None where it is unlimited and its usage is not known."""
-    quota = _baseline(snapshot, ref)
-    if isinstance(quota, Bandwidth):
-        limit = quota.milli()
-        if not isinstance(limit, Unlimited):
-            return ContainerClaim(limit, limit)
-    used = snapshot.usage_of(ref)
-    if isinstance(used, Gap):
-        return None
-    first = MilliCpu(max(used, container.request, _LEAST))
-    return ContainerClaim(first, first)
+    held = _held_quota(snapshot, ref)
+    first = _amount(held.baseline if held else _standing_quota(snapshot, ref))
+    left = _amount(held.ours) if held else None
+    if first is None:
+        used = snapshot.usage_of(ref)
+        if isinstance(used, Gap):
+            return None
+        first = MilliCpu(max(used, left or 0, container.request, _LEAST))
+    # A restarted agent goes on from what the run before left, so that nothing jumps up.
+    return ContainerClaim(first if left is None else min(first, left), first)
 
 
-def _baseline(snapshot: NodeSnapshot, ref: CgroupRef) -> KnobValue | Gap | None:
-    for held in snapshot.held:
-        if held.ref.id == ref.id and held.knob == QUOTA.name:
-            return held.baseline
+def _held_quota(snapshot: NodeSnapshot, ref: CgroupRef) -> Held | None:
+    found = (held for held in snapshot.held if (held.ref.id, held.knob) == (ref.id, QUOTA.name))
+    return next(found, None)
+
+
+def _standing_quota(snapshot: NodeSnapshot, ref: CgroupRef) -> KnobValue | Gap | None:
     reading = snapshot.readings.get(ref.id)
     return None if reading is None else reading.quota
+
+
+def _amount(quota: object) -> MilliCpu | None:
+    """None where it is unlimited, or not known."""
+    milli = quota.milli() if isinstance(quota, Bandwidth) else None
+    return None if isinstance(milli, Unlimited) else milli
 
 
 def raise_claims(

@@ -183,6 +183,8 @@ class WatermarkRules(WatermarkReliefSettings, frozen=True):
 
 
 NAME = "watermark_relief"
+#: In ticks: until counters have a first difference; and at the most.
+_FIRST_SAMPLES, _LONGEST_SETTLING = 2, 30
 _TIMES = frozenset({ReadingField.TIMES})
 _QUOTA = frozenset({ReadingField.QUOTA})
 _WEIGHTS = frozenset({ReadingField.WEIGHT, ReadingField.IDLE})
@@ -260,6 +262,8 @@ class WatermarkMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: dict[str, RuleMemory] = {}
     throttled: Throttled = {}
     evictions: EvictionMemory = EvictionMemory()
+    #: How many ticks the policy has been on for, up to what it needs to have looked at each rule.
+    ticks: int = 0
 
 
 def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkRules) -> Decision:
@@ -275,17 +279,31 @@ def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkR
     if memory.throttled or progress or any(each.is_triggered() for each in looks):
         relief = _relieve(snapshot, memory, settings, looks)
     looks = _finish_restoring(looks, relief.throttled, snapshot.at)
+    # After a restart the rules count from nothing: before one could trigger again, what the run
+    # before left is not undone.
+    ticks = min(memory.ticks + 1, _ticks_to_settle(settings.rules))
     return Act(
         tuple(_intents(snapshot, relief.throttled, settings)),
         WatermarkMemory(
-            {each.title(): each.memory for each in looks}, relief.throttled, relief.evictions
+            {each.title(): each.memory for each in looks},
+            relief.throttled,
+            relief.evictions,
+            ticks,
         ),
         dict(list_figures(relief)),
         (),
         settings.remarks + relief.remarks,
         (*_scheduling(looks, settings), *relief.commands),
         tuple(report_rule(each, relief, snapshot) for each in looks),
+        ticks < _ticks_to_settle(settings.rules),
     )
+
+
+def _ticks_to_settle(rules: Iterable[BoundRule]) -> int:
+    """The first sample of a counter is missing, so more than any rule counts; bounded, as a rule
+    may count to any number."""
+    counts = (each.rule.avoidance_threshold for each in rules if each.acts())
+    return min(max(counts, default=0) + _FIRST_SAMPLES, _LONGEST_SETTLING)
 
 
 def _relieve(

@@ -230,3 +230,18 @@ def test_a_policy_that_never_decided_leaves_it_open_what_stands() -> None:
 
     silent = (Policy("silent", None, needs_nothing, decide),)
     assert not run(node(), None, silent, {"silent": True}).memory.has_decided()
+
+
+def test_while_a_policy_settles_nothing_of_the_run_before_is_released() -> None:
+    decisions = iter((Act((), is_settling=True), Act(())))
+
+    def decide(_snapshot: NodeSnapshot, _memory: object, _settings: object) -> Decision:
+        return next(decisions)
+
+    starting = (Policy("starting", None, needs_nothing, decide),)
+    left = node(kept=(held(BESTEFFORT, FREE, OURS),), quota=OURS)
+    first = run(left, None, starting, {"starting": True})
+    assert (first.planned.releases, first.memory.has_decided()) == ((), False)
+    then = run(left, first.memory, starting, {"starting": True})
+    assert [each.ref for each in then.planned.releases] == [BESTEFFORT]
+    assert then.memory.has_decided()

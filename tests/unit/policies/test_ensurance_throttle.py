@@ -106,17 +106,15 @@ def test_a_container_without_a_group_is_passed_over() -> None:
     assert lower_claims(seen(1, pod), pod, {}, ThrottleRatios(10, 0)).claims == {}
 
 
-def test_the_first_claim_is_the_baseline_not_what_is_in_force() -> None:
-    """The file shows what another policy has made of it."""
+def test_the_first_step_goes_down_from_what_is_in_force_and_back_up_to_the_baseline() -> None:
+    """Another policy's cap, or what the run before a restart left: nothing jumps up."""
     pod = batch(1, box(1, "c1", limit=500))
     ref = pod.containers[0].ref
     assert isinstance(ref, CgroupRef)
     baseline = Bandwidth(Micros(200_000))
     held = (Held(ref, "quota", baseline, Bandwidth(Micros(50_000)), Micros(0)),)
     snapshot = msgspec.structs.replace(seen(1, pod, usages={1: 500}), held=held)
-    assert lower_claims(snapshot, pod, {}, ThrottleRatios(10, 0)).claims == {
-        "c1": claim(1800, 2000)
-    }
+    assert lower_claims(snapshot, pod, {}, ThrottleRatios(10, 0)).claims == {"c1": claim(450, 2000)}
     free = (Held(ref, "quota", Bandwidth(UNLIMITED), Bandwidth(Micros(50_000)), Micros(0)),)
     snapshot = msgspec.structs.replace(snapshot, held=free)
     assert lower_claims(snapshot, pod, {}, ThrottleRatios(10, 0)).claims == {"c1": claim(450, 500)}

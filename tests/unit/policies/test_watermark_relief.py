@@ -377,3 +377,12 @@ def test_settings_and_memory_are_recorded() -> None:
     again = msgspec.json.decode(msgspec.json.encode(settings), type=WatermarkRules)
     assert again == settings
     assert msgspec.json.decode(msgspec.json.encode(run.memory), type=WatermarkMemory) == run.memory
+
+
+@pytest.mark.parametrize(("counts", "ticks"), [((1, 1), 3), ((5, 2), 7), ((1000, 1), 30)])
+def test_after_a_start_nothing_is_undone_before_a_rule_could_trigger(
+    counts: tuple[int, int], ticks: int
+) -> None:
+    run = Run(bound(rule(counts=counts), actions=(throttle(),)))
+    settling = [run.tick(seen(tick, usage=10)).is_settling for tick in range(1, ticks + 2)]
+    assert settling == [True] * (ticks - 1) + [False] * 2
