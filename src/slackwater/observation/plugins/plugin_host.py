@@ -116,7 +116,12 @@ class PluginProcess:
         import subprocess
 
         process = subprocess.Popen(
-            self._command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            self._command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # A Ctrl-C is for the agent.
+            start_new_session=True,
         )
         with self._changed:
             self._process = process

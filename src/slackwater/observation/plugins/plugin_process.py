@@ -5,10 +5,13 @@ after another: a line of JSON each. The plug-in's own output goes to standard er
 function raises or returns nonsense, that part of the answer is a sentence, and the others stand.
 """
 
+import contextlib
+import ctypes
 import functools
 import importlib.metadata
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
@@ -22,6 +25,7 @@ from slackwater.model.problem import quoted, shorten
 
 #: The kernel ends this process before the agent where memory runs out.
 _OOM_SCORE, _NICE = 1000, 10
+_PR_SET_PDEATHSIG = 1
 #: An order is checked on pods so far apart in it: a cycle of three shows at a distance of two.
 _CHECKED = 3
 _LONGEST_SENTENCE = 300
@@ -178,7 +182,14 @@ def run(name: str, questions: BinaryIO, answers: BinaryIO) -> int:
     return 0
 
 
+def _end_with_agent() -> None:
+    """A plug-in that hangs would survive an agent that was killed (prctl(2))."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main() -> int:
+    _end_with_agent()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.nice(_NICE)

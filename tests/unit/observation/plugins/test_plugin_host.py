@@ -1,5 +1,7 @@
 """Plug-ins in real processes: what they say reaches the tick, and one that hangs or dies is off."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -149,6 +151,33 @@ def test_one_that_raises_stays_on_and_is_told(path: Path, make: Callable[..., Pl
     assert state.problem == "compare raised KeyError: 'team'"
     assert host.samples(PLACES, AT) == Gap("the plug-in queue: compare raised KeyError: 'team'")
     assert host.samples(OWN, AT) == (Sample(2.0),)
+
+
+def test_one_that_hangs_ends_with_an_agent_that_is_killed(path: Path, tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    note = f"open({str(noted)!r}, 'w').write(str(os.getpid()))"
+    install(path, f"import os, time\n{note}\ntime.sleep(9999)")
+    script = (
+        "import time\n"
+        "from slackwater.observation.plugins.plugin_host import PluginHost\n"
+        "PluginHost().use(('queue',))\n"
+        "time.sleep(9999)"
+    )
+    agent = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        wait_until(lambda: noted.exists() and noted.read_text())
+    finally:
+        agent.kill()
+        agent.wait()
+    wait_until(lambda: not is_alive(int(noted.read_text())))
+
+
+def is_alive(pid: int) -> bool:
+    """Whoever should bury it may not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_what_it_prints_is_no_answer(path: Path, make: Callable[..., PluginHost]) -> None:
