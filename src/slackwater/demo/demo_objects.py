@@ -26,6 +26,12 @@ kind: AgentSettings
 spec:
   bestEffortShare: {{enabled: true, threshold: {THRESHOLD}}}
 """
+_QUOTAS_ONLY = """\
+apiVersion: slackwater.io/v1
+kind: AgentSettings
+spec:
+  watermarkRelief: {demote: false}
+"""
 _NODE = """\
 apiVersion: v1
 kind: Node
@@ -111,9 +117,12 @@ def describe_objective(port: int, seconds: float, cool_down: int) -> dict[str, s
 
 
 def describe_waterline(cpus: int, cool_down: int) -> dict[str, str]:
-    """The seed's throttle: a rule about the node's CPU usage, in milliCPU."""
-    rule = _WATERLINE.format(value=10 * cpus * WATERLINE_PERCENT)
-    return {"waterline.yaml": rule, "action.yaml": _ACTION.format(cool_down=cool_down)}
+    """Crane's throttle: a rule about the node's CPU usage, and quotas without demotion."""
+    return {
+        "waterline.yaml": _WATERLINE.format(value=10 * cpus * WATERLINE_PERCENT),
+        "action.yaml": _ACTION.format(cool_down=cool_down),
+        "settings.yaml": _QUOTAS_ONLY,
+    }
 
 
 def node_folder(control: BatchControl, cpus: int, rule: dict[str, str]) -> dict[str, str]:
