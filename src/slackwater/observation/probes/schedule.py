@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, percent
 from slackwater.model.workload import Workload
 from slackwater.observation.probes.answers import Answer, Asker
 
@@ -19,6 +19,8 @@ MOST_AT_A_TIME = 4
 MOST_FAILING = 2
 #: How much less often one that fails is asked, at the most.
 _LONGEST_PAUSE = 8
+#: How long before the tick targets are asked, as a part of the period.
+_FRESH = percent(25)
 
 
 class Target:
@@ -69,8 +71,12 @@ def begin(target: Target, now: Micros) -> None:
 
 
 def end(target: Target, found: Answer | Gap, now: Micros, period: Micros) -> None:
-    """The next turn is a period after this one began, or more where it failed again."""
+    """The next turn is a period after this one began, or more where it failed again. The first turn
+    is when the tick asks; the others come shortly before it does, so that it sees a fresh answer
+    and not one that is a whole period old."""
     target.in_flight = False
+    first = target.answer is None and not isinstance(found, Gap)
+    early = _FRESH.of(period) if first else 0
     target.took = Micros(now - target.began)
     if isinstance(found, Gap):
         target.failure = found
@@ -78,4 +84,4 @@ def end(target: Target, found: Answer | Gap, now: Micros, period: Micros) -> Non
     else:
         target.answer, target.failure, target.failures = found, None, 0
     pause = min(2 ** max(target.failures - 1, 0), _LONGEST_PAUSE)
-    target.due = Micros(target.began + period * pause)
+    target.due = Micros(target.began + period * pause - early)

@@ -51,7 +51,15 @@ def test_those_that_fail_come_last_and_are_few() -> None:
         begin(found, Micros(9))
     assert choose_next([*failing, good], Micros(9)) == Turn()
     end(good, GOOD, Micros(9), PERIOD)
-    assert choose_next([*failing, good], Micros(9)) == Turn(again=Micros(19))
+    assert choose_next([*failing, good], Micros(9)) == Turn(again=Micros(16))
+
+
+def test_the_second_turn_is_early_so_that_the_tick_sees_a_fresh_answer() -> None:
+    target = make_target()
+    for found, due in ((BAD, 10), (GOOD, 17), (GOOD, 27), (BAD, 37), (GOOD, 47)):
+        begin(target, target.due)
+        end(target, found, target.began, PERIOD)
+        assert target.due == due
 
 
 def test_who_cannot_be_asked_has_no_turn() -> None:
