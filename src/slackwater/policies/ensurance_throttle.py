@@ -86,6 +86,9 @@ def _first_claim(
     held = _held_quota(snapshot, ref)
     first = _amount(held.baseline if held else _standing_quota(snapshot, ref))
     left = _amount(held.ours) if held else None
+    if first is None and not isinstance(container.limit, Unlimited):
+        # The runtime makes the group first and writes its quota then.
+        first = container.limit
     if first is None:
         used = snapshot.usage_of(ref)
         if isinstance(used, Gap):

@@ -197,3 +197,15 @@ def test_claims_are_caps_that_name_the_rule() -> None:
     [intent] = claim_intents(pod, {"c1": claim(500, 900), "gone": claim(1, 2)}, WHY, "w")
     assert (intent.target.name(), intent.verb.value, intent.value) == ("c1", "cap", 500)
     assert intent.because is WHY
+
+
+def test_a_container_whose_quota_is_not_written_yet_counts_with_its_limit() -> None:
+    """The runtime makes the group first; seen in between, its usage is next to nothing."""
+    pod = batch(1, box(1, "c1", request=50, limit=1000))
+    ref = pod.containers[0].ref
+    assert isinstance(ref, CgroupRef)
+    snapshot = seen(1, pod, usages={1: 3})
+    unlimited = msgspec.structs.replace(snapshot.readings[ref.id], quota=Bandwidth(UNLIMITED))
+    snapshot = msgspec.structs.replace(snapshot, readings={ref.id: unlimited})
+    step = lower_claims(snapshot, pod, {}, ThrottleRatios(10, 10))
+    assert step.claims == {"c1": claim(900, 1000)}
