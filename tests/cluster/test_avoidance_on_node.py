@@ -25,7 +25,7 @@ COOL_DOWN = 20
 #: Thresholds in milliCPU that any machine is above, and that none is.
 ALWAYS, NEVER = 1, 1_000_000
 TAINT, CONDITION = "interference.crane.io", "interference-identified"
-BATCH_LIMIT = 1000
+BATCH_LIMIT = 500
 #: minCPURatio of the limit.
 LOWEST = BATCH_LIMIT * 10 // 100
 #: cpu.shares of the lowest weight.
@@ -45,17 +45,18 @@ def objects() -> dict[str, dict[str, Any]]:
     return found
 
 
-def workload(name: str, priority: str, resources: dict[str, Any]) -> dict[str, Any]:
+def workload(name: str, script: str, resources: dict[str, Any]) -> dict[str, Any]:
+    """A Deployment whose priority class has its name."""
     container = {
         "name": "main",
         "image": BUSYBOX_IMAGE,
         "imagePullPolicy": "Never",
-        "command": ["sh", "-c", "while :; do :; done"],
+        "command": ["sh", "-c", script],
         "resources": resources,
     }
     spec = {
         "containers": [container],
-        "priorityClassName": priority,
+        "priorityClassName": name,
         "terminationGracePeriodSeconds": 0,
         # The story's own taint must not keep the evicted pod's successor away.
         "tolerations": [{"operator": "Exists"}],
@@ -167,13 +168,13 @@ def story(control_plane: ControlPlane, node: Node) -> Iterator[Story]:
     control_plane.await_service_account(HOME)
     installed = Installed(control_plane, node)
     installed.open()
-    cpu = {"requests": {"cpu": "50m"}, "limits": {"cpu": f"{BATCH_LIMIT}m"}}
+    cpu = {"requests": {"cpu": "20m"}, "limits": {"cpu": f"{BATCH_LIMIT}m"}}
     made = Story(installed)
     try:
         for each in (priority_class("service", 1000), priority_class("batch", -10)):
             control_plane.apply(each)
-        control_plane.apply(workload("service", "service", cpu))
-        control_plane.apply(workload("batch", "batch", cpu))
+        control_plane.apply(workload("service", "while :; do sleep 1; done", cpu))
+        control_plane.apply(workload("batch", "while :; do :; done", cpu))
         for name in ("service", "batch"):
             control_plane.kubectl("rollout", "status", "-n", HOME, f"deployment/{name}")
         yield made
