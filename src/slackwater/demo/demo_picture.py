@@ -267,10 +267,11 @@ def _draw_latencies(report: DemoReport) -> list[str]:
 def _describe_spread(phase: PhaseReport) -> str:
     parts = []
     if phase.above is not None:
-        parts.append(f"{100 * phase.above:.0f} % of the seconds above the objective")
+        parts.append(f"{100 * phase.above:.0f} % of seconds above")
     slices = phase.p90_range()
     if slices is not None:
-        parts.append(f"slices {slices[0]:.1f} to {slices[1]:.1f} ms")
+        low, high = map(format_milliseconds, slices)
+        parts.append(f"slices {low.removesuffix(' ms')}–{high}")
     return "; ".join(parts)
 
 

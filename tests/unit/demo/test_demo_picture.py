@@ -60,7 +60,7 @@ def test_a_real_picture_says_what_matters() -> None:
     assert "batch 1.35 CPUs, node 92 % busy" in said
     assert "node 25 % busy" in said
     assert any("4.0× alone" in text for text in said)
-    assert any("100 % of the seconds above the objective; slices 20.0 to 20.0 ms" in text
+    assert any("100 % of seconds above; slices 20.0–20.0 ms" in text
                for text in said)  # fmt: skip
     assert "the objective for the p90" in said
     assert "batch demoted to the lowest weight" in said
