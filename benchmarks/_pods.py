@@ -140,6 +140,34 @@ status: {{phase: Running, qosClass: BestEffort, containerStatuses: [{states}]}}
 #: As the sections of the settings are called.
 POLICIES = ("bestEffortShare", "batchResources", "qosLevel", "quotaBurst", "memoryQos")
 
+#: One rule of each kind of action, whose values no machine reaches.
+_RULES = """\
+apiVersion: ensurance.crane.io/v1alpha1
+kind: NodeQOS
+metadata: {name: rules}
+spec:
+  nodeQualityProbe: {nodeLocalGet: {localCacheTTLSeconds: 60}}
+  rules:
+  - {name: taint, actionName: taint, metricRule: {name: cpu_total_usage, value: 1000000000}}
+  - {name: throttle, actionName: throttle, metricRule: {name: cpu_total_usage, value: 1000000000}}
+  - {name: evict, actionName: evict, metricRule: {name: memory_total_utilization, value: 99}}
+---
+apiVersion: ensurance.crane.io/v1alpha1
+kind: AvoidanceAction
+metadata: {name: taint}
+spec: {}
+---
+apiVersion: ensurance.crane.io/v1alpha1
+kind: AvoidanceAction
+metadata: {name: throttle}
+spec: {throttle: {cpuThrottle: {stepCPURatio: 10, minCPURatio: 10}}}
+---
+apiVersion: ensurance.crane.io/v1alpha1
+kind: AvoidanceAction
+metadata: {name: evict}
+spec: {eviction: {}}
+"""
+
 _NODE = """\
 apiVersion: slackwater.io/v1
 kind: AgentSettings
@@ -224,3 +252,9 @@ def _write(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:
         file.write(text)
+
+
+def write_rules(folder: str) -> None:
+    """Rules about the node, beside what write_folder wrote."""
+    with open(f"{folder}/rules.yaml", "w") as file:
+        file.write(_RULES)

@@ -2,12 +2,12 @@
 
 Run as root: `.venv/bin/python benchmarks/agent_footprint.py [--quick]`. It makes real cgroups for
 pods of two containers, with a YAML file for each pod, runs the agent as a user would, scrapes it
-as Prometheus would, and removes everything. Three duties: `needed`, what best-effort throttling
-needs (tiers); `everything`, every container as well; and `policies`, every policy on and nothing
-but best-effort pods that ask something of each of them. With --cluster the objects are those of a
-real API server instead of files, and the agent reports to it. CPU is that of the agent's own
-cgroup, from five seconds after its first decision on. Exit code 0: measured, also where a bar was
-missed; 1: could not measure.
+as Prometheus would, and removes everything. Four duties: `needed`, what best-effort throttling
+needs (tiers); `everything`, every container as well; `policies`, every policy on and nothing but
+best-effort pods that ask something of each of them; and `rules`, the same and rules of a NodeQOS.
+With --cluster the objects are those of a real API server instead of files, and the agent reports to
+it. CPU is that of the agent's own cgroup, from five seconds after its first decision on. Exit code
+0: measured, also where a bar was missed; 1: could not measure.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import msgspec
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from benchmarks._pods import POLICIES, BatchPod, BenchPod, write_folder
+from benchmarks._pods import POLICIES, BatchPod, BenchPod, write_folder, write_rules
 from benchmarks._running import (
     CannotMeasureError,
     RunningAgent,
@@ -43,12 +43,19 @@ if TYPE_CHECKING:
 #: The bars are for this many pods: what the known agents were measured with.
 MEASURED_PODS = 250
 #: milliCPU and MiB, by duty.
-BARS = {"needed": (2.0, 32.0), "everything": (8.0, 40.0), "policies": (10.0, 40.0)}
+BARS = {
+    "needed": (2.0, 32.0),
+    "everything": (8.0, 40.0),
+    "policies": (10.0, 40.0),
+    "rules": (10.0, 40.0),
+}
 #: On a node of this many pods CPU may be this many times as much.
 LARGE_PODS, LARGE_FACTOR = 1000, 4
-POLICIES_DUTY = "policies"
+POLICIES_DUTY, RULES_DUTY = "policies", "rules"
+#: Those of which every pod is a batch pod.
+BATCH_DUTIES = (POLICIES_DUTY, RULES_DUTY)
 #: With TLS, informers and a writer: issue 6.
-CLUSTER_BARS = {"needed": (10.0, 40.0), "everything": (10.0, 40.0), "policies": (10.0, 40.0)}
+CLUSTER_BARS = dict.fromkeys(BARS, (10.0, 40.0))
 #: milliCPU and MiB of known agents with 250 real pods on such a machine, and what each did.
 KNOWN = {
     "needed": {"Volcano's agent (tiers, every 10 s)": (1.6, 56.0)},
@@ -105,7 +112,7 @@ def measure(
         address = free_address()
         listening = ["--listen", address] if options.endpoint else []
         objects = cluster.arguments() if cluster else _folder(f"{folder}/node", pods, duty)
-        reading = "needed" if duty == POLICIES_DUTY else duty
+        reading = "needed" if duty in BATCH_DUTIES else duty
         agent = RunningAgent(bed, folder, objects, ["--reading", reading, *listening])
         try:
             agent.wait_for_quota(f"{bed.kubepods}/besteffort")
@@ -118,15 +125,17 @@ def measure(
 def _folder(path: str, pods: int, duty: str) -> list[str]:
     cpus = os.cpu_count() or 1
     made = [_pod(number, duty) for number in range(pods)]
-    if duty == POLICIES_DUTY:
+    if duty in BATCH_DUTIES:
         write_folder(path, made, cpus, POLICIES)
+        if duty == RULES_DUTY:
+            write_rules(path)
     else:
         write_folder(path, made, cpus)
     return ["--standalone", path]
 
 
 def _pod(number: int, duty: str) -> BenchPod:
-    return BatchPod(number) if duty == POLICIES_DUTY else BenchPod(number)
+    return BatchPod(number) if duty in BATCH_DUTIES else BenchPod(number)
 
 
 def _observe(
@@ -243,8 +252,9 @@ def _cluster(wanted: bool) -> contextlib.AbstractContextManager["BenchCluster | 
 
 def _trees(duties: list[str]) -> list[list[str]]:
     """Duties that share a tree of pods."""
-    mixed = [duty for duty in duties if duty != POLICIES_DUTY]
-    return [each for each in (mixed, [POLICIES_DUTY] * (POLICIES_DUTY in duties)) if each]
+    mixed = [duty for duty in duties if duty not in BATCH_DUTIES]
+    batch = [duty for duty in duties if duty in BATCH_DUTIES]
+    return [each for each in (mixed, batch) if each]
 
 
 def main() -> int:

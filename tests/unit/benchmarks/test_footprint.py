@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._pods import POLICIES, BatchPod, BenchPod, write_folder
+from benchmarks._pods import POLICIES, BatchPod, BenchPod, write_folder, write_rules
 from benchmarks._running import calls_in, quota_in
 from benchmarks.agent_footprint import Footprint, bars, growth
 from benchmarks.crowd_footprint import pod_text
@@ -93,7 +93,22 @@ def test_batch_pods_ask_something_of_every_policy(tmp_path: Path) -> None:
     assert found.settings is not None
     assert all(policy.enabled for policy in found.settings.policies.values())
     for pod in workloads_of(found.pods, ()):
-        assert all(policy.concerns(pod) for policy in CATALOG)
+        asked = {policy.name for policy in CATALOG if policy.concerns(pod)}
+        # Pods ask nothing of rules: rules choose pods.
+        assert asked == {policy.name for policy in CATALOG} - {"watermark_relief"}
+
+
+def test_the_rules_of_the_benchmark_are_followed_and_never_trigger(tmp_path: Path) -> None:
+    write_folder(str(tmp_path), [BatchPod(0)], 2, POLICIES)
+    write_rules(str(tmp_path))
+    found = Folder(str(tmp_path)).read()
+    assert isinstance(found, Objects)
+    assert (found.problems, found.warnings) == ((), ())
+    metrics = [rule.metric_rule.name for _, rule in found.ensurance.rules_for({})]
+    assert metrics == ["cpu_total_usage", "cpu_total_usage", "memory_total_utilization"]
+    assert all(
+        found.ensurance.action(rule.action_name) for _, rule in found.ensurance.rules_for({})
+    )
 
 
 def test_the_agent_reads_the_pods_as_they_are_placed(
