@@ -1,12 +1,14 @@
 """One node for the session, in a virtual machine of tools.vm; refuses to run anywhere else."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.kernel.launching import import_machinery
 from tests.kubelet.node import Node
+from tests.kubelet.standalone import Standalone
 
 DRIVERS = {"v2": "cgroupfs", "v2-systemd": "systemd"}
 KERNEL_VARIABLE = "SLACKWATER_TEST_KERNEL"
@@ -45,3 +47,16 @@ def node() -> Iterator[Node]:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Callable[..., Standalone]]:
+    made: list[Standalone] = []
+
+    def make(*place: str) -> Standalone:
+        made.append(Standalone(tmp_path, *place))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

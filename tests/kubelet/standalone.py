@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Standalone:
     def __init__(self, folder: Path, *place: str) -> None:
         self._state = folder / "state"
         self._place = ("--state", str(self._state), *place)
+        self._folder = folder
         self._objects = folder / "objects"
         self._objects.mkdir()
         (self._objects / "settings.yaml").write_text(SETTINGS)
@@ -46,14 +48,19 @@ class Standalone:
             here = ("--standalone", str(self._objects), *self._place)
             self._process = launch("agent", *here, stdout=output, stderr=errors)
 
+    def put(self, name: str, *objects: Mapping[str, Any]) -> None:
+        """Under another name first: the agent reads a file as soon as it is there."""
+        unfinished = self._folder / f"{name}.unfinished"
+        unfinished.write_text("\n---\n".join(map(json.dumps, objects)))
+        unfinished.rename(self._objects / f"{name}.yaml")
+
     def journal(self) -> list[dict[str, Any]]:
-        lines = self._output.read_text().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        return _whole_lines(self._output)
 
     def routes(self) -> set[str]:
         """By which ways it has written, by its own ledger: a unit's property, or a file."""
-        lines = map(json.loads, (self._state / "ledger.jsonl").read_text().splitlines())
-        return {line["note"]["route"] for line in lines if line.get("note")}
+        ledger = _whole_lines(self._state / "ledger.jsonl")
+        return {line["note"]["route"] for line in ledger if line.get("note")}
 
     def end(self) -> None:
         """As a rolling update does it: what was set is kept."""
@@ -75,3 +82,9 @@ class Standalone:
             self._process.wait()
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
                 self.release()
+
+
+def _whole_lines(file: Path) -> list[dict[str, Any]]:
+    """Without the one that is just being written."""
+    lines = file.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]

@@ -7,7 +7,7 @@ kubelet's minute cannot be shortened, so all else is done while one passes.
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,6 @@ REPAIRED_WITHIN_SECONDS = 2 * TICK_SECONDS
 #: Nothing is proved by a watch with longer pauses; a busy host makes some of a few seconds.
 STANDSTILL_SECONDS = 60.0
 WRITTEN_BY_OTHERS = "somebody else wrote it"
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Callable[..., Standalone]]:
-    made: list[Standalone] = []
-
-    def make(*place: str) -> Standalone:
-        made.append(Standalone(tmp_path, *place))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 def await_limit(file: Path) -> None:
