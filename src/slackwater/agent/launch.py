@@ -20,7 +20,6 @@ from slackwater.agent.program import (
     Agent,
     AgentDependencies,
     CommandLineOverrides,
-    ObjectSource,
 )
 from slackwater.agent.shared_state import SharedState, no_link
 from slackwater.bounded_read import read_start
@@ -295,10 +294,7 @@ def build_agent(
     tree = _need(find_kubepods(mounts, clues, paths.kubepods))
     write(JournalEntry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
     cpus = read_machine(paths.roots).cpus
-    # A probe without a host asks the node: its address where the agent has a network of its own.
-    address = environ.get("NODE_ADDRESS") or "127.0.0.1"
-    place = NodePlace(options.overrides.node or options.overrides.host, address, paths.state)
-    sources = ObjectSources(AgentSettings().period, monotonic_now, mounts, place)
+    sources = _metric_sources(paths, options, environ, mounts)
     plugins = PluginHost(sources)
     surveyor = Surveyor(
         CgroupTree(mounts, tree.path, Depth.TIERS),
@@ -322,19 +318,13 @@ def build_agent(
     cluster = _cluster(options, schema)
     link = cluster.link if cluster else no_link
     shared = SharedState(journal, TickCounters(), pipe.wake, version, link, policies)
-    overrides = options.overrides
-    source: ObjectSource = (
-        cluster.objects
-        if cluster
-        else Folder(options.folder, overrides.node, overrides.host, schema)
-    )
     commands = (
         None
         if cluster or options.dry_run
         else _local_commands(mounts, tree, paths.roots, by_signal=options.evict_by_signal)
     )
     dependencies = AgentDependencies(
-        source=source,
+        source=cluster.objects if cluster else _folder(options, schema),
         snapshot_reader=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
         actuator=DryRun(_PAGE)
         if options.dry_run
@@ -349,6 +339,20 @@ def build_agent(
     )
     agent = Agent(dependencies, write, options.overrides)
     return BuiltAgent(agent, shared, pipe, cluster, commands, sources)
+
+
+def _folder(options: AgentOptions, schema: SettingsSchema) -> Folder:
+    return Folder(options.folder, options.overrides.node, options.overrides.host, schema)
+
+
+def _metric_sources(
+    paths: NodePaths, options: AgentOptions, environ: Mapping[str, str], mounts: CgroupMounts
+) -> ObjectSources:
+    """A probe without a host asks the node: its address where the agent has a network of its own,
+    else loopback."""
+    address = environ.get("NODE_ADDRESS") or "127.0.0.1"
+    place = NodePlace(options.overrides.node or options.overrides.host, address, paths.state)
+    return ObjectSources(AgentSettings().period, monotonic_now, mounts, place)
 
 
 def _local_commands(
