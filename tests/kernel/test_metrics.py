@@ -4,7 +4,7 @@ import ctypes
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import pytest
@@ -189,13 +189,15 @@ def test_a_working_set_is_that_of_the_files(bed: Bed, look_at: Callable[..., Loo
     hold(bed, app, 48 * MIB)
     look = look_at(pod_object(1, "app", "batch"))
     name = "container_mem_total_usage"
-    while look.values(name)["app"] < 48 * MIB:
-        time.sleep(0.05)
-    found = look.values(name)
     paths = {"": pod_path(bed, 1), "app": app}
-    for container, path in paths.items():
-        assert found[container] == pytest.approx(working_set(bed, path), abs=MIB), container
-        assert found[container] >= 48 * MIB
+
+    def is_near(found: Mapping[str, float]) -> bool:
+        """The process may still grow between the two looks at it."""
+        return all(abs(found[each] - working_set(bed, path)) <= MIB for each, path in paths.items())
+
+    while not ((found := look.values(name))["app"] >= 48 * MIB and is_near(found)):
+        time.sleep(0.05)
+    assert found[""] >= 48 * MIB
     assert found["batch"] < MIB
 
 
