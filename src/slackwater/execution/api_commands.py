@@ -8,7 +8,6 @@ answer this look also tells whether the eviction was taken.
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -21,13 +20,13 @@ from slackwater.contract.node_interference import (
     condition_patch,
     read_interference,
 )
-from slackwater.contract.resources import NODES, PODS, Resource
+from slackwater.contract.resources import NODES, PODS
 from slackwater.execution.commands import CommandAttempt
 from slackwater.http.errors import CredentialsError, RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import format_time
 from slackwater.kube.client import PatchKind
-from slackwater.kube.pod_removal import RemovalAnswer, RemovalReply, ask_removal
+from slackwater.kube.pod_removal import EvictingClient, RemovalAnswer, RemovalReply, ask_removal
 from slackwater.model.decision import Because, Command
 from slackwater.model.plan import CommandState
 from slackwater.model.problem import shorten
@@ -39,33 +38,6 @@ _CONFLICT, _FORBIDDEN = 409, 403
 #: scheduling.SystemCriticalPriority: system-cluster-critical and system-node-critical.
 _CRITICAL_PRIORITY = 2_000_000_000
 _LONGEST_MESSAGE = 400
-
-
-class CommandClient(Protocol):
-    """The part of kube.client.Client that is needed here."""
-
-    def get(self, resource: Resource, name: str, namespace: str = "") -> bytes: ...
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: object,
-        *,
-        kind: PatchKind,
-        namespace: str = "",
-        subresource: str = "",
-    ) -> bytes: ...
-
-    def evict(
-        self,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        grace_seconds: int | None = None,
-        dry_run: bool = False,
-    ) -> None: ...
 
 
 class _LivingMetadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -90,7 +62,7 @@ class ApiCommands:
 
     def __init__(
         self,
-        client: CommandClient,
+        client: EvictingClient,
         node: str,
         seen: Callable[[], SeenInterference | None],
         time_of_day: Callable[[], float] = time.time,

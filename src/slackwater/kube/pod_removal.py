@@ -13,6 +13,7 @@ import msgspec
 from slackwater.contract.resources import PODS, Resource
 from slackwater.http.errors import CredentialsError, RequestError
 from slackwater.kube.api_status import HttpStatusError
+from slackwater.kube.client import PatchKind
 
 _CONFLICT, _FORBIDDEN = 409, 403
 #: A gateway in between gave up on the server, or the server on its own work.
@@ -42,6 +43,31 @@ class PodReading(Protocol):
     """The part of kube.client.Client that is needed here."""
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> bytes: ...
+
+
+class EvictingClient(PodReading, Protocol):
+    """What the agent's commands and the rebalancer need of kube.client.Client."""
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        *,
+        kind: PatchKind,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> bytes: ...
+
+    def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> None: ...
 
 
 class _PodMetadata(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from slackwater.http.errors import RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import format_time
 from slackwater.kube.client import PatchKind
-from slackwater.kube.pod_removal import RemovalAnswer, ask_removal
+from slackwater.kube.pod_removal import EvictingClient, RemovalAnswer, ask_removal
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.last_rotation import ANNOTATION, encode_last_rotation
 from slackwater.rebalancer.observed import LastRotation, ObservedWorkload, PodUsage, Unavailable
@@ -75,31 +75,8 @@ class AnnotationResult(msgspec.Struct, frozen=True):
     because: str = ""
 
 
-class PodClient(Protocol):
+class PodClient(EvictingClient, Protocol):
     """The part of kube.client.Client that is needed here."""
-
-    def get(self, resource: Resource, name: str, namespace: str = "") -> bytes: ...
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: object,
-        *,
-        kind: PatchKind,
-        namespace: str = "",
-        subresource: str = "",
-    ) -> bytes: ...
-
-    def evict(
-        self,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        grace_seconds: int | None = None,
-        dry_run: bool = False,
-    ) -> None: ...
 
     def delete(
         self,
