@@ -1,4 +1,6 @@
-# The one image of all programs, on Debian's own Python: one interpreter, kept safe by Debian.
+# Two images on Debian's own Python: one interpreter, kept safe by Debian. The last stage is what runs on
+# every node, and the command line; the stage `manager` has numpy besides, for predictions.
+#   docker build -t slackwater . && docker build -t slackwater-manager --target manager .
 # Without a docker engine: python -m tools.image build (it knows the instructions that are used here).
 
 FROM debian:bookworm-slim AS build
@@ -11,9 +13,10 @@ WORKDIR /source
 COPY pyproject.toml uv.lock README.md LICENSE ./
 # What uv.lock says, by hash and before our own code, which changes more often. hatchling is locked
 # there too, so nothing is fetched when our wheel is built.
-RUN python3 -m venv --without-pip /opt/slackwater && python3 -m venv --without-pip /opt/build \
- && for place in "slackwater --no-dev --extra kafka" "build --only-group build"; do \
+RUN for place in "slackwater --no-dev --extra kafka" \
+      "manager --no-dev --extra kafka --extra forecast --extra webhook" "build --only-group build"; do \
       set -- $place; name=$1; shift; \
+      python3 -m venv --without-pip "/opt/$name" || exit 1; \
       /opt/uv/bin/uv export --quiet --frozen --no-emit-project "$@" --output-file "$name.txt" \
       && /opt/uv/bin/uv pip install --no-cache --require-hashes --only-binary=:all: \
            --python "/opt/$name/bin/python" --requirement "$name.txt" || exit 1; \
@@ -23,8 +26,28 @@ COPY src ./src
 # be written still starts fast.
 RUN /opt/uv/bin/uv build --quiet --wheel --no-build-isolation --python /opt/build/bin/python \
       --out-dir dist \
- && /opt/uv/bin/uv pip install --no-cache --no-deps --python /opt/slackwater/bin/python dist/*.whl \
- && python3 -m compileall -q -f --invalidation-mode unchecked-hash /opt/slackwater/lib
+ && for name in slackwater manager; do \
+      /opt/uv/bin/uv pip install --no-cache --no-deps --python "/opt/$name/bin/python" dist/*.whl \
+      && python3 -m compileall -q -f --invalidation-mode unchecked-hash "/opt/$name/lib" || exit 1; \
+    done
+
+FROM debian:bookworm-slim AS manager
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends python3 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
+ && python3 -m compileall -q -f --invalidation-mode unchecked-hash /usr/lib/python3.11
+COPY --from=build /opt/manager /opt/manager
+# One thread for each of numpy's own: there are enough others.
+ENV PATH=/opt/manager/bin:$PATH \
+    MALLOC_ARENA_MAX=1 \
+    OPENBLAS_NUM_THREADS=1 \
+    PYTHONDONTWRITEBYTECODE=1
+LABEL org.opencontainers.image.title="Slackwater manager" \
+      org.opencontainers.image.description="CPU quality of service for Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0"
+USER 65532:65532
+ENTRYPOINT ["slackwater"]
+CMD ["--help"]
 
 FROM debian:bookworm-slim
 RUN apt-get update \

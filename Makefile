@@ -6,7 +6,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test check cluster demo bench house clean have-python
+.PHONY: help test check cluster demo bench house assurance clean have-python
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/  make \1#\2/p' Makefile | while IFS='#' read -r name what; do printf '%-14s %s\n' "$$name" "$$what"; done
@@ -37,6 +37,10 @@ bench: have-python ## every program in benchmarks/, one after another
 
 house: have-python ## the shape of the source tree, measured; ARGS=--places lists what was counted
 	@$(PYTHON) -m tools.house $(ARGS)
+
+assurance: have-python ## what security and reliability promise, each figure measured now
+	@$(PYTHON) -m tools.setup check
+	@PYTHONPATH=. $(VENV)/python -m tools.assurance $(ARGS)
 
 clean: ## removes what make made in this folder; downloads in the cache folder stay
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

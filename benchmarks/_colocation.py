@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from slackwater.demo.demo_plan import ALONE, CALM, KUBELET, SHARE
+from slackwater.demo.demo_plan import ALONE, CALM, ELASTIC, KUBELET, SHARE
 from slackwater.demo.demo_report import NOISY
 from slackwater.demo.measurements import PhaseMeasurement, find_percentiles
 
@@ -127,3 +127,15 @@ def goals(rounds: Sequence[Round]) -> list[Goal]:
     if min(counts) >= ENOUGH:
         return found
     return [msgspec.structs.replace(goal, reached=None) for goal in found]
+
+
+def elastic_goals(rounds: Sequence[Round]) -> list[Goal]:
+    """Of pods with elastic resources: they stay below the service."""
+    what = f"p90 beside elastic pods at most {P90_RATIO:g}× alone"
+    alone, elastic = (of(rounds, phase.name, lambda r: r.p90) for phase in (ALONE, ELASTIC))
+    if alone is None or elastic is None:
+        return [Goal(what, "a row has no rounds", None)]
+    counts = [sum(r.phase == p.name for r in rounds) for p in (ALONE, ELASTIC)]
+    ratio = elastic.median / alone.median
+    reached = ratio <= P90_RATIO if min(counts) >= ENOUGH else None
+    return [Goal(what, f"{ratio:.2f}×", reached)]

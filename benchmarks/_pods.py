@@ -133,12 +133,21 @@ metadata:
   annotations:
     volcano.sh/qos-level: BE
     volcano.sh/enable-quota-burst: "true"
+    qos.gocrane.io/cpu-manager: none
     volcano.sh/colocation-config: '{{"memoryQos": {{"highRatio": 80, "lowRatio": 50}}}}'
 spec: {{containers: [{boxes}]}}
 status: {{phase: Running, qosClass: BestEffort, containerStatuses: [{states}]}}
 """
 #: As the sections of the settings are called.
-POLICIES = ("bestEffortShare", "batchResources", "qosLevel", "quotaBurst", "memoryQos")
+POLICIES = (
+    "bestEffortShare",
+    "elasticResources",
+    "qosLevel",
+    "quotaBurst",
+    "memoryQos",
+    "corePinning",
+    "oversold",
+)
 
 #: One rule of each kind of action, whose values no machine reaches.
 _RULES = """\

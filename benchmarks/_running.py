@@ -33,6 +33,21 @@ main()
 """
 
 
+#: The same, profiled from the first SIGUSR2 on.
+_PROFILED = """\
+import cProfile, signal, sys
+sys.modules["typing_extensions"] = None
+from slackwater.cli.main import main
+profile = cProfile.Profile()
+signal.signal(signal.SIGUSR2, lambda *_: profile.enable())
+try:
+    main()
+finally:
+    profile.disable()
+    profile.dump_stats({path!r})
+"""
+
+
 class CannotMeasureError(Exception):
     """One sentence about what is missing."""
 
@@ -47,13 +62,16 @@ class RunningAgent:
         objects: list[str],
         arguments: list[str],
         before: tuple[str, ...] = (),
+        profile: str = "",
     ) -> None:
-        """`before` is a command that ends by running what follows it in its own place."""
+        """`before` is a command that ends by running what follows it in its own place. `profile`
+        is a file for what start_profile() asks for."""
         self._bed = bed
         self._group = bed.make(f"{bed.top}/agent")
         self._output = f"{folder}/output"
         state = f"{folder}/state"
-        command = [*before, sys.executable, "-c", _SHIPPED, "agent", *objects]
+        program = _PROFILED.format(path=profile) if profile else _SHIPPED
+        command = [*before, sys.executable, "-c", program, "agent", *objects]
         # Released at its end: the next agent's first decision can be told from the last one's.
         command += ["--state", state, "--kubepods", bed.kubepods, "--on-exit", "release"]
         command += arguments
@@ -62,6 +80,9 @@ class RunningAgent:
         self.pid = self._process.pid
         # On v1 the account alone: it changes nothing about how the agent is scheduled.
         put(f"{bed.directory(self._group, CgroupController.CPUACCT)}/cgroup.procs", str(self.pid))
+
+    def start_profile(self) -> None:
+        self._process.send_signal(signal.SIGUSR2)
 
     def cpu(self) -> int:
         """CPU time since the start, in microseconds."""

@@ -75,6 +75,8 @@ class Options(msgspec.Struct, frozen=True):
     traced: float
     endpoint: bool
     busy: int
+    #: A folder for what each agent's time went into; profiling itself makes it dearer.
+    profiles: str = ""
 
 
 class Footprint(msgspec.Struct, frozen=True):
@@ -113,10 +115,15 @@ def measure(
         listening = ["--listen", address] if options.endpoint else []
         objects = cluster.arguments() if cluster else _folder(f"{folder}/node", pods, duty)
         reading = "needed" if duty in BATCH_DUTIES else duty
-        agent = RunningAgent(bed, folder, objects, ["--reading", reading, *listening])
+        profile = f"{options.profiles}/{duty}-{pods}.pstats" if options.profiles else ""
+        agent = RunningAgent(
+            bed, folder, objects, ["--reading", reading, *listening], profile=profile
+        )
         try:
             agent.wait_for_quota(f"{bed.kubepods}/besteffort")
             time.sleep(SETTLING)
+            if profile:
+                agent.start_profile()
             return _observe(agent, pods, duty, options, address)
         finally:
             agent.end()
@@ -265,13 +272,15 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=0, help="busy loops in the best-effort tier")
     parser.add_argument("--no-endpoint", action="store_true", help="not served, not scraped")
     parser.add_argument("--cluster", action="store_true", help="objects from a real API server")
+    parser.add_argument("--profile", metavar="FOLDER", default="", help="cProfile's of each agent")
     parser.add_argument("--quick", action="store_true", help="12 s each, 50 and 250 pods")
     said = parser.parse_args()
     mounts = mounts_here()
     cpu = mounts.identity()
     version = CgroupVersion.V1 if isinstance(cpu, Gap) else cpu.version
     seconds, sizes = (12.0, [50, 250]) if said.quick else (said.seconds, said.pods)
-    options = Options(seconds, 5.0 if said.quick else 10.0, not said.no_endpoint, said.busy)
+    traced = 5.0 if said.quick else 10.0
+    options = Options(seconds, traced, not said.no_endpoint, said.busy, said.profile)
     print(describe(mounts))
     print(HEAD, flush=True)
     try:

@@ -34,7 +34,7 @@ SETTLING = 5.0
 _SETTINGS = """\
 apiVersion: slackwater.io/v1
 kind: AgentSettings
-spec: {{bestEffortShare: {{enabled: true}}, batchResources: {{enabled: true}},
+spec: {{bestEffortShare: {{enabled: true}}, elasticResources: {{enabled: true}},
   quotaBurst: {{enabled: true}}}}
 ---
 apiVersion: v1

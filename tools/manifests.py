@@ -40,6 +40,8 @@ def render(helm: str, namespace: str = NAMESPACE, *values: str) -> str:
     """The chart's objects without its definitions, as helm sends them to the API server."""
     chosen = [word for value in ("namespace.create=true", *values) for word in ("--set", value)]
     command = [helm, "template", "slackwater", str(CHART), "--namespace", namespace, *chosen]
+    # Its hooks are helm's: applied with the rest, the one for uninstalling would run at once.
+    command.append("--no-hooks")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ManifestsError(f"helm template failed: {done.stderr.strip()}")

@@ -50,7 +50,7 @@ from tools.stages import (
 
 ROOT = Path(__file__).resolve().parent.parent
 USAGE = 2
-_SIDE_BY_SIDE = 2
+_SIDE_BY_SIDE = 3
 #: How often a run says that it goes on where nobody sees a line being redrawn.
 _NEWS_SECONDS = 60.0
 _REPORT = "junit.xml"

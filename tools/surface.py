@@ -45,6 +45,8 @@ _WRONG = (
     ("agent", "--standalone", "no-such-folder", "--once"),
     ("rebalance", "plan", "web", "--top-k", "-1"),
     ("rebalance", "simulate", "--tolerance", "x"),
+    ("forecast", "backtest", "no-such-file.csv"),
+    ("forecast", "backtest", "--window", "x"),
     ("explain", "--address", "127.0.0.1:1"),
     ("doctor", "-o", "xml"),
     ("version",),

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.kernel.bed import Bed
 from tools.cluster.control_plane import ControlPlane
@@ -21,11 +21,24 @@ from tools.cluster.processes import wait_for
 QUOTA = "cpu.cfs_quota_us"
 
 
+class KubeletTree(Protocol):
+    """What has a kubelet's tree: a bed of cgroups, or a real node."""
+
+    @property
+    def kubepods(self) -> str: ...
+
+
 class ClusterAgent:
     """Guards one agent's process; its output goes to a file, which is read while it runs."""
 
     def __init__(
-        self, plane: ControlPlane, bed: Bed, folder: Path, node: str, *arguments: str, user: str
+        self,
+        plane: ControlPlane,
+        bed: KubeletTree,
+        folder: Path,
+        node: str,
+        *arguments: str,
+        user: str,
     ) -> None:
         self._output = folder / "output"
         self.state = folder / "state"
@@ -71,6 +84,10 @@ class ClusterAgent:
 
     def is_listening(self) -> bool:
         return (self.state / "endpoint").exists()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

@@ -14,7 +14,17 @@ from tools.cluster.control_plane import ControlPlane
 
 USER = "slackwater-agent"
 _POLICIES = "avoidanceactions,nodeqoss,nodeqosensurancepolicies,podqoss"
-_SUFFIXES = ("", "-status", "-eviction", "-policies", "-metrics", "-events", "-volcano")
+_SUFFIXES = (
+    "",
+    "-status",
+    "-eviction",
+    "-policies",
+    "-metrics",
+    "-predictions",
+    "-topology",
+    "-events",
+    "-volcano",
+)
 #: So large that this machine's own load is a small part of it.
 CPUS = 64
 #: What 2 busy CPUs may take of a budget, and some more.
@@ -48,6 +58,10 @@ class Stage:
             _role("ClusterRole", "-policies", _POLICIES, "list,watch", group="ensurance.crane.io"),
             _role("ClusterRole", "-metrics", "ensurancemetrics", "list,watch",
                   group="slackwater.io"),
+            _role("ClusterRole", "-topology", "noderesourcetopologies",
+                  "get,list,watch,create,update,delete", group="topology.node.k8s.io"),
+            _role("ClusterRole", "-predictions", "timeseriespredictions", "list,watch",
+                  group="prediction.crane.io"),
             _role("ClusterRole", "-events", "events", "create,patch"),
             _role("ClusterRole", "-volcano", "colocationconfigurations", "list,watch",
                   group="config.volcano.sh"),

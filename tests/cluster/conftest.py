@@ -126,8 +126,7 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def node(control_plane: ControlPlane) -> Iterator[Node]:
-    kubelet = find_programs(NODE_PROGRAMS, os.environ)["kubelet"]
-    made = Node(control_plane, kubelet)
+    made = Node(control_plane, find_programs(NODE_PROGRAMS, os.environ))
     try:
         made.open()
         yield made

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE
 from tests.cluster.chart import AGENT
 from tools.children import Children
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.node import Node
 from tools.cluster.processes import ClusterError, wait_for
+from tools.image.__main__ import MANAGER as STAGE
 from tools.image.__main__ import image_cache
 from tools.image.building import build
 from tools.manifests import CHART
@@ -37,6 +38,8 @@ SEED = {
 #: kubelets' trees may stand on this host.
 _VALUES = (
     "manager.replicas=1",
+    # Takes its time at the end of each file; test_chart_on_node tries it.
+    "manager.webhook.releaseOnUninstall=false",
     "agent.systemd=false",
     "agent.capabilities=null",
     "agent.kubeletConfig=/var/lib/kubelet/config.yaml",
@@ -51,14 +54,17 @@ class Installed:
         self.plane = plane
         self.node = node
 
-    def open(self) -> None:
+    def open(self, *more: str) -> None:
+        """With these values of the chart beside the usual ones."""
         self.node.import_image(build(Children(ROOT), ROOT, image_cache(), IMAGE))
-        values = [word for value in _VALUES for word in ("--set", value)]
+        self.node.import_image(build(Children(ROOT), ROOT, image_cache(), MANAGER_IMAGE, STAGE))
+        values = [word for value in (*_VALUES, *more) for word in ("--set", value)]
         place = ("-n", NAMESPACE, "--create-namespace")
         self.plane.helm("install", RELEASE, str(CHART), *place, *values)
         label = "pod-security.kubernetes.io/enforce=privileged"
         self.plane.kubectl("label", "namespace", NAMESPACE, label, "--overwrite")
         self.await_agent()
+        self.agent("resume")  # another release of the chart may have been released by hand
 
     def close(self) -> None:
         """Everything back first: the chart's removal keeps values, as a rolling update must."""

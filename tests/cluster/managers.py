@@ -61,7 +61,7 @@ def node(name: str, **labels: str) -> dict[str, Any]:
 
 def charts_role(plane: ControlPlane) -> Path:
     """A kubeconfig of the service account to which the chart grants what a manager may do."""
-    parts = ("manager-rbac", "events-rbac", "manager-serviceaccount")
+    parts = ("manager-rbac", "manager-serviceaccount")
     shown = [word for part in parts for word in ("--show-only", f"templates/{part}.yaml")]
     made = plane.helm("template", "slackwater", str(CHART), "-n", "slackwater-system", *shown)
     plane.kubectl("apply", "-f", "-", given=made)
@@ -76,7 +76,9 @@ def remove_policies(control_plane: ControlPlane) -> None:
 class ManagerProcess:
     """One replica, its lines, and its endpoint."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, identity: str, log: Path) -> None:
+    def __init__(
+        self, kubeconfig: Path, namespace: str, identity: str, log: Path, *arguments: str
+    ) -> None:
         self.identity = identity
         self._log = log
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("SLACKWATER_", "POD_"))}
@@ -85,6 +87,7 @@ class ManagerProcess:
                 [
                     sys.executable, "-m", "slackwater", "manager", "--kubeconfig", str(kubeconfig),
                     "--namespace", namespace, "--identity", identity, "--listen", "127.0.0.1:0",
+                    *arguments,
                 ],
                 stdout=out, stderr=subprocess.STDOUT, env=environ,
             )  # fmt: skip
@@ -135,9 +138,11 @@ class Crew:
         self._folder = folder
         self.all: list[ManagerProcess] = []
 
-    def add(self) -> ManagerProcess:
+    def add(self, *arguments: str) -> ManagerProcess:
+        """`arguments` are further ones of `slackwater manager`."""
         identity = f"replica-{len(self.all)}"
-        made = ManagerProcess(*self._place, identity, self._folder / f"{identity}.log")
+        log = self._folder / f"{identity}.log"
+        made = ManagerProcess(*self._place, identity, log, *arguments)
         self.all.append(made)
         wait_for(f"{identity} to be ready", made.is_ready)
         return made

@@ -82,7 +82,7 @@ SKIP = (
     Skip("row-21", "insufficient_improvement", 0, r"0\.0 ?%", 0.0),
     Skip("row-23-scaling", "hpa_scaling", 0, "from 6 to 8", 34.78),
     Skip("row-23-cooldown", "cooldown", 0, "4m", 34.78),
-    Skip("held", "pdb_blocked", 0, "web lets 0 more go now", 34.78),
+    Skip("held", "pdb_blocked", 0, "PodDisruptionBudget web lets 0 more pods go now", 34.78),
 )
 
 

@@ -207,7 +207,8 @@ def test_a_pod_that_cannot_be_read_is_told_and_the_others_go_on(stage: Stage) ->
 
 
 def test_however_much_changes_the_node_is_written_once_a_minute(stage: Stage) -> None:
-    """By the API server's own audit log; and nothing but the Node's status and events."""
+    """By the API server's own audit log; and nothing but the Node's status and events, and once
+    the node's topology, where the cluster knows that kind."""
     stage.throttle(80)
     stage.start()
     stage.wait_for_share(80)
@@ -223,4 +224,9 @@ def test_however_much_changes_the_node_is_written_once_a_minute(stage: Stage) ->
         and stage.node in (each["objectRef"].get("name", ""), str(each.get("requestObject")))
     ]
     assert writes.count(("patch", "nodes", "status")) == 1
-    assert {resource for _, resource, _ in writes} <= {"nodes", "events"}
+    topology = [each for each in writes if each[1] == "noderesourcetopologies"]
+    assert topology in ([], [("create", "noderesourcetopologies", "")])
+    assert {resource for _, resource, _ in writes if resource != "noderesourcetopologies"} <= {
+        "nodes",
+        "events",
+    }

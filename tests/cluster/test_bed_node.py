@@ -142,7 +142,7 @@ def test_nothing_is_left_of_a_closed_node(
     control_plane: ControlPlane, node: Node, namespace: str
 ) -> None:
     """A second node beside the first, with a pod of its own on it."""
-    other = Node(control_plane, node.kubelet, "other")
+    other = Node(control_plane, node.programs, "other")
     try:
         other.open()
         control_plane.apply(pod(namespace, "p", "sleep 1000", nodeName="other"))

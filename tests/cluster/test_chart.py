@@ -22,18 +22,20 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "everything on": (
         "rebalancer.enabled=true",
         "serviceMonitor.enabled=true",
+        "prometheusRule.enabled=true",
         "agent.volcanoNamespace=volcano-system",
         "image.pullSecrets={registry}",
         "apiServer.host=192.0.2.1",
         "agent.settings.bestEffortShare.enabled=true",
+        "agent.settings.agent.interceptStarts=true",
         "agent.extraArgs={--period=2s}",
         "agent.seLinuxOptions.type=spc_t",
+        "criticalPodsQuota.enabled=true",
     ),
     "everything off": (
         "manager.enabled=false",
         "admissionPolicies.enabled=false",
         "networkPolicy.enabled=false",
-        "priorityClass.create=false",
         "agent.systemd=false",
         "agent.capabilities=null",
         "agent.tolerations=null",
@@ -127,7 +129,7 @@ def test_another_namespace_and_image_are_as_helm_would_render_them(helm: str) ->
         ("manager.replicas=0", "'/manager/replicas': minimum: got 0, want 1"),
         ("image.tag=a/b", "'/image/tag': 'a/b' does not match pattern"),
         ("image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of 'Always'"),
-        ("priorityClass.value=2000000000", "'/priorityClass/value': maximum"),
+        ("priorityClass.create=true", "additional properties 'priorityClass' not allowed"),
         ("networkPolicy.apiServerPorts=null", ""),
         ("rebalancer.mode=job", "'/rebalancer/mode': value must be one of 'cronjob', 'deployment'"),
         ("rebalancer.replicas=0", "'/rebalancer/replicas': minimum: got 0, want 1"),
@@ -172,6 +174,19 @@ def test_the_kubelet_asks_where_the_agent_listens(helm: str, values: tuple[str, 
         where = container[probe]["httpGet"]
         assert where.get("host") == asked
         assert where["port"] == int(listens.rpartition(":")[2])
+
+
+@pytest.mark.parametrize(("switch", "mounted"), [("true", ["/host/var/run/nri"]), ("false", [])])
+def test_the_runtimes_socket_is_mounted_where_it_is_used(
+    helm: str, switch: str, mounted: list[str]
+) -> None:
+    """Whoever has it can change every container of the node."""
+    rendered = render(helm, NAMESPACE, f"agent.settings.agent.interceptStarts={switch}")
+    pod = of_kind(documents(rendered), "DaemonSet", AGENT)["spec"]["template"]["spec"]
+    mounts = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"]]
+    assert [each for each in mounts if "nri" in each] == mounted
+    paths = [each["hostPath"]["path"] for each in pod["volumes"] if each["name"] == "nri"]
+    assert paths == ["/var/run/nri"] * len(mounted)
 
 
 def test_settings_reach_the_agents_file(helm: str) -> None:
@@ -228,7 +243,8 @@ def test_install_upgrade_and_uninstall(plane: ControlPlane) -> None:
     assert yaml.safe_load(told)["spec"] == {"bestEffortShare": {"enabled": True}}
     after = plane.get("daemonset", AGENT, "-n", NAMESPACE)
     assert after["spec"] == before["spec"], "new settings need no restart"
-    plane.helm("uninstall", RELEASE, *where, "--wait")
+    # No node runs the Job that releases nodes.
+    plane.helm("uninstall", RELEASE, *where, "--wait", "--no-hooks")
     assert _left(plane) == []
     kinds = plane.kubectl("get", "customresourcedefinitions", "-o", "name")
     assert "nodeqoss.ensurance.crane.io" in kinds, "helm removes no definitions"
@@ -243,8 +259,9 @@ def _left(plane: ControlPlane) -> list[str]:
     """Names of ours that are still there, beside namespaces and definitions."""
     kinds = (
         "daemonsets,deployments,services,serviceaccounts,configmaps,networkpolicies,roles,"
-        "rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,priorityclasses,"
-        "validatingadmissionpolicies,validatingadmissionpolicybindings"
+        "rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,"
+        "validatingadmissionpolicies,validatingadmissionpolicybindings,"
+        "mutatingwebhookconfigurations,secrets"
     )
     label = "app.kubernetes.io/part-of=slackwater"
     return plane.kubectl("get", kinds, "-A", "-l", label, "-o", "name").split()

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE
+from slackwater.contract.koordinator.amplification import RECORD_ANNOTATION
 from tests.cluster.chart import AGENT, MANAGER
 from tests.cluster.managers import received_at
 from tools.children import Children
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.node import Node
 from tools.cluster.processes import wait_for
+from tools.image.__main__ import MANAGER as STAGE
 from tools.image.__main__ import image_cache
 from tools.image.building import build
 from tools.manifests import CHART
@@ -39,9 +41,18 @@ def archive() -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(control_plane: ControlPlane, node: Node, archive: Path) -> Iterator[ControlPlane]:
+def manager_archive(archive: Path) -> Path:
+    """After the other one, with which it shares most steps."""
+    return build(Children(ROOT), ROOT, image_cache(), MANAGER_IMAGE, STAGE)
+
+
+@pytest.fixture(scope="module")
+def installed(
+    control_plane: ControlPlane, node: Node, archive: Path, manager_archive: Path
+) -> Iterator[ControlPlane]:
     """By helm, as a person does it, and gone afterwards."""
     node.import_image(archive)
+    node.import_image(manager_archive)
     values = [word for value in VALUES for word in ("--set", value)]
     where = ("--namespace", NAMESPACE)
     control_plane.helm("install", "slackwater", str(CHART), *where, "--create-namespace", *values)
@@ -49,7 +60,7 @@ def installed(control_plane: ControlPlane, node: Node, archive: Path) -> Iterato
         yield control_plane
     finally:
         control_plane.helm("uninstall", "slackwater", *where, "--wait", "--ignore-not-found")
-        control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+        control_plane.kubectl("delete", "namespace", NAMESPACE)
 
 
 def pods(plane: ControlPlane, component: str) -> list[dict[str, Any]]:
@@ -65,6 +76,8 @@ def test_the_programs_become_ready(installed: ControlPlane) -> None:
         [pod] = pods(installed, component)
         [state] = pod["status"]["containerStatuses"]
         assert (state["ready"], state["restartCount"]) == (True, 0)
+    # Another test's agent on this node may have been released by hand, which lasts.
+    installed.kubectl("-n", NAMESPACE, "exec", f"daemonset/{AGENT}", "--", "slackwater", "resume")
 
 
 def test_the_agent_reports_on_its_node(installed: ControlPlane, node: Node) -> None:
@@ -140,5 +153,8 @@ def test_uninstalled_with_release_every_value_is_back(installed: ControlPlane, n
     installed.helm("upgrade", "slackwater", str(CHART), *where, *release)
     installed.kubectl("-n", NAMESPACE, "rollout", "status", f"daemonset/{AGENT}", "--timeout=300s")
     assert quota.read_text() != "-1\n", "an upgrade lets nothing loose"
+    installed.kubectl("annotate", "node", node.name, f"{RECORD_ANNOTATION}={{}}")
     installed.helm("uninstall", "slackwater", *where, "--wait")
     wait_for("it to be back", lambda: quota.read_text() == "-1\n")
+    left = installed.get("node", node.name)["metadata"]["annotations"]
+    assert RECORD_ANNOTATION not in left, "nodes are released before anything goes"

@@ -15,6 +15,7 @@ import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.contract.node_interference import NodeInterference, SeenInterference
+from slackwater.contract.node_offer import SeenOffer
 from slackwater.contract.resources import NODES, ObjectSelector
 from slackwater.execution.api_commands import ApiCommands
 from slackwater.execution.commands import CommandQueue
@@ -64,7 +65,7 @@ class Desk:
         )
         self._node.start()
         assert self._node.wait_synced(300)
-        self.runner = ApiCommands(client, OWN, self._seen)
+        self.runner = ApiCommands(client, OWN, self._seen, self._seen_offer)
         self.queue = self.restarted()
 
     def restarted(self) -> CommandQueue:
@@ -78,6 +79,10 @@ class Desk:
     def _seen(self) -> SeenInterference | None:
         found = self._node.view().items.get(OWN)
         return found.interference if found else None
+
+    def _seen_offer(self) -> SeenOffer | None:
+        found = self._node.view().items.get(OWN)
+        return found.offer if found else None
 
     def round(self, *commands: Command, seconds: float = 1, decided: bool = True) -> None:
         self.now = Micros(self.now + int(seconds * SECOND))
@@ -439,7 +444,8 @@ def test_an_eviction_that_was_taken_while_its_answer_was_lost_is_found(
 
 def test_a_missing_right_is_named(plane: ControlPlane) -> None:
     manager = pod_client(plane, "slackwater-manager", "manager")
-    attempt = ApiCommands(manager, OWN, lambda: None).evict(evict("on-node-a", "any"), None)
+    runner = ApiCommands(manager, OWN, lambda: None, lambda: None)
+    attempt = runner.evict(evict("on-node-a", "any"), None)
     assert attempt.state is CommandState.REFUSED
     assert attempt.detail.startswith("the agent lacks the right to get pods: ")
     assert "cannot get resource" in attempt.detail

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from slackwater import __version__
-from slackwater.cli.install import IMAGE, manifests
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE, manifests
 from tools.children import Children
-from tools.image.__main__ import image_cache, lacks
+from tools.image.__main__ import MANAGER, image_cache, lacks
 from tools.image.archive import extract_layer, read_configuration
 from tools.image.building import build
 from tools.image.dockerfile import BASE_PATH
@@ -214,3 +214,31 @@ def test_the_wheel_works_installed_elsewhere(wheel: Path, tmp_path: Path) -> Non
         for words in (["version"], ["install", "--print"])
     ]
     assert said == [f"{__version__}\n", manifests()]
+
+
+@pytest.fixture(scope="session")
+def manager_root(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """After the other one, with which it shares most steps."""
+    made = build(Children(ROOT), ROOT, image_cache(), MANAGER_IMAGE, MANAGER)
+    folder = tmp_path_factory.mktemp("manager") / "root"
+    extract_layer(made, folder)
+    folder.chmod(0o755)
+    for above in folder.parents[:3]:
+        above.chmod(above.stat().st_mode | 0o011)
+    yield folder
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_only_the_managers_image_has_numpy(root: Path, manager_root: Path) -> None:
+    assert not (root / OURS / "numpy").exists()
+    assert not (root / OURS / "cryptography").exists()
+    python = "/opt/manager/bin/python"
+    done = run(
+        manager_root,
+        python,
+        "-c",
+        "import slackwater.manager.program, numpy, cryptography; print(1)",
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+    done = run(root, "slackwater", "manager", "--kubeconfig", "/none")
+    assert "slackwater[forecast]" in done.stderr or "/none" in done.stderr

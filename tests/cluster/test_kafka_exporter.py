@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from slackwater.http.prometheus_client import PrometheusClient
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.guards import lag_guard
 from slackwater.rebalancer.observed import Lag
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources.kafka_exporter import read_lag
-from slackwater.rebalancer.sources.prometheus_client import PrometheusClient
-from slackwater.settings.rebalancer import KafkaSettings, LagSum, PrometheusSettings
+from slackwater.settings.prometheus import PrometheusSettings
+from slackwater.settings.rebalancer import KafkaSettings, LagSum
 from tests.cluster.prometheus_bed import Backfill, gauge, prometheus_with
 
 LAG, COMMITTED = "kafka_consumergroup_lag", "kafka_consumergroup_current_offset"

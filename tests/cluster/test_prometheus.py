@@ -2,19 +2,20 @@
 them. Nothing here needs a control plane."""
 
 import math
+import re
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from slackwater.http.prometheus_client import PrometheusClient, PrometheusError
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_client import PrometheusClient, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import label_value
-from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
+from slackwater.settings.prometheus import MetricLabels, PrometheusSettings
 from tests.cluster.prometheus_bed import (
     Backfill,
     PrometheusBed,
@@ -52,6 +53,10 @@ def series(now: float) -> Iterator[Backfill]:
     # A cAdvisor that counts every CPU.
     yield usage("shop", "per-cpu", 0.3, now=now, more={"cpu": "cpu00"})
     yield usage("shop", "per-cpu", 0.2, now=now, more={"cpu": "cpu01"})
+    # The kubelet's /metrics/resource beside cAdvisor: the same counter without two of its labels.
+    yield usage("shop", "both", 0.6, now=now)
+    plain = {"namespace": "shop", "pod": "both", "container": "app"}
+    yield counter("container_cpu_usage_seconds_total", plain, 0.6, now=now)
     yield usage("shop", "sidecar", 0.4, now=now)
     yield usage("shop", "sidecar", 0.1, now=now, container="proxy")
     # The pod's own cgroup and its sandbox, which are no containers.
@@ -118,6 +123,7 @@ def test_the_seeds_example(shop: NamespaceUsage, pod: str, cores: float) -> None
         ("twice", "app", 0.5),
         ("restarted", "app", 0.9),
         ("per-cpu", "app", 0.5),
+        ("both", "app", 0.6),
         ("sidecar", "app", 0.4),
         ("sidecar", "proxy", 0.1),
     ],
@@ -129,19 +135,27 @@ def test_what_counts_once_and_what_adds_up(
 
 
 def test_what_is_there_and_what_is_not(shop: NamespaceUsage) -> None:
-    """A pod that ended is still within the window: only the API server knows that it is gone. One
-    sample is no rate."""
+    """A pod that ended is still within the window: only the API server knows whether it is gone or
+    not scraped any more. One sample is no rate."""
     pods = {pod for pod, _ in shop.usage}
-    others = {"gone", "young", "twice", "restarted", "per-cpu", "sidecar", "broken"}
+    others = {"gone", "young", "twice", "restarted", "per-cpu", "both", "sidecar", "broken"}
     assert pods == {f"web-{pod}" for pod in F6} | others
     assert {container for pod, container in shop.usage if pod == "sidecar"} == {"app", "proxy"}
 
 
-def test_the_young_and_the_gone_look_cold(shop: NamespaceUsage) -> None:
+def test_the_young_look_cold(shop: NamespaceUsage) -> None:
     """The time without a container counts as idle, with VictoriaMetrics too. So pods younger than
     the window are no candidates."""
     assert shop.usage["young", "app"] == pytest.approx(0.2, abs=0.05)
-    assert shop.usage["gone", "app"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_gone_would_look_cold_and_are_a_gap(shop: NamespaceUsage) -> None:
+    gone = shop.usage["gone", "app"]
+    assert isinstance(gone, Gap)
+    assert re.fullmatch(
+        r"its usage is stale: the newest sample is 1[1-4]\d s old, but must be at most 100 s",
+        gone.reason,
+    )
 
 
 def test_numbers_that_mean_nothing(shop: NamespaceUsage) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.http.prometheus_client import PrometheusClient, PrometheusError
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_client import PrometheusClient, PrometheusError
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
 from slackwater.rebalancer.sources.promql import usage_query
-from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
+from slackwater.settings.prometheus import MetricLabels, PrometheusSettings
 from tests.cluster.prometheus_bed import (
     PROGRAM,
     PrometheusBed,

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,11 @@ from slackwater.contract.resources import (
     LEASES,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
+    NODE_TOPOLOGIES,
     NODES,
     POD_QOS,
     PODS,
+    TIME_SERIES_PREDICTIONS,
     ObjectSelector,
     Resource,
 )
@@ -70,10 +73,34 @@ def status(**fields: object) -> dict[str, object]:
     return {"status": fields}
 
 
+def offered(amounts: dict[str, Any]) -> dict[str, object]:
+    """As the agent writes them: both lists in one request."""
+    return status(capacity=amounts, allocatable=amounts)
+
+
 #: Of others, on the agent's node.
 THEIRS = {"key": "a", "value": "x", "effect": "NoExecute"}
 SECOND = {"key": "a", "value": "y", "effect": "NoSchedule"}
 OURS = {"key": "interference.crane.io", "effect": "PreferNoSchedule"}
+
+
+def topology(name: str, managed_by: str = "Slackwater", **metadata: object) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": managed_by}
+    return {
+        "apiVersion": NODE_TOPOLOGIES.api_version,
+        "kind": NODE_TOPOLOGIES.kind,
+        "metadata": {"name": name, "labels": labels, **metadata},
+        "topologyPolicies": ["None"],
+        "zones": [],
+    }
+
+
+def keep_topology(who: Client) -> None:
+    """As the agent does: made, read, replaced and deleted."""
+    who.create(NODE_TOPOLOGIES, topology(OWN))
+    there = json.loads(who.get(NODE_TOPOLOGIES, OWN))
+    who.replace(NODE_TOPOLOGIES, OWN, there | {"topologyPolicies": ["BestEffort"]})
+    who.delete(NODE_TOPOLOGIES, OWN, uid=there["metadata"]["uid"])
 
 
 def tainted(*taints: dict[str, str], name: str = OWN) -> Ask:
@@ -95,7 +122,7 @@ def plane(programs: dict[str, Path], make_folder: Callable[[], Path]) -> Iterato
         mirror = pod("mirror", WORK, OWN)
         mirror["metadata"]["annotations"] = {MIRROR: "f" * 32}
         del mirror["spec"]["serviceAccountName"]  # which a static pod cannot have
-        made.create(critical, mirror)
+        made.create(critical, mirror, topology("koordinators", "Koordinator"))
         yield made
 
 
@@ -105,6 +132,7 @@ def _wait_for_the_policies(agent: Client) -> None:
         patch_status(OTHER, **REPORT),
         try_evicting(WORK, f"on-{OTHER}"),
         make_event("Node", OTHER),
+        make(NODE_TOPOLOGIES, topology(OTHER)),
     )
     for ask in asked:
         wait_for("a policy to hold", partial(_is_held, agent, ask))
@@ -142,6 +170,23 @@ AGENT_MAY: dict[str, Ask] = {
     "taint it with the other effect": tainted(THEIRS, SECOND, OURS | {"effect": "NoSchedule"}),
     "remove its taint": tainted(THEIRS, SECOND),
     "identify interference": patch_status(OWN, **condition("interference-identified")),
+    "offer CPU and memory": patch_status(
+        OWN, **offered({"gocrane.io/cpu": "3", "gocrane.io/memory": "1073741824"})
+    ),
+    "offer them by the other names": patch_status(
+        OWN, **offered({"kubernetes.io/batch-cpu": "3500", "kubernetes.io/batch-memory": "1024"})
+    ),
+    "offer nothing any more": patch_status(
+        OWN,
+        **offered(
+            dict.fromkeys(
+                ("gocrane.io/cpu", "gocrane.io/memory", "kubernetes.io/batch-cpu"),
+            )
+        ),
+    ),
+    "see predictions of its node": see(TIME_SERIES_PREDICTIONS, name=f"noderesource-{OWN}"),
+    "keep the topology of its node": keep_topology,
+    "see the topology of its node": see(NODE_TOPOLOGIES, name=OWN),
     "read its node": lambda who: who.get(NODES, OWN),
     "read a pod": lambda who: who.get(PODS, f"on-{OWN}", WORK),
     "see actions": see(AVOIDANCE_ACTIONS),
@@ -191,12 +236,15 @@ def test_a_kind_that_is_not_there_is_not_forbidden(plane: ControlPlane, agent: C
 
 
 ANOTHER = f"this agent runs on node '{OWN}' and may not change node '{OTHER}'"
-CONDITIONS_ONLY = "of a Node's status an agent may change conditions only"
+CONDITIONS_ONLY = "of a Node's status an agent may change conditions and extended resources only"
+RESOURCES_ONLY = "of a Node's resources an agent may change gocrane.io/cpu, gocrane.io/memory"
 OURS_ONLY = "an agent may change the conditions SlackwaterActing and interference-identified only"
 TAINT_ONLY = "an agent may change the taint interference.crane.io only"
 SPEC_ONLY = "of a Node's spec an agent may change one taint only"
 BAD_TAINT = "has no value and the effect PreferNoSchedule or NoSchedule"
 ADDRESS = {"type": "InternalIP", "address": "192.0.2.1"}
+
+OWNED_BY_A_POD = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}
 
 AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
     "report on another node": (patch_status(OTHER, **REPORT), ANOTHER),
@@ -249,11 +297,44 @@ AGENT_MAY_NOT: dict[str, tuple[Ask, str]] = {
     "say that its node is ready": (patch_status(OWN, **condition("Ready")), OURS_ONLY),
     "change its node's capacity": (
         patch_status(OWN, **status(capacity={"cpu": "400"})),
-        CONDITIONS_ONLY,
+        RESOURCES_ONLY,
     ),
     "change what may be allocated": (
         patch_status(OWN, **status(allocatable={"cpu": "400"})),
-        CONDITIONS_ONLY,
+        RESOURCES_ONLY,
+    ),
+    "remove its node's CPU": (
+        patch_status(OWN, **status(allocatable={"cpu": None})),
+        RESOURCES_ONLY,
+    ),
+    "offer another extended resource": (
+        patch_status(OWN, **offered({"nvidia.com/gpu": "8"})),
+        RESOURCES_ONLY,
+    ),
+    "offer CPU beside a larger machine": (
+        patch_status(OWN, **offered({"gocrane.io/cpu": "3", "cpu": "400"})),
+        RESOURCES_ONLY,
+    ),
+    "offer CPU on another node": (patch_status(OTHER, **offered({"gocrane.io/cpu": "3"})), ANOTHER),
+    "make another node's topology": (
+        make(NODE_TOPOLOGIES, topology(OTHER)),
+        f"this agent runs on node '{OWN}' and may not change the topology of node '{OTHER}'",
+    ),
+    "make its topology in Koordinator's name": (
+        make(NODE_TOPOLOGIES, topology(OWN, "Koordinator")),
+        "app.kubernetes.io/managed-by is Slackwater only, not 'Koordinator'",
+    ),
+    "delete a topology of Koordinator": (
+        delete(NODE_TOPOLOGIES, "koordinators"),
+        f"this agent runs on node '{OWN}' and may not change the topology",
+    ),
+    "keep its topology from going": (
+        make(NODE_TOPOLOGIES, topology(OWN, finalizers=["example.com/stay"])),
+        "an agent may not change a topology's finalizers",
+    ),
+    "let its topology go with a pod": (
+        make(NODE_TOPOLOGIES, topology(OWN, ownerReferences=[OWNED_BY_A_POD])),
+        "the topology of a node may be owned by that Node only",
     ),
     "move its node": (patch_status(OWN, **status(addresses=[ADDRESS])), CONDITIONS_ONLY),
     "cordon its own node": (patch(NODES, OWN, spec={"unschedulable": True}), SPEC_ONLY),
@@ -390,5 +471,5 @@ def test_the_policies_have_no_type_errors(plane: ControlPlane) -> None:
 def _ours(plane: ControlPlane) -> list[dict[str, dict[str, object]]]:
     found = plane.get("validatingadmissionpolicies")["items"]
     ours = [each for each in found if each["metadata"]["name"].startswith("slackwater")]
-    assert len(ours) == 3
+    assert len(ours) >= 7
     return ours

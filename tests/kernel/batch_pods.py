@@ -23,7 +23,7 @@ UID_1 = UID.format(1)
 MI = 2**20
 BE = {LEVEL: "BE"}
 MAY_BURST = {BURST: "true"}
-BATCH: dict[str, dict[str, Any]] = {"batchResources": {}}
+BATCH: dict[str, dict[str, Any]] = {"elasticResources": {}}
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
 
 

@@ -110,6 +110,21 @@ class Bed:
         self._pids += started
         return started
 
+    def rest(self, path: str) -> int:
+        """A process in this cgroup that does nothing, ended with the bed. It is there on return."""
+        directories = sorted({self.directory(path, c) for c in CgroupController})
+        there, told = os.pipe()
+
+        def enter() -> None:
+            _enter(directories)
+            os.write(told, b".")
+
+        self._pids.append(_fork(enter, signal.pause))
+        os.read(there, 1)
+        os.close(there)
+        os.close(told)
+        return self._pids[-1]
+
     def usage(self, path: str) -> int:
         """Exact CPU time in microseconds."""
         if self.version is CgroupVersion.V1:
@@ -179,13 +194,21 @@ def _give_way() -> None:
 
 def _fork_loop(first: Callable[[], None]) -> int:
     """Busy for ever, after what it does first."""
+    return _fork(first, _nothing)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _fork(first: Callable[[], None], again: Callable[[], None]) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
         first()
         while True:
-            pass
+            again()
     finally:
         os._exit(1)
 

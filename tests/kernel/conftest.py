@@ -16,7 +16,7 @@ import pytest
 from slackwater.model.cgroup import CgroupVersion
 from tests.kernel.batch_pods import V1, BatchPod
 from tests.kernel.bed import Bed, _rmdir, leftovers
-from tests.kernel.in_process import InProcess
+from tests.kernel.in_process import InProcess, cpu_inventory
 from tests.kernel.launching import import_machinery
 from tests.kernel.machine import IS_MACHINE
 from tests.kernel.running import Launch, Running
@@ -34,7 +34,9 @@ MEASURING = frozenset(
         "test_bed",
         "test_burst",
         "test_cgroup_readings",
+        "test_cpu_map",
         "test_demo",
+        "test_elastic",
         "test_explain",
         "test_metrics",
         "test_node_usage",
@@ -45,7 +47,7 @@ MEASURING = frozenset(
         "test_writing",
     }
 )
-MARKS = frozenset({"v1", "v2", "cgroupfs", "systemd", "native"})
+MARKS = frozenset({"v1", "v2", "cgroupfs", "systemd", "native", "machine"})
 
 
 def kernel_name() -> str:
@@ -56,7 +58,7 @@ def kernel_name() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    offers = KERNELS[kernel_name()][1] | (set() if IS_MACHINE else {"native"})
+    offers = KERNELS[kernel_name()][1] | {"machine" if IS_MACHINE else "native"}
     there = [i for i in items if {m.name for m in i.iter_markers()} & MARKS <= offers]
     config.hook.pytest_deselected(items=[i for i in items if i not in there])
     items[:] = sorted(there, key=lambda item: item.path.stem in MEASURING)
@@ -123,7 +125,7 @@ def pod(bed: Bed) -> BatchPod:
 @pytest.fixture
 def agent(bed: Bed, pod: BatchPod, tmp_path: Path) -> Iterator[InProcess]:
     """An agent beside that pod, whose rounds the test calls."""
-    made = InProcess(bed.mounts, bed.kubepods, tmp_path)
+    made = InProcess(bed.mounts, bed.kubepods, tmp_path, cpus=cpu_inventory(tmp_path))
     try:
         yield made
     finally:

@@ -11,7 +11,12 @@ from typing import Any
 
 import msgspec
 
-from slackwater.agent.program import Agent, AgentDependencies
+from slackwater.agent.dependencies import (
+    AgentDependencies,
+)
+from slackwater.agent.program import (
+    Agent,
+)
 from slackwater.agent.shared_state import SharedState
 from slackwater.execution.commands import CommandQueue, NobodyCarriesOut
 from slackwater.execution.executor import Executor
@@ -19,15 +24,17 @@ from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Outcome, Result
-from slackwater.model.units import MilliCpu
+from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.cgroups.tree import CgroupTree, Depth
+from slackwater.observation.cpu_inventory import CpuInventory
 from slackwater.observation.host import NodeUsageMeter, Roots
 from slackwater.observation.metrics.collector import MetricCollector, node_families
 from slackwater.observation.objects.folder import Folder
+from slackwater.observation.rates import SHORTEST
 from slackwater.observation.survey import Surveyor
 from slackwater.record.journal import Journal, JournalEntry, TickRecord
 from slackwater.record.metrics import TickCounters
-from tests.kernel.hand import clock, executor_of, opened
+from tests.kernel.hand import clock, executor_of, opened, until
 
 #: What the agent goes by.
 NODE = "this-node"
@@ -66,11 +73,32 @@ def pod_object(
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
+def cpu_inventory(folder: Path) -> CpuInventory:
+    """The machine's CPUs with a kubelet of the test's own; this machine's may be anybody's."""
+    set_cpu_manager(folder, "none")
+    (folder / "proc").mkdir()
+    return CpuInventory(Roots(proc=str(folder / "proc"), host=str(folder / "host")))
+
+
+def set_cpu_manager(folder: Path, policy: str) -> None:
+    """What that kubelet's CPU manager does, by its state file, which it replaces as a whole."""
+    file = folder / "host/var/lib/kubelet/cpu_manager_state"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_name("fresh")
+    fresh.write_text(json.dumps({"policyName": policy, "defaultCpuSet": "", "checksum": 1}))
+    fresh.rename(file)
+
+
 class InProcess:
     """An agent whose rounds are called by hand."""
 
     def __init__(
-        self, mounts: CgroupMounts, kubepods: str, folder: Path, units: UnitWriter | None = None
+        self,
+        mounts: CgroupMounts,
+        kubepods: str,
+        folder: Path,
+        units: UnitWriter | None = None,
+        cpus: CpuInventory | None = None,
     ) -> None:
         self._node = folder / "node"
         self._node.mkdir()
@@ -80,6 +108,7 @@ class InProcess:
             CgroupTree(mounts, kubepods, Depth.TIERS),
             NodeUsageMeter(mounts, Roots()),
             MetricCollector(node_families(Roots(), mounts)),
+            cpus=cpus,
         )
         #: Its thread is not started: what is due is carried out after each round.
         chance = random.Random(1)  # noqa: S311
@@ -97,9 +126,11 @@ class InProcess:
             MilliCpu(2000),
             clock,
             commands=self.commands,
+            start_notes=self.actuator,
         )
         self.agent = Agent(self.dependencies, self.lines.append)
         self._round = 0
+        self._looked = Micros(clock() - SHORTEST)
 
     def put(self, name: str, *documents: dict[str, Any]) -> None:
         """A file of the folder; without documents it goes."""
@@ -117,7 +148,10 @@ class InProcess:
         self.put("settings", {**head, "spec": spec})
 
     def once(self) -> TickRecord:
-        record = self.agent.once(clock())
+        """As far from the one before as a rate needs: an agent never looks sooner."""
+        until(lambda: clock() - self._looked >= SHORTEST, pause=0.005)
+        self._looked = clock()
+        record = self.agent.once(self._looked)
         assert isinstance(record, TickRecord), record
         self.commands.run_due()
         return record

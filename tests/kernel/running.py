@@ -79,7 +79,7 @@ class Running:
 
     def lines(self) -> list[dict[str, Any]]:
         output, errors = self.process.communicate(timeout=300)
-        assert "Traceback" not in errors
+        assert "Traceback" not in errors, errors
         return [json.loads(line) for line in output.splitlines()]
 
     def release(self) -> tuple[int, list[dict[str, Any]]]:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cgroupfs
 MIRROR = "kubernetes.io/config.mirror"
 STATIC = "0123456789abcdef0123456789abcdef"
 EVERY_POLICY: dict[str, dict[str, Any]] = {
-    "batchResources": {},
+    "elasticResources": {},
     "qosLevel": {},
     "quotaBurst": {},
     "memoryQos": {},

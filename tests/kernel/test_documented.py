@@ -9,6 +9,7 @@ import pytest
 from slackwater.agent.endpoint_server import Query, metrics
 from slackwater.agent.recording_replay import replay
 from slackwater.agent.shared_state import view_of
+from slackwater.contract.koordinator.normalization import RATIO_ANNOTATION
 from slackwater.model.cgroup import CgroupReading
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
@@ -23,12 +24,20 @@ from slackwater.record.recording import decode_recording, encode_recording
 from tests.kernel.batch_pods import BE, MAY_BURST, MI, UID_1, V1, BatchPod, batch, file_of
 from tests.kernel.bed import Bed
 from tests.kernel.hand import clock
-from tests.kernel.in_process import RATIOS, InProcess, pod_object
+from tests.kernel.in_process import NODE, RATIOS, InProcess, pod_object
 
 pytestmark = pytest.mark.cgroupfs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
-SECTIONS = ("bestEffortShare", "batchResources", "qosLevel", "quotaBurst", "memoryQos")
+SECTIONS = (
+    "bestEffortShare",
+    "elasticResources",
+    "qosLevel",
+    "quotaBurst",
+    "memoryQos",
+    "corePinning",
+    "oversold",
+)
 #: Somebody else's writes in a row, and one to see what came of them.
 FIGHT = 8
 
@@ -37,14 +46,19 @@ NEEDS_A_CLUSTER = {
     "slackwater_source_silent",
     "slackwater_node_writes_total",
     "slackwater_events_lost_total",
+    "slackwater_topology_writes_total",
+    "slackwater_topology_unreported",
+}
+#: A container runtime that asks before each start; a webhook that amplified the Node.
+NEEDS_OTHERS = {
+    "slackwater_container_start_answers_total",
+    "slackwater_node_cpu_amplified_allocatable_cores",
 }
 #: The kernel keeps PSI by cgroup for v2 hierarchies alone.
 NEEDS_V2 = {"slackwater_tier_cpu_pressure_seconds_total"}
 NEEDS_PSI = NEEDS_V2 | {"slackwater_node_cpu_pressure_seconds_total"}
 #: Of a snapshot: no API server here, and no knob that cannot be written.
-EMPTY_HERE = {"sources", "off"}
-#: Of a reading: no policy reads cpusets.
-UNREAD = {"cpus"}
+EMPTY_HERE = {"sources", "off", "refused_cpus"}
 
 
 def has_psi() -> bool:
@@ -99,8 +113,11 @@ def busy_node(bed: Bed, agent: InProcess) -> list[TickRecord]:
     head = {"apiVersion": "slackwater.io/v1", "kind": "AgentSettings"}
     agent.put("settings", {**head, "spec": spec})
     asked = BE | MAY_BURST | {RATIOS: '{"memoryQos": {"highRatio": 50, "lowRatio": 25}}'}
+    asked |= {"qos.gocrane.io/cpu-manager": "none"}
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI), batch(1000, 128 * MI, 1)], asked))
     agent.put("rules", *RULES)
+    worth = {RATIO_ANNOTATION: "1.25"}
+    agent.put("node", {"kind": "Node", "metadata": {"name": NODE, "annotations": worth}})
     records = agent.rounds(3)
     tier = f"{bed.kubepods}/besteffort"
     for _ in range(FIGHT):
@@ -112,7 +129,7 @@ def busy_node(bed: Bed, agent: InProcess) -> list[TickRecord]:
 def test_every_documented_metric(bed: Bed, pod: BatchPod, agent: InProcess) -> None:
     busy_node(bed, agent)
     answer = metrics(Query(agent.shared, clock()))
-    absent = NEEDS_A_CLUSTER | (NEEDS_V2 if bed.version is V1 else set())
+    absent = NEEDS_A_CLUSTER | NEEDS_OTHERS | (NEEDS_V2 if bed.version is V1 else set())
     absent |= set() if has_psi() else NEEDS_PSI
     assert documented() - families(answer.body.decode()) == absent
 
@@ -124,7 +141,7 @@ def test_every_field_of_a_snapshot(bed: Bed, pod: BatchPod, agent: InProcess) ->
     assert set(NodeSnapshot.__struct_fields__) - filled == empty
     readings = [each for record in records for each in record.snapshot.readings.values()]
     known = {name for each in readings for name in filled_fields(each)}
-    unread = UNREAD | ({"pressure"} if bed.version is V1 or not has_psi() else set())
+    unread = {"pressure"} if bed.version is V1 or not has_psi() else set()
     assert set(CgroupReading.__struct_fields__) - known == unread
 
 

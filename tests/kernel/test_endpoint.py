@@ -107,7 +107,7 @@ def test_released_by_hand_it_stays_released(
     assert quota(bed, best_effort) is not None  # neither did anything
     code, released, said = release_beside(running)
     assert (code, [line["result"] for line in released]) == (0, ["applied"])
-    assert said == "slackwater: the running agent did it and is paused until it is restarted\n"
+    assert said == "slackwater: the running agent did it and is paused until `slackwater resume`\n"
     assert released[0]["because"] == "released manually"
     assert quota(bed, best_effort) is None
     before = metrics(note)['slackwater_ticks_total{kind="regular"}']

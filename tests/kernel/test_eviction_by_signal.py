@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slackwater.execution.commands import CommandAttempt
 from slackwater.execution.eviction_by_signal import SignalCommands
+from slackwater.execution.node_states import CommandAttempt
 from slackwater.model.cgroup import CgroupController, CgroupRef, Level, Tier
 from slackwater.model.decision import Because, Command, CommandKind
 from slackwater.model.gap import Gap

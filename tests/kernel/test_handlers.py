@@ -40,7 +40,7 @@ def test_all_four_as_asked_and_every_file_back(
 ) -> None:
     before = pod.picture()
     boxes = [batch(500, 64 * MI), batch(1000, 128 * MI, 1)]
-    agent.settings(batchResources={}, qosLevel={}, quotaBurst={}, memoryQos={})
+    agent.settings(elasticResources={}, qosLevel={}, quotaBurst={}, memoryQos={})
     said = BE | MAY_BURST | {RATIOS: '{"memoryQos": {"highRatio": 50, "lowRatio": 25}}'}
     agent.put("pod", pod_object(UID_1, boxes, said))
     agent.settle()
@@ -95,7 +95,7 @@ def test_a_limit_that_one_container_lacks_is_none_of_the_pod(
     agent.settle()
     assert [limit(bed, path) for path in (pod.path, *pod.inner)] == [None, 50_000, None]
     assert memory(bed, pod.path) == 128 * MI
-    assert "at most the limit" in agent.told("default/job: batch_resources")[0]
+    assert "at most the limit" in agent.told("default/job: elastic_resources")[0]
 
 
 @pytest.mark.v2

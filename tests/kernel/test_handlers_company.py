@@ -36,20 +36,20 @@ from tests.kernel.pods import CONTAINER
 pytestmark = pytest.mark.cgroupfs
 
 
-@pytest.mark.parametrize("first", ["qosLevel", "batchResources"])
+@pytest.mark.parametrize("first", ["qosLevel", "elasticResources"])
 def test_a_weight_below_idle_comes_and_goes_with_its_owner(
     bed: Bed, pod: BatchPod, agent: InProcess, first: str
 ) -> None:
     """Whoever is switched off first, nothing is refused, and no stranger is suspected."""
     before = pod.picture()
-    both: dict[str, dict[str, Any]] = {"batchResources": {}, "qosLevel": {}}
+    both: dict[str, dict[str, Any]] = {"elasticResources": {}, "qosLevel": {}}
     agent.settings(**both)
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI)], BE))
     agent.settle()
     assert is_idle(bed, pod.path)
     agent.settings(**{name: {} for name in both if name != first})
     agent.settle()
-    assert is_idle(bed, pod.path) is (first == "batchResources")
+    assert is_idle(bed, pod.path) is (first == "elasticResources")
     if first == "qosLevel":
         assert weight(bed, pod.path) == (512 if bed.version is V1 else 20)
     agent.settings()
@@ -62,7 +62,7 @@ def test_a_request_that_comes_while_the_pod_is_idle(
     bed: Bed, pod: BatchPod, agent: InProcess
 ) -> None:
     before = pod.picture()
-    agent.settings(batchResources={}, qosLevel={})
+    agent.settings(elasticResources={}, qosLevel={})
     agent.put("pod", pod_object(UID_1, [Box(CONTAINER.format(100))], BE))
     agent.settle()
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI)], BE))
@@ -91,7 +91,7 @@ def test_other_stand_ins(bed: Bed, pod: BatchPod, agent: InProcess, stand_in: st
 def test_burst_follows_the_quota_up_and_down(bed: Bed, pod: BatchPod, agent: InProcess) -> None:
     """The kernel refuses a burst above the quota, and a quota below the burst."""
     before = pod.picture()
-    agent.settings(batchResources={}, quotaBurst={})
+    agent.settings(elasticResources={}, quotaBurst={})
     for first, second in ((500, 1000), (2000, 300), (100, 5), (1500, 1500), (400, 400)):
         set_limits(agent, first, second)
         agent.settle()
@@ -125,7 +125,7 @@ def test_burst_on_a_quota_that_is_not_ours(bed: Bed, pod: BatchPod, agent: InPro
     assert [burst(bed, path) for path in (pod.path, *pod.inner)] == [0, 0, 0]
 
 
-NAMES = ("best_effort_share", "batch_resources", "quota_burst")
+NAMES = ("best_effort_share", "elastic_resources", "quota_burst")
 
 
 def overrides() -> list[tuple[Policy, ...]]:
@@ -146,7 +146,7 @@ def test_three_policies_meet_in_any_order(
         dependencies = msgspec.structs.replace(agent.dependencies, policies=order)
         monkeypatch.setattr(agent.agent, "_dependencies", dependencies)
         agent.put("node", node)
-        agent.settings(bestEffortShare={"threshold": 1}, batchResources={}, quotaBurst={})
+        agent.settings(bestEffortShare={"threshold": 1}, elasticResources={}, quotaBurst={})
         set_limits(agent, 500, 1000, time="20000")
         agent.once()  # rates need two looks
         agent.settle()
@@ -159,12 +159,12 @@ def test_three_policies_meet_in_any_order(
     assert all(found == contributions[0] for found in contributions)
     found = contributions[0]
     v1 = bed.version is V1
-    share, base = ("best_effort_share", "cap"), ("batch_resources", "base")
+    share, base = ("best_effort_share", "cap"), ("elastic_resources", "base")
     assert found["besteffort", "quota"] == [share]
     assert found["default/job", "quota"] == ([base, share] if v1 else [base])
     assert found["default/job/c0", "quota"] == ([base, share] if v1 else [base])
     assert found["default/job/c0", "burst"] == [("quota_burst", "set")]
-    assert found["default/job/c0", "weight"] == [("batch_resources", "set")]
+    assert found["default/job/c0", "weight"] == [("elastic_resources", "set")]
 
 
 def explained(agent: InProcess) -> dict[tuple[str, str], list[tuple[str, str]]]:

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.cgroupfs
 
 def test_a_container_that_starts_again(bed: Bed, pod: BatchPod, agent: InProcess) -> None:
     """A new cgroup with the kernel's defaults in it, burst 0 among them."""
-    agent.settings(batchResources={}, quotaBurst={})
+    agent.settings(elasticResources={}, quotaBurst={})
     set_limits(agent, 500, 1000)
     agent.settle()
     bed.remove(pod.inner[1])
@@ -48,7 +48,7 @@ def test_a_container_that_starts_again(bed: Bed, pod: BatchPod, agent: InProcess
 def test_a_container_of_the_same_name_that_starts_again(
     bed: Bed, pod: BatchPod, agent: InProcess
 ) -> None:
-    agent.settings(batchResources={}, quotaBurst={})
+    agent.settings(elasticResources={}, quotaBurst={})
     set_limits(agent, 500, 1000)
     agent.settle()
     bed.remove(pod.inner[1])
@@ -60,7 +60,7 @@ def test_a_container_of_the_same_name_that_starts_again(
 def test_a_pod_that_goes_between_the_look_and_the_write(
     bed: Bed, pod: BatchPod, agent: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent.settings(batchResources={}, quotaBurst={}, qosLevel={})
+    agent.settings(elasticResources={}, quotaBurst={}, qosLevel={})
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI)], BE | MAY_BURST))
     look = agent.snapshot_reader.close_snapshot
 
@@ -78,7 +78,7 @@ def test_a_pod_that_goes_between_the_look_and_the_write(
 
 
 def test_a_pod_that_goes_while_it_is_ours(bed: Bed, pod: BatchPod, agent: InProcess) -> None:
-    agent.settings(batchResources={}, quotaBurst={}, qosLevel={})
+    agent.settings(elasticResources={}, quotaBurst={}, qosLevel={})
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI)], BE | MAY_BURST))
     agent.settle()
     remove_pod(bed, pod.path)
@@ -91,7 +91,7 @@ def test_bad_words_are_told_once_and_the_others_go_on(
 ) -> None:
     other = pod_path(bed, 2, "/besteffort")
     bed.make(f"{other}/{CONTAINER.format(200)}")
-    agent.settings(batchResources={}, quotaBurst={}, qosLevel={})
+    agent.settings(elasticResources={}, quotaBurst={}, qosLevel={})
     bad = Box(CONTAINER.format(100), {}, {BATCH_CPU: "200m"})
     said = {LEVEL: "GOLD", BURST: "perhaps"}
     good = Box(CONTAINER.format(200), {}, {BATCH_CPU: "500"})
@@ -105,13 +105,13 @@ def test_bad_words_are_told_once_and_the_others_go_on(
     assert (limit(bed, other), burst(bed, other), is_idle(bed, other)) == (50_000, 50_000, True)
     told = {line.what: line.because for line in agent.lines if line.what.startswith("default/")}
     assert told.keys() == {
-        "default/job: batch_resources",
+        "default/job: elastic_resources",
         "default/job: qos_level",
         "default/job: quota_burst",
         "default/good: quota_burst",
     }
     assert len([line for line in agent.lines if line.what in told]) == len(told)
-    assert "'200m'" in told["default/job: batch_resources"]
+    assert "'200m'" in told["default/job: elastic_resources"]
     assert "'GOLD'" in told["default/job: qos_level"]
     assert "'perhaps'" in told["default/job: quota_burst"]
     assert "'-5'" in told["default/good: quota_burst"]

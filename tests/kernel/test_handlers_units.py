@@ -58,7 +58,7 @@ def test_weight_quota_memory_idle_and_burst_through_units(node: KubeNode, tmp_pa
     before = node.picture()
     agent = InProcess(MOUNTS, node.kubepods, tmp_path, unit_writer())
     try:
-        agent.settings(batchResources={}, qosLevel={}, quotaBurst={})
+        agent.settings(elasticResources={}, qosLevel={}, quotaBurst={})
         box = Box(ID, {}, {BATCH_CPU: "300", BATCH_MEMORY: str(64 * MI)})
         agent.put("pod", pod_object("1", [box], {LEVEL: "BE", BURST: "true"}))
         agent.settle()
@@ -74,7 +74,7 @@ def test_weight_quota_memory_idle_and_burst_through_units(node: KubeNode, tmp_pa
         shown = node.picture()
         systemctl("daemon-reload")
         assert node.picture() == shown
-        agent.settings(batchResources={})  # idle and burst end, the weight stays
+        agent.settings(elasticResources={})  # idle and burst end, the weight stays
         agent.settle()
         assert node.text(node.pod, "cpu.weight") == "12"
         assert node.text(node.pod, "cpu.max.burst") == "0"

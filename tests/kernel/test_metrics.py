@@ -21,9 +21,10 @@ from slackwater.model.weight import Shares, WeightFormula, weight_of
 from slackwater.observation.cgroups.tree import CgroupTree
 from slackwater.observation.host import NodeUsageMeter, Roots
 from slackwater.observation.metrics.collector import MetricCollector, node_families
+from slackwater.observation.rates import SHORTEST
 from slackwater.observation.survey import SnapshotInputs, Surveyor
 from tests.kernel.bed import Bed, _fork_loop, put
-from tests.kernel.hand import despite_neighbours
+from tests.kernel.hand import clock, despite_neighbours, until
 from tests.kernel.pods import CONTAINER, UID, limit, make_pod, open_descriptors, pod_path
 
 WINDOW = 3.0
@@ -67,13 +68,16 @@ class Look:
         )
         self._known = SnapshotInputs(allocatable=MilliCpu(2000), pods=pods)
         self._ticks = itertools.count(1)
+        self._looked = Micros(clock() - SHORTEST)
 
     def __call__(self, *names: str) -> dict[str, Samples | Gap]:
+        """As far from the one before as a rate needs."""
         asked = [MetricRequest(MetricKey(name)) for name in names]
         needs = merge_needs((TIERS, needs_of_metrics(asked)))
         known = msgspec.structs.replace(self._known, needs=needs)
-        at = Micros(time.monotonic_ns() // 1000)
-        found = self._surveyor.close_snapshot(next(self._ticks), at, known)
+        until(lambda: clock() - self._looked >= SHORTEST, pause=0.005)
+        self._looked = clock()
+        found = self._surveyor.close_snapshot(next(self._ticks), self._looked, known)
         assert isinstance(found, NodeSnapshot), found
         return found.metrics
 

@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def node() -> Iterator[Node]:
+def session_node() -> Iterator[Node]:
     program = os.environ.get(KUBELET_VARIABLE, "")
     assert os.access(program, os.X_OK), (
         f"{KUBELET_VARIABLE} is {program!r}, which is no program: "
@@ -47,6 +47,13 @@ def node() -> Iterator[Node]:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def node(session_node: Node) -> Iterator[Node]:
+    """With the pods of its list alone, before each test."""
+    yield session_node
+    session_node.end_added_pods()
 
 
 @pytest.fixture

@@ -84,14 +84,28 @@ class Node:
 
     def restart_kubelet(self) -> None:
         """As a service manager does it; pods go on meanwhile."""
-        self._stop("kubelet")
+        self.stop_kubelet()
         self.start_kubelet()
+
+    def stop_kubelet(self) -> None:
+        self._stop("kubelet")
 
     def add_pod(self, name: str, pod: Mapping[str, Any]) -> None:
         """Under another name first: the kubelet reads a file as soon as it is there."""
         unfinished = node_files.FOLDER / f"{name}.unfinished"
         unfinished.write_text(json.dumps(pod))
         unfinished.rename(node_files.MANIFESTS / f"{name}.json")
+
+    def end_pods(self, *names: str) -> None:
+        for name in names:
+            (node_files.MANIFESTS / f"{name}.json").unlink()
+        gone = {f"{name}-node" for name in names}
+        self._await(f"pods {sorted(gone)} to end", lambda: not gone & self.running_pods().keys())
+
+    def end_added_pods(self) -> None:
+        """What one test leaves would take the CPU that another's pods request."""
+        there = {manifest.stem for manifest in node_files.MANIFESTS.glob("*.json")}
+        self.end_pods(*sorted(there - node_files.PODS.keys()))
 
     def await_pods(self, names: Mapping[str, object]) -> None:
         wanted = {f"{name}-node" for name in names}

@@ -5,8 +5,7 @@ kubelet's uids and containers, as if the API server had them.
 """
 
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 
 from tests.kubelet import node_files
 from tests.kubelet.node import Node
+from tests.kubelet.pod_groups import as_of_api_server, container_group, pod_group, until
 from tests.kubelet.standalone import Standalone
-from tests.kubelet.watch import SAMPLE_SECONDS
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -26,7 +25,6 @@ ALWAYS, NEVER = 1, 1_000_000
 LIMIT, LOWEST = "40000 100000", "4000 100000"
 FILES = ("cpu.max", "cpu.weight", "cpu.idle")
 PROPERTIES = "CPUQuotaPerSecUSec,CPUQuotaPeriodUSec,CPUWeight"
-PATIENCE_SECONDS = 300.0
 
 Picture = dict[str, str]
 
@@ -72,35 +70,6 @@ def rule(value: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return action, policy
 
 
-def as_of_api_server(
-    pod: Mapping[str, Any], priority: int, annotations: Mapping[str, str]
-) -> dict[str, Any]:
-    """The kubelet's own object, without what makes it static and critical."""
-    metadata = {key: pod["metadata"][key] for key in ("name", "namespace", "uid")}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**metadata, "annotations": annotations},
-        "spec": {**pod["spec"], "priority": priority, "priorityClassName": ""},
-        "status": pod["status"],
-    }
-
-
-def pod_group(node: Node, pod: Mapping[str, Any]) -> Path:
-    uid = pod["metadata"]["uid"]
-    endings = (f"pod{uid}", f"pod{uid.replace('-', '_')}.slice")
-    groups = (each.parent for each in node.best_effort.parent.rglob("cgroup.procs"))
-    [found] = [each for each in groups if each.name.endswith(endings)]
-    return found
-
-
-def container_group(group: Path, pod: Mapping[str, Any], name: str) -> Path:
-    listed = pod["status"]["containerStatuses"]
-    [identity] = [each["containerID"] for each in listed if each["name"] == name]
-    [found] = group.glob(f"*{identity.partition('//')[2]}*")
-    return found
-
-
 def picture(node: Node, *groups: Path) -> Picture:
     """Every CPU knob of pods and what is in them, as the kernel has it and as systemd does."""
     found: Picture = {}
@@ -118,13 +87,6 @@ def unit_properties(unit: str) -> str:
     return subprocess.run(
         command, check=True, timeout=300, stdout=subprocess.PIPE, text=True
     ).stdout
-
-
-def until(is_so: Callable[[], bool], what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, what()
-        time.sleep(SAMPLE_SECONDS)
 
 
 def is_at_minimum(group: Path, limited: Path, unlimited: Path) -> bool:

@@ -16,12 +16,14 @@ CONTROL_PLANE_PROGRAMS = (
     "kubectl",
     "helm",
 )
-NODE_PROGRAMS = ("kubelet",)
+NODE_PROGRAMS = ("kubelet", "containerd", "containerd-shim-runc-v2")
 MANY_NODES_PROGRAMS = ("kwok",)
 # What a node on this machine needs beside its programs, and the Debian package that brings it;
 # tools/setup installs them.
 NODE_NEEDS = {
-    **kubernetes.NODE_PROGRAMS,
+    # Of containerd only its client: Debian's own runtime knows no plug-ins (NRI).
+    "ctr": kubernetes.NODE_PROGRAMS["ctr"],
+    "runc": kubernetes.NODE_PROGRAMS["runc"],
     "busybox": "busybox-static",
     "ip": "iproute2",
     "nsenter": "util-linux",

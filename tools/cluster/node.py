@@ -12,7 +12,7 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from tools.kubernetes.image import busybox_image
 
 #: Inside the node, where every client of a container runtime looks first.
 RUNTIME_SOCKET = "/run/containerd/containerd.sock"
+#: The same for its plug-ins.
+NRI_SOCKET = "/var/run/nri/nri.sock"
 PAUSE_IMAGE = "localhost/pause:1"
 BUSYBOX_IMAGE = "localhost/busybox:1"
 REST = "while :; do sleep 3600; done"
@@ -56,30 +58,44 @@ class NodeFiles:
         return self.folder / "pid"
 
     @property
+    def nri_socket(self) -> Path:
+        """NRI_SOCKET as it is reached from outside the node."""
+        return self.folder / "nri" / "nri.sock"
+
+    @property
     def network(self) -> Path:
         return self.folder / "network"
 
 
-def containerd_config(files: NodeFiles) -> str:
-    """`restrict_oom_score_adj`: a root without CAP_SYS_RESOURCE could start no sandbox."""
-    return f"""version = 2
+def containerd_config(files: NodeFiles, shim: Path) -> str:
+    """`restrict_oom_score_adj`: a root without CAP_SYS_RESOURCE could start no sandbox. The shim is
+    named: Debian's older one comes first in the search path."""
+    return f"""version = 3
 root = "{files.folder}/containerd"
 state = "/run/containerd"
 [grpc]
 address = "{RUNTIME_SOCKET}"
 [plugins."io.containerd.internal.v1.opt"]
 path = "{files.folder}/opt"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{PAUSE_IMAGE}"
 [plugins."io.containerd.grpc.v1.cri"]
-sandbox_image = "{PAUSE_IMAGE}"
 disable_tcp_service = true
+[plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = true
-[plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "{NETWORK_PLUGINS}"
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["{NETWORK_PLUGINS}"]
 conf_dir = "{files.network}"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+runtime_path = "{shim}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
 SystemdCgroup = false
+[plugins."io.containerd.nri.v1.nri"]
+disable = false
+socket_path = "{NRI_SOCKET}"
+plugin_path = "{files.folder}/nri-plugins"
+plugin_config_path = "{files.folder}/nri-plugins"
 """
 
 
@@ -142,6 +158,7 @@ def kubelet_arguments(files: NodeFiles, kubeconfig: Path, name: str) -> list[str
 
 INIT = Path(__file__).parent / "node_init.sh"
 _INIT, _CONTAINERD, _KUBELET, _RELAY = "node-init", "containerd", "kubelet", "relay"
+_SHIM = "containerd-shim-runc-v2"
 _NAMESPACES = ("--mount", "--pid", "--net")
 #: Of one command inside the node.
 _COMMAND_SECONDS = 600.0
@@ -156,16 +173,27 @@ _UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 class Node:
     """Guards one node of a control plane."""
 
-    def __init__(self, control_plane: ControlPlane, kubelet: Path, name: str = NODE) -> None:
+    def __init__(
+        self, control_plane: ControlPlane, programs: Mapping[str, Path], name: str = NODE
+    ) -> None:
         self.name = name
         self.folder = control_plane.folder / name
         self.cgroup_root = cgroup_root(control_plane.folder, name)
         self._control_plane = control_plane
-        self.kubelet = kubelet
+        self.programs = programs
         self._files = NodeFiles(self.folder)
         self.mounts = hierarchies()
         self.processes = Processes(control_plane.folder / "logs")
         self.port, self._health_port = free_ports(2)
+
+    @property
+    def kubepods(self) -> str:
+        """The kubelet's tree below the mounts of the hierarchies."""
+        return f"{self.cgroup_root}/kubepods"
+
+    @property
+    def nri_socket(self) -> Path:
+        return self._files.nri_socket
 
     @property
     def pid(self) -> int:
@@ -186,14 +214,20 @@ class Node:
         self.await_ready()
 
     def start_containerd(self) -> None:
-        command = ["containerd", "--config", str(self._files.containerd_config)]
+        program = str(self.programs[_CONTAINERD])
+        command = [program, "--config", str(self._files.containerd_config)]
         self._start_inside(_CONTAINERD, command)
         self.processes.wait_until("containerd's socket", _CONTAINERD, self._runtime_answers)
 
     def start_kubelet(self) -> None:
         kubeconfig = self._control_plane.kubeconfig(*_user(self.name))
         arguments = kubelet_arguments(self._files, kubeconfig, self.name)
-        self._start_inside(_KUBELET, [str(self.kubelet), *arguments])
+        self._start_inside(_KUBELET, [str(self.programs[_KUBELET]), *arguments])
+
+    def restart_containerd(self) -> None:
+        """Its containers go on."""
+        self._end_inside(_CONTAINERD)
+        self.start_containerd()
 
     def stop_kubelet(self) -> None:
         """Its pods go on."""
@@ -250,7 +284,8 @@ class Node:
         files = self._files
         for folder in (files.folder, files.network, files.kubelet_config.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        files.containerd_config.write_text(containerd_config(files))
+        shim = self.programs[_SHIM]
+        files.containerd_config.write_text(containerd_config(files, shim))
         (files.network / "10-ptp.conflist").write_text(network_config(files))
         files.kubelet_config.write_text(
             kubelet_config(

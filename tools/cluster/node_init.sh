@@ -13,6 +13,9 @@ mount -t overlay -o "lowerdir=/var/lib,upperdir=$folder/var-upper,workdir=$folde
 mkdir -p "$folder/kubelet" "$folder/log" /var/lib/kubelet
 mount --bind "$folder/kubelet" /var/lib/kubelet
 mount --bind "$folder/log" /var/log
+# Where plug-ins of the container runtime register: also those that run outside.
+mkdir -p "$folder/nri" /run/nri
+mount --bind "$folder/nri" /run/nri
 
 # The kubelet sets these for the whole machine. Here it sets a file of ours.
 for knob in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \

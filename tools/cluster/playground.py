@@ -83,7 +83,7 @@ def opened(folder: Path, wish: Wish, children: Children) -> Iterator[Cluster]:
         _aloud("the control plane", plane.open)
         parts = [plane.processes]
         if wish.nodes:
-            node = Node(plane, programs["kubelet"])
+            node = Node(plane, programs)
             closing.callback(node.close)
             _aloud("a real node", node.open)
             parts.append(node.processes)
@@ -118,6 +118,7 @@ def advice(plane: ControlPlane, wish: Wish) -> list[str]:
             "",
             "# Slackwater on the node: the image, the chart, and what it says",
             f"{_TOOLS}cluster load --name {wish.name} $({_TOOLS}image build)",
+            f"{_TOOLS}cluster load --name {wish.name} $({_TOOLS}image build --target manager)",
             "helm install slackwater charts/slackwater -n slackwater-system --create-namespace \\",
             f"    {ON_THIS_NODE}",
             "kubectl rollout status -n slackwater-system daemonset/slackwater-agent",

@@ -1,4 +1,4 @@
-"""The command line: python -m tools.image build [--tag NAME] | check.
+"""The command line: python -m tools.image build [--target STAGE] [--tag NAME] | check.
 
 Its own words go to stderr; stdout is the archive's path, for `ctr images import`. Exit codes: 0 it
 is there, 1 it cannot be had, 2 wrong usage. `check` says what a build lacks on this machine.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slackwater.cli.install import IMAGE
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE
 from tools import debian
 from tools.children import INTERRUPTED, Children
 from tools.console import say
@@ -23,6 +23,8 @@ _PROGRAMS = {"debootstrap": "debootstrap", "unshare": "util-linux", "chroot": "c
 #: Debian keeps these where a person's own PATH does not look.
 _SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 _MEGABYTE = 1_000_000
+#: The Dockerfile's stage of the manager's image.
+MANAGER = "manager"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     children = Children(ROOT)
     children.heed_endings()
     try:
-        path = build(children, ROOT, image_cache(), chosen.tag)
+        path = build(children, ROOT, image_cache(), chosen.tag, chosen.target)
     except (ImageError, SetupError, OSError) as error:
         say(f"image: {error}", sys.stderr)
         return 1
@@ -64,9 +66,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     building = actions.add_parser("build", help="build what the cache lacks, print the path")
-    building.add_argument("--tag", default=IMAGE, help="the image's name, by default the chart's")
+    building.add_argument("--tag", default="", help="the image's name, by default the chart's")
+    building.add_argument("--target", default="", choices=["", MANAGER], help="the manager's image")
     actions.add_parser("check", help="say what a build lacks on this machine")
-    return parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
+    if chosen.action == "build" and not chosen.tag:
+        chosen.tag = MANAGER_IMAGE if chosen.target == MANAGER else IMAGE
+    return chosen
 
 
 if __name__ == "__main__":

@@ -199,9 +199,10 @@ class Builder:
     base_key: Callable[[str], str] = base_key
 
 
-def build(children: Children, folder: Path, cache: Path, tag: str) -> Path:
-    """The archive of the folder's Dockerfile, made where the cache has none."""
-    stages = read_stages((folder / "Dockerfile").read_text())
+def build(children: Children, folder: Path, cache: Path, tag: str, target: str = "") -> Path:
+    """The archive of the folder's Dockerfile, made where the cache has none. `target` is the stage
+    that becomes the image; without it, the last."""
+    stages = stages_up_to(read_stages((folder / "Dockerfile").read_text()), target)
     context = Context.of(folder)
     cache.mkdir(parents=True, exist_ok=True)
     with this_machine(os.environ) as machine:
@@ -217,6 +218,17 @@ def build(children: Children, folder: Path, cache: Path, tag: str) -> Path:
                 build_archive(builder, planned, tag, final)
             forget_old(cache, time.time())
     return final
+
+
+def stages_up_to(stages: Sequence[Stage], target: str) -> tuple[Stage, ...]:
+    """Those that the target may be made of. The last one is made of no other image."""
+    if not target:
+        images = {step.flags.get("from") for stage in stages for step in stage.steps}
+        return tuple(each for each in stages if each is stages[-1] or each.name in images)
+    names = [each.name for each in stages]
+    if target not in names:
+        raise ImageError(f"the Dockerfile has no stage {target}; it has {', '.join(names)}")
+    return tuple(stages[: names.index(target) + 1])
 
 
 def build_archive(

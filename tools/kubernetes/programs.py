@@ -153,8 +153,18 @@ KWOK = Module(
     (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
     _stamps("sigs.k8s.io/kwok/pkg/consts", {"Version": "v0.6.1"}),
 )
+# Its own Makefile stamps the version, which plug-ins are told.
+CONTAINERD = Module(
+    "containerd",
+    "v2.2.9",
+    tuple(
+        (name, f"github.com/containerd/containerd/v2/cmd/{name}")
+        for name in ("containerd", "containerd-shim-runc-v2")
+    ),
+    _stamps("github.com/containerd/containerd/v2/version", {"Version": "v2.2.9"}),
+)
 # Kubernetes before those that are made of its parts in the same versions, and so compiled already.
-MODULES: tuple[Module, ...] = (ETCD, KUBERNETES, HELM, KWOK)
+MODULES: tuple[Module, ...] = (ETCD, KUBERNETES, CONTAINERD, HELM, KWOK)
 #: The module of each program.
 PROGRAMS: dict[str, Module] = {name: module for module in MODULES for name, _ in module.programs}
 

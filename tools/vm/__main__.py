@@ -17,6 +17,7 @@ from tools.vm import NO_RESULT, VmError
 from tools.vm.initramfs import prepare_initramfs, static_busybox
 from tools.vm.kernel import Series, cached_kernel, prepare_kernel
 from tools.vm.machine import (
+    TWO_CPUS,
     Clock,
     Init,
     Job,
@@ -113,7 +114,7 @@ def _run(chosen: argparse.Namespace, command: Sequence[str], cache: Path) -> int
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     machine = Machine(
-        kernel.image, initramfs, chosen.init, chosen.clock, chosen.memory, scratch, out
+        kernel.image, initramfs, chosen.init, chosen.clock, chosen.memory, scratch, out, chosen.smp
     )
     path = os.environ.get("PATH", os.defpath)
     variables = guest_variables(path, dict(chosen.env), out)
@@ -140,6 +141,11 @@ def _parser() -> argparse.ArgumentParser:
         help="by instructions, a busy host costs the guest no time (default host)",
     )
     run.add_argument("--memory", default="2G", help="as QEMU spells it (default 2G)")
+    run.add_argument(
+        "--smp",
+        default=TWO_CPUS,
+        help="CPUs as QEMU spells them, such as 8,sockets=2,cores=2,threads=2 (default 2)",
+    )
     run.add_argument(
         "--out", type=_absolute, metavar="DIR", help="a host folder, $SLACKWATER_VM_OUT inside"
     )

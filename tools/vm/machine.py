@@ -113,7 +113,7 @@ _KERNEL_ARGUMENTS = (
     "mitigations=off",
     "random.trust_cpu=on",
     "tsc=reliable",
-    # The init brings the second CPU up: before that, Linux 6.1 waits for it in a loop that an
+    # The init brings the other CPUs up: before that, Linux 6.1 waits for them in a loop that an
     # emulator which counts instructions does not leave.
     "maxcpus=1",
 )
@@ -156,6 +156,10 @@ _QEMU_CLOCK = {
 }
 
 
+#: As QEMU's -smp spells them: a number, and how they sit in sockets, cores and threads.
+TWO_CPUS = "2"
+
+
 class Scratch(StrEnum):
     """What the guest sees in /tmp: an empty folder of its own, or the host's under the overlay."""
 
@@ -174,6 +178,7 @@ class Machine:
     memory: str
     scratch: Scratch
     out: Path | None
+    cpus: str = TWO_CPUS
 
     def kernel_arguments(self) -> str:
         own = [f"vm_init={self.init}", f"vm_tmp={self.scratch}"]
@@ -187,7 +192,7 @@ class Machine:
         # patched its own code, and times spread fourfold on a busy host.
         arguments = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=single"]
         arguments += _QEMU_CLOCK[self.clock]
-        arguments += ["-cpu", "max", "-smp", "2", "-m", self.memory, "-nodefaults"]
+        arguments += ["-cpu", "max", "-smp", self.cpus, "-m", self.memory, "-nodefaults"]
         arguments += ["-no-user-config", "-display", "none", "-no-reboot", "-net", "none"]
         arguments += ["-serial", f"file:{_escaped(exchange.console)}"]
         arguments += ["-kernel", str(self.image), "-initrd", str(self.initramfs)]

@@ -12,22 +12,17 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
 {{- define "slackwater.image" -}}
-{{- $image := .Values.image -}}
-{{- if $image.digest -}}
-{{- printf "%s@%s" $image.repository $image.digest -}}
+{{ include "slackwater.imageReference" (dict "root" . "image" .Values.image) }}
+{{- end -}}
+
+{{- define "slackwater.imageReference" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "slackwater.agentUser" -}}
 system:serviceaccount:{{ .Release.Namespace }}:slackwater-agent
-{{- end -}}
-
-{{- define "slackwater.agentPriorityClass" -}}
-{{- if .Values.agent.priorityClassName -}}
-{{- .Values.agent.priorityClassName -}}
-{{- else if .Values.priorityClass.create -}}
-slackwater-agent
-{{- end -}}
 {{- end -}}

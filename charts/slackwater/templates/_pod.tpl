@@ -10,6 +10,13 @@
 {{- printf "%s:%d" $host (int .listen.port) -}}
 {{- end -}}
 
+{{- /* The API server must reach it, also in the host's network. */ -}}
+{{- define "slackwater.webhookListen" -}}
+{{- $address := .listen.address | default "0.0.0.0" -}}
+{{- $host := ternary (printf "[%s]" $address) $address (contains ":" $address) -}}
+{{- printf "%s:%d" $host (int .webhook.port) -}}
+{{- end -}}
+
 {{- /* The kubelet asks the pod's address; what listens on loopback it must ask there. */ -}}
 {{- define "slackwater.probes" -}}
 {{- $address := include "slackwater.listenAddress" . -}}

@@ -1,4 +1,5 @@
-"""The agent's connection to its cluster: informers, the Node's status, events. Import it late.
+"""The agent's connection to its cluster: informers, the Node's status and topology, events.
+Import it late.
 
 Owns the informers, the writer, and the memory of sent events. The loop calls `report` after each
 round and never waits for any of it.
@@ -13,6 +14,9 @@ import msgspec
 
 from slackwater import __version__
 from slackwater.agent.shared_state import SharedState, view_of
+from slackwater.contract.crane.prediction import node_prediction_name
+from slackwater.contract.koordinator.topology import SeenTopology, read_seen_topology, zone_ratio
+from slackwater.contract.kubernetes import Node, ObjectHeader
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
     COLOCATION_CONFIGURATIONS,
@@ -20,9 +24,11 @@ from slackwater.contract.resources import (
     ENSURANCE_METRICS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
+    NODE_TOPOLOGIES,
     NODES,
     POD_QOS,
     PODS,
+    TIME_SERIES_PREDICTIONS,
     ObjectSelector,
     Resource,
 )
@@ -30,16 +36,20 @@ from slackwater.contract.volcano.colocation_config import CONFIG_MAP
 from slackwater.execution.api_commands import ApiCommands
 from slackwater.execution.commands import CommandQueue
 from slackwater.execution.node_patch import FIELD_MANAGER, NodeWriter
+from slackwater.execution.topology_writer import TopologyOrder, TopologyWriter
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
 from slackwater.kube.events import EventRecorder
 from slackwater.kube.informer import Informer
+from slackwater.model.cpus import Topology
 from slackwater.model.units import Micros
+from slackwater.observation.host import Roots
+from slackwater.observation.node_topology import TopologyReader
 from slackwater.observation.objects import cluster as readers
-from slackwater.observation.objects.cluster import ClusterObjects, Feeds
-from slackwater.observation.objects.object_set import SETTINGS_MAP
+from slackwater.observation.objects.cluster import ClusterObjects, Feed, Feeds
+from slackwater.observation.objects.object_set import SETTINGS_MAP, SavedObjects
 from slackwater.policies.catalog import SETTINGS
-from slackwater.record.agent_view import ClusterLink
+from slackwater.record.agent_view import AgentView, ClusterLink
 from slackwater.record.node_events import EventContext, SentState, due_events
 from slackwater.record.node_status import (
     final_status_patch,
@@ -48,10 +58,16 @@ from slackwater.record.node_status import (
     usage_step,
 )
 from slackwater.settings.agent_document import SettingsSchema
+from slackwater.settings.agent_settings import TopologyReporting
 
 _Item = TypeVar("_Item")
+_MACHINE = Roots()
 #: Seconds for a write that is on its way when the agent ends.
 _LAST_WRITE_SECONDS = 2.0
+
+
+def _nothing() -> None:
+    """No callback."""
 
 
 class ClusterOptions(msgspec.Struct, frozen=True):
@@ -64,15 +80,32 @@ class ClusterOptions(msgspec.Struct, frozen=True):
     volcano_namespace: str
 
 
+class TopologyConnection(msgspec.Struct, frozen=True):
+    """The writer of the node's topology, and the informer that it compares with."""
+
+    informer: Feed[SeenTopology]
+    writer: TopologyWriter
+
+    def start(self) -> None:
+        self.informer.start()
+        self.writer.start()
+
+
 class ClusterConnection:
     """Guards the informers and the writer."""
 
     def __init__(
-        self, objects: ClusterObjects, writer: NodeWriter, commands: CommandQueue, node: str
+        self,
+        objects: ClusterObjects,
+        writer: NodeWriter,
+        commands: CommandQueue,
+        node: str,
+        topology: TopologyConnection,
     ) -> None:
         self.objects = objects
         self.commands = commands
         self._writer = writer
+        self._topology = topology
         self._node = node
         self._sent = SentState()
         self._reports = False
@@ -84,12 +117,14 @@ class ClusterConnection:
         """Not in a dry run, which then reports nothing."""
         self._reports = True
         self._writer.start()
+        self._topology.start()
         self.commands.start()
 
     def report_release(self, state: SharedState, at: Micros, left: int) -> None:
         """Before the end of an agent that restored everything but `left` values: the Node says so.
         An agent that keeps its values reports nothing: its next run goes on with them."""
         if self._reports:
+            self._topology.writer.leave()
             self._writer.leave(
                 final_status_patch(view_of(state, at), left), self.objects.status_patch()
             )
@@ -97,13 +132,23 @@ class ClusterConnection:
     def stop(self) -> None:
         """Informer threads are daemons and are not joined."""
         self.commands.stop(_LAST_WRITE_SECONDS)
+        self._topology.writer.stop(_LAST_WRITE_SECONDS)
         self._writer.stop(_LAST_WRITE_SECONDS)
 
     def link(self, at: Micros) -> ClusterLink:
         """From any thread."""
         tried = self._writer.tried()
         unsent, lost = self._writer.unsent()
-        return ClusterLink(self.objects.freshness(at), tried.attempts, tried.problem, unsent, lost)
+        topology = self._topology.writer.state()
+        return ClusterLink(
+            self.objects.freshness(at),
+            tried.attempts,
+            tried.problem,
+            unsent,
+            lost,
+            topology.attempts,
+            topology.problem,
+        )
 
     def report(self, state: SharedState, at: Micros) -> None:
         """After a round: what the Node should show, and what happened."""
@@ -111,6 +156,9 @@ class ClusterConnection:
             return
         view = view_of(state, at)
         grain = usage_step(view)
+        node = self.objects.node()
+        if node is not None:
+            self._topology.writer.offer(topology_order(node, view))
         if not is_settling(view):
             self._writer.offer(node_status_patch(view), self.objects.status_patch(), grain)
         context = EventContext(self._node, at, grain, self.objects.uid_of)
@@ -119,10 +167,27 @@ class ClusterConnection:
             self._writer.send(each)
 
 
+def topology_order(node: Node, view: AgentView) -> TopologyOrder:
+    """A released agent takes its object away, as it does with its values."""
+    reporting = view.settings.topology_report
+    seen = view.latest.snapshot.topology if view.latest else None
+    return TopologyOrder(
+        ObjectHeader(node.name, uid=node.uid),
+        zone_ratio(node.annotations, node.name),
+        wanted=reporting is not TopologyReporting.NONE and not view.paused,
+        may_take_over=reporting is TopologyReporting.TAKE_OVER,
+        cpus=seen.all() if isinstance(seen, Topology) else None,
+    )
+
+
 def open_cluster(
-    options: ClusterOptions, clock: Callable[[], Micros], schema: SettingsSchema = SETTINGS
+    options: ClusterOptions,
+    clock: Callable[[], Micros],
+    schema: SettingsSchema = SETTINGS,
+    roots: Roots = _MACHINE,
+    saved: SavedObjects | None = None,
 ) -> ClusterConnection:
-    """Sends no request before it is started."""
+    """Sends no request before it is started. `saved` are an earlier run's objects."""
     jitter = random.Random()  # noqa: S311 - it spreads requests, it hides nothing
     client = Client(options.access, f"{FIELD_MANAGER}/{__version__}")
 
@@ -131,6 +196,7 @@ def open_cluster(
         read: Callable[[msgspec.Raw], _Item],
         fields: str = "",
         namespace: str = "",
+        changed: Callable[[], None] = _nothing,
     ) -> Informer[_Item]:
         return Informer(
             client,
@@ -139,6 +205,7 @@ def open_cluster(
             clock=clock,
             namespace=namespace,
             selector=ObjectSelector(fields=fields),
+            changed=changed,
             jitter=jitter,
         )
 
@@ -163,10 +230,24 @@ def open_cluster(
         actions=feed(AVOIDANCE_ACTIONS, readers.action_of),
         pod_qos=feed(POD_QOS, readers.pod_qos_of),
         metrics=feed(ENSURANCE_METRICS, readers.metric_of),
+        predictions=feed(
+            TIME_SERIES_PREDICTIONS,
+            partial(readers.prediction_of, namespace=options.namespace),
+            f"metadata.name={node_prediction_name(options.node)}",
+        ),
     )
-    objects = ClusterObjects(feeds, options.node, clock())
+    objects = ClusterObjects(feeds, options.node, clock(), saved)
     sender = EventRecorder(client, FIELD_MANAGER, options.node)
     writer = NodeWriter(client, sender, options.node, clock=clock, jitter=jitter)
-    runner = ApiCommands(client, options.node, objects.interference)
+    runner = ApiCommands(client, options.node, objects.interference, objects.offer)
     commands = CommandQueue(runner, clock=clock, jitter=jitter)
-    return ClusterConnection(objects, writer, commands, options.node)
+
+    def wake() -> None:
+        topology.writer.wake()
+
+    shown = feed(NODE_TOPOLOGIES, read_seen_topology, f"metadata.name={options.node}", changed=wake)
+    topology = TopologyConnection(
+        shown,
+        TopologyWriter(client, TopologyReader(roots).read, shown.view, clock=clock, jitter=jitter),
+    )
+    return ClusterConnection(objects, writer, commands, options.node, topology)

@@ -14,6 +14,7 @@ from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.schema import ForeignSection
+from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
 from slackwater.model.problem import ConfigurationProblem, InvalidError
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.catalog import POLICIES, schema_of
@@ -29,6 +30,15 @@ NO_TEXTS: Mapping[str, str] = {}
 
 def no_dialect(_objects: Objects, _labels: Mapping[str, str]) -> Mapping[str, ForeignSection]:
     return {}
+
+
+def volcano_dialect(features: tuple[str, ...] = EVERY_FEATURE) -> Dialect:
+    """Volcano's ColocationConfig as settings, as far as this agent supports its features."""
+
+    def dialect(objects: Objects, labels: Mapping[str, str]) -> Mapping[str, ForeignSection]:
+        return sections_for_node(objects.colocation, labels, features)
+
+    return dialect
 
 
 class EffectiveSettings(msgspec.Struct, frozen=True):
@@ -66,7 +76,7 @@ def resolve_settings(
         foreign = dialect(objects, labels)
         choices = [
             _bind(
-                policy, _choose(policy, own, foreign.get(section_key(policy.name))), objects, labels
+                policy, _choose(policy, own, foreign.get(section_key(policy.name))), objects, node
             )
             for policy in policies
         ]
@@ -123,11 +133,12 @@ def _choose(policy: Policy, own: Settings, foreign: ForeignSection | None) -> _C
     )
 
 
-def _bind(policy: Policy, choice: _Choice, objects: Objects, labels: Mapping[str, str]) -> _Choice:
+def _bind(policy: Policy, choice: _Choice, objects: Objects, node: Node | None) -> _Choice:
     """With what the objects add, where the policy is on."""
     if policy.bind is None or choice.settings is None:
         return choice
-    bound = policy.bind(choice.settings, objects.ensurance, labels)
+    labels, annotations = (node.labels, node.annotations) if node else ({}, {})
+    bound = policy.bind(choice.settings, objects.ensurance, labels, annotations)
     if isinstance(bound, str):
         return msgspec.structs.replace(choice, settings=None, why_off=bound)
     return msgspec.structs.replace(choice, settings=bound)

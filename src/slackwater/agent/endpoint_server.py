@@ -5,7 +5,6 @@ needs the token. A web page must not read a node through a DNS name that it made
 loopback (DNS rebinding), so an endpoint on loopback serves requests for loopback's names only.
 """
 
-import hmac
 import ipaddress
 import os
 from collections.abc import Callable, Mapping
@@ -21,8 +20,10 @@ from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
+from slackwater.record.cpu_map import make_cpu_map
 from slackwater.record.explanation import explain as explain_target
 from slackwater.record.exposition import render_agent_metrics
+from slackwater.record.interception import InterceptionWay
 from slackwater.record.metrics import MetricInputs
 from slackwater.record.overview import make_overview
 from slackwater.record.recording import CONTENT_TYPE, encode_recording
@@ -106,6 +107,10 @@ def metrics(query: Query) -> Response:
         blind=bool(last.blind),
         paused=bool(last.paused),
         link=query.state.link(query.at),
+        ledger_problems=len(last.ledger),
+        threads=query.state.health.count_threads(),
+        starts=query.state.interception.counts(),
+        intercepted=query.state.interception.state.way is InterceptionWay.NRI,
     )
     return Response(HTTPStatus.OK, *render_agent_metrics(facts, query.accept))
 
@@ -126,6 +131,16 @@ def explain(query: Query) -> Response:
 def top(query: Query) -> Response:
     query.state.request_detail(query.at)
     return json_response(HTTPStatus.OK, make_overview(view_of(query.state, query.at)))
+
+
+def cpus(query: Query) -> Response:
+    """The machine's CPUs are read for policies that need them, or on request."""
+    query.state.request_detail(query.at)
+    query.state.wait_for_detail(DETAIL_PATIENCE)
+    found = make_cpu_map(view_of(query.state, query.at))
+    if isinstance(found, Gap):
+        return error_response(HTTPStatus.SERVICE_UNAVAILABLE, found.reason)
+    return json_response(HTTPStatus.OK, found)
 
 
 def ticks(query: Query) -> Response:
@@ -153,6 +168,7 @@ GET_ROUTES: Mapping[str, Route] = {
     "/readyz": readyz,
     "/v1/explain": explain,
     "/v1/top": top,
+    "/v1/cpus": cpus,
     "/v1/ticks": ticks,
 }
 #: For whoever has the token.
@@ -214,6 +230,8 @@ def _refuse_token(token: str, request: Request) -> Response | None:
     if scheme.lower() != "bearer":
         sentence = "this needs the token that the agent keeps in its state folder"
         return error_response(HTTPStatus.UNAUTHORIZED, sentence, {"WWW-Authenticate": "Bearer"})
+    import hmac  # late: it brings OpenSSL, 4 MiB, and hardly anybody asks for this
+
     if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode()):
         return error_response(HTTPStatus.FORBIDDEN, "the token is not this agent's")
     return None

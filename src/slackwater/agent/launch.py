@@ -10,41 +10,54 @@ import os
 import random
 import signal
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from slackwater.agent.endpoint_file import remove_endpoint_file
-from slackwater.agent.program import (
+from slackwater.agent.dependencies import (
+    CLUSTER,
+    FOLDER,
     NO_OVERRIDES,
-    Agent,
     AgentDependencies,
     CommandLineOverrides,
 )
+from slackwater.agent.endpoint_file import remove_endpoint_file
+from slackwater.agent.interception import InterceptionThread, StartAnswers
+from slackwater.agent.node_writers import (
+    PAGE_SIZE,
+    CannotStartError,
+    NodePaths,
+    boot_id,
+    build_executor,
+    detect_cgroups,
+    need,
+    release_repeatedly,
+)
+from slackwater.agent.objects_checkpoint import ObjectsCheckpoint
+from slackwater.agent.pause_file import PauseFile
+from slackwater.agent.program import (
+    Agent,
+)
 from slackwater.agent.shared_state import SharedState, no_link
-from slackwater.bounded_read import read_start
-from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.execution.commands import CommandQueue, NobodyCarriesOut
 from slackwater.execution.executor import DryRun, Executor
-from slackwater.execution.folder_lock import Taken
-from slackwater.execution.ledger import Ledger
-from slackwater.execution.unit_writer import UnitWriter
-from slackwater.model.cgroup import CgroupMounts, Driver
+from slackwater.execution.folder_lock import Taken, lock_directory
+from slackwater.execution.ledger import FILE
+from slackwater.execution.memory_file import MemoryFiles
+from slackwater.model.cgroup import CgroupController, CgroupMounts
 from slackwater.model.gap import Gap
 from slackwater.model.plan import Result
 from slackwater.model.units import MilliCpu
+from slackwater.nri.plugin import DEFAULT_SOCKET
 from slackwater.observation.cgroups.files import raise_descriptor_limit
 from slackwater.observation.cgroups.tree import CgroupTree, Depth
+from slackwater.observation.cpu_inventory import CpuInventory
 from slackwater.observation.detection import (
-    DriverVerdict,
     Kubepods,
     clues_of,
-    detect_driver,
-    detect_version,
     find_kubepods,
-    find_mounts,
 )
-from slackwater.observation.host import NodeUsageMeter, Roots, read_machine
+from slackwater.observation.host import NodeUsageMeter, Roots, read_online
 from slackwater.observation.metrics.collector import MetricCollector, node_families
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.plugins.plugin_host import PluginHost
@@ -53,7 +66,7 @@ from slackwater.observation.probes.object_sources import NodePlace, ObjectSource
 from slackwater.observation.survey import Surveyor, TreeGuard
 from slackwater.policies.catalog import POLICIES, schema_of
 from slackwater.policies.policy import Policy
-from slackwater.record.journal import Journal, JournalEntry, outcome_entry
+from slackwater.record.journal import Journal, JournalEntry
 from slackwater.record.metrics import TickCounters
 from slackwater.runtime.change_log import EntrySink
 from slackwater.runtime.http_exchange import ListenAddress
@@ -93,7 +106,6 @@ def give_back_spare_memory() -> None:
 if TYPE_CHECKING:
     from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions
 
-_Found = TypeVar("_Found")
 KEEP, RELEASE = "keep", "release"
 #: A rate needs two readings.
 _ROUNDS_FOR_A_RATE = 2
@@ -101,20 +113,8 @@ _ROUNDS_FOR_A_RATE = 2
 _SETTLED_ROUNDS = 11
 #: How long a single decision waits for each kind of object from a cluster.
 _OBJECTS_SECONDS = 10.0
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 #: Seconds for a command that is being carried out when the agent ends.
 _LAST_COMMAND_SECONDS = 2.0
-#: Seconds to wait for systemd's first answer, one attempt after the other.
-_PATIENCE = (2.0, 5.0, 15.0)
-
-
-class NodePaths(msgspec.Struct, frozen=True):
-    """Where the agent works: the host's roots, the kubelet's tree (empty: detected), and its own
-    state folder."""
-
-    roots: Roots
-    kubepods: str
-    state: str
 
 
 class AgentOptions(msgspec.Struct, frozen=True):
@@ -147,14 +147,11 @@ class BuiltAgent(msgspec.Struct, frozen=True):
     #: Of an agent without a cluster; None in a dry run.
     commands: CommandQueue | None = None
     sources: ObjectSources | None = None
-
-
-class CannotStartError(Exception):
-    """Something is missing on this machine; str() is one sentence."""
-
-
-class LedgerTakenError(CannotStartError):
-    """Another agent holds the ledger."""
+    #: None in a dry run, as is the lock of the kubelet's tree.
+    executor: Executor | None = None
+    tree_lock: int | None = None
+    #: None in a dry run.
+    interception: InterceptionThread | None = None
 
 
 class SettingsProblemError(Exception):
@@ -191,9 +188,14 @@ def _started(built: BuiltAgent) -> Iterator[None]:
         if problems:
             raise SettingsProblemError("; ".join(problems))
         if built.commands is not None:
-            built.commands.start()
+            with built.shared.health.starting_threads():
+                built.commands.start()
         yield
     finally:
+        if built.interception is not None:
+            built.interception.stop()
+        if built.commands is not None:
+            built.shared.health.forget_threads()
         if built.sources is not None:
             built.sources.stop()
         if built.commands is not None:
@@ -251,6 +253,8 @@ def _run_rounds(built: BuiltAgent, how: RunOptions) -> int:
     def run_round(woken: Woken) -> float | None:
         built.agent.once(monotonic_now(), early=woken is not Woken.TIMEOUT)
         number = next(done)
+        if built.interception is not None and not how.once:
+            built.interception.use(built.agent.settings.intercept_starts)
         if built.cluster is not None:
             built.cluster.report(built.shared, monotonic_now())
             if number == _SETTLED_ROUNDS:
@@ -267,7 +271,9 @@ def _run_rounds(built: BuiltAgent, how: RunOptions) -> int:
 
 
 def _release_at_exit(built: BuiltAgent) -> int:
-    left = built.agent.release(monotonic_now(), "released at exit").left
+    if built.executor is not None:
+        built.executor.be_patient()
+    left = release_repeatedly(lambda: built.agent.release(monotonic_now(), "released at exit").left)
     if built.cluster is not None:
         built.cluster.report_release(built.shared, monotonic_now(), left)
     return left
@@ -289,11 +295,11 @@ def build_agent(
     policies: tuple[Policy, ...] = POLICIES,
 ) -> BuiltAgent:
     raise_descriptor_limit()
-    mounts, driver = _mounts(paths.roots, environ)
+    mounts, driver = detect_cgroups(paths.roots, environ)
     clues = clues_of(paths.roots, mounts, driver)
-    tree = _need(find_kubepods(mounts, clues, paths.kubepods))
+    tree = need(find_kubepods(mounts, clues, paths.kubepods))
     write(JournalEntry(0, monotonic_now(), "kubelet's tree", because=_why(tree, paths.kubepods)))
-    cpus = read_machine(paths.roots).cpus
+    cpus = read_online(paths.roots)
     sources = _metric_sources(paths, options, environ, mounts)
     plugins = PluginHost(sources)
     surveyor = Surveyor(
@@ -301,6 +307,7 @@ def build_agent(
         NodeUsageMeter(mounts, paths.roots),
         MetricCollector(node_families(paths.roots, mounts), plugins),
         sources=sources,
+        cpus=CpuInventory(paths.roots),
     )
     journal = Journal(AgentSettings().kept_ticks)
 
@@ -315,7 +322,8 @@ def build_agent(
     cpu = mounts.identity()
     version = cpu if isinstance(cpu, Gap) else cpu.version
     schema = schema_of(policies)
-    cluster = _cluster(options, schema)
+    checkpoint = _checkpoint(paths, options, schema)
+    cluster = _cluster(options, schema, paths.roots, checkpoint, write)
     link = cluster.link if cluster else no_link
     shared = SharedState(journal, TickCounters(), pipe.wake, version, link, policies)
     commands = (
@@ -323,22 +331,73 @@ def build_agent(
         if cluster or options.dry_run
         else _local_commands(mounts, tree, paths.roots, by_signal=options.evict_by_signal)
     )
+    executor = None if options.dry_run else build_executor(paths, mounts, tree.driver, write)
+    tree_lock = None if options.dry_run else _lock_tree(mounts, tree)
     dependencies = AgentDependencies(
         source=cluster.objects if cluster else _folder(options, schema),
         snapshot_reader=surveyor if cluster is None else _guarded(surveyor, mounts, tree),
-        actuator=DryRun(_PAGE)
-        if options.dry_run
-        else build_executor(paths, mounts, tree.driver, write),
+        actuator=executor or DryRun(PAGE_SIZE),
         shared=shared,
         machine_cpu=cpus if isinstance(cpus, Gap) else MilliCpu(len(cpus) * 1000),
         clock=monotonic_now,
-        origin="cluster" if cluster else "folder",
+        origin=CLUSTER if cluster else FOLDER,
         policies=policies,
         commands=None if options.dry_run else cluster.commands if cluster else commands,
         plugins=plugins,
+        memory_files=None
+        if options.dry_run
+        else MemoryFiles(_made_folder(paths.lasting_folder()), policies, boot=boot_id(paths.roots)),
+        ledger=executor.ledger if executor else None,
+        checkpoint=checkpoint,
+        pause_file=None if options.dry_run else PauseFile((paths.lasting_folder(), paths.state)),
+        start_notes=executor,
     )
     agent = Agent(dependencies, write, options.overrides)
-    return BuiltAgent(agent, shared, pipe, cluster, commands, sources)
+    starts = None if executor is None else _interception(paths, shared, executor, cluster, write)
+    return BuiltAgent(agent, shared, pipe, cluster, commands, sources, executor, tree_lock, starts)
+
+
+def _lock_tree(mounts: CgroupMounts, tree: Kubepods) -> int | None:
+    """Held until the process ends. Two agents with state folders of their own would take each
+    other for the kubelet, and each other's values for baselines."""
+    directory = mounts.directory(CgroupController.CPU, tree.path)
+    lock = directory if isinstance(directory, Gap) else lock_directory(directory)
+    if isinstance(lock, Taken):
+        raise CannotStartError(lock.reason)
+    return lock if isinstance(lock, int) else None
+
+
+def _made_folder(path: str) -> str:
+    """One that cannot be made is told by whoever writes there."""
+    with contextlib.suppress(OSError):
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+def _interception(
+    paths: NodePaths,
+    shared: SharedState,
+    executor: Executor,
+    cluster: "ClusterConnection | None",
+    write: EntrySink,
+) -> InterceptionThread:
+    """A folder's pods are those of the last tick."""
+
+    def report(sentence: str) -> None:
+        write(JournalEntry(0, monotonic_now(), "container starts", because=sentence))
+
+    record = shared.interception
+    answers = StartAnswers(
+        lambda: shared.basis,
+        cluster.objects.find_pod if cluster else lambda _namespace, _name: None,
+        executor,
+        shared.policies,
+        monotonic_now,
+        record,
+        report,
+    )
+    path = paths.nri_socket or f"{paths.roots.host}/{DEFAULT_SOCKET}"
+    return InterceptionThread(path, answers, record, report)
 
 
 def _folder(options: AgentOptions, schema: SettingsSchema) -> Folder:
@@ -351,7 +410,8 @@ def _metric_sources(
     """A probe without a host asks the node: its address where the agent has a network of its own,
     else loopback."""
     address = environ.get("NODE_ADDRESS") or "127.0.0.1"
-    place = NodePlace(options.overrides.node or options.overrides.host, address, paths.state)
+    name = options.overrides.node or options.overrides.host
+    place = NodePlace(name, address, paths.lasting_folder())
     return ObjectSources(AgentSettings().period, monotonic_now, mounts, place)
 
 
@@ -369,14 +429,14 @@ def _local_commands(
 
 
 def _warn_of_ledger(state: str, write: EntrySink) -> None:
-    if os.path.exists(f"{state}/ledger.jsonl"):
+    if os.path.exists(f"{state}/{FILE}"):
         because = f"there is a ledger in {state}: what its agent set is taken for the node's"
         write(JournalEntry(0, monotonic_now(), "dry run", because=because))
 
 
 def _guarded(surveyor: Surveyor, mounts: CgroupMounts, tree: Kubepods) -> TreeGuard:
     """Only a cluster knows the node's pods; a folder may hold any."""
-    return TreeGuard(surveyor, _need(mounts.identity()).directory, tree.path)
+    return TreeGuard(surveyor, need(mounts.identity()).directory, tree.path)
 
 
 def _why(tree: Kubepods, asked: str) -> str:
@@ -387,81 +447,31 @@ def _why(tree: Kubepods, asked: str) -> str:
     return f"{tree.path} is taken: no other one looks like it"
 
 
-def _cluster(options: AgentOptions, schema: SettingsSchema) -> "ClusterConnection | None":
+def _cluster(
+    options: AgentOptions,
+    schema: SettingsSchema,
+    roots: Roots,
+    checkpoint: ObjectsCheckpoint | None,
+    write: EntrySink,
+) -> "ClusterConnection | None":
     """Imported late: an agent without a cluster needs none of it."""
     if options.cluster is None:
         return None
     from slackwater.agent.cluster_connection import open_cluster
 
-    return open_cluster(options.cluster, monotonic_now, schema)
-
-
-def build_executor(
-    paths: NodePaths, mounts: CgroupMounts, driver: Driver, write: EntrySink
-) -> Executor:
-    """The writers and the ledger: all that `release` needs."""
-    files = CgroupWriter(mounts, _PAGE, monotonic_now)
-    units = None if driver is Driver.CGROUPFS else _open_units(paths, files)
-    if isinstance(units, Gap):
-        because = f"{units.reason}; its slices are written as files, which it resets now and then"
-        write(JournalEntry(0, monotonic_now(), "systemd", because=because))
-    usable = None if isinstance(units, Gap) else units
-    ledger = Ledger.open(paths.state, _boot_id(paths.roots))
-    if isinstance(ledger, Taken):
-        raise LedgerTakenError(ledger.reason)
-    ledger = _need(ledger)
-    return Executor(ledger, files, usable, monotonic_now)
-
-
-def _open_units(paths: NodePaths, files: CgroupWriter) -> UnitWriter | Gap:
-    """A systemd that is busy, for example with a reload, answers late, so it is asked again: files
-    are written instead only where it cannot be reached at all."""
-    path = _socket(paths)
-    found: UnitWriter | Gap = Gap("not asked yet")
-    for patience in _PATIENCE:
-        found = UnitWriter.open(files, monotonic_now, path, first_timeout=patience)
-        if isinstance(found, UnitWriter) or not os.path.exists(path):
-            break
-    return found
-
-
-def _socket(paths: NodePaths) -> str:
-    return f"{paths.roots.host}/run/systemd/private"
-
-
-def release_all(paths: NodePaths, environ: Mapping[str, str]) -> tuple[list[JournalEntry], int]:
-    """Restores everything without an agent: what was done, and how many knobs are left."""
-    mounts, verdict = _mounts(paths.roots, environ)
-    # What went through systemd's units goes back through them, whatever the tree looks like now;
-    # where none did, it does not matter whether systemd answers.
-    driver = Driver.SYSTEMD if os.path.exists(_socket(paths)) else verdict.driver
-    entries: list[JournalEntry] = []
-    write = entries.append if verdict.driver is Driver.SYSTEMD else _discard
-    outcomes = build_executor(paths, mounts, driver, write).release()
-    left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
-    at = monotonic_now()
-    return [*entries, *(outcome_entry(outcome, 0, at, "released") for outcome in outcomes)], left
-
-
-def _discard(_entry: JournalEntry) -> None:
-    return None
-
-
-def _need(found: _Found | Gap) -> _Found:
+    found = checkpoint.load() if checkpoint else None
     if isinstance(found, Gap):
-        raise CannotStartError(found.reason)
-    return found
+        because = f"{found.reason}; without the API server nothing can be decided"
+        write(JournalEntry(0, monotonic_now(), "checkpoint", because=because))
+    saved = None if isinstance(found, Gap) else found
+    return open_cluster(options.cluster, monotonic_now, schema, roots, saved)
 
 
-def _mounts(roots: Roots, environ: Mapping[str, str]) -> tuple[CgroupMounts, DriverVerdict]:
-    version = detect_version(roots, environ)
-    if isinstance(version, Gap):
-        raise CannotStartError(version.reason)
-    mounts = _need(find_mounts(roots, version))
-    return mounts, detect_driver(roots, environ, mounts)
-
-
-def _boot_id(roots: Roots) -> str:
-    """Identifies the boot: a ledger of another one is void."""
-    contents = _need(read_start(f"{roots.proc}/sys/kernel/random/boot_id"))
-    return contents.data.decode("ascii", "replace").strip()
+def _checkpoint(
+    paths: NodePaths, options: AgentOptions, schema: SettingsSchema
+) -> ObjectsCheckpoint | None:
+    """Of the objects of a cluster; a dry run neither has one nor makes one."""
+    if options.cluster is None or options.dry_run:
+        return None
+    folder = _made_folder(paths.lasting_folder())
+    return ObjectsCheckpoint(folder, options.cluster.node, schema)

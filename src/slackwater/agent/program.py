@@ -3,33 +3,58 @@
 Keeps what lives between rounds. Decisions are made by agent.tick; clocks and files are arguments.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from slackwater.agent.effective_settings import Dialect, EffectiveSettings, resolve_settings
-from slackwater.agent.shared_state import ReleaseDone, SharedState
-from slackwater.agent.tick import TickCache, TickMemory, TickResult, needs_of_policies, tick
+from slackwater.agent.container_start import TickBasis, find_starts
+from slackwater.agent.dependencies import (
+    CLUSTER,
+    NO_OVERRIDES,
+    AgentDependencies,
+    CommandLineOverrides,
+)
+from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings, volcano_dialect
+from slackwater.agent.shared_state import ReleaseDone
+from slackwater.agent.tick import (
+    PolicyNeeds,
+    PolicyState,
+    TickCache,
+    TickMemory,
+    TickResult,
+    tick,
+)
+from slackwater.agent.withdrawn_settings import Loosening, WithdrawnSettings, loosen
 from slackwater.contract.crane.metrics import needs_of_metrics
+from slackwater.contract.crane.node_reserve import resources_of
 from slackwater.contract.ensurance_plugin import PluginState
+from slackwater.contract.koordinator.physical import physical_node
 from slackwater.contract.kubernetes import Node
-from slackwater.contract.schema import ForeignSection
-from slackwater.contract.volcano.node import EVERY_FEATURE, sections_for_node
-from slackwater.model.decision import Command, PolicyAction, RuleState, TickReport
+from slackwater.model.cgroup import Level
+from slackwater.model.decision import (
+    CpuPlacement,
+    PolicyAction,
+    RuleReport,
+    RuleState,
+    TickReport,
+)
 from slackwater.model.gap import Gap
-from slackwater.model.knob import KnobKey
-from slackwater.model.needs import EVERYTHING, Needs, merge_needs
-from slackwater.model.plan import Adoption, Change, CommandOutcome, CommandProgress, Outcome, Result
+from slackwater.model.knob import CPUS, KnobKey
+from slackwater.model.needs import EVERYTHING, Needs, ReadingField, merge_needs
+from slackwater.model.plan import (
+    CommandOutcome,
+    Result,
+    follow_refusals,
+)
 from slackwater.model.problem import ConfigurationProblem
-from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
-from slackwater.model.units import Micros, MilliCpu
-from slackwater.model.workload import Workload
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.units import Micros
 from slackwater.observation.objects.object_set import MissingObjects, Objects, own_node
-from slackwater.observation.survey import SnapshotInputs, SnapshotReader
-from slackwater.policies import watermark_relief
-from slackwater.policies.catalog import POLICIES, schema_of
-from slackwater.policies.policy import Policy
+from slackwater.observation.survey import SnapshotInputs
+from slackwater.policies import normalization
+from slackwater.policies.catalog import schema_of
+from slackwater.policies.ensurance import watermark_relief
+from slackwater.policies.ensurance.watermark_settings import WatermarkReliefSettings
 from slackwater.record.agent_view import RoundState
 from slackwater.record.journal import (
     JournalEntry,
@@ -40,120 +65,14 @@ from slackwater.record.journal import (
     outcome_entry,
     plan_command_entries,
 )
+from slackwater.record.rule_changes import RuleKey, follow_rules, rule_entries
+from slackwater.resolution.planning import PlannedChanges
 from slackwater.runtime.change_log import ChangeLog, EntrySink
 from slackwater.settings.agent_settings import AgentSettings, Reading
 
-RELEASED_BY_HAND = "released manually; restart the agent to resume"
-
-
-class ObjectSource(Protocol):
-    """Where objects come from: a folder, a cluster, a scenario."""
-
-    def read(self) -> Objects | Gap: ...
-
-
-class Actuator(Protocol):
-    """Carries out changes: the executor, or a dry run."""
-
-    def apply(self, changes: Iterable[Change]) -> list[Outcome]: ...
-
-    def adopt(self) -> Adoption: ...
-
-    def release(self) -> list[Outcome]: ...
-
-    def let_go(self, knobs: Collection[tuple[int, str]]) -> list[Outcome]: ...
-
-    def held(self) -> tuple[Held, ...]: ...
-
-    def off(self) -> frozenset[KnobKey]: ...
-
-    def precision(self) -> WritePrecision: ...
-
-
-class CommandDispatch(Protocol):
-    """Carries out commands off the tick: execution.commands.CommandQueue, or a simulation."""
-
-    def offer(
-        self,
-        commands: Sequence[Command],
-        at: Micros,
-        workloads: Iterable[Workload] | None = None,
-        *,
-        decided: bool = True,
-    ) -> None:
-        """Everything that policies ask for now, after each tick. Never waits."""
-        ...
-
-    def progress(self) -> tuple[CommandProgress, ...]:
-        """What was taken up and is not finished."""
-        ...
-
-    def outcomes(self) -> tuple[CommandOutcome, ...]:
-        """What changed since the last call."""
-        ...
-
-    def withdraw(self) -> None:
-        """No eviction is needed any more, also none that was refused and waits."""
-        ...
-
-    def release(self) -> None:
-        """Nothing is wanted any more."""
-        ...
-
-
-class Plugins(Protocol):
-    """Plug-ins in their processes: observation.plugins.plugin_host."""
-
-    def use(self, names: tuple[str, ...]) -> tuple[PluginState, ...]:
-        """Those that are switched on; the same object while nothing changes."""
-        ...
-
-    def offer(self, snapshot: NodeSnapshot) -> None:
-        """What they may be asked about. Never waits."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class AgentDependencies(msgspec.Struct, frozen=True):
-    """What an agent works with. `machine_cpu` is the machine's size, for nodes without a Node
-    object."""
-
-    source: ObjectSource
-    snapshot_reader: SnapshotReader
-    actuator: Actuator
-    shared: SharedState
-    machine_cpu: MilliCpu | Gap
-    clock: Callable[[], Micros]
-    #: What problems with the objects are logged under.
-    origin: str = "folder"
-    policies: tuple[Policy, ...] = POLICIES
-    #: None in a dry run: commands are told only.
-    commands: CommandDispatch | None = None
-    plugins: Plugins | None = None
-
-
-class CommandLineOverrides(msgspec.Struct, frozen=True):
-    """What flags and variables set over the configuration. `node` names this node's Node object;
-    without it `host`, the machine's name, does. `features` are those of Volcano's that this agent
-    supports."""
-
-    node: str = ""
-    host: str = ""
-    settings: Mapping[str, str] = {}
-    features: tuple[str, ...] = EVERY_FEATURE
-
-
-NO_OVERRIDES = CommandLineOverrides()
-
-
-def volcano_dialect(features: tuple[str, ...] = EVERY_FEATURE) -> Dialect:
-    """Volcano's ColocationConfig as settings, as far as this agent supports its features."""
-
-    def dialect(objects: Objects, labels: Mapping[str, str]) -> Mapping[str, ForeignSection]:
-        return sections_for_node(objects.colocation, labels, features)
-
-    return dialect
+RELEASED_BY_HAND = "released manually; `slackwater resume` ends it"
+#: Also where no policy looks at containers: it may have been switched off meanwhile.
+_NEEDED_OF_STARTS = Needs({Level.CONTAINER: frozenset({ReadingField.QUOTA})})
 
 
 class Agent:
@@ -172,14 +91,23 @@ class Agent:
         self._round = 0
         self._memory = TickMemory()
         self._cache = TickCache()
+        self._policy_needs = PolicyNeeds()
         self._effective = EffectiveSettings()
         self._objects = Objects()
         self._plugins: tuple[PluginState, ...] = ()
         self._due: Micros | None = None
         self._paused = ""
+        #: Whether the pause is noted, so that who removes the note ends it.
+        self._pause_noted = False
         self._unread_objects: Gap | None = None
         self._lost_since: Micros | None = None
         self._written_groups: frozenset[int] = frozenset()
+        self._refused_cpus: dict[int, str] = {}
+        self._withdrawn = WithdrawnSettings()
+        #: Groups in which a quota should appear that a runtime was told of.
+        self._awaited: frozenset[int] = frozenset()
+        self._rules: Mapping[RuleKey, RuleReport] = {}
+        self._placement: CpuPlacement | Gap | None = Gap("nothing has been decided yet")
 
     @property
     def settings(self) -> AgentSettings:
@@ -206,19 +134,44 @@ class Agent:
         return tuple(each.sentence() for each in problems)
 
     def _adopt(self, at: Micros) -> None:
+        pause_file = self._dependencies.pause_file
+        if pause_file is not None and pause_file.is_there():
+            self._paused, self._pause_noted = RELEASED_BY_HAND, True
+            self._log.effect(JournalEntry(0, at, "paused", because=self._paused))
+        self._load_memory(at)
         for adopted in self._dependencies.actuator.adopt().live:
             what = f"{adopted.entry.knob} of {adopted.entry.ref.path}"
             because = f"adopted: {adopted.ownership.value}"
             self._log.effect(JournalEntry(0, at, what, because=because))
 
+    def _load_memory(self, at: Micros) -> None:
+        files = self._dependencies.memory_files
+        kept, problems = files.load() if files else ({}, ())
+        self._memory = TickMemory({name: PolicyState(each) for name, each in kept.items()})
+        for problem in problems:
+            self._log.effect(JournalEntry(0, at, "history", because=problem))
+
+    def _save_memory(self, at: Micros | None = None) -> None:
+        """Once a minute, and without a time at once."""
+        files = self._dependencies.memory_files
+        if files is not None:
+            known = {name: state.memory for name, state in self._memory.policies.items()}
+            told = files.save(known) if at is None else files.offer(known, at)
+            self._log.state("history", told, at or Micros(0))
+
     def pause(self, at: Micros) -> float:
         """Seconds until the next round: rounds keep to the period, whatever one of them took."""
         if self._due is None:
             self._due = at
-        late = at - self._due
-        period = self.settings.period
-        self._due = Micros(at if late > period else self._due)
         return max(self._due - at, 0) / 1_000_000
+
+    def _schedule_next(self, at: Micros) -> None:
+        """A period after this round was due. A late round is not made up for: the next one is half
+        a period away at least, as a shorter look shows nothing but noise."""
+        period = self.settings.period
+        due = (at if self._due is None else self._due) + period
+        soonest = at + period // 2
+        self._due = Micros(due if due >= soonest else at + period)
 
     def release(self, at: Micros, because: str) -> ReleaseDone:
         """Restores every value; the Node's taint and condition go off the loop."""
@@ -229,7 +182,16 @@ class Agent:
         entries = tuple(outcome_entry(outcome, self._round, at, because) for outcome in outcomes)
         for entry in entries:
             self._log.effect(entry)
+        if self._dependencies.memory_files is not None:
+            self._save_memory()
+            self._dependencies.memory_files.forget_what_stands()
+        self._memory = TickMemory()
         left = sum(o.result in (Result.REFUSED, Result.UNSUPPORTED) for o in outcomes)
+        ledger = self._dependencies.ledger
+        if ledger is not None and ledger.unusable is not None:
+            unread = JournalEntry(self._round, at, "ledger", because=ledger.unusable.reason)
+            self._log.effect(unread)
+            return ReleaseDone((*entries, unread), left + 1)
         return ReleaseDone(entries, left)
 
     def close(self) -> None:
@@ -237,6 +199,7 @@ class Agent:
         commands = self._dependencies.commands
         for outcome in commands.outcomes() if commands else ():
             self._log.effect(command_entry(outcome, self._round))
+        self._save_memory()
         self._dependencies.snapshot_reader.close()
         if self._dependencies.plugins is not None:
             self._dependencies.plugins.close()
@@ -246,11 +209,11 @@ class Agent:
         self._round += 1
         self._log.round = self._round
         if not early:
-            self._due = Micros((at if self._due is None else self._due) + self.settings.period)
+            self._schedule_next(at)
         if self._dependencies.shared.is_release_requested():
-            self._paused = RELEASED_BY_HAND
-            self._memory = TickMemory()
+            self._pause(at)
             self._dependencies.shared.finish_release(self.release(at, "released manually"))
+        self._resume_if_told(at)
         self._read_objects(at)
         waits = self._missing_objects()
         done = waits or self._observe_and_act(at, early=early)
@@ -260,6 +223,19 @@ class Agent:
             self._lost_since = at
         self._publish_round(done)
         return done
+
+    def _pause(self, at: Micros) -> None:
+        self._paused, self._memory = RELEASED_BY_HAND, TickMemory()
+        pause_file = self._dependencies.pause_file
+        failed = pause_file.write() if pause_file else None
+        self._pause_noted = pause_file is not None and failed is None
+        self._log.state("pause", failed.reason if failed else "", at)
+
+    def _resume_if_told(self, at: Micros) -> None:
+        pause_file = self._dependencies.pause_file
+        if self._pause_noted and pause_file is not None and not pause_file.is_there():
+            self._paused, self._pause_noted = "", False
+            self._log.effect(JournalEntry(self._round, at, "resumed", because="told to"))
 
     def _missing_objects(self) -> Gap | None:
         """Why there are no good settings yet; None if there are. Until then nothing is changed."""
@@ -273,7 +249,7 @@ class Agent:
                 at_fault += self._unread_objects.problems
         because = tuple(each for each in at_fault if each.about)
         reason = "; ".join(reasons) or "no objects"
-        return MissingObjects(reason, because) if because else Gap(reason)
+        return MissingObjects(reason, problems=because) if because else Gap(reason)
 
     def _observe_and_act(self, at: Micros, *, early: bool) -> TickRecord | Gap:
         known = self._snapshot_inputs(at, early=early)
@@ -281,9 +257,32 @@ class Agent:
         self._log.state("survey", snapshot.reason if isinstance(snapshot, Gap) else "", at)
         if isinstance(snapshot, Gap):
             return snapshot
+        snapshot = self._with_starts(snapshot)
         if self._plugins and self._dependencies.plugins is not None:
             self._dependencies.plugins.offer(snapshot)
-        return self._decide_and_apply(snapshot)
+        done = self._decide_and_apply(snapshot)
+        needs = self._needs(at, known.off)
+        if needs.fields != known.needs.fields:
+            now = self._dependencies.clock()
+            self._dependencies.snapshot_reader.start_counters(now, needs)
+        return done
+
+    def _with_starts(self, snapshot: NodeSnapshot) -> NodeSnapshot:
+        """With the quotas among what is ours that a runtime was told of and has set since."""
+        notes = self._dependencies.start_notes
+        told = notes.starts() if notes is not None else ()
+        if notes is None or not told:
+            self._awaited = frozenset()
+            return snapshot
+        found = find_starts(snapshot, told)
+        self._awaited = found.awaited
+        for note, ref in found.adopted:
+            notes.adopt_start(note, ref)
+        for note in found.forgotten:
+            notes.forget_start(note)
+        if not found.adopted:
+            return snapshot
+        return msgspec.structs.replace(snapshot, held=self._dependencies.actuator.held())
 
     def _read_objects(self, at: Micros) -> None:
         """Reads the objects and resolves the settings; what cannot be read stays as it was."""
@@ -291,10 +290,15 @@ class Agent:
         going_on = f"no updates of {silent}; the last known objects are used" if silent else ""
         self._log.state("API server", going_on, at)
         found = self._dependencies.source.read()
+        if self._dependencies.checkpoint is not None and isinstance(found, Objects):
+            unsaved = self._dependencies.checkpoint.offer(found, at, heard=not silent)
+            self._log.state("checkpoint", unsaved, at)
         self._unread_objects = found if isinstance(found, Gap) else None
         if isinstance(found, Gap):
             self._log.state(self._dependencies.origin, found.reason, at)
             return
+        if self._dependencies.origin == CLUSTER:
+            found = self._withdrawn.keep(found, at, self.settings.hold_for)
         plugins = self._use_plugins()
         if found is self._objects and plugins is self._plugins:
             return
@@ -315,7 +319,7 @@ class Agent:
         settings = self._effective.policies.get(watermark_relief.NAME)
         if self._dependencies.plugins is None:
             return self._plugins
-        if not isinstance(settings, watermark_relief.WatermarkReliefSettings):
+        if not isinstance(settings, WatermarkReliefSettings):
             return self._dependencies.plugins.use(())
         return self._dependencies.plugins.use(settings.plugins)
 
@@ -344,8 +348,10 @@ class Agent:
         return own_node(objects.nodes, self._overrides.node, self._overrides.host)
 
     def _snapshot_inputs(self, at: Micros, *, early: bool) -> SnapshotInputs:
-        node = self._node(self._objects)
+        declared = self._node(self._objects)
+        node = physical_node(declared) if declared else None
         stated = node.allocatable_cpu if node else self._dependencies.machine_cpu
+        worth = normalization.cpu_worth(self._policies().get(normalization.NAME))
         off = self._dependencies.actuator.off()
         commands = self._dependencies.commands
         return SnapshotInputs(
@@ -356,18 +362,27 @@ class Agent:
             precision=self._dependencies.actuator.precision(),
             needs=self._needs(at, off),
             early=early,
-            written=self._written_groups,
+            written=self._written_groups | self._awaited,
             sources=self._dependencies.shared.link(at).sources,
             in_flight=commands.progress() if commands else (),
-            offered=node.allocatable_extended if node else {},
+            node_resources=resources_of(node, declared, worth),
+            predictions=tuple(
+                each for each in self._objects.predictions if node and each.node == node.name
+            ),
             ensurance=self._objects.ensurance,
+            placement=self._placement,
+            refused_cpus=self._refused_cpus,
         )
 
     def _needs(self, at: Micros, off: frozenset[KnobKey]) -> Needs:
         """What the policies need, and everything while somebody asks for the detail."""
-        needs = needs_of_policies(self._dependencies.policies, self._policies(), off)
+        needs = self._policy_needs.find(
+            self._dependencies.policies, self._policies(), off, self._objects.pods, self._memory
+        )
         if needs.metrics:
             needs = merge_needs((needs, needs_of_metrics(needs.metrics)))
+        if self._dependencies.start_notes is not None and self._dependencies.start_notes.starts():
+            needs = merge_needs((needs, _NEEDED_OF_STARTS))
         requested = self._dependencies.shared.is_detail_requested(at)
         seen = requested or self.settings.reading is Reading.EVERYTHING
         return merge_needs((needs, EVERYTHING)) if seen else needs
@@ -386,18 +401,35 @@ class Agent:
             inputs.agent,
             self._cache,
         )
-        self._memory = done.memory
+        self._memory, self._placement = done.memory, done.story.placement
+        self._dependencies.shared.basis = TickBasis(snapshot, done.memory, inputs.policies)
+        self._save_memory(snapshot.at)
         # What goes back makes room: a quota above others that widens, a burst that ends.
-        gone = {(held.ref.id, held.knob) for held in done.planned.releases}
-        outcomes = (actuator.let_go(gone) if gone else []) + actuator.apply(done.planned.changes)
+        now = self._loosened(done.planned, snapshot)
+        gone = {(held.ref.id, held.knob) for held in now.releases}
+        released = actuator.let_go(gone) if gone else []
+        applied = actuator.apply((*done.planned.changes, *now.changes))
+        self._refused_cpus = follow_refusals(snapshot.refused_cpus, applied, CPUS)
+        outcomes = released + applied
         self._written_groups = frozenset(outcome.change.ref.id for outcome in outcomes)
         commands = self._run_commands(done, snapshot)
         entries = make_entries(snapshot, outcomes, done.story, commands)
+        rules = follow_rules(done.story, self._rules)
+        entries += tuple(rule_entries(snapshot, self._rules, rules))
+        self._rules = rules
         if self._dependencies.commands is None:
             entries += plan_command_entries(snapshot, done.story.commands)
         log_tick(self._log, snapshot, entries, done.story)
         took = Micros(self._dependencies.clock() - snapshot.at)
         return TickRecord(snapshot, inputs, done.story, tuple(outcomes), entries, took, commands)
+
+    def _loosened(self, planned: PlannedChanges, snapshot: NodeSnapshot) -> Loosening:
+        """What is let go now: everything, unless the settings were deleted a moment ago."""
+        until, machine = self._withdrawn.loosened_until, self._dependencies.machine_cpu
+        if until is None or until <= snapshot.at or self._paused or isinstance(machine, Gap):
+            return Loosening(planned.releases, ())
+        left = Micros(until - snapshot.at)
+        return loosen(planned.releases, snapshot.readings, left, self.settings.period, machine)
 
     def _run_commands(self, done: TickResult, snapshot: NodeSnapshot) -> tuple[CommandOutcome, ...]:
         """What became of earlier ones."""
@@ -411,9 +443,11 @@ class Agent:
         return dispatch.outcomes()
 
     def _publish_round(self, done: TickRecord | Gap) -> None:
-        shared = self._dependencies.shared
+        shared, noted = self._dependencies.shared, self._dependencies.ledger
         if isinstance(done, TickRecord):
             shared.add_tick(done)
+        problems = noted.problems if noted else ()
+        self._log.state("ledger", "; ".join(problems), self._dependencies.clock())
         shared.end_round(
             RoundState(
                 ended=self._dependencies.clock(),
@@ -423,6 +457,7 @@ class Agent:
                 lost_since=self._lost_since,
                 paused=self._paused,
                 kept=len(self._dependencies.actuator.held()) if isinstance(done, Gap) else None,
+                ledger=problems,
                 settings=self.settings,
                 off=self._effective.off,
             )
@@ -454,7 +489,8 @@ def log_tick(
     for line in story.told:
         why = f"{line.course.value}: {line.reason}" if line.course is not PolicyAction.ACTED else ""
         log.state(line.policy, why, snapshot.at)
-    remarks = {
-        f"{each.about}: {line.policy}": each.text for line in story.told for each in line.remarks
-    }
-    log.states(remarks, snapshot.at)
+    remarks: dict[str, list[str]] = {}
+    for line in story.told:
+        for each in line.remarks:
+            remarks.setdefault(f"{each.about}: {line.policy}", []).append(each.text)
+    log.states({about: "; ".join(texts) for about, texts in remarks.items()}, snapshot.at)

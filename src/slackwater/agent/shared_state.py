@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from slackwater.agent.container_start import TickBasis
 from slackwater.model.cgroup import CgroupVersion
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
 from slackwater.record.agent_view import NO_LINK, AgentView, ClusterLink, RoundState
+from slackwater.record.interception import InterceptionRecord
 from slackwater.record.journal import Journal, JournalEntry, TickRecord
 from slackwater.record.metrics import TickCounters
 from slackwater.runtime.health import HealthState
@@ -55,6 +57,9 @@ class SharedState:
         self.journal = journal
         self.tally = tally
         self.health = HealthState(Micros(0), allowed_silence(DEFAULTS))
+        self.interception = InterceptionRecord()
+        #: What the last tick decided from; None before the first one.
+        self.basis: TickBasis | None = None
         self._wake = wake
         self._round = RoundState()
         self._detail_until = Micros(0)
@@ -136,4 +141,5 @@ def view_of(state: SharedState, at: Micros) -> AgentView:
         last_change=state.journal.last_change,
         link=state.link(at),
         policies=state.policies,
+        interception=state.interception.state,
     )

@@ -11,9 +11,10 @@ import click
 from slackwater.cli.cluster_options import NAMESPACE, access_options
 from slackwater.cli.host_options import (
     LISTEN,
-    STATE,
+    folder_options,
     host_options,
     kubelet_config_option,
+    lasting_folder,
     make_roots,
     path_option,
 )
@@ -25,10 +26,16 @@ from slackwater.model.gap import Gap
 
 if TYPE_CHECKING:
     from slackwater.agent.cluster_connection import ClusterOptions
-    from slackwater.agent.launch import AgentOptions, NodePaths, RunOptions
+    from slackwater.agent.launch import (
+        AgentOptions,
+        RunOptions,
+    )
+    from slackwater.agent.node_writers import (
+        NodePaths,
+    )
 
 
-@click.command()
+@click.command(short_help="The node agent: bounds batch work by what others leave.")
 @click.option(
     "--standalone",
     default=None,
@@ -97,7 +104,13 @@ if TYPE_CHECKING:
     help="With --standalone: evict pods by SIGTERM, and SIGKILL after the grace period. Without "
     "it evictions are only logged.",
 )
-@path_option("--state", STATE, "Where the ledger is kept.")
+@folder_options
+@path_option(
+    "--nri-socket",
+    "",
+    "Where the container runtime asks plugins, for agent.interceptStarts. Default: "
+    "var/run/nri/nri.sock below the host's /.",
+)
 @host_options
 @kubelet_config_option
 @settings_options
@@ -115,6 +128,8 @@ def agent(
     on_exit: str,
     evict_by_signal: bool,
     state: str,
+    lasting: str,
+    nri_socket: str,
     cgroup_root: str,
     proc_root: str,
     sys_root: str,
@@ -139,8 +154,16 @@ def agent(
     Exit codes: 0 stopped on request; 1 it cannot run here, with --once also a value that could
     not be set; 2 wrong usage or settings.
     """
-    from slackwater.agent.launch import AgentOptions, NodePaths, RunOptions
-    from slackwater.agent.program import CommandLineOverrides
+    from slackwater.agent.dependencies import (
+        CommandLineOverrides,
+    )
+    from slackwater.agent.launch import (
+        AgentOptions,
+        RunOptions,
+    )
+    from slackwater.agent.node_writers import (
+        NodePaths,
+    )
 
     host, cluster = os.uname().nodename, None
     if evict_by_signal and standalone is None:
@@ -153,7 +176,8 @@ def agent(
         cluster = _cluster(kubeconfig, context, node, namespace, volcano_namespace or namespace)
     orders = CommandLineOverrides(node, host, texts_of(settings), _features(supported_features))
     roots = make_roots(cgroup_root, proc_root, sys_root, host_root, kubelet_config)
-    paths = NodePaths(roots, kubepods, state)
+    lasts = lasting_folder(state, lasting)
+    paths = NodePaths(roots, kubepods, state, lasts, nri_socket)
     # A dry run may run beside an agent, which listens there.
     address = listen_address(listen, "" if once or dry_run else LISTEN)
     options = AgentOptions(standalone or "", orders, dry_run, cluster, evict_by_signal)
@@ -171,7 +195,12 @@ def _run(paths: "NodePaths", options: "AgentOptions", how: "RunOptions") -> int:
 @contextlib.contextmanager
 def reporting_errors() -> Iterator[None]:
     """What is missing here exits with 1, what is set wrongly with 2."""
-    from slackwater.agent.launch import CannotStartError, SettingsProblemError
+    from slackwater.agent.launch import (
+        SettingsProblemError,
+    )
+    from slackwater.agent.node_writers import (
+        CannotStartError,
+    )
     from slackwater.observation.detection import EnvironmentValueError
     from slackwater.runtime.http_exchange import CannotListenError
 

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from slackwater.cli.agent_client import NoAnswer
 from slackwater.cli.output import WrongSettings
+from slackwater.contract.koordinator.slo_config import SloConfigName
 from slackwater.model.gap import Gap
 from slackwater.model.problem import Problem, quoted
 
@@ -92,6 +93,32 @@ def identity_option(command: _Command) -> _Command:
         help="Our identity in the Lease, different for each replica. Default: the host's name "
         "and the process id.",
     )(command)
+
+
+def slo_config_options(command: _Command) -> _Command:
+    """--config-namespace and --slo-config-name, as Koordinator's manager has them."""
+    default = SloConfigName()
+    namespace = click.option(
+        "--config-namespace",
+        metavar="NAME",
+        default=default.namespace,
+        show_default=True,
+        callback=parse_namespace,
+        envvar="SLACKWATER_CONFIG_NAMESPACE",
+        show_envvar=True,
+        help="The namespace of the ConfigMap with the model of CPU normalization.",
+    )
+    name = click.option(
+        "--slo-config-name",
+        metavar="NAME",
+        default=default.name,
+        show_default=True,
+        callback=parse_object_name,
+        envvar="SLACKWATER_SLO_CONFIG_NAME",
+        show_envvar=True,
+        help="The name of that ConfigMap.",
+    )
+    return namespace(name(command))
 
 
 def cluster_options(command: _Command) -> _Command:

@@ -19,14 +19,17 @@ from slackwater.cli.output import (
     print_data,
     wants_colour,
 )
-from slackwater.cli.terminal import TableColumn, make_table, print_blocks
+from slackwater.cli.terminal import TableColumn, make_table, on_or_off, print_blocks
 from slackwater.doctor.checkup import run_checks, run_checks_with_probe
 from slackwater.doctor.doctor_report import (
     CgroupSection,
+    CpuManagerSection,
     DoctorProblem,
     DoctorReport,
     KnobRow,
     MachineSection,
+    StartSection,
+    TopologySection,
     WeightSection,
 )
 from slackwater.doctor.knobs import NOWHERE
@@ -35,9 +38,10 @@ from slackwater.observation.detection import EnvironmentValueError
 _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("?", "yellow")}
 #: A table in fewer columns is one letter wide; the terminal may wrap instead.
 _NARROWEST = 80
+_MEBI = 1 << 20
 
 
-@click.command()
+@click.command(short_help="What this machine can do, what is wrong, what to do.")
 @click.option("--probe", is_flag=True, help="Try each knob on a scratch cgroup (needs root).")
 @host_options
 @kubelet_config_option
@@ -89,7 +93,10 @@ def print_report(report: DoctorReport, colour: bool, wide: bool) -> None:
 
 
 def _blocks(report: DoctorReport, wide: bool) -> Iterable[RenderableType]:
-    yield _facts_table(_machine_lines(report.machine) | _cgroup_lines(report.cgroup))
+    machine = _machine_lines(report.machine) | _cpu_manager_lines(report.cpu_manager)
+    machine |= _topology_lines(report.topology)
+    starts = {"Starts": _describe_starts(report.container_starts)}
+    yield _facts_table(machine | _cgroup_lines(report.cgroup) | starts)
     if wide:
         yield from _section("Findings", _findings_table(report.cgroup))
     if all(row.level == NOWHERE for row in report.knobs):
@@ -116,19 +123,40 @@ def _facts_table(lines: dict[str, str]) -> Table:
 def _machine_lines(machine: MachineSection) -> dict[str, str]:
     topology = machine.topology
     layout = (
-        f" ({_count(topology.packages, 'package')}, {_count(topology.cores, 'core')})"
+        f" ({_count(topology.packages, 'package')}, "
+        f"{_count(topology.caches, 'last-level cache')}, {_count(topology.cores, 'core')})"
         if topology
         else ""
     )
     parts = [
         f"{_count(machine.cpus, 'CPU')}{layout}",
         machine.model or "CPU model unknown",
-        f"hyper-threads {_on_off(machine.smt)}",
-        f"turbo {_on_off(machine.turbo)}",
+        f"hyper-threads {on_or_off(machine.smt)}",
+        f"turbo {on_or_off(machine.turbo)}",
         _count(machine.numa_nodes, "NUMA node"),
         {True: "PSI on", False: "no PSI", None: "PSI unknown"}[machine.psi],
     ]
     return {"Machine": ", ".join(parts)}
+
+
+def _cpu_manager_lines(section: CpuManagerSection) -> dict[str, str]:
+    given = f"; it gave {section.assigned} to containers" if section.assigned else ""
+    policy = f"{section.policy}, by {section.source}{given}" if section.policy else section.source
+    reserved = f"{section.reserved or 'unknown'} ({section.reserved_source})"
+    return {"CPU manager": policy, "Reserved": reserved}
+
+
+def _topology_lines(section: TopologySection) -> dict[str, str]:
+    """As an agent in a cluster reports it."""
+    if section.cpu_basic_info is None:
+        return {"Topology": f"unknown: {section.problem}"}
+    zones = (
+        f"{zone.name} {_count(zone.cpus, 'CPU')}"
+        f"{'' if zone.memory is None else f' {zone.memory // _MEBI} MiB'}"
+        for zone in section.zones
+    )
+    policy = f"topology manager {section.policy}"
+    return {"Topology": f"{section.cpu_basic_info}; {', '.join(zones)}; {policy}"}
 
 
 def _cgroup_lines(cgroup: CgroupSection) -> dict[str, str]:
@@ -145,6 +173,13 @@ def _describe_decision(cgroup: CgroupSection, value: str | None, source: str) ->
         return f"unknown: {source}"
     note = next(finding.note for finding in cgroup.findings if finding.source == source)
     return f"{value}, by {source}: {note}"
+
+
+def _describe_starts(section: StartSection) -> str:
+    if section.nri:
+        return f"quotas can be set before a container starts (NRI): {section.socket}"
+    known = "by the next tick alone" if section.nri is False else "not known"
+    return f"{known}: {section.socket}: {section.because}"
 
 
 def _describe_weights(weights: WeightSection) -> str:
@@ -220,10 +255,6 @@ def _problem_lines(
 def _yes_or_no(state: bool | None) -> Text:
     word, style = _MARKS[state]
     return Text(word, style=style)
-
-
-def _on_off(state: bool | None) -> str:
-    return {True: "on", False: "off", None: "unknown"}[state]
 
 
 def _count(number: int | None, noun: str) -> str:

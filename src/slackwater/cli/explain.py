@@ -16,6 +16,7 @@ from slackwater.model.cgroup import Tier
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import list_numbers
 from slackwater.record.explanation import ContributionRow, Explanation, IdlePolicy
+from slackwater.record.offers import OfferRow, describe_budget, describe_unreclaimable
 from slackwater.record.rules import (
     CommandRow,
     RuleRow,
@@ -168,15 +169,16 @@ def _detail_lines(row: Explanation, now: dt.datetime) -> Iterator[RenderableType
 def _general_blocks(
     row: Explanation, rows: Sequence[Explanation], now: dt.datetime
 ) -> Iterator[RenderableType]:
-    """Rules and commands; then why nothing happened to a target, or, if something did, what else
-    there is to say."""
+    """Rules, offers and commands; then why nothing happened to a target, or, if something did,
+    what else there is to say."""
     yield from rule_blocks(row.rules, now)
+    yield from offer_blocks(row.offers)
     yield from (_indented(_describe_command(each)) for each in row.commands)
     reasons = [*row.remarks, *(_describe_idle_policy(hold, now) for hold in row.holds)]
     everything = row.level == "node"
     busy = any(each.knob and (everything or each.target == row.target) for each in rows)
-    busy = busy or any(each.state != "quiet" for each in row.rules)
-    if row.rules and not reasons:
+    busy = busy or bool(row.offers) or any(each.state != "quiet" for each in row.rules)
+    if (row.rules or row.offers) and not reasons:
         return
     itself = " itself" if any(each.knob for each in rows) else ""
     to = "" if everything else f" to {row.target}{itself}"
@@ -203,6 +205,20 @@ def rule_blocks(rules: Sequence[RuleRow], now: dt.datetime) -> Iterator[Renderab
         waits = f"until {time_of_day(rule.until)}" if rule.until else ""
         if rule.held or waits:
             yield _indented(": ".join(filter(None, (waits, rule.held))), "yellow")
+
+
+def offer_blocks(offers: Sequence[OfferRow]) -> Iterator[RenderableType]:
+    """Each extended resource: what is sold, how much could be, and what holds it back."""
+    for offer in offers:
+        shown = "" if offer.shown in (None, offer.offered) else f"   (the Node shows {offer.shown})"
+        head = Text(offer.sold(), "bold")
+        yield head.append(shown, "not bold yellow")
+        yield _indented(describe_budget(offer))
+        yield _indented(describe_unreclaimable(offer), "dim")
+        if offer.exceeded:
+            yield _indented(f"more was used than predicted in {offer.exceeded} ticks", "dim")
+        if offer.missing:
+            yield _indented(offer.missing, "yellow")
 
 
 def _describe_command(command: CommandRow) -> str:

@@ -9,9 +9,11 @@ from slackwater.observation.host import Roots
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-#: Where an agent listens, and keeps its ledger, by default.
+#: Where an agent listens, by default; where it keeps what is void after a reboot (its ledger), and
+#: what is not.
 LISTEN = "127.0.0.1:10480"
-STATE = "/var/lib/slackwater"
+STATE = "/run/slackwater"
+LASTING = "/var/lib/slackwater"
 _PATHS = (
     ("--cgroup-root", "/sys/fs/cgroup", "Where the host's cgroups are."),
     ("--proc-root", "/proc", "Where the host's /proc is."),
@@ -28,6 +30,20 @@ def path_option(flag: str, default: str, what: str) -> Callable[[_Command], _Com
         flag, default=default, envvar=variable, metavar="PATH", help=what,
         show_default=bool(default), show_envvar=True,
     )  # fmt: skip
+
+
+def folder_options(command: _Command) -> _Command:
+    lasting = (
+        "Where settings, histories and a release by hand are kept across reboots. "
+        f"Default: {LASTING}, with a --state of its own that folder."
+    )
+    command = path_option("--lasting", "", lasting)(command)
+    return path_option("--state", STATE, "Where the ledger is kept.")(command)
+
+
+def lasting_folder(state: str, lasting: str) -> str:
+    """Whoever names one folder wants everything in it."""
+    return lasting or (LASTING if state == STATE else state)
 
 
 def kubelet_config_option(command: _Command) -> _Command:

@@ -1,12 +1,13 @@
 """`slackwater install --print`: the plain manifests, the same as the chart's.
 
-Only the namespace and the image can be chosen without helm. It applies nothing itself: kubectl
+Only the namespace and the images can be chosen without helm. It applies nothing itself: kubectl
 shows what it changes, with the user's own permissions. The CRDs are generated from the contract's
 types; the programs' manifests are written by tools/manifests.py from charts/slackwater, with the
 names below.
 """
 
 import re
+from collections.abc import Mapping
 
 import click
 
@@ -15,6 +16,7 @@ from slackwater.cli.cluster_options import NAMESPACE, check_pattern, parse_names
 from slackwater.cli.output import WrongSettings
 
 IMAGE = f"slackwater/slackwater:{__version__}"
+MANAGER_IMAGE = f"slackwater/slackwater-manager:{__version__}"
 PROGRAMS = "slackwater.yaml"
 _WHAT_TO_DO = (
     "slackwater: this command changes nothing itself; to install, run:\n"
@@ -35,7 +37,7 @@ def _image_of(_: click.Context, option: click.Parameter, said: str) -> str:
     )
 
 
-@click.command()
+@click.command(short_help="Print plain manifests, the same as the chart's.")
 @click.option("--print", "show", is_flag=True, help="Print the manifests on stdout.")
 @click.option(
     "--definitions",
@@ -61,9 +63,19 @@ def _image_of(_: click.Context, option: click.Parameter, said: str) -> str:
     callback=_image_of,
     envvar="SLACKWATER_IMAGE",
     show_envvar=True,
-    help="What all programs run from, where your nodes find it.",
+    help="What all programs but the manager run from, where your nodes find it.",
 )
-def install(show: bool, definitions: bool, namespace: str, image: str) -> None:
+@click.option(
+    "--manager-image",
+    metavar="IMAGE",
+    default=MANAGER_IMAGE,
+    show_default=True,
+    callback=_image_of,
+    envvar="SLACKWATER_MANAGER_IMAGE",
+    show_envvar=True,
+    help="What the manager runs from: the same, and numpy.",
+)
+def install(show: bool, definitions: bool, namespace: str, image: str, manager_image: str) -> None:
     """Print plain manifests: definitions, agent, manager, their rights.
 
     They are the Helm chart's with its default values. For other values use the chart.
@@ -80,16 +92,21 @@ def install(show: bool, definitions: bool, namespace: str, image: str) -> None:
     Exit codes: 0 printed; 2 wrong usage.
     """
     if not show:
-        raise click.exceptions.Exit(_print_instructions(definitions, namespace, image))
-    click.echo(_definitions() if definitions else manifests(namespace, image), nl=False)
+        chosen = {"--namespace": namespace, "--image": image, "--manager-image": manager_image}
+        raise click.exceptions.Exit(_print_instructions(definitions, chosen))
+    made = _definitions() if definitions else manifests(namespace, image, manager_image)
+    click.echo(made, nl=False)
 
 
-def manifests(namespace: str = NAMESPACE, image: str = IMAGE) -> str:
-    """CRDs first. A test checks that both names occur only where they are meant."""
+def manifests(
+    namespace: str = NAMESPACE, image: str = IMAGE, manager_image: str = MANAGER_IMAGE
+) -> str:
+    """CRDs first. A test checks that the names occur only where they are meant."""
     from importlib.resources import files
 
     programs = (files("slackwater") / "manifests" / PROGRAMS).read_text(encoding="utf-8")
-    return _definitions() + programs.replace(NAMESPACE, namespace).replace(IMAGE, image)
+    named = programs.replace(NAMESPACE, namespace).replace(IMAGE, image)
+    return _definitions() + named.replace(MANAGER_IMAGE, manager_image)
 
 
 def _definitions() -> str:
@@ -108,10 +125,13 @@ def _definitions() -> str:
     return "".join(texts)
 
 
-def _print_instructions(definitions: bool, namespace: str, image: str) -> int:
+_DEFAULTS = {"--namespace": NAMESPACE, "--image": IMAGE, "--manager-image": MANAGER_IMAGE}
+
+
+def _print_instructions(definitions: bool, chosen: Mapping[str, str]) -> int:
     """Repeats the options that were given, so that the line can be copied."""
     choices = " --definitions" if definitions else ""
-    choices += f" --namespace {namespace}" if namespace != NAMESPACE else ""
-    choices += f" --image {image}" if image != IMAGE else ""
+    for flag, said in chosen.items():
+        choices += f" {flag} {said}" if said != _DEFAULTS[flag] else ""
     click.echo(_WHAT_TO_DO.format(choices=choices), err=True)
     return WrongSettings.exit_code

@@ -15,8 +15,8 @@ SHELLS = ("bash", "zsh", "fish")
 #: Each is a function of the same name in a module of the same name. Importing them all would cost
 #: the agent the memory of rich, which it never uses.
 COMMANDS = (
-    "demo", "doctor", "agent", "manager", "rebalance", "status", "explain", "top", "simulate",
-    "replay", "release", "install",
+    "demo", "doctor", "agent", "manager", "rebalance", "status", "explain", "top", "cpus",
+    "simulate", "replay", "release", "resume", "install", "forecast", "calibrate", "normalize",
 )  # fmt: skip
 
 

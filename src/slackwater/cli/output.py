@@ -47,10 +47,20 @@ def print_data(value: Any, output: Output) -> None:  # noqa: ANN401 - any msgspe
     if output is Output.YAML:
         import yaml
 
-        text = yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True)
+        class Dumper(yaml.SafeDumper):
+            """Texts of several lines, such as a ConfigMap's, stand as they are."""
+
+        Dumper.add_representer(str, _represent_text)
+        plain = msgspec.to_builtins(value)
+        text = yaml.dump(plain, Dumper=Dumper, sort_keys=False, allow_unicode=True)
     else:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
     click.echo(text, nl=False)
+
+
+def _represent_text(dumper: Any, text: str) -> Any:  # noqa: ANN401 - yaml is imported late
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 def wants_colour(no_color: bool) -> bool:

@@ -22,6 +22,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.units import Micros, format_duration
 from slackwater.rebalancer.assessment import Assessment
 from slackwater.rebalancer.guards import GuardVerdict
+from slackwater.rebalancer.merge_usage import WHOLE
 from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, PodUsage
 from slackwater.rebalancer.program import plan as assess_workloads
 from slackwater.rebalancer.reason import PROBLEMS
@@ -58,9 +59,17 @@ class HpaView(msgspec.Struct, frozen=True):
     unit: str
 
 
+class LeftOutView(msgspec.Struct, frozen=True, rename="camel"):
+    """A container that does not count, and the most that one of them uses."""
+
+    name: str
+    highest_usage: float | None
+
+
 class PlanView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`evict` in the order of the decision, `batches` in the order of eviction. `reason` is null if
-    the workload would be rotated. `problem`: something has to be repaired first."""
+    """`container`: whose usage counts; * is all of a pod's, null if it is not known. `evict` in the
+    order of the decision, `batches` in the order of eviction. `reason` is null if the workload
+    would be rotated. `problem`: something has to be repaired first."""
 
     api_version: str = _API_VERSION
     kind: str = "RebalancePlan"
@@ -68,6 +77,8 @@ class PlanView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     namespace: str
     workload_kind: str
     hpa: HpaView | None
+    container: str | None
+    left_out: tuple[LeftOutView, ...]
     pods: tuple[PodView, ...]
     request: float | None
     target: float | None
@@ -106,6 +117,8 @@ def view_of(assessment: Assessment) -> PlanView:
         namespace=name.namespace,
         workload_kind=name.kind,
         hpa=_hpa(assessment),
+        container=(assessment.measured.container or WHOLE) if assessment.measured else None,
+        left_out=_left_out(assessment),
         pods=_pod_views(assessment, numbers),
         request=_rounded(numbers.request if numbers else None),
         target=_rounded(numbers.target if numbers else None),
@@ -131,6 +144,11 @@ def _hpa(assessment: Assessment) -> HpaView | None:
         return None
     unit = "percent" if hpa_target.kind is HpaTargetKind.UTILIZATION else "cores"
     return HpaView(hpa_target.hpa, hpa_target.value, unit)
+
+
+def _left_out(assessment: Assessment) -> tuple[LeftOutView, ...]:
+    others = assessment.measured.left_out if assessment.measured else {}
+    return tuple(LeftOutView(name, _rounded(_known(used))) for name, used in others.items())
 
 
 def _pod_views(assessment: Assessment, numbers: Numbers | None) -> tuple[PodView, ...]:
@@ -230,6 +248,8 @@ def plan(
     """
     settings = resolved(workloads, file, said, os.environ)
     found = assess_workloads(find_cluster_access(kubeconfig, context), settings)
+    for about, sentence in found.remarks:
+        click.echo(f"{about}: {sentence}", err=True)
     views = [view_of(each) for each in found.assessments()]
     if output in (Output.JSON, Output.YAML):
         print_data(as_data(views), output)
@@ -269,6 +289,8 @@ def _whole(view: PlanView, width: int, wide: bool) -> Iterator[Text | Table]:
     yield _headline(view)
     if target := _target_line(view):
         yield target
+    if counted := _counted_line(view):
+        yield counted
     if view.pods:
         yield Text("")
         yield from _pods(view, width, wide)
@@ -303,6 +325,21 @@ def _target_line(view: PlanView) -> Text | None:
     else:
         wanted = f"{cores(view.target)} cores for each pod"
     return Text(f"HPA {view.hpa.name} wants {wanted}; hot is above {cores(view.threshold)}")
+
+
+def _counted_line(view: PlanView) -> Text | None:
+    """Which container's usage is shown, and what that leaves out."""
+    if view.container is None or not view.pods:
+        return None
+    if view.container == WHOLE:
+        return Text("Usage is that of all containers of a pod")
+    line = Text(f"Usage is that of the container {view.container}")
+    if view.left_out:
+        others = ", ".join(
+            f"{each.name} (up to {cores(each.highest_usage)})" for each in view.left_out
+        )
+        line.append(f"; not counted: {others}")
+    return line
 
 
 def cores(amount: float | None) -> str:

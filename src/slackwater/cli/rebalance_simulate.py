@@ -89,7 +89,7 @@ _NO_DATE = 1e8
 _FEW = 8
 
 
-@click.command()
+@click.command(short_help="What rotating would have brought.")
 @click.argument("recording", metavar="[RECORDING]", required=False)
 @click.option("--svg", metavar="FILE", default="", help="Where a picture goes. Default: none.")
 @output_options

@@ -5,12 +5,23 @@ import sys
 from collections.abc import Iterable
 
 import click
+import msgspec
 
 from slackwater.agent.endpoint_client import ask_release
-from slackwater.agent.launch import CannotStartError, LedgerTakenError, NodePaths, release_all
+from slackwater.agent.node_writers import (
+    CannotStartError,
+    LedgerTakenError,
+    NodePaths,
+    release_all,
+)
 from slackwater.cli.agent import reporting_errors
 from slackwater.cli.cluster_options import access_options
-from slackwater.cli.host_options import STATE, host_options, make_roots, path_option
+from slackwater.cli.host_options import (
+    folder_options,
+    host_options,
+    lasting_folder,
+    make_roots,
+)
 from slackwater.cli.json_lines import clock_offset, encode_line
 from slackwater.cli.output import Failed, WrongSettings
 from slackwater.model.gap import Gap
@@ -18,17 +29,19 @@ from slackwater.record.journal import JournalEntry
 
 
 @click.command()
-@path_option("--state", STATE, "Where the ledger is kept.")
+@folder_options
 @click.option(
     "--node",
     metavar="NAME",
     default="",
-    help="Also remove the taint and the condition that an agent which is gone left on this Node.",
+    help="Also remove what an agent which is gone left on this Node: its taint, its condition, the "
+    "extended resources that it offered, and its NodeResourceTopology.",
 )
 @access_options
 @host_options
 def release(
     state: str,
+    lasting: str,
     node: str,
     kubeconfig: str,
     context: str,
@@ -40,9 +53,10 @@ def release(
 ) -> None:
     """Restore every value that the agent changed.
 
-    A running agent does it, asked over its endpoint, and is paused until it is restarted. Without
-    one it is done here, from the ledger alone; with --node the Node's taint interference.crane.io
-    and its condition are removed too, if the agent set them.
+    A running agent does it, asked over its endpoint, and is paused until `slackwater resume`, also
+    over restarts. Without one it is done here, from the ledger alone; with --node the Node's taint
+    interference.crane.io, its condition and extended resources and its NodeResourceTopology are
+    removed too, if they are the agent's.
 
     \b
     Examples:
@@ -54,8 +68,10 @@ def release(
     """
     entries: Iterable[JournalEntry] = ()
     left = 0
-    if os.path.isdir(state):
-        paths = NodePaths(make_roots(cgroup_root, proc_root, sys_root, host_root), kubepods, state)
+    lasting = lasting_folder(state, lasting)
+    if os.path.isdir(state) or os.path.isdir(lasting):
+        roots = make_roots(cgroup_root, proc_root, sys_root, host_root)
+        paths = NodePaths(roots, kubepods, state, lasting)
         with reporting_errors():
             entries, left = _release(paths)
     else:
@@ -70,8 +86,11 @@ def release(
 def _clear_node(node: str, kubeconfig: str, context: str) -> None:
     """What is not ours stays. Raises Failed where it cannot be done."""
     from slackwater.contract.node_interference import NO_INTERFERENCE
+    from slackwater.contract.node_offer import NO_OFFER
     from slackwater.execution.api_commands import ApiCommands
     from slackwater.execution.node_patch import FIELD_MANAGER
+    from slackwater.execution.topology_writer import remove_own
+    from slackwater.http.errors import RequestError
     from slackwater.kube.client import Client
     from slackwater.kube.credentials.discovery import find_access
     from slackwater.model.decision import Because
@@ -80,10 +99,18 @@ def _clear_node(node: str, kubeconfig: str, context: str) -> None:
     access = find_access(os.environ, kubeconfig, context)
     if isinstance(access, Gap):
         raise WrongSettings(access.reason)
-    commands = ApiCommands(Client(access, FIELD_MANAGER), node, lambda: None)
+    client = Client(access, FIELD_MANAGER)
+    commands = ApiCommands(client, node, lambda: None, lambda: None)
     attempt = commands.mark_node(NO_INTERFERENCE, Because("released", "", ""))
     if attempt.state is not CommandState.DONE:
         raise Failed(f"taint and condition of node {node} stay: {attempt.detail}")
+    attempt = commands.offer_resources(NO_OFFER)
+    if attempt.state is not CommandState.DONE:
+        raise Failed(f"the extended resources of node {node} stay: {attempt.detail}")
+    try:
+        remove_own(client, node)
+    except (RequestError, msgspec.DecodeError) as error:
+        raise Failed(f"the NodeResourceTopology of node {node} stays: {error}") from None
 
 
 def _release(paths: NodePaths) -> tuple[Iterable[JournalEntry], int]:
@@ -94,5 +121,6 @@ def _release(paths: NodePaths) -> tuple[Iterable[JournalEntry], int]:
         done = ask_release(paths.state)
         if isinstance(done, Gap):
             raise CannotStartError(f"{taken}; {done.reason}") from None
-    click.echo("slackwater: the running agent did it and is paused until it is restarted", err=True)
+    said = "the running agent did it and is paused until `slackwater resume`"
+    click.echo(f"slackwater: {said}", err=True)
     return done.entries, done.left

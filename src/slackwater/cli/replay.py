@@ -37,7 +37,7 @@ _OPEN_LOOP = (
 )
 
 
-@click.command()
+@click.command(short_help="Run today's policies on recorded ticks; show differences.")
 @click.argument("recording", metavar="RECORDING")
 @click.option(
     "--settings",

@@ -4,15 +4,18 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.agent.program import CommandLineOverrides
+from slackwater.agent.dependencies import (
+    CommandLineOverrides,
+)
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -23,17 +26,30 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.settings import settings_options, texts_of
 from slackwater.cli.terminal import TableColumn, make_table
+from slackwater.model.cpus import CpuPolicy
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
 from slackwater.policies.catalog import POLICIES
 from slackwater.record.journal import TickRecord
 from slackwater.record.recording import encode_lines
+from slackwater.simulation.meter import UsageMeter
 from slackwater.simulation.object_files import read_object_files
+from slackwater.simulation.oversold_comparison import (
+    ComparedRun,
+    OversoldComparison,
+    compare_run,
+)
+from slackwater.simulation.oversold_picture import draw_comparison
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
 from slackwater.simulation.scenario_picture import draw_scenario
-from slackwater.simulation.scenario_report import ScenarioReport, format_clock, make_report
+from slackwater.simulation.scenario_report import (
+    ScenarioReport,
+    ScenarioSummary,
+    format_clock,
+    make_report,
+)
 from slackwater.simulation.simulation_run import Simulation, SimulationError
 from slackwater.simulation.timeline import FEW, MANY, SCENARIO, TimelineRow
 
@@ -42,9 +58,8 @@ _MEMORY = "/dev/shm"  # noqa: S108 - a fresh folder is made in it
 _BAR_STEPS = 200
 #: Wide enough for a table whatever the terminal: lines are folded, not cut.
 _WIDTH = 110
+_ENABLED = "oversold.enabled"
 _TREE = "kubepods/"
-#: A simulated pod has but one.
-_CONTAINER = "/main"
 _TIMELINE = (
     TableColumn("TIME"),
     TableColumn("WHAT"),
@@ -57,6 +72,12 @@ _TIERS = (
     TableColumn("\nTIER"),
     *(TableColumn(f"\n{head}", right=True) for head in ("WANTED", "GOT", "LOST", "LOST %")),
 )
+_COMPARED = (
+    TableColumn(""),
+    TableColumn("WITHOUT", right=True),
+    TableColumn("WITH OVERSELLING", right=True),
+)
+_PLACEMENTS = tuple(TableColumn(f"\n{head}") for head in ("POD", "POLICY", "CPUS"))
 
 
 @click.command()
@@ -78,6 +99,11 @@ _TIERS = (
     help="A file or folder with manifests of QoS ensurance to try; they win over those of "
     "SCENARIO. May be repeated.",
 )
+@click.option(
+    "--compare-oversold",
+    is_flag=True,
+    help="Run SCENARIO twice, without and with overselling, and compare what became of its jobs.",
+)
 @output_options
 @settings_options
 def simulate(
@@ -85,6 +111,7 @@ def simulate(
     objects: tuple[str, ...],
     svg: str | None,
     record: str,
+    compare_oversold: bool,
     output: Output,
     no_color: bool,
     **settings: str | None,
@@ -101,28 +128,80 @@ def simulate(
       slackwater simulate day.yaml --best-effort-share-threshold 60 --svg sixty.svg
       slackwater simulate day.yaml -o json --svg "" | jq .online
       slackwater simulate day.yaml --record day.jsonl && slackwater replay day.jsonl
+      slackwater simulate examples/scenarios/sold-idle-cpu.yaml --compare-oversold
 
     \b
     Exit codes: 0 done, 1 a value not restored or a file not written, 2 wrong usage,
     scenario or settings.
     """
     read = _read_scenario(scenario, objects)
+    picture = f"{Path(scenario).stem}.svg" if svg is None else svg
+    if compare_oversold:
+        if record:
+            raise click.UsageError("--record keeps one run, --compare-oversold makes two.")
+        _compare_oversold(read, texts_of(settings), picture, output)
     kept: list[TickRecord] = []
     with _open_simulation(read, CommandLineOverrides(settings=texts_of(settings))) as simulation:
         _run_with_progress(simulation, kept if record else None)
         every = simulation.timeline.rows(MANY)
         shown = simulation.timeline.rows(FEW)
         report = make_report(simulation, every, simulation.release())
-        if svg != "":
-            _write_file(
-                svg or f"{Path(scenario).stem}.svg",
-                [draw_scenario(report, simulation.meter, every).encode()],
-            )
+        if picture:
+            _write_file(picture, [draw_scenario(report, simulation.meter, every).encode()])
     if record:
         _write_file(record, encode_lines(kept))
     rows = every if output is Output.WIDE else shown
     _print_result(report, rows, output, wants_colour(no_color))
     sys.exit(1 if report.left else 0)
+
+
+def _compare_oversold(
+    scenario: Scenario, settings: Mapping[str, str], picture: str, output: Output
+) -> NoReturn:
+    if _ENABLED in settings:
+        raise click.UsageError(
+            f"{_ENABLED} is set to {settings[_ENABLED]}, and --compare-oversold tries both."
+        )
+    if not scenario.jobs:
+        raise WrongSettings(
+            f"{scenario.name}: spec.jobs is empty, must name jobs for --compare-oversold"
+        )
+    before, without, about = _run_compared(scenario, {**settings, _ENABLED: "false"})
+    after, oversold, _ = _run_compared(scenario, {**settings, _ENABLED: "true"})
+    found = OversoldComparison(about, before, after)
+    if picture:
+        _write_file(picture, [draw_comparison(found, without, oversold).encode()])
+    if output in (Output.JSON, Output.YAML):
+        print_data(found, output)
+    else:
+        print_comparison(found)
+    sys.exit(1 if before.left or after.left else 0)
+
+
+def _run_compared(
+    scenario: Scenario, settings: Mapping[str, str]
+) -> tuple[ComparedRun, UsageMeter, ScenarioSummary]:
+    with _open_simulation(scenario, CommandLineOverrides(settings=settings)) as simulation:
+        _run_with_progress(simulation, None)
+        report = make_report(simulation, [], simulation.release())
+        return compare_run(simulation, report), simulation.meter, report.scenario
+
+
+def print_comparison(found: OversoldComparison) -> None:
+    runs, seconds = (found.without, found.oversold), found.scenario.seconds
+    rows = (
+        ("CPUs in use, of all", *(f"{100 * run.busy:.1f} %" for run in runs)),
+        ("elastic CPU offered", *(f"{run.offered / seconds:.2f}" for run in runs)),
+        ("elastic CPU bought", *(f"{run.bought / seconds:.2f}" for run in runs)),
+        ("used by best effort", *(f"{run.best_effort_used / seconds:.2f}" for run in runs)),
+        ("lost by online pods", *(f"{run.online_lost / seconds:.2f}" for run in runs)),
+        ("jobs finished", *(f"{run.jobs.finished} of {run.jobs.total}" for run in runs)),
+        ("mean wait of a job", *(format_clock(run.jobs.mean_wait_seconds) for run in runs)),
+    )
+    Console(no_color=True, width=_WIDTH, highlight=False).print(make_table(_COMPARED, rows))
+    click.echo("(CPUs on average)\n")
+    for sentence in found.sentences():
+        click.echo(sentence)
 
 
 def _print_result(
@@ -199,6 +278,10 @@ def print_simulation(report: ScenarioReport, rows: Iterable[TimelineRow], colour
     )
     console.print(_timeline_table(rows))
     console.print(_tier_table(report))
+    bound = [each for each in report.placements if each.policy != CpuPolicy.NONE.value]
+    if bound:
+        cells = ((each.pod, each.policy, each.cpus) for each in bound)
+        console.print(make_table(_PLACEMENTS, cells))
     for sentence in summary_lines(report):
         console.print(sentence, soft_wrap=True)
 
@@ -207,7 +290,7 @@ def _timeline_table(rows: Iterable[TimelineRow]) -> Table:
     table = make_table(_TIMELINE)
     for row in rows:
         style = "cyan" if row.by == SCENARIO else ""
-        what = row.what.replace(_TREE, "").removesuffix(_CONTAINER)
+        what = row.what.replace(_TREE, "")
         ends = (row.before, row.after) if row.changes else ("", "")
         cells = (_format_times(row), what, *ends, _format_reason(row))
         table.add_row(*map(Text, cells), style=style)

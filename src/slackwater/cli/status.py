@@ -14,7 +14,11 @@ from rich.text import Text
 
 from slackwater import __version__
 from slackwater.cli.agent_client import NoAnswer
-from slackwater.cli.cluster_options import cluster_options, find_cluster_access
+from slackwater.cli.cluster_options import (
+    cluster_options,
+    find_cluster_access,
+    slo_config_options,
+)
 from slackwater.cli.manager import LEASE
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
 from slackwater.cli.terminal import (
@@ -26,8 +30,10 @@ from slackwater.cli.terminal import (
     text_width,
 )
 from slackwater.cli.top_view import UNKNOWN, format_milli
+from slackwater.contract.koordinator.slo_config import SloConfigName
 from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client
+from slackwater.model.decision import RuleState
 from slackwater.record.timestamps import describe_age
 from slackwater.status.cluster_status import (
     ClusterStatus,
@@ -39,6 +45,7 @@ from slackwater.status.cluster_status import (
     cluster_status,
 )
 from slackwater.status.fetch import fetch_facts
+from slackwater.status.normalization_status import NormalizationStatus
 
 #: Rows of nodes with problems, and of all nodes, before the rest is summed up.
 MOST_PROBLEMS, MOST_NODES = 40, 20
@@ -57,10 +64,19 @@ _INDENT = (0, 0, 0, 2)
 _ANSWERS = {"True": ("yes", "green"), "False": ("no", "red"), "Unknown": ("?", "yellow")}
 
 
-@click.command()
+@click.command(short_help="The whole cluster: what each node's agent does.")
+@slo_config_options
 @cluster_options
 @output_options
-def status(kubeconfig: str, context: str, namespace: str, output: Output, no_color: bool) -> None:
+def status(
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    config_namespace: str,
+    slo_config_name: str,
+    output: Output,
+    no_color: bool,
+) -> None:
     """The whole cluster: what each node's agent holds, what policies do, what is wrong.
 
     Asks the API server alone. Problems come first; nodes without any are summed up where there are
@@ -79,7 +95,8 @@ def status(kubeconfig: str, context: str, namespace: str, output: Output, no_col
     access = find_cluster_access(kubeconfig, context)
     try:
         client = Client(access, f"slackwater-status/{__version__}")
-        facts = fetch_facts(client, str(access.server), namespace, LEASE)
+        slo_config = SloConfigName(config_namespace, slo_config_name)
+        facts = fetch_facts(client, str(access.server), namespace, LEASE, slo_config)
     except RequestError as error:
         raise NoAnswer(str(error)) from None
     now = dt.datetime.now(dt.UTC)
@@ -104,6 +121,9 @@ def blocks(
     if shown.policies:
         yield Text("")
         yield from _policies(shown.policies, width, wide)
+    if shown.normalization:
+        yield Text("")
+        yield from _normalization(shown.normalization)
     yield Text("")
     yield from _end(shown)
 
@@ -165,6 +185,9 @@ def _nodes(
         yield from (Padding(each, _INDENT) for each in _rule_lines(row, now, wide))
         if wide and row.policies:
             yield Padding(_switches(row), _INDENT)
+        if wide and row.container_starts:
+            starts = Text.assemble(("container starts ", "dim"), _printable(row.container_starts))
+            yield Padding(starts, _INDENT)
     if more := len(bad) - len(shown_bad):
         yield Text(f"and {_many(more, 'node')} with problems; -o wide shows them", "red")
     if more := len(good) - len(shown_good):
@@ -199,8 +222,14 @@ def _node_lines(rows: Sequence[NodeStatusRow], now: dt.datetime, width: int) -> 
 
 
 def _rule_lines(row: NodeStatusRow, now: dt.datetime, wide: bool) -> Iterator[Text]:
-    """The rules that are not quiet there, the first few without `wide`."""
-    active = [(title, each) for title, rules in row.rules.items() for each in rules]
+    """The rules that are not quiet there, the first few without `wide`. That one lacks its metric
+    is one of the node's problems."""
+    active = [
+        (title, each)
+        for title, rules in row.rules.items()
+        for each in rules
+        if each.state != RuleState.QUIET.value
+    ]
     shown = active if wide else active[:MOST_RULES]
     for title, rule in shown:
         since = f" for {describe_age(rule.since, now)}" if rule.since else ""
@@ -304,6 +333,13 @@ def _trigger(truth: str | None) -> Text:
         truth or "", (UNKNOWN, "dim")
     )
     return Text(word, style)
+
+
+def _normalization(shown: NormalizationStatus) -> Iterator[RenderableType]:
+    ratios = ", ".join(f"{_many(n, 'node')} at {ratio}" for ratio, n in shown.ratios.items())
+    line = Text.assemble(("normalization ", "bold"), _printable(ratios or "no node has a ratio"))
+    yield line.append(f"  {shown.source}", "dim")
+    yield from (Padding(_printable(each, "red"), _INDENT) for each in shown.problems)
 
 
 def _end(shown: ClusterStatus) -> Iterator[RenderableType]:

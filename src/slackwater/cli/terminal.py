@@ -114,3 +114,8 @@ def stacked_bar(
         bar.append(character * (until - drawn), style)
         drawn = until
     return bar.append(rest * (width - drawn), "dim")
+
+
+def on_or_off(state: bool | None) -> str:
+    """None where the machine does not tell."""
+    return {True: "on", False: "off", None: "unknown"}[state]

@@ -60,7 +60,7 @@ def _interval(_context: click.Context, _parameter: click.Parameter, text: str) -
     return found / 1_000_000
 
 
-@click.command()
+@click.command(short_help="Live view of a node: usage, quotas, throttling, pressure.")
 @click.option("--once", is_flag=True, help="One table, then exit; the default without a terminal.")
 @click.option(
     "--sort",

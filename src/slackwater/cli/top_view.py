@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.cli.terminal import FULL, TableColumn, make_table, stacked_bar
+from slackwater.record.offers import OfferRow
 from slackwater.record.overview import EntryRow, Overview, UsageRow
 from slackwater.record.rules import RuleRow, describe_comparison
 from slackwater.record.timestamps import describe_age, time_of_day
@@ -205,6 +206,7 @@ def header_lines(overview: Overview, width: int) -> Iterator[Text]:
         state.append(f"  rules {active} of {len(overview.rules)} active", "" if active else "dim")
     yield state
     yield from _rule_lines(overview.rules)
+    yield from _offer_lines(overview.offers)
     if overview.because:
         yield _cut_line(Text(overview.because, "yellow"))
     for problem in overview.problems:
@@ -223,6 +225,15 @@ def _rule_lines(rules: Sequence[RuleRow]) -> Iterator[Text]:
         yield _cut_line(line.append(f"  {told}", "dim") if told else line)
     if len(active) > _RULES:
         yield Text(f"and {len(active) - _RULES} more rules; see slackwater explain", "dim")
+
+
+def _offer_lines(offers: Sequence[OfferRow]) -> Iterator[Text]:
+    """gocrane.io/cpu 3 offered, 2 allocated to pods  budget 3400m, predicted 1800m"""
+    for offer in offers:
+        line = Text.assemble("sells ", (offer.sold(), "bold"))
+        budget, predicted = offer.amount(offer.budget), offer.amount(offer.predicted)
+        line.append(f"  budget {budget}, predicted {predicted}", "dim")
+        yield _cut_line(line.append(f"  {offer.missing}", "yellow") if offer.missing else line)
 
 
 def _entry_line(entry: EntryRow) -> Text:

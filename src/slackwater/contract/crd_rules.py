@@ -88,8 +88,17 @@ _SCOPE_VALUES = (
     ),
     CelRule(
         "self.scopeName != 'Priority' || "
-        "self.values.all(v, v.matches(r'^-?[0-9]{1,10}(--?[0-9]{1,10}|-[0-9]{1,10})?$'))",
+        "self.values.all(v, v.matches(r'^-?[0-9]{1,10}(--?[0-9]{1,10})?$'))",
         "values must be priorities such as 1000, or ranges such as 1000-3000, with Priority",
+        field_path=".values",
+    ),
+    CelRule(
+        "self.scopeName != 'Priority' || "
+        "!self.values.all(v, v.matches(r'^-?[0-9]{1,10}(--?[0-9]{1,10})?$')) || "
+        "self.values.all(v, v.substring(1).indexOf('-') < 0 || "
+        "int(v.substring(0, 1 + v.substring(1).indexOf('-'))) <= "
+        "int(v.substring(2 + v.substring(1).indexOf('-'))))",
+        "a range of priorities must begin with the lower one, such as -1000-0",
         field_path=".values",
     ),
     CelRule(

@@ -42,7 +42,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _MANY_DIGITS = re.compile(r"[+-]?[0-9]{20,}", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?", re.ASCII)
+#: An exponent too: Go's programs, and so the original rebalancer, print and read 1.5e0.
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
 #: What Go's strconv.ParseBool takes. "yes" is not among them.
 _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),

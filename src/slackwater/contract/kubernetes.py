@@ -55,6 +55,7 @@ class Node(ObjectHeader, frozen=True, kw_only=True):
     """The node as the cluster sees it. An amount that is not stated is a Gap."""
 
     allocatable_cpu: MilliCpu | Gap
+    allocatable_memory: Bytes | Gap = Gap("the Node object states no allocatable memory")
     #: Extended resources that pods may have, by name.
     allocatable_extended: Mapping[str, int | Gap] = {}
 
@@ -114,6 +115,7 @@ def read_node(document: object, source: str) -> Node:
         labels=head.labels,
         annotations=head.annotations,
         allocatable_cpu=_allocatable_cpu(allocatable),
+        allocatable_memory=_allocatable_memory(allocatable),
         allocatable_extended=read_amounts(allocatable),
     )
 
@@ -126,6 +128,11 @@ def read_config_map(document: object, source: str) -> ConfigMap:
 def _allocatable_cpu(amounts: Field | None) -> MilliCpu | Gap:
     stated = None if amounts is None else member(amounts, "cpu")
     return Gap("the Node object states no allocatable cpu") if stated is None else milli_cpu(stated)
+
+
+def _allocatable_memory(amounts: Field | None) -> Bytes | Gap:
+    stated = None if amounts is None else member(amounts, "memory")
+    return Gap("the Node object states no allocatable memory") if stated is None else size(stated)
 
 
 def milli_cpu(field: Field) -> MilliCpu:

@@ -40,17 +40,18 @@ _Value = TypeVar("_Value")
 
 
 class ActiveRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A rule that is not quiet: triggered, cooling or restoring, since when (RFC 3339). One in
-    Preview does nothing."""
+    """A rule that is not quiet: triggered, cooling or restoring, since when (RFC 3339); or one of
+    which `missing` says why its metric is. One in Preview does nothing."""
 
     rule: str
     state: str
     since: str = ""
     preview: bool = False
+    missing: str = ""
 
 
-#: By the title of the object, NodeQOS/waterline1: those of its rules that are not quiet. An object
-#: that is not followed is not there.
+#: By the title of the object, NodeQOS/waterline1: those of its rules that are not quiet, or lack
+#: their metric. An object that is not followed is not there.
 FollowedObjects = Mapping[str, tuple[ActiveRule, ...]]
 
 
@@ -69,6 +70,8 @@ class NodeReport(msgspec.Struct, frozen=True):
     policies: dict[str, str] = {}
     problems: tuple[str, ...] = ()
     rules: FollowedObjects = {}
+    #: How new containers come by their quotas; None where no policy has any for them.
+    container_starts: str | None = None
 
     def text(self) -> str:
         """As the annotation has it; what is not known is left out."""
@@ -84,6 +87,7 @@ class NodeReport(msgspec.Struct, frozen=True):
             },
             "problems": self.problems,
             "rules": self.rules or None,
+            "containerStarts": self.container_starts,
         }
         known = {key: value for key, value in said.items() if value is not None}
         return msgspec.json.encode(known).decode()
@@ -120,6 +124,7 @@ def _report(field: Field) -> NodeReport:
         },
         problems=(_of(field, "problems", _sentences) or ()),
         rules=(_of(field, "rules", _followed_objects) or {}),
+        container_starts=_of(field, "containerStarts", text),
     )
 
 
@@ -173,6 +178,7 @@ def _active_rule(field: Field) -> ActiveRule:
         _of(field, "state", text) or "",
         _of(field, "since", text) or "",
         _of(field, "preview", flag) or False,
+        _of(field, "missing", text) or "",
     )
 
 

@@ -6,7 +6,8 @@ containers have no resources and count nowhere.
 
 Amounts of extended resources (names with a domain, such as kubernetes.io/batch-cpu) are read as
 Quantity.Value(), but never rounded: that would make 1 out of "200m" of batch-cpu, a thousandth of a
-CPU (volcano issue 4625). A bad amount is a Gap, and the rest of the pod stays readable.
+CPU (volcano issue 4625). gocrane.io/cpu is counted in cores there and in milliCPU here, so that all
+amounts of CPU are. A bad amount is a Gap, and the rest of the pod stays readable.
 """
 
 import enum
@@ -16,6 +17,7 @@ import msgspec
 
 from slackwater.contract.document import LARGEST_NUMBER, Field, members
 from slackwater.model.cgroup import Tier
+from slackwater.model.elastic import ELASTIC_CPU
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import (
@@ -34,13 +36,17 @@ Amounts = Mapping[str, int | Gap]
 #: no other.
 NO_AMOUNTS: Amounts = {}
 
-# What the resources of Volcano and Koordinator count, after the domain's slash.
+_WANTED_BYTES = "a whole number of bytes, zero or more, such as 2Gi"
+# What resources count, by what follows the domain's slash.
 _WANTED = {
     "batch-cpu": "a whole number of milliCPU, zero or more, such as {}",
-    "batch-memory": "a whole number of bytes, zero or more, such as 2Gi",
+    "batch-memory": _WANTED_BYTES,
+    "memory": _WANTED_BYTES,
 }
+_WANTED_CORES = "CPUs to a thousandth, zero or more, such as 2 or 500m"
 _WANTED_ELSE = "a whole number, zero or more, such as 2"
 _EXAMPLE = 500
+_MILLI_PER_CORE = 1000
 
 
 def read_amounts(field: Field | None) -> Amounts:
@@ -65,21 +71,23 @@ def _within(name: str, field: Field, limit: int | Gap | None) -> int | Gap:
     amount = _amount(name, field)
     if isinstance(amount, Gap) or limit is None or isinstance(limit, Gap) or amount <= limit:
         return amount
-    return _gap(field, f"at most the limit, which is {limit}")
+    shown = f"{limit}m" if name == ELASTIC_CPU else str(limit)
+    return _gap(field, f"at most the limit, which is {shown}")
 
 
 def _amount(name: str, field: Field) -> int | Gap:
     """Kubernetes takes a bare number for a quantity as well: batch-cpu: 500."""
     value = field.value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return _gap(field, _wanted(name, _EXAMPLE))
+        return _gap(field, amount_wanted(name))
     try:
         exact = parse_quantity(value if isinstance(value, str) else quoted(value))
     except QuantityError:
-        return _gap(field, _wanted(name, _EXAMPLE))
-    amount, rest = divmod(exact.numerator, exact.denominator)
+        return _gap(field, amount_wanted(name))
+    parts = _MILLI_PER_CORE if name == ELASTIC_CPU else 1
+    amount, rest = divmod(exact.numerator * parts, exact.denominator)
     if rest or not 0 <= amount <= LARGEST_NUMBER:
-        return _gap(field, _wanted(name, _meant(exact)))
+        return _gap(field, amount_wanted(name, _meant(exact)))
     return amount
 
 
@@ -89,7 +97,10 @@ def _meant(exact: Ratio) -> int:
     return milli if 0 < milli <= LARGEST_NUMBER else _EXAMPLE
 
 
-def _wanted(name: str, milli: int) -> str:
+def amount_wanted(name: str, milli: int = _EXAMPLE) -> str:
+    """What an amount of this resource must be, with an example where it counts milliCPU."""
+    if name == ELASTIC_CPU:
+        return _WANTED_CORES
     return _WANTED.get(name.rpartition("/")[2], _WANTED_ELSE).format(milli)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from slackwater.demo.demo_plan import (
     BATCH_PODS,
+    ELASTIC_PODS,
     HOG_CONTAINER,
     HOG_UID,
     SERVICE_CONTAINER,
@@ -64,6 +65,9 @@ class DemoTree:
         self.besteffort = f"{self.kubepods}/besteffort"
         self.service = f"{self.burstable}/pod{SERVICE_UID}/{SERVICE_CONTAINER}"
         self.hog = f"{self.besteffort}/pod{HOG_UID}/{HOG_CONTAINER}"
+        self.elastic = tuple(
+            f"{self.besteffort}/pod{pod.uid}/{pod.container}" for pod in ELASTIC_PODS
+        )
         self.batch = tuple(f"{self.burstable}/pod{pod.uid}/{pod.container}" for pod in BATCH_PODS)
         self.client = f"{self.top}/client"
         self.agent = f"{self.top}/agent"
@@ -71,14 +75,16 @@ class DemoTree:
     def make(self) -> None:
         """All of it, with the weights that a kubelet gives."""
         try:
-            for path in (self.service, self.hog, *self.batch, self.client, self.agent):
+            batch = (self.hog, *self.elastic, *self.batch)
+            for path in (self.service, *batch, self.client, self.agent):
                 self._make(path)
             # Beside the machine's other groups the demo weighs what a kubelet's tree does.
             self._weigh(self.top, shares_of(MilliCpu(1000 * self.cpus)))
             self._weigh(self.kubepods, shares_of(MilliCpu(1000 * self.cpus)))
             self._weigh(self.client, shares_of(MilliCpu(1000 * self.cpus * _CLIENT_CPUS)))
             self._weigh_pod(self.service, shares_of(MilliCpu(SERVICE_REQUEST)))
-            self._weigh_pod(self.hog, SMALLEST_SHARES)
+            for path in (self.hog, *self.elastic):
+                self._weigh_pod(path, SMALLEST_SHARES)
             self.apply(BatchControl.KUBELET)
         except OSError as error:
             where = error.filename or self.top
@@ -94,6 +100,10 @@ class DemoTree:
         """How batch work is restricted from now on. Raises OSError if the kernel cannot."""
         tier = self.besteffort
         self._reset(tier)
+        for container in self.elastic:
+            for path in (container, container.rpartition("/")[0]):
+                self._reset(path)
+            self._weigh_pod(container, SMALLEST_SHARES)
         for container, pod in zip(self.batch, BATCH_PODS, strict=True):
             for path in (container, container.rpartition("/")[0]):
                 self._reset(path)

@@ -103,7 +103,7 @@ class DemoEnvironment:
         try:
             if phase.control.needs_agent():
                 agent = self._start_agent(phase.control)
-                if phase.control is BatchControl.BEST_EFFORT_SHARE:
+                if phase.control.bounds_best_effort():
                     agent.wait_for_quota()
                     time.sleep(_RAISE_SETTLE)
                 else:
@@ -129,6 +129,8 @@ class DemoEnvironment:
         if control is BatchControl.ABSENT:
             return []
         pods = self.tree.batch if control.runs_burstable() else (self.tree.hog,)
+        if control is BatchControl.ELASTIC:
+            pods = self.tree.elastic
         return [
             self._children.start("slackwater.demo.hog", [], pod, _ignore_line)
             for pod in pods

@@ -6,6 +6,7 @@ work is controlled.
 
 from slackwater.demo.demo_plan import (
     BATCH_PODS,
+    ELASTIC_PODS,
     HOG_CONTAINER,
     HOG_UID,
     SERVICE_CONTAINER,
@@ -26,6 +27,7 @@ kind: AgentSettings
 spec:
   bestEffortShare: {{enabled: true, threshold: {THRESHOLD}}}
 """
+_ELASTIC_SETTINGS = f"{_SHARE_SETTINGS}  elasticResources: {{enabled: true}}\n"
 _QUOTAS_ONLY = """\
 apiVersion: slackwater.io/v1
 kind: AgentSettings
@@ -140,6 +142,15 @@ def node_folder(control: BatchControl, cpus: int, rule: dict[str, str]) -> dict[
             annotations='{volcano.sh/qos-level: "BE"}', container=HOG_CONTAINER, resources="{}",
         )  # fmt: skip
         return {**found, "settings.yaml": _SHARE_SETTINGS, "hog.yaml": hog}
+    if control is BatchControl.ELASTIC:
+        found["settings.yaml"] = _ELASTIC_SETTINGS
+        for pod in ELASTIC_PODS:
+            found[f"{pod.name}.yaml"] = _POD.format(
+                name=pod.name, app="batch", uid=pod.uid, qos="BestEffort", priority=0,
+                annotations="{}", container=pod.container,
+                resources=f"{{limits: {{gocrane.io/cpu: {pod.request}m}}}}",
+            )  # fmt: skip
+        return found
     for pod in BATCH_PODS:
         found[f"{pod.name}.yaml"] = _POD.format(
             name=pod.name, app="batch", uid=pod.uid, qos="Burstable", priority=-10,

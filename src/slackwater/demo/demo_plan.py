@@ -25,8 +25,7 @@ HOG_CONTAINER = "ba" * 32
 
 
 class BatchPod(msgspec.Struct, frozen=True):
-    """A pod of batch work as people usually run it: with a CPU request, so Burstable, and of low
-    priority. `request` is in milliCPU."""
+    """A pod of batch work. `request` is in milliCPU."""
 
     name: str
     uid: str
@@ -34,10 +33,17 @@ class BatchPod(msgspec.Struct, frozen=True):
     request: int
 
 
-#: Together they weigh as much as the service.
+#: As people usually run them: with a CPU request, so Burstable, and of low priority. Together they
+#: weigh as much as the service.
 BATCH_PODS = (
     BatchPod("batch-1", "ba7c4000-0000-4000-8000-000000000011", "b1" * 32, SERVICE_REQUEST // 2),
     BatchPod("batch-2", "ba7c4000-0000-4000-8000-000000000012", "b2" * 32, SERVICE_REQUEST // 2),
+)
+
+#: They ask for elastic CPU alone, so they are best effort.
+ELASTIC_PODS = (
+    BatchPod("elastic-1", "e1a50000-0000-4000-8000-000000000021", "e1" * 32, 1000),
+    BatchPod("elastic-3", "e1a50000-0000-4000-8000-000000000023", "e3" * 32, 3000),
 )
 
 
@@ -50,6 +56,7 @@ class BatchControl(enum.Enum):
     STATIC_QUOTA = "a fixed quota at the default weight"
     IDLE = "cpu.idle"
     BEST_EFFORT_SHARE = "the kubelet's weight and the agent's share for best-effort work"
+    ELASTIC = "the same, in pods with elastic resources"
     #: From here on batch runs in Burstable pods.
     UNPROTECTED = "no rule"
     WATERLINE = "a waterline of the node's CPU usage"
@@ -60,7 +67,11 @@ class BatchControl(enum.Enum):
         return self in (self.UNPROTECTED, self.WATERLINE, self.LATENCY_OBJECTIVE)
 
     def needs_agent(self) -> bool:
-        return self in (self.BEST_EFFORT_SHARE, self.WATERLINE, self.LATENCY_OBJECTIVE)
+        return self.bounds_best_effort() or self in (self.WATERLINE, self.LATENCY_OBJECTIVE)
+
+    def bounds_best_effort(self) -> bool:
+        """Whether the agent sets the best-effort tier's quota."""
+        return self in (self.BEST_EFFORT_SHARE, self.ELASTIC)
 
 
 class PhaseTitle(msgspec.Struct, frozen=True):
@@ -101,6 +112,12 @@ SHARE = DemoPhase(
     "batch gives way, within a budget",
     BatchControl.BEST_EFFORT_SHARE,
 )
+ELASTIC = DemoPhase(
+    "elastic",
+    "elastic pods, Slackwater",
+    "batch of 1 and 3 elastic CPUs, within a budget",
+    BatchControl.ELASTIC,
+)
 UNPROTECTED = DemoPhase(
     "unprotected",
     "batch unprotected",
@@ -121,7 +138,7 @@ SLACKWATER = DemoPhase(
 )
 
 DEMO = (ALONE, UNPROTECTED, SLACKWATER)
-COLOCATION = (ALONE, DEFAULT_WEIGHT, KUBELET, STATIC_QUOTA, IDLE, SHARE)
+COLOCATION = (ALONE, DEFAULT_WEIGHT, KUBELET, STATIC_QUOTA, IDLE, SHARE, ELASTIC)
 LATENCY_OBJECTIVE = (ALONE, UNPROTECTED, WATERLINE, SLACKWATER)
 #: Each phase of the demo comes in so many slices, so that drift of the machine hits all alike.
 DEMO_ROUNDS = 2

@@ -5,6 +5,7 @@ one sentence, what to do about it in another.
 """
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,23 +14,29 @@ import msgspec
 
 from slackwater.doctor.doctor_report import (
     CgroupSection,
+    CpuManagerSection,
     DoctorProblem,
     DoctorReport,
     KnobRow,
     MachineSection,
+    StartSection,
     TopologyRow,
     WeightSection,
 )
-from slackwater.doctor.features import judge_features
+from slackwater.doctor.features import judge_features, refuse_pinning
 from slackwater.doctor.knobs import inspect_knobs, list_unread_knobs, probe_knobs
+from slackwater.doctor.reported_topology import describe_topology
 from slackwater.execution.cgroup_writer import CgroupWriter
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Driver, Level
 from slackwater.model.gap import Gap
+from slackwater.model.knob import CPUS
 from slackwater.model.machine import Machine
 from slackwater.model.units import Micros
 from slackwater.model.weight import WeightFormula
+from slackwater.nri.plugin import DEFAULT_SOCKET
 from slackwater.observation.cgroups.tree import CgroupTree, Unread
 from slackwater.observation.cgroups.weight_formula import FormulasInForce, formulas_in_force
+from slackwater.observation.cpu_inventory import CpuInventory, NodeCpus
 from slackwater.observation.detection import (
     DriverVerdict,
     Finding,
@@ -73,6 +80,7 @@ class Examination(msgspec.Struct, frozen=True):
     kubepods: Kubepods | Gap
     trees: tuple[str, ...]
     content: TreeContent
+    cpus: NodeCpus
 
 
 _NO_SAMPLES = TreeContent({}, (), FormulasInForce(_NO_TREE, _NO_TREE))
@@ -97,6 +105,7 @@ def examine(roots: Roots, environ: Mapping[str, str], kubepods: str) -> Examinat
         kubepods=found,
         trees=_list_trees(mounts),
         content=_read_tree(mounts, found, machine),
+        cpus=CpuInventory(roots).read(_now()),
     )
 
 
@@ -154,13 +163,28 @@ def find_problems(
     return tuple(problem for rule in _RULES for problem in rule(examination, knobs))
 
 
-def find_notes(examination: Examination) -> tuple[DoctorProblem, ...]:
+def find_notes(examination: Examination, knobs: tuple[KnobRow, ...]) -> tuple[DoctorProblem, ...]:
     """What is fine as long as its reason is right."""
+    return (*_chosen_tree(examination), *_no_cpusets(knobs))
+
+
+def _chosen_tree(examination: Examination) -> Iterator[DoctorProblem]:
     kubepods = examination.kubepods
     if isinstance(kubepods, Gap) or not kubepods.because:
-        return ()
+        return
     what = f"{_name_trees(examination)}; an agent takes {kubepods.path}, as {kubepods.because}."
-    return (DoctorProblem(what, f"Nothing, unless that is wrong. {_remedy(examination)}"),)
+    yield DoctorProblem(what, f"Nothing, unless that is wrong. {_remedy(examination)}")
+
+
+def _no_cpusets(knobs: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
+    """On cgroup v2 a group has the files of the controllers that its parent hands on."""
+    levels = (Level.POD.value, Level.CONTAINER.value)
+    if any(row.knob == CPUS.name and row.level in levels and row.works is False for row in knobs):
+        yield DoctorProblem(
+            "The kubelet's pods and containers have no cpuset.cpus: core_pinning cannot bind them.",
+            "Nothing, unless they are to be bound: then restart the kubelet, which enables the "
+            "cpuset controller below kubepods (cgroup.subtree_control).",
+        )
 
 
 def _no_cgroups(examination: Examination, _: tuple[KnobRow, ...]) -> Iterator[DoctorProblem]:
@@ -302,7 +326,7 @@ def _systemd_out_of_reach(
     if not os.access(socket, os.W_OK):
         yield DoctorProblem(
             f"systemd owns the kubelet's slices, but its socket {socket} cannot be reached: "
-            "weights and quotas written into files are reset within a minute.",
+            "the agent changes none of their values, as files are reset within a minute.",
             "Mount the host's /run/systemd at the same place and name it with --host-root.",
         )
 
@@ -391,13 +415,17 @@ def _make_report(
     found: Examination, knobs: tuple[KnobRow, ...], more: tuple[DoctorProblem, ...]
 ) -> DoctorReport:
     machine = _machine_section(found.machine, found.roots)
+    manager = _cpu_manager_section(found.cpus)
     report = DoctorReport(
         cgroup=_cgroup_section(found),
         knobs=knobs,
-        features=judge_features(knobs, machine.psi),
+        features=refuse_pinning(judge_features(knobs, machine.psi), manager.policy),
         machine=machine,
+        cpu_manager=manager,
+        topology=describe_topology(found.roots),
+        container_starts=_start_section(found.roots),
         problems=find_problems(found, knobs) + more,
-        notes=find_notes(found),
+        notes=find_notes(found, knobs),
     )
     return msgspec.convert(_printable(msgspec.to_builtins(report)), DoctorReport)
 
@@ -453,10 +481,35 @@ def _machine_section(machine: Machine, roots: Roots) -> MachineSection:
         cpus=None if isinstance(machine.cpus, Gap) else len(machine.cpus),
         topology=None
         if isinstance(topology, Gap)
-        else TopologyRow(topology.packages(), topology.cores(), topology.all().format()),
+        else TopologyRow(
+            topology.packages(), topology.cores(), topology.all().format(), topology.caches()
+        ),
         model=None if isinstance(machine.model, Gap) else machine.model,
         smt=None if isinstance(machine.smt, Gap) else machine.smt,
         turbo=None if isinstance(machine.turbo, Gap) else machine.turbo,
         numa_nodes=None if isinstance(nodes, Gap) else len(nodes),
         psi=not isinstance(machine.psi, Gap) if os.path.isdir(roots.proc) else None,
     )
+
+
+def _start_section(roots: Roots) -> StartSection:
+    """By the socket alone: a connection would make us known to the runtime."""
+    path = f"{roots.host}/{DEFAULT_SOCKET}"
+    try:
+        there = stat.S_ISSOCK(os.stat(path).st_mode)
+    except FileNotFoundError:
+        why = "NRI is off in the container runtime, or its folder is not mounted here"
+        return StartSection(False, path, why)
+    except OSError as error:
+        return StartSection(None, path, error.strerror or str(error))
+    return StartSection(there, path, "it is there" if there else "it is not a socket")
+
+
+def _cpu_manager_section(cpus: NodeCpus) -> CpuManagerSection:
+    match cpus.kubelet:
+        case Gap(reason):
+            policy, source, assigned = None, reason, ""
+        case kubelet:
+            policy, source = kubelet.policy, cpus.kubelet_source
+            assigned = kubelet.all_assigned().format()
+    return CpuManagerSection(policy, source, assigned, cpus.reserved.format(), cpus.reserved_source)

@@ -49,9 +49,23 @@ class FeatureRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TopologyRow(msgspec.Struct, frozen=True, rename="camel"):
+    """`caches` is how many last-level caches the CPUs share."""
+
     packages: int
     cores: int
     cpus: str
+    caches: int
+
+
+class CpuManagerSection(msgspec.Struct, frozen=True, rename="camel"):
+    """The kubelet's CPU manager, and the CPUs that no pod gets alone. `policy` is null if it is not
+    known; the source says why. `assigned` is what the kubelet gave to containers."""
+
+    policy: str | None
+    source: str
+    assigned: str
+    reserved: str
+    reserved_source: str
 
 
 class MachineSection(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,6 +78,35 @@ class MachineSection(msgspec.Struct, frozen=True, rename="camel"):
     turbo: bool | None
     numa_nodes: int | None
     psi: bool | None
+
+
+class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
+    """Memory in bytes; null if it could not be read."""
+
+    name: str
+    cpus: int
+    memory: int | None
+    hugepages: dict[str, int]
+
+
+class TopologySection(msgspec.Struct, frozen=True, rename="camel"):
+    """What an agent in a cluster reports as its node's NodeResourceTopology, not amplified.
+    `cpu_basic_info` is the annotation; null if the machine does not tell, and then `problem` says
+    why."""
+
+    cpu_basic_info: str | None
+    policy: str
+    zones: tuple[ZoneRow, ...]
+    problem: str = ""
+
+
+class StartSection(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether an agent can set quotas before containers start (NRI): null where it cannot be seen
+    from here. Without it the next tick sets them."""
+
+    nri: bool | None
+    socket: str
+    because: str
 
 
 class DoctorProblem(msgspec.Struct, frozen=True, rename="camel"):
@@ -80,6 +123,9 @@ class DoctorReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     knobs: tuple[KnobRow, ...]
     features: tuple[FeatureRow, ...]
     machine: MachineSection
+    cpu_manager: CpuManagerSection
+    topology: TopologySection
+    container_starts: StartSection
     problems: tuple[DoctorProblem, ...]
     #: Worth knowing, but nothing to fix.
     notes: tuple[DoctorProblem, ...] = ()

@@ -7,6 +7,7 @@ import msgspec
 from slackwater.doctor.doctor_report import FeatureRow, KnobRow
 from slackwater.model.cgroup import Level
 from slackwater.model.knob import KNOBS
+from slackwater.policies import core_pinning
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
 
@@ -28,17 +29,8 @@ class FeatureRequirement(msgspec.Struct, frozen=True):
     built: bool = True
 
 
-#: What is not a policy, or not one yet.
+#: What is not a policy.
 _OTHERS: tuple[FeatureRequirement, ...] = (
-    FeatureRequirement(
-        "elastic_limit", (("quota", "weight"),), "bounds pods that use oversold CPU", built=False
-    ),
-    FeatureRequirement(
-        "normalization", (("quota",),), "gives a CPU unit the same worth on every node", built=False
-    ),
-    FeatureRequirement(
-        "core_pinning", (("cpus",),), "binds containers to CPUs, shared or exclusive", built=False
-    ),
     FeatureRequirement("interference", ((PSI,),), "wakes at once when a protected pod has to wait"),
 )
 
@@ -67,6 +59,19 @@ def judge_features(
     )
 
 
+def refuse_pinning(
+    rows: tuple[FeatureRow, ...], manager_policy: str | None
+) -> tuple[FeatureRow, ...]:
+    """The same, but for containers' CPUs where the kubelet's CPU manager gives them out itself."""
+    why = core_pinning.refuse_beside(manager_policy)
+    return tuple(
+        msgspec.structs.replace(row, possible=False, because=why)
+        if why and row.feature == core_pinning.NAME
+        else row
+        for row in rows
+    )
+
+
 def _judge_feature(
     feature: FeatureRequirement, rows: tuple[KnobRow, ...], psi: bool | None
 ) -> FeatureRow:
@@ -75,6 +80,8 @@ def _judge_feature(
             _State(psi, "PSI is unknown") if knob == PSI else _judge_knob(rows, knob, feature.level)
         )
 
+    if not feature.alternatives:
+        return FeatureRow(feature.name, True, f"it needs no knob: {feature.does}")
     untried: tuple[str, ...] = ()
     for knobs in feature.alternatives:
         works = [state(knob).works for knob in knobs]

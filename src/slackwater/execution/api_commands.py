@@ -1,4 +1,5 @@
-"""Carries out commands at the API server: the Eviction API, the Node's taint and its condition.
+"""Carries out commands at the API server: the Eviction API, and the Node's taint, its condition
+and its extended resources.
 
 A pod is read before it is evicted: a new pod of the same name, one of another node, one that goes
 already, a static pod's copy and a critical one are left alone, whatever was asked. After a lost
@@ -20,8 +21,9 @@ from slackwater.contract.node_interference import (
     condition_patch,
     read_interference,
 )
+from slackwater.contract.node_offer import NodeOffer, SeenOffer, offer_patch, read_seen_offer
 from slackwater.contract.resources import NODES, PODS
-from slackwater.execution.commands import CommandAttempt
+from slackwater.execution.node_states import CommandAttempt
 from slackwater.http.errors import CredentialsError, RequestError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.api_time import format_time
@@ -57,19 +59,21 @@ class _LivingPod(msgspec.Struct, frozen=True):
 
 
 class ApiCommands:
-    """Guards what is changed at the API server by command. `seen` is the Node as its informer has
-    it, without asking."""
+    """Guards what is changed at the API server by command. `seen` and `seen_offer` are what the
+    Node shows as its informer has it, without asking."""
 
     def __init__(
         self,
         client: EvictingClient,
         node: str,
         seen: Callable[[], SeenInterference | None],
+        seen_offer: Callable[[], SeenOffer | None],
         time_of_day: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._node = node
         self._seen = seen
+        self._seen_offer = seen_offer
         self._time_of_day = time_of_day
 
     def seen_interference(self) -> SeenInterference | None:
@@ -111,6 +115,28 @@ class ApiCommands:
         if (pod.spec.priority or 0) >= _CRITICAL_PRIORITY:
             return "the pod is protected: critical"
         return ""
+
+    def seen_offer(self) -> SeenOffer | None:
+        return self._seen_offer()
+
+    def offer_resources(self, wanted: NodeOffer) -> CommandAttempt:
+        """The patch names single resources, so that the kubelet's own amounts, and whatever else
+        changes the Node meanwhile, stay."""
+        try:
+            node = msgspec.json.decode(self._client.get(NODES, self._node))
+            seen = read_seen_offer(node)
+            if seen.differs(wanted):
+                patch = offer_patch(wanted, seen.owned)
+                self._client.patch(
+                    NODES, self._node, patch, kind=PatchKind.MERGE, subresource="status"
+                )
+            return CommandAttempt(CommandState.DONE)
+        except HttpStatusError as refused:
+            return _refused(refused, "patch nodes/status")
+        except CredentialsError as error:
+            return CommandAttempt(CommandState.REFUSED, str(error))
+        except (RequestError, msgspec.DecodeError) as error:
+            return CommandAttempt(CommandState.QUEUED, str(error))
 
     def mark_node(self, wanted: NodeInterference, because: Because) -> CommandAttempt:
         """From a fresh read each time: the list of taints can only be replaced as a whole, and the

@@ -66,10 +66,17 @@ def put(group: int, name: str, text: str) -> None:
         result = Result.REFUSED if error.errno == errno.EACCES else failed_attempt(error).result
         if error.errno == errno.ENODEV:
             raise
-        detail = f"the kernel refused {text!r} in {name}: {error.strerror}"
+        why = _why_refused(name, error)
+        detail = f"the kernel refused {text!r} in {name}: {error.strerror}{why}"
         raise StoppedError(Attempt(result, detail), error.errno or 0) from None
     finally:
         os.close(descriptor)
+
+
+def _why_refused(name: str, error: OSError) -> str:
+    """v1 alone: a group may be made below a container's that nobody here knows of."""
+    busy = error.errno == errno.EBUSY and name == "cpuset.cpus"
+    return " (a group below it has CPUs outside of these)" if busy else ""
 
 
 def put_two(group: int, file: KnobFile, old: Bandwidth, new: Bandwidth, text: str) -> None:
@@ -143,6 +150,16 @@ class CgroupWriter:
                 except OSError as error:
                     return Gap(f"the cgroup root {mount.directory}: {error.strerror}")
                 return f"{found.st_dev}:{found.st_ino}"
+
+    def locate(self, path: str) -> int | None:
+        match self._mounts.directory(CgroupController.CPU, path):
+            case Gap():
+                return None
+            case directory:
+                try:
+                    return os.stat(directory, follow_symlinks=False).st_ino
+                except OSError:
+                    return None
 
     def lives(self, ref: CgroupRef) -> bool:
         """Whether the same cgroup still stands at its path. Only a clear no is a no: a process

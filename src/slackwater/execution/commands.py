@@ -1,29 +1,29 @@
-"""Carries out commands off the tick: evictions, and the Node's taint and condition.
+"""Carries out commands off the tick: evictions, and what is wanted of the Node.
 
 A thread of its own works through what is due, so that the agent's loop never waits. A runner does
-the work: the API server's, one that sends signals, or one that says that nobody can. Taint and
-condition are states: what is offered is compared with what the Node shows, and only a difference is
-written. An eviction is tried again, with back-off, until it is taken; it is in flight until its pod
-is gone, or for a bounded time.
+the work: the API server's, one that sends signals, or one that says that nobody can. What is wanted
+of the Node is a state (execution.node_states). An eviction is tried again, with back-off, until it
+is taken; it is in flight until its pod is gone, or for a bounded time.
 """
 
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
-
-import msgspec
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from slackwater.contract.node_interference import (
-    CONDITION,
-    EFFECTS,
     NO_INTERFERENCE,
-    PREFER_NO_SCHEDULE,
-    STATUSES,
-    TAINT,
     NodeInterference,
     SeenInterference,
+)
+from slackwater.contract.node_offer import NO_OFFER, NodeOffer, SeenOffer
+from slackwater.execution.node_states import (
+    CommandAttempt,
+    NodeMarks,
+    NodeOffers,
+    NodeRunner,
+    WantedNodeState,
 )
 from slackwater.http.errors import Backoff
 from slackwater.model.decision import Because, Command, CommandKind
@@ -39,32 +39,13 @@ FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 EVICTION_SECONDS = 300
 #: The grace period of a pod that states none, as in Kubernetes.
 DEFAULT_GRACE_SECONDS = 30
-#: After a write the informer shows the Node as it was for a moment.
-SETTLE = Micros(5 * _SECOND)
 _MOST_OUTCOMES = 1000
-_NOBODY_ASKS = Because("commands", "nobody asks for it", "")
 
 
-class CommandAttempt(msgspec.Struct, frozen=True):
-    """How one attempt ended. `gone`: the pod is not there any more. `again_after` is in seconds: at
-    least that long a refused command waits, and after that a running one is looked at again."""
-
-    state: CommandState
-    detail: str = ""
-    gone: bool = False
-    again_after: float | None = None
-
-
-class CommandRunner(Protocol):
+class CommandRunner(NodeRunner, Protocol):
     """Carries out one command at a time; may wait for the network."""
 
     def evict(self, command: Command, pod: Workload | None, /) -> CommandAttempt: ...
-
-    def mark_node(self, wanted: NodeInterference, because: Because, /) -> CommandAttempt: ...
-
-    def seen_interference(self) -> SeenInterference | None:
-        """What the Node shows, without asking; None where nobody knows."""
-        ...
 
 
 class NobodyCarriesOut:
@@ -82,6 +63,14 @@ class NobodyCarriesOut:
         return CommandAttempt(CommandState.IMPOSSIBLE, self._reason)
 
     def seen_interference(self) -> SeenInterference | None:
+        return None
+
+    def offer_resources(self, wanted: NodeOffer) -> CommandAttempt:
+        if wanted == NO_OFFER:
+            return CommandAttempt(CommandState.DONE)
+        return CommandAttempt(CommandState.IMPOSSIBLE, self._reason)
+
+    def seen_offer(self) -> SeenOffer | None:
         return None
 
 
@@ -106,65 +95,6 @@ class _Eviction:
         )
 
 
-class _NodeMarks:
-    """What is wanted of the Node's taint and condition, and how far it is. Before the first
-    decision nothing is, and what an earlier run left stays."""
-
-    def __init__(self, pace: Backoff) -> None:
-        self.pace = pace
-        self.commands: dict[CommandKind, Command] = {}
-        #: The last of each kind, asked for or not any more.
-        self.last: dict[CommandKind, Command] = {}
-        self.wanted: NodeInterference | None = None
-        #: What the Node was made, or found to be.
-        self.settled: NodeInterference | None = None
-        self.state = CommandState.DONE
-        self.detail = ""
-        self.since = Micros(0)
-        #: When the Node is next written if it is not as wanted; None: not before that changes.
-        self.due: Micros | None = None
-
-    def want(self, wanted: NodeInterference, at: Micros) -> None:
-        if wanted != self.wanted:
-            self.wanted, self.since, self.due = wanted, at, at
-            self.state, self.detail = CommandState.QUEUED, ""
-            self.pace.reset()
-
-    def because(self) -> Because:
-        command = self.commands.get(CommandKind.CONDITION) or self.commands.get(CommandKind.TAINT)
-        return command.because if command else _NOBODY_ASKS
-
-    def find_due(self, seen: SeenInterference | None) -> Micros | None:
-        """When the Node has to be written; None where it is as wanted, as far as is known."""
-        if self.wanted is None:
-            return None
-        if seen is not None and not seen.differs(self.wanted):
-            self.settled, self.state, self.detail = self.wanted, CommandState.DONE, ""
-            return None
-        return None if seen is None and self.settled == self.wanted else self.due
-
-    def find_undone(
-        self, wanted: NodeInterference, before: NodeInterference
-    ) -> tuple[Command, ...]:
-        """Whose effect goes; of an earlier run's, a command that says so."""
-        gone = (
-            (CommandKind.TAINT, TAINT, before.effect and not wanted.effect),
-            (CommandKind.CONDITION, CONDITION, before.status and not wanted.status),
-        )
-        return tuple(
-            self.last.get(kind, Command(target, kind, target, _NOBODY_ASKS, ""))
-            for kind, target, is_gone in gone
-            if is_gone
-        )
-
-    def progress(self) -> Iterator[CommandProgress]:
-        if self.state is CommandState.DONE:
-            return
-        retry = self.due if self.state is CommandState.REFUSED else None
-        for command in self.commands.values():
-            yield CommandProgress(command, self.state, self.since, self.detail, retry or Micros(0))
-
-
 class CommandQueue:
     """Guards the commands that were taken up, and the thread that carries them out."""
 
@@ -175,8 +105,9 @@ class CommandQueue:
         self._clock = clock
         self._jitter = jitter
         self._evictions: dict[str, _Eviction] = {}
-        self._marks = _NodeMarks(self._new_pace())
-        self._misfits: dict[str, CommandProgress] = {}
+        self._states: tuple[WantedNodeState[Any, Any], ...] = tuple(
+            kind(runner, clock, self._new_pace(), self._note) for kind in (NodeMarks, NodeOffers)
+        )
         self._outcomes: deque[CommandOutcome] = deque(maxlen=_MOST_OUTCOMES)
         self._ended = False
         self._changed = threading.Condition()
@@ -205,7 +136,8 @@ class CommandQueue:
                 self._end_evictions(pods, at)
                 for each in evictions:
                     self._take_eviction(each, pods, at)
-            self._want_marks(commands, at, decided=decided)
+            for state in self._states:
+                state.take(commands, at, decided=decided)
             if self._next_due() <= at:
                 self._changed.notify()
 
@@ -213,7 +145,8 @@ class CommandQueue:
         """What is in flight, for the next snapshot."""
         with self._changed:
             evictions = (each.progress() for each in self._evictions.values())
-            return (*evictions, *self._marks.progress(), *self._misfits.values())
+            of_node = (each for state in self._states for each in state.progress())
+            return (*evictions, *of_node)
 
     def outcomes(self) -> tuple[CommandOutcome, ...]:
         """What changed since the last call."""
@@ -231,10 +164,12 @@ class CommandQueue:
                     del self._evictions[uid]
 
     def release(self) -> None:
-        """Nothing is wanted any more: taint and condition go, and no eviction begins."""
+        """Nothing is wanted any more: taint, condition and extended resources go, and no eviction
+        begins."""
         self.withdraw()
         with self._changed:
-            self._want_marks((), self._clock(), decided=True)
+            for state in self._states:
+                state.take((), self._clock(), decided=True)
             self._changed.notify()
 
     def stop(self, patience: float) -> None:
@@ -247,7 +182,7 @@ class CommandQueue:
 
     def run_due(self) -> None:
         """Carries out all that is due; what the thread does."""
-        while self._run_marks() or self._run_eviction():
+        while self._write_node(self._states) or self._run_eviction():
             pass
 
     def _run(self) -> None:
@@ -255,13 +190,13 @@ class CommandQueue:
             with self._changed:
                 while not self._ended and self._next_due() > (now := self._clock()):
                     self._changed.wait(min((self._next_due() - now) / _SECOND, LONGEST_WAIT))
-                if self._ended and self._marks.wanted != NO_INTERFERENCE:
-                    return
+                released = tuple(state for state in self._states if state.is_released())
                 ended = self._ended
             if ended:
-                self._run_marks()
+                while self._write_node(released):
+                    pass
                 return
-            if not self._run_marks():
+            if not self._write_node(self._states):
                 self._run_eviction()
 
     def _new_pace(self) -> Backoff:
@@ -269,14 +204,26 @@ class CommandQueue:
 
     def _next_due(self) -> Micros:
         due = [each.due for each in self._evictions.values() if each.due is not None]
-        marks = self._marks.find_due(self._runner.seen_interference())
-        if marks is not None:
-            due.append(marks)
+        due += [found for state in self._states if (found := state.next_due()) is not None]
         return min(due, default=Micros(self._clock() + int(LONGEST_WAIT) * _SECOND))
 
     def _tell(self, command: Command, state: CommandState, detail: str, *, undone: bool) -> None:
-        outcome = CommandOutcome(command, state, self._clock(), detail, undone)
+        self._note(CommandOutcome(command, state, self._clock(), detail, undone))
+
+    def _note(self, outcome: CommandOutcome) -> None:
         self._outcomes.append(outcome)
+
+    def _write_node(self, states: Iterable[WantedNodeState[Any, Any]]) -> bool:
+        """Whether some part of the Node was written, or that was tried."""
+        for state in states:
+            with self._changed:
+                write = state.begin()
+            if write is not None:
+                attempt = state.write(write.wanted, write.because)
+                with self._changed:
+                    state.settle(write, attempt)
+                return True
+        return False
 
     # --- evictions
 
@@ -339,76 +286,6 @@ class CommandQueue:
     def _after(self, seconds: float) -> Micros:
         return Micros(self._clock() + int(seconds * _SECOND))
 
-    # --- the Node's taint and condition
-
-    def _want_marks(self, commands: Sequence[Command], at: Micros, *, decided: bool) -> None:
-        asked = [each for each in commands if each.kind is not CommandKind.EVICT]
-        good = [each for each in asked if not self._misfit(each, at)]
-        self._misfits = {
-            each.key: self._misfits[each.key] for each in asked if each.key in self._misfits
-        }
-        marks = self._marks
-        marks.commands = {each.kind: each for each in sorted(good, key=_strictness)}
-        marks.last |= marks.commands
-        wanted = _interference(marks.commands)
-        if decided:
-            marks.want(wanted, at)
-        elif marks.commands:
-            left = marks.wanted or _owned(self._runner.seen_interference())
-            marks.want(_joined(wanted, left), at)
-
-    def _misfit(self, command: Command, at: Micros) -> bool:
-        if not (detail := _refuse_mark(command)):
-            return False
-        if command.key not in self._misfits:
-            state = CommandState.IMPOSSIBLE
-            self._misfits[command.key] = CommandProgress(command, state, at, detail)
-            self._tell(command, state, detail, undone=False)
-        return True
-
-    def _run_marks(self) -> bool:
-        """Whether the Node was written, or that was tried."""
-        with self._changed:
-            marks = self._marks
-            seen = self._runner.seen_interference()
-            due, wanted = marks.find_due(seen), marks.wanted
-            if due is None or due > self._clock() or wanted is None:
-                return False
-            because = marks.because()
-            undone = marks.find_undone(wanted, marks.settled or _owned(seen))
-        attempt = self._runner.mark_node(wanted, because)
-        with self._changed:
-            self._settle_marks(wanted, attempt, undone)
-        return True
-
-    def _settle_marks(
-        self, wanted: NodeInterference, attempt: CommandAttempt, undone: tuple[Command, ...]
-    ) -> None:
-        marks = self._marks
-        is_done = attempt.state is CommandState.DONE
-        is_news = (marks.state, marks.detail) != (attempt.state, attempt.detail)
-        if is_done:
-            is_news = marks.settled != wanted
-            marks.settled = wanted
-        if marks.wanted == wanted:
-            marks.state, marks.detail = attempt.state, attempt.detail
-            marks.due = self._next_write(attempt)
-        if not is_news:
-            return
-        for command in marks.commands.values():
-            self._tell(command, attempt.state, attempt.detail, undone=False)
-        for command in undone:
-            self._tell(command, attempt.state, attempt.detail, undone=True)
-
-    def _next_write(self, attempt: CommandAttempt) -> Micros | None:
-        """Should the Node not be as wanted by then: another writer may take our taint away."""
-        if attempt.state is CommandState.IMPOSSIBLE:
-            return None
-        if attempt.state is CommandState.DONE:
-            self._marks.pace.reset()
-            return Micros(self._clock() + SETTLE)
-        return self._after(self._marks.pace.after_failure(attempt.again_after))
-
 
 def _refuse_eviction(command: Command, pod: Workload | None) -> str:
     """Why this pod is never evicted, whatever a policy says; empty where it may be."""
@@ -419,46 +296,3 @@ def _refuse_eviction(command: Command, pod: Workload | None) -> str:
     if pod is not None and pod.terminating:
         return "the pod is terminating already"
     return ""
-
-
-def _refuse_mark(command: Command) -> str:
-    """Why this taint or condition is never set; empty where it may be."""
-    if command.kind is CommandKind.TAINT:
-        if command.target != TAINT:
-            return f"the agent may set the taint {TAINT} only"
-        if command.value and command.value not in EFFECTS:
-            return f"a taint's effect is one of {', '.join(EFFECTS)}, not {command.value!r}"
-        return ""
-    if command.target != CONDITION:
-        return f"the agent may set the condition {CONDITION} only"
-    if command.value and command.value not in STATUSES:
-        return f"a condition is one of {', '.join(STATUSES)}, not {command.value!r}"
-    return ""
-
-
-def _strictness(command: Command) -> bool:
-    """Of two that ask for the same taint or condition the stricter one comes last, and counts."""
-    is_weak = command.value in ("", PREFER_NO_SCHEDULE)
-    return not is_weak if command.kind is CommandKind.TAINT else command.value != STATUSES[1]
-
-
-def _interference(commands: Mapping[CommandKind, Command]) -> NodeInterference:
-    taint, condition = commands.get(CommandKind.TAINT), commands.get(CommandKind.CONDITION)
-    return NodeInterference(
-        (taint.value or PREFER_NO_SCHEDULE) if taint else "",
-        (condition.value or STATUSES[0]) if condition else "",
-    )
-
-
-def _joined(one: NodeInterference, other: NodeInterference) -> NodeInterference:
-    return NodeInterference(one.effect or other.effect, one.status or other.status)
-
-
-def _owned(seen: SeenInterference | None) -> NodeInterference:
-    """What this agent, or its earlier run, set."""
-    if seen is None:
-        return NO_INTERFERENCE
-    return NodeInterference(
-        seen.shown.effect if seen.owns_taint else "",
-        seen.shown.status if seen.owns_condition else "",
-    )

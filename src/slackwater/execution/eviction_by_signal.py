@@ -13,11 +13,8 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from slackwater.execution.commands import (
-    DEFAULT_GRACE_SECONDS,
-    CommandAttempt,
-    NobodyCarriesOut,
-)
+from slackwater.execution.commands import DEFAULT_GRACE_SECONDS, NobodyCarriesOut
+from slackwater.execution.node_states import CommandAttempt
 from slackwater.model.cgroup import CgroupMounts, CgroupRef, Level
 from slackwater.model.decision import Command
 from slackwater.model.gap import Gap

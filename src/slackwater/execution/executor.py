@@ -11,16 +11,26 @@ else's value: a knob that shows drift is theirs by now, is left as it is, and it
 """
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import compress
+from operator import is_not
 
 import msgspec
 
 from slackwater.execution.knob_writer import Attempt, KnobFiles
 from slackwater.execution.ledger import Ledger
-from slackwater.execution.ownership import Routes, note_hidden, ownership_of, was_reset
+from slackwater.execution.ownership import (
+    Routes,
+    baseline_of_file,
+    note_hidden,
+    ownership_of,
+    was_reset,
+)
+from slackwater.execution.refusals import LONGEST_FOR_A_UNIT, Refusals
+from slackwater.execution.release import DONE, Release
 from slackwater.execution.unit_writer import UnitWriter
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, KNOB, WEIGHT, Knob, KnobKey
+from slackwater.model.knob import IDLE, KNOB, QUOTA, WEIGHT, Knob, KnobKey, KnobValue
 from slackwater.model.plan import (
     FILE_ROUTE,
     Adopted,
@@ -30,108 +40,15 @@ from slackwater.model.plan import (
     Outcome,
     Ownership,
     Result,
+    StartNote,
 )
 from slackwater.model.snapshot import Held, WritePrecision
 from slackwater.model.unit_property import value_in
 from slackwater.model.units import Micros
 from slackwater.resolution.ordering import order_for_kernel
 
-DONE = (Result.APPLIED, Result.UNCHANGED, Result.VANISHED)
-
-
-class Release:
-    """One go over the ledger. An entry is cleared once its knob is back, somebody else's, or its
-    cgroup gone; the others stay, for the next try."""
-
-    def __init__(self, ledger: Ledger, routes: Routes) -> None:
-        self._ledger = ledger
-        self._routes = routes
-        self._outcomes: list[Outcome] = []
-        self._done: list[LedgerEntry] = []
-
-    def run(self, chosen: Iterable[LedgerEntry]) -> list[Outcome]:
-        entries: dict[tuple[int, str], list[LedgerEntry]] = {}
-        # The unit first: systemd rewrites the file when it applies a property.
-        for entry in sorted(chosen, key=lambda e: e.route == FILE_ROUTE):
-            if not self._is_left(entry):
-                entries.setdefault((entry.ref.id, entry.knob), []).append(entry)
-        ways = [self._way_back(group[-1]) for group in entries.values()]
-        self._outcomes += [way for way in ways if isinstance(way, Outcome)]
-        for change in order_for_kernel(way for way in ways if isinstance(way, Change)):
-            self._put_back(change, entries[change.ref.id, change.knob.name])
-        self._clear()
-        return self._outcomes
-
-    def _is_left(self, entry: LedgerEntry) -> bool:
-        """Judged before the first write: from then on readings follow from each other."""
-        text = self._routes.text(entry)
-        if isinstance(text, Gap):
-            return False  # the restoring writer finds out why, and says it
-        if ownership_of(entry, text, self._ledger, self._routes) is not Ownership.DRIFT:
-            return False
-        reading = self._routes.value(entry, text)
-        shown = False if isinstance(reading, Gap) else reading
-        change = Change(entry.ref, KNOB[entry.knob], shown, shown)
-        detail = f"left: somebody else wrote {text!r}"
-        self._outcomes.append(Outcome(change, Result.UNCHANGED, detail))
-        self._done.append(entry)
-        return True
-
-    def _way_back(self, entry: LedgerEntry) -> Change | Outcome:
-        """From what the kernel shows to the baseline; or why there is no way."""
-        knob, baseline = KNOB[entry.knob], self._routes.value(entry, entry.baseline)
-        reading = self._routes.files.read(entry.ref, knob)
-        match reading, baseline:
-            case _, Gap(reason):
-                shown = False if isinstance(reading, Gap) else reading
-                return Outcome(Change(entry.ref, knob, shown, shown), Result.REFUSED, reason)
-            case Gap(), known:
-                return Change(entry.ref, knob, known, known)
-            case shown, known:
-                return Change(entry.ref, knob, shown, known)
-
-    def _put_back(self, change: Change, entries: list[LedgerEntry]) -> None:
-        """All entries of one knob; the step to a union on a cpuset's way is written by the last."""
-        last = entries[-1]
-        if self._routes.value(last, last.baseline) != change.new:
-            writer = self._routes.writer(last.route)
-            if not isinstance(writer, Gap):
-                self._outcomes.append(writer.write(change))
-            return
-        for entry in entries:
-            outcome = self._restored(change, entry)
-            self._outcomes.append(outcome)
-            if outcome.result in DONE:
-                self._done.append(entry)
-
-    def _restored(self, change: Change, entry: LedgerEntry) -> Outcome:
-        writer = self._routes.writer(entry.route)
-        if isinstance(writer, Gap):
-            return Outcome(change, Result.REFUSED, writer.reason)
-        if entry.knob == WEIGHT.name and self._routes.is_idle(entry.ref):
-            return self._hidden(change, entry)
-        return writer.restore(change, entry.baseline)
-
-    def _hidden(self, change: Change, entry: LedgerEntry) -> Outcome:
-        """Idle goes back ahead of the weights: a group that is idle still was so before us, or
-        somebody else made it so, or does not let go of it."""
-        noted = (e for e in self._ledger.entries if e.ref.id == entry.ref.id)
-        idles = (e for e in noted if e.knob == IDLE.name)
-        if any(self._routes.value(idle, idle.baseline) is True for idle in idles):
-            return Outcome(change, Result.UNCHANGED, "idle, as it was")
-        note_hidden(entry, self._ledger, self._routes)
-        return Outcome(change, Result.REFUSED, "an idle group takes no weight: it waits for that")
-
-    def _clear(self) -> None:
-        """Idle last, and not without its weight: a weight at the kernel's default is known for
-        ours by it (ownership.was_reset)."""
-        for entry in sorted(self._done, key=lambda e: e.knob == IDLE.name):
-            if entry.knob != IDLE.name or not self._has_weight(entry):
-                self._ledger.clear(entry)
-
-    def _has_weight(self, idle: LedgerEntry) -> bool:
-        entries = self._ledger.entries
-        return any(e.ref.id == idle.ref.id and e.knob == WEIGHT.name for e in entries)
+#: Knobs that cannot be written, before their cgroups are looked for: more than any node has.
+_MANY_SHUT = 2_000
 
 
 class HeldKnobs:
@@ -142,19 +59,31 @@ class HeldKnobs:
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
         self._entries: tuple[LedgerEntry, ...] = ()
-        self._said: tuple[Held | None, ...] = ()
+        self._said: list[Held | None] = []
+        #: By group and knob; one that a unit and its file both carry is the unit's.
+        self._found: dict[tuple[int, str], Held] = {}
+        self._of_units: frozenset[tuple[int, str]] = frozenset()
         self._held: tuple[Held, ...] = ()
 
     def of(self, entries: tuple[LedgerEntry, ...]) -> tuple[Held, ...]:
         """The same object again while the entries are the same."""
-        if entries != self._entries:
-            # By identity: the entries of before live on in this object.
-            known = {id(e): said for e, said in zip(self._entries, self._said, strict=True)}
-            self._said = tuple(
-                known[id(each)] if id(each) in known else self._read(each) for each in entries
-            )
-            self._entries = entries
-            self._held = self._folded()
+        before, self._entries = self._entries, entries
+        places = _changed_places(before, entries)
+        if places is None:
+            # By identity: the entries of before live on until this has ended.
+            known = {id(e): said for e, said in zip(before, self._said, strict=True)}
+            self._said = [known[id(e)] if id(e) in known else self._read(e) for e in entries]
+            self._of_units = frozenset(e.key()[:2] for e in entries if e.route != FILE_ROUTE)
+            self._found = self._folded()
+        for place in places or ():
+            self._said[place] = said = self._read(entries[place])
+            key = entries[place].key()[:2]
+            if said is None:
+                self._found = self._folded()
+            elif entries[place].route != FILE_ROUTE or key not in self._of_units:
+                self._found[key] = said
+        if places is None or places:
+            self._held = tuple(self._found.values())
         return self._held
 
     def _read(self, entry: LedgerEntry) -> Held | None:
@@ -165,8 +94,7 @@ class HeldKnobs:
             return None
         return Held(entry.ref, entry.knob, baseline, ours, entry.since)
 
-    def _folded(self) -> tuple[Held, ...]:
-        """One that a unit and its file both carry is the unit's."""
+    def _folded(self) -> dict[tuple[int, str], Held]:
         found: dict[tuple[int, str], Held] = {}
         pairs = list(zip(self._entries, self._said, strict=True))
         files = [said for entry, said in pairs if entry.route == FILE_ROUTE]
@@ -174,7 +102,17 @@ class HeldKnobs:
         for said in (*files, *units):
             if said is not None:
                 found[said.ref.id, said.knob] = said
-        return tuple(found.values())
+        return found
+
+
+def _changed_places(
+    before: tuple[LedgerEntry, ...], now: tuple[LedgerEntry, ...]
+) -> list[int] | None:
+    """Where the same knobs have other entries; None where there are other knobs."""
+    if len(before) != len(now):
+        return None
+    places = list(compress(range(len(now)), map(is_not, before, now)))
+    return places if all(before[n].key() == now[n].key() for n in places) else None
 
 
 _Place = tuple[str, Level, str]
@@ -196,24 +134,46 @@ class Executor:
         self._clock = clock
         #: What systemd does not do on this node.
         self._off: set[_Place] = set()
-        #: Single knobs whose file cannot be written; asked again after a restart.
-        self._shut: set[KnobKey] = set()
-        self._precision = self._routes.precision()
+        #: Single knobs whose file cannot be written, with their cgroups.
+        self._shut: dict[KnobKey, CgroupRef] = {}
+        self._sweep_shut_at = _MANY_SHUT
+        self._refusals = Refusals()
         #: One clause for each place, however many cgroups it is about.
         self._said: set[tuple[_Place, str]] = set()
         self._held_knobs = HeldKnobs(self._routes)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
 
     def route(self, ref: CgroupRef, knob: Knob) -> str:
         return self._routes.route(ref, knob)
 
     def apply(self, changes: Iterable[Change]) -> list[Outcome]:
-        """Every change in the kernel's order, each noted before its first write."""
-        astray = self._astray()
+        """Every change in the kernel's order, each noted before its first write. One that was
+        refused before may have to wait, and has no outcome until then."""
+        changes, now = list(changes), self._clock()
+        due = self._refusals.due({_knob_key(each): each.new for each in changes}, now)
+        outcomes = self._apply_all([each for each in changes if _knob_key(each) in due])
+        self._note_refusals(outcomes, now)
+        return outcomes
+
+    def _apply_all(self, changes: list[Change]) -> list[Outcome]:
+        astray = self._astray() if changes else None
         if astray is not None:
             return [Outcome(change, Result.REFUSED, astray.reason) for change in changes]
-        outcomes = [self._apply(each) for each in order_for_kernel(self._completed(list(changes)))]
+        outcomes = [self._apply(each) for each in order_for_kernel(self._completed(changes))]
         self._let_go_of_idle(outcomes)
         return outcomes
+
+    def _note_refusals(self, outcomes: list[Outcome], at: Micros) -> None:
+        units = {
+            _knob_key(each.change): LONGEST_FOR_A_UNIT
+            for each in outcomes
+            if each.result is Result.REFUSED
+            and self.route(each.change.ref, each.change.knob) != FILE_ROUTE
+        }
+        self._refusals.note(outcomes, at, units)
 
     def adopt(self) -> Adoption:
         """What an earlier run left: the live entries with what they read now."""
@@ -232,21 +192,66 @@ class Executor:
 
     def release(self) -> list[Outcome]:
         """Every noted knob back to its baseline, from the ledger alone."""
+        for note in self._ledger.starts:
+            found = self.locate(note.path)
+            ref = None if found is None else CgroupRef(note.path, found, Level.CONTAINER)
+            if ref is not None and self.read_quota(ref) == note.told:
+                self.adopt_start(note, ref)
         return self._release(self._ledger.entries)
+
+    def be_patient(self) -> None:
+        """Before a release that is the last one."""
+        self._routes.be_patient()
 
     def let_go(self, knobs: Collection[tuple[int, str]]) -> list[Outcome]:
         """These knobs, by cgroup id and name, back to their baselines. Where idle ends and the
         weight stays ours, the weight follows at once: nobody asked for the kernel's default."""
-        going = [e for e in self._ledger.entries if (e.ref.id, e.knob) in knobs]
+        now = self._clock()
+        due = self._refusals.due({KnobKey(*each): None for each in knobs}, now)
+        going = [e for e in self._ledger.entries if KnobKey(e.ref.id, e.knob) in due]
         ends = [e for e in going if e.knob == IDLE.name and self._leaves_weight(e, knobs)]
         changes = {e.ref.id: Change(e.ref, IDLE, True, False) for e in ends}
-        outcomes = self.apply(changes.values()) if changes else []
-        return outcomes + self._release(e for e in going if e not in ends)
+        outcomes = self._apply_all(list(changes.values()))
+        outcomes += self._release(e for e in going if e not in ends)
+        self._note_refusals(outcomes, now)
+        return outcomes
 
     def _leaves_weight(self, idle: LedgerEntry, knobs: Collection[tuple[int, str]]) -> bool:
         wanted = (idle.ref.id, WEIGHT.name) not in knobs
         weight = self._entry(idle.ref, WEIGHT) if wanted else None
         return weight is not None and self._routes.value(idle, idle.baseline) is False
+
+    def note_start(self, note: StartNote) -> Gap | None:
+        """Before a runtime is told of another quota than the kubelet's: why that must not be. From
+        any thread."""
+        return self._astray() or self._ledger.note_start(note)
+
+    def starts(self) -> tuple[StartNote, ...]:
+        """The quotas that runtimes were told of and that no tick has found yet."""
+        return self._ledger.starts
+
+    def adopt_start(self, note: StartNote, ref: CgroupRef) -> None:
+        """The runtime did as it was told: the quota is ours, and what the kubelet asked for is its
+        baseline. What cannot be noted is somebody else's value from now on."""
+        route = self.route(ref, QUOTA)
+        asked, told = (self._routes.spell(route, QUOTA, each) for each in (note.asked, note.told))
+        if not isinstance(asked, Gap) and not isinstance(told, Gap) and self._astray() is None:
+            known = self._ledger.find(ref.id, QUOTA.name, route)
+            since = known.since if known else note.at
+            self._ledger.note(LedgerEntry(ref, QUOTA.name, route, asked, told, told, since))
+        self._ledger.forget_start(note)
+
+    def forget_start(self, note: StartNote) -> None:
+        """The container never came, or with another quota."""
+        self._ledger.forget_start(note)
+
+    def read_quota(self, ref: CgroupRef) -> KnobValue | Gap:
+        """As the kernel has it now. From any thread."""
+        return self._routes.files.read(ref, QUOTA)
+
+    def locate(self, path: str) -> int | None:
+        """The id of the cgroup at this path. From any thread."""
+        return self._routes.files.locate(path)
 
     def held(self) -> tuple[Held, ...]:
         """The knobs that are ours now; the same object again while the ledger did not change."""
@@ -258,7 +263,7 @@ class Executor:
 
     def precision(self) -> WritePrecision:
         """How exactly values can be written, by the routes that they take."""
-        return self._precision
+        return self._routes.precision()
 
     def _release(self, entries: Iterable[LedgerEntry]) -> list[Outcome]:
         match self._astray():
@@ -277,7 +282,7 @@ class Executor:
             case Gap() as gap:
                 return gap
             case hierarchy:
-                return self._ledger.check_hierarchy(hierarchy)
+                return self._ledger.check_hierarchy(hierarchy, self._routes.files.lives)
 
     def _completed(self, changes: list[Change]) -> list[Change]:
         """With the weight of each group that leaves idle, where the plan says nothing of it: the
@@ -302,7 +307,7 @@ class Executor:
         route = self.route(change.ref, change.knob)
         place = (change.knob.name, change.ref.level, route.partition(":")[0])
         if place in self._off:
-            self._shut.add(_knob_key(change))
+            self._shut[_knob_key(change)] = change.ref
             return Outcome(change, Result.UNSUPPORTED)  # without a detail: it was said before
         if change.knob == WEIGHT and self._routes.is_idle(change.ref):
             return self._locked_outcome(change)
@@ -321,7 +326,8 @@ class Executor:
         not told again. What systemd does not do is off for all."""
         if outcome.result is not Result.UNSUPPORTED:
             return outcome
-        self._shut.add(_knob_key(outcome.change))
+        self._shut[_knob_key(outcome.change)] = outcome.change.ref
+        self._sweep_shut()
         if place[2] != FILE_ROUTE:
             self._off.add(place)
         clause = outcome.detail.replace(outcome.change.ref.path, "")
@@ -387,6 +393,8 @@ class Executor:
         if known is not None and self._ownership(known, now) is Ownership.DRIFT:
             known = None
         baseline = known.baseline if known else now
+        if known is None and route == FILE_ROUTE:
+            baseline = baseline_of_file(ref, knob, now, self._ledger, self._routes)
         since = known.since if known else self._clock()
         failed = self._ledger.note(LedgerEntry(ref, knob.name, route, baseline, now, ours, since))
         if failed is None or known is not None:
@@ -432,7 +440,17 @@ class Executor:
         for entry in self._ledger.entries:
             if entry.ref.id == ref.id:
                 self._ledger.clear(entry)
-        self._shut = {key for key in self._shut if key.cgroup != ref.id}
+        self._shut = {key: where for key, where in self._shut.items() if key.cgroup != ref.id}
+        self._refusals.drop(ref.id)
+
+    def _sweep_shut(self) -> None:
+        """Pods come and go: where no write goes through, none of them tells that its group is
+        gone."""
+        if len(self._shut) < self._sweep_shut_at:
+            return
+        lives = self._routes.files.lives
+        self._shut = {key: where for key, where in self._shut.items() if lives(where)}
+        self._sweep_shut_at = max(2 * len(self._shut), _MANY_SHUT)
 
 
 def _knob_key(change: Change) -> KnobKey:

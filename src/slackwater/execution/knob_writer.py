@@ -74,6 +74,10 @@ class KnobFiles(KnobWriter, Protocol):
         """Which hierarchy this is: the same text through every mount of it."""
         ...
 
+    def locate(self, path: str, /) -> int | None:
+        """The id of the cgroup that is at this path; None where none is."""
+        ...
+
     def lives(self, ref: CgroupRef, /) -> bool:
         """Whether the same cgroup is still at its path."""
         ...

@@ -4,6 +4,10 @@ Owns one folder: a file of JSON lines, and a lock so that two agents never share
 interpret the texts that it keeps; the writers do. The first line, of which boot and hierarchy the
 rest is, stands there twice: without it nothing else is worth anything.
 
+Another version of the agent may have written it, as an upgrade and its rollback show. What is not
+understood (a knob, a field, a kind of line) is kept as it stands, and written back; a new field of
+a note has to have a default. A file whose header asks for a newer reader is not touched at all.
+
 No fsync anywhere. What a killed process wrote stays in the page cache, and only a crash of the
 kernel loses it; that crash also ends every cgroup and empties /run, where systemd keeps runtime
 properties, so a ledger of another boot is void anyway (kernfs ids start anew as well).
@@ -11,45 +15,71 @@ properties, so a ledger of another boot is void anyway (kernfs ids start anew as
 
 import errno
 import os
+import threading
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
-from slackwater.execution.folder_lock import locked
+from slackwater.execution.folder_lock import locked, untrusted_folder
+from slackwater.model.cgroup import CgroupRef
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KNOBS
-from slackwater.model.plan import LedgerEntry
+from slackwater.model.plan import LedgerEntry, StartNote
 
 FILE, LOCK, VOID = "ledger.jsonl", "ledger.lock", "ledger.void.jsonl"
 _NEW = f"{FILE}.new"
 _FORMAT = 1
+#: How many ledgers that were set aside are kept.
+_VOIDS = 5
+#: How many sentences about the file are kept.
+_MOST_PROBLEMS = 10
 #: Lines beyond twice the live ones before the file is written anew: about 64 KiB.
 _SLACK = 200
+#: Containers that were told to a runtime and that no tick has seen since. More than a node starts.
+MOST_STARTS = 1000
 _CHUNK = 1 << 20
 _KNOWN = frozenset(knob.name for knob in KNOBS)
 
 _Key = tuple[int, str, str]
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _Header(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`reader` is the oldest format whose programs may use the file. `init` says when process 1 was
+    started: in a node that is a container it changes with the cgroups, and the boot does not."""
+
     ledger: int
     boot: str
     hierarchy: str
+    reader: int = 1
+    init: str = ""
 
 
-class _Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One of the two."""
+class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of the four. `forget` is a container's path."""
 
     note: LedgerEntry | None = None
     clear: _Key | None = None
+    start: StartNote | None = None
+    forget: str | None = None
 
 
 class Ledger:
-    """Guards the folder's lock and file. Memory and file differ only while the disk is full."""
+    """Guards the folder's lock and file. Memory and file differ only while the disk is full. The
+    tick's thread notes and clears knobs, the one that talks to a container runtime notes starts."""
 
-    def __init__(self, directory: str, boot_id: str, lock: int) -> None:
+    def __init__(self, directory: str, boot_id: str, init: str, lock: int) -> None:
         self._directory = directory
         self._boot_id = boot_id
+        #: When process 1 was started; empty where that is not known.
+        self._init = init
+        #: Of the file, where a newer version wrote it.
+        self._format, self._reader = _FORMAT, _FORMAT
+        #: The same, as the file says it.
+        self._noted_init = init
+        #: Why the file is not to be touched.
+        self._unusable: Gap | None = None
         #: One, but for a first line that was spoiled.
         self._hierarchies = {""}
         self._lock: int | None = lock
@@ -64,18 +94,33 @@ class Ledger:
         #: What was replayed may lack the last values of ours: they did not fit on the disk.
         self.is_old = False
         self._entries: dict[_Key, LedgerEntry] = {}
+        #: The lines that entries were read from; a new note takes its line's place.
+        self._read: dict[_Key, bytes] = {}
+        #: Entries of knobs that this version does not know.
+        self._foreign: dict[_Key, bytes] = {}
+        #: Lines of a kind that this version does not know.
+        self._verbatim: list[bytes] = []
+        #: By the container's path.
+        self._starts: dict[str, StartNote] = {}
         self._problems: list[str] = []
+        self._one_writer = threading.RLock()
 
     @classmethod
-    def open(cls, directory: str, boot_id: str) -> "Ledger | Gap":
-        """Locked and replayed. A Gap where another process holds it, or no file can be had."""
+    def open(cls, directory: str, boot_id: str, init: str = "", before: str = "") -> "Ledger | Gap":
+        """Locked and replayed. A Gap where another process holds it, or no file can be had. `init`
+        says when process 1 was started; `before` is a folder whose ledger is taken over where this
+        one has none."""
         lock: int | Gap = Gap("")
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
+            untrusted = untrusted_folder(directory)
+            if untrusted is not None:
+                return untrusted
             lock = locked(os.path.join(directory, LOCK))
             if isinstance(lock, Gap):
                 return lock
-            ledger = cls(directory, boot_id, lock)
+            ledger = cls(directory, boot_id, init, lock)
+            ledger._take_over(before)
             ledger._replay(_content(ledger._path(FILE)))
         except OSError as error:
             if isinstance(lock, int):
@@ -88,23 +133,52 @@ class Ledger:
         return tuple(self._entries.values())
 
     @property
+    def starts(self) -> tuple[StartNote, ...]:
+        """Those that no tick has dealt with yet."""
+        with self._one_writer:
+            return tuple(self._starts.values())
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """What was wrong with the file, one sentence each."""
         return tuple(self._problems)
 
-    def check_hierarchy(self, hierarchy: str) -> Gap | None:
+    def check_hierarchy(
+        self, hierarchy: str, lives: Callable[[CgroupRef], bool] = lambda _ref: True
+    ) -> Gap | None:
         """Whether the entries are about this one; an empty ledger is about any. In another one
-        every noted cgroup would look gone."""
-        if self._entries and hierarchy not in self._hierarchies:
+        every noted cgroup would look gone. `lives` says whether a cgroup does."""
+        if self._unusable is not None:
+            return self._unusable
+        known = hierarchy in self._hierarchies
+        if not known and self._has_lines() and self._is_restarted(lives):
+            self._set_aside_later("the node is a container that was started again")
+        if not known and self._has_lines():
             noted = " or ".join(sorted(self._hierarchies))
             return Gap(
                 f"the ledger in {self._directory} is about the cgroup hierarchy {noted}, "
                 f"and this is {hierarchy}: nothing is touched"
             )
-        if hierarchy not in self._hierarchies:
-            self._empty()
-        self._hierarchies = {hierarchy}
+        with self._one_writer:
+            if not known:
+                self._empty()
+            self._hierarchies = {hierarchy}
         return None
+
+    @property
+    def unusable(self) -> Gap | None:
+        """Why nothing may be touched: a newer version's notes are not understood."""
+        return self._unusable
+
+    def _has_lines(self) -> bool:
+        return bool(self._entries or self._foreign or self._verbatim or self._starts)
+
+    def _is_restarted(self, lives: Callable[[CgroupRef], bool]) -> bool:
+        """Whether the entries are of a node that is a container and was started anew: then its boot
+        is the same, but neither process 1, nor the hierarchy, nor any cgroup is."""
+        known = bool(self._noted_init and self._init)
+        other = known and self._noted_init != self._init
+        return other and not any(lives(entry.ref) for entry in self.entries)
 
     def find(self, cgroup: int, knob: str, route: str) -> LedgerEntry | None:
         return self._entries.get((cgroup, knob, route))
@@ -112,27 +186,61 @@ class Ledger:
     def note(self, entry: LedgerEntry) -> Gap | None:
         """Keeps an entry, or says why not. A knob that is already noted is kept all the same:
         its baseline is safe, and a restart is told that its `ours` may be old."""
-        failed = self._append(_Line(note=entry))
-        known = entry.key() in self._entries
-        if failed is None or known:
-            self._entries[entry.key()] = entry
-        self._behind = self._behind or (failed is not None and known)
-        self._compact_if_due()
-        return failed
+        with self._one_writer:
+            if self._unusable is not None:
+                return self._unusable
+            failed = self._append(_Line(note=entry))
+            known = entry.key() in self._entries
+            if failed is None or known:
+                self._entries[entry.key()] = entry
+                self._read.pop(entry.key(), None)
+            self._behind = self._behind or (failed is not None and known)
+            self._compact_if_due()
+            return failed
 
     def clear(self, entry: LedgerEntry) -> None:
         """Forgets an entry: its knob is back at the baseline, or its cgroup is gone."""
-        if self._entries.pop(entry.key(), None) is None:
-            return
-        if not self._entries:
-            self._empty()
-            return
-        failed = self._append(_Line(clear=entry.key()))
-        if failed is not None:
-            self._problems.append(
-                f"a released {entry.knob} of {entry.ref.path} is still noted: {failed.reason}"
-            )
-        self._compact_if_due()
+        with self._one_writer:
+            if self._entries.pop(entry.key(), None) is None:
+                return
+            self._read.pop(entry.key(), None)
+            if self._empty_if_unused():
+                return
+            failed = self._append(_Line(clear=entry.key()))
+            if failed is not None:
+                self._tell(
+                    f"a released {entry.knob} of {entry.ref.path} is still noted: {failed.reason}"
+                )
+            self._compact_if_due()
+
+    def note_start(self, note: StartNote) -> Gap | None:
+        """Before a runtime is told: why that must not be, or None. From any thread."""
+        with self._one_writer:
+            if self._unusable is not None:
+                return self._unusable
+            if len(self._starts) >= MOST_STARTS and note.path not in self._starts:
+                return Gap(f"{MOST_STARTS} containers were started that no tick has seen")
+            failed = self._append(_Line(start=note))
+            if failed is None:
+                self._starts[note.path] = note
+            self._compact_if_due()
+            return failed
+
+    def forget_start(self, note: StartNote) -> None:
+        """A tick has seen the container, or it never came. A newer note of the same stays."""
+        with self._one_writer:
+            if self._starts.get(note.path) != note:
+                return
+            del self._starts[note.path]
+            if not self._empty_if_unused():
+                self._append(_Line(forget=note.path))
+                self._compact_if_due()
+
+    def _empty_if_unused(self) -> bool:
+        if self._has_lines():
+            return False
+        self._empty()
+        return True
 
     def close(self) -> None:
         """Gives up the lock. A second call does nothing."""
@@ -144,16 +252,37 @@ class Ledger:
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
+    def _take_over(self, before: str) -> None:
+        """From the folder where ledgers used to be. It is copied: the old file system may be
+        read-only. One that is here, even an empty one, is newer."""
+        if not before or before == self._directory or os.path.lexists(self._path(FILE)):
+            return
+        content = _content(os.path.join(before, FILE))
+        first = _decoded(content.partition(b"\n")[0])
+        if first is None or first.boot != self._boot_id:
+            return
+        self._write_anew(content)
+        with suppress(OSError):
+            os.unlink(os.path.join(before, FILE))
+
     def _replay(self, content: bytes) -> None:
         if not content:
             return
         lines = content.split(b"\n")
         first = [_decoded(line) for line in lines[:2]]
-        ours = [h for h in first if h is not None and self._is_ours(h)]
+        self._unusable = self._why_unusable(lines[:2])
+        ours = [h for h in first if h is not None and h.boot == self._boot_id]
+        if self._unusable is not None:
+            return
         if not ours:
-            self._set_aside(first[0])
+            why = "its first line is unreadable, so that its boot is unknown"
+            if first[0] is not None:
+                why = f"it belongs to boot {first[0].boot[:64]}, whose cgroups are gone"
+            self._set_aside(why)
             return
         self._hierarchies = {header.hierarchy for header in ours}
+        self._format, self._reader = max((header.ledger, header.reader) for header in ours)
+        self._noted_init = ours[0].init
         self._size, self._torn = len(content), not content.endswith(b"\n")
         self.is_old = self._torn
         bad = [
@@ -163,37 +292,94 @@ class Ledger:
         ]
         if bad:
             places = ", ".join(str(number) for number in bad[:5]) + (", ..." if bad[5:] else "")
-            self._problems.append(
+            self._tell(
                 f"{len(bad)} unreadable lines in {self._path(FILE)} are left out (line {places})"
             )
+        kept = len(self._foreign) + len(self._verbatim)
+        if kept:
+            self._tell(
+                f"{kept} lines in {self._path(FILE)} are another version's: they are kept, and "
+                "what they are about is not touched"
+            )
 
-    def _is_ours(self, header: _Header) -> bool:
-        return header.ledger == _FORMAT and header.boot == self._boot_id
+    def _why_unusable(self, lines: list[bytes]) -> Gap | None:
+        """Of a file whose header, of this boot or not to be read, asks for a newer reader."""
+        for line in lines:
+            found = _json(line)
+            if not isinstance(found, dict) or not isinstance(found.get("ledger"), int):
+                continue
+            needed = found.get("reader", found["ledger"])
+            newer = not isinstance(needed, int) or needed > _FORMAT
+            if newer and found.get("boot", self._boot_id) == self._boot_id:
+                why = (
+                    f"{self._path(FILE)} was written by a newer version (format "
+                    f"{found['ledger']}, this one reads {_FORMAT}): nothing is touched"
+                )
+                self._tell(why)
+                return Gap(why)
+        return None
 
     def _take(self, line: bytes) -> bool:
-        """Whether it was a line of ours; the last word on a knob holds."""
+        """Whether it can be used or kept; the last word on a knob holds."""
         self._lines += 1
+        found = _json(line)
+        if not isinstance(found, dict) or not found:
+            return False
         try:
-            found = msgspec.json.decode(line, type=_Line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return False
-        if found.clear is not None:
-            self._entries.pop(found.clear, None)
-            return True
-        if found.note is None or found.note.knob not in _KNOWN:
-            return False
-        self._entries[found.note.key()] = found.note
+            read = msgspec.convert(found, _Line)
+        except msgspec.ValidationError:
+            read = _Line()
+        if read.clear is not None:
+            self._entries.pop(read.clear, None)
+            self._read.pop(read.clear, None)
+            self._foreign.pop(read.clear, None)
+        elif read.forget is not None:
+            self._starts.pop(read.forget, None)
+        elif read.start is not None:
+            self._starts[read.start.path] = read.start
+        elif read.note is None:
+            self._verbatim.append(line)
+        elif read.note.knob not in _KNOWN:
+            self._foreign[read.note.key()] = line
+        else:
+            self._entries[read.note.key()] = read.note
+            self._read[read.note.key()] = line
         return True
 
-    def _set_aside(self, header: _Header | None) -> None:
-        os.rename(self._path(FILE), self._path(VOID))
-        why = "its first line is unreadable, so that its boot is unknown"
-        if header is not None:
-            why = f"it belongs to boot {header.boot[:64]}, whose cgroups are gone"
-        self._problems.append(f"the ledger was set aside as {self._path(VOID)}: {why}")
+    def _tell(self, problem: str) -> None:
+        if problem not in self._problems:
+            self._problems.append(problem)
+        del self._problems[:-_MOST_PROBLEMS]
+
+    def _set_aside(self, why: str) -> None:
+        """As one of a few; after those the last one is replaced."""
+        names = [VOID, *(f"ledger.void.{n}.jsonl" for n in range(2, _VOIDS + 1))]
+        free = (name for name in names if not os.path.lexists(self._path(name)))
+        name = next(free, names[-1])
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        os.rename(self._path(FILE), self._path(name))
+        self._entries.clear()
+        self._read.clear()
+        self._foreign.clear()
+        self._verbatim.clear()
+        self._size, self._lines, self._torn, self._behind = 0, 0, False, False
+        self.is_old = False
+        self._noted_init = self._init
+        self._format = self._reader = _FORMAT
+        self._tell(f"the ledger was set aside as {self._path(name)}: {why}")
+
+    def _set_aside_later(self, why: str) -> None:
+        """After the start; where it cannot be done, nothing is touched."""
+        try:
+            self._set_aside(why)
+        except OSError as error:
+            self._tell(f"{self._path(FILE)} cannot be set aside: {error.strerror}")
 
     def _start(self) -> bytes:
-        header = _Header(_FORMAT, self._boot_id, min(self._hierarchies))
+        hierarchy, init = min(self._hierarchies), self._noted_init
+        header = _Header(self._format, self._boot_id, hierarchy, self._reader, init)
         return (msgspec.json.encode(header) + b"\n") * 2
 
     def _append(self, line: _Line) -> Gap | None:
@@ -212,7 +398,7 @@ class Ledger:
         if self._lock is None:
             raise OSError(errno.EBADF, "it is closed")
         if self._file is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
             self._file = os.open(self._path(FILE), flags, 0o600)
         start = b"" if self._size else self._start()
         text = start + (b"\n" if self._torn else b"") + text
@@ -241,7 +427,7 @@ class Ledger:
         try:
             os.truncate(self._path(FILE), 0)
         except OSError as error:
-            self._problems.append(f"{self._path(FILE)} cannot be emptied: {error.strerror}")
+            self._tell(f"{self._path(FILE)} cannot be emptied: {error.strerror}")
             return
         self._size, self._lines, self._torn, self._behind = 0, 0, False, False
         self.is_old = False  # what is noted from here on is complete
@@ -249,7 +435,8 @@ class Ledger:
     def _compact_if_due(self) -> None:
         """Writes the live entries anew once most lines are old, or one is that should not be; a
         failure keeps the old file."""
-        due = self._lines > max(self._compact_at, 2 * len(self._entries) + _SLACK)
+        live = len(self._entries) + len(self._foreign) + len(self._verbatim) + len(self._starts)
+        due = self._lines > max(self._compact_at, 2 * live + _SLACK)
         if not due and not self._behind:
             return
         try:
@@ -263,9 +450,20 @@ class Ledger:
                 self._tear()
 
     def _compact(self) -> None:
-        lines = (msgspec.json.encode(_Line(note=entry)) + b"\n" for entry in self.entries)
-        text = self._start() + b"".join(lines)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        encode = msgspec.json.encode
+        lines = [
+            self._read.get(key) or encode(_Line(note=entry)) for key, entry in self._entries.items()
+        ]
+        lines += [encode(_Line(start=note)) for note in self._starts.values()]
+        kept = [*self._verbatim, *self._foreign.values(), *lines]
+        self._write_anew(self._start() + b"".join(line + b"\n" for line in kept))
+        self._lines = len(kept)
+
+    def _write_anew(self, text: bytes) -> None:
+        """As a whole or not at all."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(_NEW))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
         new = os.open(self._path(_NEW), flags, 0o600)
         try:
             if os.write(new, text) != len(text):
@@ -277,7 +475,6 @@ class Ledger:
         if self._file is not None:
             os.close(self._file)
         self._file, self._size, self._torn = new, len(text), False
-        self._lines = len(self._entries)
 
 
 def _decoded(line: bytes) -> _Header | None:
@@ -287,9 +484,16 @@ def _decoded(line: bytes) -> _Header | None:
         return None
 
 
+def _json(line: bytes) -> Any:  # noqa: ANN401 - anything may stand there
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def _content(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return b""
     try:

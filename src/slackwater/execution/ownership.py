@@ -22,18 +22,26 @@ from slackwater.model.cgroup import CgroupRef, CgroupVersion
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, KNOB, QUOTA, WEIGHT, Knob, KnobValue
+from slackwater.model.knob_text import KnobRangeError, encode
 from slackwater.model.plan import FILE_ROUTE, UNIT_ROUTE, LedgerEntry, Ownership
 from slackwater.model.snapshot import WritePrecision
-from slackwater.model.unit_property import DEFAULT_WEIGHT, value_in
+from slackwater.model.unit_property import (
+    DEFAULT_WEIGHT,
+    format_properties,
+    properties_for,
+    value_in,
+)
 from slackwater.model.units import Bandwidth
 
 
 class Routes:
-    """Both writers; `units` is None where no systemd answers."""
+    """Both writers; `units` is None where systemd owns no cgroup. A systemd that does not answer
+    now owns its cgroups all the same: their files are not written."""
 
     def __init__(self, files: KnobFiles, units: UnitWriter | None) -> None:
         self.files = files
         self._units = units
+        self._precision = WritePrecision(files.page_size)
 
     def route(self, ref: CgroupRef, knob: Knob) -> str:
         """Through its unit where systemd owns the cgroup and has a property; else the file."""
@@ -42,8 +50,16 @@ class Routes:
         return FILE_ROUTE
 
     def precision(self) -> WritePrecision:
+        """The same object again unless systemd's first answer changed it."""
         unit_knobs = self._units.knobs() if self._units else frozenset[str]()
-        return WritePrecision(self.files.page_size, unit_knobs)
+        if unit_knobs != self._precision.unit_knobs:
+            self._precision = WritePrecision(self.files.page_size, unit_knobs)
+        return self._precision
+
+    def be_patient(self) -> None:
+        """With systemd: what is not put back now is not put back at all."""
+        if self._units is not None:
+            self._units.be_patient()
 
     def writer(self, route: str) -> KnobWriter | Gap:
         if route == FILE_ROUTE:
@@ -66,6 +82,18 @@ class Routes:
         if entry.route == FILE_ROUTE:
             return self.files.value(knob, text)
         return value_in(knob, text)
+
+    def spell(self, route: str, knob: Knob, value: KnobValue) -> str | Gap:
+        """How this route writes a value."""
+        version = self.files.version(knob)
+        if isinstance(version, Gap):
+            return version
+        try:
+            if route == FILE_ROUTE:
+                return encode(knob, version, value)
+            return format_properties(properties_for(knob, version, value))
+        except KnobRangeError as error:
+            return Gap(str(error))
 
     def shows(self, entry: LedgerEntry, text: str, value: KnobValue | Gap) -> bool:
         """Whether this text is how the entry's route shows that value once it was set."""
@@ -103,6 +131,21 @@ def ownership_of(entry: LedgerEntry, text: str, ledger: Ledger, routes: Routes) 
     if ledger.is_old or was_reset(entry, text, ledger, routes):
         return Ownership.OURS
     return Ownership.DRIFT
+
+
+def baseline_of_file(ref: CgroupRef, knob: Knob, text: str, ledger: Ledger, routes: Routes) -> str:
+    """The baseline of a file that reads `text` and has no note yet: that, unless it is what we set
+    through the file's unit, whose baseline it then has."""
+    version = routes.files.version(knob)
+    for each in ledger.entries:
+        if (each.ref.id, each.knob) != (ref.id, knob.name) or each.route == FILE_ROUTE:
+            continue
+        ours = [routes.value(each, said) for said in (each.ours, each.before)]
+        value = routes.value(each, each.baseline)
+        is_ours = any(routes.files.shows(knob, text, v) for v in ours if not isinstance(v, Gap))
+        if is_ours and not isinstance(value, Gap) and not isinstance(version, Gap):
+            return encode(knob, version, value)
+    return text
 
 
 def was_reset(entry: LedgerEntry, text: str, ledger: Ledger, routes: Routes) -> bool:

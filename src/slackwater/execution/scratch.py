@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from slackwater.execution.folder_lock import lock_directory
 from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, Level
 from slackwater.model.gap import Gap
 
@@ -20,9 +21,16 @@ def scratch_group(mounts: CgroupMounts) -> Iterator[CgroupRef | Gap]:
     name = f"{_PREFIX}{os.getpid()}"
     tops = {mount.directory for mount in mounts.by_controller.values()}
     _remove_leftovers(tops)
+    locks: list[int] = []
     try:
-        yield _make(mounts, sorted(tops), name)
+        made = _make(mounts, sorted(tops), name)
+        for top in tops if isinstance(made, CgroupRef) else ():
+            lock = lock_directory(f"{top}/{name}")
+            locks += [lock] if isinstance(lock, int) else []
+        yield made
     finally:
+        for lock in locks:
+            os.close(lock)
         # By name, not by a list of what was made: a signal may come between the two.
         for top in tops:
             with suppress(OSError):
@@ -42,11 +50,19 @@ def _make(mounts: CgroupMounts, tops: list[str], name: str) -> CgroupRef | Gap:
 
 
 def _remove_leftovers(tops: set[str]) -> None:
-    """Those of processes that are gone; rmdir takes only empty groups."""
+    """Those of processes that are gone: neither here, nor in another container, whose processes
+    have other numbers, but which holds a lock. rmdir takes only empty groups."""
     for top in tops:
         with suppress(OSError):
             for name in os.listdir(top):
                 pid = name.removeprefix(_PREFIX)
                 if name.startswith(_PREFIX) and not os.path.exists(f"/proc/{pid}"):
-                    with suppress(OSError):
-                        os.rmdir(f"{top}/{name}")
+                    _remove_unless_held(f"{top}/{name}")
+
+
+def _remove_unless_held(path: str) -> None:
+    lock = lock_directory(path)
+    if isinstance(lock, int):
+        with suppress(OSError):
+            os.rmdir(path)
+        os.close(lock)

@@ -25,6 +25,7 @@ from slackwater.model.knob import CPUS, KNOBS, WEIGHT, Knob, KnobValue
 from slackwater.model.knob_text import KnobRangeError
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.unit_property import (
+    FIRST_WITH_IDLE,
     IDLE_WEIGHT,
     INFINITY,
     Properties,
@@ -53,21 +54,31 @@ _CPU_MASK = "AllowedCPUs"
 #: How long systemd is left alone after it did not answer. A daemon-reload of a large node takes
 #: seconds; a plan of fifty units must not wait for it fifty times.
 PAUSE = Micros(10_000_000)
+#: At the end there is no later tick: each answer is waited for longer, and asked for again sooner.
+LAST_TIMEOUT_SECONDS = 5.0
+LAST_PAUSE = Micros(1_000_000)
 _Answer = TypeVar("_Answer")
 
 
 class UnitWriter:
-    """Sets knobs through the units that own their cgroups."""
+    """Sets knobs through the units that own their cgroups. Its systemd may be away: each talk asks
+    again, and until the first answer the newest version's properties are taken for its own."""
 
     def __init__(
-        self, files: KnobFiles, clock: Callable[[], Micros], socket_path: str, timeout: float
+        self,
+        files: KnobFiles,
+        clock: Callable[[], Micros],
+        socket_path: str = PRIVATE_SOCKET,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         self._files = files
         self._clock = clock
         self._socket_path = socket_path
         self._timeout = timeout
+        self._pause = PAUSE
         self._paused_until = Micros(0)
-        self.systemd = 0
+        #: Its version; None until it answered once.
+        self.systemd: int | None = None
 
     @classmethod
     def open(
@@ -81,13 +92,27 @@ class UnitWriter:
         """Asks systemd for its version. A Gap where no systemd answers. `first_timeout` is for
         that question: before the first tick there is more time than in one."""
         made = cls(files, clock, socket_path, first_timeout or timeout)
-        try:
-            version = made._converse(lambda wire: str(wire.manager_property("Version")))
-        except (OSError, SystemdError) as error:
-            return Gap(f"systemd does not answer on {socket_path}: {_reason(error)}")
-        made.systemd = _leading_number(version)
+        silent = made.ask()
         made._timeout = timeout
-        return made
+        return silent or made
+
+    def ask(self) -> Gap | None:
+        """For its version, unless that is known. None where it answered."""
+        try:
+            self._converse(lambda _wire: None)
+        except (OSError, SystemdError) as error:
+            return Gap(f"systemd does not answer on {self._socket_path}: {_reason(error)}")
+        return None
+
+    def be_quick(self) -> None:
+        """From here on, as in a tick; systemd is asked at once, even if it was silent before."""
+        self._timeout = TIMEOUT_SECONDS
+        self._paused_until = Micros(0)
+
+    def be_patient(self) -> None:
+        """From here on: nothing comes after this that could try again."""
+        self._timeout = max(self._timeout, LAST_TIMEOUT_SECONDS)
+        self._pause, self._paused_until = LAST_PAUSE, Micros(0)
 
     def owns(self, ref: CgroupRef, knob: Knob) -> bool:
         """Whether this knob of this cgroup is systemd's to write."""
@@ -146,6 +171,9 @@ class UnitWriter:
         return Outcome(change, attempt.result, attempt.detail, took)
 
     def _write(self, wire: SystemdWire, change: Change, wanted: Properties, note: Note) -> Attempt:
+        if not self._names(change.knob):  # found out a moment ago, with its version
+            why = f"systemd {self.systemd} has no property for {change.knob.name}"
+            return Attempt(Result.REFUSED, why)
         current = self._get(wire, change.ref, change.knob)
         same = value_of(change.knob, current) == value_of(change.knob, wanted)
         if same and self._differs(change, wanted) is None:
@@ -214,7 +242,8 @@ class UnitWriter:
             case Gap():
                 return ()
             case version:
-                return property_names(knob, version, self.systemd)
+                newest = FIRST_WITH_IDLE if self.systemd is None else self.systemd
+                return property_names(knob, version, newest)
 
     def _version(self, knob: Knob) -> CgroupVersion:
         match self._files.version(knob):
@@ -234,11 +263,13 @@ class UnitWriter:
             except ConnectionError:
                 return self._converse_once(talk)
         except TimeoutError:
-            self._paused_until = Micros(self._clock() + PAUSE)
+            self._paused_until = Micros(self._clock() + self._pause)
             raise
 
     def _converse_once(self, talk: Callable[[SystemdWire], _Answer]) -> _Answer:
         with SystemdWire.connect(self._socket_path, self._timeout) as wire:
+            if self.systemd is None:
+                self.systemd = _leading_number(str(wire.manager_property("Version")))
             return talk(wire)
 
     def _explain(self, ref: CgroupRef, error: OSError | SystemdError) -> Attempt:

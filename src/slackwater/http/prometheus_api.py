@@ -1,4 +1,4 @@
-"""Prometheus' query API: a server's address, and what it answers to an instant query.
+"""Prometheus' query API: a server's address, and what it answers to a query.
 
     PrometheusError                  one clause: what came instead of an answer
         TransientError               another attempt may succeed
@@ -7,10 +7,13 @@
         PrometheusUnreachableError   nobody answered in any attempt
 
 The format is the query API of Prometheus, which VictoriaMetrics, Thanos and Mimir keep to. Only
-vectors are accepted. What the numbers mean is the caller's to know: NaN and infinities pass.
+vectors are accepted of an instant query, and only matrices of a range query. What the numbers mean
+is the caller's to know: NaN and infinities pass.
 """
 
 import re
+from collections.abc import Iterable
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,6 +23,8 @@ from slackwater.http.endpoint import DEFAULT_PORTS, Server
 from slackwater.http.errors import retry_after_seconds
 from slackwater.model.problem import quoted
 
+T = TypeVar("T")
+
 #: As Go's strconv prints a float; Python's own float() would also take 1_000 and spaces.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|Inf)|NaN", re.ASCII)
 #: Of a message; a server may put a whole query there.
@@ -28,7 +33,7 @@ _MOST_WARNINGS = 10
 #: A gateway in between, or Prometheus itself while it starts or is overloaded.
 _PASSING = frozenset((502, 503, 504))
 _TOO_MANY = 429
-QUERY_PATH = "/api/v1/query"
+QUERY_PATH, RANGE_PATH = "/api/v1/query", "/api/v1/query_range"
 _WANTED = (
     "an address such as http://localhost:9090 or https://metrics.example.com/prometheus, without a "
     "user or a question mark"
@@ -77,6 +82,28 @@ class QueryResult(msgspec.Struct, frozen=True):
     clock: float | None = None
 
 
+class SeriesRange(msgspec.Struct, frozen=True):
+    """One series over a range of times, in seconds since 1970, ascending. `values[k]`, which may be
+    NaN or infinite, is of `times[k]`."""
+
+    labels: dict[str, str]
+    times: list[float]
+    values: list[float]
+
+
+class RangeResult(msgspec.Struct, frozen=True):
+    """`warnings` and `clock` as in QueryResult."""
+
+    series: tuple[SeriesRange, ...]
+    warnings: tuple[str, ...] = ()
+    clock: float | None = None
+
+
+class _Row(msgspec.Struct, frozen=True):
+    metric: dict[str, str]
+    values: list[tuple[float, str]] | None = None
+
+
 class _Sample(msgspec.Struct, frozen=True):
     metric: dict[str, str]
     value: tuple[float, str] | None = None
@@ -99,6 +126,7 @@ class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _VECTOR = msgspec.json.Decoder(list[_Sample])
+_MATRIX = msgspec.json.Decoder(list[_Row])
 _BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -117,8 +145,23 @@ def read_address(endpoint: str) -> Server:
 
 
 def read_answer(reply: HttpResponse, secrets: tuple[str, ...] = ()) -> QueryResult:
-    """Raises PrometheusError. `secrets` never appear in its text, even if the server repeats
-    them."""
+    """Of an instant query. Raises PrometheusError. `secrets` never appear in its text, even if the
+    server repeats them."""
+    told, data = _read_data(reply, secrets)
+    return QueryResult(
+        _decode_vector(data), _read_warnings(told), _server_time(reply.header("Date"))
+    )
+
+
+def read_range_answer(reply: HttpResponse, secrets: tuple[str, ...] = ()) -> RangeResult:
+    """The same of a range query."""
+    told, data = _read_data(reply, secrets)
+    return RangeResult(
+        _decode_matrix(data), _read_warnings(told), _server_time(reply.header("Date"))
+    )
+
+
+def _read_data(reply: HttpResponse, secrets: tuple[str, ...]) -> tuple[_Envelope, _Data]:
     shown = _mask(reply.body[:4096].decode("utf-8", "replace"), secrets)
     if 300 <= reply.status < 400:
         raise PrometheusError(_describe_redirect(reply, secrets))
@@ -127,9 +170,7 @@ def read_answer(reply: HttpResponse, secrets: tuple[str, ...] = ()) -> QueryResu
     told = _decode_envelope(reply, shown)
     if told.status != "success" or told.data is None:
         raise PrometheusError(_error_text(told) or "the answer has neither data nor an error")
-    return QueryResult(
-        _decode_vector(told.data), _read_warnings(told), _server_time(reply.header("Date"))
-    )
+    return told, told.data
 
 
 def _decode_envelope(reply: HttpResponse, shown: str) -> _Envelope:
@@ -147,23 +188,47 @@ def _decode_envelope(reply: HttpResponse, shown: str) -> _Envelope:
 
 
 def _decode_vector(data: _Data) -> tuple[Series, ...]:
-    if data.result_type != "vector":
+    samples = _decode_result(data, _VECTOR, "vector")
+    _check_repeated(sample.metric for sample in samples)
+    return tuple(Series(sample.metric, _sample_value(sample)) for sample in samples)
+
+
+def _decode_matrix(data: _Data) -> tuple[SeriesRange, ...]:
+    rows = _decode_result(data, _MATRIX, "matrix")
+    _check_repeated(row.metric for row in rows)
+    return tuple(_read_row(row) for row in rows)
+
+
+def _decode_result(data: _Data, decoder: msgspec.json.Decoder[T], wanted: str) -> T:
+    if data.result_type != wanted:
         raise PrometheusError(
-            f"the query gives a result of type {quoted(data.result_type)}, but must give a vector"
+            f"the query gives a result of type {quoted(data.result_type)}, but must give a {wanted}"
         )
     try:
-        samples = _VECTOR.decode(data.result)
+        return decoder.decode(data.result)
     except _BROKEN as error:
-        raise PrometheusError(f"the answer's vector cannot be read: {error}") from None
-    found: dict[tuple[tuple[str, str], ...], Series] = {}
-    for sample in samples:
-        key = tuple(sorted(sample.metric.items()))
+        raise PrometheusError(f"the answer's {wanted} cannot be read: {error}") from None
+
+
+def _check_repeated(metrics: Iterable[dict[str, str]]) -> None:
+    found: set[tuple[tuple[str, str], ...]] = set()
+    for metric in metrics:
+        key = tuple(sorted(metric.items()))
         if key in found:
-            raise PrometheusError(
-                f"the answer has the series {_format_labels(sample.metric)} twice"
-            )
-        found[key] = Series(sample.metric, _sample_value(sample))
-    return tuple(found.values())
+            raise PrometheusError(f"the answer has the series {_format_labels(metric)} twice")
+        found.add(key)
+
+
+def _read_row(row: _Row) -> SeriesRange:
+    if row.values is None:
+        raise PrometheusError(
+            f"the series {_format_labels(row.metric)} has no values; a histogram cannot be compared"
+        )
+    for _, text in row.values:
+        _check_number(text, row.metric)
+    return SeriesRange(
+        row.metric, [at for at, _ in row.values], [float(text) for _, text in row.values]
+    )
 
 
 def _sample_value(sample: _Sample) -> float:
@@ -173,12 +238,16 @@ def _sample_value(sample: _Sample) -> float:
             "a histogram cannot be compared"
         )
     text = sample.value[1]
+    _check_number(text, sample.metric)
+    return float(text)
+
+
+def _check_number(text: str, metric: dict[str, str]) -> None:
     if not _NUMBER.fullmatch(text):
         raise PrometheusError(
-            f"the value of the series {_format_labels(sample.metric)} is {quoted(text)}, "
+            f"the value of the series {_format_labels(metric)} is {quoted(text)}, "
             "but must be a number"
         )
-    return float(text)
 
 
 def _format_labels(metric: dict[str, str]) -> str:

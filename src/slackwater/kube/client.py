@@ -72,6 +72,16 @@ class Client:
         """GET of any path, such as /version or /readyz, whatever the answer's type."""
         return bytes(self._transport.fetch(HttpRequest("GET", path))[0])
 
+    def server_time(self) -> float | None:
+        """Seconds since 1970 by the server's clock; None where its answer does not say."""
+        from email.utils import parsedate_to_datetime  # late: it brings much of email
+
+        said = self._transport.fetch_date(HttpRequest("GET", "/version"))
+        try:
+            return parsedate_to_datetime(said).timestamp()
+        except ValueError:
+            return None
+
     def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
         return bytes(self._transport.fetch_json(HttpRequest("GET", resource.path(namespace, name))))
 

@@ -1,7 +1,7 @@
 """Kubernetes events: aggregated, rate-limited, and sent by a thread of their own.
 
-Repeated events with the same reason about the same object become one event with a count, and no
-more are sent than the rate limit allows; what has to wait is counted together, not lost. The
+Repeated events with the same reason about the same object and subject become one with a count, and
+no more are sent than the rate limit allows; what has to wait is counted together, not lost. The
 caller never waits. Core v1 events, because that is what `kubectl describe` reads.
 """
 
@@ -42,18 +42,24 @@ class ObjectReference(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
+#: What events must have in common to be counted as one.
+EventSeries = tuple[ObjectReference, str, EventType, str]
+
+
 class KubeEvent(msgspec.Struct, frozen=True):
-    """`reason` is one word in CamelCase, `message` one sentence."""
+    """`reason` is one word in CamelCase, `message` one sentence. Where one object has several
+    things with the same reason, such as a node its rules, `subject` tells them apart."""
 
     about: ObjectReference
     reason: str
     message: str
     type: EventType = EventType.NORMAL
+    subject: str = ""
 
     @property
-    def series(self) -> tuple[ObjectReference, str, EventType]:
+    def series(self) -> EventSeries:
         """Events of one series are counted together; the last message is shown."""
-        return self.about, self.reason, self.type
+        return self.about, self.reason, self.type, self.subject
 
 
 class EventRateLimit(msgspec.Struct, frozen=True):
@@ -83,7 +89,7 @@ class EventQueue:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[ObjectReference, str, EventType], PendingEvent] = {}
+        self._waiting: dict[EventSeries, PendingEvent] = {}
         self._dropped = 0
 
     def add(self, event: KubeEvent, at: float) -> None:
@@ -170,7 +176,7 @@ class EventRecorder:
         self._queue = EventQueue(rate_limit.max_series)
         self._bucket = TokenBucket(rate_limit, clock())
         self._max_series = rate_limit.max_series
-        self._sent: dict[tuple[ObjectReference, str, EventType], _SentEvent] = {}
+        self._sent: dict[EventSeries, _SentEvent] = {}
         self._problem = ""
         self._lost = 0
         self._awake = threading.Event()

@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
 from typing import Generic, TypeVar
 
 import msgspec
@@ -163,7 +164,7 @@ class InformerView(msgspec.Struct, Generic[T], frozen=True):
     `unreadable` says why an object could not be read; its last good value stays in `items`.
     `heard_at` is when the server last sent something, by the clock given; `problem` is why it
     cannot be watched now, empty while it is. `unknown_kind`: the server does not know this kind
-    (its CRD is not installed), which `problem` says too.
+    (its CRD is not installed), `forbidden`: it does not let us list it; `problem` says both too.
     """
 
     items: Mapping[str, T]
@@ -172,6 +173,7 @@ class InformerView(msgspec.Struct, Generic[T], frozen=True):
     heard_at: Micros = Micros(0)
     problem: str = ""
     unknown_kind: bool = False
+    forbidden: bool = False
 
 
 class WatchPace(msgspec.Struct, frozen=True):
@@ -355,14 +357,23 @@ class Informer(Generic[T]):
         return pause
 
     def _handle_failure(self, error: RequestError, asked: float | None) -> float:
-        unknown = isinstance(error, HttpStatusError) and error.status == 404
+        status = error.status if isinstance(error, HttpStatusError) else 0
+        unknown = status == HTTPStatus.NOT_FOUND
         if unknown:
             self._version = ""
-        if self._set_state(str(error), unknown_kind=unknown):
+        forbidden = status == HTTPStatus.FORBIDDEN
+        if self._set_state(str(error), unknown_kind=unknown, forbidden=forbidden):
             self._changed()
         return (self._unknown_kind_backoff if unknown else self._backoff).after_failure(asked)
 
-    def _set_state(self, problem: str, *, synced: bool = False, unknown_kind: bool = False) -> bool:
+    def _set_state(
+        self,
+        problem: str,
+        *,
+        synced: bool = False,
+        unknown_kind: bool = False,
+        forbidden: bool = False,
+    ) -> bool:
         """Returns whether the problem or `synced` changed."""
         last = self._state
         self._state = InformerView(
@@ -371,5 +382,6 @@ class Informer(Generic[T]):
             heard_at=last.heard_at if problem else self._clock(),
             problem=problem,
             unknown_kind=unknown_kind,
+            forbidden=forbidden,
         )
         return (last.problem, last.synced) != (problem, self._state.synced)

@@ -2,8 +2,9 @@
 
 Two replicas never lead at once: a leader that could not renew for `deadline` steps down by its own
 clock, before the others, which wait for `duration` since they last saw a renewal, may take over.
-Only monotonic clocks decide; the timestamps in the Lease are for people. The Lease is released at
-the end, so that the next leader need not wait.
+Only clocks that never go back decide, and that go on while the machine is suspended: a leader that
+slept has stepped down when it wakes. The timestamps in the Lease are for people. The Lease is
+released at the end, so that the next leader need not wait.
 """
 
 import random
@@ -52,6 +53,11 @@ def _nothing() -> None:
     """No callback."""
 
 
+def boot_clock() -> float:
+    """Seconds since the boot, those of a suspended machine included, unlike time.monotonic."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Election:
     """Guards one Lease in a thread of its own. Its client should have a short timeout: if it is as
     long as the deadline, one request that hangs ends the term."""
@@ -66,7 +72,7 @@ class Election:
         jitter: random.Random,
         changed: Callable[[], None] = _nothing,
         terms: LeaseTerms = LeaseTerms(),  # noqa: B008
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = boot_clock,
         wall: WallClock = time.time,
     ) -> None:
         self._client = client

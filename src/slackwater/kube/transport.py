@@ -78,6 +78,12 @@ class Transport:
                 self._sleep(pause)
                 waited += pause
 
+    def fetch_date(self, request: HttpRequest) -> str:
+        """The Date of a 2xx answer, by the server's clock."""
+        connection, response = self._send_authenticated(request, self._timeout)
+        self._read_body(connection, response, request, _LARGEST_ANSWER)
+        return response.getheader("Date", "")
+
     def open_stream(self, request: HttpRequest, silence: float) -> WatchStream:
         """A watch: a 2xx answer that does not end."""
         connection, response = self._send_authenticated(request, silence)

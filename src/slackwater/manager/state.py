@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from slackwater import __version__
+from slackwater.manager.controllers.controller import WriteVerb
+from slackwater.manager.webhook.webhook_state import METRICS as WEBHOOK_METRICS
+from slackwater.manager.webhook.webhook_state import WebhookState
 from slackwater.model.units import Micros
 from slackwater.record.metric_table import BUILD, MetricDefinition, MetricSample, MetricType
 from slackwater.runtime.health import HealthState
@@ -29,9 +32,37 @@ class KindSummary(msgspec.Struct, frozen=True):
     synced: bool = False
 
 
+class PredictionSummary(msgspec.Struct, frozen=True):
+    """The predictions of one resource by one estimator, none if nothing was predicted; `error` is
+    the mean of their errors on the last day, where they have one."""
+
+    resource: str
+    estimator: str
+    count: int
+    error: float | None = None
+
+
+class QuerySummary(msgspec.Struct, frozen=True):
+    """Queries for histories since the start, and the samples that came."""
+
+    answered: int = 0
+    failed: int = 0
+    samples: int = 0
+
+
+class NormalizedNode(msgspec.Struct, frozen=True):
+    """A Node with an annotation of normalization or amplification: the ratio, and its allocatable
+    CPU in milliCPU as the kubelet offers it and as the Node shows it; None where not known."""
+
+    name: str
+    ratio: int | None
+    raw: int | None
+    shown: int | None
+
+
 class RoundSummary(msgspec.Struct, frozen=True):
     """How a round ended. `unsynced` are the kinds that were never listed, `problems` all that is
-    wrong now."""
+    wrong now, `notices` how much each controller of the leader has to tell."""
 
     ended: Micros
     leads: bool = False
@@ -40,13 +71,21 @@ class RoundSummary(msgspec.Struct, frozen=True):
     kinds: tuple[KindSummary, ...] = ()
     unsynced: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    predictions: tuple[PredictionSummary, ...] = ()
+    unpredicted: int = 0
+    template_invalid: bool = False
+    queries: QuerySummary = QuerySummary()
+    slo_config_invalid: bool = False
+    normalized: tuple[NormalizedNode, ...] = ()
+    notices: Mapping[str, int] = {}
 
 
 class ManagerCounts(msgspec.Struct, frozen=True):
-    """Since the start. Writes by kind and result."""
+    """Since the start. Writes of statuses by kind and result; of objects by verb before that."""
 
     rounds: int = 0
     writes: Mapping[tuple[str, str], int] = {}
+    object_writes: Mapping[tuple[str, str, str], int] = {}
     events: int = 0
 
 
@@ -55,11 +94,13 @@ class ManagerState:
 
     def __init__(self, started: Micros) -> None:
         self.health = HealthState(started, STALLED_AFTER)
+        self.webhook = WebhookState()
         self._lock = threading.Lock()
         self._last: RoundSummary | None = None
         self._rounds = 0
         self._events = 0
         self._writes: Counter[tuple[str, str]] = Counter()
+        self._object_writes: Counter[tuple[str, str, str]] = Counter()
 
     @property
     def last_round(self) -> RoundSummary | None:
@@ -72,9 +113,12 @@ class ManagerState:
             self._last = ended
         self.health.beat(ended.ended)
 
-    def count_write(self, kind: str, result: str) -> None:
+    def count_write(self, verb: WriteVerb, kind: str, result: str) -> None:
         with self._lock:
-            self._writes[kind, result] += 1
+            if verb is WriteVerb.STATUS:
+                self._writes[kind, result] += 1
+            else:
+                self._object_writes[kind, verb.value, result] += 1
 
     def count_event(self) -> None:
         with self._lock:
@@ -82,14 +126,16 @@ class ManagerState:
 
     def counts(self) -> ManagerCounts:
         with self._lock:
-            return ManagerCounts(self._rounds, dict(self._writes), self._events)
+            return ManagerCounts(
+                self._rounds, dict(self._writes), dict(self._object_writes), self._events
+            )
 
 
 def why_not_ready(state: ManagerState) -> str:
     last = state.last_round
     if last is None:
         return "no round yet"
-    return "; ".join(last.unsynced)
+    return "; ".join(filter(None, (*last.unsynced, state.webhook.why_not_ready())))
 
 
 _GAUGE, _COUNTER = MetricType.GAUGE, MetricType.COUNTER
@@ -104,13 +150,20 @@ WRITES = MetricDefinition(
     "slackwater_manager_status_writes_total",
     _COUNTER,
     ("kind", "result"),
-    "Attempts to write a policy object's status, by how they ended.",
+    "Attempts to write an object's status, by how they ended.",
+)
+OBJECT_WRITES = MetricDefinition(
+    "slackwater_manager_object_writes_total",
+    _COUNTER,
+    ("kind", "verb", "result"),
+    "Attempts to apply, delete or annotate an object, such as a node's prediction, by how they "
+    "ended.",
 )
 EVENTS = MetricDefinition(
     "slackwater_manager_events_total",
     _COUNTER,
     (),
-    "Kubernetes events about policy objects that became invalid or valid again.",
+    "Kubernetes events, such as about policy objects that became invalid or valid again.",
 )
 OBJECTS = MetricDefinition(
     "slackwater_manager_objects", _GAUGE, ("kind",), "Objects that the manager sees, by kind."
@@ -142,10 +195,80 @@ PROBLEMS = MetricDefinition(
     (),
     "Current problems, such as a kind that cannot be watched.",
 )
+PREDICTIONS = MetricDefinition(
+    "slackwater_manager_predictions",
+    _GAUGE,
+    ("resource", "estimator"),
+    "Metrics of TimeSeriesPredictions that have samples, by the estimator that they are from.",
+)
+PREDICTION_ERROR = MetricDefinition(
+    "slackwater_manager_prediction_error_ratio",
+    _GAUGE,
+    ("resource", "estimator"),
+    "How far an estimator was off on the last day, as a share of the real value: the mean over "
+    "all predictions by it.",
+)
+UNPREDICTED = MetricDefinition(
+    "slackwater_manager_predictions_not_ready",
+    _GAUGE,
+    (),
+    "TimeSeriesPredictions whose condition Ready is False.",
+)
+TEMPLATE_BROKEN = MetricDefinition(
+    "slackwater_manager_template_invalid",
+    _GAUGE,
+    (),
+    "1 while the ConfigMap noderesource-tsp-template cannot be read.",
+)
+QUERIES = MetricDefinition(
+    "slackwater_manager_history_queries_total",
+    _COUNTER,
+    ("result",),
+    "Queries to Prometheus for histories: answered or failed.",
+)
+HISTORY_SAMPLES = MetricDefinition(
+    "slackwater_manager_history_samples_total",
+    _COUNTER,
+    (),
+    "Samples that Prometheus gave for histories.",
+)
+
+SLO_CONFIG_BROKEN = MetricDefinition(
+    "slackwater_manager_slo_config_invalid",
+    _GAUGE,
+    (),
+    "1 while a key of the ConfigMap slo-controller-config cannot be read.",
+)
+NORMALIZATION_RATIO = MetricDefinition(
+    "slackwater_manager_normalization_ratio",
+    _GAUGE,
+    ("node",),
+    "How much a CPU of the node is worth, by its annotation.",
+)
+RAW_ALLOCATABLE = MetricDefinition(
+    "slackwater_manager_node_raw_allocatable_cores",
+    _GAUGE,
+    ("node",),
+    "Physical CPUs that the kubelet offers, of nodes with a ratio.",
+)
+ALLOCATABLE = MetricDefinition(
+    "slackwater_manager_node_allocatable_cores",
+    _GAUGE,
+    ("node",),
+    "The same in normalized CPUs: what the Node shows and pods are scheduled by.",
+)
+NOTICES = MetricDefinition(
+    "slackwater_manager_notices",
+    _GAUGE,
+    ("controller",),
+    "What a controller has to tell now, such as nodes whose ratio is held back; of the leader.",
+)
 
 METRICS: tuple[MetricDefinition, ...] = (
-    BUILD, LEADER, ROUNDS, ROUND_AGE, WRITES, EVENTS, OBJECTS, INVALID, HEARD, SYNCED, REPORTING,
-    PROBLEMS,
+    BUILD, LEADER, ROUNDS, ROUND_AGE, WRITES, OBJECT_WRITES, EVENTS, OBJECTS, INVALID, HEARD,
+    SYNCED, REPORTING, PROBLEMS, PREDICTIONS, PREDICTION_ERROR, UNPREDICTED, TEMPLATE_BROKEN,
+    QUERIES, HISTORY_SAMPLES, SLO_CONFIG_BROKEN, NORMALIZATION_RATIO, RAW_ALLOCATABLE, ALLOCATABLE,
+    NOTICES, *WEBHOOK_METRICS,
 )  # fmt: skip
 
 
@@ -161,6 +284,8 @@ def _of_counts(counts: ManagerCounts) -> Iterator[MetricSample]:
     yield MetricSample(EVENTS, counts.events)
     for (kind, result), number in sorted(counts.writes.items()):
         yield MetricSample(WRITES, number, (kind, result))
+    for (kind, verb, result), number in sorted(counts.object_writes.items()):
+        yield MetricSample(OBJECT_WRITES, number, (kind, verb, result))
 
 
 def _of_round(last: RoundSummary, at: Micros) -> Iterator[MetricSample]:
@@ -168,9 +293,37 @@ def _of_round(last: RoundSummary, at: Micros) -> Iterator[MetricSample]:
     yield MetricSample(ROUND_AGE, (at - last.ended) / _MICROS)
     yield MetricSample(REPORTING, last.reporting)
     yield MetricSample(PROBLEMS, len(last.problems))
+    yield from _of_predictions(last)
+    yield from _of_normalization(last)
+    for controller, count in sorted(last.notices.items()):
+        yield MetricSample(NOTICES, count, (controller,))
     for each in last.kinds:
         yield MetricSample(SYNCED, each.synced, (each.kind,))
         if each.synced:
             yield MetricSample(OBJECTS, each.objects, (each.kind,))
             yield MetricSample(INVALID, each.invalid, (each.kind,))
             yield MetricSample(HEARD, max(at - each.heard_at, 0) / _MICROS, (each.kind,))
+
+
+def _of_predictions(last: RoundSummary) -> Iterator[MetricSample]:
+    yield MetricSample(UNPREDICTED, last.unpredicted)
+    yield MetricSample(TEMPLATE_BROKEN, last.template_invalid)
+    yield MetricSample(QUERIES, last.queries.answered, ("answered",))
+    yield MetricSample(QUERIES, last.queries.failed, ("failed",))
+    yield MetricSample(HISTORY_SAMPLES, last.queries.samples)
+    for each in last.predictions:
+        labels = (each.resource, each.estimator)
+        yield MetricSample(PREDICTIONS, each.count, labels)
+        if each.error is not None:
+            yield MetricSample(PREDICTION_ERROR, each.error, labels)
+
+
+def _of_normalization(last: RoundSummary) -> Iterator[MetricSample]:
+    yield MetricSample(SLO_CONFIG_BROKEN, last.slo_config_invalid)
+    for each in last.normalized:
+        if each.ratio is not None:
+            yield MetricSample(NORMALIZATION_RATIO, each.ratio / 100, (each.name,))
+        if each.raw is not None:
+            yield MetricSample(RAW_ALLOCATABLE, each.raw / 1000, (each.name,))
+        if each.shown is not None:
+            yield MetricSample(ALLOCATABLE, each.shown / 1000, (each.name,))

@@ -1,7 +1,8 @@
-"""Sets of CPUs in the kernel's list format, and the machine's topology as a value."""
+"""Sets of CPUs in the kernel's list format, the machine's topology, and who asks for CPUs of it."""
 
+import enum
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -82,15 +83,17 @@ class CpuSet(msgspec.Struct, frozen=True, tag="cpus"):
 
 
 class Cpu(msgspec.Struct, frozen=True):
-    """One logical CPU and where it sits. `core` is unique only inside its package."""
+    """One logical CPU and where it sits. `core` is unique only inside its package; `cache` is the
+    lowest CPU of those that share its last-level cache, itself where nobody tells."""
 
     number: int
     core: int
     package: int
     node: int
+    cache: int = 0
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, tag="topology"):
     """The online CPUs, ascending by number."""
 
     cpus: tuple[Cpu, ...]
@@ -111,5 +114,33 @@ class Topology(msgspec.Struct, frozen=True):
     def packages(self) -> int:
         return len({cpu.package for cpu in self.cpus})
 
+    def caches(self) -> int:
+        """How many last-level caches there are."""
+        return len({cpu.cache for cpu in self.cpus})
+
     def nodes(self) -> tuple[int, ...]:
         return tuple(sorted({cpu.node for cpu in self.cpus}))
+
+
+class CpuPolicy(enum.Enum):
+    """Which CPUs a container runs on: every one that nobody holds alone; its own, which others may
+    use as well; its own alone."""
+
+    NONE = "none"
+    SHARE = "share"
+    EXCLUSIVE = "exclusive"
+
+
+class KubeletCpus(msgspec.Struct, frozen=True, tag="kubelet"):
+    """The kubelet's own CPU manager: its policy, and what it gave to containers, by pod uid and
+    container name. Under the policy none it gives nothing."""
+
+    policy: str
+    assigned: Mapping[str, Mapping[str, CpuSet]] = {}
+
+    def all_assigned(self) -> CpuSet:
+        mask = 0
+        for containers in self.assigned.values():
+            for cpus in containers.values():
+                mask |= cpus.mask
+        return CpuSet(mask)

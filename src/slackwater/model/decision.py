@@ -6,7 +6,7 @@ report says why a tick did what it did, and why it did nothing where it did noth
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from operator import is_, is_not
 from typing import TypeVar
@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef
-from slackwater.model.cpus import CpuSet
+from slackwater.model.cpus import CpuPolicy, CpuSet
 from slackwater.model.units import Micros, MilliCpu, Ratio, Unlimited
 
 #: What a knob is granted: milliCPU for a quota, otherwise the knob's own value.
@@ -58,21 +58,47 @@ class Intent(msgspec.Struct, frozen=True):
     by: str
 
 
+class CpuClaim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """CPUs of its own that a policy wants for one container. Which ones they are is decided for all
+    containers together (resolution.placement), and everybody else's set follows from that.
+
+    `pod` is the pod's title and `container` the container's name. `started` is when the pod began,
+    in seconds since the epoch: who came first is placed first. `movable` is whether CPUs that it
+    has already may be changed for others that are closer together.
+    """
+
+    target: CgroupRef
+    pod: str
+    container: str
+    count: int
+    policy: CpuPolicy
+    because: Because
+    by: str
+    started: int = 0
+    movable: bool = False
+
+
 class CommandKind(enum.Enum):
     EVICT = "evict"
     TAINT = "taint"
     CONDITION = "condition"
+    NODE_RESOURCE = "node resource"
+
+
+#: Kinds that describe what an object should be: asked for in each tick while that is wanted, and
+#: undone when nobody asks any more.
+STATES = frozenset({CommandKind.TAINT, CommandKind.CONDITION, CommandKind.NODE_RESOURCE})
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """An effect on an object of the API server that a policy asks for. It is carried out off the
     tick, as the network may take its time.
 
-    Taints and conditions are states: they are asked for in each tick while they should be there,
-    and removed when nobody asks any more. An eviction is asked for once. The same `key` is the same
-    command. `target` is namespace/name of a pod, the key of a taint, or the type of a condition;
-    `value` is a taint's effect. `relief` is what is expected of it, by the metric's title, in the
-    metric's unit.
+    Taints, conditions and node resources are states: they are asked for in each tick while they
+    should be there, and removed when nobody asks any more. An eviction is asked for once. The same
+    `key` is the same command. `target` is namespace/name of a pod, the key of a taint, the type of
+    a condition, or the name of an extended resource; `value` is a taint's effect, or the amount of
+    a resource. `relief` is what is expected of it, by the metric's title, in the metric's unit.
     """
 
     key: str
@@ -102,8 +128,24 @@ class Event(msgspec.Struct, frozen=True):
     milli: MilliCpu
 
 
+#: Of clauses in one sentence, however many containers a pod has.
+_TOLD_CLAUSES = 3
+
+
+def join_some(clauses: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    more = len(clauses) - _TOLD_CLAUSES
+    told = clauses[:_TOLD_CLAUSES]
+    return "; ".join([*told, f"and {more} more"] if more > 0 else told)
+
+
+#: What a remark is about that is about no single pod.
+NODE = "node"
+
+
 class Remark(msgspec.Struct, frozen=True):
-    """One sentence about one pod: why it does not get what it asks for. `about` is its title."""
+    """One sentence about one pod: why it does not get what it asks for. `about` is its title, or
+    NODE."""
 
     about: str
     text: str
@@ -124,7 +166,8 @@ class RuleReport(msgspec.Struct, frozen=True, omit_defaults=True):
     `policy` is the object's title, NodeQOS/waterline1. `seen` is the largest of the series that
     count, None where there is none: then `held` says why, and the counts stay. `above` and `below`
     are how many measurements in a row were; `until` is when a wait ends. `did` says what is in
-    force because of it, `held` what keeps it from doing more, each in a few words.
+    force because of it, `held` what keeps it from doing more, each in a few words. `missing` is why
+    its metric is missing, once that has lasted: then the rule protects nobody.
     """
 
     policy: str
@@ -143,6 +186,54 @@ class RuleReport(msgspec.Struct, frozen=True, omit_defaults=True):
     until: Micros | None = None
     did: str = ""
     held: str = ""
+    missing: str = ""
+
+
+class OfferReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One extended resource that the node offers, in one tick, and every number behind it.
+
+    All amounts are in `unit`, "m" (milliCPU) or "B" (bytes), but `offered`, `shown` and
+    `allocated`: these are as the Node object has them, where 1 is `scale` of that unit.
+
+        unreclaimable = max(used + exclusive_idle - elastic_used, predicted)
+        budget        = (allocatable x (1 - reserve) - unreclaimable) x worth, at least 0
+
+    What is measured, and `allocatable`, counts CPUs of this machine. The budget and what follows
+    from it are in the unit that pods declare, where such a CPU is `worth` hundredths.
+    `claim` is how much of the budget may be offered by now: it rises in steps and falls at once.
+    `offered` is the claim in whole units, at least what is allocated to pods. What is not known is
+    None, and `missing` says why. `forecast` says where the prediction comes from. `exceeded`
+    counts the ticks in which more was used than had been predicted.
+    """
+
+    resource: str
+    unit: str
+    scale: int
+    offered: int
+    allocated: int
+    allocatable: int | None = None
+    #: In thousandths of the allocatable amount.
+    reserve: int = 0
+    worth: int = 100
+    used: int | None = None
+    exclusive_idle: int = 0
+    elastic_used: int = 0
+    predicted: int | None = None
+    forecast: str = ""
+    budget: int | None = None
+    claim: int = 0
+    #: What the Node shows; None where it does not have the resource.
+    shown: int | None = None
+    exceeded: int = 0
+    missing: str = ""
+
+    def unreclaimable(self) -> int | None:
+        """What cannot be sold: the larger of what is used now and what is predicted."""
+        now = None
+        if self.used is not None:
+            now = max(self.used + self.exclusive_idle - self.elastic_used, 0)
+        known = [each for each in (now, self.predicted) if each is not None]
+        return max(known, default=None)
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -158,8 +249,10 @@ class Act(msgspec.Struct, frozen=True):
     remarks: tuple[Remark, ...] = ()
     commands: tuple[Command, ...] = ()
     rules: tuple[RuleReport, ...] = ()
+    offers: tuple[OfferReport, ...] = ()
     #: Not all that it would ask for is known yet, after a start: what an earlier run left stays.
     is_settling: bool = False
+    claims: tuple[CpuClaim, ...] = ()
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -185,7 +278,9 @@ class Contribution(msgspec.Struct, frozen=True):
 
 class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one knob of one cgroup gets, and how that came about. A quota is in milliCPU.
-    `follows` is the path of a group above whose quota binds it, on cgroup v1."""
+    `follows` is the path of a group above whose quota binds it, on cgroup v1. `exact` is the
+    value of a quota that was scaled, in milliCPU before it was rounded up: what is written is
+    rounded once, to a microsecond."""
 
     target: CgroupRef
     knob: str
@@ -194,6 +289,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     clipped_by: str | None = None
     contest: str | None = None
     follows: str = ""
+    exact: Ratio | None = None
 
 
 _Value = TypeVar("_Value")
@@ -220,9 +316,28 @@ class PolicyReport(msgspec.Struct, frozen=True, omit_defaults=True):
     events: tuple[Event, ...] = ()
     remarks: tuple[Remark, ...] = ()
     rules: tuple[RuleReport, ...] = ()
+    offers: tuple[OfferReport, ...] = ()
 
     def has_nothing_to_do(self) -> bool:
         return self.course is PolicyAction.ACTED and self.reason == NOTHING_TO_DO
+
+
+class PlacedClaim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim and the CPUs that it has; none, and `refused` says why, where it runs on those that
+    nobody holds alone. `shared` says who could not be kept off CPUs that it should hold alone."""
+
+    claim: CpuClaim
+    cpus: CpuSet = CpuSet()
+    refused: str = ""
+    shared: str = ""
+
+
+class CpuPlacement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who has which CPUs. `common` are those of everybody without a claim: all that no container
+    holds alone."""
+
+    common: CpuSet = CpuSet()
+    claims: tuple[PlacedClaim, ...] = ()
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -255,6 +370,8 @@ class TickReport(msgspec.Struct, frozen=True, omit_defaults=True):
     notes: tuple[Note, ...] = ()
     yielded: tuple[Yielded, ...] = ()
     commands: tuple[Command, ...] = ()
+    #: None while nobody claims CPUs.
+    placement: CpuPlacement | None = None
 
 
 def share_equal(before: tuple[_Value, ...], now: tuple[_Value, ...]) -> tuple[_Value, ...]:

@@ -9,20 +9,28 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.model.gap import Gap
+from slackwater.model.units import Micros
 
 #: The node's own measurements.
 NODE = ""
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One series' value, in the metric's unit, and its labels."""
+    """One series' value, in the metric's unit, and its labels. `at` is when it was measured; None
+    is in the tick itself. A source that is slower than the ticks says the same to several."""
 
     value: float
     labels: Mapping[str, str] = {}
+    at: Micros | None = None
 
 
 #: The series of one metric. Missing, stale or unreadable is a Gap with the reason, never a zero.
 Samples = tuple[Sample, ...]
+
+
+def stamp(samples: Samples, at: Micros) -> Samples:
+    """The same, as measured then."""
+    return tuple(Sample(each.value, each.labels, at) for each in samples)
 
 
 class MetricKey(msgspec.Struct, frozen=True, order=True):

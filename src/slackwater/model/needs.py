@@ -39,6 +39,8 @@ class Needs(msgspec.Struct, frozen=True):
 
     fields: Mapping[Level, frozenset[ReadingField]] = {}
     metrics: frozenset[MetricRequest] = frozenset()
+    #: The machine's topology, its reserved CPUs and the kubelet's CPU manager.
+    topology: bool = False
 
     def at(self, level: Level) -> frozenset[ReadingField]:
         return self.fields.get(level, frozenset())
@@ -52,16 +54,17 @@ _WITH_PRESSURE = frozenset({ReadingField.TIMES, ReadingField.QUOTA, ReadingField
 TIERS = Needs({Level.NODE: _TIMES, Level.TIER: _WITH_QUOTA})
 #: The same, and every pod's quota.
 PODS = Needs({**TIERS.fields, Level.POD: _WITH_QUOTA})
-#: What people look at: usage, quota and pressure of everything.
-EVERYTHING = Needs(dict.fromkeys(Level, _WITH_PRESSURE))
+#: What people look at: usage, quota and pressure of everything, and the machine.
+EVERYTHING = Needs(dict.fromkeys(Level, _WITH_PRESSURE), topology=True)
 
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:
     """All that anybody needs."""
+    needs = tuple(needs)
     union: dict[Level, frozenset[ReadingField]] = {}
     metrics: frozenset[MetricRequest] = frozenset()
     for each in needs:
         metrics |= each.metrics
         for level, fields in each.fields.items():
             union[level] = union.get(level, frozenset()) | fields
-    return Needs(union, metrics)
+    return Needs(union, metrics, any(each.topology for each in needs))

@@ -1,6 +1,7 @@
 """Changes of knobs and commands, their outcomes, and the ledger's entries about them."""
 
 import enum
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -8,7 +9,7 @@ from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Command
 from slackwater.model.gap import Gap
 from slackwater.model.knob import Knob, KnobValue
-from slackwater.model.units import Micros
+from slackwater.model.units import Bandwidth, Micros
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -38,6 +39,20 @@ class Outcome(msgspec.Struct, frozen=True):
     result: Result
     detail: str = ""
     took: Micros = Micros(0)
+
+
+def follow_refusals(
+    known: Mapping[int, str], outcomes: Iterable[Outcome], knob: Knob
+) -> dict[int, str]:
+    """By cgroup id, why the last attempt to write this knob failed. What is refused is planned in
+    each tick again, so it is over with the first attempt that does not fail."""
+    found = dict(known)
+    for outcome in outcomes:
+        if outcome.change.knob == knob:
+            found.pop(outcome.change.ref.id, None)
+            if outcome.result is Result.REFUSED:
+                found[outcome.change.ref.id] = outcome.detail
+    return found
 
 
 class CommandState(enum.Enum):
@@ -100,6 +115,17 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
     def key(self) -> tuple[int, str, str]:
         return self.ref.id, self.knob, self.route
+
+
+class StartNote(msgspec.Struct, frozen=True):
+    """A quota that a container runtime was told to start a container with, or to update it to, in
+    place of the one that the kubelet asked for. Its cgroup need not be there yet: `path` is where
+    it will be. `at` is when the runtime was told."""
+
+    path: str
+    asked: Bandwidth
+    told: Bandwidth
+    at: Micros
 
 
 class Ownership(enum.Enum):

@@ -13,10 +13,12 @@ from slackwater.model.cgroup import (
     CpuPressure,
     Tier,
 )
+from slackwater.model.cpus import CpuSet, KubeletCpus, Topology
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import Knob, KnobKey, KnobValue
 from slackwater.model.knob_text import COMMON_PAGE, settle_in_file
 from slackwater.model.metric import MetricKey, Sample
+from slackwater.model.node_resource import NodeForecast, NodeResources
 from slackwater.model.plan import CommandProgress
 from slackwater.model.unit_property import is_unit, settle_in_unit
 from slackwater.model.units import Micros, MilliCpu
@@ -53,7 +55,7 @@ class WritePrecision(msgspec.Struct, frozen=True, omit_defaults=True):
     def settle(self, ref: CgroupRef, knob: Knob, value: KnobValue) -> KnobValue:
         """What a value becomes once it is written."""
         if knob.name in self.unit_knobs and is_unit(ref):
-            return settle_in_unit(knob, value)
+            value = settle_in_unit(knob, value)
         return settle_in_file(knob, value, self.page_size)
 
 
@@ -98,6 +100,16 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     in_flight: tuple[CommandProgress, ...] = ()
     #: Seconds since the epoch: pods say in these when they started. 0 where nobody asked.
     wall_time: int = 0
+    #: The online CPUs, those that no container may hold alone, and the kubelet's CPU manager; where
+    #: a policy asked for them (Needs.topology).
+    topology: Topology | Gap = NOT_ASKED
+    reserved_cpus: CpuSet = CpuSet()
+    kubelet_cpus: KubeletCpus | Gap = NOT_ASKED
+    #: By cgroup id, why the last attempt to write its CPUs failed.
+    refused_cpus: dict[int, str] = {}
+    #: What the Node object says besides its CPU, and what is predicted of its use.
+    node_resources: NodeResources = NodeResources()
+    forecast: NodeForecast = NodeForecast()
 
     def usage_of(self, ref: CgroupRef) -> MilliCpu | Gap:
         rate = self.rates.get(ref.id)
@@ -105,6 +117,14 @@ class NodeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def metric(self, key: MetricKey) -> tuple[Sample, ...] | Gap:
         return self.metrics.get(key.title(), NOT_ASKED)
+
+    def has_own_cpus(self, ref: CgroupRef) -> bool:
+        """Whether a container is bound to CPUs of its own, with others or alone. Nobody gets a
+        reserved CPU as its own, and every other set has one of them."""
+        reading = self.readings.get(ref.id)
+        if reading is None or not isinstance(reading.cpus, CpuSet) or not self.reserved_cpus:
+            return False
+        return bool(reading.cpus) and not reading.cpus & self.reserved_cpus
 
     def can_write(self, ref: CgroupRef, knob: str) -> bool:
         return KnobKey(ref.id, knob) not in self.off
@@ -124,6 +144,20 @@ def find_changed_knobs(
             return None
         if not _same_knobs(old, new):
             found.add(new.ref.id)
+    return found
+
+
+def find_changed_held(one: tuple[Held, ...], other: tuple[Held, ...]) -> set[int] | None:
+    """The groups of which something of ours is another value. None where other knobs are ours."""
+    if one is other:
+        return set()
+    if len(one) != len(other):
+        return None
+    found: set[int] = set()
+    for old, new in compress(zip(one, other, strict=True), map(is_not, one, other)):
+        if (old.ref, old.knob) != (new.ref, new.knob):
+            return None
+        found.add(new.ref.id)
     return found
 
 

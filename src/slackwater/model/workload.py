@@ -5,10 +5,12 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, Tier
+from slackwater.model.cpus import CpuPolicy
 from slackwater.model.gap import Gap
 from slackwater.model.units import UNLIMITED, Bytes, Micros, MilliCpu, Unlimited
 
-#: Amounts of extended resources by name, as far as they can be read.
+#: Amounts of extended resources by name, as far as they can be read: CPU in milliCPU, whatever its
+#: resource counts (model.elastic), memory in bytes.
 Amounts = Mapping[str, int | Gap]
 
 
@@ -72,6 +74,12 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     #: Where its containers can be reached, and their named ports.
     address: str = ""
     ports: Mapping[str, int] = {}
+    #: What its annotation asks for; None where it has none.
+    cpu_policy: CpuPolicy | Gap | None = None
+    #: The name of that annotation.
+    cpu_policy_key: str = ""
+    #: Why another system gave it CPUs of its own; empty where none did.
+    bound_cpus: str = ""
 
     def title(self) -> str:
         """For people."""

@@ -43,6 +43,7 @@ class Roots(msgspec.Struct, frozen=True):
 _CPUS = "devices/system/cpu"
 _NODES = "devices/system/node"
 _NODE_NAME = re.compile(r"node([0-9]{1,4})", re.ASCII)
+_CACHE_NAME = re.compile(r"index[0-9]{1,2}", re.ASCII)
 #: Two files that say the same with the opposite sign; both show the present state.
 _NO_TURBO = f"{_CPUS}/intel_pstate/no_turbo"
 _BOOST = f"{_CPUS}/cpufreq/boost"
@@ -114,11 +115,17 @@ def _read_nodes(roots: Roots) -> tuple[NumaNode, ...] | Gap:
     return tuple(sorted(nodes, key=lambda node: node.number)) or Gap(f"{folder} has no nodes")
 
 
+def read_topology(roots: Roots, online: CpuSet) -> Topology | Gap:
+    """Where these CPUs sit."""
+    return _read_topology(roots, online, _read_nodes(roots))
+
+
 def _read_topology(
     roots: Roots, online: CpuSet, nodes: tuple[NumaNode, ...] | Gap
 ) -> Topology | Gap:
     """Where every online CPU sits; without NUMA all of them are on node 0."""
     node_of = {} if isinstance(nodes, Gap) else {cpu: n.number for n in nodes for cpu in n.cpus}
+    cache_of = _read_caches(roots, online)
     cpus: list[Cpu] = []
     for number in online:
         folder = f"{roots.sys}/{_CPUS}/cpu{number}/topology"
@@ -129,8 +136,39 @@ def _read_topology(
         if isinstance(package, Gap):
             return package
         # -1: the firmware told of no packages (drivers/base/arch_topology.c); they are one then.
-        cpus.append(Cpu(number, core, max(package, 0), node_of.get(number, 0)))
+        node = node_of.get(number, 0)
+        cpus.append(Cpu(number, core, max(package, 0), node, cache_of[number]))
     return Topology(tuple(cpus))
+
+
+def _read_caches(roots: Roots, online: CpuSet) -> dict[int, int]:
+    """The lowest of those that share each CPU's last-level cache. Many virtual machines, and a
+    Linux without cacheinfo, tell of none: then each CPU is by itself."""
+    lowest: dict[int, int] = {}
+    for number in online:
+        if number in lowest:  # the first of a group told of all of them
+            continue
+        shared = _read_last_level(f"{roots.sys}/{_CPUS}/cpu{number}/cache") & online
+        for cpu in shared | CpuSet.of((number,)):
+            lowest.setdefault(cpu, number)
+    return lowest
+
+
+def _read_last_level(folder: str) -> CpuSet:
+    """Who shares the highest of a CPU's caches, in Documentation/ABI/testing/sysfs-devices-
+    system-cpu's words; nobody where that cannot be read."""
+    try:
+        names = [name for name in os.listdir(folder) if _CACHE_NAME.fullmatch(name)]
+    except OSError:
+        return CpuSet()
+    levels = [(_read_number(f"{folder}/{name}/level"), name) for name in names]
+    known = [(level, name) for level, name in levels if not isinstance(level, Gap)]
+    if not known:
+        return CpuSet()
+    file = f"{folder}/{max(known)[1]}/shared_cpu_list"
+    text = _read(file, kernel_text.LONGEST_CPU_LIST)
+    cpus = text if isinstance(text, Gap) else kernel_text.cpu_list(file, text)
+    return CpuSet() if isinstance(cpus, Gap) else cpus
 
 
 def _read_core(folder: str) -> int | Gap:

@@ -11,7 +11,7 @@ from slackwater.model.cpus import CpuListError, CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob_text import whole_number
 from slackwater.model.machine import CpuTicks, MachineTicks, Processor
-from slackwater.model.units import Micros
+from slackwater.model.units import Bytes, Micros
 
 # Where x86 has names, /proc/cpuinfo of arm64 has numbers. Ids as in
 # arch/arm64/include/asm/cputype.h and util-linux's sys-utils/lscpu-arm.c: the server parts that
@@ -81,6 +81,11 @@ _PRESSURE_LINE = re.compile(
     re.ASCII,
 )
 _CPU_LINE = re.compile(r"cpu([0-9]{0,4})", re.ASCII)
+_MEMORY_TOTAL = re.compile(rb"(?:^|\n|Node [0-9]{1,4} )MemTotal:[ \t]*([0-9]{1,15}) kB")
+_MASK = re.compile(r"[0-9a-fA-F]{1,16}", re.ASCII)
+_BYTES_PER_KB = 1024
+#: What a CPU's model or vendor is called where nobody says it; Koordinator's word.
+UNKNOWN = "unknown"
 
 
 def garbage(name: str, text: bytes) -> Gap:
@@ -201,9 +206,21 @@ def processor(text: bytes) -> Processor | Gap:
     implementer, part = _hex(seen.get(b"CPU implementer")), _hex(seen.get(b"CPU part"))
     if implementer is not None and part is not None:
         return Processor(arm_model(implementer, part), arm_vendor(implementer))
-    if model and vendor:
-        return Processor(model, vendor)
-    return Gap("/proc/cpuinfo names neither a model with its vendor nor an implementer and a part")
+    if model:
+        return Processor(model, vendor or UNKNOWN)
+    return Gap("/proc/cpuinfo names neither a model nor an implementer and a part")
+
+
+def memory_total(name: str, text: bytes) -> Bytes | Gap:
+    """MemTotal of /proc/meminfo, or of a NUMA node's meminfo, whose lines begin with its name."""
+    match = _MEMORY_TOTAL.search(text[:LONGEST_PROCESSOR])
+    return garbage(name, text) if match is None else Bytes(int(match[1]) * _BYTES_PER_KB)
+
+
+def cache_mask(name: str, text: bytes) -> str | Gap:
+    """A mask of cache ways, in hexadecimal, as resctrl shows it."""
+    mask = text.strip().decode("ascii", "replace") if len(text) <= _LONGEST_QUOTE else ""
+    return mask if _MASK.fullmatch(mask) else garbage(name, text)
 
 
 def _single(text: bytes) -> int | None:

@@ -12,22 +12,34 @@ from typing import Protocol
 import msgspec
 
 from slackwater.contract.crane.ensurance_set import NO_OBJECTS, EnsuranceObjects
+from slackwater.contract.crane.node_forecast import NodePrediction, forecast_at
 from slackwater.contract.kubernetes_pod import Pod
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CpuPressure, CpuTimes, Level, Tier
+from slackwater.model.cpus import KubeletCpus
+from slackwater.model.decision import CpuPlacement
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
-from slackwater.model.knob import WEIGHT, KnobKey
+from slackwater.model.knob import CPUS, WEIGHT, KnobKey
 from slackwater.model.metric import Samples
 from slackwater.model.needs import EACH_TICK, TIERS, Needs, ReadingField
+from slackwater.model.node_resource import NodeResources
 from slackwater.model.plan import CommandProgress
-from slackwater.model.snapshot import Freshness, Held, NodeSnapshot, WritePrecision
+from slackwater.model.snapshot import (
+    Freshness,
+    Held,
+    NodeSnapshot,
+    WritePrecision,
+    find_changed_held,
+)
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.model.weight import WeightFormula
-from slackwater.model.workload import Amounts
 from slackwater.observation.cgroups.tree import CgroupTree, Depth, Scan
 from slackwater.observation.cgroups.weight_formula import FormulaWatch
+from slackwater.observation.cpu_inventory import CpuInventory
 from slackwater.observation.detection.kubepods import pod_uids_in, trees_below
 from slackwater.observation.host import NodeUsageMeter
+from slackwater.observation.kubelet_pins import find_pinned
 from slackwater.observation.metrics.collector import MetricCollector
+from slackwater.observation.metrics.exclusive_cpus import find_sets_held_alone
 from slackwater.observation.metrics.tick_view import view_of
 from slackwater.observation.objects.workload_matching import Matching
 from slackwater.observation.probes.object_sources import ObjectSources
@@ -68,14 +80,17 @@ class SlowReadings:
             if last is not None and _says_the_same(last, found):
                 return last
         elif not wants.fast:
-            return last
+            if last.times is NOT_ASKED and last.pressure is NOT_ASKED:
+                return last
+            # Those of the last reading are of another time, and nobody asks for them now.
+            found = _with_counters(last, at, NOT_ASKED, NOT_ASKED, knobs=True)
         else:
             times, pressure = self._tree.counters(ref, wants.fast, last.quota)
             knobs = bool(wants.slow) and times is not VANISHED
             same = times is last.times and pressure == last.pressure
             if same and (knobs or not self._fields[ref.id]):
                 return last
-            found = _with_counters(last, at, times, pressure, knobs)
+            found = _with_counters(last, at, times, pressure, knobs=knobs)
             if not knobs:  # they are read anew when they are asked for
                 self._fields[ref.id] = frozenset()
         self._last[ref.id] = found
@@ -88,7 +103,12 @@ class SlowReadings:
 
 
 def _with_counters(
-    last: CgroupReading, at: Micros, times: CpuTimes | Gap, pressure: CpuPressure | Gap, knobs: bool
+    last: CgroupReading,
+    at: Micros,
+    times: CpuTimes | Gap,
+    pressure: CpuPressure | Gap,
+    *,
+    knobs: bool,
 ) -> CgroupReading:
     """`knobs`: whether those of the last reading still count."""
     if not knobs:
@@ -116,8 +136,10 @@ def _says_the_same(one: CgroupReading, other: CgroupReading) -> bool:
 #: What is read of a group with a knob of ours, whoever needs it.
 _HELD_ABOVE = frozenset({ReadingField.TIMES, ReadingField.QUOTA})
 _HELD_BELOW = frozenset({ReadingField.QUOTA})
+_TIMES = frozenset({ReadingField.TIMES})
 _DEFAULT = WeightFormula.LINEAR
 _UNMEASURED = Gap("metrics are not measured here")
+_NO_CPUS = Gap("the machine's CPUs are not looked at here")
 _SLOW_LEVELS = frozenset({Level.POD, Level.CONTAINER})
 
 
@@ -143,14 +165,20 @@ class SnapshotInputs(msgspec.Struct, frozen=True):
     #: How fresh what comes from a cluster is.
     sources: Mapping[str, Freshness] = {}
     in_flight: tuple[CommandProgress, ...] = ()
-    #: The node's allocatable extended resources, by name.
-    offered: Amounts = {}
+    #: What the Node object says besides its CPU, and the predictions of its use.
+    node_resources: NodeResources = NodeResources()
+    predictions: tuple[NodePrediction, ...] = ()
     #: What describes the sources of metrics that have to be asked.
     ensurance: EnsuranceObjects = NO_OBJECTS
+    #: Who got which CPUs in the last tick.
+    placement: CpuPlacement | Gap | None = None
+    #: By cgroup id, why its CPUs could not be written.
+    refused_cpus: Mapping[int, str] = {}
 
 
 class _ReadingPlan(msgspec.Struct, frozen=True):
-    """What is read of which group, worked out once: it depends on nothing but these three."""
+    """What is read of which group, worked out once: it depends on nothing but these three, and on
+    the third only by which knobs are ours."""
 
     scan: Scan
     needs: Needs
@@ -166,6 +194,8 @@ class _ReadingPlan(msgspec.Struct, frozen=True):
     tiers: dict[Tier, CgroupRef]
     weights_held: frozenset[int]
     counts_containers: bool
+    #: Whether CPUs of a group are ours: then nothing may start unseen.
+    binds_cpus: bool
 
 
 def _plan_readings(scan: Scan, needs: Needs, held: tuple[Held, ...]) -> _ReadingPlan:
@@ -195,6 +225,7 @@ def _plan_readings(scan: Scan, needs: Needs, held: tuple[Held, ...]) -> _Reading
         {ref.tier: ref for ref in scan.refs if ref.level is Level.TIER},
         frozenset(each.ref.id for each in held if each.knob == WEIGHT.name),
         ReadingField.TIMES in needs.at(Level.CONTAINER),
+        any(each.knob == CPUS.name for each in held),
     )
 
 
@@ -208,13 +239,15 @@ class Surveyor:
         collector: MetricCollector | None = None,
         wall_clock: Callable[[], float] = time.time,
         sources: ObjectSources | None = None,
+        cpus: CpuInventory | None = None,
     ) -> None:
-        """Without a collector metrics that somebody asks for are Gaps. `sources` are those that
-        the collector asks."""
+        """Without a collector metrics that somebody asks for are Gaps, and so is the topology
+        without an inventory. `sources` are those that the collector asks."""
         self._tree = tree
         self._meter = meter
         self._collector = collector
         self._sources = sources
+        self._cpus = cpus
         self._wall_clock = wall_clock
         self._slow = SlowReadings(tree)
         self._formulas = FormulaWatch(tree)
@@ -229,8 +262,7 @@ class Surveyor:
         """A Gap where the tree itself is gone."""
         self._tree.look_to(self._depth_of(known))
         usage = self._meter.read()
-        if self._plan is not None and not self._plan.counts_containers:
-            self._tree.look_at_containers()
+        self._look_around()
         scan = self._tree.refresh()
         kubepods = next((ref for ref in scan.refs if ref.level is Level.NODE), None)
         if kubepods is None:
@@ -260,8 +292,35 @@ class Surveyor:
             container_formula=formulas[1],
             sources=dict(known.sources),
             in_flight=known.in_flight,
+            node_resources=known.node_resources,
+            refused_cpus={id_: why for id_, why in known.refused_cpus.items() if id_ in readings},
         )
-        return self._with_metrics(snapshot, known)
+        return self._with_metrics(self._with_cpus(snapshot, known.needs), known)
+
+    def _look_around(self) -> None:
+        """What the link counts of pods, in turns, do not show."""
+        plan = self._plan
+        if plan is not None and plan.binds_cpus:
+            self._tree.look_at_everything()
+        elif plan is not None and not plan.counts_containers:
+            self._tree.look_at_containers()
+
+    def _with_cpus(self, seen: NodeSnapshot, needs: Needs) -> NodeSnapshot:
+        """The same snapshot where nobody asks for them."""
+        if not needs.topology:
+            return seen
+        if self._cpus is None:
+            return msgspec.structs.replace(seen, topology=_NO_CPUS, kubelet_cpus=_NO_CPUS)
+        found = self._cpus.read(seen.at)
+        kubelet = found.kubelet
+        if isinstance(kubelet, KubeletCpus) and not found.knows_assigned():
+            kubelet = KubeletCpus(kubelet.policy, find_pinned(seen.workloads, seen.readings))
+        return msgspec.structs.replace(
+            seen,
+            topology=found.topology,
+            reserved_cpus=found.reserved,
+            kubelet_cpus=kubelet,
+        )
 
     def _with_metrics(self, seen: NodeSnapshot, known: SnapshotInputs) -> NodeSnapshot:
         """The same snapshot where nobody asks for any."""
@@ -274,19 +333,22 @@ class Surveyor:
             return seen
         if self._sources is not None:
             self._sources.update(known.ensurance, seen.workloads)
-        view = view_of(seen, known.offered)
+        view = view_of(seen, find_sets_held_alone(seen, known.placement))
+        wall_time = int(self._wall_clock())
         return msgspec.structs.replace(
             seen,
             metrics=self._collector.collect(seen.at, requests, view),
-            wall_time=int(self._wall_clock()),
+            wall_time=wall_time,
+            forecast=forecast_at(known.predictions, wall_time),
         )
 
     def _depth_of(self, known: SnapshotInputs) -> Depth:
         """Worked out again where what is ours, or needed, changed: hundreds of knobs may be."""
         kept = self._depth
-        if kept is None or kept[0] is not known.held or kept[1] != known.needs:
-            self._depth = kept = (known.held, known.needs, depth_of(known))
-        return kept[2]
+        same = kept is not None and find_changed_held(kept[0], known.held) is not None
+        depth = kept[2] if kept and same and kept[1] == known.needs else depth_of(known)
+        self._depth = (known.held, known.needs, depth)
+        return depth
 
     def _pressure(self, needs: Needs) -> CpuPressure | Gap:
         asked = ReadingField.PRESSURE in needs.at(Level.NODE)
@@ -313,15 +375,18 @@ class Surveyor:
         if (
             plan is not None
             and plan.scan is scan
-            and plan.held is known.held
             and plan.needs == known.needs
+            and find_changed_held(plan.held, known.held) is not None
         ):
+            self._plan = plan = msgspec.structs.replace(plan, held=known.held)
             found = self._readings_before.copy()
             due = [*plan.in_turn[turn], *(plan.slow[i] for i in known.written if i in plan.slow)]
         else:
             if plan is None or plan.scan is not scan:
                 self._slow.keep(frozenset(ref.id for ref in scan.refs))
             self._plan = plan = _plan_readings(scan, known.needs, known.held)
+            counted = (ref.id for ref, wants in plan.each_tick if wants.fast)
+            self._tree.keep_counters(frozenset(counted))
             due = list(plan.slow.values())
         for ref, wants in plan.each_tick:
             now = (
@@ -336,6 +401,22 @@ class Surveyor:
             found[ref.id] = self._slow.read(ref, wants, at, now)
         self._readings_before = found
         return plan, found
+
+    def start_counters(self, at: Micros, needs: Needs) -> None:
+        """Reads the counters that will be asked for and have not been so far, so that the next
+        snapshot has rates of them."""
+        if self._plan is None:
+            return
+        started: dict[int, CpuTimes] = {}
+        for ref in self._plan.scan.refs:
+            known = self._readings_before.get(ref.id)
+            if ReadingField.TIMES in needs.at(ref.level) and (
+                known is None or known.times is NOT_ASKED
+            ):
+                times, _ = self._tree.counters(ref, _TIMES, NOT_ASKED)
+                if not isinstance(times, Gap):
+                    started[ref.id] = times
+        self._rates.start(started, at)
 
     def protected(self) -> tuple[CgroupRef, ...]:
         """The groups that best-effort work must not hurt, as of the last snapshot."""
@@ -363,6 +444,8 @@ class SnapshotReader(Protocol):
         self, tick: int, at: Micros, known: SnapshotInputs
     ) -> NodeSnapshot | Gap: ...
 
+    def start_counters(self, at: Micros, needs: Needs) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -379,6 +462,9 @@ class TreeGuard:
     def close_snapshot(self, tick: int, at: Micros, known: SnapshotInputs) -> NodeSnapshot | Gap:
         doubt = None if self._sure else self._doubt(known.pods)
         return doubt or self._sight.close_snapshot(tick, at, known)
+
+    def start_counters(self, at: Micros, needs: Needs) -> None:
+        self._sight.start_counters(at, needs)
 
     def close(self) -> None:
         self._sight.close()

@@ -5,23 +5,29 @@ from collections.abc import Iterable
 import msgspec
 
 from slackwater.policies import (
-    batch_resources,
     best_effort_share,
+    core_pinning,
+    elastic_resources,
     memory_qos,
+    normalization,
+    oversold,
     qos_level,
     quota_burst,
-    watermark_relief,
 )
+from slackwater.policies.ensurance import watermark_relief
 from slackwater.policies.policy import Policy
 from slackwater.settings.agent_document import SettingsSchema, settings_schema
 
 POLICIES: tuple[Policy, ...] = (
     best_effort_share.POLICY,
-    batch_resources.POLICY,
+    elastic_resources.POLICY,
     qos_level.POLICY,
     memory_qos.POLICY,
     quota_burst.POLICY,
     watermark_relief.POLICY,
+    core_pinning.POLICY,
+    oversold.POLICY,
+    normalization.POLICY,
 )
 
 

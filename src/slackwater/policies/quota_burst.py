@@ -17,7 +17,7 @@ from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.knob import BURST, KnobKey
 from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.units import Bandwidth, Micros, Percent, Unlimited, percent
+from slackwater.model.units import Bandwidth, Percent, Unlimited, percent
 from slackwater.model.workload import BurstRequest, Workload
 from slackwater.policies.policy import STATELESS, Policy
 
@@ -47,6 +47,7 @@ NAME = "quota_burst"
 _FIELDS = frozenset({ReadingField.QUOTA, ReadingField.BURST})
 _ORDINARY = (NOT_ASKED, VANISHED)
 _WHOLE = 100
+_KEPT = Because("its quota", "is not set", "its burst is kept while a quota above it binds")
 
 
 def needs(_: QuotaBurstSettings, __: frozenset[KnobKey]) -> Needs:
@@ -73,18 +74,29 @@ def _intents(
 ) -> Iterator[Intent]:
     total = 0
     for each in workload.containers:
-        if not isinstance(each.ref, CgroupRef):
-            continue
-        quota = _quota(snapshot, each.ref)
-        if quota is None:
-            continue
-        most = percent(settings.most).left_of(quota)
-        burst = most if wish.time is None else min(wish.time, most)
-        total += burst
-        yield Intent(each.ref, BURST.name, Verb.SET, burst, _because(wish, most, settings), NAME)
+        if isinstance(each.ref, CgroupRef):
+            burst, because = _burst(snapshot, each.ref, wish, settings)
+            if burst:
+                total += burst
+                yield Intent(each.ref, BURST.name, Verb.SET, burst, because, NAME)
     if total and isinstance(workload.ref, CgroupRef):
         because = Because("its containers' bursts together", f"{total} us", "of the pod")
         yield Intent(workload.ref, BURST.name, Verb.SET, total, because, NAME)
+
+
+def _burst(
+    snapshot: NodeSnapshot, ref: CgroupRef, wish: BurstRequest, settings: QuotaBurstSettings
+) -> tuple[int, Because]:
+    """One container's, 0 where it gets none. A burst without a quota means nothing and stays: the
+    resolver knows whether a quota above stands in for it, and drops it otherwise."""
+    reading = snapshot.readings.get(ref.id)
+    if reading is None or isinstance(reading.quota, Gap):
+        return 0, _KEPT
+    quota = reading.quota.limit
+    if isinstance(quota, Unlimited):
+        return 0 if isinstance(reading.burst, Gap) else reading.burst, _KEPT
+    most = percent(settings.most).left_of(quota)
+    return most if wish.time is None else min(wish.time, most), _because(wish, most, settings)
 
 
 def _lacking(snapshot: NodeSnapshot, workload: Workload) -> Iterator[str]:
@@ -113,15 +125,6 @@ def _because(wish: BurstRequest, most: int, settings: QuotaBurstSettings) -> Bec
         return Because("volcano.sh/enable-quota-burst", "true", f"{part} is {most} us")
     limit = f"clipped to {part}, {most} us" if wish.time > most else f"within {part}, {most} us"
     return Because("volcano.sh/quota-burst-time", f"{wish.time} us", limit)
-
-
-def _quota(snapshot: NodeSnapshot, ref: CgroupRef) -> Micros | None:
-    """What stands there; None where there is no quota, or none was read."""
-    reading = snapshot.readings.get(ref.id)
-    if reading is None or isinstance(reading.quota, Gap):
-        return None
-    limit = reading.quota.limit
-    return None if isinstance(limit, Unlimited) else limit
 
 
 def concerns(pod: Workload) -> bool:

@@ -28,6 +28,8 @@ from slackwater.rebalancer.selection import Proposal, batch_size, measure_capaci
 from slackwater.settings.rebalancer import KafkaSettings, LagMode, LagSum, MoveSettings
 
 _MICROS = 1_000_000
+#: A rotation that is farther ahead than this and than the pause is a wrong annotation.
+_CLOCKS_APART = 60 * _MICROS
 BUDGET_GUARD = "disruption_budget"
 LAG_GUARD = "kafka_lag"
 #: Consumers are usually named like their pod, and a Deployment's new pod has a new name (KIP-345).
@@ -106,15 +108,16 @@ def cooldown(
         return GuardResult("cooldown", True, "it was not rotated before")
     if isinstance(last, Gap):
         text = f"the time of the last rotation cannot be read: {last.reason}"
-        return GuardResult("cooldown", False, text, Reason.COOLDOWN)
+        return GuardResult("cooldown", False, text, Reason.COOLDOWN_UNKNOWN)
     pause = pause_after(last, settings)
     passed = round((now - last.at) * _MICROS) >= pause
     text = f"last rotated {_ago(now - last.at)}, the pause is {format_duration(pause)}"
     if pause != settings.pause:
         text += f" after {last.misses} rotations in a row that brought too little"
-    if (last.at - now) * _MICROS > pause:
-        # Clocks do not differ by that much; a mistyped year would forbid rotations for years.
-        text += f"; where that is wrong, remove it: {removal_command(workload)}"
+    if (last.at - now) * _MICROS > max(pause, _CLOCKS_APART):
+        # A mistyped year would forbid rotations for years.
+        text += f", which cannot be; remove it: {removal_command(workload)}"
+        return GuardResult("cooldown", False, text, Reason.COOLDOWN_UNKNOWN)
     return GuardResult("cooldown", passed, text, None if passed else Reason.COOLDOWN)
 
 
@@ -122,9 +125,11 @@ def minimum_pods(
     proposal: Proposal, measured: WorkloadUsage, settings: MoveSettings
 ) -> GuardResult:
     """Counts like the original rebalancer: all pods to rotate at once, although they go in batches.
-    Only Ready pods count."""
+    Only Ready pods count; a hot pod may be none."""
+    going = {pod.name for pod in proposal.rotate}
     ready = sum(pod.serves for pod in measured.pods)
-    left, least = ready - len(proposal.rotate), settings.minimum_pods
+    left = sum(pod.serves and pod.name not in going for pod in measured.pods)
+    least = settings.minimum_pods
     if not proposal.rotate:
         are = "is" if ready == 1 else "are"
         text = f"{counted(ready, 'pod')} {are} Ready, and none is to go"
@@ -175,7 +180,10 @@ def budget_guard(
     concerned = [each for each in budgets if any(each in over for over in held.values())]
     if not concerned:
         return GuardResult(BUDGET_GUARD, True, "none covers these pods")
-    text = ", ".join(f"{each.name} lets {each.allowed} more go now" for each in concerned)
+    text = ", ".join(
+        f"PodDisruptionBudget {each.name} lets {counted(each.allowed, 'more pod')} go now"
+        for each in concerned
+    )
     if all(any(each.allowed == 0 for each in over) for over in held.values()):
         return GuardResult(BUDGET_GUARD, False, text, Reason.PDB_BLOCKED)
     if any(_exceeds(batch, each) for each in concerned for batch in batches):

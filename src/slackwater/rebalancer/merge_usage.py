@@ -38,7 +38,27 @@ def merge_usage(
     pods = tuple(_merge_pod(pod, container, usage, requests) for pod in observed.pods)
     target = observed.hpa_target
     hpa_target = target if isinstance(target, HpaTarget) else Gap(target.because)
-    return WorkloadUsage(observed.workload, pods, hpa_target, now)
+    if container == WHOLE:
+        return WorkloadUsage(observed.workload, pods, hpa_target, now)
+    others = _left_out(observed, container, usage)
+    return WorkloadUsage(observed.workload, pods, hpa_target, now, container, others)
+
+
+def _left_out(
+    observed: ObservedWorkload, container: str, usage: NamespaceUsage
+) -> dict[str, Cores | Gap]:
+    """A busy sidecar is nothing that the decision sees, but people should."""
+    found: dict[str, Cores | Gap] = {}
+    for pod in observed.pods:
+        for each in pod.containers:
+            if each.name == container:
+                continue
+            used, most = _usage(usage, pod.name, each.name), found.get(each.name)
+            if most is None or isinstance(most, Gap):
+                found[each.name] = used
+            elif not isinstance(used, Gap):
+                found[each.name] = max(most, used)
+    return dict(sorted(found.items()))
 
 
 def choose_container(observed: ObservedWorkload, settings: WorkloadSettings) -> str:

@@ -104,12 +104,16 @@ class PodUsage(msgspec.Struct, frozen=True):
 
 class WorkloadUsage(msgspec.Struct, frozen=True):
     """All live pods of one workload with their usage `at` one time, in seconds since 1970. The
-    order of `pods` has no meaning."""
+    order of `pods` has no meaning. `container`: whose usage counts; empty: that of all.
+    `left_out`: the other containers, and the most that one of each uses; a Gap if that is not known
+    of any."""
 
     workload: WorkloadName
     pods: tuple[PodUsage, ...]
     hpa_target: HpaTarget | Gap
     at: float
+    container: str = ""
+    left_out: dict[str, Cores | Gap] = {}
 
     def age(self, pod: PodUsage) -> Seconds:
         """Never negative: clocks differ."""

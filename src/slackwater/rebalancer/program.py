@@ -19,6 +19,7 @@ from slackwater import __version__
 from slackwater.kube.access import Access
 from slackwater.kube.client import Client
 from slackwater.kube.events import EventRateLimit, EventRecorder, KubeEvent
+from slackwater.kube.server_clock import ServerClock
 from slackwater.model.units import Micros
 from slackwater.rebalancer.assessment import KUBERNETES, RoundAssessment, assess_all
 from slackwater.rebalancer.metrics import RoundMetrics, expose, push
@@ -171,7 +172,7 @@ def plan(access: Access, settings: RunSettings) -> RoundAssessment:
     client = Client(access, _USER_AGENT)
     try:
         sources = RoundSources(client, settings, _never, contextlib.nullcontext)
-        return assess_all(sources, settings, time.time())
+        return assess_all(sources, settings, ServerClock(client)())
     finally:
         client.close()
 
@@ -302,7 +303,7 @@ def _dependencies(
         sources=RoundSources(client, settings, halted, pipe.interrupting),
         writer=writer,
         clock=time.monotonic,
-        wall=time.time,
+        wall=ServerClock(client),
         wait=pipe.sleep,
         write=write,
         send_event=send,

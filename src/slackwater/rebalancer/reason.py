@@ -28,6 +28,9 @@ class Reason(enum.Enum):
     KAFKA_LAG_UNKNOWN = "kafka_lag_unknown"
     KAFKA_REBALANCING = "kafka_rebalancing"
     KAFKA_STATIC_MEMBERS = "kafka_static_members"
+    #: When it was last rotated cannot be read, or is farther ahead than clocks differ: it would be
+    #: forbidden for ever, unless somebody removes the annotation.
+    COOLDOWN_UNKNOWN = "cooldown_unknown"
     HPA_TARGET_MISSING = "hpa_target_missing"
     HPA_TARGET_AMBIGUOUS = "hpa_target_ambiguous"
     WORKLOAD_MISSING = "workload_missing"
@@ -40,6 +43,7 @@ class Reason(enum.Enum):
 #: Something has to be repaired before the workload can be judged or rotated: exit code 1.
 PROBLEMS = frozenset(
     (
+        Reason.COOLDOWN_UNKNOWN,
         Reason.KAFKA_LAG_UNKNOWN,
         Reason.HPA_TARGET_MISSING,
         Reason.HPA_TARGET_AMBIGUOUS,

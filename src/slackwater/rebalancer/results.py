@@ -84,6 +84,9 @@ def _conclude(assessment: Assessment, rotated: RotationResult) -> tuple[Reason, 
     if removed == wanted and rotated.stop is None:
         return Reason.ROTATED, assessment.because
     because = f"{removed} of {wanted} pods went"
+    if rotated.unknown:
+        names = ", ".join(pod.name for pod in rotated.unknown)
+        because = f"{because}, and whether {names} goes is not known"
     if rotated.stop is not None:
         because = f"{because}: {rotated.stop.because}"
     elif removed < wanted:
@@ -113,6 +116,19 @@ def attempt_entry(
         before=f"{pod.cores:.3g} cores",
         because=attempt.because or f"{_side(assessment, pod)} of {workload}",
         result=attempt.outcome.value,
+    )
+
+
+def planned_entry(assessment: Assessment, pod: PodUsage, tick: int, at: Micros) -> JournalEntry:
+    """Of a pod that a dry run leaves where it is."""
+    workload = assessment.workload
+    return JournalEntry(
+        tick,
+        at,
+        f"Pod {workload.namespace}/{pod.name}",
+        before=f"{pod.cores:.3g} cores",
+        because=f"{_side(assessment, pod)} of {workload}",
+        result=Reason.DRY_RUN.value,
     )
 
 

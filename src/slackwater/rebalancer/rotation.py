@@ -34,18 +34,21 @@ _CONFLICT = 409
 
 
 class RemovalOutcome(enum.Enum):
-    """VANISHED: the pod was gone, or another one has its name."""
+    """VANISHED: the pod was gone, or another one has its name. UNKNOWN: the answer was lost, and
+    the pod may be on its way out all the same."""
 
     EVICTED = "evicted"
     DELETED = "deleted"
     PDB_BLOCKED = "pdb_blocked"
     VANISHED = "vanished"
     HELD_BACK = "held_back"
+    UNKNOWN = "unknown"
     FAILED = "failed"
 
 
 _OUTCOMES = {
     RemovalAnswer.GONE: RemovalOutcome.VANISHED,
+    RemovalAnswer.LOST: RemovalOutcome.UNKNOWN,
     RemovalAnswer.BUDGET: RemovalOutcome.PDB_BLOCKED,
 }
 
@@ -100,14 +103,23 @@ class PodWriter:
     def remove(self, namespace: str, pod: PodUsage) -> RemovalAttempt:
         ask = partial(self._remove, namespace, pod)
         reply = ask_removal(ask, self._client, namespace, pod.name, pod.uid)
-        taken = (
-            RemovalOutcome.DELETED if self._removal is Removal.DELETE else RemovalOutcome.EVICTED
-        )
-        # Of a lost answer: the pod may be gone all the same, the request was on its way.
         outcome = _OUTCOMES.get(reply.answer, RemovalOutcome.FAILED)
         if reply.answer is RemovalAnswer.TAKEN:
-            outcome = taken
+            outcome = self._taken
         return RemovalAttempt(pod, outcome, reply.because)
+
+    def settle(self, attempt: RemovalAttempt, found: ObservedWorkload) -> RemovalAttempt:
+        """An attempt whose answer was lost, by what became of the pod: if it goes, the request
+        was taken. If it is still there, the request may yet arrive."""
+        now = next((each for each in found.pods if each.uid == attempt.pod.uid), None)
+        if now is None or now.terminating:
+            return RemovalAttempt(attempt.pod, self._taken)
+        return attempt
+
+    @property
+    def _taken(self) -> RemovalOutcome:
+        deletes = self._removal is Removal.DELETE
+        return RemovalOutcome.DELETED if deletes else RemovalOutcome.EVICTED
 
     def claim(self, observed: ObservedWorkload, last: LastRotation) -> AnnotationResult:
         """Annotates the workload with a rotation that is to begin, unless the workload was changed
@@ -210,6 +222,11 @@ class RotationResult(msgspec.Struct, frozen=True):
     @property
     def removed(self) -> tuple[PodUsage, ...]:
         return tuple(each.pod for each in self.attempts if each.removed)
+
+    @property
+    def unknown(self) -> tuple[PodUsage, ...]:
+        """Pods that may be going: nobody knows whether the request was taken."""
+        return tuple(a.pod for a in self.attempts if a.outcome is RemovalOutcome.UNKNOWN)
 
 
 def rotate(task: RotationTask, context: RotationContext) -> RotationResult:
@@ -335,10 +352,14 @@ def _remove_batch(
         if halted := context.halted():
             return RotationStop(Reason.STOPPED, halted)
         attempt = _skip(pod, found) or context.writer.remove(found.workload.namespace, pod)
+        if attempt.outcome is RemovalOutcome.UNKNOWN:
+            again = context.look()
+            if isinstance(again, ObservedWorkload):
+                attempt = context.writer.settle(attempt, again)
         attempts.append(_report(attempt, context))
         if attempt.outcome is RemovalOutcome.PDB_BLOCKED:
             return RotationStop(Reason.PDB_BLOCKED, attempt.because)
-        if attempt.outcome is RemovalOutcome.FAILED:
+        if attempt.outcome in (RemovalOutcome.FAILED, RemovalOutcome.UNKNOWN):
             return RotationStop(Reason.KUBERNETES_ERROR, attempt.because, failed=True)
     return None
 
@@ -394,8 +415,9 @@ def _settle_claim(
     task: RotationTask, found: ObservedWorkload, done: RotationResult, context: RotationContext
 ) -> tuple[str, ...]:
     """If no pod was removed, the claim is withdrawn: there is nothing to cool down from. If all
-    were, the outcome is to be judged; if only some were, it is never judged."""
-    if not done.removed:
+    were, the outcome is to be judged; if only some were, it is never judged. A pod that may be
+    going counts as gone: without the cool-down each round would take another one."""
+    if not done.removed and not done.unknown:
         before = None if isinstance(task.observed.last, Gap) else task.observed.last
         written = context.writer.note(found, before)
     elif len(done.removed) == sum(map(len, task.batches)):

@@ -16,7 +16,7 @@ from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.sources import kafka_exporter, metrics_api, prometheus_usage
 from slackwater.rebalancer.sources.cluster_reader import ClusterReader
 from slackwater.rebalancer.sources.kafka_brokers import Brokers
-from slackwater.rebalancer.sources.prometheus_client import RoundPrometheusClient
+from slackwater.rebalancer.sources.round_prometheus import RoundPrometheusClient
 from slackwater.runtime.wakeup import Interrupted
 from slackwater.settings.rebalancer import RunSettings, UsageSource, WorkloadSettings
 

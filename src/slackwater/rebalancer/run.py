@@ -24,6 +24,7 @@ from slackwater.rebalancer.results import (
     build_events,
     describe_realised,
     not_rotated,
+    planned_entry,
     remark_entry,
     result_entry,
 )
@@ -119,6 +120,9 @@ class _Round:
         if writer is not None and found.assessment.judged is not None:
             self._judge(writer, found, found.assessment.judged)
         result = self._result(writer, found)
+        for pod in result.pods if writer is None else ():
+            planned = planned_entry(found.assessment, pod, self._memory.rounds, self._at())
+            self._dependencies.write(planned)
         entry = result_entry(result, self._memory.rounds, self._at())
         if self._memory.has_changed(entry):
             self._dependencies.write(entry)

@@ -277,11 +277,18 @@ class Capacity(msgspec.Struct, frozen=True):
 def measure_capacity(
     proposal: Proposal, measured: WorkloadUsage, settings: MoveSettings
 ) -> Capacity:
-    """A carrier is Ready, stays for now, and its usage is known for the whole window. What other
-    pods could take over is unknown, so neither their load nor their room counts."""
+    """A carrier is Ready and stays for now, as `minimum_pods` counts them. One whose usage is not
+    known for the whole window (it is young, or there is no number) takes load over like the others
+    and has some already: that of the average, or what is known of it if that is more."""
     latest_start = _latest_start(measured, settings)
-    carriers = [pod for pod in measured.pods if _carries(pod, latest_start)]
-    used = [pod.cores for pod in carriers]
+    carriers = [pod for pod in measured.pods if pod.serves]
+    known = [pod for pod in carriers if _group_by_usage(pod, latest_start) is PodGroup.REST]
+    used = [pod.cores for pod in known]
+    if not known:
+        carriers = []
+    average = _mean(used) if used else Cores(0.0)
+    sure = {pod.name for pod in known}
+    others = [_at_least(pod, average) for pod in carriers if pod.name not in sure]
     names = {pod.name for pod in carriers}
     going = [pod.cores for pod in proposal.rotate if pod.name not in names]
     limits = [pod.limit for pod in carriers if not isinstance(pod.limit, Gap)]
@@ -291,13 +298,12 @@ def measure_capacity(
         most, because = max(used), "what the hottest carries today"
     if limits and len(limits) == len(carriers):
         most, because = min(limits), "their smallest CPU limit"
-    load = Cores(math.fsum([*used, *going]))
-    return Capacity(load, len(used), most, min(threshold, most), because)
+    load = Cores(math.fsum([*used, *others, *going]))
+    return Capacity(load, len(carriers), most, min(threshold, most), because)
 
 
-def _carries(pod: PodUsage, latest_start: float) -> bool:
-    """A pod that must not be rotated carries load like any other."""
-    return pod.serves and _group_by_usage(pod, latest_start) is PodGroup.REST
+def _at_least(pod: PodUsage, average: Cores) -> Cores:
+    return average if isinstance(pod.usage, Gap) else max(pod.usage, average)
 
 
 def split_into_batches(

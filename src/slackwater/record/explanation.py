@@ -19,6 +19,7 @@ from slackwater.model.units import Bandwidth
 from slackwater.model.workload import Workload
 from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TickRecord, format_amount, format_value
+from slackwater.record.offers import OfferRow, offer_rows
 from slackwater.record.rules import CommandRow, RuleRow, command_rows, rule_rows
 from slackwater.record.targets import (
     EVERYTHING,
@@ -73,8 +74,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One knob; or, where `knob` is null, why nothing happened to the target.
 
     Values are spelled as Kubernetes does, 600m, or "unlimited"; null is "not known". `since` is
-    when the value was last set, for an adopted one since when it is ours. `rules` and `commands`
-    are in the row about everything or the node.
+    when the value was last set, for an adopted one since when it is ours. `rules`, `commands` and
+    `offers` are in the row about everything or the node.
     """
 
     api_version: str = API_VERSION
@@ -102,6 +103,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     remarks: tuple[str, ...] = ()
     rules: tuple[RuleRow, ...] = ()
     commands: tuple[CommandRow, ...] = ()
+    offers: tuple[OfferRow, ...] = ()
 
 
 class KnobSubject(msgspec.Struct, frozen=True):
@@ -310,16 +312,17 @@ def _explain_scope(
     missed = tuple(each for each in silent if each.policy in asked)
     of_node = scope.level in (None, Level.NODE)
     rules, commands = (rule_rows(view), command_rows(view)) if of_node else ((), ())
+    offers = offer_rows(view) if of_node else ()
     if not own:
-        nothing = () if scope is EVERYTHING or view.paused else (_explain_nothing(scope),)
+        nothing = () if scope is EVERYTHING or view.paused or offers else (_explain_nothing(scope),)
         general = _general_row(scope, (*remarks, *nothing), silent)
-        yield msgspec.structs.replace(general, rules=rules, commands=commands)
+        yield msgspec.structs.replace(general, rules=rules, commands=commands, offers=offers)
     for subject in (*own, *above):
         yield explain_knob(view, record, subject)
     said = silent if scope is EVERYTHING or remarks else missed
-    if own and (remarks or said or rules or commands):
+    if own and (remarks or said or rules or commands or offers):
         general = _general_row(scope, remarks, said)
-        yield msgspec.structs.replace(general, rules=rules, commands=commands)
+        yield msgspec.structs.replace(general, rules=rules, commands=commands, offers=offers)
 
 
 def _explain_nothing(scope: TargetScope) -> str:
@@ -360,6 +363,8 @@ def _general_remarks(view: AgentView, record: TickRecord, scope: TargetScope) ->
     for problem in view.problems:
         yield f"the configuration has a problem: {problem.sentence()}"
     yield from view.link.remarks()
+    if scope is EVERYTHING and (starts := view.container_starts()):
+        yield f"new containers get their quotas by {starts}"
     for told in record.story.told:
         for remark in told.remarks:
             if scope.concerns(remark.about, record.snapshot):
@@ -386,5 +391,6 @@ def _idle_policies(view: AgentView, record: TickRecord, scope: TargetScope) -> I
         idle = told.has_nothing_to_do()
         if idle and any(scope.concerns(each.about, record.snapshot) for each in told.remarks):
             continue
-        if told.course is not PolicyAction.ACTED or told.policy not in speaking:
-            yield describe_idle_policy(view, told)
+        if told.course is PolicyAction.ACTED and (told.policy in speaking or told.offers):
+            continue
+        yield describe_idle_policy(view, told)

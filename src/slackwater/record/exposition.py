@@ -12,12 +12,18 @@ import msgspec
 from slackwater.record.metric_table import (
     CRANE_METRICS,
     METRICS,
+    START_DURATION,
     TICK_DURATION,
     MetricDefinition,
     MetricSample,
     MetricType,
 )
-from slackwater.record.metrics import MetricInputs, duration_histogram, make_samples
+from slackwater.record.metrics import (
+    MetricInputs,
+    answer_histogram,
+    duration_histogram,
+    make_samples,
+)
 from slackwater.record.rule_metrics import crane_samples
 
 _OPENMETRICS = "application/openmetrics-text"
@@ -103,11 +109,17 @@ def _number(value: float) -> str:
 
 def _agent_families(facts: MetricInputs) -> Iterator[MetricFamily]:
     found = tuple(make_samples(facts))
-    place = METRICS.index(TICK_DURATION)
-    yield from build_families(METRICS[:place], found)
-    buckets, total = duration_histogram(facts.counts)
-    yield histogram_family(TICK_DURATION, buckets, total)
-    yield from build_families(METRICS[place + 1 :], found)
+    histograms = {
+        TICK_DURATION: duration_histogram(facts.counts),
+        START_DURATION: answer_histogram(facts.starts),
+    }
+    begin = 0
+    for place, metric in enumerate(METRICS):
+        if metric in histograms:
+            yield from build_families(METRICS[begin:place], found)
+            yield histogram_family(metric, *histograms[metric])
+            begin = place + 1
+    yield from build_families(METRICS[begin:], found)
     if facts.latest is not None and facts.latest.inputs.agent.crane_metrics and not facts.blind:
         crane = crane_samples(facts.counts.rules, facts.latest)
         yield from build_families(CRANE_METRICS, crane)

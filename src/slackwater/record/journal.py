@@ -23,10 +23,10 @@ from slackwater.model.decision import (
     share_equal,
 )
 from slackwater.model.gap import Gap
-from slackwater.model.knob import QUOTA, KnobValue
+from slackwater.model.knob import CPUS, QUOTA, KnobValue
 from slackwater.model.plan import CommandOutcome, CommandState, Outcome, Result
 from slackwater.model.problem import shorten
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.snapshot import NodeSnapshot, find_changed_held
 from slackwater.model.units import Bandwidth, Micros, Ratio, Unlimited
 from slackwater.settings.agent_settings import AgentSettings
 
@@ -39,6 +39,7 @@ _DONE = (Result.APPLIED, Result.PLANNED)
 _GROUP_SIZE = 9
 #: Of what the API server says about a command.
 _LONGEST_DETAIL = 300
+_UNWANTED = "no policy wants it any more"
 _Time = TypeVar("_Time")
 
 
@@ -105,6 +106,7 @@ class Journal:
 
     def keep(self, record: TickRecord) -> None:
         before = self._ticks[-1].story.grants if self._ticks else ()
+        held = self._ticks[-1].snapshot.held if self._ticks else ()
         record = _share_grants(record, before)
         self._parts = (*self._parts, _count_parts(record, before))
         latest = reversed(self._parts[-self._kept_ticks :])
@@ -112,12 +114,11 @@ class Journal:
         room = max(fitting, 1)
         self._ticks, self._parts = (*self._ticks, record)[-room:], self._parts[-room:]
         applied = [o.change for o in record.outcomes if o.result is Result.APPLIED]
-        if applied:
-            at = record.snapshot.at
-            ours = {(held.ref.id, held.knob) for held in record.snapshot.held}
-            news = {(change.ref.id, change.knob.name): at for change in applied}
-            kept = {key: then for key, then in self._changed.items() if key in ours}
-            self._changed = kept | news
+        if find_changed_held(held, record.snapshot.held) is None:
+            ours = {(each.ref.id, each.knob) for each in record.snapshot.held}
+            self._changed = {key: then for key, then in self._changed.items() if key in ours}
+        at = record.snapshot.at
+        self._changed.update({(change.ref.id, change.knob.name): at for change in applied})
 
     @property
     def ticks(self) -> tuple[TickRecord, ...]:
@@ -221,50 +222,68 @@ def _command_values(command: Command) -> tuple[str, str]:
             return "False", command.value or "True"
         case CommandKind.EVICT:
             return "running", "evicted"
+        case CommandKind.NODE_RESOURCE:
+            return "none", command.value
 
 
 def _effect_entries(
     outcomes: Iterable[Outcome], snapshot: NodeSnapshot, grants: Iterable[Grant]
 ) -> Iterator[JournalEntry]:
-    """One for each change; on cgroup v1, many that follow one quota above them become one. The
-    tick's record has all outcomes."""
+    """One for each change; many of one cause become one: those that follow one quota above them on
+    cgroup v1, and sets of CPUs for the same reason. The tick's record has all outcomes."""
     outcomes = tuple(outcomes)
-    granted = {(grant.target.id, grant.knob): grant for grant in grants} if outcomes else {}
+    concerned = {outcome.change.ref.id for outcome in outcomes}
+    granted = {
+        (grant.target.id, grant.knob): grant for grant in grants if grant.target.id in concerned
+    }
     groups: dict[tuple[str, str, Result], list[Outcome]] = {}
     for outcome in outcomes:
         change = outcome.change
         grant = granted.get((change.ref.id, change.knob.name))
-        if grant is not None and grant.follows and outcome.result in _DONE:
-            key = (change.knob.name, grant.follows, outcome.result)
-            groups.setdefault(key, []).append(outcome)
+        cause = _common_cause(change.knob.name, grant) if outcome.result in _DONE else ""
+        if cause:
+            groups.setdefault((change.knob.name, cause, outcome.result), []).append(outcome)
         elif entry := make_entry(outcome, snapshot, grant):
             yield entry
-    for (knob, above, _), group in groups.items():
+    for (knob, cause, _), group in groups.items():
         if len(group) >= _GROUP_SIZE:
-            yield _group_entry(group, knob, above, snapshot)
+            yield _group_entry(group, knob, cause, snapshot)
             continue
         for outcome in group:
-            if entry := make_entry(outcome, snapshot, granted[outcome.change.ref.id, knob]):
+            if entry := make_entry(outcome, snapshot, granted.get((outcome.change.ref.id, knob))):
                 yield entry
 
 
+def _common_cause(knob: str, grant: Grant | None) -> str:
+    """What many changes of a knob may have in common; empty where each is told for itself."""
+    if knob == CPUS.name:
+        return _format_reasons(grant) if grant else _UNWANTED
+    return grant.follows if grant else ""
+
+
 def _group_entry(
-    group: list[Outcome], knob: str, above: str, snapshot: NodeSnapshot
+    group: list[Outcome], knob: str, cause: str, snapshot: NodeSnapshot
 ) -> JournalEntry:
+    below, because = "", cause
+    if knob != CPUS.name:
+        below = f" below {cause}"
+        because = "on cgroup v1 no quota is above that one: those that fit are set, the others not"
     return JournalEntry(
         tick=snapshot.tick,
         at=snapshot.at,
-        what=f"{knob} of {len(group)} groups below {above}",
+        what=f"{knob} of {len({outcome.change.ref.id for outcome in group})} groups{below}",
         before=_format_range(outcome.change.old for outcome in group),
         after=_format_range(outcome.change.new for outcome in group),
-        because="they follow its quota: on cgroup v1 none is above it, and many follow in steps",
+        because=because,
         result=group[0].result.value,
     )
 
 
 def _format_range(values: Iterable[KnobValue]) -> str:
-    """The only value, or from the smallest to the largest."""
+    """The only value, or from the smallest to the largest; sets of CPUs have no such order."""
     found = sorted(set(values), key=_sort_key)
+    if len(found) > 1 and isinstance(found[0], CpuSet):
+        return f"{len(found)} sets of CPUs"
     ends = dict.fromkeys((format_value(found[0]), format_value(found[-1])))
     return " to ".join(ends)
 
@@ -287,7 +306,7 @@ def make_entry(
         return None
     if outcome.result is Result.UNSUPPORTED and not outcome.detail:
         return None
-    because = _format_reasons(grant) if grant else "no policy wants it any more"
+    because = _format_reasons(grant) if grant else _UNWANTED
     return outcome_entry(outcome, snapshot.tick, snapshot.at, because)
 
 

@@ -55,7 +55,7 @@ BLIND = MetricDefinition(
     "1 while the pod tree or, after a start, the objects cannot be read.",
 )
 PAUSED = MetricDefinition(
-    "slackwater_paused", _GAUGE, (), "1 after a manual release, until the agent is restarted."
+    "slackwater_paused", _GAUGE, (), "1 after a manual release, until `slackwater resume`."
 )
 TICK_DURATION = MetricDefinition(
     "slackwater_tick_duration_seconds",
@@ -78,8 +78,59 @@ PROBLEMS_SEEN = MetricDefinition(
     (),
     "Configuration problems since the start, each counted when it appears.",
 )
+LEDGER_PROBLEMS = MetricDefinition(
+    "slackwater_ledger_problems",
+    _GAUGE,
+    (),
+    "What is wrong with the ledger of changed values, such as lines of a newer version.",
+)
+THREADS = MetricDefinition(
+    "slackwater_threads",
+    _GAUGE,
+    ("state",),
+    "Threads that must live as long as the agent, by state: alive, or dead. With a dead one "
+    "/healthz fails.",
+)
 ALLOCATABLE = MetricDefinition(
-    "slackwater_node_cpu_allocatable_cores", _GAUGE, (), "CPU that the node offers to pods."
+    "slackwater_node_cpu_allocatable_cores",
+    _GAUGE,
+    (),
+    "CPU that the node offers to pods, in the machine's own CPUs: where it is amplified, the raw "
+    "amount.",
+)
+AMPLIFIED_ALLOCATABLE = MetricDefinition(
+    "slackwater_node_cpu_amplified_allocatable_cores",
+    _GAUGE,
+    (),
+    "The same in normalized CPUs, as pods ask for them. Only where it is amplified.",
+)
+NORMALIZATION_RATIO = MetricDefinition(
+    "slackwater_cpu_normalization_ratio",
+    _GAUGE,
+    (),
+    "How many normalized CPUs one of this machine's is worth: pods' quotas are divided by it. 1 "
+    "where normalization is off.",
+)
+NORMALIZATION_PROBLEM = MetricDefinition(
+    "slackwater_cpu_normalization_problem",
+    _GAUGE,
+    (),
+    "1 while the Node's ratio cannot be read and the last good one, if any, counts. Only where "
+    "normalization is on.",
+)
+NORMALIZED_PODS = MetricDefinition(
+    "slackwater_normalized_pods",
+    _GAUGE,
+    (),
+    "Pods with a quota that is divided by the ratio. Only where normalization is on.",
+)
+NORMALIZED_QUOTA = MetricDefinition(
+    "slackwater_pod_normalized_cpu_quota_cores",
+    _GAUGE,
+    ("namespace", "pod"),
+    "A pod's quota after the division, in this machine's CPUs; of a pod that is not limited "
+    "itself, its limited containers' together. Only where normalization is on, for at most 250 "
+    "pods.",
 )
 NODE_USAGE = MetricDefinition(
     "slackwater_node_cpu_usage_cores",
@@ -185,6 +236,19 @@ KNOBS_HELD = MetricDefinition(
 KNOBS_YIELDED = MetricDefinition(
     "slackwater_knobs_yielded", _GAUGE, (), "Knobs currently left to another writer."
 )
+CPUS_BY_USE = MetricDefinition(
+    "slackwater_cpus",
+    _GAUGE,
+    ("use",),
+    "The node's CPUs: exclusive (one container holds it alone), shared (of a container that shares "
+    "it), reserved, default. Only where a policy looks at them, or somebody.",
+)
+PODS_WITHOUT_CPUS = MetricDefinition(
+    "slackwater_pods_refused_cpus",
+    _GAUGE,
+    (),
+    "Pods that ask for CPUs of their own and do not get them; explain says why.",
+)
 
 _RULE = ("object", "rule")
 RULE_INFO = MetricDefinition(
@@ -248,9 +312,9 @@ COMMANDS = MetricDefinition(
     "slackwater_commands_total",
     _COUNTER,
     ("kind", "result"),
-    "What was asked of the API server because of rules, by kind (evict, taint, condition) and how "
+    "What was asked of the API server, by kind (evict, taint, condition, node resource) and how "
     "it went: done; refused, as by a PodDisruptionBudget, and tried again; impossible, nobody can "
-    "carry it out here; undone, a taint or condition was removed.",
+    "carry it out here; undone, a taint, condition or resource was removed.",
 )
 COMMANDS_IN_FLIGHT = MetricDefinition(
     "slackwater_commands_in_flight",
@@ -277,6 +341,20 @@ NODE_WRITES = MetricDefinition(
     _COUNTER,
     ("result",),
     "In a cluster: attempts to write the Node's report, by how they ended.",
+)
+TOPOLOGY_WRITES = MetricDefinition(
+    "slackwater_topology_writes_total",
+    _COUNTER,
+    ("result",),
+    "In a cluster: attempts to write the node's NodeResourceTopology, by how they ended: written; "
+    "repaired, somebody had changed it; refused; unreachable.",
+)
+TOPOLOGY_UNREPORTED = MetricDefinition(
+    "slackwater_topology_unreported",
+    _GAUGE,
+    (),
+    "In a cluster: 1 while the node's NodeResourceTopology is not kept, as where another program "
+    "manages it; /readyz says why.",
 )
 EVENTS_LOST = MetricDefinition(
     "slackwater_events_lost_total", _COUNTER, (), "In a cluster: events that could not be sent."
@@ -319,6 +397,39 @@ EVICTIONS = MetricDefinition(
     (),
     "Evictions that the API server took. As slackwater_commands_total.",
 )
+_RESOURCE = ("resource",)
+OVERSOLD_SOLD = MetricDefinition(
+    "slackwater_oversold_sold",
+    _GAUGE,
+    _RESOURCE,
+    "Idle CPU (cores, normalized where CPU is) or memory (bytes) that the node offers as this "
+    "extended resource.",
+)
+OVERSOLD_ALLOCATED = MetricDefinition(
+    "slackwater_oversold_allocated",
+    _GAUGE,
+    _RESOURCE,
+    "How much of it pods on the node ask for, in cores (normalized where CPU is) or bytes.",
+)
+OVERSOLD_USED = MetricDefinition(
+    "slackwater_oversold_used",
+    _GAUGE,
+    _RESOURCE,
+    "CPU or memory in use on the node by everything, in physical cores or bytes.",
+)
+OVERSOLD_PREDICTED = MetricDefinition(
+    "slackwater_oversold_predicted",
+    _GAUGE,
+    _RESOURCE,
+    "The most that is predicted to be used of what cannot be sold, in physical cores or bytes.",
+)
+OVERSOLD_EXCEEDED = MetricDefinition(
+    "slackwater_oversold_exceeded_total",
+    _COUNTER,
+    _RESOURCE,
+    "Ticks in which more could not be reclaimed than the tick before had predicted.",
+)
+
 #: Crane's names, for dashboards that were made for them; those that mean something here.
 CRANE_METRICS: tuple[MetricDefinition, ...] = (
     ANALYZER_STATUS,
@@ -328,15 +439,48 @@ CRANE_METRICS: tuple[MetricDefinition, ...] = (
     EVICTIONS,
 )
 
+STARTS_INTERCEPTED = MetricDefinition(
+    "slackwater_container_starts_intercepted",
+    _GAUGE,
+    (),
+    "1 while the container runtime asks before each start (NRI); 0 while new containers wait for "
+    "the next tick.",
+)
+START_ANSWERS = MetricDefinition(
+    "slackwater_container_start_answers_total",
+    _COUNTER,
+    ("call", "result"),
+    "Questions of the container runtime, by call (create, update, or unknown where it could not be "
+    "read) and result: adjusted, unchanged, or failed (the container started as asked for).",
+)
+START_DURATION = MetricDefinition(
+    "slackwater_container_start_answer_seconds",
+    MetricType.HISTOGRAM,
+    (),
+    "What an answer took; the container's start waits for it.",
+)
+RUNTIME_CONNECTIONS = MetricDefinition(
+    "slackwater_runtime_connections_total",
+    _COUNTER,
+    (),
+    "Registrations with the container runtime: more than one where it was lost and found again.",
+)
+
 METRICS: tuple[MetricDefinition, ...] = (
     BUILD, TICKS, TICK_DURATION, TICK_AGE, BLIND_ROUNDS, BLIND, PAUSED, PROBLEMS, PROBLEMS_SEEN,
-    ALLOCATABLE, NODE_USAGE, NODE_PRESSURE, PODS_USAGE,
+    LEDGER_PROBLEMS, THREADS,
+    ALLOCATABLE, AMPLIFIED_ALLOCATABLE, NODE_USAGE, NODE_PRESSURE, PODS_USAGE,
     TIER_USAGE, TIER_QUOTA, TIER_THROTTLED, TIER_PRESSURE, POD_USAGE,
     POLICY_ENABLED, POLICY_COURSE, POLICY_TICKS, POLICY_NUMBER, THROTTLE_EVENTS, THROTTLE_ASKED,
     KNOB_CHANGES, KNOB_REPAIRS, KNOB_YIELDS, KNOBS_HELD, KNOBS_YIELDED,
+    CPUS_BY_USE, PODS_WITHOUT_CPUS,
+    NORMALIZATION_RATIO, NORMALIZATION_PROBLEM, NORMALIZED_PODS, NORMALIZED_QUOTA,
     RULE_INFO, RULE_STATE, RULE_SEEN, RULE_LIMIT, RULE_TRIGGERS, RULE_RESTORES, RULE_GAPS,
+    OVERSOLD_SOLD, OVERSOLD_ALLOCATED, OVERSOLD_USED, OVERSOLD_PREDICTED, OVERSOLD_EXCEEDED,
     RULE_PODS, NODE_TAINTED, COMMANDS, COMMANDS_IN_FLIGHT,
+    STARTS_INTERCEPTED, START_ANSWERS, START_DURATION, RUNTIME_CONNECTIONS,
     SOURCE_AGE, SOURCE_SILENT, NODE_WRITES, EVENTS_LOST,
+    TOPOLOGY_WRITES, TOPOLOGY_UNREPORTED,
 )  # fmt: skip
 
 _HEAD = """\

@@ -21,8 +21,12 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.record import metric_table as table
 from slackwater.record.agent_view import NO_LINK, ClusterLink
+from slackwater.record.cpu_map import count_cpus, find_refused_pods
+from slackwater.record.interception import ANSWER_BUCKETS, InterceptionCounts
 from slackwater.record.journal import TickRecord
 from slackwater.record.metric_table import MetricDefinition, MetricSample
+from slackwater.record.normalization_metrics import normalization_samples
+from slackwater.record.offers import offer_samples
 from slackwater.record.rule_metrics import RuleCounters, RuleCounts, rule_samples
 from slackwater.settings.agent_settings import Reading
 
@@ -132,15 +136,21 @@ class MetricInputs(msgspec.Struct, frozen=True):
     blind: bool = False
     paused: bool = False
     link: ClusterLink = NO_LINK
+    ledger_problems: int = 0
+    #: Alive and dead.
+    threads: tuple[int, int] = (0, 0)
+    starts: InterceptionCounts = InterceptionCounts()
+    intercepted: bool = False
 
 
 def make_samples(facts: MetricInputs) -> Iterator[MetricSample]:
-    """All samples but the histogram's."""
+    """All samples but the histograms'."""
     yield MetricSample(table.BUILD, 1, (__version__,))
     yield from _agent_samples(facts)
     yield from _policies_samples(facts)
     yield from _knobs_samples(facts)
     yield from rule_samples(facts.counts.rules, facts.latest if not facts.blind else None)
+    yield from _start_samples(facts)
     yield from _cluster_samples(facts.link)
     if facts.latest is None:
         return
@@ -149,13 +159,27 @@ def make_samples(facts: MetricInputs) -> Iterator[MetricSample]:
         yield from _node_samples(facts.latest.snapshot)
         yield from _tiers_samples(facts.latest.snapshot)
         yield from _pods_samples(facts.latest)
+        yield from offer_samples(facts.latest)
+        yield from _cpus_samples(facts.latest)
+        yield from normalization_samples(facts.latest)
 
 
 def duration_histogram(counts: TickCounts) -> tuple[list[tuple[str, float]], float]:
     """The histogram of the ticks' durations: counts up to each bound, and the sum."""
-    bounds = [str(bound / _MICROS) for bound in BUCKETS] + ["+Inf"]
-    upto = [float(sum(counts.durations[: number + 1])) for number in range(len(bounds))]
-    return list(zip(bounds, upto, strict=True)), counts.duration_sum / _MICROS
+    return _histogram(BUCKETS, counts.durations, counts.duration_sum)
+
+
+def answer_histogram(counts: InterceptionCounts) -> tuple[list[tuple[str, float]], float]:
+    """The same of the answers to the container runtime."""
+    return _histogram(ANSWER_BUCKETS, counts.durations, counts.duration_sum)
+
+
+def _histogram(
+    buckets: tuple[Micros, ...], durations: tuple[int, ...], total: Micros
+) -> tuple[list[tuple[str, float]], float]:
+    bounds = [str(bound / _MICROS) for bound in buckets] + ["+Inf"]
+    upto = [float(sum(durations[: number + 1])) for number in range(len(bounds))]
+    return list(zip(bounds, upto, strict=True)), total / _MICROS
 
 
 def _agent_samples(facts: MetricInputs) -> Iterator[MetricSample]:
@@ -167,6 +191,9 @@ def _agent_samples(facts: MetricInputs) -> Iterator[MetricSample]:
     yield MetricSample(table.PAUSED, facts.paused)
     yield MetricSample(table.PROBLEMS, facts.problems)
     yield MetricSample(table.PROBLEMS_SEEN, counts.problems)
+    yield MetricSample(table.LEDGER_PROBLEMS, facts.ledger_problems)
+    for state, number in zip(("alive", "dead"), facts.threads, strict=True):
+        yield MetricSample(table.THREADS, number, (state,))
 
 
 def _policies_samples(facts: MetricInputs) -> Iterator[MetricSample]:
@@ -204,13 +231,23 @@ def _knobs_samples(facts: MetricInputs) -> Iterator[MetricSample]:
         yield MetricSample(table.KNOBS_YIELDED, len(facts.latest.story.yielded))
 
 
+def _start_samples(facts: MetricInputs) -> Iterator[MetricSample]:
+    yield MetricSample(table.STARTS_INTERCEPTED, facts.intercepted)
+    yield MetricSample(table.RUNTIME_CONNECTIONS, facts.starts.connections)
+    for key, count in facts.starts.answers.items():
+        yield MetricSample(table.START_ANSWERS, count, key)
+
+
 def _cluster_samples(link: ClusterLink) -> Iterator[MetricSample]:
     for name, each in link.sources.items():
         yield MetricSample(table.SOURCE_AGE, each.age / _MICROS, (name,))
         yield MetricSample(table.SOURCE_SILENT, bool(each.problem), (name,))
     for result, count in link.writes.items():
         yield MetricSample(table.NODE_WRITES, count, (result,))
+    for result, count in link.topology.items():
+        yield MetricSample(table.TOPOLOGY_WRITES, count, (result,))
     if link.sources:
+        yield MetricSample(table.TOPOLOGY_UNREPORTED, bool(link.unreported))
         yield MetricSample(table.EVENTS_LOST, link.lost)
 
 
@@ -249,6 +286,15 @@ def _pods_samples(record: TickRecord) -> Iterator[MetricSample]:
             usages[pod.namespace, pod.name] += rate.usage
     for labels, milli in usages.items():
         yield MetricSample(table.POD_USAGE, _to_cores(MilliCpu(milli)), labels)
+
+
+def _cpus_samples(record: TickRecord) -> Iterator[MetricSample]:
+    counts = count_cpus(record.snapshot, record.story.placement)
+    if isinstance(counts, Gap):
+        return
+    for use, number in msgspec.structs.asdict(counts).items():
+        yield MetricSample(table.CPUS_BY_USE, number, (use,))
+    yield MetricSample(table.PODS_WITHOUT_CPUS, len(find_refused_pods(record)))
 
 
 def _pressure_samples(

@@ -1,10 +1,11 @@
 """Decides which Kubernetes events the agent sends, about which object, and how often. Pure.
 
-A state (bad configuration, an option that is ignored, a pause) is reported when it begins, and
-again every half hour while it lasts, as the server drops events after an hour. Blindness is
-reported after a while only: every agent is blind until all is listed. A new quota is reported when
-it moved by the smallest step, at most once a minute. That a rule about a metric triggered, and that
-it was restored, is reported on change (record.rule_events).
+A state (bad configuration, an option that is ignored, a rule's metric that is missing, a pause) is
+reported when it begins, and again every half hour while it lasts, as the server drops events after
+an hour. Blindness is reported after a while only: every agent is blind until all is listed. A new
+quota is reported when it moved by the smallest step, at most once a minute. That a rule about a
+metric triggered, and that it was restored, is reported on change (record.rule_events), and pods
+that it slows down are told so (record.pod_events).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,15 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from slackwater.contract.node_report import BLIND, RELEASED
-from slackwater.kube.events import EventType, KubeEvent, ObjectReference
+from slackwater.kube.events import EventSeries, EventType, KubeEvent, ObjectReference
 from slackwater.model.cgroup import Tier
-from slackwater.model.decision import THROTTLE_EVENT, NoteKind
+from slackwater.model.decision import NODE, THROTTLE_EVENT, NoteKind
 from slackwater.model.knob import QUOTA
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.record.agent_view import TOLERATED_SILENCE, AgentView
 from slackwater.record.journal import TickRecord
-from slackwater.record.rule_events import TriggeredRules, command_event, due_rule_events
+from slackwater.record.offers import describe_change, find_changed_offers
+from slackwater.record.pod_events import SlowedPods, due_pod_events
+from slackwater.record.rule_events import (
+    TriggeredRules,
+    command_event,
+    due_rule_events,
+    missing_metric_event,
+)
+from slackwater.record.rules import latest_rules
 
 _SECOND = 1_000_000
 REPEAT_AFTER = Micros(1800 * _SECOND)
@@ -31,7 +40,9 @@ MOST_AT_ONCE = 10
 #: The seed's event, Volcano's words for its configuration, and ours.
 THROTTLE, FAILED, GOOD = "NodeCPUThrottle", "ConfigApplyFailed", "ConfigApplySuccess"
 UNREADABLE, IGNORED, YIELDED = "PodUnreadable", "OptionIgnored", "ValueYielded"
-SEES_AGAIN = "SeesAgain"
+SEES_AGAIN, LEDGER = "SeesAgain", "LedgerProblem"
+#: Crane's reason for a new amount of an elastic resource.
+OFFERED = "UpdateNode"
 
 #: The objects that get an event of their own, with their apiVersion.
 _VERSIONS = {
@@ -55,6 +66,11 @@ class SentState(msgspec.Struct, frozen=True):
     told: MilliCpu | None = None
     told_at: Micros = Micros(0)
     rules: TriggeredRules = {}
+    #: What pods were told of being slowed down.
+    slowed: SlowedPods = {}
+    #: The extended resources that were told, and when.
+    offers: Mapping[str, int] = {}
+    offers_at: Micros | None = None
 
 
 class EventContext(msgspec.Struct, frozen=True):
@@ -85,6 +101,8 @@ def due_events(
     told += _yield_events(record, context)
     after, rules = _rule_events(record, after, context)
     told += rules
+    after, offers = _offer_events(record, after, context)
+    told += offers
     after, quota = _quota_events(record, after, context)
     return (*told, *quota), after
 
@@ -106,10 +124,10 @@ def _due_state_events(
 
 
 def _merge_alike(found: Iterable[KubeEvent]) -> Iterator[KubeEvent]:
-    """One for each object and reason: they would be counted as one event anyway."""
-    groups: dict[tuple[ObjectReference, str], list[KubeEvent]] = {}
+    """One for each series: they would be counted as one event anyway."""
+    groups: dict[EventSeries, list[KubeEvent]] = {}
     for each in found:
-        groups.setdefault((each.about, each.reason), []).append(each)
+        groups.setdefault(each.series, []).append(each)
     for alike in groups.values():
         message = "; ".join(dict.fromkeys(each.message for each in alike))
         yield msgspec.structs.replace(alike[0], message=message)
@@ -127,22 +145,33 @@ def _current_states(view: AgentView, sent: SentState, context: EventContext) -> 
     blind_since = None if view.blind_because else sent.blind_since
     if blind_since is not None and context.at - blind_since >= TOLERATED_SILENCE:
         yield KubeEvent(context.about_node(), BLIND, view.blind, EventType.WARNING)
+    for sentence in view.ledger:
+        yield KubeEvent(context.about_node(), LEDGER, sentence, EventType.WARNING)
     if view.paused:
         yield KubeEvent(context.about_node(), RELEASED, view.paused)
     record = view.latest
     if record is None:
         return
+    yield from _rule_states(view, record, context)
     pods = {pod.title(): pod for pod in record.snapshot.workloads}
-    for progress in record.snapshot.in_flight:
-        if found := command_event(progress):
-            about = found.pod_reference() or context.about_node()
-            yield KubeEvent(about, found.reason, found.message, found.type)
     for line in record.story.told:
         for remark in line.remarks:
+            if remark.about == NODE:
+                said = f"{line.policy}: {remark.text}"
+                yield KubeEvent(context.about_node(), FAILED, said, EventType.WARNING)
             pod = pods.get(remark.about)
             if pod is not None and pod.namespace:
                 about = ObjectReference("v1", "Pod", pod.name, pod.namespace, pod.uid)
                 yield KubeEvent(about, IGNORED, f"{line.policy}: {remark.text}", EventType.WARNING)
+
+
+def _rule_states(view: AgentView, record: TickRecord, context: EventContext) -> Iterator[KubeEvent]:
+    """Commands that got nowhere, and rules without their metric."""
+    commands = (command_event(each) for each in record.snapshot.in_flight)
+    missing = (missing_metric_event(each) for each in latest_rules(view.ticks))
+    for found in filter(None, (*commands, *missing)):
+        about = found.pod_reference() or context.about_node()
+        yield KubeEvent(about, found.reason, found.message, found.type, found.rule)
 
 
 def _problem_events(problem: ConfigurationProblem, context: EventContext) -> Iterator[KubeEvent]:
@@ -176,8 +205,36 @@ def _rule_events(
     record: TickRecord, sent: SentState, context: EventContext
 ) -> tuple[SentState, list[KubeEvent]]:
     found, rules = due_rule_events(record.story, sent.rules, context.at)
-    told = [KubeEvent(context.about_node(), each.reason, each.message, each.type) for each in found]
-    return msgspec.structs.replace(sent, rules=rules), list(_merge_alike(told))
+    pods, slowed = due_pod_events(record, sent.slowed, is_first=not sent.tick)
+    told = [
+        KubeEvent(
+            each.pod_reference() or context.about_node(),
+            each.reason,
+            each.message,
+            each.type,
+            each.rule,
+        )
+        for each in (*found, *pods)
+    ]
+    return msgspec.structs.replace(sent, rules=rules, slowed=slowed), list(_merge_alike(told))
+
+
+def _offer_events(
+    record: TickRecord, sent: SentState, context: EventContext
+) -> tuple[SentState, list[KubeEvent]]:
+    """Offers that are other ones than those that were told, at most once a minute."""
+    changed, now = find_changed_offers(record, sent.offers)
+    if not changed:
+        return sent, []
+    if sent.offers_at is not None and context.at - sent.offers_at < QUOTA_INTERVAL:
+        return sent, []
+    told = [
+        KubeEvent(
+            context.about_node(), OFFERED, describe_change(each, sent.offers.get(each.resource))
+        )
+        for each in changed
+    ]
+    return msgspec.structs.replace(sent, offers=now, offers_at=context.at), told
 
 
 def _quota_events(
@@ -185,7 +242,14 @@ def _quota_events(
 ) -> tuple[SentState, tuple[KubeEvent, ...]]:
     """The last quota asked for, once it is far enough from the one reported last."""
     if sent.policy and sent.policy not in record.inputs.policies:
-        forgotten = SentState(sent.states, record.snapshot.tick, rules=sent.rules)
+        forgotten = SentState(
+            sent.states,
+            record.snapshot.tick,
+            rules=sent.rules,
+            slowed=sent.slowed,
+            offers=sent.offers,
+            offers_at=sent.offers_at,
+        )
         return forgotten, ()
     events = [
         (line.policy, event.milli, line.reason)

@@ -4,6 +4,8 @@ Owns the words. Says nothing that changes at every tick but usage and quota, whi
 with a grain.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from slackwater import __version__
@@ -34,13 +36,14 @@ from slackwater.model.units import (
     left_over,
 )
 from slackwater.record.agent_view import AgentView
+from slackwater.record.cpu_map import find_refused_pods, find_remarks
 from slackwater.record.journal import TickRecord
-from slackwater.record.rules import latest_rules
+from slackwater.record.rules import describe_missing, latest_rules, rule_title
 
 #: Usage is reported in steps of this part of the machine.
 STEP = Ratio(1, 20)
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 300
-_LONGEST_MESSAGE = 400
+_LONGEST_MESSAGE, _LONGEST_REASON = 400, 200
 #: Nobody who is on asks for them any more: they are on their way back.
 _OLD = "values of before are held"
 _TRY_AGAIN = (
@@ -96,9 +99,16 @@ def usage_step(view: AgentView) -> MilliCpu:
 
 
 def node_report(view: AgentView) -> NodeReport:
-    troubles = view.open_problems()[:_MOST_PROBLEMS]
-    problems = tuple(shorten(each, _LONGEST_PROBLEM) for each in troubles)
+    missing = (
+        f"rule {rule_title(rule)}: {describe_missing(rule)}"
+        for rule in latest_rules(view.ticks)
+        if rule.missing
+    )
+    unreported = (view.link.unreported,) if view.link.unreported else ()
     record = view.latest
+    unbound = () if record is None or view.blind else _without_cpus(record)
+    troubles = (*view.open_problems(), *unreported, *missing, *unbound)[:_MOST_PROBLEMS]
+    problems = tuple(shorten(each, _LONGEST_PROBLEM) for each in troubles)
     if record is None:
         return NodeReport(
             version=__version__, holding=view.kept, policies=dict(view.off), problems=problems
@@ -115,21 +125,35 @@ def node_report(view: AgentView) -> NodeReport:
         policies=on | dict(view.off),
         problems=problems,
         rules=followed_objects(view),
+        container_starts=shorten(view.container_starts(), _LONGEST_REASON) or None,
     )
 
 
+def _without_cpus(record: TickRecord) -> Iterator[str]:
+    """One sentence for all pods that do not get the CPUs of their own that they ask for."""
+    pods = sorted(find_refused_pods(record))
+    if not pods:
+        return
+    first = f"{pods[0]}: {find_remarks(record)[pods[0]]}"
+    more = f"{len(pods)} pods, such as " if len(pods) > 1 else ""
+    yield f"no CPUs of their own for {more}{first}"
+
+
 def followed_objects(view: AgentView) -> FollowedObjects:
-    """The objects whose rules are followed, and the rules that are not quiet; bounded."""
+    """The objects whose rules are followed, and the rules that are not quiet or lack their metric;
+    bounded."""
     found: dict[str, list[ActiveRule]] = {}
     active = 0
     for rule in latest_rules(view.ticks):
         if rule.policy not in found and len(found) >= MOST_OBJECTS:
             continue
         rules = found.setdefault(rule.policy, [])
-        if rule.state is not RuleState.QUIET and active < MOST_ACTIVE_RULES:
+        told = rule.state is not RuleState.QUIET or rule.missing
+        if told and active < MOST_ACTIVE_RULES:
             active += 1
             since = "" if rule.since is None else f"{view.timestamp(rule.since)[:19]}Z"
-            rules.append(ActiveRule(rule.rule, rule.state.value, since, rule.preview))
+            why = shorten(rule.missing, _LONGEST_REASON)
+            rules.append(ActiveRule(rule.rule, rule.state.value, since, rule.preview, why))
     return {title: tuple(rules) for title, rules in found.items()}
 
 

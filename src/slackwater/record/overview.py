@@ -16,6 +16,7 @@ from slackwater.model.units import Bandwidth, Unlimited
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.record.agent_view import API_VERSION, AgentView
 from slackwater.record.journal import TimedEntry
+from slackwater.record.offers import OfferRow, offer_rows
 from slackwater.record.rules import CommandRow, RuleRow, command_rows, rule_rows
 
 #: How many of the journal's last entries are shown.
@@ -72,7 +73,8 @@ class SourceRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`state` is acting, holding, off, paused, blind or starting; `because` says why where it is
     not acting. Tiers are in the kubelet's order, pods by usage, the largest first. `rules` are
-    those about metrics, `commands` those that are in flight."""
+    those about metrics, `commands` those that are in flight, `offers` the extended resources that
+    the node sells."""
 
     api_version: str = API_VERSION
     kind: str = "Overview"
@@ -88,6 +90,7 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     sources: tuple[SourceRow, ...] = ()
     rules: tuple[RuleRow, ...] = ()
     commands: tuple[CommandRow, ...] = ()
+    offers: tuple[OfferRow, ...] = ()
 
 
 def make_overview(view: AgentView) -> Overview:
@@ -112,6 +115,7 @@ def make_overview(view: AgentView) -> Overview:
         entries=tuple(_entry_rows(view))[-_ENTRIES:],
         rules=rule_rows(view),
         commands=command_rows(view),
+        offers=offer_rows(view),
     )
 
 

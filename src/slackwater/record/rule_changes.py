@@ -1,19 +1,26 @@
-"""Which rules about metrics triggered, and which were restored, from one tick to the next. Pure.
+"""Which rules about metrics triggered, were restored, or lost their metric, from one tick to the
+next, and the journal's entries about that. Pure.
 
 A rule's action is in force while the rule is triggered or cools down. One that is above its value
 once more before its action was undone has not triggered anew; one that goes while its action is in
 force is restored. A policy that holds says nothing about its rules, and they stay as they were.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
 from slackwater.model.decision import PolicyAction, RuleReport, RuleState, TickReport
+from slackwater.model.snapshot import NodeSnapshot
+from slackwater.record.journal import JournalEntry
+from slackwater.record.rules import describe_missing, describe_rule, rule_title
 
 #: The policy that reports a rule, the object's title, and the rule's name.
 RuleKey = tuple[str, str, str]
 _IN_FORCE = (RuleState.TRIGGERED, RuleState.COOLING)
+#: How the entries about a rule begin.
+RULE = "rule "
+GONE = "the rule is not followed here any more"
 
 
 class RuleChanges(msgspec.Struct, frozen=True):
@@ -44,3 +51,48 @@ def find_rule_changes(story: TickReport, before: Collection[RuleKey]) -> RuleCha
         restored={key: now.get(key) for key in before if key not in in_force},
         in_force=in_force,
     )
+
+
+def follow_rules(
+    story: TickReport, before: Mapping[RuleKey, RuleReport]
+) -> Mapping[RuleKey, RuleReport]:
+    """The last report of each rule that is followed."""
+    held = {line.policy for line in story.told if line.course is PolicyAction.HELD}
+    kept = {key: rule for key, rule in before.items() if key[0] in held}
+    now = ((line.policy, rule) for line in story.told for rule in line.rules)
+    return kept | {(name, rule.policy, rule.rule): rule for name, rule in now}
+
+
+def rule_entries(
+    snapshot: NodeSnapshot,
+    before: Mapping[RuleKey, RuleReport],
+    now: Mapping[RuleKey, RuleReport],
+) -> Iterator[JournalEntry]:
+    """When a rule triggers and when it is restored, whatever the reason, those in Preview too; and
+    when its metric goes missing and comes back."""
+    for key, rule in now.items():
+        yield from _entries_of(snapshot, before.get(key), rule)
+    for key, gone in before.items():
+        if key not in now and gone.state in _IN_FORCE:
+            yield _entry(snapshot, gone, GONE, gone.state.value, "gone")
+
+
+def _entries_of(
+    snapshot: NodeSnapshot, before: RuleReport | None, rule: RuleReport
+) -> Iterator[JournalEntry]:
+    was, is_now = (before.state if before else RuleState.QUIET), rule.state
+    triggered = is_now is RuleState.TRIGGERED and was not in _IN_FORCE
+    if triggered or (was in _IN_FORCE and is_now not in _IN_FORCE):
+        yield _entry(snapshot, rule, describe_rule(rule), was.value, is_now.value)
+    was_missing = before.missing if before else ""
+    if rule.missing and not was_missing:
+        yield _entry(snapshot, rule, describe_missing(rule))
+    elif was_missing and not rule.missing:
+        yield _entry(snapshot, rule, f"its metric is there again: {describe_rule(rule)}")
+
+
+def _entry(
+    snapshot: NodeSnapshot, rule: RuleReport, because: str, before: str = "", after: str = ""
+) -> JournalEntry:
+    what = f"{RULE}{rule_title(rule)}"
+    return JournalEntry(snapshot.tick, snapshot.at, what, before, after, because)

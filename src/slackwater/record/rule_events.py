@@ -1,9 +1,9 @@
 """What Kubernetes events say about rules on metrics and about the commands they lead to. Pure.
 
-A rule is told when it triggers, when it is restored, and again while it stays triggered, as the
-server drops events after an hour. A rule that is above its value once more before its action was
-undone has not triggered anew. A command is told while it is refused or nobody can carry it out, an
-eviction on its pod.
+A rule is told while its metric is missing, when it triggers, when it is restored, and again while
+it stays triggered, as the server drops events after an hour. A rule that is above its value once
+more before its action was undone has not triggered anew. A command is told while it is refused or
+nobody can carry it out, an eviction on its pod.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,22 +19,21 @@ from slackwater.model.decision import (
 )
 from slackwater.model.plan import CommandProgress, CommandState
 from slackwater.model.units import Micros
-from slackwater.record.rule_changes import RuleKey, find_rule_changes
+from slackwater.record.rule_changes import GONE, RuleKey, find_rule_changes
 from slackwater.record.rules import (
     describe_because,
     describe_command,
-    describe_comparison,
-    describe_effect,
-    describe_hold,
+    describe_missing,
+    describe_rule,
 )
 
 #: Crane's words, which alerts look for, and ours.
 TRIGGERED, RESTORED = "AvoidanceTriggered", "RestoreTriggered"
+METRIC_MISSING = "MetricMissing"
 REFUSED, IMPOSSIBLE, EVICTED = "CommandRefused", "CommandImpossible", "Evicted"
 _REPEAT_AFTER = Micros(1800 * 1_000_000)
-#: Of rules in one round: their events become one, whose message is bounded.
+#: Of rules in one round.
 _MOST_RULES = 8
-_GONE = "the rule is not followed here any more"
 
 
 class TriggeredRule(msgspec.Struct, frozen=True):
@@ -49,13 +48,15 @@ TriggeredRules = Mapping[RuleKey, TriggeredRule]
 
 
 class RuleEvent(msgspec.Struct, frozen=True):
-    """An event without its object. With a pod's uid it is about that pod."""
+    """An event without its object. With a pod's uid it is about that pod. Those of different rules
+    are told apart."""
 
     reason: str
     message: str
     type: EventType = EventType.NORMAL
     pod: str = ""
     uid: str = ""
+    rule: str = ""
 
     def pod_reference(self) -> ObjectReference | None:
         namespace, _, name = self.pod.partition("/")
@@ -79,8 +80,10 @@ def due_rule_events(
         last = at if event or known is None else known.told
         after[key] = TriggeredRule(_name(rule), rule.action, last)
     for key, rule in changes.restored.items():
-        why = _describe(rule) if rule else _GONE
-        told.append(RuleEvent(RESTORED, f"{_restored(before[key])}: {why}"))
+        why = describe_rule(rule) if rule else GONE
+        known = before[key]
+        message = f"{known.name} restored action {known.action}: {why}"
+        told.append(RuleEvent(RESTORED, message, rule=known.name))
     return tuple(_bounded(told)), after
 
 
@@ -90,22 +93,23 @@ def _triggered(rule: RuleReport, known: TriggeredRule | None, at: Micros) -> Rul
         return None
     if known is not None and at - known.told < _REPEAT_AFTER:
         return None
-    message = f"{_name(rule)} triggered action {rule.action}: {_describe(rule)}"
-    return RuleEvent(TRIGGERED, message, EventType.WARNING)
+    name = _name(rule)
+    message = f"{name} triggered action {rule.action}: {describe_rule(rule)}"
+    return RuleEvent(TRIGGERED, message, EventType.WARNING, rule=name)
 
 
-def _restored(known: TriggeredRule) -> str:
-    return f"{known.name} restored action {known.action}"
+def missing_metric_event(rule: RuleReport) -> RuleEvent | None:
+    """While a rule protects nobody because its metric is missing."""
+    if not rule.missing:
+        return None
+    name = _name(rule)
+    message = f"{name}: {describe_missing(rule)}"
+    return RuleEvent(METRIC_MISSING, message, EventType.WARNING, rule=name)
 
 
 def _name(rule: RuleReport) -> str:
     """As Crane has it, without the kind: waterline1/cpu."""
     return f"{rule.policy.partition('/')[2] or rule.policy}/{rule.rule}"
-
-
-def _describe(rule: RuleReport) -> str:
-    parts = (describe_comparison(rule), describe_effect(rule), describe_hold(rule))
-    return ", ".join(filter(None, parts))
 
 
 def _bounded(told: list[RuleEvent]) -> Iterator[RuleEvent]:
@@ -116,7 +120,7 @@ def _bounded(told: list[RuleEvent]) -> Iterator[RuleEvent]:
         more = len(alike) - _MOST_RULES
         if more > 0:
             message = f"and {more} more rules; see slackwater explain"
-            yield msgspec.structs.replace(alike[0], message=message)
+            yield msgspec.structs.replace(alike[0], message=message, rule="")
 
 
 def command_event(progress: CommandProgress) -> RuleEvent | None:

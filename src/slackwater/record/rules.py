@@ -94,6 +94,16 @@ def describe_command(progress: CommandProgress) -> str:
     return f"{said}: {detail}" if detail else said
 
 
+def describe_rule(rule: RuleReport) -> str:
+    """What it saw, what it did, what holds it back."""
+    parts = (describe_comparison(rule), describe_effect(rule), describe_hold(rule))
+    return ", ".join(filter(None, parts))
+
+
+def describe_missing(rule: RuleReport) -> str:
+    return f"its metric is missing: {shorten(rule.missing, _LONGEST_PART)}"
+
+
 class RuleRow(msgspec.Struct, frozen=True, rename="camel"):
     """One rule: its state (quiet, triggered, cooling, restoring) and since when; what it sees, null
     where it sees nothing, against which limit, in the metric's unit; how many measurements in a row

@@ -5,7 +5,7 @@ in place of ours is repaired each time; where it does so again and again within 
 is left to it for a while, and the report says so.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import is_not
 
@@ -20,10 +20,11 @@ from slackwater.model.snapshot import (
     Held,
     NodeSnapshot,
     WritePrecision,
+    find_changed_held,
     find_changed_knobs,
 )
 from slackwater.model.units import Bandwidth, Micros, Permille, Unlimited
-from slackwater.resolution.quota import quota_amount, quota_value
+from slackwater.resolution.quota import granted_quota
 from slackwater.settings.agent_settings import AgentSettings
 
 
@@ -109,32 +110,15 @@ class Planner:
             if (old.target, old.knob) != (new.target, new.knob) or new.knob == IDLE.name:
                 return None  # what is released follows from these
         changed = find_changed_knobs(self._readings, snapshot.readings)
-        held = self._changed_held(snapshot.held)
-        if changed is None or held is None:
-            return None
+        held = find_changed_held(self._held, snapshot.held)
+        if changed is None or held is None or (held and self._releases):
+            return None  # what is released follows from what is ours
         changed |= held | {key.cgroup for key in drift}
         places = self._restless.union(differing)
         if changed:
             here = (n for n, grant in enumerate(grants) if grant.target.id in changed)
             places = places.union(here)
         return sorted(places)
-
-    def _changed_held(self, held: tuple[Held, ...]) -> set[int] | None:
-        """The groups of which something of ours is another value; None where other knobs are ours
-        than before: what is released follows from them."""
-        before = self._held
-        if held is before:
-            return set()
-        if len(held) != len(before):
-            return None
-        found: set[int] = set()
-        for old, new in compress(zip(before, held, strict=True), map(is_not, before, held)):
-            if (old.ref, old.knob) != (new.ref, new.knob):
-                return None
-            found.add(new.ref.id)
-        if self._releases and found:
-            return None
-        return found
 
     def _plan(
         self,
@@ -151,17 +135,18 @@ class Planner:
         remembered: dict[KnobKey, Drift] = {}
         staying: dict[str, Bandwidth] = {}
         restless: list[int] = []
-        ours: dict[_Key, Held] | None = None
-        for place in places:
-            grant = self._grants[place]
-            change = _change(snapshot, grant, precision)
+        looked_at = [
+            (n, self._grants[n], _change(snapshot, self._grants[n], precision)) for n in places
+        ]
+        ours = _held_of(
+            snapshot.held, {grant.target.id for _, grant, change in looked_at if change}
+        )
+        for place, grant, change in looked_at:
             key = KnobKey(grant.target.id, grant.knob)
             known = drift.get(key, _NO_DRIFT)
             if change is not None or known != _NO_DRIFT:
                 restless.append(place)
-            if change is not None and ours is None:  # mostly nobody asks
-                ours = {(held.ref.id, held.knob): held for held in snapshot.held}
-            if change is not None and ours and _is_drift(change, ours.get((key.cgroup, key.knob))):
+            if change is not None and _is_drift(change, ours.get((key.cgroup, key.knob))):
                 known, note = _repaired(change, known, snapshot.at, settings)
                 notes += [note] if note else []
             elif change is not None and _is_slight(change, settings.raise_deadband):
@@ -195,6 +180,13 @@ def find_bursts_in_the_way(planned: PlannedChanges) -> tuple[Held, ...]:
         and isinstance(limit := quotas.get(held.ref.id), int)
         and held.ours > limit
     )
+
+
+def _held_of(held: Iterable[Held], groups: Collection[int]) -> dict[_Key, Held]:
+    """What is ours of these groups: of thousands mostly one or none."""
+    if not groups:
+        return {}
+    return {(each.ref.id, each.knob): each for each in held if each.ref.id in groups}
 
 
 def _quota_of(change: Change | None) -> dict[str, Bandwidth]:
@@ -248,7 +240,7 @@ def _wanted(grant: Grant, standing: KnobValue) -> KnobValue:
     """A granted quota in this group's own period; any other value is the knob's own."""
     if not isinstance(standing, Bandwidth):
         return grant.value
-    return quota_value(quota_amount(grant), standing.period)
+    return granted_quota(grant, standing.period)
 
 
 def _is_slight(change: Change, deadband: Permille) -> bool:

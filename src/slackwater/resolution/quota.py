@@ -14,6 +14,7 @@ from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import Contribution, Grant, Intent, IntentValue, Verb
 from slackwater.model.knob import QUOTA
 from slackwater.model.units import (
+    SMALLEST_QUOTA,
     UNLIMITED,
     Bandwidth,
     Micros,
@@ -21,6 +22,7 @@ from slackwater.model.units import (
     Ratio,
     Unlimited,
     bandwidth,
+    promised,
     smallest_milli,
 )
 
@@ -33,11 +35,14 @@ _ORDER = (Verb.BASE, Verb.RAISE, Verb.SCALE, Verb.CAP, Verb.FLOOR, Verb.SET)
 def grant_quota(target: CgroupRef, baseline: Amount, intents: Sequence[Intent]) -> Grant:
     """`baseline` is what the cgroup has without us; a BASE intent replaces it."""
     value: Amount = baseline
+    exact: Ratio | None = None
     steps: list[Contribution] = []
     clipped_by: str | None = None
     contest: str | None = None
     for intent in sorted(_deciding(intents), key=_sort_key):
-        before, value = value, _apply(intent, value)
+        before = value
+        exact = _scale_exactly(intent, value, exact)
+        value = _apply(intent, value) if exact is None else MilliCpu(exact.of(1))
         steps.append(Contribution(intent.by, intent.verb, intent.value, value, intent.because))
         if intent.verb is Verb.CAP and value != before:
             clipped_by = intent.by
@@ -45,8 +50,24 @@ def grant_quota(target: CgroupRef, baseline: Amount, intents: Sequence[Intent]) 
             contest = f"{intent.by}'s floor beats {clipped_by}'s cap"
     smallest = smallest_milli()
     if not isinstance(value, Unlimited) and value < smallest:
-        value, clipped_by = smallest, "the kernel's smallest quota"
-    return Grant(target, QUOTA.name, value, tuple(steps), clipped_by, contest)
+        value, exact, clipped_by = smallest, None, "the kernel's smallest quota"
+    return Grant(target, QUOTA.name, value, tuple(steps), clipped_by, contest, exact=exact)
+
+
+def _scale_exactly(intent: Intent, value: Amount, exact: Ratio | None) -> Ratio | None:
+    """The exact value after a SCALE, as long as no cap or floor decides instead. None where the
+    value itself is exact."""
+    if isinstance(value, Unlimited):
+        return None
+    if intent.verb is Verb.SCALE and isinstance(intent.value, Ratio):
+        base = exact or Ratio(value)
+        ratio = intent.value
+        return Ratio(base.numerator * ratio.numerator, base.denominator * ratio.denominator)
+    if exact is None or not isinstance(intent.value, int):
+        return exact if isinstance(intent.value, Unlimited) and intent.verb is Verb.CAP else None
+    limit = intent.value * exact.denominator
+    stays = exact.numerator <= limit if intent.verb is Verb.CAP else exact.numerator >= limit
+    return exact if stays else None
 
 
 def quota_amount(granted: Grant) -> Amount:
@@ -61,10 +82,27 @@ def quota_amount(granted: Grant) -> Amount:
 
 
 def quota_value(amount: Amount, period: Micros) -> Bandwidth:
-    """A granted amount in a group's own period."""
+    """An amount in a group's own period."""
     if isinstance(amount, Unlimited):
         return Bandwidth(amount, period)
     return bandwidth(amount, period)
+
+
+def granted_quota(granted: Grant, period: Micros) -> Bandwidth:
+    """A granted quota in a group's own period: where it was scaled, to the microsecond."""
+    if granted.exact is None:
+        return quota_value(quota_amount(granted), period)
+    exact = granted.exact
+    limit = promised(exact.numerator * period, exact.denominator * 1000)
+    return Bandwidth(Micros(max(limit, SMALLEST_QUOTA)), period)
+
+
+def micro_amount(granted: Grant) -> int | None:
+    """In thousandths of a milliCPU, to be compared; None where it is unlimited."""
+    amount = quota_amount(granted)
+    if isinstance(amount, Unlimited):
+        return None
+    return amount * 1000 if granted.exact is None else granted.exact.of(1000)
 
 
 def _deciding(intents: Sequence[Intent]) -> list[Intent]:

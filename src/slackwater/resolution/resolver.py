@@ -21,10 +21,10 @@ from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import Contribution, Grant, Intent, Verb, share_equal
 from slackwater.model.gap import Gap
 from slackwater.model.knob import BURST, KNOB, QUOTA, Fold, Knob, KnobValue
-from slackwater.model.snapshot import NodeSnapshot
+from slackwater.model.snapshot import NodeSnapshot, find_changed_held, find_changed_knobs
 from slackwater.model.units import Bandwidth, MilliCpu, Ratio, Unlimited
-from slackwater.resolution.nesting import RAISED_EVERY, Nester
-from slackwater.resolution.quota import grant_quota, quota_amount, quota_value
+from slackwater.resolution.nesting import Nester
+from slackwater.resolution.quota import grant_quota, granted_quota
 
 _Key = tuple[int, str]
 _Groups = tuple[tuple[Intent, ...], ...]
@@ -60,15 +60,13 @@ class Resolver:
 
     def __init__(self) -> None:
         self._revision: int | None = None
+        self._snapshot: NodeSnapshot | None = None
         self._groups: _Groups = ()
         #: By knob, in the order of the grants.
         self._folded: dict[_Key, _Folded] = {}
-        #: Of the same, those that other knobs or the snapshot bear upon.
-        self._quotas: tuple[_Key, ...] = ()
-        self._bursts: tuple[_Key, ...] = ()
-        #: Of this revision, by whether crowds go up in the tick (resolution.nesting).
-        self._granted: dict[bool, tuple[Grant, ...]] = {}
-        self._last: tuple[Grant, ...] = ()
+        #: The same with what knobs demand of each other.
+        self._finished: dict[_Key, Grant | None] = {}
+        self._granted: tuple[Grant, ...] = ()
         self._nester = Nester()
         #: By cgroup: a burst, the quota in force and what that follows; and the burst granted.
         self._clipped: dict[int, tuple[Grant, Bandwidth | Gap, str, Grant | None]] = {}
@@ -76,25 +74,23 @@ class Resolver:
     def resolve(self, snapshot: NodeSnapshot, groups: _Groups, revision: int) -> tuple[Grant, ...]:
         """`groups` are the intents, in one tuple or several."""
         known, self._revision = self._revision, None  # until all is well: a wrong intent raises
+        before, self._snapshot = self._snapshot, snapshot
         differing = _differing(self._groups, groups) if known is not None else None
-        if differing is None:
+        moved = set() if revision == known else _find_moved(before, snapshot)
+        if differing is None or moved is None:
             self._regroup(snapshot, groups)
+            self._finish(snapshot)
         else:
-            self._refold(differing)
-            if revision != known:
-                self._rebase(snapshot)
+            keys = self._refold(differing) | self._rebase(snapshot, moved)
+            self._finish_again(snapshot, keys, moved)
         self._groups, self._revision = groups, revision
-        raised = snapshot.tick % RAISED_EVERY == 0
-        if raised not in self._granted:
-            self._granted[raised] = share_equal(self._last, self._finish(snapshot))
-        self._last = self._granted[raised]
-        return self._last
+        return self._granted
 
     def _regroup(self, snapshot: NodeSnapshot, groups: _Groups) -> None:
         """Folds every knob whose intents or baseline are others."""
         noted = _noted_baselines(snapshot)
         folded = self._folded
-        self._folded, self._granted, self._clipped = {}, {}, {}
+        self._folded, self._clipped = {}, {}
         for key, intents in _group(groups).items():
             target, known = intents[0].target, folded.get(key)
             baseline = _baseline(snapshot, target, noted) if key[1] == QUOTA.name else None
@@ -104,47 +100,74 @@ class Resolver:
                 grant = known.grant
             # With these intents, not with equal ones: they are found again by identity.
             self._folded[key] = _Folded(intents, baseline, grant)
-        self._quotas = tuple(key for key in self._folded if key[1] == QUOTA.name)
-        self._bursts = tuple(key for key in self._folded if key[1] == BURST.name)
 
-    def _rebase(self, snapshot: NodeSnapshot) -> None:
-        """Folds the quotas whose baseline is another in this revision."""
-        noted = _noted_baselines(snapshot)
-        self._granted = {}
-        for key in self._quotas:
+    def _rebase(self, snapshot: NodeSnapshot, moved: Iterable[int]) -> set[_Key]:
+        """Folds the quotas of these groups whose baseline is another; their keys."""
+        keys = [key for each in moved if (key := (each, QUOTA.name)) in self._folded]
+        noted = _noted_baselines(snapshot) if keys else {}
+        found: set[_Key] = set()
+        for key in keys:
             known = self._folded[key]
             target = known.intents[0].target
             baseline = _baseline(snapshot, target, noted)
             if baseline != known.baseline:
                 grant = _grant(target, QUOTA, known.intents, baseline)
                 self._folded[key] = _Folded(known.intents, baseline, grant)
+                found.add(key)
+        return found
 
-    def _refold(self, differing: Iterable[tuple[Intent, Intent]]) -> None:
-        """Folds the knobs of a few intents that are others. Where their reasons alone differ, as
-        what a policy saw moves at each tick, the grants of this revision get the new reasons."""
-        pairs: dict[_Key, tuple[Grant | None, Grant | None]] = {}
+    def _refold(self, differing: Iterable[tuple[Intent, Intent]]) -> set[_Key]:
+        """Folds the knobs of a few intents that are others; their keys."""
+        found: set[_Key] = set()
         for old, new in differing:
             key = (old.target.id, old.knob)
             known = self._folded[key]
             intents = tuple(new if each is old else each for each in known.intents)
             grant = _grant(new.target, KNOB[old.knob], intents, known.baseline)
             self._folded[key] = _Folded(intents, known.baseline, grant)
-            pairs[key] = (pairs[key][0] if key in pairs else known.grant, grant)
-        if pairs:
-            replaced = {up: _replaced(all_, pairs.values()) for up, all_ in self._granted.items()}
-            self._granted = {up: all_ for up, all_ in replaced.items() if all_ is not None}
+            found.add(key)
+        return found
 
-    def _finish(self, snapshot: NodeSnapshot) -> tuple[Grant, ...]:
+    def _finish(self, snapshot: NodeSnapshot) -> None:
         """With what knobs demand of each other."""
         found = {key: each.grant for key, each in self._folded.items()}
-        quotas = {key[0]: grant for key in self._quotas if (grant := found[key])}
-        nested = self._nester.nest(snapshot, quotas)
-        for key in self._quotas:
-            found[key] = nested.get(key[0])
-        for key in self._bursts:
-            burst = found[key]
-            found[key] = burst and self._clip(snapshot, burst, nested.get(key[0]))
-        return tuple(filter(None, found.values()))
+        asked = {key[0]: grant for key, grant in found.items() if grant and key[1] == QUOTA.name}
+        nested = self._nester.nest(snapshot, asked)
+        for key, grant in found.items():
+            if key[1] == QUOTA.name:
+                found[key] = nested.get(key[0])
+            elif key[1] == BURST.name:
+                found[key] = grant and self._clip(snapshot, grant, nested.get(key[0]))
+        self._finished = found
+        self._granted = share_equal(self._granted, tuple(filter(None, found.values())))
+
+    def _finish_again(
+        self, snapshot: NodeSnapshot, keys: Iterable[_Key], moved: Iterable[int]
+    ) -> None:
+        """What these keys and groups bear upon. The quota above a crowd is looked at in any case:
+        whether it is raised depends on the tick."""
+        found = {key: self._folded[key].grant for key in keys}
+        groups = {*moved, *(key[0] for key in keys)}
+        asked = {each: self._quota_asked(each) for each in groups}
+        if any(bool(one) != bool(self._finished.get((g, QUOTA.name))) for g, one in asked.items()):
+            self._finish(snapshot)
+            return
+        nested = self._nester.nest_moved(snapshot, asked)
+        found.update(((each, QUOTA.name), grant) for each, grant in nested.items())
+        for each in (*groups, *nested):
+            burst = self._folded.get((each, BURST.name))
+            if burst is not None and burst.grant is not None:
+                key = (each, QUOTA.name)
+                quota = found[key] if key in found else self._finished.get(key)
+                found[each, BURST.name] = self._clip(snapshot, burst.grant, quota)
+        differing = {key: grant for key, grant in found.items() if grant != self._finished[key]}
+        if differing:
+            self._finished.update(differing)
+            self._granted = tuple(filter(None, self._finished.values()))
+
+    def _quota_asked(self, group: int) -> Grant | None:
+        folded = self._folded.get((group, QUOTA.name))
+        return None if folded is None else folded.grant
 
     def _clip(self, snapshot: NodeSnapshot, burst: Grant, granted: Grant | None) -> Grant | None:
         """The same object as before where nothing about it differs, as with quotas."""
@@ -189,19 +212,14 @@ def _differing(before: _Groups, now: _Groups) -> list[tuple[Intent, Intent]] | N
     return found if len(found) <= _MOST_REPLACED and all(about) else None
 
 
-def _replaced(
-    grants: tuple[Grant, ...], pairs: Iterable[tuple[Grant | None, Grant | None]]
-) -> tuple[Grant, ...] | None:
-    """With the second of each pair in the first one's place. None where that would not do: it is
-    not in force as it is, or what others follow from it differs."""
-    found = list(grants)
-    for old, new in pairs:
-        if old is None or new is None or old not in grants:
-            return None
-        if (old.value, old.contributions[-1].by) != (new.value, new.contributions[-1].by):
-            return None
-        found[found.index(old)] = new
-    return tuple(found)
+def _find_moved(before: NodeSnapshot | None, now: NodeSnapshot) -> set[int] | None:
+    """The groups whose knobs read otherwise, or of which something else is ours. None where there
+    are other groups, or other knobs are ours."""
+    if before is None or before.version is not now.version:
+        return None
+    read = find_changed_knobs(before.readings, now.readings)
+    held = find_changed_held(before.held, now.held)
+    return None if read is None or held is None else read | held
 
 
 def _grant(
@@ -275,11 +293,14 @@ def _tie(intent: Intent) -> tuple[str, ...]:
 
 
 def _within_quota(burst: Grant, quota: Bandwidth | Gap, follows: str) -> Grant | None:
-    """A burst is at most its quota (tg_set_cfs_bandwidth), and means nothing without one."""
-    if isinstance(quota, Gap) or isinstance(quota.limit, Unlimited):
+    """A burst is at most its quota (tg_set_cfs_bandwidth), and means nothing without one. It stays
+    where one above binds instead, so that it need not be written again when that moves."""
+    if isinstance(quota, Gap):
         return None
     if follows:
         burst = msgspec.structs.replace(burst, follows=follows)
+    if isinstance(quota.limit, Unlimited):
+        return burst if follows else None
     if isinstance(burst.value, int) and burst.value <= quota.limit:
         return burst
     return msgspec.structs.replace(burst, value=quota.limit, clipped_by="its own quota")
@@ -293,7 +314,7 @@ def _quota_in_force(
     standing = reading.quota if reading else Gap(f"{target.path} was not read")
     if granted is None or isinstance(standing, Gap):
         return standing
-    return quota_value(quota_amount(granted), standing.period)
+    return granted_quota(granted, standing.period)
 
 
 def _baseline(

@@ -50,6 +50,10 @@ class ChangeLog:
             self.state(about, text, at)
         self._group = set(now)
 
+    def last_state(self, about: str) -> str:
+        """The text of a state that has not ended; empty where there is none."""
+        return self._written.get(about, "")
+
     def is_known(self, about: str) -> bool:
         """Whether a state is written that has not ended."""
         return about in self._written

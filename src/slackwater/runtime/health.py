@@ -69,6 +69,13 @@ class HealthState:
         if self._hook_before is not None:
             self._hook_before(failure)
 
+    def _dead(self) -> set[str]:
+        return {each.name for each in self._threads if not each.is_alive()} | self._failed
+
+    def count_threads(self) -> tuple[int, int]:
+        """Those that must not die: how many live, and how many are dead."""
+        return sum(each.is_alive() for each in self._threads), len(self._dead())
+
     def why_unhealthy(self, at: Micros) -> str:
         """Empty while it is healthy."""
         silent = at - self._last
@@ -77,8 +84,7 @@ class HealthState:
                 f"the loop has made no progress for {silent // 1_000_000} s; "
                 f"{self._allowed // 1_000_000} s are allowed"
             )
-        ended = {each.name for each in self._threads if not each.is_alive()}
-        dead = sorted(ended | self._failed)
+        dead = sorted(self._dead())
         return f"threads have died: {', '.join(dead)}" if dead else ""
 
 

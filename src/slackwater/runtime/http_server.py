@@ -1,4 +1,4 @@
-"""A small HTTP server beside a program's loop. Its imports are heavy, so import it late.
+"""A small HTTP server beside a program's loop.
 
 Owns sockets and their bounds: how long a request may take, how large it may be, how many are
 served at once. The loop never waits for any of it. The responses are the program's; requests are
@@ -7,6 +7,7 @@ not logged.
 
 import contextlib
 import io
+import re
 import socket
 import socketserver
 import sys
@@ -14,9 +15,9 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from slackwater.model.problem import quoted
 from slackwater.runtime.http_exchange import (
     CannotListenError,
     ListenAddress,
@@ -37,7 +38,11 @@ _SLOT_SECONDS = 1.0
 _PAUSE_SECONDS = 0.2
 #: How often the server's thread checks whether it was told to end.
 _POLL_SECONDS = 0.5
-_LONGEST_LENGTH, _LONGEST_SENTENCE = 9, 200
+_LONGEST_LENGTH = 9
+_MOST_HEADERS = 100
+_TOO_LARGE = f"a request may have {LARGEST_REQUEST} bytes and {_MOST_HEADERS} headers"
+_VERSION = re.compile(r"HTTP/([0-9])\.[0-9]")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 #: The response when a route raises.
 _FAILED = b"HTTP/1.0 500 Internal Server Error\r\nContent-Type: text/plain\r\n\r\nthis failed\n"
@@ -68,77 +73,110 @@ class _BoundedReader(io.RawIOBase):
         return count
 
 
-class _Exchange(BaseHTTPRequestHandler):
-    """One request, one response, one connection."""
+class _RefusedError(Exception):
+    """A request that is not answered by a route."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.response = error_response(status, sentence)
+
+
+class _Exchange(socketserver.BaseRequestHandler):
+    """One request, one response, one connection. Not http.server's handler: importing that brings
+    http.client, email and OpenSSL, 6 MiB that an agent without a cluster does not need otherwise
+    (ADR 21)."""
 
     server: "_ThreadedServer"
-    #: Not HTTP/0.9: a malformed request line gets a status line and headers, too.
-    default_request_version = "HTTP/1.0"
+    request: socket.socket
 
-    def setup(self) -> None:
-        super().setup()
-        self.rfile.close()
-        self._bounded = _BoundedReader(self.connection)
+    def handle(self) -> None:
+        self._bounded = _BoundedReader(self.request)
         # A small buffer, so that no more is read than the request needs.
-        self.rfile = io.BufferedReader(self._bounded, 1024)
+        with io.BufferedReader(self._bounded, 1024) as reader:
+            method = ""
+            try:
+                line = reader.readline().decode("latin-1")
+                if not line.split():
+                    return
+                method, target = self._read_request_line(line)
+                request = self._read_request(reader, method, target)
+            except _RefusedError as refused:
+                self._send(method, refused.response)
+                return
+            self.server.end_read(self.request)
+            self._send(method, self.server.respond(request))
 
-    def _answer(self) -> None:
-        request = Request(
-            method=self.command,
-            target=self.path,
-            host=self.headers.get("Host"),
-            authorization=self.headers.get("Authorization", ""),
-            accept=self.headers.get("Accept", ""),
+    def _read_request_line(self, line: str) -> tuple[str, str]:
+        """The method and the path with its query. Without a version it is HTTP/0.9's GET."""
+        if not line.endswith("\n") and self._bounded.left <= 0:
+            raise _RefusedError(HTTPStatus.REQUEST_URI_TOO_LONG, _TOO_LARGE)
+        method, *rest = line.split()
+        if not (len(rest) == 2 or (len(rest) == 1 and method == "GET")):
+            raise _RefusedError(
+                HTTPStatus.BAD_REQUEST, f"not a request line: {quoted(line.strip())}"
+            )
+        version = _VERSION.fullmatch(rest[1]) if len(rest) == 2 else None
+        if len(rest) == 2 and version is None:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"not a version: {quoted(rest[1])}")
+        if version is not None and int(version[1]) > 1:
+            sentence = f"HTTP/1.0 and 1.1 are spoken here, not {quoted(rest[1])}"
+            raise _RefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, sentence)
+        # Two slashes would be a host's name.
+        return method, f"/{rest[0].lstrip('/')}" if rest[0].startswith("//") else rest[0]
+
+    def _read_request(
+        self, reader: "io.BufferedReader[_BoundedReader]", method: str, target: str
+    ) -> Request:
+        headers = self._read_headers(reader)
+        if method not in _METHODS:
+            sentence = f"there is no method {quoted(method)}"
+            raise _RefusedError(HTTPStatus.NOT_IMPLEMENTED, sentence)
+        length = headers.get("content-length", "0")
+        is_number = length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH
+        if not is_number or int(length) >= self._bounded.left:
+            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)
+        # Unread bytes would reset the connection before the client has the response.
+        reader.read(int(length))
+        return Request(
+            method=method,
+            target=target,
+            host=headers.get("host"),
+            authorization=headers.get("authorization", ""),
+            accept=headers.get("accept", ""),
         )
-        if not self._skip_body():
-            too_large = f"a request may have {LARGEST_REQUEST} bytes"
-            self._send(error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large))
-            return
-        self.server.end_read(self.connection)
-        self._send(self.server.respond(request))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _answer  # noqa: N815
+    def _read_headers(self, reader: "io.BufferedReader[_BoundedReader]") -> dict[str, str]:
+        """By their names in lower case; of one that comes twice the first counts."""
+        found: dict[str, str] = {}
+        for _ in range(_MOST_HEADERS):
+            line = reader.readline().decode("latin-1")
+            if not line.endswith("\n") and self._bounded.left <= 0:
+                break
+            if not line.strip():
+                return found
+            name, colon, value = line.partition(":")
+            if not colon or name != name.strip():
+                sentence = f"not a header: {quoted(line.strip())}"
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, sentence)
+            found.setdefault(name.lower(), value.strip())
+        raise _RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_LARGE)
 
-    def _skip_body(self) -> bool:
-        """Unread bytes would reset the connection before the client has the response. False: the
-        body is too large."""
-        length = self.headers.get("Content-Length", "0")
-        if not (length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH):
-            return False
-        if int(length) < self._bounded.left:
-            self.rfile.read(int(length))
-            return self._bounded.left > 0
-        return False
-
-    def send_error(
-        self,
-        code: int,
-        message: str | None = None,
-        explain: str | None = None,  # noqa: ARG002
-    ) -> None:
-        """Errors that http.server finds itself, as JSON instead of its HTML page."""
-        said = message or HTTPStatus(code).phrase
-        self._send(error_response(code, said[:_LONGEST_SENTENCE]))
-
-    def _send(self, response: Response) -> None:
-        self.close_connection = True
-        self.connection.settimeout(WRITE_SECONDS)
-        self.send_response(response.status)
-        self.send_header("Content-Type", response.content_type)
-        self.send_header("Content-Length", str(len(response.body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        for name, value in response.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(response.body)
-
-    def version_string(self) -> str:
-        return "slackwater"
-
-    def log_message(self, *_: object) -> None:
-        """Requests are not logged."""
+    def _send(self, method: str, response: Response) -> None:
+        status = HTTPStatus(response.status)
+        headers = {
+            "Server": "slackwater",
+            "Date": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()),
+            "Content-Type": response.content_type,
+            "Content-Length": str(len(response.body)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            **response.headers,
+        }
+        lines = [f"HTTP/1.0 {status.value} {status.phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        head = "\r\n".join((*lines, "", "")).encode("latin-1")
+        self.request.settimeout(WRITE_SECONDS)
+        self.request.sendall(head if method == "HEAD" else head + response.body)
 
 
 class _ThreadedServer(socketserver.ThreadingTCPServer):

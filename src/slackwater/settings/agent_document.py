@@ -27,6 +27,8 @@ from slackwater.settings.setting import (
 
 KIND = "AgentSettings"
 _AGENT = "agent"
+#: Keys of sections that were called otherwise, which files may still use, and what they are now.
+_FORMER = {"batchResources": "elasticResources"}
 
 _HEAD = """\
 # Settings
@@ -71,13 +73,26 @@ class SettingsSchema(msgspec.Struct, frozen=True):
     ) -> Settings:
         """A whole settings file over `base`; `source` is its name. Raises InvalidError."""
         problems: list[Problem] = []
+        if isinstance(document, dict) and "spec" in document:
+            document = {**document, "spec": self._with_present_keys(document["spec"])}
         spec = check_file(document, source, KIND, self.spec, problems)
         return self._with_spec(base, spec, Field(source, "spec", None), problems)
 
     def read_spec(self, field: Field, base: Settings | None = None) -> Settings:
         """What stands under `spec` in a settings file, wherever else it stands."""
         problems: list[Problem] = []
-        return self._with_spec(base, check_struct(field, self.spec, problems), field, problems)
+        present = msgspec.structs.replace(field, value=self._with_present_keys(field.value))
+        return self._with_spec(base, check_struct(present, self.spec, problems), field, problems)
+
+    def _with_present_keys(self, spec: object) -> object:
+        """A former key counts as the present one, unless both are there."""
+        keys = {section_key(name) for name in self.sections}
+        if not isinstance(spec, dict):
+            return spec
+        return {
+            _FORMER[key] if _FORMER.get(key) in keys - spec.keys() else key: value
+            for key, value in spec.items()
+        }
 
     def with_texts(self, base: Settings | None, texts: Mapping[str, str]) -> Settings:
         """`base` with what flags and variables say, by the settings' keys."""

@@ -19,6 +19,15 @@ class Reading(enum.Enum):
     EVERYTHING = "everything"
 
 
+class TopologyReporting(enum.Enum):
+    """Whether the agent keeps its node's NodeResourceTopology."""
+
+    OWN = "own"
+    TAKE_OVER = "takeOver"
+    #: Not "off", which YAML takes for false.
+    NONE = "none"
+
+
 class AgentSettings(SettingsStruct, frozen=True):
     """Settings of the agent itself."""
 
@@ -105,11 +114,29 @@ class AgentSettings(SettingsStruct, frozen=True):
             "everything is read anyway.",
         ),
     ] = Reading.NEEDED
+    topology_report: Annotated[
+        TopologyReporting,
+        Meta(
+            description="Whether the agent keeps its node's NodeResourceTopology, from which the "
+            "manager takes the CPU model. own: unless another program manages that object; "
+            "takeOver: in any case, for one that Koordinator or NFD left behind; none: it removes "
+            "its own.",
+        ),
+    ] = TopologyReporting.OWN
     crane_metrics: Annotated[
         bool,
         Meta(
             description="Whether /metrics has Crane's names of metrics as well, for dashboards "
             "that were made for crane-agent.",
+        ),
+    ] = False
+    intercept_starts: Annotated[
+        bool,
+        Meta(
+            description="Whether the agent registers with the container runtime (NRI: containerd "
+            "1.7 or later, CRI-O 1.26 or later) to set a container's quota before it starts; "
+            "otherwise the next tick does. Off by default: whoever can use that socket may change "
+            "every container of the node, its mounts and devices included.",
         ),
     ] = False
     kept_ticks: Annotated[

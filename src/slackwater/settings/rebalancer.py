@@ -11,19 +11,15 @@ from msgspec import Meta, field
 
 from slackwater.contract.schema import EMPTY, INLINE, UNIT, Count, Duration, SettingsStruct, Unit
 from slackwater.model.units import Micros
+from slackwater.settings.prometheus import PrometheusSettings
 from slackwater.settings.setting import (
     DEFAULT,
     Broker,
     ConsumerGroup,
     ContainerName,
     FilePath,
-    HeaderName,
-    HeaderValue,
+    HpaMetric,
     HpaPrefix,
-    MatcherLabel,
-    MatcherValue,
-    MetricLabel,
-    MetricName,
     Namespace,
     ObjectName,
     OptionalUrl,
@@ -31,7 +27,6 @@ from slackwater.settings.setting import (
     PromqlQuery,
     SelectorText,
     TopicName,
-    Url,
     WorkloadKind,
 )
 
@@ -317,82 +312,12 @@ class WorkloadSettings(SettingsStruct, frozen=True):
             extra={EMPTY: "none"},
         ),
     ] = "keda-hpa-"
-    hpa_metric: Annotated[MetricName, Meta(description="The HPA metric whose target is used.")] = (
-        "cpu"
-    )
+    hpa_metric: Annotated[
+        HpaMetric,
+        Meta(description="The HPA metric whose target is used. A target of memory is none of CPU."),
+    ] = "cpu"
     moves: Annotated[MoveSettings, _INLINE] = MoveSettings()
     kafka: KafkaSettings = KafkaSettings()
-
-
-class MetricLabels(SettingsStruct, frozen=True):
-    """How the scrape configuration calls the labels. `matchers`: labels and values that all of our
-    cluster's series have, where one Prometheus holds several clusters."""
-
-    pod: Annotated[
-        MetricLabel,
-        Meta(description="The name of the pod label in the scrape configuration."),
-    ] = field(default="pod", name="podLabel")
-    container: Annotated[MetricLabel, Meta(description="The name of the container label.")] = field(
-        default="container", name="containerLabel"
-    )
-    namespace: Annotated[MetricLabel, Meta(description="The name of the namespace label.")] = field(
-        default="namespace", name="namespaceLabel"
-    )
-    matchers: Annotated[
-        tuple[tuple[MatcherLabel, MatcherValue], ...],
-        Meta(
-            max_length=20,
-            description="Labels and values that the series must have if one Prometheus holds "
-            "several clusters: cluster=prod-eu. Added to every query but kafka.lagQuery.",
-        ),
-    ] = ()
-
-
-class PrometheusSettings(SettingsStruct, frozen=True):
-    """`headers`: as (name, value), a tenant's or an Authorization of one's own. Files are read at
-    each query, so that a rotated token is found."""
-
-    endpoint: Annotated[
-        Url,
-        Meta(description="Prometheus, VictoriaMetrics, or any server with the same API."),
-    ] = "http://localhost:9090"
-    timeout: Annotated[
-        Duration, Meta(ge=_MILLISECOND, le=_HOUR, description="How long one query may take.")
-    ] = Micros(30 * _SECOND)
-    retries: Annotated[
-        Count,
-        Meta(
-            ge=0,
-            le=10,
-            description="How often a query is retried if the server could not be reached or was "
-            "busy.",
-        ),
-    ] = 2
-    headers: Annotated[
-        tuple[tuple[HeaderName, HeaderValue], ...],
-        Meta(description="HTTP headers for each query. Secrets belong in a file: see tokenFile."),
-    ] = ()
-    tenant: Annotated[
-        PlainText, Meta(description="The tenant, sent as the header X-Scope-OrgID.")
-    ] = ""
-    token_file: Annotated[
-        FilePath,
-        Meta(
-            description="A file with a bearer token. Read at each query, so that a rotated token "
-            "is picked up."
-        ),
-    ] = ""
-    username: Annotated[PlainText, Meta(description="For HTTP's basic authentication.")] = ""
-    password_file: Annotated[FilePath, Meta(description="A file with the user's password.")] = ""
-    ca_file: Annotated[
-        FilePath,
-        Meta(description="CA certificates to verify the server with, in place of the system's."),
-    ] = ""
-    certificate_file: Annotated[
-        FilePath, Meta(description="A client certificate; needs keyFile.")
-    ] = ""
-    key_file: Annotated[FilePath, Meta(description="The client certificate's key.")] = ""
-    labels: Annotated[MetricLabels, _INLINE] = MetricLabels()
 
 
 class CapSettings(SettingsStruct, frozen=True):

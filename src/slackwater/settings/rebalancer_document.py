@@ -13,13 +13,12 @@ import msgspec
 from slackwater.contract.decoding import with_stated
 from slackwater.contract.document import Field
 from slackwater.contract.schema import SettingsStruct
-from slackwater.model.problem import Problem, ProblemCode, quoted
+from slackwater.model.problem import Problem
+from slackwater.settings.prometheus import both_or_neither, conflict, prometheus_conflicts
 from slackwater.settings.rebalancer import (
     IDENTITY,
     KafkaAccess,
     KafkaProtocol,
-    MetricLabels,
-    PrometheusSettings,
     RunSettings,
     WorkloadSettings,
 )
@@ -100,20 +99,18 @@ def workload_settings(
     return with_stated(base, _NOWHERE, defaults, identity, workload.stated, others)
 
 
-#: What queries ask for besides.
-_IN_QUERIES = ("resource", "consumergroup", "topic")
 _SASL = (KafkaProtocol.SASL_PLAINTEXT, KafkaProtocol.SASL_SSL)
 
 
 def conflicts(settings: RunSettings) -> Iterator[Problem]:
     """Settings that are fine alone and make no sense together."""
-    yield from _of_prometheus(settings.prometheus)
+    yield from prometheus_conflicts(settings.prometheus)
     seen: dict[tuple[str, str, str], int] = {}
     for place, each in enumerate(settings.workloads):
         key = each.namespace, each.kind, each.name
         if key in seen:
             other = f"another workload than the {_ordinal(seen[key])}"
-            yield _conflict(f"the {_ordinal(place)} workload", workload_name(each), other)
+            yield conflict(f"the {_ordinal(place)} workload", workload_name(each), other)
         seen.setdefault(key, place)
     for access in dict.fromkeys(each.kafka.access for each in settings.workloads):
         yield from _of_kafka(access)
@@ -137,54 +134,19 @@ def workload_name(settings: WorkloadSettings) -> str:
     return f"{settings.namespace}/{settings.name}"
 
 
-def _conflict(path: str, value: str, bound: str) -> Problem:
-    return Problem(path, quoted(value), bound, ProblemCode.CONFLICT)
-
-
 def _ordinal(place: int) -> str:
     """first, second, third, 4th."""
     names = ("first", "second", "third")
     return names[place] if place < len(names) else f"{place + 1}th"
 
 
-def _of_prometheus(settings: PrometheusSettings) -> Iterator[Problem]:
-    yield from _both_or_neither(
-        ("prometheus.username", settings.username),
-        ("prometheus.passwordFile", settings.password_file),
-    )
-    yield from _both_or_neither(
-        ("prometheus.certificateFile", settings.certificate_file),
-        ("prometheus.keyFile", settings.key_file),
-    )
-    if settings.token_file and settings.username:
-        bound = "empty where prometheus.tokenFile is set"
-        yield _conflict("prometheus.username", settings.username, bound)
-    yield from _of_labels(settings.labels)
-
-
-def _of_labels(labels: MetricLabels) -> Iterator[Problem]:
-    """Two matchers of one label would leave no series."""
-    taken = {labels.pod, labels.container, labels.namespace, *_IN_QUERIES}
-    for name, _ in labels.matchers:
-        if name in taken:
-            bound = "labels that no query names by itself, each once"
-            yield _conflict("a label of prometheus.matchers", name, bound)
-        taken.add(name)
-
-
 def _of_kafka(access: KafkaAccess) -> Iterator[Problem]:
-    yield from _both_or_neither(
+    yield from both_or_neither(
         ("kafka.username", access.username), ("kafka.passwordFile", access.password_file)
     )
-    yield from _both_or_neither(
+    yield from both_or_neither(
         ("kafka.certificateFile", access.certificate_file), ("kafka.keyFile", access.key_file)
     )
     if access.protocol in _SASL and not access.username:
         bound = f"set where kafka.protocol is {access.protocol.value}"
-        yield _conflict("kafka.username", access.username, bound)
-
-
-def _both_or_neither(one: tuple[str, str], other: tuple[str, str]) -> Iterator[Problem]:
-    if bool(one[1]) != bool(other[1]):
-        missing, there = (other, one) if one[1] else (one, other)
-        yield _conflict(missing[0], missing[1], f"set where {there[0]} is")
+        yield conflict("kafka.username", access.username, bound)

@@ -224,9 +224,7 @@ HpaPrefix = Annotated[
     str,
     _text(r"(?:[a-z0-9][-a-z0-9.]{0,252})?", "the start of a name such as keda-hpa-, or none"),
 ]
-MetricName = Annotated[
-    str, _text(r"[A-Za-z0-9][-A-Za-z0-9_./]{0,252}", "a metric's name such as cpu")
-]
+HpaMetric = Annotated[str, _text("cpu", "cpu, since CPU usage is compared with its target")]
 Url = Annotated[
     str,
     _text(_URL, "an address such as http://prometheus:9090, without a user in it", **{HIDDEN: "@"}),

@@ -255,6 +255,10 @@ class FakeKernel:
         """The hierarchy's identity for the ledger: there is only one."""
         return f"fake:{_ROOT_ID}"
 
+    def locate(self, path: str) -> int | None:
+        group = self._groups.get(path)
+        return None if group is None else group.ref.id
+
     def lives(self, ref: CgroupRef) -> bool:
         return self._find(ref) is not None
 
@@ -300,6 +304,11 @@ class FakeKernel:
         """CPU time that its tasks wanted and could have used on idle CPUs, but did not get."""
         group = self._find(ref)
         return VANISHED if group is None else Micros(group.lost // NANOS)
+
+    def effective_cpus(self, ref: CgroupRef) -> CpuSet | Gap:
+        """Those that its tasks run on: cpuset.cpus.effective, cpuset.effective_cpus on v1."""
+        group = self._find(ref)
+        return VANISHED if group is None else group.effective_cpus()
 
     def reading(self, ref: CgroupRef, at: Micros) -> CgroupReading | Gap:
         group = self._find(ref)

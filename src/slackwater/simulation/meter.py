@@ -29,7 +29,8 @@ class CpuTime(msgspec.Struct):
 
 class Interval(msgspec.Struct):
     """CPU times are sums over it; `quota` is that of `limited`, the part of it with a
-    quota, and `allowed` the last that stood in it, None where there was none."""
+    quota, and `allowed` the last that stood in it, None where there was none. `offered` and
+    `bought` are milliCPU of elastic CPU × microseconds, `waiting` jobs × microseconds."""
 
     length: int = 0
     used: dict[str, int] = msgspec.field(default_factory=dict)
@@ -37,6 +38,9 @@ class Interval(msgspec.Struct):
     quota: int = 0
     limited: int = 0
     allowed: MilliCpu | None = None
+    offered: int = 0
+    bought: int = 0
+    waiting: int = 0
 
 
 class UsageMeter:
@@ -50,6 +54,9 @@ class UsageMeter:
         self._system_before = 0
         self._allowed: MilliCpu | None = None
         self._allowed_by = ""
+        self._offered = MilliCpu(0)
+        self._bought = MilliCpu(0)
+        self._waiting = 0
         self.tiers = {tier: CpuTime() for tier in Tier}
         self.system = 0
         #: What others left of the machine, and what the quota's formula left of that.
@@ -85,6 +92,11 @@ class UsageMeter:
                 self.was_on = True
         if self._allowed_by not in {report.policy for report in done.story.told}:
             self._allowed = None
+
+    def set_sold(self, offered: MilliCpu, bought: MilliCpu, waiting: int) -> None:
+        """From now on: elastic CPU that the Node offers, what jobs have of it, and how many jobs
+        wait for some."""
+        self._offered, self._bought, self._waiting = offered, bought, waiting
 
     def measure(self, now: Micros) -> None:
         """Adds what happened since the last call."""
@@ -133,6 +145,9 @@ class UsageMeter:
             interval.used[name] = interval.used.get(name, 0) + used
         interval.lost += lost
         interval.allowed = self._allowed
+        interval.offered += self._offered * length
+        interval.bought += self._bought * length
+        interval.waiting += self._waiting * length
         quota = self._quota()
         if not isinstance(quota, Unlimited):
             interval.quota += quota * length

@@ -13,6 +13,7 @@ from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited
 from slackwater.observation.objects.object_set import Objects
 from slackwater.settings.agent_document import Settings
 from slackwater.simulation.demand import FOREVER, Demand
+from slackwater.simulation.scenario_machine import ScenarioMachine
 
 #: Kubernetes' own default of terminationGracePeriodSeconds.
 DEFAULT_GRACE = Micros(30_000_000)
@@ -63,6 +64,17 @@ class ScenarioMetric(msgspec.Struct, frozen=True):
     ends: Micros = FOREVER
 
 
+class ScenarioJob(msgspec.Struct, frozen=True):
+    """A batch job that waits for elastic CPU from `arrives` on, and then runs for `duration`.
+    `ends_at` is when, once it runs."""
+
+    name: str
+    cpu: MilliCpu
+    duration: Micros
+    arrives: Micros = Micros(0)
+    ends_at: Micros = FOREVER
+
+
 class Kill(msgspec.Struct, frozen=True):
     """kill -9 of the agent; a new one starts after `down`."""
 
@@ -93,6 +105,14 @@ class NewObjects(msgspec.Struct, frozen=True):
     what: str
 
 
+class NewAnnotations(msgspec.Struct, frozen=True):
+    """A pod has these annotations from now on, and no others."""
+
+    at: Micros
+    pod: str
+    annotations: Mapping[str, str]
+
+
 class Pressure(msgspec.Struct, frozen=True):
     """The agent is woken before its time, as by a PSI trigger."""
 
@@ -106,12 +126,13 @@ class Blind(msgspec.Struct, frozen=True):
     length: Micros
 
 
-Event = Kill | RivalWrite | NewSettings | NewObjects | Pressure | Blind
+Event = Kill | RivalWrite | NewSettings | NewObjects | NewAnnotations | Pressure | Blind
 
 
 class Scenario(msgspec.Struct, frozen=True):
     """`objects` is what the agent reads besides the pods; its settings are the scenario's.
-    `system` is work outside the kubelet's tree."""
+    `system` is work outside the kubelet's tree. Without a `machine` its CPUs are cores of one
+    socket."""
 
     name: str
     version: CgroupVersion
@@ -123,3 +144,5 @@ class Scenario(msgspec.Struct, frozen=True):
     system: Demand | None = None
     metrics: tuple[ScenarioMetric, ...] = ()
     seed: int = 0
+    jobs: tuple[ScenarioJob, ...] = ()
+    machine: ScenarioMachine | None = None

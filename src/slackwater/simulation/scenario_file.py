@@ -6,10 +6,9 @@ or an end.
 
 import os
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from slackwater.contract.crane.ensurance_set import (
     NO_OBJECTS,
@@ -19,19 +18,16 @@ from slackwater.contract.crane.ensurance_set import (
 from slackwater.contract.decoding import read_over, read_struct
 from slackwater.contract.document import Field, member, members, text
 from slackwater.contract.kubernetes import (
-    CpuQuantity,
     KubernetesObject,
     kind_of,
     milli_cpu,
     read_head,
 )
-from slackwater.contract.pod_resources import read_amounts
-from slackwater.contract.schema import BOUND, Count, Duration, SettingsStruct
-from slackwater.model.cgroup import CgroupVersion, Tier
+from slackwater.contract.pod_resources import amount_wanted, read_amounts
+from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError, Problem, quoted
 from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Unlimited, format_duration
-from slackwater.model.weight import LARGEST_SHARES
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.observation.objects.object_set import Objects, with_object
 from slackwater.policies.catalog import SETTINGS
@@ -39,42 +35,41 @@ from slackwater.settings.agent_document import SettingsSchema
 from slackwater.settings.setting import check_file
 from slackwater.simulation.demand import FOREVER, Chance, read_demand
 from slackwater.simulation.scenario import (
-    DEFAULT_GRACE,
-    Blind,
     Event,
-    Kill,
     NewObjects,
     NewSettings,
-    Pressure,
     RivalWrite,
     Scenario,
+    ScenarioJob,
     ScenarioMetric,
     ScenarioPod,
 )
+from slackwater.simulation.scenario_entries import (
+    EVENTS,
+    MOST_EVENTS,
+    MOST_JOBS,
+    OBJECT_THERE,
+    POD_THERE,
+    TARGET,
+    AnnotationsEntry,
+    BlindEntry,
+    EventEntry,
+    JobEntry,
+    KillEntry,
+    MetricEntry,
+    ObjectRemovedEntry,
+    ObjectsEntry,
+    PodAddedEntry,
+    PodEntry,
+    PodRemovedEntry,
+    PressureEntry,
+    RivalWriteEntry,
+    SettingsEntry,
+    SpecEntry,
+)
+from slackwater.simulation.scenario_machine import MOST_CPUS, ScenarioMachine, plain_machine
 
 KIND = "Scenario"
-MOST_CPUS, MOST_PODS, MOST_EVENTS, MOST_METRICS = 512, 500, 1000, 200
-_SECOND = 1_000_000
-_TICK = 100_000
-_LONGEST = 168 * 3_600 * _SECOND
-_OLDEST = 10 * 365 * 24 * 3_600 * _SECOND
-_TIERS = tuple(tier.value for tier in Tier)
-_TARGET = "burstable, besteffort, or the name of a pod"
-_OBJECT_THERE = "the kind and name of an object of QoS ensurance that is there, as NodeQOS/latency"
-_POD_THERE = "the name of a pod of the scenario"
-
-_Time = Annotated[Duration, Meta(ge=0, le=_LONGEST)]
-_Span = Annotated[Duration, Meta(ge=_TICK, le=_LONGEST)]
-#: A pod's name becomes its uid, and that a directory's name.
-_Name = Annotated[
-    str,
-    Meta(
-        pattern=r"^(?a:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\Z",
-        extra={BOUND: "a name: at most 63 lower-case letters, digits and dashes"},
-    ),
-]
-
-
 #: The kinds of QoS ensurance, and where EnsuranceObjects has them.
 _ENSURANCE = {
     "NodeQOS": "node_qos",
@@ -83,143 +78,6 @@ _ENSURANCE = {
     "PodQOS": "pod_qos",
     "EnsuranceMetric": "metrics",
 }
-
-
-class _PodEntry(SettingsStruct, frozen=True):
-    name: _Name
-    tier: Tier
-    demand: Annotated[Any, Meta(extra={BOUND: "a quantity or a shape"})]
-    request: CpuQuantity = MilliCpu(0)
-    limit: CpuQuantity | None = None
-    weight: Annotated[Count, Meta(ge=1, le=LARGEST_SHARES)] | None = None
-    starts: _Time = msgspec.field(default=Micros(0), name="from")
-    ends: _Time | None = msgspec.field(default=None, name="until")
-    namespace: _Name = "default"
-    priority: Annotated[Count, Meta(ge=-(2**31), le=2**31 - 1)] = 0
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    extended_resources: dict[str, Any] = msgspec.field(default_factory=dict)
-    age: Annotated[Duration, Meta(ge=0, le=_OLDEST)] = Micros(0)
-    grace: _Time = DEFAULT_GRACE
-    replaced: bool = False
-    replaced_after: _Time = Micros(5 * _SECOND)
-
-    def conflicts(self) -> Iterator[Problem]:
-        if self.name in _TIERS:
-            yield Problem("name", quoted(self.name), "a name that is not a tier's")
-        if self.request and self.tier is Tier.BESTEFFORT:
-            bound = "absent: a best-effort pod requests nothing"
-            yield Problem("request", f"{self.request}m", bound)
-        if self.ends is not None and self.ends < self.starts + _TICK:
-            seen, later = quoted(format_duration(self.ends)), Micros(self.starts + _TICK)
-            yield Problem("until", seen, f"at least {format_duration(later)}")
-
-
-class _MetricEntry(SettingsStruct, frozen=True):
-    name: Annotated[str, Meta(min_length=1, max_length=253, extra={BOUND: "the name of a metric"})]
-    series: Annotated[Any, Meta(extra={BOUND: "a quantity or a shape"})]
-    source: Annotated[
-        str,
-        Meta(
-            pattern=r"^((NodeQOS|NodeQOSEnsurancePolicy|PodQOS|EnsuranceMetric)/.+)?\Z",
-            extra={BOUND: "a kind, a slash and a name, such as NodeQOS/latency"},
-        ),
-    ] = ""
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    pod: Annotated[str, Meta(extra={BOUND: _POD_THERE})] = ""
-    starts: _Time = msgspec.field(default=Micros(0), name="from")
-    ends: _Time | None = msgspec.field(default=None, name="until")
-
-
-class _Entry(SettingsStruct, frozen=True):
-    """What every event has."""
-
-    at: _Time
-    kind: str
-
-
-class _KillEntry(_Entry, frozen=True):
-    down: _Time = Micros(0)
-
-    def event(self) -> Event:
-        return Kill(self.at, self.down)
-
-
-class _RivalWriteEntry(_Entry, frozen=True):
-    target: Annotated[str, Meta(extra={BOUND: _TARGET})]
-    quota: Annotated[Any, Meta(extra={BOUND: "a quantity, or unlimited"})]
-    times: Annotated[Count, Meta(ge=1, le=MOST_EVENTS)] = 1
-    every: _Span = Micros(_SECOND)
-
-
-class _SettingsEntry(_Entry, frozen=True):
-    settings: Annotated[Any, Meta(extra={BOUND: "a mapping"})]
-
-
-class _ObjectsEntry(_Entry, frozen=True):
-    objects: tuple[Any, ...]
-
-
-class _ObjectRemoved(_Entry, frozen=True):
-    name: Annotated[str, Meta(extra={BOUND: _OBJECT_THERE})] = msgspec.field(name="object")
-
-
-class _PodAdded(_Entry, frozen=True):
-    pod: _PodEntry
-
-
-class _PodRemoved(_Entry, frozen=True):
-    pod: Annotated[str, Meta(extra={BOUND: "a pod's name"})]
-
-
-class _PressureEntry(_Entry, frozen=True):
-    def event(self) -> Event:
-        return Pressure(self.at)
-
-
-class _BlindEntry(_Entry, frozen=True):
-    length: _Span = msgspec.field(name="for")
-
-    def event(self) -> Event:
-        return Blind(self.at, self.length)
-
-
-_EventEntry = (
-    _KillEntry
-    | _RivalWriteEntry
-    | _SettingsEntry
-    | _ObjectsEntry
-    | _ObjectRemoved
-    | _PodAdded
-    | _PodRemoved
-    | _PressureEntry
-    | _BlindEntry
-)
-_EVENTS: dict[str, type[_EventEntry]] = {
-    "kill": _KillEntry,
-    "rival-write": _RivalWriteEntry,
-    "settings": _SettingsEntry,
-    "objects": _ObjectsEntry,
-    "object-removed": _ObjectRemoved,
-    "pod-added": _PodAdded,
-    "pod-removed": _PodRemoved,
-    "pressure": _PressureEntry,
-    "blind": _BlindEntry,
-}
-
-
-class _Spec(SettingsStruct, frozen=True, kw_only=True):
-    cgroup: CgroupVersion = CgroupVersion.V2
-    cpus: Annotated[Count, Meta(ge=1, le=MOST_CPUS)]
-    duration: Annotated[Duration, Meta(ge=_SECOND, le=_LONGEST)]
-    period: Any = None
-    seed: Annotated[Count, Meta(ge=0, le=2**63 - 1)] = 0
-    settings: Any = None
-    objects: tuple[Any, ...] = ()
-    system: Any = None
-    metrics: Annotated[tuple[Any, ...], Meta(max_length=MOST_METRICS)] = ()
-    pods: Annotated[tuple[Any, ...], Meta(max_length=MOST_PODS)] = ()
-    events: Annotated[tuple[Any, ...], Meta(max_length=MOST_EVENTS)] = ()
 
 
 def read_scenario(path: str, more: EnsuranceObjects = NO_OBJECTS) -> Scenario:
@@ -239,11 +97,12 @@ def scenario_in(
     more: EnsuranceObjects = NO_OBJECTS,
 ) -> Scenario:
     problems: list[Problem] = []
-    stated = check_file(document, source, KIND, _Spec, problems)
+    stated = check_file(document, source, KIND, SpecEntry, problems)
     if problems:
         raise InvalidError(*problems)
-    spec = msgspec.convert(stated, _Spec)
+    spec = msgspec.convert(stated, SpecEntry)
     reader = _Reader(Field(source, "spec", stated), spec, schema)
+    machine = reader.machine()
     objects = reader.objects(more)
     events, pods = reader.events(reader.pods(), objects)
     metrics = reader.metrics(pods)
@@ -253,7 +112,7 @@ def scenario_in(
     return Scenario(
         name=_title(document, source),
         version=spec.cgroup,
-        cpus=spec.cpus,
+        cpus=machine.cpus(),
         duration=spec.duration,
         pods=pods,
         events=events,
@@ -261,6 +120,8 @@ def scenario_in(
         system=system,
         metrics=metrics,
         seed=spec.seed,
+        jobs=reader.jobs(pods),
+        machine=machine,
     )
 
 
@@ -273,7 +134,7 @@ def _title(document: object, source: str) -> str:
 class _Reader:
     """Reads what the annotations of the spec leave open: other documents, and lists of shapes."""
 
-    def __init__(self, field: Field, spec: _Spec, schema: SettingsSchema) -> None:
+    def __init__(self, field: Field, spec: SpecEntry, schema: SettingsSchema) -> None:
         self._field = field
         self._spec = spec
         self._schema = schema
@@ -284,6 +145,19 @@ class _Reader:
     def _listed(self, key: str, values: tuple[Any, ...]) -> Iterator[Field]:
         for place, each in enumerate(values):
             yield Field(self._field.source, f"{self._field.path}.{key}[{place}]", each)
+
+    def machine(self) -> ScenarioMachine:
+        cpus, stated = self._spec.cpus, self._spec.machine
+        if stated is None:
+            if cpus is None:
+                bound = f"a whole number, 1 to {MOST_CPUS}, where there is no machine"
+                raise self.at("cpus", None).refused(bound)
+            return plain_machine(cpus)
+        machine = read_struct(self.at("machine", stated), ScenarioMachine)
+        if cpus not in (None, machine.cpus()):
+            bound = f"absent, or the machine's {machine.cpus()}"
+            raise self.at("cpus", cpus).refused(bound)
+        return machine
 
     def objects(self, more: EnsuranceObjects) -> Objects:
         """What the agent is told: ordinary objects, and the settings over those among them."""
@@ -305,13 +179,13 @@ class _Reader:
     def pods(self) -> tuple[ScenarioPod, ...]:
         pods: tuple[ScenarioPod, ...] = ()
         for each in self._listed("pods", self._spec.pods):
-            pods = self._with_pod(pods, read_struct(each, _PodEntry), each)
+            pods = self._with_pod(pods, read_struct(each, PodEntry), each)
         return pods
 
     def _with_pod(
         self,
         pods: tuple[ScenarioPod, ...],
-        pod: _PodEntry,
+        pod: PodEntry,
         field: Field,
         starts: Micros | None = None,
     ) -> tuple[ScenarioPod, ...]:
@@ -339,13 +213,29 @@ class _Reader:
         )
         return (*pods, made)
 
+    def jobs(self, pods: tuple[ScenarioPod, ...]) -> tuple[ScenarioJob, ...]:
+        names = {pod.name for pod in pods}
+        found: list[ScenarioJob] = []
+        for field in self._listed("jobs", self._spec.jobs):
+            entry = read_struct(field, JobEntry)
+            for number in range(entry.count):
+                name = entry.name if entry.count == 1 else f"{entry.name}-{number + 1}"
+                if name in names:
+                    raise field.at("name", name).refused("a name that no other pod or job has")
+                names.add(name)
+                arrives = Micros(entry.arrives + number * entry.every)
+                found.append(ScenarioJob(name, entry.cpu, entry.duration, arrives))
+        if len(found) > MOST_JOBS:
+            raise self.at("jobs", len(found)).refused(f"at most {MOST_JOBS} jobs")
+        return tuple(found)
+
     def metrics(self, pods: tuple[ScenarioPod, ...]) -> tuple[ScenarioMetric, ...]:
         names = {pod.name for pod in pods}
         found = []
         for place, field in enumerate(self._listed("metrics", self._spec.metrics)):
-            entry = read_struct(field, _MetricEntry)
+            entry = read_struct(field, MetricEntry)
             if entry.pod and entry.pod not in names:
-                raise field.at("pod", entry.pod).refused(_POD_THERE)
+                raise field.at("pod", entry.pod).refused(POD_THERE)
             chance = Chance(f"{self._spec.seed}/metrics/{place}")
             found.append(
                 ScenarioMetric(
@@ -370,31 +260,32 @@ class _Reader:
         targets: list[Field] = []
         for field, each in sorted(found, key=lambda pair: pair[1].at):
             match each:
-                case _PodAdded():
+                case PodAddedEntry():
                     pods = self._with_pod(pods, each.pod, field.at("pod", each.pod), each.at)
-                case _PodRemoved():
+                case PodRemovedEntry():
                     pods = _without_pod(pods, each, field)
-                case _SettingsEntry():
+                case SettingsEntry():
                     settings = self._schema.read_spec(field.at("settings", each.settings), settings)
                     events.append(NewSettings(each.at, settings))
-                case _ObjectsEntry():
+                case ObjectsEntry():
                     objects, told = self._with_objects(objects, each, field)
                     events.append(NewObjects(each.at, objects.ensurance, told))
-                case _ObjectRemoved():
+                case ObjectRemovedEntry():
                     objects = _without_object(objects, each, field)
                     events.append(NewObjects(each.at, objects.ensurance, f"{each.name} is deleted"))
-                case _RivalWriteEntry():
+                case RivalWriteEntry():
                     events += _rival_writes(each, field)
                     targets.append(field.at("target", each.target))
-                case _KillEntry() | _BlindEntry() | _PressureEntry():
+                case KillEntry() | BlindEntry() | PressureEntry() | AnnotationsEntry():
                     events.append(each.event())
         if len(events) > MOST_EVENTS:
             raise self.at("events", len(events)).refused(f"at most {MOST_EVENTS} events")
         _check_targets(targets, pods)
+        _check_annotated(found, pods)
         return tuple(sorted(events, key=lambda event: event.at)), pods
 
     def _with_objects(
-        self, objects: Objects, event: _ObjectsEntry, field: Field
+        self, objects: Objects, event: ObjectsEntry, field: Field
     ) -> tuple[Objects, str]:
         titles = []
         for place, document in enumerate(event.objects):
@@ -407,11 +298,11 @@ class _Reader:
             titles.append(f"{kind}/{read_head(document, each.where())[0].name}")
         return objects, f"{', '.join(titles)} applied"
 
-    def _event(self, field: Field) -> _EventEntry:
+    def _event(self, field: Field) -> EventEntry:
         kind = member(field, "kind")
-        if kind is None or kind.value not in _EVENTS:
-            raise (kind or field.at("kind", None)).refused(f"one of {', '.join(_EVENTS)}")
-        found = read_struct(field, _EVENTS[str(kind.value)])
+        if kind is None or kind.value not in EVENTS:
+            raise (kind or field.at("kind", None)).refused(f"one of {', '.join(EVENTS)}")
+        found = read_struct(field, EVENTS[str(kind.value)])
         if found.at > self._spec.duration:
             at = member(field, "at") or field
             raise at.refused(f"at most {format_duration(self._spec.duration)}, the duration")
@@ -422,11 +313,18 @@ def _check_targets(targets: list[Field], pods: tuple[ScenarioPod, ...]) -> None:
     known = {Tier.BURSTABLE.value, Tier.BESTEFFORT.value, *(pod.name for pod in pods)}
     for target in targets:
         if target.value not in known:
-            raise target.refused(_TARGET)
+            raise target.refused(TARGET)
+
+
+def _check_annotated(found: list[tuple[Field, EventEntry]], pods: tuple[ScenarioPod, ...]) -> None:
+    names = {pod.name for pod in pods}
+    for field, each in found:
+        if isinstance(each, AnnotationsEntry) and each.pod not in names:
+            raise field.at("pod", each.pod).refused(POD_THERE)
 
 
 def _without_pod(
-    pods: tuple[ScenarioPod, ...], event: _PodRemoved, field: Field
+    pods: tuple[ScenarioPod, ...], event: PodRemovedEntry, field: Field
 ) -> tuple[ScenarioPod, ...]:
     found = next((pod for pod in pods if pod.name == event.pod and pod.starts < event.at), None)
     if found is None:
@@ -435,12 +333,12 @@ def _without_pod(
     return tuple(ended if pod is found else pod for pod in pods)
 
 
-def _without_object(objects: Objects, event: _ObjectRemoved, field: Field) -> Objects:
+def _without_object(objects: Objects, event: ObjectRemovedEntry, field: Field) -> Objects:
     kind, _, name = event.name.partition("/")
     there: tuple[KubernetesObject, ...] = getattr(objects.ensurance, _ENSURANCE.get(kind, ""), ())
     left = tuple(each for each in there if each.metadata.name != name)
     if left == there:
-        raise field.at("object", event.name).refused(_OBJECT_THERE)
+        raise field.at("object", event.name).refused(OBJECT_THERE)
     ensurance = msgspec.structs.replace(objects.ensurance, **{_ENSURANCE[kind]: left})
     return msgspec.structs.replace(objects, ensurance=ensurance)
 
@@ -454,12 +352,12 @@ def _extended(field: Field) -> dict[str, int]:
             raise InvalidError(field.unknown_key(name, bound))
         amount = read_amounts(field)[name]
         if isinstance(amount, Gap):
-            raise each.refused("a whole number, zero or more, such as 2")
+            raise each.refused(amount_wanted(name))
         found[name] = amount
     return found
 
 
-def _rival_writes(event: _RivalWriteEntry, field: Field) -> list[Event]:
+def _rival_writes(event: RivalWriteEntry, field: Field) -> list[Event]:
     quota = _quota(field.at("quota", event.quota))
     times = (Micros(event.at + place * event.every) for place in range(event.times))
     return [RivalWrite(at, event.target, quota) for at in times]

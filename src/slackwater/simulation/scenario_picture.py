@@ -59,7 +59,7 @@ def draw_scenario(report: ScenarioReport, meter: UsageMeter, rows: list[Timeline
     share = Frame(LEFT, share_top, width, _SHARE_HEIGHT, end, _best_effort_limit(intervals))
     parts = [
         *_draw_head(report),
-        *_draw_usage(main, intervals),
+        *draw_usage(main, intervals, "CPUs in use"),
         *_draw_best_effort(share, intervals),
     ]
     frames = [main, share]
@@ -89,13 +89,13 @@ def _draw_head(report: ScenarioReport) -> list[str]:
     ]
 
 
-def _draw_usage(frame: Frame, intervals: list[Interval]) -> list[str]:
+def draw_usage(frame: Frame, intervals: list[Interval], title: str) -> list[str]:
     """Who used the node, one on top of the other, under what is allowed."""
     parts = [
-        text(frame.left, frame.top - 28, "CPUs in use", "head"),
+        text(frame.left, frame.top - 28, title, "head"),
         *grid(frame, cpu_ticks(frame)),
     ]
-    times = _interval_edges(intervals)
+    times = interval_edges(intervals)
     floor = [0.0] * len(intervals)
     levels: dict[str, float] = {}
     for name in _LAYERS:
@@ -129,7 +129,7 @@ def _draw_legend(frame: Frame, levels: dict[str, float], allowed: list[float | N
 
 
 def _draw_best_effort(frame: Frame, intervals: list[Interval]) -> list[str]:
-    times = _interval_edges(intervals)
+    times = interval_edges(intervals)
     used = [s.used.get("besteffort", 0) / s.length for s in intervals]
     quota = [_mean_quota(interval) for interval in intervals]
     left, top = frame.left + frame.width + 20, frame.top + 12
@@ -150,14 +150,14 @@ def _draw_loss(frame: Frame, intervals: list[Interval], report: ScenarioReport) 
     return [
         text(frame.left, frame.top - 12, title, "head"),
         *grid(frame, cpu_ticks(frame, 1)),
-        area(frame, _interval_edges(intervals), [0.0] * len(lost), lost, "lost"),
+        area(frame, interval_edges(intervals), [0.0] * len(lost), lost, "lost"),
         *time_axis(frame),
         text(left, top, f"{report.online.mean_lost_milli:g}m on average", "faint"),
         text(left, top + 18, f"{report.online.p99_lost_milli}m in the worst 1 %", "faint"),
     ]
 
 
-def _interval_edges(intervals: list[Interval]) -> list[float]:
+def interval_edges(intervals: list[Interval]) -> list[float]:
     """Where each begins, and where the last one ends, in seconds."""
     edges = [0.0]
     for interval in intervals:

@@ -70,6 +70,26 @@ class AgentActivity(msgspec.Struct, frozen=True, rename="camel"):
     releases: int
 
 
+class PlacementRow(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a container was at the end: its policy in force, and its CPUs in list format."""
+
+    pod: str
+    container: str
+    policy: str
+    cpus: str
+
+
+class JobReport(msgspec.Struct, frozen=True, rename="camel"):
+    """Batch jobs that buy elastic CPU: how many there were, were placed, finished, and ran at one
+    time; and the seconds that a job waited on average, those that still wait too."""
+
+    total: int
+    placed: int
+    finished: int
+    most_running: int
+    mean_wait_seconds: float
+
+
 class ScenarioReport(msgspec.Struct, frozen=True, rename="camel"):
     """`left` is how many values a release at the end could not put back."""
 
@@ -80,6 +100,8 @@ class ScenarioReport(msgspec.Struct, frozen=True, rename="camel"):
     agent: AgentActivity
     left: int
     timeline: tuple[TimelineRow, ...]
+    placements: tuple[PlacementRow, ...] = ()
+    jobs: JobReport | None = None
     api_version: str = API_VERSION
     kind: str = KIND
 
@@ -106,7 +128,18 @@ def make_report(simulation: Simulation, rows: list[TimelineRow], left: int) -> S
         agent=_summarise_rounds(simulation),
         left=left,
         timeline=tuple(rows),
+        placements=tuple(
+            PlacementRow(each.pod, each.container, each.policy, each.cpus)
+            for each in simulation.placements
+        ),
+        jobs=summarise_jobs(simulation) if scenario.jobs else None,
     )
+
+
+def summarise_jobs(simulation: Simulation) -> JobReport:
+    counts = simulation.jobs.counts
+    mean = round(_seconds(counts.waited) / max(counts.total, 1), 1)
+    return JobReport(counts.total, counts.placed, counts.finished, counts.most_running, mean)
 
 
 def _seconds(micros: int) -> float:

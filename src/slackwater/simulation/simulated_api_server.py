@@ -12,7 +12,9 @@ from slackwater.contract.node_interference import (
     NodeInterference,
     SeenInterference,
 )
-from slackwater.execution.commands import CommandAttempt, CommandQueue
+from slackwater.contract.node_offer import NO_OFFER, NodeOffer, SeenOffer
+from slackwater.execution.commands import CommandQueue
+from slackwater.execution.node_states import CommandAttempt
 from slackwater.model.decision import Because, Command
 from slackwater.model.plan import CommandState
 from slackwater.model.units import Micros
@@ -32,6 +34,7 @@ class SimulatedApiServer:
         self._find_pod = find_pod
         self._clock = clock
         self.interference = NO_INTERFERENCE
+        self.offer = NO_OFFER
         #: By uid, when the grace period of each pod that ends is over.
         self.ending: dict[str, Micros] = {}
 
@@ -51,6 +54,13 @@ class SimulatedApiServer:
     def seen_interference(self) -> SeenInterference:
         shown = self.interference
         return SeenInterference(shown, bool(shown.effect), bool(shown.status))
+
+    def offer_resources(self, wanted: NodeOffer) -> CommandAttempt:
+        self.offer = wanted
+        return _DONE
+
+    def seen_offer(self) -> SeenOffer:
+        return SeenOffer(dict(self.offer.amounts), frozenset(self.offer.amounts))
 
 
 class SimulatedCommands(CommandQueue):

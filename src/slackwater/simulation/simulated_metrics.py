@@ -7,11 +7,16 @@ networks, is a Gap, unless the scenario states a series of that name.
 from collections.abc import Iterable, Iterator, Mapping
 
 from slackwater.contract.crane.metrics import is_known
+from slackwater.model.decision import CpuPlacement
 from slackwater.model.gap import Gap
 from slackwater.model.metric import NODE, MetricKey, MetricRequest, Sample, Samples
 from slackwater.model.snapshot import NodeSnapshot
-from slackwater.model.workload import Amounts, Workload
+from slackwater.model.workload import Workload
 from slackwater.observation.metrics.collector import MetricCollector
+from slackwater.observation.metrics.exclusive_cpus import (
+    ExclusiveCpuMetrics,
+    find_sets_held_alone,
+)
 from slackwater.observation.metrics.node_metrics import CpuMetrics, ElasticCpuMetrics
 from slackwater.observation.metrics.pod_metrics import PodCpuMetrics, SeriesOfWorkloads
 from slackwater.observation.metrics.tick_view import view_of
@@ -25,6 +30,7 @@ class SimulatedMetrics:
     def __init__(self, cpus: int, stated: Iterable[ScenarioMetric]) -> None:
         families = (
             CpuMetrics(lambda: cpus),
+            ExclusiveCpuMetrics(),
             ElasticCpuMetrics(),
             PodCpuMetrics(SeriesOfWorkloads()),
         )
@@ -33,10 +39,13 @@ class SimulatedMetrics:
         self._stated = tuple(stated)
 
     def measure(
-        self, requests: frozenset[MetricRequest], snapshot: NodeSnapshot, offered: Amounts
+        self,
+        requests: frozenset[MetricRequest],
+        snapshot: NodeSnapshot,
+        placement: CpuPlacement | Gap | None = None,
     ) -> dict[str, Samples | Gap]:
         """Exactly those that are asked for, by their titles."""
-        view = view_of(snapshot, offered)
+        view = view_of(snapshot, find_sets_held_alone(snapshot, placement))
         own = frozenset(
             each for each in requests if each.key.source == NODE and each.key.name in self._own
         )

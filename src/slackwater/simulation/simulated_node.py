@@ -6,27 +6,39 @@ that were asked for, so a policy that forgot to ask for one fails here as on a r
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
-from slackwater.agent.program import (
+from slackwater.agent.dependencies import (
     NO_OVERRIDES,
-    Agent,
     AgentDependencies,
     CommandDispatch,
     CommandLineOverrides,
 )
+from slackwater.agent.program import (
+    Agent,
+)
 from slackwater.agent.shared_state import SharedState
+from slackwater.contract.crane.node_forecast import forecast_at
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.contract.pod_resources import Container, Limits, PodResources, Requests
 from slackwater.execution.executor import Executor
 from slackwater.execution.ledger import Ledger
-from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Driver, Level, Tier
+from slackwater.model.cgroup import (
+    CgroupReading,
+    CgroupRef,
+    CgroupVersion,
+    CpuTimes,
+    Driver,
+    Level,
+    Tier,
+)
+from slackwater.model.cpus import CpuSet, KubeletCpus
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, CPUS, IDLE, KNOBS, QUOTA, WEIGHT, Knob, KnobValue
 from slackwater.model.machine import NodeUsage
-from slackwater.model.needs import ReadingField
+from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.plan import Change, Outcome
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu, Unlimited, bandwidth
@@ -52,11 +64,19 @@ from slackwater.simulation.demand import Demand
 from slackwater.simulation.fake_cgroup import SimulatedTask
 from slackwater.simulation.fake_kernel import NO_PRESSURE, FakeKernel
 from slackwater.simulation.scenario import ScenarioMetric, ScenarioPod
+from slackwater.simulation.scenario_machine import (
+    ScenarioMachine,
+    build_topology,
+    plain_machine,
+)
 from slackwater.simulation.simulated_metrics import SimulatedMetrics
 
 _LAYOUT = KubepodsLayout(Driver.CGROUPFS)
+_TIMES = frozenset({ReadingField.TIMES})
 _SYSTEM = "system.slice"
 _WORK = "work"
+#: The name of each pod's one container.
+CONTAINER = "main"
 #: Enough for any demand: what a pod wants beyond the machine's CPUs, it wants in vain.
 _THREADS = 1 << 20
 _BLIND = Gap("the scenario hides the node's usage")
@@ -70,6 +90,9 @@ _NOTHING: frozenset[ReadingField] = frozenset()
 _SECOND = 1_000_000
 #: Seconds since 1970 when a simulation begins: any moment would do, and pods may be older.
 _EPOCH = 1_800_000_000
+#: Never held alone, whatever is reserved, as on a real node.
+_FIRST = CpuSet.of([0])
+_NO_CPU_MANAGER = KubeletCpus("none")
 #: Ticks that a simulated agent keeps: only the last is used.
 _KEPT = 1
 
@@ -85,10 +108,17 @@ class _PodGroups(msgspec.Struct, frozen=True):
 class SimulatedNode:
     """The kubelet's tree. Each pod has one container, whose task runs on any CPU."""
 
-    def __init__(self, kernel: FakeKernel, system: Demand | None = None) -> None:
-        """`kernel` must not have cgroups yet."""
+    def __init__(
+        self,
+        kernel: FakeKernel,
+        system: Demand | None = None,
+        machine: ScenarioMachine | None = None,
+    ) -> None:
+        """`kernel` must not have cgroups yet. Without a machine its CPUs are cores of one
+        socket."""
         self.kernel = kernel
         self.cpus = len(kernel.cpus())
+        self.machine = machine or plain_machine(self.cpus)
         self._version = kernel.version(WEIGHT)
         self._pods: dict[str, _PodGroups] = {}
         self.kubepods = self._make(node_path(_LAYOUT), Level.NODE)
@@ -110,6 +140,13 @@ class SimulatedNode:
         found = self._pods.get(uid)
         return found.pod if found else None
 
+    def container_cpus(self, name: str) -> CpuSet | Gap:
+        """The CPUs that a pod's one container runs on."""
+        found = self._pods.get(name)
+        if found is None:
+            return Gap(f"there is no pod {name} now")
+        return self.kernel.effective_cpus(found.container)
+
     def group(self, name: str) -> CgroupRef | Gap:
         """The cgroup of a tier or of a pod, by name."""
         tier = next((ref for tier, ref in self.tiers.items() if tier.value == name), None)
@@ -130,6 +167,12 @@ class SimulatedNode:
                 self.put(each, QUOTA, bandwidth(pod.limit))
         self.kernel.attach(container, SimulatedTask(_WORK, pod.demand, _THREADS))
         self._weigh_burstable()
+
+    def annotate(self, name: str, annotations: Mapping[str, str]) -> None:
+        """A pod that runs now."""
+        groups = self._pods[name]
+        pod = msgspec.structs.replace(groups.pod, annotations=annotations)
+        self._pods[name] = msgspec.structs.replace(groups, pod=pod)
 
     def remove(self, name: str) -> None:
         groups = self._pods.pop(name)
@@ -168,7 +211,11 @@ class SimulatedSnapshotReader:
     """Closes snapshots by the rules of observation.survey; keeps the readings before for rates."""
 
     def __init__(
-        self, kernel: FakeKernel, kubepods: CgroupRef, stated: tuple[ScenarioMetric, ...] = ()
+        self,
+        kernel: FakeKernel,
+        kubepods: CgroupRef,
+        stated: tuple[ScenarioMetric, ...] = (),
+        machine: ScenarioMachine | None = None,
     ) -> None:
         """`stated` are the metrics that the scenario gives."""
         self._kernel = kernel
@@ -179,6 +226,9 @@ class SimulatedSnapshotReader:
         self._shown: dict[Depth, tuple[CgroupRef, ...]] = {}
         self._matching = Matching()
         self._metrics = SimulatedMetrics(len(kernel.cpus()), stated)
+        machine = machine or plain_machine(len(kernel.cpus()))
+        self._topology = build_topology(machine)
+        self._reserved = CpuSet.parse(machine.reserved) | _FIRST
         #: Until then the node's usage cannot be read.
         self.blind_until = Micros(0)
 
@@ -218,11 +268,26 @@ class SimulatedSnapshotReader:
             precision=known.precision,
             version=self._kernel.version(QUOTA),
             wall_time=_EPOCH + at // _SECOND,
+            node_resources=known.node_resources,
+            forecast=forecast_at(known.predictions, _EPOCH + at // _SECOND),
         )
+        if known.needs.topology:
+            snapshot = msgspec.structs.replace(
+                snapshot,
+                topology=self._topology,
+                reserved_cpus=self._reserved,
+                kubelet_cpus=_NO_CPU_MANAGER,
+            )
         if not known.needs.metrics:
             return snapshot
-        metrics = self._metrics.measure(known.needs.metrics, snapshot, known.offered)
+        metrics = self._metrics.measure(known.needs.metrics, snapshot, known.placement)
         return msgspec.structs.replace(snapshot, metrics=metrics)
+
+    def start_counters(self, at: Micros, needs: Needs) -> None:
+        levels = {level for level in Level if ReadingField.TIMES in needs.at(level)}
+        refs = (ref for ref in self._refs(Depth.CONTAINERS) if ref.level in levels)
+        times = {ref.id: self._read(ref, _TIMES, at).times for ref in refs}
+        self._rates.start({key: t for key, t in times.items() if isinstance(t, CpuTimes)}, at)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -312,7 +377,7 @@ def start_agent(
     def clock() -> Micros:
         return kernel.now
 
-    snapshot_reader = SimulatedSnapshotReader(kernel, node.kubepods, stated)
+    snapshot_reader = SimulatedSnapshotReader(kernel, node.kubepods, stated, node.machine)
     actuator = Executor(ledger, kernel, None, clock)
     dependencies = AgentDependencies(
         source=source,
@@ -339,7 +404,7 @@ def _container_id(pod: ScenarioPod) -> str:
 def _pod_object(pod: ScenarioPod, terminating: Collection[str]) -> Pod:
     """The pod as the API server would return it."""
     main = Container(
-        "main",
+        CONTAINER,
         id=f"containerd://{_container_id(pod)}",
         requests=Requests(pod.request),
         limits=Limits(pod.limit),

@@ -5,26 +5,37 @@ simulation shows what the same build would do on a real node.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from slackwater.agent.program import NO_OVERRIDES, Agent, CommandLineOverrides
+from slackwater.agent.dependencies import (
+    NO_OVERRIDES,
+    CommandLineOverrides,
+)
+from slackwater.agent.program import (
+    Agent,
+)
 from slackwater.execution.ledger import Ledger
+from slackwater.model.cpus import CpuPolicy
+from slackwater.model.elastic import ELASTIC_CPU
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.units import DEFAULT_PERIOD, Micros, MilliCpu, Unlimited
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
+from slackwater.record.cpu_map import ContainerCpus, map_cpus
 from slackwater.record.journal import JournalEntry, TickRecord, format_value
 from slackwater.record.rule_events import TriggeredRules, due_rule_events
 from slackwater.resolution.quota import quota_value
 from slackwater.simulation.fake_kernel import FakeKernel
+from slackwater.simulation.job_queue import JobQueue
 from slackwater.simulation.meter import UsageMeter
 from slackwater.simulation.scenario import (
     Blind,
     Event,
     Kill,
+    NewAnnotations,
     NewObjects,
     NewSettings,
     Pressure,
@@ -33,7 +44,12 @@ from slackwater.simulation.scenario import (
     ScenarioPod,
 )
 from slackwater.simulation.simulated_api_server import SimulatedApiServer, SimulatedCommands
-from slackwater.simulation.simulated_node import ScenarioSource, SimulatedNode, start_agent
+from slackwater.simulation.simulated_node import (
+    CONTAINER,
+    ScenarioSource,
+    SimulatedNode,
+    start_agent,
+)
 from slackwater.simulation.timeline import Timeline
 
 BOOT = "simulation"
@@ -60,7 +76,7 @@ class Simulation:
     ) -> None:
         self.scenario = scenario
         self.kernel = FakeKernel(scenario.version, scenario.cpus)
-        self.node = SimulatedNode(self.kernel, scenario.system)
+        self.node = SimulatedNode(self.kernel, scenario.system, scenario.machine)
         self.timeline = Timeline()
         self.meter = UsageMeter(self.node, scenario.duration)
         self._folder = folder
@@ -69,6 +85,7 @@ class Simulation:
         self._source = ScenarioSource(scenario.objects)
         self._events = list(scenario.events)
         self._pods = sorted(_pod_changes(scenario.pods), key=lambda move: move[0])
+        self.jobs = JobQueue(scenario.jobs)
         self.server = SimulatedApiServer(self.node.find_pod, self._clock)
         #: What controllers replace evicted pods by, and from when on.
         self._replacements: list[tuple[Micros, ScenarioPod]] = []
@@ -81,6 +98,9 @@ class Simulation:
         self._blind_until = Micros(0)
         #: None while the agent runs.
         self._restart_at: Micros | None = None
+        self._latest: TickRecord | None = None
+        #: Where each pod was at the end.
+        self.placements: tuple[ContainerCpus, ...] = ()
         self._update_pods()
         self._start()
 
@@ -91,6 +111,7 @@ class Simulation:
             self._step(watch)
             self.kernel.advance(Micros(min(self._next(), end) - self.kernel.now))
         self.meter.measure(self.kernel.now)
+        self.placements = self._find_placements()
 
     def release(self) -> int:
         """Restores everything, as `slackwater release` does; returns how many knobs are left."""
@@ -99,6 +120,21 @@ class Simulation:
         left = self.agent.release(self.kernel.now, "the simulation ends").left
         self._tell_effects()
         return left
+
+    def _find_placements(self) -> tuple[ContainerCpus, ...]:
+        """Of the pods that run now, by name: the CPUs as the kernel has them, the policy and the
+        reason as the agent gives them."""
+        found = Gap("no tick yet") if self._latest is None else map_cpus(self._latest)
+        known = () if isinstance(found, Gap) else found.containers
+        by_pod = {each.pod: each for each in known}
+        return tuple(self._placement(pod, by_pod.get(pod.title())) for pod in self.node.pods)
+
+    def _placement(self, pod: ScenarioPod, known: ContainerCpus | None) -> ContainerCpus:
+        cpus = self.node.container_cpus(pod.name)
+        shown = "" if isinstance(cpus, Gap) else cpus.format()
+        if known is None:
+            return ContainerCpus(pod.name, CONTAINER, CpuPolicy.NONE.value, shown, "")
+        return msgspec.structs.replace(known, pod=pod.name, cpus=shown)
 
     @property
     def agent(self) -> Agent:
@@ -122,6 +158,7 @@ class Simulation:
         due = self.agent.pause(now) == 0
         if self._restart_at is None and (early or due):
             done = self.agent.once(now, early=not due)
+            self._latest = done if isinstance(done, TickRecord) else self._latest
             self.meter.add_round(done)
             self._tell_rules(done)
             self._tell_effects()
@@ -169,9 +206,23 @@ class Simulation:
             if not self.server.interference.effect and each[1].ends > now:
                 self._replacements.remove(each)
                 self._add_pod(each[1])
+        self._place_jobs(now)
         self._ending = frozenset(self.server.ending)
         if (self.node.pods, self._ending) != before:
             self._source.set_pods(self.node.pods, self._ending)
+
+    def _place_jobs(self, now: Micros) -> None:
+        """As the scheduler would: where the Node offers what they ask for, and has no taint."""
+        if not self.scenario.jobs:
+            return
+        offered = self.server.offer.amounts.get(ELASTIC_CPU, 0) * 1000
+        living = frozenset(pod.name for pod in self.node.pods)
+        room = 0 if self.server.interference.effect else offered
+        for pod in self.jobs.place(now, MilliCpu(room), living):
+            self._add_pod(pod)
+            self._pods.append((pod.ends, pod))
+        self._pods.sort(key=lambda move: move[0])
+        self.meter.set_sold(MilliCpu(offered), self.jobs.bought(), self.jobs.count_waiting(now))
 
     def _add_pod(self, pod: ScenarioPod) -> None:
         now = self.kernel.now
@@ -223,12 +274,24 @@ class Simulation:
                 self.timeline.add_event(now, "objects", what)
                 objects = msgspec.structs.replace(self._source.objects, ensurance=ensurance)
                 self._source.objects = objects
+            case NewAnnotations(pod=pod, annotations=annotations):
+                self._annotate(pod, annotations, now)
             case Blind(length=length):
                 because = f"its usage cannot be read for {length // _SECOND} s"
                 self.timeline.add_event(now, "node", because)
                 self._blind_until = self._process.snapshot_reader.blind_until = Micros(now + length)
             case RivalWrite(target=target, quota=quota):
                 self._write_as_rival(target, quota, now)
+
+    def _annotate(self, name: str, annotations: Mapping[str, str], now: Micros) -> None:
+        if self.node.find_pod(name) is None:
+            because = f"somebody would annotate it, but there is no pod {name} now"
+            self.timeline.add_event(now, f"pod {name}", because)
+            return
+        self.node.annotate(name, annotations)
+        self._source.set_pods(self.node.pods, self._ending)
+        said = ", ".join(f"{key}: {value}" for key, value in annotations.items())
+        self.timeline.add_event(now, f"pod {name}", f"annotated: {said or 'nothing'}")
 
     def _write_as_rival(self, target: str, quota: MilliCpu | Unlimited, now: Micros) -> None:
         what, ref = f"quota of {target}", self.node.group(target)

@@ -14,6 +14,7 @@ from slackwater.model.decision import CommandKind
 from slackwater.model.plan import Result
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
+from slackwater.record.rule_changes import RULE
 from slackwater.record.rule_events import TRIGGERED
 
 #: Lines on a screen; and as many as are kept at all, for scripts.
@@ -83,8 +84,10 @@ class Timeline:
 
     def add_entry(self, entry: JournalEntry) -> None:
         """An entry of the agent's journal. Left out is what other lines say: the effect what an
-        event does, and a pod's end that its cgroup is gone."""
+        event does, a rule's event that it triggered, and a pod's end that its cgroup is gone."""
         if entry.event is not None or entry.result.startswith(_AFTER_THE_END):
+            return
+        if entry.after and entry.what.startswith(RULE):
             return
         applied = entry.result == Result.APPLIED.value
         is_value = applied and not entry.what.startswith(_COMMANDS)

@@ -5,16 +5,36 @@ caches thousands of them. Odd values are kept as they are; their users judge the
 """
 
 import sys
+from collections.abc import Mapping
 
 import msgspec
 
 from slackwater.contract.crane.fields import EnsuranceStatus, PolicyCondition, read_ensurance_status
+from slackwater.contract.koordinator.amplification import (
+    AMPLIFIED_RESOURCES,
+    NodeAmounts,
+    own_annotations,
+)
+from slackwater.contract.koordinator.node_ratios import (
+    CPU,
+    MEMORY,
+    NODE_ANNOTATIONS,
+    NodeFacts,
+)
+from slackwater.contract.koordinator.normalization import CpuBasicInfo
 from slackwater.contract.kubernetes import Condition, KubernetesObject
 from slackwater.contract.node_report import ANNOTATION, RULES_POLICY, RulesReport, read_rules
 from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
+from slackwater.model.gap import Gap
 from slackwater.model.problem import shorten
-from slackwater.model.units import MilliCpu, QuantityError, parse_milli_cpu
+from slackwater.model.units import (
+    Bytes,
+    MilliCpu,
+    QuantityError,
+    parse_bytes,
+    parse_milli_cpu,
+)
 
 READY = "Ready"
 #: Reasons to wait that are not failures.
@@ -25,7 +45,8 @@ _LONGEST_TROUBLE = 400
 class ClusterNode(msgspec.Struct, frozen=True):
     """A Node. `report` is the text of the agent's annotation; `heard`, `reason` and `message` are
     the heartbeat time (RFC 3339), reason and message of its condition. None: not there. `rules` is
-    of the same report, which may be unreadable."""
+    of the same report, which may be unreadable. `amplification` is None for a node that takes no
+    part in it."""
 
     name: str
     labels: dict[str, str]
@@ -35,6 +56,18 @@ class ClusterNode(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     rules: RulesReport | None = None
+    uid: str = ""
+    #: Those that CPU normalization reads and writes.
+    annotations: Mapping[str, str] = {}
+    allocatable_memory: Bytes | None = None
+
+    def facts(self, info: CpuBasicInfo | Gap) -> NodeFacts:
+        """For its ratios; `info` is of its NodeResourceTopology."""
+        amounts = {CPU: self.allocatable, MEMORY: self.allocatable_memory}
+        known = {name: amount for name, amount in amounts.items() if amount is not None}
+        return NodeFacts(self.name, self.labels, self.annotations, known, info)
+
+    amplification: NodeAmounts | None = None
 
 
 class AgentPod(msgspec.Struct, frozen=True):
@@ -65,6 +98,7 @@ class JudgedPolicy(msgspec.Struct, frozen=True):
 
 
 class _NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
+    capacity: dict[str, str | int | float] = {}
     allocatable: dict[str, str | int | float] = {}
     conditions: tuple[Condition, ...] = ()
 
@@ -87,7 +121,26 @@ def read_node(raw: msgspec.Raw | bytes) -> ClusterNode:
         reason=sys.intern(acting.reason) if acting else "",
         message=sys.intern(acting.message) if acting else "",
         rules=None if report is None else _shared_rules(report),
+        uid=node.metadata.uid,
+        annotations={
+            key: sys.intern(node.metadata.annotations[key])
+            for key in NODE_ANNOTATIONS
+            if key in node.metadata.annotations
+        },
+        allocatable_memory=_bytes(node.status.allocatable.get("memory")),
+        amplification=_amplification(node),
     )
+
+
+def _amplification(node: _Node) -> NodeAmounts | None:
+    annotations = own_annotations(node.metadata.annotations)
+    if not annotations:
+        return None
+    capacity, allocatable = (
+        {name: str(stated[name]) for name in AMPLIFIED_RESOURCES if name in stated}
+        for stated in (node.status.capacity, node.status.allocatable)
+    )
+    return NodeAmounts(node.metadata.name, capacity, allocatable, annotations)
 
 
 def _shared_rules(report: str) -> RulesReport | None:
@@ -102,6 +155,13 @@ def _shared_rules(report: str) -> RulesReport | None:
 def _milli(amount: str | float | None) -> MilliCpu | None:
     try:
         return None if amount is None else parse_milli_cpu(str(amount))
+    except QuantityError:
+        return None
+
+
+def _bytes(amount: str | float | None) -> Bytes | None:
+    try:
+        return None if amount is None else parse_bytes(str(amount))
     except QuantityError:
         return None
 

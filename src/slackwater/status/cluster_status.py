@@ -23,6 +23,11 @@ from slackwater.model.units import Unlimited
 from slackwater.record.agent_view import API_VERSION
 from slackwater.record.timestamps import format_timedelta, parse_timestamp, time_since
 from slackwater.status.api_objects import AgentPod, ClusterNode, JudgedPolicy
+from slackwater.status.normalization_status import (
+    NormalizationFacts,
+    NormalizationStatus,
+    normalization_status,
+)
 
 #: Agents renew their condition every five minutes; three missed ones are not an accident.
 STALE_AFTER = dt.timedelta(minutes=15)
@@ -72,6 +77,8 @@ class NodeStatusRow(msgspec.Struct, frozen=True, rename="camel"):
     problems: tuple[str, ...] = ()
     #: Of the objects that it follows, by their titles: the rules that are not quiet.
     rules: FollowedObjects = {}
+    #: How new containers come by their quotas; null where no policy has any for them.
+    container_starts: str | None = None
 
     def physical_quota(self) -> int | None:
         """An unlimited tier may use the whole machine; None is not known."""
@@ -184,6 +191,7 @@ def _with_report(row: NodeStatusRow, report: NodeReport) -> NodeStatusRow:
         since=report.since,
         version=report.version,
         rules=report.rules,
+        container_starts=report.container_starts,
     )
 
 
@@ -254,16 +262,23 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     notes: tuple[str, ...] = ()
     nodes: tuple[NodeStatusRow, ...] = ()
     policies: tuple[PolicyRow, ...] = ()
+    #: Null where the cluster has nothing to do with it, or the ConfigMap may not be read.
+    normalization: NormalizationStatus | None = None
 
     def has_problem(self) -> bool:
         return bool(
-            self.problems or self.totals.nodes_with_problems or self.totals.policies_invalid
+            self.problems
+            or self.totals.nodes_with_problems
+            or self.totals.policies_invalid
+            or (self.normalization and self.normalization.problems)
         )
 
     def problem_count(self) -> int:
         """Of sentences, as they are shown."""
         of_nodes = sum(len(row.problems) for row in self.nodes)
-        return len(self.problems) + of_nodes + sum(len(row.problems) for row in self.policies)
+        of_model = len(self.normalization.problems) if self.normalization else 0
+        of_policies = sum(len(row.problems) for row in self.policies)
+        return len(self.problems) + of_nodes + of_policies + of_model
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
@@ -278,6 +293,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     missing: Sequence[str] = ()
     unseen: Mapping[str, str] = {}
     lease: LeaseSpec | Gap | None = None
+    normalization: NormalizationFacts | None = None
 
 
 def cluster_status(facts: ClusterFacts, now: dt.datetime) -> ClusterStatus:
@@ -293,6 +309,7 @@ def cluster_status(facts: ClusterFacts, now: dt.datetime) -> ClusterStatus:
         notes=tuple(_notes(facts)),
         nodes=nodes,
         policies=policies,
+        normalization=normalization_status(facts.normalization, facts.nodes),
     )
 
 

@@ -4,15 +4,21 @@ Without Nodes there is nothing to show, so that error is raised. Whatever else m
 Gap, because a person may see less than the manager; so is a single object that cannot be decoded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
+from slackwater.contract.koordinator.normalization import CpuBasicInfo
+from slackwater.contract.koordinator.slo_config import SloConfigName, read_slo_config
+from slackwater.contract.koordinator.topology import read_reported_info
+from slackwater.contract.kubernetes import read_config_map
 from slackwater.contract.resources import (
+    CONFIG_MAPS,
     ENSURANCE_KINDS,
     LEASES,
+    NODE_TOPOLOGIES,
     NODES,
     PODS,
     ObjectSelector,
@@ -23,8 +29,10 @@ from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.kube.lease import LeaseSpec
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError
 from slackwater.status.api_objects import (
     AgentPod,
+    ClusterNode,
     JudgedPolicy,
     read_agent_pod,
     read_judged_policy,
@@ -32,6 +40,7 @@ from slackwater.status.api_objects import (
     read_node,
 )
 from slackwater.status.cluster_status import ClusterFacts
+from slackwater.status.normalization_status import NormalizationFacts, takes_part
 
 #: The labels of the chart's DaemonSet.
 AGENT_PODS = ObjectSelector("app.kubernetes.io/name=slackwater,app.kubernetes.io/component=agent")
@@ -39,7 +48,9 @@ _NOT_FOUND = "NotFound"
 _Item = TypeVar("_Item")
 
 
-def fetch_facts(client: Client, server: str, namespace: str, lease: str) -> ClusterFacts:
+def fetch_facts(
+    client: Client, server: str, namespace: str, lease: str, slo_config: SloConfigName
+) -> ClusterFacts:
     """Raises RequestError where the nodes cannot be listed."""
     unseen: dict[str, str] = {}
     nodes = _readable(client, NODES, read_node, unseen)
@@ -54,6 +65,7 @@ def fetch_facts(client: Client, server: str, namespace: str, lease: str) -> Clus
                 missing.append(resource.kind)
             else:
                 unseen[resource.kind] = str(error)
+    normalization = _normalization(client, slo_config, nodes, unseen)
     return ClusterFacts(
         server,
         nodes,
@@ -62,7 +74,44 @@ def fetch_facts(client: Client, server: str, namespace: str, lease: str) -> Clus
         missing,
         unseen,
         _lease(client, namespace, lease),
+        normalization,
     )
+
+
+def _normalization(
+    client: Client,
+    source: SloConfigName,
+    nodes: Sequence[ClusterNode],
+    unseen: dict[str, str],
+) -> NormalizationFacts | None:
+    """None where the ConfigMap may not be read. Without it, and without a node that takes part,
+    topologies say nothing."""
+    try:
+        raw = client.get(CONFIG_MAPS, source.name, source.namespace)
+        found = read_config_map(msgspec.json.decode(raw), "")
+    except InvalidError as error:
+        unseen[str(source)] = str(error)
+        return None
+    except RequestError as error:
+        if not _is_not_found(error):
+            unseen[str(source)] = str(error)
+            return None
+        found = None
+    config = read_slo_config(found, source)
+    if config.absent and not any(map(takes_part, nodes)):
+        return NormalizationFacts(config)
+    return NormalizationFacts(config, _topologies(client, unseen))
+
+
+def _topologies(client: Client, unseen: dict[str, str]) -> Mapping[str, CpuBasicInfo | Gap] | Gap:
+    try:
+        found = _readable(client, NODE_TOPOLOGIES, read_reported_info, unseen)
+    except RequestError as error:
+        if _is_not_found(error):
+            return {}
+        unseen[NODE_TOPOLOGIES.kind] = str(error)
+        return Gap(str(error))
+    return {each.node: each.info for each in found}
 
 
 def _readable(

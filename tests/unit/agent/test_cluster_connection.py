@@ -3,25 +3,38 @@
 import json
 import random
 import threading
+from typing import Any
 
 import msgspec
 import pytest
 
-from slackwater.agent.cluster_connection import ClusterConnection, ClusterOptions, open_cluster
+from slackwater.agent.cluster_connection import (
+    ClusterConnection,
+    ClusterOptions,
+    TopologyConnection,
+    open_cluster,
+    topology_order,
+)
 from slackwater.agent.shared_state import SharedState
+from slackwater.contract.koordinator.normalization import RATIO_ANNOTATION, CpuBasicInfo
+from slackwater.contract.koordinator.topology import SeenTopology, TopologyFacts, ZoneFacts
 from slackwater.contract.node_report import AgentCondition, NodeReport, NodeStatusPatch
-from slackwater.contract.resources import Resource
+from slackwater.contract.resources import NODE_TOPOLOGIES, Resource
 from slackwater.execution.commands import CommandQueue, NobodyCarriesOut
 from slackwater.execution.node_patch import STARTUP_DELAY, NodeWriter
+from slackwater.execution.topology_writer import TopologyWriter
 from slackwater.http.endpoint import Identity, Server, Trust
 from slackwater.kube.access import Access, FixedCredentials
+from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.events import KubeEvent
+from slackwater.kube.informer import InformerView
 from slackwater.model.decision import PolicyAction
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.record.agent_view import RoundState
+from slackwater.record.agent_view import AgentView, RoundState
 from slackwater.record.journal import Journal
 from slackwater.record.metrics import TickCounters
+from slackwater.settings.agent_settings import AgentSettings, TopologyReporting
 from tests.unit.kube.byte_server import HangUp, Request, Wire, serving
 from tests.unit.kube.byte_server import eventually as wait_until
 from tests.unit.observation.objects.feeds import CONFIG, HERE, Cluster, broken, seen
@@ -59,6 +72,56 @@ class Recipient:
         return 0
 
 
+FACTS = TopologyFacts(CpuBasicInfo("Fake 2000"), (ZoneFacts(0, 4),))
+
+
+class ShownTopology:
+    """An API server with the node's topology, and an informer that always knows it."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, Any] | None = None
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def view(self) -> InformerView[SeenTopology]:
+        return InformerView({HERE: SeenTopology(self.stored)} if self.stored else {}, synced=True)
+
+    def get(self, resource: Resource, name: str, _namespace: str = "") -> bytes:
+        if self.stored is None:
+            raise HttpStatusError(f"GET {resource.path(name=name)}", 404, "NotFound", "none")
+        return msgspec.json.encode(self.stored)
+
+    def create(self, resource: Resource, body: Any, _namespace: str = "") -> bytes:
+        assert resource == NODE_TOPOLOGIES
+        self.stored = body
+        return b"{}"
+
+    def replace(self, resource: Resource, name: str, body: Any, **_: str) -> bytes:
+        assert (resource, name) == (NODE_TOPOLOGIES, HERE)
+        self.stored = body
+        return b"{}"
+
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        _namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        assert (uid, grace_seconds) == ("", None)
+        assert (resource, name) == (NODE_TOPOLOGIES, HERE)
+        self.stored = None
+
+    @property
+    def cpu(self) -> str:
+        assert self.stored is not None
+        return str(self.stored["zones"][0]["resources"][0]["allocatable"])
+
+
 class Side:
     """A connection by hand: informers, writer and shared state."""
 
@@ -69,7 +132,16 @@ class Side:
         chance = random.Random(1)  # noqa: S311
         writer = NodeWriter(self.there, self.there, HERE, clock=lambda: self.now, jitter=chance)
         commands = CommandQueue(NobodyCarriesOut(), clock=lambda: self.now, jitter=chance)
-        self.side = ClusterConnection(self.cluster.objects, writer, commands, HERE)
+        self.topology = ShownTopology()
+        topology = TopologyWriter(
+            self.topology,
+            lambda: FACTS,
+            self.topology.view,
+            clock=lambda: self.now,
+            jitter=chance,
+        )
+        connection = TopologyConnection(self.topology, topology)
+        self.side = ClusterConnection(self.cluster.objects, writer, commands, HERE, connection)
         self.shared = SharedState(Journal(5), TickCounters(), lambda: None, link=self.side.link)
         self.now = NOW
 
@@ -176,7 +248,7 @@ def test_what_is_asked_of_the_server_and_no_more() -> None:
         side = open_cluster(options(server.port), lambda: Micros(1))
         assert server.requests == []
         side.start_informers()
-        wait_until("all ten", lambda: len({one.path for one in server.requests}) >= 10)
+        wait_until("all eleven", lambda: len({one.path for one in server.requests}) >= 11)
         side.objects.stop()
         asked = {(one.path, one.query.get("fieldSelector", "")) for one in list(server.requests)}
     assert asked == {
@@ -190,10 +262,27 @@ def test_what_is_asked_of_the_server_and_no_more() -> None:
         ("/apis/ensurance.crane.io/v1alpha1/nodeqoss", ""),
         ("/apis/ensurance.crane.io/v1alpha1/podqoss", ""),
         ("/apis/slackwater.io/v1alpha1/ensurancemetrics", ""),
+        (
+            "/apis/prediction.crane.io/v1alpha1/timeseriespredictions",
+            "metadata.name=noderesource-here",
+        ),
     }
     assert {one.method for one in server.requests} == {"GET"}
     found = side.objects.read()
     assert isinstance(found, Gap)
+
+
+def prediction_in(namespace: str) -> dict[str, object]:
+    algorithm = {"algorithmType": "adaptive"}
+    metric = {"resourceIdentifier": "cpu", "type": "ResourceQuery", "resourceQuery": "cpu"}
+    return {
+        "metadata": {"name": f"noderesource-{HERE}", "namespace": namespace},
+        "spec": {
+            "targetRef": {"kind": "Node", "name": HERE},
+            "predictionWindowSeconds": 3600,
+            "predictionMetrics": [{**metric, "algorithm": algorithm}],
+        },
+    }
 
 
 def test_a_real_informer_brings_real_objects() -> None:
@@ -201,6 +290,8 @@ def test_a_real_informer_brings_real_objects() -> None:
     items = {
         "pods": [{"metadata": {"name": "w", "namespace": "d", "uid": "u1"}, "spec": {}}],
         "nodes": [{"metadata": {"name": HERE}, "status": {"allocatable": {"cpu": "2"}}}],
+        # Of the manager's own template, in our own namespace; and a tenant's.
+        "timeseriespredictions": [prediction_in("ours"), prediction_in("tenant")],
     }
 
     def answer(request: Request, wire: Wire) -> None:
@@ -224,6 +315,8 @@ def test_a_real_informer_brings_real_objects() -> None:
     assert not isinstance(found, Gap)
     assert [each.name for each in found.pods] == ["w"]
     assert found.nodes[0].allocatable_cpu == 2000
+    [prediction] = found.predictions
+    assert prediction.title == f"TimeSeriesPrediction ours/noderesource-{HERE}"
 
 
 @pytest.mark.parametrize("status", ["True", "False"])
@@ -247,3 +340,50 @@ def test_the_face_that_the_node_shows_is_what_it_is_compared_with(status: str) -
     body = msgspec.convert(made.there.applied[-1], dict)
     since = body["status"]["conditions"][0]["lastTransitionTime"]
     assert (since == "2020-01-01T00:00:00Z") is (status == "True")
+
+
+def shown_node(ratio: str) -> object:
+    kept = seen()
+    node = msgspec.structs.replace(kept.node, annotations={RATIO_ANNOTATION: ratio})
+    return msgspec.structs.replace(kept, node=node)
+
+
+def test_the_topology_follows_the_node_and_goes_with_a_release() -> None:
+    made = Side()
+    made.cluster.hand("node").put({HERE: shown_node("1.50")})
+    made.side.start_writer()
+    made.round()
+    wait_until("the object", lambda: made.topology.stored is not None)
+    assert made.topology.cpu == "6"
+    made.cluster.hand("node").put({HERE: shown_node("1.00")})
+    made.round()
+    wait_until("the raw number", lambda: made.topology.cpu == "4")
+    assert made.shared.link(NOW).topology == {"written": 2}
+    made.round(RoundState(paused="released manually"))
+    wait_until("its end", lambda: made.topology.stored is None)
+    made.round()
+    wait_until("the next one", lambda: made.topology.stored is not None)
+    made.side.report_release(made.shared, made.now, 0)
+    made.side.stop()
+    assert made.topology.stored is None
+
+
+@pytest.mark.parametrize(
+    ("reporting", "wanted", "may_take_over"),
+    [
+        (TopologyReporting.OWN, True, False),
+        (TopologyReporting.TAKE_OVER, True, True),
+        (TopologyReporting.NONE, False, False),
+    ],
+)
+def test_a_setting_says_whether_it_is_kept(
+    reporting: TopologyReporting, wanted: bool, may_take_over: bool
+) -> None:
+    made = Side()
+    agent = AgentSettings(topology_report=reporting)
+    view = AgentView(settings=agent)
+    found = made.cluster.objects.node()
+    assert found is not None
+    order = topology_order(found, view)
+    assert (order.wanted, order.may_take_over) == (wanted, may_take_over)
+    assert (order.node.name, order.ratio, order.cpus) == (HERE, 100, None)

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
-from slackwater.agent.program import volcano_dialect
+from slackwater.agent.effective_settings import (
+    EffectiveSettings,
+    resolve_settings,
+    volcano_dialect,
+)
 from slackwater.contract.crane.ensurance_set import EnsuranceObjects
 from slackwater.contract.volcano.node import read_features
 from slackwater.model.decision import Act
@@ -150,7 +153,7 @@ memoryQosConfig: {enable: true}
 memoryQosV2Config: {enable: true}
 cpuThrottlingConfig: {enable: true}
 """
-HANDLERS = "batch_resources qos_level memory_qos quota_burst"
+HANDLERS = "elastic_resources qos_level memory_qos quota_burst"
 COLOCATED = LABELLED.replace("volcano.sh/oversubscription", "volcano.sh/colocation")
 
 
@@ -160,20 +163,20 @@ COLOCATED = LABELLED.replace("volcano.sh/oversubscription", "volcano.sh/colocati
         (
             (ALL_ON, LABELLED),
             "*",
-            "best_effort_share batch_resources qos_level memory_qos quota_burst",
+            "best_effort_share elastic_resources qos_level memory_qos quota_burst",
         ),
         ((ALL_ON, COLOCATED), "*", HANDLERS),
-        ((ALL_ON, PLAIN), "*", "batch_resources"),
-        ((ALL_ON,), "*", "batch_resources"),
-        ((ALL_ON, LABELLED), "OverSubscription,Eviction,Resources", "batch_resources"),
+        ((ALL_ON, PLAIN), "*", "elastic_resources"),
+        ((ALL_ON,), "*", "elastic_resources"),
+        ((ALL_ON, LABELLED), "OverSubscription,Eviction,Resources", "elastic_resources"),
         (
             (ALL_ON, LABELLED),
             "*,-CPUQoS",
-            "best_effort_share batch_resources memory_qos quota_burst",
+            "best_effort_share elastic_resources memory_qos quota_burst",
         ),
         ((ALL_ON, LABELLED), "CPUBurst,CPUThrottle", "best_effort_share quota_burst"),
         ((ALL_ON, LABELLED), "", ""),
-        ((THROTTLING, LABELLED), "*", "best_effort_share batch_resources"),
+        ((THROTTLING, LABELLED), "*", "best_effort_share elastic_resources"),
         ((), "*", ""),
     ],
 )
@@ -258,7 +261,10 @@ def test_wrong_configuration_is_told_and_what_was_set_stays(tmp_path: Path) -> N
 
 def test_a_policy_takes_objects_for_its_node_into_its_settings(tmp_path: Path) -> None:
     def bind(
-        settings: SwitchSettings, found: EnsuranceObjects, labels: Mapping[str, str]
+        settings: SwitchSettings,
+        found: EnsuranceObjects,
+        labels: Mapping[str, str],
+        _: Mapping[str, str],
     ) -> SwitchSettings | str:
         names = [each.metadata.name for each in found.policies_for(labels)]
         return BoundNames(settings.enabled, tuple(names)) if names else "nothing is for this node"

@@ -157,7 +157,7 @@ def test_the_last_of_two_words_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_looks_and_orders_are_apart() -> None:
     assert not GET_ROUTES.keys() & POST_ROUTES.keys()
     assert set(GET_ROUTES) == {
-        "/metrics", "/healthz", "/readyz", "/v1/explain", "/v1/top", "/v1/ticks",
+        "/metrics", "/healthz", "/readyz", "/v1/explain", "/v1/top", "/v1/cpus", "/v1/ticks",
     }  # fmt: skip
 
 

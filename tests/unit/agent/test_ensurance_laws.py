@@ -17,8 +17,10 @@ from slackwater.model.plan import CommandProgress, CommandState
 from slackwater.model.snapshot import Held
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.model.workload import Workload
-from slackwater.policies import watermark_relief
-from slackwater.policies.watermark_relief import WatermarkRules
+from slackwater.policies.ensurance import watermark_relief
+from slackwater.policies.ensurance.watermark_settings import (
+    WatermarkRules,
+)
 from slackwater.settings.agent_settings import AgentSettings
 from tests.unit.policies.ensurance import (
     action,

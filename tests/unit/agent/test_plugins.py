@@ -21,7 +21,9 @@ from slackwater.observation.metrics.tick_view import view_of
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.plugins.plugin_host import PluginHost, PluginLimits
 from slackwater.observation.survey import SnapshotInputs
-from slackwater.policies.watermark_relief import WatermarkReliefSettings
+from slackwater.policies.ensurance.watermark_settings import (
+    WatermarkReliefSettings,
+)
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent_document import Settings
 from tests.unit.agent.test_program import Bench, at
@@ -62,7 +64,7 @@ class PluginBench(Bench):
 
     def close_snapshot(self, tick: int, at: Micros, known: SnapshotInputs) -> NodeSnapshot | Gap:
         shown = seen(tick, *PODS, usages={1: 1500, 2: 700, 3: 400, 4: 2000})
-        view = view_of(shown, {})
+        view = view_of(shown)
         metrics = self._collector.collect(at, known.needs.metrics, view)
         return msgspec.structs.replace(shown, tick=tick, at=at, metrics=metrics)
 

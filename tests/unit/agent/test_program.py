@@ -5,27 +5,34 @@ from collections.abc import Collection, Iterable
 import msgspec
 import pytest
 
+from slackwater.agent.dependencies import (
+    AgentDependencies,
+    CommandLineOverrides,
+)
 from slackwater.agent.program import (
     RELEASED_BY_HAND,
     Agent,
-    AgentDependencies,
-    CommandLineOverrides,
     log_tick,
 )
 from slackwater.agent.shared_state import SharedState
+from slackwater.contract.koordinator.normalization import RATIO_ANNOTATION
 from slackwater.contract.kubernetes import Node
 from slackwater.contract.volcano.colocation_config import read_config
 from slackwater.model.cgroup import Level
-from slackwater.model.decision import PolicyAction, PolicyReport, Remark, TickReport
+from slackwater.model.decision import Act, PolicyAction, PolicyReport, Remark, TickReport
 from slackwater.model.gap import Gap
 from slackwater.model.knob import KnobKey
+from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.plan import Adoption, Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import Held, NodeSnapshot, WritePrecision
-from slackwater.model.units import Bandwidth, Micros, MilliCpu
+from slackwater.model.units import Bandwidth, Micros, MilliCpu, Ratio
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.survey import SnapshotInputs
 from slackwater.policies.best_effort_share import BestEffortShareSettings
+from slackwater.policies.catalog import schema_of
+from slackwater.policies.normalization import NormalizationSettings
+from slackwater.policies.policy import Policy, SwitchSettings
 from slackwater.record.journal import Journal, JournalEntry, TickRecord
 from slackwater.record.metrics import TickCounters
 from slackwater.runtime.change_log import ChangeLog
@@ -51,6 +58,7 @@ class Bench:
         self.result = Result.APPLIED
         self.kept: tuple[Held, ...] = ()
         self.shut: frozenset[KnobKey] = frozenset()
+        self.started: list[tuple[Micros, Needs]] = []
         self.known: list[SnapshotInputs] = []
         self.applied: list[Change] = []
         self.lines: list[JournalEntry] = []
@@ -75,6 +83,9 @@ class Bench:
         return msgspec.structs.replace(
             self.view, tick=tick, at=at, held=known.held, off=known.off, early=known.early
         )
+
+    def start_counters(self, at: Micros, needs: Needs) -> None:
+        self.started.append((at, needs))
 
     def close(self) -> None:
         self.view = Gap("closed")
@@ -147,6 +158,30 @@ def test_the_size_of_the_node() -> None:
     bench.objects = msgspec.structs.replace(ON, nodes=(unstated,))
     bench.agent.once(at(3))
     assert [known.allocatable for known in bench.known] == [2000, 1500, 2000]
+
+
+def test_the_size_of_an_amplified_node_is_the_machines_own() -> None:
+    annotations = {
+        "node.koordinator.sh/resource-amplification-ratio": '{"cpu":1.50}',
+        "node.koordinator.sh/raw-allocatable": '{"cpu":"1"}',
+    }
+    bench = Bench()
+    here = Node("here", annotations=annotations, allocatable_cpu=MilliCpu(1500))
+    bench.objects = msgspec.structs.replace(ON, nodes=(here,))
+    bench.agent.once(at(1))
+    [known] = bench.known
+    assert (known.allocatable, known.node_resources.amplified_cpu) == (1000, 1500)
+
+
+def test_what_a_cpu_is_worth_is_the_ratio_while_normalization_is_on() -> None:
+    here = Node("here", allocatable_cpu=MilliCpu(1500), annotations={RATIO_ANNOTATION: "1.60"})
+    on = {"best_effort_share": SHARE, "normalization": NormalizationSettings()}
+    off = {**on, "normalization": NormalizationSettings(enabled=False)}
+    bench = Bench()
+    for second, policies in enumerate((on, off), start=1):
+        bench.objects = Objects(nodes=(here,), settings=Settings(policies=policies))
+        bench.agent.once(at(second))
+    assert [each.node_resources.cpu_worth for each in bench.known] == [Ratio(160, 100), Ratio(1)]
 
 
 def test_a_tree_that_is_gone_is_told_once_and_writes_nothing() -> None:
@@ -223,6 +258,23 @@ def test_rounds_keep_to_the_period_and_early_ones_do_not_move_them() -> None:
     bench.agent.once(at(11))
     assert bench.agent.pause(at(11.2)) == pytest.approx(0.8)
     assert bench.agent.pause(at(19)) == 0  # far behind: no rounds are made up for
+
+
+@pytest.mark.parametrize(
+    ("begins", "next_is_due"),
+    [
+        (11, 12),
+        (11.4, 12),
+        (11.6, 12.6),  # 12 would be less than half a period away
+        (14.3, 15.3),  # the process was stopped, or the machine is overloaded
+    ],
+)
+def test_a_late_round_is_not_followed_by_another_at_once(begins: float, next_is_due: float) -> None:
+    bench = Bench()
+    bench.agent.once(at(10))
+    assert bench.agent.pause(at(10.1)) == pytest.approx(0.9)
+    bench.agent.once(at(begins))
+    assert bench.agent.pause(at(begins)) == pytest.approx(next_is_due - begins)
 
 
 def test_release_by_hand_lasts() -> None:
@@ -381,6 +433,13 @@ class Logged:
         return [(each.what, each.because) for each in self.entries]
 
 
+def test_all_remarks_about_a_pod_are_logged() -> None:
+    told = tuple(Remark("shop/web", text) for text in ("c1 has none", "c2 has none"))
+    logged = Logged()
+    logged.tick(PolicyReport("share", PolicyAction.ACTED, "", {}, remarks=told))
+    assert logged.lines() == [("shop/web: share", "c1 has none; c2 has none")]
+
+
 def test_how_a_policy_went_is_logged_when_it_changes() -> None:
     logged = Logged()
     for action, reason in (
@@ -422,3 +481,25 @@ def test_the_log_names_the_round() -> None:
     bench.view = Gap("the kubelet's tree is gone")
     bench.agent.once(at(2))
     assert [line.tick for line in bench.lines if line.what == "survey"] == [2]
+
+
+def test_counters_are_started_as_soon_as_a_policy_will_need_them() -> None:
+    """So that the next tick has rates: a policy that triggers then need not wait for another."""
+    wanted = Needs({Level.POD: frozenset({ReadingField.TIMES})})
+
+    def needs_for_now(_: object, memory: object) -> Needs:
+        return wanted if memory else Needs()
+
+    def decide(snapshot: NodeSnapshot, _: object, __: object) -> Act:
+        return Act((), snapshot.tick == 2)
+
+    policy = Policy("toy", None, lambda _, __: Needs(), decide, needs_for_now=needs_for_now)
+    bench = Bench(Objects(settings=Settings(policies={"toy": SwitchSettings(enabled=True)})))
+    depends = bench.agent._dependencies
+    bench.agent._dependencies = msgspec.structs.replace(depends, policies=(policy,))
+    bench.agent._schema = schema_of((policy,))
+    bench.agent.start(at(0))
+    for second in (1, 2, 3):
+        bench.agent.once(at(second))
+    assert [needs for _, needs in bench.started] == [wanted, Needs()]
+    assert [known.needs for known in bench.known] == [Needs(), Needs(), wanted]

@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
-from slackwater.agent.program import CommandLineOverrides
+from slackwater.agent.dependencies import (
+    CommandLineOverrides,
+)
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.contract.volcano.colocation_config import read_config
 from slackwater.model.gap import Gap

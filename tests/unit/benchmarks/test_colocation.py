@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import colocation
-from benchmarks._colocation import ENOUGH, Round, goals, of, quiet, round_of, spread
+from benchmarks._colocation import (
+    ENOUGH,
+    Round,
+    elastic_goals,
+    goals,
+    of,
+    quiet,
+    round_of,
+    spread,
+)
 from benchmarks.colocation import (
     Plan,
     describe,
@@ -30,6 +39,7 @@ from slackwater.demo.demo_plan import (
     ALONE,
     CALM,
     COLOCATION,
+    ELASTIC,
     KUBELET,
     SHARE,
     BatchControl,
@@ -133,6 +143,25 @@ def test_all_goals_reached() -> None:
 )
 def test_each_goal_can_be_missed(ours: dict[str, float], expected: list[bool]) -> None:
     assert reached(rounds(MANY, **ours)) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "p90", "expected"), [(MANY, 9.2, True), (MANY, 9.3, False), (ENOUGH - 1, 9.0, None)]
+)
+def test_elastic_pods_stay_below_the_service(count: int, p90: float, expected: bool | None) -> None:
+    found = [
+        msgspec.structs.replace(each, p90=p90) if each.phase == ELASTIC.name else each
+        for each in rounds(count)
+    ]
+    assert [goal.reached for goal in elastic_goals(found)] == [expected]
+    assert elastic_goals([])[0].reached is None
+
+
+def test_some_rows_alone() -> None:
+    assert read_plan(["--only", "elastic,alone"]).rows == (ALONE, ELASTIC)
+    assert read_plan(["--quick"]).rows == COLOCATION
+    with pytest.raises(SystemExit):
+        read_plan(["--only", "nonsense"])
 
 
 def test_one_bad_round_misses_the_goal_that_holds_in_every_round() -> None:
@@ -259,4 +288,5 @@ def test_a_whole_run_is_printed_and_kept(
     said = capsys.readouterr().out
     assert "Goals, over the quiet rounds:" in said
     assert "too few quiet rounds to say" in said
-    assert len(msgspec.json.decode(kept.read_bytes(), type=list[Round])) == 2 * 5
+    found = msgspec.json.decode(kept.read_bytes(), type=list[Round])
+    assert len(found) == 2 * (len(COLOCATION) - 1)

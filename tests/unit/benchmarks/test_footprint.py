@@ -94,8 +94,8 @@ def test_batch_pods_ask_something_of_every_policy(tmp_path: Path) -> None:
     assert all(policy.enabled for policy in found.settings.policies.values())
     for pod in workloads_of(found.pods, ()):
         asked = {policy.name for policy in CATALOG if policy.concerns(pod)}
-        # Pods ask nothing of rules: rules choose pods.
-        assert asked == {policy.name for policy in CATALOG} - {"watermark_relief"}
+        # Pods ask nothing of rules, which choose pods, nor of the node's own ratio.
+        assert asked == {policy.name for policy in CATALOG} - {"watermark_relief", "normalization"}
 
 
 def test_the_rules_of_the_benchmark_are_followed_and_never_trigger(tmp_path: Path) -> None:

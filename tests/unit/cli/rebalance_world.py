@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 import yaml
 
+from tests.unit.cli.in_process import run_command
 from tests.unit.contract.served import autoscaler, deployment, owned_pod, replica_set
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 from tests.unit.kube.fake_api import status
@@ -27,8 +27,8 @@ _FOREIGN = (
 
 
 class World:
-    """`broken`: what Prometheus answers instead of numbers. `refused`: an HTTP status in place of
-    evictions. `ready`: whether new pods are."""
+    """`broken`: what Prometheus answers instead of numbers; `warning`: what it says besides.
+    `refused`: an HTTP status in place of evictions. `ready`: whether new pods are."""
 
     def __init__(self) -> None:
         self.usages = dict(F6)
@@ -37,6 +37,7 @@ class World:
         self.autoscalers = [autoscaler("web")]
         self.pods = {name: owned_pod(name, self.replica_set) for name in F6}
         self.broken: tuple[int, bytes] | None = None
+        self.warning = ""
         self.refused = 0
         self.ready = "True"
         self.server = ByteServer(self._answer)
@@ -76,13 +77,17 @@ class World:
             code, body = self.broken
             wire.answer(body, code)
             return
-        text = parse_qs(request.body.decode())["query"][0]
+        asked = parse_qs(request.body.decode())
+        text = asked["query"][0]
         numbers = self.usages if "usage_seconds" in text else dict.fromkeys(self.usages, 1.0)
+        if "timestamp(" in text:
+            numbers = dict.fromkeys(self.usages, float(asked["time"][0]))
         result = [
             {"metric": {"pod": pod, "container": "web"}, "value": [1e9, str(number)]}
             for pod, number in numbers.items()
         ]
-        wire.json({"status": "success", "data": {"resultType": "vector", "result": result}})
+        told = {"status": "success", "data": {"resultType": "vector", "result": result}}
+        wire.json({**told, "warnings": [self.warning]} if self.warning else told)
 
     def _list(self, request: Request, wire: Wire) -> None:
         namespace, plural = request.path.split("/")[-2:]
@@ -135,7 +140,4 @@ def clean(**environment: str) -> dict[str, str]:
 
 
 def rebalance(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "slackwater", "rebalance", *arguments],
-        capture_output=True, text=True, check=False, env=clean(**environment),
-    )  # fmt: skip
+    return run_command("rebalance", *arguments, environ=clean(**environment))

@@ -3,12 +3,13 @@
 import contextlib
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
+
+from tests.unit.cli.in_process import run_command
 
 Reply = Callable[[str], tuple[int, bytes]]
 
@@ -58,10 +59,4 @@ def always(value: object, status: int = 200) -> Reply:
 
 def slackwater(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("SLACKWATER_")}
-    return subprocess.run(
-        [sys.executable, "-m", "slackwater", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | environ,
-    )
+    return run_command(*arguments, environ=clean | environ)

@@ -264,9 +264,8 @@ def test_release_asks_who_holds_the_ledger(roots: Roots, top: Path) -> None:
     [line] = [json.loads(line) for line in done.stdout.splitlines()]
     assert (line["what"], line["result"]) == ("quota of kubepods/besteffort", "applied")
     assert next(iter(line)) == "time"
-    assert (
-        done.stderr == "slackwater: the running agent did it and is paused until it is restarted\n"
-    )
+    said = "the running agent did it and is paused until `slackwater resume`"
+    assert done.stderr == f"slackwater: {said}\n"
 
 
 def test_release_where_the_agent_cannot_be_asked(roots: Roots, top: Path) -> None:

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -11,15 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.install import IMAGE, manifests
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE, manifests
+from tests.unit.cli.in_process import run_command
 from tools.definitions import texts
 
 
 def install(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "slackwater", "install", *arguments],
-        capture_output=True, text=True, check=False, env={"PATH": "", **environ},
-    )  # fmt: skip
+    return run_command("install", *arguments, environ=environ)
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -82,16 +79,19 @@ def test_both_names_stand_where_they_are_meant() -> None:
     meant = re.compile(
         rf"(namespace|name): {NAMESPACE}"
         rf"|- \{{kind: ServiceAccount, name: slackwater-\w+, namespace: {NAMESPACE}\}}"
-        rf'|expression: request.userInfo.username == "system:serviceaccount:{NAMESPACE}:.*'
+        rf'|expression: request.userInfo.username [!=]= "system:serviceaccount:{NAMESPACE}:.*'
     )
     assert [row for row in rows if not meant.fullmatch(row)] == []
     rows = {row.strip() for row in programs.splitlines() if IMAGE in row}
     assert rows == {f'image: "{IMAGE}"'}
+    rows = {row.strip() for row in programs.splitlines() if MANAGER_IMAGE in row}
+    assert rows == {f'image: "{MANAGER_IMAGE}"'}
 
 
 def test_another_namespace_and_image() -> None:
-    found = documents(install("--print", "-n", "night", "--image", "example.com:5000/a/b:c").stdout)
-    assert {each["metadata"].get("namespace", "night") for each in found} == {"night", "default"}
+    chosen = ("--image", "example.com:5000/a/b:c", "--manager-image", "example.com:5000/a/m:c")
+    found = documents(install("--print", "-n", "night", *chosen).stdout)
+    assert {each["metadata"].get("namespace", "night") for each in found} == {"night"}
     [made] = [each for each in found if each["kind"] == "Namespace"]
     assert made["metadata"]["name"] == "night"
     images = {
@@ -102,7 +102,7 @@ def test_another_namespace_and_image() -> None:
         .get("spec", {})
         .get("containers", [])
     }
-    assert images == {"example.com:5000/a/b:c"}
+    assert images == {"example.com:5000/a/b:c", "example.com:5000/a/m:c"}
 
 
 def test_variables_say_the_same() -> None:

@@ -31,6 +31,15 @@ def test_nothing_shows_the_help() -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.parametrize("path", [(), ("forecast",), ("normalize",), ("rebalance",)])
+def test_summaries_of_commands_are_whole(path: tuple[str, ...]) -> None:
+    """In 80 columns click cuts what does not fit and ends it with dots."""
+    done = slackwater(*path, "--help")
+    summaries = done.stdout.partition("Commands:\n")[2].splitlines()
+    assert summaries
+    assert [line for line in summaries if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str) -> None:
     done = slackwater("completion", shell)

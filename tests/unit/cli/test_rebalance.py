@@ -82,6 +82,14 @@ def test_plan_as_json_and_yaml(ask: Ask, world: World) -> None:
     assert world.changes() == []
 
 
+def test_plan_tells_what_prometheus_warns_of(ask: Ask, world: World) -> None:
+    """As `run` does; not among the results."""
+    world.warning = "a store is away"
+    done = ask("plan", "web", "-n", "shop")
+    assert done.stderr == "usage in namespace shop: Prometheus warns: a store is away\n"
+    assert "a store is away" not in done.stdout
+
+
 def test_plan_of_a_file(ask: Ask, workloads: Callable[..., str]) -> None:
     file = workloads(
         {"name": "web"}, {"name": "api"}, defaults={"namespace": "shop", "tolerance": 1.6}
@@ -108,8 +116,9 @@ def test_the_original_s_environment(ask: Ask, world: World) -> None:
         0,
         "slackwater: STRATEGY is set, but means nothing any more\n",
     )
-    (line,) = map(json.loads, done.stdout.splitlines())
+    *pods, line = map(json.loads, done.stdout.splitlines())
     assert (line["what"], line["result"]) == ("Deployment shop/web", "dry_run")
+    assert [pod["what"] for pod in pods] == [f"Pod shop/web-{name}" for name in "afbe"]
     assert line["after"] == "web-a, web-f, web-b, web-e"
     assert world.changes() == []
 
@@ -221,8 +230,9 @@ def test_the_loop_listens_tells_and_ends(world: World, tmp_path: Path) -> None:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        told = [json.loads(process.stdout.readline()) for _ in range(3)]
+        told = [json.loads(process.stdout.readline()) for _ in range(7)]
         said = {each["what"]: each for each in told}
+        assert said["Pod shop/web-a"]["before"] == "1.2 cores"
         assert said["Deployment shop/web"]["result"] == "dry_run"
         address = said["endpoint"]["because"].removeprefix("listening on ")
         with urlopen(f"{address}/metrics", timeout=300) as answer:  # noqa: S310 - our own

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from slackwater.cli.rebalance_options import variables_of
-from slackwater.cli.rebalance_plan import HpaView, PlanView, PodView
+from slackwater.cli.rebalance_plan import HpaView, LeftOutView, PlanView, PodView
 from slackwater.cli.rebalance_settings import resolve
 from slackwater.contract.rebalancer_environment import DEFAULTS, VARIABLES, WORKLOAD
 from slackwater.rebalancer.guards import GuardVerdict
@@ -73,7 +73,7 @@ def test_every_reason_is_told(reason: Reason) -> None:
     assert row.split("|")[3].strip()
 
 
-@pytest.mark.parametrize("struct", [PlanView, PodView, HpaView, GuardVerdict])
+@pytest.mark.parametrize("struct", [PlanView, PodView, HpaView, LeftOutView, GuardVerdict])
 def test_every_field_of_the_data_is_told(struct: type[msgspec.Struct]) -> None:
     section = HEAD.partition("## `plan -o json`")[2].partition("## The lines")[0]
     for field in struct.__struct_encode_fields__:

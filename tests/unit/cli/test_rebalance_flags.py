@@ -38,7 +38,7 @@ SAID: dict[str, tuple[str, Any, Any]] = {
     "container": ("*", "*", "*"),
     "selector": ("app=x", "app=x", "app=x"),
     "hpaPrefix": ("none", "", ""),
-    "hpaMetric": ("cpu2", "cpu2", "cpu2"),
+    "hpaMetric": ("cpu", "cpu", "cpu"),
     "topK": ("7", 7, 7),
     "tolerance": ("1.25", 1.25, 1.25),
     "minimumImprovement": ("12.5", 12.5, 12.5),

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slackwater.cli.rebalance_plan import PlanView, blocks, cores, view_of
+from slackwater.cli.rebalance_plan import LeftOutView, PlanView, blocks, cores, view_of
 from slackwater.model.gap import Gap
 from slackwater.rebalancer.assessment import Assessment, assess
-from slackwater.rebalancer.observed import HpaTarget, HpaTargetKind, NoAutoscaler, Scaling
+from slackwater.rebalancer.observed import Cores, HpaTarget, HpaTargetKind, NoAutoscaler, Scaling
 from slackwater.rebalancer.reason import Reason
 from slackwater.settings.rebalancer import RequestSource, WorkloadSettings
-from tests.unit.rebalancer.workloads import F6, NAME, NOON, live, observed, usage
+from tests.unit.rebalancer.workloads import F6, NAME, NOON, box, live, observed, usage
 
 SETTINGS = WorkloadSettings("shop", "web")
 
@@ -38,6 +38,7 @@ def test_the_seed_s_example_at_80_columns() -> None:
         "Deployment shop/web: rotate 4 of 6 pods",
         "HPA web wants 70 % of the request (1.00 on average) = 0.70 cores for each pod;",
         "hot is above 1.05",
+        "Usage is that of the container web",
         "",
         "pod  group   usage  of request  of target",
         "A    top      1.20     120.0 %    171.4 %  ██████████████████┊████████┃████",
@@ -100,6 +101,24 @@ def test_a_long_group_leaves_the_usage() -> None:
     world = observed(*(live(name, held_back="it says so" if name == "A" else "") for name in F6))
     told = lines([view_of(assess(world, usage(), SETTINGS, RequestSource.AUTO, NOON))], 30)
     assert "A    held back   1.20" in told
+
+
+def test_a_busy_sidecar_is_told() -> None:
+    """The HPA names a container: what the others use is not in the decision."""
+    both = (box("web"), box("proxy"))
+    pods = observed(*(live(name, *both) for name in F6))
+    used = usage()
+    used.usage.update({("A", "proxy"): Cores(0.2), ("B", "proxy"): Cores(3.0)})
+    found = view_of(assess(pods, used, SETTINGS, RequestSource.AUTO, NOON))
+    assert (found.container, found.left_out) == ("web", (LeftOutView("proxy", 3.0),))
+    assert "Usage is that of the container web; not counted: proxy (up to 3.00)" in lines([found])
+
+
+def test_all_containers_are_told_as_well() -> None:
+    settings = msgspec.structs.replace(SETTINGS, container="*")
+    found = view_of(assess(observed(), usage(), settings, RequestSource.AUTO, NOON))
+    assert (found.container, found.left_out) == ("*", ())
+    assert "Usage is that of all containers of a pod" in lines([found])
 
 
 def test_a_guard_that_cannot_say_is_not_passed() -> None:

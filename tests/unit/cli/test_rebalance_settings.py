@@ -236,6 +236,14 @@ def test_a_bad_variable_is_told_even_under_a_flag() -> None:
     ]
 
 
+@pytest.mark.parametrize("metric", ["memory", "gpu", "CPU"])
+def test_a_metric_that_is_not_cpu(metric: str) -> None:
+    """Its target, 80 % of the memory request, would be taken for 80 % of the CPU request."""
+    wanted = "cpu, since CPU usage is compared with its target"
+    told = f"HPA_METRIC_NAME is '{metric}', but must be {wanted}"
+    assert refused("web", env={"HPA_METRIC_NAME": metric}) == [told]
+
+
 def test_a_bad_deployment_name() -> None:
     assert refused(env={"DEPLOYMENT_NAME": "My App"}) == [
         "DEPLOYMENT_NAME is 'My App', but must be an object's name such as web"

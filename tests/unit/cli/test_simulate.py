@@ -91,7 +91,7 @@ def test_json_and_yaml_say_the_same(here: Path) -> None:
     assert yaml.safe_load(second.stdout) == report
     assert (report["apiVersion"], report["kind"]) == ("slackwater.io/v1", "SimulationReport")
     parts = ("scenario", "tiers", "online", "bestEffort", "agent", "left", "timeline")
-    assert set(report) == {"apiVersion", "kind", *parts}
+    assert set(report) == {"apiVersion", "kind", *parts, "placements", "jobs"}
     assert report["scenario"] == {
         "name": "small",
         "cgroup": "v2",

@@ -290,3 +290,64 @@ def test_every_flag_is_a_variable() -> None:
         "SLACKWATER_LISTEN", "SLACKWATER_LEASE_NAME", "SLACKWATER_IDENTITY", "POD_NAME",
     ):  # fmt: skip
         assert variable in shown
+
+
+MODEL_PATH = "/api/v1/namespaces/koordinator-system/configmaps/slo-controller-config"
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
+RATIO = "node.koordinator.sh/cpu-normalization-ratio"
+
+
+def model(text: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
+        "data": {"cpu-normalization-config": text},
+    }
+
+
+def normalized(ratio: str) -> dict[str, Any]:
+    found = node("n1", GOOD)
+    found["metadata"]["annotations"] |= {
+        RATIO: ratio,
+        "node.koordinator.sh/resource-amplification-ratio": f'{{"cpu":{ratio}}}',
+    }
+    return found
+
+
+def test_nodes_are_counted_by_their_ratio(status: Status) -> None:
+    world = {MODEL_PATH: model('{"enable": true, "defaultRatio": 1.35}')}
+    code, out, _ = status(cluster(**world, **{"/api/v1/nodes": listing(normalized("1.35"))}))
+    assert code == 0
+    source = "ConfigMap koordinator-system/slo-controller-config"
+    assert f"normalization 1 node at 1.35  {source}" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"defaultRatio": 0.82}', "defaultRatio is 0.82, but must be a number from 1.00 to 5.00"),
+        ('{"enable": true}', "node n1: there is no NodeResourceTopology n1"),
+        (
+            '{"enable": true, "defaultRatio": 1.2}',
+            (
+                f"node n1: its annotation {RATIO} is '1.35' and should be '1.20'; `slackwater "
+                "normalize plan` says why"
+            ),
+        ),
+    ],
+)
+def test_what_is_wrong_with_normalization_is_a_problem(
+    status: Status, text: str, sentence: str
+) -> None:
+    world = {MODEL_PATH: model(text), "/api/v1/nodes": listing(normalized("1.35"))}
+    code, out, _ = status(cluster(**world, **{TOPOLOGIES: listing()}))
+    assert code == 1
+    assert sentence in " ".join(out.split())
+    assert "1 problem found." in out
+
+
+def test_a_model_that_may_not_be_read_is_noted(status: Status) -> None:
+    code, out, _ = status(cluster(**{MODEL_PATH: refusal(403, "Forbidden")}))
+    assert code == 0
+    source = "ConfigMap koordinator-system/slo-controller-config"
+    assert f"{source} is not shown" in " ".join(out.split())
+    assert "normalization" not in out.partition(source)[0]

@@ -171,7 +171,7 @@ def test_any_document_reads_or_is_refused(document: object) -> None:
 def test_extended_resources_of_a_node() -> None:
     amounts = {"cpu": "4", "gocrane.io/cpu": "2", "gocrane.io/memory": "1Gi", "x.io/bad": "half"}
     made = read_node({"metadata": {"name": "n"}, "status": {"allocatable": amounts}}, "n")
-    assert made.allocatable_extended["gocrane.io/cpu"] == 2
+    assert made.allocatable_extended["gocrane.io/cpu"] == 2000
     assert made.allocatable_extended["gocrane.io/memory"] == 2**30
     assert isinstance(made.allocatable_extended["x.io/bad"], Gap)
     assert "cpu" not in made.allocatable_extended

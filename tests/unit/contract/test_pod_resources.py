@@ -22,6 +22,7 @@ from slackwater.contract.pod_resources import (
     read_requests,
 )
 from slackwater.model.cgroup import Tier
+from slackwater.model.elastic import ELASTIC_CPU, ELASTIC_MEMORY
 from slackwater.model.gap import Gap
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import UNLIMITED, Bytes, MilliCpu, Unlimited
@@ -222,6 +223,7 @@ def test_an_amount_that_one_container_has_wrong_is_unknown() -> None:
 CPU, MEMORY, OTHER = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory", "example.com/gpu"
 LARGEST = 2**63 - 1
 MILLI = "a whole number of milliCPU, zero or more, such as"
+CORES = "CPUs to a thousandth, zero or more, such as 2 or 500m"
 SIZE = "a whole number of bytes, zero or more, such as 2Gi"
 WHOLE = "a whole number, zero or more, such as 2"
 
@@ -249,6 +251,13 @@ def sentence(name: str, seen: str, wanted: str) -> Gap:
         (MEMORY, "5Gi", 5368709120),  # facts row 27
         (MEMORY, "1.5Gi", 1610612736),
         (MEMORY, 10737418240, 10737418240),  # facts row 25
+        (ELASTIC_CPU, "2", 2000),
+        (ELASTIC_CPU, 2, 2000),
+        (ELASTIC_CPU, "500m", 500),
+        (ELASTIC_CPU, 0.5, 500),
+        (ELASTIC_CPU, "1k", 1_000_000),
+        (ELASTIC_MEMORY, "1Gi", 2**30),
+        ("example.com/cpu", "2", 2),
         (OTHER, "1", 1),
         (OTHER, str(LARGEST), LARGEST),
     ],
@@ -278,6 +287,12 @@ def test_whole_amounts(name: str, value: object, amount: int) -> None:
         (MEMORY, "0.5", "'0.5'", SIZE),
         (MEMORY, "200m", "'200m'", SIZE),
         (MEMORY, "-1Gi", "'-1Gi'", SIZE),
+        (ELASTIC_CPU, "0.5m", "'0.5m'", CORES),
+        (ELASTIC_CPU, "-1", "'-1'", CORES),
+        (ELASTIC_CPU, "two", "'two'", CORES),
+        (ELASTIC_CPU, str(LARGEST), f"'{LARGEST}'", CORES),
+        (ELASTIC_CPU, True, "true", CORES),
+        (ELASTIC_MEMORY, "0.5", "'0.5'", SIZE),
         (OTHER, "500m", "'500m'", WHOLE),
         (OTHER, {}, "a mapping", WHOLE),
     ],
@@ -323,6 +338,12 @@ BAD = Gap("bad")
         ({CPU: "3"}, {CPU: BAD}, {CPU: 3}),
         ({CPU: "x"}, {CPU: 5}, {CPU: sentence(CPU, "'x'", f"{MILLI} 500")}),
         ({CPU: "6"}, {CPU: 5}, {CPU: sentence(CPU, "'6'", "at most the limit, which is 5")}),
+        ({ELASTIC_CPU: "500m"}, {ELASTIC_CPU: 2000}, {ELASTIC_CPU: 500}),
+        (
+            {ELASTIC_CPU: "3"},
+            {ELASTIC_CPU: 2000},
+            {ELASTIC_CPU: sentence(ELASTIC_CPU, "'3'", "at most the limit, which is 2000m")},
+        ),
     ],
 )
 def test_requests_default_to_limits(
@@ -355,7 +376,7 @@ def test_what_the_sentence_says_to_write_can_be_written(milli: int) -> None:
         assert found == milli // 1000
 
 
-@given(st.sampled_from([CPU, MEMORY, OTHER]), ANYTHING)
+@given(st.sampled_from([CPU, MEMORY, OTHER, ELASTIC_CPU]), ANYTHING)
 def test_any_amount_is_a_number_or_one_line(name: str, value: object) -> None:
     for found in read_amounts(field({name: value})).values():
         if isinstance(found, Gap):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,10 @@ def roots(tmp_path: Path) -> Roots:
 @pytest.fixture(autouse=True)
 def _as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
+
+
+#: One container of a static kubelet's.
+PINNED = '{"policyName": "static", "defaultCpuSet": "0,2", "entries": {"a": {"main": "1,3"}}}'
 
 
 def cgroupfs_tree(roots: Roots) -> None:
@@ -152,7 +157,11 @@ def test_no_cgroups_at_all(roots: Roots) -> None:
     assert problem.what.startswith("No cgroups: ")
     assert "--cgroup-root" in problem.action
     assert report.cgroup.version is None
-    assert all(row.possible is False for row in report.features if row.feature != "interference")
+    assert all(
+        row.possible is False
+        for row in report.features
+        if row.feature not in ("interference", "oversold")
+    )
 
 
 def test_a_folder_that_is_no_cgroup_file_system(roots: Roots) -> None:
@@ -184,6 +193,27 @@ def test_tiers_without_the_cpu_controller(roots: Roots) -> None:
         remove(roots, tier, "cpu.max", "cpu.weight")
     [problem] = run_checks(roots, V2, "").problems
     assert problem.what == "The kubelet's tiers lack cpu.weight and cpu.max."
+
+
+def test_containers_without_the_cpuset_controller(roots: Roots) -> None:
+    cgroupfs_tree(roots)
+    for path in (POD, CONTAINER):
+        remove(roots, path, "cpuset.cpus")
+    report = run_checks(roots, V2, "")
+    assert report.problems == ()
+    [note] = report.notes
+    assert "have no cpuset.cpus: core_pinning cannot bind them" in note.what
+    assert "cgroup.subtree_control" in note.action
+
+
+def test_the_kubelets_cpu_manager_and_reserved_cpus(roots: Roots) -> None:
+    put(Path(roots.host) / "var/lib/kubelet/cpu_manager_state", PINNED)
+    put(Path(roots.host) / "k.yaml", "reservedSystemCPUs: 2")
+    kubelet(roots, "--config=/k.yaml")
+    found = run_checks(roots, V2, "").cpu_manager
+    assert (found.policy, found.source) == ("static", "cpu_manager_state")
+    assert found.assigned == "1,3"
+    assert (found.reserved, found.reserved_source) == ("0,2", "reservedSystemCPUs")
 
 
 def test_not_root(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,3 +287,20 @@ def test_a_probe_on_plain_directories_finds_no_files_and_leaves_nothing(roots: R
     assert feature(report, "best_effort_share").possible is None
     assert "cgroup.subtree_control" in feature(report, "best_effort_share").because
     assert sorted(Path(roots.cgroup).iterdir()) == before
+
+
+def test_whether_the_runtime_can_ask_before_a_start(roots: Roots) -> None:
+    path = Path(roots.host, "var/run/nri/nri.sock")
+    found = run_checks(roots, V2, "").container_starts
+    assert (found.nri, found.socket) == (False, str(path))
+    assert "NRI is off" in found.because
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert run_checks(roots, V2, "").container_starts.nri is False
+    path.unlink()
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+    assert run_checks(roots, V2, "").container_starts.nri is True
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.touch()
+    assert run_checks(roots, V2, "").container_starts.nri is None

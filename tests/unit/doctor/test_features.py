@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.doctor.doctor_report import KnobRow
-from slackwater.doctor.features import features_of, judge_features
+from slackwater.doctor.features import features_of, judge_features, refuse_pinning
 from slackwater.model.knob import KNOBS
 from slackwater.policies.catalog import POLICIES
 
@@ -30,17 +30,31 @@ def row(name: str, **works: bool | None) -> tuple[bool | None, str]:
         ("quota_burst", {"burst": None}, None, "burst was not tried: run with --probe"),
         ("quota_burst", {"burst": False}, False, "burst does not work here"),
         ("quota_burst", {}, False, "burst does not work here"),
-        ("elastic_limit", {"quota": True, "weight": True}, True, "quota and weight work: "),
-        ("elastic_limit", {"quota": True, "weight": None}, None, "quota and weight were not tried"),
-        ("elastic_limit", {"quota": True, "weight": False}, False, "weight does not work here"),
-        ("elastic_limit", {}, False, "quota and weight do not work here"),
+        (
+            "elastic_resources",
+            {"weight": True, "quota": True, "memory_max": True},
+            True,
+            "weight, quota and memory-max work: ",
+        ),
+        (
+            "elastic_resources",
+            {"weight": None, "quota": True, "memory_max": True},
+            None,
+            "weight, quota and memory-max were not tried",
+        ),
+        (
+            "elastic_resources",
+            {"weight": False, "quota": True, "memory_max": True},
+            False,
+            "weight does not work here",
+        ),
         ("qos_level", {"cpu_qos_level": True}, True, "cpu-qos-level works: "),
         ("qos_level", {"cpu_qos_level": False, "idle": True}, True, "idle works: "),
         ("qos_level", {"idle": False, "weight": True}, True, "weight works: "),
         ("qos_level", {"idle": None, "weight": True}, True, "weight works: "),
         ("qos_level", {"idle": None, "weight": False}, None, "idle was not tried"),
         (
-            "batch_resources",
+            "elastic_resources",
             {},
             False,
             "weight, quota and memory-max do not work here",
@@ -99,9 +113,17 @@ def test_psi() -> None:
     assert states[None].because == "psi was not tried: PSI is unknown"
 
 
-def test_what_is_possible_is_not_yet_there() -> None:
-    """A user who plans with core_pinning must see that this version does not have it."""
+def test_every_policy_is_a_feature() -> None:
     built = {row.feature: row.built for row in judge_features((), None)}
-    policies = {policy.name for policy in POLICIES}
-    assert {name for name, there in built.items() if there} == policies | {"interference"}
-    assert {"core_pinning", "normalization"} <= built.keys()
+    assert built.keys() == {policy.name for policy in POLICIES} | {"interference"}
+    assert all(built.values())
+
+
+@pytest.mark.parametrize(("policy", "possible"), [("static", False), ("none", True), (None, True)])
+def test_beside_the_kubelets_own_cpu_manager(policy: str | None, possible: bool) -> None:
+    works = (KnobRow("cpus", "scratch", "cpuset.cpus", True, ""),)
+    rows = refuse_pinning(judge_features(works, None), policy)
+    [row] = [row for row in rows if row.feature == "core_pinning"]
+    assert row.possible is possible
+    assert ("cpuManagerPolicy: none" in row.because) is not possible
+    assert len(rows) == len(judge_features(works, None))

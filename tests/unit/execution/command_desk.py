@@ -9,9 +9,12 @@ from slackwater.contract.node_interference import (
     NodeInterference,
     SeenInterference,
 )
-from slackwater.execution.commands import CommandAttempt, CommandQueue
+from slackwater.contract.node_offer import NodeOffer, SeenOffer
+from slackwater.execution.commands import CommandQueue
+from slackwater.execution.node_states import CommandAttempt
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import Because, Command, CommandKind
+from slackwater.model.elastic import ELASTIC_CPU
 from slackwater.model.gap import Gap
 from slackwater.model.plan import CommandOutcome, CommandProgress, CommandState
 from slackwater.model.units import Micros
@@ -42,6 +45,13 @@ def condition(status: str = "", target: str = CONDITION) -> Command:
     )  # fmt: skip
 
 
+def resource(amount: str, target: str = ELASTIC_CPU) -> Command:
+    return Command(
+        f"node resource/{target}", CommandKind.NODE_RESOURCE, target, BECAUSE, "oversold",
+        value=amount,
+    )  # fmt: skip
+
+
 def pod(name: str = "job", **fields: Any) -> Workload:
     return Workload(f"uid-{name}", name, "batch", Tier.BESTEFFORT, Gap("no tree"), **fields)
 
@@ -55,6 +65,8 @@ class RunnerDesk:
         self.marked: list[NodeInterference] = []
         self.answers: list[CommandAttempt] = []
         self.seen: SeenInterference | None = SeenInterference()
+        self.offered: list[NodeOffer] = []
+        self.shown: SeenOffer | None = SeenOffer()
         self.queue = CommandQueue(
             self,
             clock=lambda: self.now,
@@ -74,6 +86,16 @@ class RunnerDesk:
 
     def seen_interference(self) -> SeenInterference | None:
         return self.seen
+
+    def offer_resources(self, wanted: NodeOffer) -> CommandAttempt:
+        self.offered.append(wanted)
+        answer = self.answers.pop(0) if self.answers else DONE
+        if answer.state is CommandState.DONE and self.shown is not None:
+            self.shown = SeenOffer(dict(wanted.amounts), frozenset(wanted.amounts))
+        return answer
+
+    def seen_offer(self) -> SeenOffer | None:
+        return self.shown
 
     def round(
         self,

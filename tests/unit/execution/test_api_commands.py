@@ -11,7 +11,7 @@ from slackwater.contract.kubernetes_pod import MIRROR
 from slackwater.contract.node_interference import NO_INTERFERENCE, NodeInterference
 from slackwater.contract.resources import NODES, PODS, Resource
 from slackwater.execution.api_commands import ApiCommands
-from slackwater.execution.commands import CommandAttempt
+from slackwater.execution.node_states import CommandAttempt
 from slackwater.http.errors import CredentialsError, RequestError, UnreachableError
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import PatchKind
@@ -80,7 +80,7 @@ class FaultyServer:
 
 
 def commands(server: FaultyServer) -> ApiCommands:
-    return ApiCommands(server, "here", lambda: None, lambda: 1_800_000_000.0)
+    return ApiCommands(server, "here", lambda: None, lambda: None, lambda: 1_800_000_000.0)
 
 
 def try_evicting(*answers: dict[str, Any] | RequestError | bytes) -> CommandAttempt:

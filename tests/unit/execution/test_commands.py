@@ -11,13 +11,8 @@ from slackwater.contract.node_interference import (
     NodeInterference,
     SeenInterference,
 )
-from slackwater.execution.commands import (
-    EVICTION_SECONDS,
-    SETTLE,
-    CommandAttempt,
-    CommandQueue,
-    NobodyCarriesOut,
-)
+from slackwater.execution.commands import EVICTION_SECONDS, CommandQueue, NobodyCarriesOut
+from slackwater.execution.node_states import SETTLE, CommandAttempt
 from slackwater.model.decision import Command
 from slackwater.model.plan import CommandState
 from slackwater.model.units import Micros

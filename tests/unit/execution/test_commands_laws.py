@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.contract.node_interference import CONDITION, TAINT, read_interference
+from slackwater.contract.node_offer import read_seen_offer
 from slackwater.contract.resources import Resource
 from slackwater.execution.api_commands import ApiCommands
 from slackwater.execution.commands import CommandQueue
@@ -146,7 +147,8 @@ class Life:
 
     def _born(self) -> CommandQueue:
         seen = lambda: read_interference(self.server.node)  # noqa: E731
-        runner = ApiCommands(self.server, "here", seen, lambda: 1_800_000_000.0)
+        offer = lambda: read_seen_offer(self.server.node)  # noqa: E731
+        runner = ApiCommands(self.server, "here", seen, offer, lambda: 1_800_000_000.0)
         return CommandQueue(runner, clock=lambda: self.now, jitter=random.Random(1))  # noqa: S311
 
     def round(self, commands: tuple[Command, ...], *, decided: bool = True) -> None:

@@ -65,7 +65,7 @@ def test_the_baseline_is_the_first_reading_and_stays(
         ours="7000 100000",
         since=entry.since,
     )
-    assert entry.since == 5, "when it was first touched"
+    assert entry.since == 10, "when it was first touched"
 
 
 def test_what_does_not_change_is_not_noted(

@@ -69,3 +69,19 @@ def test_what_a_unit_and_its_file_carry_is_the_units() -> None:
     )
     held = HeldKnobs(Counting()).of((unit, entry(1), entry(2)))
     assert [(each.ref.id, each.baseline, each.ours) for each in held] == [(1, 10, 30), (2, 1, 20)]
+
+
+@pytest.mark.parametrize("ours", ["40", "garbage"])
+def test_entries_that_change_give_what_they_give_when_read_anew(ours: str) -> None:
+    unit = msgspec.structs.replace(
+        entry(1, "CPUWeight=30", "unit:pod1.slice"), baseline="CPUWeight=10"
+    )
+    kept = HeldKnobs(Counting())
+    kept.of((unit, entry(1), entry(2)))
+    for entries in (
+        (unit, entry(1, ours), entry(2)),
+        (unit, entry(1, ours), entry(2, ours)),
+        (msgspec.structs.replace(unit, ours="CPUWeight=50"), entry(1), entry(2)),
+        (entry(3), entry(1), entry(2)),
+    ):
+        assert kept.of(entries) == HeldKnobs(Counting()).of(entries)

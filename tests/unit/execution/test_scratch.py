@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.execution.folder_lock import Taken, lock_directory
 from slackwater.execution.scratch import scratch_group
 from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Mount
 from slackwater.model.gap import Gap
@@ -78,3 +79,24 @@ def test_a_place_where_none_can_be_made_is_a_gap(mounts: CgroupMounts, tmp_path:
 def test_without_a_cpu_hierarchy_there_is_no_identity(tmp_path: Path) -> None:
     with scratch_group(CgroupMounts({})) as ref:
         assert ref == Gap("the cpu controller is mounted nowhere")
+
+
+def test_one_of_another_container_stays_while_it_is_used(
+    mounts: CgroupMounts, tmp_path: Path
+) -> None:
+    """Its process has a number that nobody has here."""
+    foreign = tmp_path / "cpu" / "slackwater-scratch-4194305"
+    foreign.mkdir()
+    held = lock_directory(str(foreign))
+    assert isinstance(held, int)
+    with scratch_group(mounts):
+        assert foreign.exists()
+    os.close(held)
+    with scratch_group(mounts):
+        assert not foreign.exists()
+
+
+def test_whoever_looks_sees_that_ours_is_used(mounts: CgroupMounts, tmp_path: Path) -> None:
+    with scratch_group(mounts) as ref:
+        assert isinstance(ref, CgroupRef)
+        assert isinstance(lock_directory(str(tmp_path / "cpu" / ref.path)), Taken)

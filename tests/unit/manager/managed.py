@@ -7,18 +7,22 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane.fields import EnsuranceStatus
-from slackwater.contract.resources import ENSURANCE_KINDS, Resource
+from slackwater.contract.koordinator.slo_config import SloConfigName
+from slackwater.contract.resources import NODES, Resource
 from slackwater.http.errors import RequestError
 from slackwater.kube.events import KubeEvent
 from slackwater.kube.informer import InformerView
-from slackwater.manager.controllers.controller import ClusterView, DesiredStatus
+from slackwater.manager.cluster_view import ClusterView, watched_kinds
+from slackwater.manager.controllers.controller import DesiredWrite
+from slackwater.manager.object_writer import ObjectWriter
 from slackwater.manager.policy_object import PolicyObject
-from slackwater.manager.program import ManagerDependencies, ManagerLoop
+from slackwater.manager.program import ManagerDependencies, ManagerLoop, build_controllers
+from slackwater.manager.slo_config_memory import SloConfigMemory
 from slackwater.manager.state import ManagerState
-from slackwater.manager.status_writer import StatusWriter
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
 from slackwater.runtime.change_log import ChangeLog
+from slackwater.settings.manager import ManagerSettings
 from slackwater.status.api_objects import ClusterNode
 
 START = dt.datetime(2026, 11, 17, 10, tzinfo=dt.UTC)
@@ -55,10 +59,20 @@ class Managed:
         self.events = self.recorder.sent
         self.told: list[JournalEntry] = []
         self.state = ManagerState(Micros(0))
-        writer = StatusWriter(self._apply)
+        writer = ObjectWriter(self._apply)
         log = ChangeLog(self.told.append)
+        controllers = build_controllers(ManagerSettings(), "slackwater-system")
         self.loop = ManagerLoop(
-            ManagerDependencies(self, self, writer, self.recorder, self.state, log)
+            ManagerDependencies(
+                self,
+                self,
+                writer,
+                self.recorder,
+                self.state,
+                log,
+                controllers,
+                SloConfigMemory(SloConfigName()),
+            )
         )
         self.second = 0
 
@@ -76,17 +90,23 @@ class Managed:
         self.objects[found.uid] = msgspec.structs.replace(found, status=status)
 
     def look(self) -> ClusterView:
-        kinds: dict[Resource, InformerView[PolicyObject]] = {
-            kind: InformerView(
-                **{
-                    "items": {e.name: e for e in self.objects.values() if e.resource == kind},
-                    "synced": True,
-                    **self.views.get(kind, {}),
-                }
-            )
-            for kind in ENSURANCE_KINDS
-        }
-        return ClusterView(InformerView(self.nodes, synced=True), kinds)
+        return ClusterView(
+            {
+                kind: InformerView(
+                    **{
+                        "items": self._items(kind.resource),
+                        "synced": True,
+                        **self.views.get(kind.resource, {}),
+                    }
+                )
+                for kind in watched_kinds(SloConfigName())
+            }
+        )
+
+    def _items(self, resource: Resource) -> dict[str, Any]:
+        if resource == NODES:
+            return dict(self.nodes)
+        return {e.name: e for e in self.objects.values() if e.resource == resource}
 
     def leads(self) -> bool:
         return self.leading
@@ -97,10 +117,10 @@ class Managed:
     def problem(self) -> str:
         return self.lease_problem
 
-    def _apply(self, desired: DesiredStatus) -> None:
+    def _apply(self, desired: DesiredWrite) -> None:
         if self.fails_with is not None:
             raise self.fails_with
-        self.writes.append((desired.name, desired.status))
+        self.writes.append((desired.name, desired.body))
         if self.echoes:
             found = self.objects[desired.uid]
-            self.objects[desired.uid] = msgspec.structs.replace(found, status=desired.status)
+            self.objects[desired.uid] = msgspec.structs.replace(found, status=desired.body)

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from slackwater.contract.crane.ensurance import AvoidanceAction
+from slackwater.contract.koordinator.slo_config import SloConfigName
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
-    ENSURANCE_KINDS,
     ENSURANCE_METRICS,
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
@@ -16,11 +16,12 @@ from slackwater.contract.resources import (
     Resource,
 )
 from slackwater.kube.informer import InformerView
-from slackwater.manager.controllers.controller import ClusterView
+from slackwater.manager.cluster_view import NODE_KIND, ClusterView, watched_kinds
 from slackwater.manager.controllers.policy_status import PolicyContext
 from slackwater.manager.policy_object import PolicyObject, reader_of
 from slackwater.status.api_objects import ClusterNode
 
+KINDS = watched_kinds(SloConfigName())
 NOW = "2026-11-17T10:00:00Z"
 EARLIER = "2026-11-17T09:00:00Z"
 PROBE = {"nodeLocalGet": {"localCacheTTLSeconds": 60}}
@@ -94,8 +95,5 @@ WORLD = PolicyContext(
 
 def view_of(nodes: InformerView[ClusterNode] | None = None, **said: Any) -> ClusterView:
     """Everything is listed and empty, except for what is given for a kind."""
-    kinds = {
-        resource: said.get(resource.kind, InformerView({}, synced=True))
-        for resource in ENSURANCE_KINDS
-    }
-    return ClusterView(nodes or InformerView({}, synced=True), kinds)
+    views = {kind: said.get(kind.resource.kind, InformerView({}, synced=True)) for kind in KINDS}
+    return ClusterView({**views, NODE_KIND: nodes or InformerView({}, synced=True)})

@@ -6,8 +6,18 @@ import msgspec
 import pytest
 
 from slackwater import __version__
+from slackwater.manager.controllers.controller import WriteVerb
 from slackwater.manager.program import respond
-from slackwater.manager.state import METRICS, STALLED_AFTER, KindSummary, ManagerState, RoundSummary
+from slackwater.manager.state import (
+    METRICS,
+    STALLED_AFTER,
+    KindSummary,
+    ManagerState,
+    NormalizedNode,
+    PredictionSummary,
+    QuerySummary,
+    RoundSummary,
+)
 from slackwater.model.units import Micros
 from slackwater.runtime.http_exchange import Request, Response
 
@@ -19,7 +29,18 @@ KINDS = (
     KindSummary("PodQOS", 0, 0, Micros(0), "there is no such kind"),
 )
 LEADS = RoundSummary(
-    AT, leads=True, leader="me", reporting=998, kinds=KINDS, problems=("NodeQOS: the watch broke",)
+    AT,
+    leads=True,
+    leader="me",
+    reporting=998,
+    kinds=KINDS,
+    problems=("NodeQOS: the watch broke",),
+    predictions=(
+        PredictionSummary("cpu", "fft", 3, 0.25),
+        PredictionSummary("memory", "percentile", 1),
+    ),
+    unpredicted=2,
+    queries=QuerySummary(7, 1, 8640),
 )
 
 
@@ -93,9 +114,9 @@ def numbers(answer: Response) -> dict[str, float]:
 
 def test_metrics() -> None:
     state = shown()
-    state.count_write("NodeQOS", "applied")
-    state.count_write("NodeQOS", "applied")
-    state.count_write("PodQOS", "refused")
+    state.count_write(WriteVerb.STATUS, "NodeQOS", "applied")
+    state.count_write(WriteVerb.STATUS, "NodeQOS", "applied")
+    state.count_write(WriteVerb.STATUS, "PodQOS", "refused")
     state.count_event()
     answer = ask(state, "/metrics", AT + SECOND)
     assert answer.content_type.startswith("text/plain")
@@ -119,7 +140,32 @@ def test_metrics() -> None:
         'slackwater_manager_watch_synced{kind="PodQOS"}': 0,
         "slackwater_manager_nodes_reporting": 998,
         "slackwater_manager_problems": 1,
+        "slackwater_manager_predictions_not_ready": 2,
+        "slackwater_manager_template_invalid": 0,
+        'slackwater_manager_history_queries_total{result="answered"}': 7,
+        'slackwater_manager_history_queries_total{result="failed"}': 1,
+        "slackwater_manager_history_samples_total": 8640,
+        'slackwater_manager_predictions{estimator="fft",resource="cpu"}': 3,
+        'slackwater_manager_prediction_error_ratio{estimator="fft",resource="cpu"}': 0.25,
+        'slackwater_manager_predictions{estimator="percentile",resource="memory"}': 1,
+        "slackwater_manager_slo_config_invalid": 0,
     }
+
+
+def test_metrics_of_normalization() -> None:
+    nodes = (NormalizedNode("a", 135, 16_000, 21_600), NormalizedNode("b", None, None, None))
+    ended = RoundSummary(
+        AT, slo_config_invalid=True, normalized=nodes, notices={"normalization": 2}
+    )
+    found = numbers(ask(shown(ended), "/metrics"))
+    assert {
+        'slackwater_manager_normalization_ratio{node="a"}': 1.35,
+        'slackwater_manager_node_raw_allocatable_cores{node="a"}': 16,
+        'slackwater_manager_node_allocatable_cores{node="a"}': 21.6,
+        'slackwater_manager_notices{controller="normalization"}': 2,
+        "slackwater_manager_slo_config_invalid": 1,
+    }.items() <= found.items()
+    assert not any('node="b"' in name for name in found)
 
 
 def test_metrics_before_the_first_round_and_as_openmetrics() -> None:

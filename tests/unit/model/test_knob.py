@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.cgroup import CgroupController, CgroupVersion
+from slackwater.model.cgroup import CgroupController, CgroupRef, CgroupVersion, Level
 from slackwater.model.cpus import LARGEST_CPU, CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import (
@@ -29,6 +29,7 @@ from slackwater.model.knob import (
     KnobValue,
 )
 from slackwater.model.knob_text import KnobRangeError, decode, encode, settle_in_file, whole_number
+from slackwater.model.snapshot import WritePrecision
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
@@ -208,3 +209,10 @@ def test_only_the_memory_and_cpu_controllers_hold_quota_weight_and_limits() -> N
         CgroupController.CPUSET,
         CgroupController.MEMORY,
     }
+
+
+def test_memory_settles_on_whole_pages_through_a_unit_too() -> None:
+    """systemd hands bytes on as they are; 90 % of 64 MiB are no whole pages."""
+    precision = WritePrecision(page_size=4096, unit_knobs=frozenset({"memory-high"}))
+    scope = CgroupRef("a.slice/b.scope", 7, Level.CONTAINER)
+    assert precision.settle(scope, MEMORY_HIGH, 60_397_977) == 60_395_520

@@ -127,6 +127,64 @@ def test_without_siblings_smt_is_off(box: Box) -> None:
     assert box.read().smt is False
 
 
+@pytest.mark.parametrize(
+    ("files", "groups"),
+    [
+        pytest.param({}, "0|1|2|3|4|5|6|7", id="nobody tells"),
+        pytest.param(
+            {
+                n: {"index2": ("2", f"{n % 4},{n % 4 + 4}"), "index3": ("3", "0-7")}
+                for n in range(8)
+            },
+            "0-7",
+            id="one L3",
+        ),
+        pytest.param(
+            {n: {"index3": ("3", "0,2,4,6" if n % 2 == 0 else "1,3,5,7")} for n in range(8)},
+            "0,2,4,6|1,3,5,7",
+            id="one for each package",
+        ),
+        pytest.param(
+            {n: {"index2": ("2", f"{n % 4},{n % 4 + 4}")} for n in range(8)},
+            "0,4|1,5|2,6|3,7",
+            id="L2 is the last level",
+        ),
+        pytest.param(
+            {n: {"index10": ("4", "0-7"), "index3": ("3", str(n))} for n in range(8)},
+            "0-7",
+            id="by level, not by name",
+        ),
+        pytest.param(
+            {
+                n: {"index3": ("3", "0-3" if n < 4 else "?"), "index2": ("?", "0-7")}
+                for n in range(8)
+            },
+            "0-3|4|5|6|7",
+            id="some of them broken",
+        ),
+        pytest.param(
+            {n: {"index3": ("3", "0-15")} for n in range(8)}, "0-7", id="some of them offline"
+        ),
+    ],
+)
+def test_the_last_level_cache(
+    box: Box, files: dict[int, dict[str, tuple[str, str]]], groups: str
+) -> None:
+    two_sockets(box)
+    for number, caches in files.items():
+        for name, (level, shared) in caches.items():
+            box.put(f"{CPU}/cpu{number}/cache/{name}/level", f"{level}\n")
+            box.put(f"{CPU}/cpu{number}/cache/{name}/shared_cpu_list", f"{shared}\n")
+    topology = box.read().topology
+    assert isinstance(topology, Topology)
+    found: dict[int, list[int]] = {}
+    for cpu in topology.cpus:
+        found.setdefault(cpu.cache, []).append(cpu.number)
+    assert "|".join(CpuSet.of(each).format() for each in found.values()) == groups
+    assert all(lowest == min(each) for lowest, each in found.items())
+    assert topology.caches() == len(found)
+
+
 def test_an_arm64_server_without_firmware_tables(box: Box) -> None:
     """Two clusters with the same core ids, and no packages: none of them are hyper-threads."""
     box.put("proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xd40\n")
@@ -146,7 +204,7 @@ def test_core_ids_where_there_are_no_sibling_lists(box: Box) -> None:
     for number in range(4):
         box.cpu(number, core=number // 2, package=0, siblings=None)
     machine = box.read()
-    assert machine.topology == Topology(tuple(Cpu(n, n // 2, 0, 0) for n in range(4)))
+    assert machine.topology == Topology(tuple(Cpu(n, n // 2, 0, 0, n) for n in range(4)))
     assert machine.smt is True
 
 

@@ -169,12 +169,17 @@ def test_an_arm64_processor_has_ids(implementer: str, part: str, model: str, ven
     assert kernel_text.processor(text) == Processor(model, vendor)
 
 
+def test_a_processor_without_a_vendor_has_an_unknown_one() -> None:
+    assert kernel_text.processor(b"model name\t: only a model\n") == Processor(
+        "only a model", "unknown"
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
         b"",
         b"processor : 0\n",
-        b"model name\t: only a model\n",
         ARM_CPUINFO.replace(b"0xd0c", b"0xdonkey"),
         ARM_CPUINFO.replace(b"0x41", b"-1"),
         ARM_CPUINFO.replace(b"0x41", b"0x" + b"4" * 100),

@@ -73,3 +73,31 @@ def test_usages_of_two_sources_do_not_compare() -> None:
     rates.of_node(node(0), Micros(0))
     assert isinstance(rates.of_node(node(9, NodeUsageSource.TICKS), Micros(1_000_000)), Gap)
     assert rates.of_node(node(1_000_009, NodeUsageSource.TICKS), Micros(2_000_000)) == 1000
+
+
+def test_two_readings_in_a_moment_make_no_rate_and_lose_none() -> None:
+    """A round that came late is followed by another soon: counters have hardly moved by then."""
+    rates = Rates()
+    of_groups(rates, read(0, 0))
+    rates.of_node(node(0), Micros(0))
+    assert of_groups(rates, read(600, 1_800)) == {}
+    assert rates.of_node(node(1_800), Micros(600)) == Gap(
+        "the node was read a moment ago, too soon for a rate"
+    )
+    assert of_groups(rates, read(1_000_000, 500_000)) == {7: Rate(MilliCpu(500), 0)}
+    assert rates.of_node(node(500_000), Micros(1_000_000)) == 500
+
+
+def test_counters_that_were_started_give_a_rate_at_the_next_reading() -> None:
+    rates = Rates()
+    of_groups(rates, read(0, NONE))
+    rates.start({7: CpuTimes(Micros(1_000_000))}, Micros(200_000))
+    assert of_groups(rates, read(1_000_000, 1_400_000)) == {7: Rate(MilliCpu(500), 0)}
+    assert of_groups(rates, read(2_000_000, 1_500_000)) == {7: Rate(MilliCpu(100), 0)}
+
+
+def test_started_counters_are_of_the_next_reading_only() -> None:
+    rates = Rates()
+    rates.start({7: CpuTimes(Micros(1_000_000))}, Micros(200_000))
+    assert of_groups(rates, read(1_000_000, NONE)) == {}
+    assert of_groups(rates, read(2_000_000, 1_500_000)) == {}

@@ -13,6 +13,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.machine import NodeUsage, NodeUsageSource
 from slackwater.model.metric import MetricKey, MetricRequest, Sample
 from slackwater.model.needs import TIERS, merge_needs
+from slackwater.model.node_resource import NodeResources
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.cgroups.tree import CgroupTree
@@ -63,7 +64,7 @@ class Survey:
             allocatable=MilliCpu(4000),
             pods=(pod,),
             needs=merge_needs((TIERS, needs_of_metrics(requests(*names)))),
-            offered={"gocrane.io/cpu": 4},
+            node_resources=NodeResources(extended={"gocrane.io/cpu": 4}),
         )
         found = self.surveyor.close_snapshot(second, at(second), known)
         assert isinstance(found, NodeSnapshot)

@@ -133,3 +133,12 @@ def test_on_v1_the_counters_of_a_group_without_quota_are_its_usage_alone(tmp_pat
     assert isinstance(again, CpuTimes)
     assert again.throttled_periods == 9
     kept.tree.close()
+
+
+def test_counters_that_nobody_asks_for_any_more_are_not_kept(kept: Kept) -> None:
+    """They would read as those of a group at rest."""
+    assert isinstance(kept.read(QUOTA, TIMES).times, CpuTimes)
+    found = kept.read(QUOTA, at=LATER)
+    assert (found.times, found.quota) == (NOT_ASKED, Bandwidth(Micros(50_000)))
+    assert kept.read(QUOTA, at=LATER) is found
+    assert isinstance(kept.read(QUOTA, TIMES).times, CpuTimes)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.model.gap import Gap
+from slackwater.model.needs import Needs
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.observation.survey import SnapshotInputs, TreeGuard
@@ -20,6 +21,9 @@ class Sight:
 
     def close_snapshot(self, _tick: int, _at: Micros, _known: SnapshotInputs) -> NodeSnapshot | Gap:
         return SEEN
+
+    def start_counters(self, _at: Micros, _needs: Needs) -> None:
+        """It counts nothing."""
 
     def close(self) -> None:
         self.closed = True

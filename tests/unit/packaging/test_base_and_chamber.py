@@ -155,8 +155,10 @@ def test_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from slackwater.cli.install import IMAGE as NAME
+    from slackwater.cli.install import MANAGER_IMAGE
 
     assert parse(["build"]).tag == NAME
+    assert parse(["build", "--target", "manager"]).tag == MANAGER_IMAGE
     assert parse(["build", "--tag", "a:b"]).tag == "a:b"
     monkeypatch.setattr("tools.image.__main__.lacks", lambda *_: "no root here.")
     assert main(["check"]) == 1

@@ -9,8 +9,8 @@ import yaml
 
 from slackwater import __version__
 from slackwater.cli.cluster_options import NAMESPACE
-from slackwater.cli.host_options import STATE
-from slackwater.cli.install import IMAGE, PROGRAMS
+from slackwater.cli.host_options import LASTING, STATE
+from slackwater.cli.install import IMAGE, MANAGER_IMAGE, PROGRAMS
 from slackwater.model.problem import InvalidError
 from slackwater.policies.catalog import SETTINGS
 from tools import manifests
@@ -29,6 +29,7 @@ def test_versions_are_in_step() -> None:
     plain, _, development = __version__.partition(".dev")
     assert chart["version"] == (f"{plain}-dev.{development}" if development else plain)
     assert f"{VALUES['image']['repository']}:{__version__}" == IMAGE
+    assert f"{VALUES['manager']['image']['repository']}:{__version__}" == MANAGER_IMAGE
 
 
 def test_the_dockerfile_uses_our_uv() -> None:
@@ -48,10 +49,7 @@ def test_the_schema_holds_our_settings_as_they_are() -> None:
 def test_the_packaged_manifests_are_there() -> None:
     packaged = (manifests.FOLDER / PROGRAMS).read_text()
     found = [each for each in yaml.safe_load_all(packaged) if each]
-    assert {each["metadata"].get("namespace", NAMESPACE) for each in found} == {
-        NAMESPACE,
-        "default",
-    }
+    assert {each["metadata"].get("namespace", NAMESPACE) for each in found} == {NAMESPACE}
     assert f"version: {json.dumps(__version__)}" in packaged
 
 
@@ -186,8 +184,20 @@ def test_templates_are_small(path: Any) -> None:
 def test_the_state_is_where_the_command_line_looks() -> None:
     """`kubectl exec POD -- slackwater explain` asks the agent whose address is noted there."""
     text = (CHART / "templates/agent-daemonset.yaml").read_text()
-    assert f"mountPath: {STATE}\n" in text
-    assert VALUES["agent"]["paths"]["state"] == STATE
+    for name, folder in (("state", STATE), ("lasting", LASTING)):
+        assert f"mountPath: {folder}\n" in text
+        assert VALUES["agent"]["paths"][name] == folder
+    assert STATE.startswith("/run/"), "void with the boot, and never full or read-only"
+
+
+def test_the_agent_has_the_systems_class_and_tenants_none_of_ours() -> None:
+    """The kubelet gives a pod of that class an OOM score of -997; any tenant may name any class but
+    the system's."""
+    found = [each for each in yaml.safe_load_all((manifests.FOLDER / PROGRAMS).read_text()) if each]
+    assert "PriorityClass" not in {each["kind"] for each in found}
+    [agent] = [each for each in found if each["kind"] == "DaemonSet"]
+    assert agent["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
+    assert not any("PriorityClass\nmetadata" in path.read_text() for path in TEMPLATES)
 
 
 def test_least_privilege_is_written_down_once() -> None:

@@ -20,9 +20,10 @@ DOCKERFILE = ROOT / "Dockerfile"
 
 
 def test_our_own_dockerfile_is_understood() -> None:
-    build, final = read_stages(DOCKERFILE.read_text())
+    build, manager, final = read_stages(DOCKERFILE.read_text())
+    assert (manager.name, manager.base) == ("manager", final.base)
     assert (build.name, build.base) == ("build", "debian:bookworm-slim")
-    assert (final.name, final.base) == ("1", "debian:bookworm-slim")
+    assert (final.name, final.base) == ("2", "debian:bookworm-slim")
     assert final.steps[-1] == Step(final.steps[-1].line, "CMD", '["--help"]')
 
 

@@ -20,12 +20,11 @@ from slackwater.model.metric import Sample
 from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Unlimited
 from slackwater.model.workload import Workload, WorkloadContainer
-from slackwater.policies.watermark_relief import (
-    WatermarkMemory,
+from slackwater.policies.ensurance.watermark_relief import WatermarkMemory, decide
+from slackwater.policies.ensurance.watermark_settings import (
     WatermarkReliefSettings,
     WatermarkRules,
     bind,
-    decide,
 )
 from tests.unit.policies.nodes import FREE, SECOND, node
 
@@ -125,6 +124,7 @@ def bound(
     made = bind(
         WatermarkReliefSettings(**settings),
         objects(*rules, actions=actions, pods=pods, probe=probe),
+        {},
         {},
     )
     assert isinstance(made, WatermarkRules)

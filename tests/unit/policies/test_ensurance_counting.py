@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.decision import RuleState
+from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
-from slackwater.policies.ensurance_counting import (
+from slackwater.policies.ensurance.counting import (
     CountingRule,
     RuleMemory,
     Verdict,
@@ -143,17 +144,17 @@ def test_a_missing_metric_holds_for_a_time_and_then_starts_anew() -> None:
     memory = RuleMemory("m", 2, 0, RuleState.TRIGGERED, seconds(1), seconds(1), None, 4)
     held = memory
     for second in range(10, 40):
-        held = note_missing(held, seconds(second), seconds(30))
+        held = note_missing(held, seconds(second), seconds(30), Gap("why"))
         assert (held.above, held.state) == (2, RuleState.TRIGGERED)
-    gone = note_missing(held, seconds(40), seconds(30))
+    gone = note_missing(held, seconds(40), seconds(30), Gap("why"))
     assert (gone.above, gone.state, gone.factor) == (0, RuleState.QUIET, 4)
-    assert note_missing(gone, seconds(41), seconds(30)) == gone
+    assert note_missing(gone, seconds(41), seconds(30), Gap("why")) == gone
     back, _ = count_measurement(gone, rule(2), is_above=True, at=seconds(42))
     assert (back.above, back.missing_since) == (1, None)
 
 
 def test_a_metric_that_comes_back_in_time_goes_on_counting() -> None:
-    memory = note_missing(RuleMemory(above=1), seconds(1), seconds(30))
+    memory = note_missing(RuleMemory(above=1), seconds(1), seconds(30), Gap("why"))
     found, verdict = count_measurement(memory, rule(2), is_above=True, at=seconds(2))
     assert (verdict, found.missing_since) == (Verdict.TRIGGERED, None)
 

@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.contract.crane.metrics import METRICS
 from slackwater.model.metric import MetricKey
-from slackwater.policies.ensurance_metrics import (
+from slackwater.policies.ensurance.metric_attributes import (
     CPU_SORT,
     MEMORY_SORT,
     NODE_METRICS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.cgroup import Tier
 from slackwater.model.metric import Sample
-from slackwater.policies.ensurance_metrics import (
+from slackwater.policies.ensurance.metric_attributes import (
     CPU_SORT,
     GENERAL_SORT,
     MEMORY_SORT,
@@ -17,7 +17,7 @@ from slackwater.policies.ensurance_metrics import (
     SortKey,
     SortRule,
 )
-from slackwater.policies.ensurance_order import PodFigures, measure_pods, sort_pods, sum_by_pod
+from slackwater.policies.ensurance.pod_order import PodFigures, measure_pods, sort_pods, sum_by_pod
 from tests.unit.policies.ensurance import batch, seen
 
 NOW = 1_000_000

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey
-from slackwater.policies.ensurance_metrics import (
+from slackwater.policies.ensurance.metric_attributes import (
     NODE_METRICS,
     MetricAttributes,
     ReleaseCount,
     attributes_of,
 )
-from slackwater.policies.ensurance_order import PodFigures
-from slackwater.policies.ensurance_relief import (
+from slackwater.policies.ensurance.pod_order import PodFigures
+from slackwater.policies.ensurance.relief import (
     count_gap,
     read_whole,
     release_of,

@@ -8,7 +8,7 @@ import pytest
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.model.cgroup import Tier
 from slackwater.model.workload import Workload
-from slackwater.policies.ensurance_selection import (
+from slackwater.policies.ensurance.pod_selection import (
     explain_selection,
     matches,
     remark_on_pod_qos,

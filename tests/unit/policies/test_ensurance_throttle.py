@@ -13,7 +13,7 @@ from slackwater.model.knob import KnobKey
 from slackwater.model.snapshot import Held, NodeSnapshot, Rate
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.model.workload import Workload, WorkloadContainer
-from slackwater.policies.ensurance_throttle import (
+from slackwater.policies.ensurance.throttle import (
     ContainerClaim,
     ThrottleRatios,
     claim_intents,

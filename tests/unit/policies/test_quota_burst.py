@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +94,16 @@ def test_rows(
     found: dict[str, int],
 ) -> None:
     assert granted(node(wish, *quotas, whole=whole, version=version)) == found
+
+
+def test_a_burst_that_stands_is_kept_where_the_quota_is_not_set() -> None:
+    """The resolver drops it unless a quota above stands in (test_resolver)."""
+    seen = node(FREELY, UNLIMITED, version=V1)
+    ref = inner_ref(1, "c1")
+    stands = msgspec.structs.replace(seen.readings[ref.id], burst=Micros(7000))
+    seen = msgspec.structs.replace(seen, readings={**seen.readings, ref.id: stands})
+    assert asked(decided(seen)) == {("c1", "burst"): 7000, ("pod1", "burst"): 7000}
+    assert granted(seen) == {}
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ import pytest
 from click.testing import CliRunner
 from msgspec import Meta
 
+from slackwater.agent.dependencies import (
+    CommandLineOverrides,
+)
 from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
 from slackwater.agent.endpoint_server import Query, metrics
-from slackwater.agent.program import CommandLineOverrides
 from slackwater.agent.recording_replay import replay
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.cli.settings import settings_options, texts_of

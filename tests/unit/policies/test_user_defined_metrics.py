@@ -10,7 +10,7 @@ from slackwater.contract.ensurance_metric import EnsuranceMetric, read_ensurance
 from slackwater.contract.ensurance_plugin import PluginAttributes, PluginState
 from slackwater.model.decision import RuleState
 from slackwater.model.metric import MetricKey, Sample
-from slackwater.policies.ensurance_metrics import (
+from slackwater.policies.ensurance.metric_attributes import (
     CPU_SORT,
     GENERAL_SORT,
     MetricAttributes,
@@ -19,11 +19,11 @@ from slackwater.policies.ensurance_metrics import (
     SortRule,
     describe_metric,
 )
-from slackwater.policies.watermark_relief import (
+from slackwater.policies.ensurance.watermark_relief import needs
+from slackwater.policies.ensurance.watermark_settings import (
     WatermarkReliefSettings,
     WatermarkRules,
     bind,
-    needs,
 )
 from tests.unit.policies.ensurance import Run, batch, evict, objects, rule, seen, throttle
 
@@ -49,7 +49,7 @@ def settings(
     found = msgspec.structs.replace(
         objects(named, actions=(does,)), metrics=() if own is None else (own,)
     )
-    made = bind(WatermarkReliefSettings(**more), found, {})
+    made = bind(WatermarkReliefSettings(**more), found, {}, {})
     assert isinstance(made, WatermarkRules)
     return made
 
@@ -103,6 +103,36 @@ def test_a_gap_larger_than_one_pods_release_takes_the_next() -> None:
     pods = [batch(number) for number in (1, 2, 3)]
     run.tick(seen(1, *pods, usages={1: 4000, 2: 500, 3: 900}, metrics={QUEUE: values}))
     assert run.quotas() == {"pod2/c1": 250, "pod3/c1": 450}
+
+
+def test_a_throttle_passes_over_pods_without_a_part_in_the_metric() -> None:
+    """Though the order puts them first: another tenant's pods would be throttled for nothing."""
+    own = metric(
+        sort=[{"by": "ownValue"}], throttleable=True, throttleQuantified=True, release="ownValue"
+    )
+    run = Run(settings(own, throttle(step=50)))
+    pods = [batch(number) for number in (1, 2, 3, 4)]
+    values = by_pod({3: 60, 4: 0}, total=140)
+    run.tick(seen(1, *pods, usages=dict.fromkeys((1, 2, 3, 4), 1000), metrics={QUEUE: values}))
+    assert run.quotas() == {"pod3/c1": 500}
+    assert run.demoted() == {"pod3"}
+
+
+def test_so_does_one_for_a_plug_ins_metric() -> None:
+    own = MetricAttributes(
+        "queue_length",
+        "EnsuranceMetric/queue-depth",
+        throttleable=True,
+        throttle_quantified=True,
+        release=ReleaseCount.PLUGIN,
+        plugin="Plugin/queue",
+    )
+    made = settings(metric(throttleable=True), throttle(step=50))
+    run = Run(msgspec.structs.replace(made, metrics=(own,)))
+    found = {QUEUE: 140, "Plugin/queue:throttle_release": by_pod({2: 15, 3: 0})}
+    pods = [batch(number) for number in (1, 2, 3)]
+    run.tick(seen(1, *pods, usages=dict.fromkeys((1, 2, 3), 1000), metrics=found))
+    assert run.quotas() == {"pod2/c1": 500}
 
 
 @pytest.mark.parametrize(
@@ -173,7 +203,7 @@ def plugin(name: str, **more: Any) -> PluginState:
 
 def with_plugins(metric_name: str, *plugins: PluginState) -> WatermarkRules:
     found = objects(rule(metric=metric_name, does="evict"), actions=(evict(),))
-    made = bind(WatermarkReliefSettings(), msgspec.structs.replace(found, plugins=plugins), {})
+    made = bind(WatermarkReliefSettings(), msgspec.structs.replace(found, plugins=plugins), {}, {})
     assert isinstance(made, WatermarkRules)
     return made
 

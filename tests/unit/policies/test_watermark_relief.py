@@ -2,26 +2,33 @@
 tell, and when scheduling is stopped. Numbers in the names are rows of section 10 of the facts about
 Crane."""
 
+import itertools
 from typing import Any
 
 import msgspec
 import pytest
 
+from slackwater.contract.crane.ensurance import AvoidanceAction
 from slackwater.contract.crane.ensurance_set import NO_OBJECTS, EnsuranceObjects
 from slackwater.contract.crane.objects import read_node_qos_ensurance_policy
 from slackwater.model.cgroup import Level, Tier
-from slackwater.model.decision import CommandKind, RuleState
+from slackwater.model.decision import Because, Command, CommandKind, RuleState
 from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, MetricRequest, Sample
-from slackwater.model.needs import ReadingField
-from slackwater.policies.watermark_relief import (
+from slackwater.model.needs import Needs, ReadingField
+from slackwater.model.plan import CommandProgress, CommandState
+from slackwater.model.units import Micros
+from slackwater.policies.ensurance.watermark_relief import (
     POLICY,
-    TaintEffect,
     WatermarkMemory,
+    needs,
+    needs_for_now,
+)
+from slackwater.policies.ensurance.watermark_settings import (
+    TaintEffect,
     WatermarkReliefSettings,
     WatermarkRules,
     bind,
-    needs,
 )
 from tests.unit.policies.ensurance import (
     API,
@@ -44,12 +51,13 @@ USAGE, MEMORY = "cpu_total_usage", "memory_total_usage"
 BE, BU, GU = Tier.BESTEFFORT, Tier.BURSTABLE, Tier.GUARANTEED
 QUIET, TRIGGERED = RuleState.QUIET, RuleState.TRIGGERED
 COOLING, RESTORING = RuleState.COOLING, RuleState.RESTORING
+TIMES = frozenset({ReadingField.TIMES})
 PROBED = f"NodeQOS/q:{LATENCY}"
 
 
 def test_off_without_rules_for_the_node() -> None:
     said = "there is no NodeQOS for this node"
-    assert bind(WatermarkReliefSettings(), NO_OBJECTS, {}) == said
+    assert bind(WatermarkReliefSettings(), NO_OBJECTS, {}, {}) == said
 
 
 def test_the_settings_stay_and_the_rules_come_on_top() -> None:
@@ -73,7 +81,7 @@ def test_both_kinds() -> None:
     }
     old = read_node_qos_ensurance_policy(document, "test")
     new = objects(rule()).node_qos
-    found = bind(WatermarkReliefSettings(), EnsuranceObjects(new, (old,)), {})
+    found = bind(WatermarkReliefSettings(), EnsuranceObjects(new, (old,)), {}, {})
     assert isinstance(found, WatermarkRules)
     titles = [each.title() for each in found.rules]
     assert titles == ["NodeQOS/q/r", "NodeQOSEnsurancePolicy/old/r"]
@@ -127,24 +135,31 @@ def test_a_metric_of_a_probe_and_of_another_object() -> None:
     assert two.key() == MetricKey("latency_seconds:p99", "PodQOS/web")
 
 
-def test_a_rule_that_stops_scheduling_needs_its_metric_only() -> None:
+def test_a_rule_that_stops_scheduling_needs_its_metric_and_the_nodes_size_only() -> None:
     found = needs(bound(rule(does="stop"), actions=(STOP,)), frozenset())
     assert found.fields == {}
-    assert found.metrics == {MetricRequest(MetricKey(USAGE), 60)}
+    size = MetricRequest(MetricKey("cpu_core_numbers"))
+    assert found.metrics == {MetricRequest(MetricKey(USAGE), 60), size}
 
 
 def test_a_throttle() -> None:
-    found = needs(bound(rule(), actions=(throttle(),)), frozenset())
-    assert ReadingField.TIMES in found.at(Level.CONTAINER)
+    settings = bound(rule(), actions=(throttle(),))
+    found = needs(settings, frozenset())
+    assert ReadingField.TIMES not in found.at(Level.CONTAINER)
     assert ReadingField.QUOTA in found.at(Level.CONTAINER)
     assert {ReadingField.WEIGHT, ReadingField.IDLE} <= found.at(Level.POD)
     plain = needs(bound(rule(), actions=(throttle(),), demote=False), frozenset())
     assert ReadingField.IDLE not in plain.at(Level.POD)
+    watching = needs_for_now(settings, WatermarkMemory(watches=True))
+    assert watching == Needs(dict.fromkeys((Level.POD, Level.CONTAINER), TIMES))
+    assert needs_for_now(settings, WatermarkMemory(watches=False)) == Needs()
 
 
 def test_an_eviction() -> None:
-    found = needs(bound(rule(does="evict"), actions=(evict(),)), frozenset())
-    assert dict(found.fields) == {Level.POD: frozenset({ReadingField.TIMES})}
+    settings = bound(rule(does="evict"), actions=(evict(),))
+    assert dict(needs(settings, frozenset()).fields) == {Level.POD: frozenset()}
+    watching = needs_for_now(settings, WatermarkMemory(watches=True))
+    assert dict(watching.fields) == {Level.POD: TIMES}
 
 
 def test_a_preview_and_a_missing_action_touch_no_pod() -> None:
@@ -153,15 +168,62 @@ def test_a_preview_and_a_missing_action_touch_no_pod() -> None:
         bound(rule()),
     ):
         assert needs(found, frozenset()).fields == {}
+        assert needs_for_now(found, WatermarkMemory(watches=True)) == Needs()
 
 
 def test_what_percents_are_of_and_working_sets() -> None:
-    found = needs(
-        bound(rule(metric="memory_total_utilization", does="evict"), actions=(evict(),)),
-        frozenset(),
-    )
-    names = {each.key.name for each in found.metrics}
-    assert names == {"memory_total_utilization", "memory_total", "container_mem_total_usage"}
+    settings = bound(rule(metric="memory_total_utilization", does="evict"), actions=(evict(),))
+    names = {each.key.name for each in needs(settings, frozenset()).metrics}
+    assert names == {"memory_total_utilization", "memory_total"}
+    watching = needs_for_now(settings, WatermarkMemory(watches=True))
+    assert {each.key.name for each in watching.metrics} == {"container_mem_total_usage"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "usages", "watches"),
+    [
+        ((1, 1), [4000], False),
+        ((1, 1), [4801], True),  # one measurement is enough, and it is near
+        ((2, 1), [5999], False),
+        ((2, 1), [6001], True),  # it counts
+        ((2, 1), [6001, 5000], False),
+        ((1, 1), [6001, 5000], True),  # in force
+    ],
+)
+def test_what_pods_use_is_read_while_a_rule_may_need_it(
+    counts: tuple[int, int], usages: list[int], watches: bool
+) -> None:
+    run = Run(bound(rule(counts=counts), actions=(throttle(),)))
+    for tick, usage in enumerate([100] * 5 + usages, 1):
+        run.tick(seen(tick, batch(1), metrics={USAGE: usage}, usages={1: 1000}))
+    assert run.memory.watches is watches
+
+
+def test_what_another_policy_has_in_flight_is_no_reason_to_read_it() -> None:
+    """Offers of the oversold policy wait for the API server, without one for ever."""
+    offer = Command("resource/x", CommandKind.NODE_RESOURCE, "x", Because("", "", ""), "oversold")
+    going = (CommandProgress(offer, CommandState.IMPOSSIBLE, Micros(0)),)
+    run = Run(bound(rule(), actions=(throttle(),)))
+    for tick in range(1, 6):
+        run.tick(seen(tick, batch(1), metrics={USAGE: 100}, in_flight=going))
+    assert not run.memory.watches
+
+
+@pytest.mark.parametrize(("act", "does"), [(throttle(), "throttle"), (evict(), "evict")])
+def test_nobody_is_touched_before_it_is_known_what_pods_use(
+    act: AvoidanceAction, does: str
+) -> None:
+    """A jump above the value: what pods use is read from this tick on, and known in the next."""
+    run = Run(bound(rule(does=does), actions=(act,)))
+    for tick in range(1, 6):
+        run.tick(seen(tick, batch(1), metrics={USAGE: 100}, usages={}))
+    assert not run.memory.watches
+    blind = run.tick(seen(6, batch(1), metrics={USAGE: 7000}, usages={}))
+    assert (blind.intents, blind.commands) == ((), ())
+    assert run.state() is RuleState.TRIGGERED
+    assert blind.rules[0].held == "what pods use is measured from now on"
+    done = run.tick(seen(7, batch(1), metrics={USAGE: 7000}, usages={1: 2000}))
+    assert done.intents or done.commands
 
 
 def test_9_a_metric_at_its_value_is_not_above() -> None:
@@ -201,6 +263,64 @@ def test_what_is_no_measurement_holds(samples: Any, held: str) -> None:
     run = Run(settings)
     run.tick(seen(1, metrics={PROBED: samples}))
     assert (run.state(), run.last.rules[0].held) == (QUIET, held)
+
+
+def test_a_metric_that_stays_missing_is_told_in_steady_words() -> None:
+    """Not for the first seconds after a start, and not while there was nothing to measure."""
+    settings = bound(rule(metric=LATENCY, value="50m", does="stop"), actions=(STOP,), probe=HTTP)
+    run = Run(settings)
+    told: list[str] = []
+    for second in range(1, 60):
+        gap = Gap(f"the last answer is {second} s old: Connection refused")
+        told.append(run.tick(seen(second, metrics={PROBED: gap})).rules[0].missing)
+    first = told.index("the last answer is 16 s old: Connection refused")
+    assert set(told[:first]) == {""}
+    assert set(told[first:]) == {told[first]}
+    assert run.tick(seen(60, metrics={PROBED: 0.01})).rules[0].missing == ""
+    for second in range(61, 100):
+        idle = Gap("had no observations", is_idle=True)
+        assert run.tick(seen(second, metrics={PROBED: idle})).rules[0].missing == ""
+
+
+def measured(value: float, second: int, **labels: str) -> Sample:
+    return Sample(value, labels, Micros(second * 1_000_000))
+
+
+def test_a_measurement_of_a_slow_source_counts_once() -> None:
+    """A query is asked each 15 s, and its last answer is seen in every tick."""
+    stops = rule(metric=LATENCY, value="50m", does="stop", counts=(2, 2))
+    run = Run(bound(stops, actions=(STOP,), probe=HTTP))
+    counts: list[tuple[int, int]] = []
+    for second in range(1, 61):
+        asked = second - second % 15
+        value = 0.06 if asked < 30 else 0.01
+        run.tick(seen(second, metrics={PROBED: (measured(value, asked),)}))
+        [report] = run.last.rules
+        assert report.seen == value
+        counts.append((report.above, report.below))
+    assert counts == [(1, 0)] * 14 + [(2, 0)] * 15 + [(0, 1)] * 15 + [(0, 2)] * 16
+
+
+def test_the_largest_series_is_the_measurement() -> None:
+    """Another pod's answer does not make an old one count again; of equal ones the newest does."""
+    stops = rule(metric=LATENCY, value="50m", does="stop", counts=(3, 1))
+    run = Run(bound(stops, actions=(STOP,), probe=HTTP))
+    for second in (1, 2, 3):
+        both = (measured(0.09, 1, pod="a"), measured(0.06, second, pod="b"))
+        run.tick(seen(second, metrics={PROBED: both}))
+    assert run.last.rules[0].above == 1
+    equal = (measured(0.09, 1, pod="a"), measured(0.09, 4, pod="b"))
+    run.tick(seen(4, metrics={PROBED: equal}))
+    assert run.last.rules[0].above == 2
+
+
+def test_a_sample_of_the_node_that_was_kept_is_no_new_measurement() -> None:
+    run = Run(bound(rule(does="stop", counts=(2, 1)), actions=(STOP,)))
+    run.tick(seen(1, metrics={USAGE: 7000}))
+    run.tick(seen(2, metrics={USAGE: (measured(7000, 1),)}))
+    assert (run.last.rules[0].above, run.last.rules[0].seen) == (1, 7000)
+    run.tick(seen(3, metrics={USAGE: 7000}))
+    assert run.state() is TRIGGERED
 
 
 def test_one_good_series_among_others_counts() -> None:
@@ -377,6 +497,120 @@ def test_settings_and_memory_are_recorded() -> None:
     again = msgspec.json.decode(msgspec.json.encode(settings), type=WatermarkRules)
     assert again == settings
     assert msgspec.json.decode(msgspec.json.encode(run.memory), type=WatermarkMemory) == run.memory
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "metrics", "why"),
+    [
+        (USAGE, 3999, {"cpu_core_numbers": 4}, ""),
+        (USAGE, 4000, {"cpu_core_numbers": 4}, "cpu_total_usage is 4000 at the most on this node"),
+        (USAGE, 4000, {}, ""),
+        (USAGE, 4000, {"cpu_core_numbers": Gap("unreadable")}, ""),
+        (MEMORY, 999, {"memory_total": 1000}, ""),
+        (MEMORY, 1000, {"memory_total": 1000}, f"{MEMORY} is 1000 at the most on this node"),
+        ("cpu_total_utilization", 99, {}, ""),
+        ("cpu_total_utilization", 100, {}, "cpu_total_utilization is 100 at the most"),
+        ("cpu_load_1_min", 4000, {}, ""),
+    ],
+)
+def test_a_rule_that_can_never_trigger_is_remarked_on(
+    metric: str, value: int, metrics: dict[str, Any], why: str
+) -> None:
+    """In the rule's own line too. A metric that may grow without bound is left alone."""
+    run = Run(bound(rule(metric=metric, value=value, does="stop"), actions=(STOP,)))
+    run.tick(seen(1, metrics={metric: 1} | metrics))
+    text = f"it never triggers: {why}" if why else ""
+    assert [each.text for each in run.last.remarks] == [text] * bool(text)
+    assert run.last.rules[0].held == text
+
+
+def test_a_series_of_a_probe_may_be_as_large_as_it_likes() -> None:
+    stops = rule(metric="cpu_total_utilization", value=500, does="stop")
+    run = Run(bound(stops, actions=(STOP,), probe=HTTP))
+    run.tick(seen(1, metrics={"NodeQOS/q:cpu_total_utilization": 1}))
+    assert (run.last.remarks, run.last.rules[0].held) == ((), "")
+
+
+def restarted(run: Run) -> Run:
+    """With what outlives the agent, through its file."""
+    assert POLICY.keep is not None
+    text = msgspec.json.encode(POLICY.keep(run.memory, 0))
+    again = Run(run.settings)
+    again.memory = msgspec.json.decode(text, type=WatermarkMemory)
+    return again
+
+
+def test_after_a_restart_what_a_rule_did_cools_down() -> None:
+    run = Run(bound(rule(does="stop"), actions=(action("stop", 10),)))
+    run.tick(seen(100, metrics={USAGE: 6500}))
+    run = restarted(run)
+    for second in range(102, 113):
+        run.tick(seen(second, metrics={USAGE: 1}))
+        assert run.stops_scheduling(), second
+    run.tick(seen(113, metrics={USAGE: 1}))
+    assert (run.last.commands, run.state()) == ((), QUIET)
+
+
+def test_a_cool_down_goes_on_over_a_restart() -> None:
+    run = Run(bound(rule(does="stop"), actions=(action("stop", 10),)))
+    run.tick(seen(100, metrics={USAGE: 6500}))
+    run.tick(seen(101, metrics={USAGE: 1}))
+    run = restarted(run)
+    run.tick(seen(105, metrics={USAGE: 1}))
+    assert run.last.rules[0].until == 110_000_000
+    assert run.stops_scheduling()
+    run.tick(seen(111, metrics={USAGE: 1}))
+    assert not run.last.commands
+
+
+def test_throttled_pods_are_restored_step_by_step_after_a_restart() -> None:
+    run = Run(bound(rule(), actions=(throttle(cool_down=10),)))
+    for second in (100, 101):
+        run.tick(seen(second, batch(1), usages={1: 1000}, metrics={USAGE: 6500}))
+    assert run.quotas() == {"pod1/c1": 810}
+    run = restarted(run)
+    quotas = []
+    for second in range(102, 116):
+        run.tick(seen(second, batch(1), usages={1: 800}, metrics={USAGE: 100}))
+        quotas.append(run.quotas().get("pod1/c1"))
+    assert quotas == [810] * 11 + [891, 980, None]
+
+
+def test_a_rule_that_is_above_again_after_a_restart_waits_no_longer_for_it() -> None:
+    run = Run(bound(rule(does="stop"), actions=(action("stop", 10),)))
+    run.tick(seen(100, metrics={USAGE: 6500}))
+    run = restarted(run)
+    run.tick(seen(101, metrics={USAGE: 6500}))
+    assert run.state() is TRIGGERED
+    run.tick(seen(102, metrics={USAGE: 1}))
+    assert run.last.rules[0].until == 111_000_000
+
+
+def test_a_rule_that_went_meanwhile_is_undone_at_once() -> None:
+    run = Run(bound(rule(), actions=(throttle(),)))
+    run.tick(seen(100, batch(1), usages={1: 1000}, metrics={USAGE: 6500}))
+    run = restarted(run)
+    run.settings = bound(rule(metric=MEMORY, value=10**12), actions=(throttle(),))
+    run.tick(seen(101, batch(1), usages={1: 1000}, metrics={MEMORY: 1}))
+    assert run.last.intents == ()
+
+
+def test_what_is_kept_changes_only_when_something_happens() -> None:
+    run = Run(bound(rule(does="stop"), actions=(STOP,)))
+    assert POLICY.keep is not None
+    kept = []
+    for second, used in enumerate((1, 1, 6500, 6500, 6500, 1, 1, 1)):
+        run.tick(seen(second, metrics={USAGE: used}))
+        kept.append(POLICY.keep(run.memory, 0))
+    assert [one == other for one, other in itertools.pairwise(kept)] == [
+        True,
+        False,  # triggered
+        True,
+        True,
+        False,  # cools down
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(("counts", "ticks"), [((1, 1), 3), ((5, 2), 7), ((1000, 1), 30)])

@@ -1,6 +1,7 @@
 """Which pods QoS ensurance evicts, and when. Numbers in the names are rows of section 10 of the
 facts about Crane."""
 
+import itertools
 import random
 from typing import Any
 
@@ -112,6 +113,23 @@ def test_a_settle_time_before_the_next() -> None:
         assert run.last.rules[0].held == "waits to see what the last eviction brought"
     run.tick(seen(11, *PODS[:3], usages=USAGES, metrics={USAGE: 6500}))
     assert run.evicted() == ["default/pod-3"]
+
+
+def test_evict_replace_evict_slows_down_and_says_so() -> None:
+    """The load is not the pods': each of them is replaced, and nothing is gained."""
+    run = evicting(evictions_per_tick=1, evictions_per_minute=1000)
+    chosen: list[int] = []
+    going: tuple[CommandProgress, ...] = ()
+    for second in range(1, 400):
+        run.tick(seen(second, *PODS, usages=USAGES, metrics={USAGE: 9200}, in_flight=going))
+        going = tuple(
+            CommandProgress(each, CommandState.DONE, Micros(0)) for each in run.last.commands
+        )
+        chosen += [second] if going else []
+    assert [after - before for before, after in itertools.pairwise(chosen)] == [22, 42, 82, 162]
+    [remark] = run.last.remarks
+    assert remark.about == "NodeQOS/q/r"
+    assert "a rule whose action stops scheduling" in remark.text
 
 
 def test_budgets() -> None:

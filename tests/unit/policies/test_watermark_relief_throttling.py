@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import RuleState, Verb
 from slackwater.model.gap import Gap
-from slackwater.policies.watermark_relief import (
+from slackwater.model.metric import Sample
+from slackwater.model.units import Micros
+from slackwater.policies.ensurance.watermark_settings import (
     WatermarkRules,
 )
 from tests.unit.policies.ensurance import (
@@ -29,6 +31,7 @@ from tests.unit.policies.ensurance import (
     throttle,
 )
 
+SECOND = 1_000_000
 USAGE, MEMORY = "cpu_total_usage", "memory_total_usage"
 BE, BU, GU = Tier.BESTEFFORT, Tier.BURSTABLE, Tier.GUARANTEED
 QUIET, TRIGGERED = RuleState.QUIET, RuleState.TRIGGERED
@@ -348,3 +351,35 @@ def test_never_a_pod_more_than_needed_whatever_the_order_of_the_pods(
     again = Run(THROTTLING)
     again.tick(seen(1, *pods, usages=usages, metrics={USAGE: used}))
     assert again.quotas() == run.quotas()
+
+
+def test_what_is_remarked_on_stays_between_two_measurements() -> None:
+    """Else the log would say in every other tick that it is over."""
+    settings = bound(
+        rule(metric=LATENCY, value="50m"),
+        actions=(throttle(),),
+        pods=(pod_qos("nobody", "throttle", labelSelector={"matchLabels": {"app": "gone"}}),),
+        probe=HTTP,
+    )
+    run = Run(settings)
+    for second in range(1, 20):
+        sample = Sample(0.06, {}, Micros((second - second % 5) * SECOND))
+        run.tick(seen(second, batch(1), usages={1: 1000}, metrics={PROBED: (sample,)}))
+        assert [each.about for each in run.last.remarks] == ["PodQOS/nobody"], second
+        assert run.last.rules[0].held == "there is no pod that throttle may throttle"
+
+
+def test_one_step_for_each_measurement_down_and_up() -> None:
+    """Of a source that is slower than the ticks: a step whose effect nobody has seen yet is
+    enough."""
+    act = throttle(cool_down=1)
+    run = Run(
+        bound(rule(metric=LATENCY, value="50m"), actions=(act,), probe=HTTP, demote=False),
+    )
+    quotas = []
+    for second in range(1, 41):
+        asked = second - second % 10
+        sample = Sample(0.06 if asked < 20 else 0.01, {}, Micros(asked * SECOND))
+        run.tick(seen(second, batch(1), usages={1: 1000}, metrics={PROBED: (sample,)}))
+        quotas.append(run.quotas().get("pod1/c1"))
+    assert quotas == [900] * 9 + [810] * 10 + [891] * 10 + [980] * 10 + [None]

@@ -72,6 +72,8 @@ class World:
         #: How many more may be evicted; None: any number.
         self.budget: int | None = None
         self.refusals: dict[str, RequestError] = {}
+        #: Raised after a pod was removed, as if the answer had been lost on its way.
+        self.lost_answer: RequestError | None = None
         self.patch_refusals: list[RequestError] = []
         self.problem: Unavailable | None = None
         self.usage_problem: Unavailable | None = None
@@ -215,6 +217,8 @@ class World:
         self.ready_at[f"uid-{fresh}"] = self.second + self.ready_after
         self.least_ready = min(self.least_ready, sum(each.ready for each in self.pods.values()))
         self.version += 1
+        if self.lost_answer is not None:
+            raise self.lost_answer
 
     # What a round works with
 

@@ -239,7 +239,7 @@ def test_section_6_row_17() -> None:
             usage(),
             Reason.ROLLOUT_IN_PROGRESS,
         ),
-        (observed(last=Gap("no JSON")), usage(), Reason.COOLDOWN),
+        (observed(last=Gap("no JSON")), usage(), Reason.COOLDOWN_UNKNOWN),
         (
             observed(*(live(name, box(limit=0.8)) for name in F6)),
             usage(),

@@ -30,6 +30,7 @@ from slackwater.settings.rebalancer import MoveSettings
 from tests.unit.rebalancer.workloads import (
     F6,
     NAME,
+    NAN,
     NOON,
     all_with,
     measured,
@@ -133,7 +134,7 @@ def test_one_pod_is_not_pods(scaling: Scaling, because: str) -> None:
 
 
 REMOVE_IT = (
-    "where that is wrong, remove it: kubectl annotate deployment/web -n shop "
+    "which cannot be; remove it: kubectl annotate deployment/web -n shop "
     "slackwater.io/last-rotation-"
 )
 IN_VAIN = "after 2 rotations in a row that brought too little"
@@ -185,12 +186,18 @@ def cooled(
             False,
             "last rotated 10m ahead of this clock, the pause is 10m",
         ),
+        (
+            rotated("2026-11-17T12:01:00Z"),
+            MoveSettings(cooldown=Micros(0)),
+            False,
+            "last rotated 1m ahead of this clock, the pause is 0s",
+        ),
         # No clock is that wrong; a typing error would forbid it for years.
         (
             rotated("2030-01-01T00:00:00Z"),
             SEED,
             False,
-            f"last rotated 27372h ahead of this clock, the pause is 10m; {REMOVE_IT}",
+            f"last rotated 27372h ahead of this clock, the pause is 10m, {REMOVE_IT}",
         ),
         # Twice without effect: it waits longer. A success, judged now, ends that.
         (
@@ -219,7 +226,9 @@ def test_cooling_down(
 ) -> None:
     found = cooled(last, EVEN, settings)
     assert (found.passed, found.because) == (passed, because)
-    assert found.reason is (None if passed else Reason.COOLDOWN)
+    unknown = "cannot be" in because
+    reason = Reason.COOLDOWN_UNKNOWN if unknown else Reason.COOLDOWN
+    assert found.reason is (None if passed else reason)
 
 
 def test_a_second_miss_counts_as_soon_as_it_can_be_seen() -> None:
@@ -265,6 +274,22 @@ def test_the_minimum(
 def test_who_does_not_serve_is_not_counted(different: dict[str, Any]) -> None:
     found = minimum_pods(going(2), measured(numbered(1, 1, 1, 1, 1), p5=different), SEED)
     assert found.because == "2 of 4 Ready pods stay, minimum required is 2"
+
+
+def test_a_hot_pod_that_is_not_ready_does_not_leave() -> None:
+    """It was not among the Ready pods before it went."""
+    found = minimum_pods(going(2), measured(numbered(1, 1, 1, 1), p1={"ready": False}), SEED)
+    assert found.because == "2 of 3 Ready pods stay, minimum required is 2"
+    assert found.passed
+
+
+def test_both_guards_count_the_same_pods() -> None:
+    """Of seven Ready pods one is young and one of unknown use: with two away, five stay."""
+    found = measured({**numbered(1.2, 0.3, 0.5, 0.5, 0.5, 0.5), "p7": NAN}, p6={"age": 10.0})
+    going_two = propose(found, MoveSettings(top_k=1))
+    assert [each.name for each in going_two.rotate] == ["p1", "p2"]
+    assert minimum_pods(going_two, found, SEED).because.startswith("5 of 7 Ready pods stay")
+    assert capacity(going_two, found, SEED).because.startswith("with 2 away at once the other 5 ")
 
 
 def test_section_6_row_9_is_refused_by_the_minimum() -> None:

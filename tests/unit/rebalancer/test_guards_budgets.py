@@ -17,6 +17,7 @@ from tests.unit.rebalancer.workloads import pod_usage
 
 GOING = [pod_usage(name, 1.0) for name in "ABEF"]
 BATCHES = [GOING[:2], GOING[2:]]
+PDB = "PodDisruptionBudget"
 SHORT = "; a batch has more of its pods, so the rest waits for another run"
 ALL = frozenset("ABCDEF")
 
@@ -52,22 +53,23 @@ def test_those_that_cover_some_of_the_pods() -> None:
     [
         ((), True, "none covers these pods", None),
         ((Budget("x", 0, frozenset("CD")),), True, "none covers these pods", None),
-        ((Budget("web", 2, ALL),), True, "web lets 2 more go now", None),
+        ((Budget("web", 2, ALL),), True, f"{PDB} web lets 2 more pods go now", None),
         # What run does then: one goes, the next is refused, and it stops.
-        ((Budget("web", 1, ALL),), True, f"web lets 1 more go now{SHORT}", None),
-        ((Budget("web", 0, ALL),), False, "web lets 0 more go now", Reason.PDB_BLOCKED),
+        ((Budget("web", 1, ALL),), True, f"{PDB} web lets 1 more pod go now{SHORT}", None),
+        ((Budget("web", 0, ALL),), False, f"{PDB} web lets 0 more pods go now", Reason.PDB_BLOCKED),
         # Some of them are free to go.
-        ((Budget("web", 0, frozenset("AB")),), True, f"web lets 0 more go now{SHORT}", None),
+        ((Budget("web", 0, frozenset("AB")),), True,
+         f"{PDB} web lets 0 more pods go now{SHORT}", None),
         (
             (Budget("hot", 0, frozenset("AB")), Budget("cold", 1, frozenset("EF"))),
             True,
-            f"hot lets 0 more go now, cold lets 1 more go now{SHORT}",
+            f"{PDB} hot lets 0 more pods go now, {PDB} cold lets 1 more pod go now{SHORT}",
             None,
         ),
         (
             (Budget("hot", 0, frozenset("AB")), Budget("cold", 0, frozenset("EF"))),
             False,
-            "hot lets 0 more go now, cold lets 0 more go now",
+            f"{PDB} hot lets 0 more pods go now, {PDB} cold lets 0 more pods go now",
             Reason.PDB_BLOCKED,
         ),
         (
@@ -78,7 +80,7 @@ def test_those_that_cover_some_of_the_pods() -> None:
         ),
         # Of pods that stay two budgets are their own matter.
         ((Budget("one", 3, ALL), Budget("two", 3, frozenset("CD"))), True,
-         "one lets 3 more go now", None),
+         f"{PDB} one lets 3 more pods go now", None),
     ],
 )  # fmt: skip
 def test_what_is_said_to_those_who_are_to_go(

@@ -256,3 +256,14 @@ def test_what_a_pod_states_for_itself_goes_before_its_containers(
     settings = msgspec.structs.replace(WEB, container=named)
     found = joined(observed(pod), told(1.0, 0.1, requests=(1.0, 0.25)), settings, source)
     assert (found.request, found.limit) == (request_, limit)
+
+
+def test_containers_that_do_not_count_are_kept_apart() -> None:
+    """With the most that one of each uses; a Gap only where nothing is known of it."""
+    pods = [live(name, box("web"), box("proxy"), box("log")) for name in ("A", "B", "C")]
+    told = usage({"A": 1.0, "B": 1.0, "C": 1.0})
+    told.usage.update({("A", "proxy"): Cores(0.2), ("B", "proxy"): Cores(0.7)})
+    settings = WorkloadSettings("shop", "web", container="web")
+    found = merge_usage(observed(*pods), told, settings, RequestSource.AUTO, NOON)
+    assert found.container == "web"
+    assert found.left_out == {"log": Gap("no usage of container log"), "proxy": Cores(0.7)}

@@ -23,9 +23,9 @@ from slackwater.record.journal import JournalEntry
 from slackwater.runtime.http_exchange import ListenAddress
 from slackwater.runtime.leadership import Candidate
 from slackwater.runtime.wakeup import InterruptibleWakePipe
+from slackwater.settings.prometheus import PrometheusSettings
 from slackwater.settings.rebalancer import (
     KafkaSettings,
-    PrometheusSettings,
     RunSettings,
     UsageSource,
     WorkloadSettings,
@@ -115,6 +115,7 @@ class Cluster:
             "replicasets": [self.set],
             "pods": list(self.pods.values()),
             "poddisruptionbudgets": [],
+            "version": [],  # asked for the server's time of day
         }
         return lists[path.rpartition("/")[2]]
 

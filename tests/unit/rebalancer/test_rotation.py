@@ -308,6 +308,42 @@ def test_an_eviction_that_fails_ends_it(error: Exception) -> None:
     assert (world.removed(), left(done)) == ("A F", "B E")
 
 
+LOST = UnreachableError("there was no whole answer in time")
+
+
+def test_a_pod_that_goes_was_evicted_though_the_answer_was_lost() -> None:
+    world = World()
+    world.lost_answer = LOST
+    done = go(world)
+    assert set(fates(done).values()) == {RemovalOutcome.EVICTED}
+    assert done.stop is None
+    assert world.last() == CLAIM
+
+
+def test_the_cool_down_stays_where_nobody_knows_whether_a_pod_goes() -> None:
+    """Reviews: without it, one pod went in each round for ever."""
+    world = World()
+    world.refusals["A"] = LOST
+    done = go(world)
+    assert fates(done) == {"A": RemovalOutcome.UNKNOWN}
+    assert done.stop is not None
+    assert (done.stop.reason, done.stop.failed) == (Reason.KUBERNETES_ERROR, True)
+    assert [each.name for each in done.unknown] == ["A"]
+    # Never judged: what it brought would not be its own work.
+    assert world.last() == msgspec.structs.replace(CLAIM, judged=True)
+
+
+def test_the_cool_down_stays_while_the_api_server_is_away() -> None:
+    world = World()
+    world.lost_answer = LOST
+    away = Unavailable(Reason.KUBERNETES_ERROR, "nobody answers")
+    world.on_look[3] = lambda: setattr(world, "problem", away)
+    done = go(world)
+    assert fates(done) == {"A": RemovalOutcome.UNKNOWN}
+    world.problem = None
+    assert world.last() == msgspec.structs.replace(CLAIM, judged=True)
+
+
 def test_the_end_is_heard_between_two_evictions() -> None:
     world = World()
     context = world.context()

@@ -162,9 +162,10 @@ def test_after_a_conflict_the_pod_is_read(
 
 
 def test_nobody_answers(server: Server) -> None:
+    """Whether the request arrived is not known."""
     server.server.close()
     attempt = server.writer().remove("shop", pod("A"))
-    assert attempt.outcome is Outcome.FAILED
+    assert attempt.outcome is Outcome.UNKNOWN
     assert "Connection refused" in attempt.because
 
 

@@ -12,16 +12,11 @@ from slackwater.rebalancer.assessment import Sources
 from slackwater.rebalancer.observed import Lag, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
 from slackwater.rebalancer.round_sources import RoundSources
-from slackwater.settings.rebalancer import (
-    KafkaSettings,
-    MetricLabels,
-    PrometheusSettings,
-    RunSettings,
-    WorkloadSettings,
-)
+from slackwater.settings.prometheus import MetricLabels, PrometheusSettings
+from slackwater.settings.rebalancer import KafkaSettings, RunSettings, WorkloadSettings
+from tests.unit.http.prometheus_world import clear_proxies, status, well
 from tests.unit.kube.accesses import plain_access
 from tests.unit.kube.byte_server import Answer, ByteServer, Request, Wire, serving
-from tests.unit.rebalancer.sources.prometheus_world import clear_proxies, status, well
 from tests.unit.rebalancer.workloads import NOON
 
 WINDOW = Micros(300_000_000)
@@ -86,8 +81,9 @@ def test_the_next_round_asks_again(client: Client) -> None:
 def test_a_round_with_a_good_one_asks_everything(client: Client) -> None:
     with serving(well) as server:
         of_round = sources(client, server, ("cluster", "prod-eu"))
-        assert isinstance(of_round.usage("shop", WINDOW, NOON), NamespaceUsage)
+        # At the time that `well` gives for the newest sample.
+        assert isinstance(of_round.usage("shop", WINDOW, 1.5), NamespaceUsage)
         assert isinstance(of_round.lag(LAGGING), Lag | Gap)
         asked = [request.body.decode() for request in server.requests]
-    assert len(asked) >= 3
+    assert len(asked) >= 4
     assert all("cluster%3D%22prod-eu%22" in each for each in asked), "lag too"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.http.errors import UnreachableError
 from slackwater.kube.api_time import format_time
 from slackwater.kube.events import EventType
 from slackwater.model.gap import Gap
@@ -120,8 +121,14 @@ def test_a_dry_run_changes_nothing() -> None:
     reason, because = only(result)
     assert (reason, because) == (Reason.DRY_RUN, "Improvement 34.8% exceeds minimum 10.0%")
     assert (world.calls, world.sent, world.second) == ([], [], 0)
-    [entry] = world.told
+    *pods, entry = world.told
     assert (entry.after, entry.result) == ("A, F, B, E", "dry_run")
+    assert [(each.what, each.before, each.because, each.result) for each in pods] == [
+        ("Pod shop/A", "1.2 cores", "most busy of Deployment shop/web", "dry_run"),
+        ("Pod shop/F", "0.3 cores", "least busy of Deployment shop/web", "dry_run"),
+        ("Pod shop/B", "1.1 cores", "most busy of Deployment shop/web", "dry_run"),
+        ("Pod shop/E", "0.4 cores", "least busy of Deployment shop/web", "dry_run"),
+    ]
     assert result.exit_code == 0
 
 
@@ -155,6 +162,20 @@ def test_an_eviction_that_fails() -> None:
     [event] = world.sent
     assert (event.reason, event.type) == (FAILED, EventType.WARNING)
     assert world.last() is None
+
+
+def test_lost_answers_cost_one_batch_for_each_cool_down() -> None:
+    """The pods that really went are replaced by others as hot, round after round."""
+    world = World()
+    world.refusals = dict.fromkeys("ABCDEF", UnreachableError("there was no answer in time"))
+    said = []
+    for _ in range(5):
+        said.append(only(go(world)))
+        world.second += 60
+    assert said[0][0] is Reason.KUBERNETES_ERROR
+    assert said[0][1].startswith("0 of 4 pods went, and whether A goes is not known: ")
+    assert [reason for reason, _ in said[1:]] == [Reason.COOLDOWN] * 4
+    assert world.removed() == "A"
 
 
 def test_an_eviction_that_fails_after_others_went() -> None:

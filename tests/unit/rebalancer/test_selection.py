@@ -480,8 +480,8 @@ def test_an_odd_number_goes_at_once_where_it_fits(most: int) -> None:
         ({"C": {"terminating": True}}, ["A F", "B E"]),
         # Its load must still be carried where it is to go itself: 4.4 on three are too much.
         ({"A": {"ready": False}}, ["A", "F", "B", "E"]),
-        # Of a young pod nobody knows what it carries; 3.8 on three are more than 1.2.
-        ({"D": {"age": 60.0}}, ["A", "F", "B", "E"]),
+        # A young pod stays and carries, as much as the average already: 4.56 on four.
+        ({"D": {"age": 60.0}}, ["A F", "B E"]),
         # Who is held back carries like any other.
         ({"C": {"held_back": "an annotation"}}, ["A F", "B E"]),
     ],
@@ -503,7 +503,8 @@ def test_unknown_use_is_not_taken_for_idle() -> None:
         ({"ready": False}, 5, 3.6),
         ({"terminating": True}, 5, 3.6),
         ({"running": False}, 5, 3.6),
-        ({"age": 299.0}, 5, 3.6),
+        # Young, and busier than the average of the others (3.6 / 5) all the same.
+        ({"age": 299.0}, 6, 4.4),
     ],
 )
 def test_who_carries(different: dict[str, object], carriers: int, load: float) -> None:
@@ -513,9 +514,23 @@ def test_who_carries(different: dict[str, object], carriers: int, load: float) -
     assert room.load == pytest.approx(load)
 
 
-def test_a_held_back_pod_of_unknown_use_is_no_carrier() -> None:
-    found = measured({**F6, "C": NAN}, C={"held_back": "an annotation"})
-    assert measure_capacity(propose(found, SEED), found, SEED).carriers == 5
+@pytest.mark.parametrize("different", [{}, {"held_back": "an annotation"}, {"age": 10.0}])
+@pytest.mark.parametrize("usage", [NAN, 0.0])
+def test_a_carrier_of_unknown_use_counts_like_the_average(
+    usage: float | Gap, different: dict[str, object]
+) -> None:
+    """It stays and takes load over, but what it carries already is not nothing."""
+    if not isinstance(usage, Gap):
+        different = {**different, "age": 10.0}
+    found = measured({**F6, "C": usage}, C=different)
+    room = measure_capacity(propose(found, SEED), found, SEED)
+    assert room.carriers == 6
+    assert room.load == pytest.approx(3.6 / 5 * 6)
+
+
+def test_a_young_pod_that_is_busier_than_the_average_counts_as_it_is() -> None:
+    found = measured({**F6, "C": 1.0}, C={"age": 10.0})
+    assert measure_capacity(propose(found, SEED), found, SEED).load == pytest.approx(4.6)
 
 
 @pytest.mark.parametrize(

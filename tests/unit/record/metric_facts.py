@@ -4,12 +4,28 @@ from typing import Any
 
 import msgspec
 
-from slackwater.model.cgroup import CpuPressure, PressureLine, Tier
-from slackwater.model.decision import NoteKind, RuleState, Yielded
+from slackwater.model.cgroup import CgroupRef, CpuPressure, PressureLine, Tier
+from slackwater.model.cpus import Cpu, CpuSet, KubeletCpus, Topology
+from slackwater.model.decision import (
+    Because,
+    Contribution,
+    Grant,
+    NoteKind,
+    OfferReport,
+    PolicyAction,
+    PolicyReport,
+    RuleState,
+    Verb,
+    Yielded,
+)
+from slackwater.model.gap import Gap
+from slackwater.model.node_resource import NodeResources
 from slackwater.model.plan import Result
 from slackwater.model.snapshot import Freshness, Rate
-from slackwater.model.units import Micros, MilliCpu
+from slackwater.model.units import Micros, MilliCpu, Ratio
+from slackwater.policies import normalization
 from slackwater.record.agent_view import ClusterLink
+from slackwater.record.interception import InterceptionCounts
 from slackwater.record.journal import TickRecord
 from slackwater.record.metrics import MetricInputs, TickCounters
 from slackwater.settings.agent_settings import AgentSettings, Reading
@@ -29,6 +45,17 @@ LINK = ClusterLink(
     },
     writes={"written": 3, "refused": 1},
     lost=2,
+    topology={"written": 2},
+    unreported="it is Koordinator's",
+)
+
+
+#: Answers of 0.4, 4 and 60 ms.
+STARTS = InterceptionCounts(
+    {("create", "adjusted"): 2, ("update", "failed"): 1},
+    (1, 0, 0, 1, 0, 1),
+    Micros(64_400),
+    connections=2,
 )
 
 
@@ -43,8 +70,39 @@ def facts(
         counts=counted.counts(),
         policies=(SHARE,),
         latest=latest,
-        **said,
+        **{"starts": STARTS, **said},
     )
+
+
+SELLING = PolicyReport(
+    "oversold",
+    PolicyAction.ACTED,
+    "nothing to do",
+    {},
+    offers=(
+        OfferReport(
+            "gocrane.io/cpu", "m", 1000, 3, 2, allocatable=8_000, reserve=200, used=2_500,
+            elastic_used=500, predicted=1_800, forecast="own history of 2 h", budget=4_400,
+            claim=3_900, shown=3, exceeded=7,
+        ),
+        OfferReport("gocrane.io/memory", "B", 1, 1024, 0, used=4096, missing="no prediction yet"),
+    ),
+)  # fmt: skip
+
+
+NORMALIZING = PolicyReport(
+    normalization.NAME, PolicyAction.ACTED, "", {normalization.RATIO_NUMBER: 120}
+)
+
+
+def scaled(ref: CgroupRef | Gap) -> Grant:
+    """A quota of 1 CPU, divided by 1.20."""
+    assert isinstance(ref, CgroupRef)
+    ratio = Ratio(100, 120)
+    step = Contribution(
+        normalization.NAME, Verb.SCALE, ratio, MilliCpu(834), Because("ratio", "1.20", "")
+    )
+    return Grant(ref, "quota", MilliCpu(834), (step,), exact=Ratio(100_000, 120))
 
 
 def full() -> TickRecord:
@@ -67,14 +125,19 @@ def full() -> TickRecord:
         readings={BESTEFFORT.id: tier},
         rates=rates,
         in_flight=(progress(),),
+        topology=Topology(tuple(Cpu(number, number, 0, 0) for number in range(4))),
+        reserved_cpus=CpuSet.of([0]),
+        kubelet_cpus=KubeletCpus("none"),
+        node_resources=NodeResources(amplified_cpu=MilliCpu(2400)),
     )
     made = record(
         seen,
-        lines=(told(claim=600), line(rule(RuleState.TRIGGERED))),
+        lines=(told(claim=600), line(rule(RuleState.TRIGGERED)), SELLING, NORMALIZING),
         outcomes=(outcome(), outcome(Result.REFUSED)),
         notes=(note(NoteKind.REPAIR), note(NoteKind.YIELD)),
         yielded=(Yielded(BESTEFFORT, "quota", Micros(0)),),
         took=2_000,
         agent=EVERYTHING,
     )
-    return msgspec.structs.replace(made, commands=(command_outcome(),))
+    story = msgspec.structs.replace(made.story, grants=(scaled(pods[0].ref),))
+    return msgspec.structs.replace(made, commands=(command_outcome(),), story=story)

@@ -287,9 +287,9 @@ def test_an_empty_story_says_nothing_is_to_do() -> None:
 
 ALL_OFF = {
     name: f"{name} is switched off somewhere"
-    for name in ("batch_resources", "qos_level", "memory_qos", "quota_burst")
+    for name in ("elastic_resources", "qos_level", "memory_qos", "quota_burst")
 }
-WEIGHT_STEP = Contribution("batch_resources", Verb.SET, 20, 20, Because("a", "b", "c"))
+WEIGHT_STEP = Contribution("elastic_resources", Verb.SET, 20, 20, Because("a", "b", "c"))
 
 
 def with_weight(workload: Workload, **besides: Any) -> AgentView:
@@ -313,7 +313,7 @@ def with_weight(workload: Workload, **besides: Any) -> AgentView:
         ({"burst": BurstRequest()}, {"quota_burst"}),
         ({"memory_ratios": MemoryRatios()}, {"memory_qos"}),
         ({"qos_level": -1, "burst": Gap("odd")}, {"qos_level", "quota_burst"}),
-        ({"containers": (ASKING,)}, {"batch_resources"}),
+        ({"containers": (ASKING,)}, {"elastic_resources"}),
     ],
 )
 def test_a_pod_is_told_why_what_it_asks_for_is_off(wishes: Any, missed: set[str]) -> None:

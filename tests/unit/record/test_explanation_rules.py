@@ -9,7 +9,7 @@ from slackwater.agent.tick import TickMemory, tick
 from slackwater.model.plan import Outcome, Result
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
-from slackwater.policies import watermark_relief
+from slackwater.policies.ensurance import watermark_relief
 from slackwater.record.agent_view import AgentView
 from slackwater.record.journal import TickInputs, TickRecord, make_entries
 from slackwater.record.recording import decode_recording, encode_recording

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from slackwater.model.cgroup import CgroupRef, Level
+from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import Because, Contribution, Grant, TickReport, Verb
 from slackwater.model.gap import Gap
-from slackwater.model.knob import BURST, QUOTA, WEIGHT, Knob
+from slackwater.model.knob import BURST, CPUS, QUOTA, WEIGHT, Knob
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.record.journal import (
@@ -44,11 +45,11 @@ def test_an_applied_change() -> None:
 def test_each_knob_of_a_group_has_its_own_reason() -> None:
     weight = Change(BESTEFFORT, WEIGHT, 1, 20)
     because = Because("batch-cpu requested", "500m", "weight 20")
-    step = Contribution("batch_resources", Verb.SET, 20, 20, because)
+    step = Contribution("elastic_resources", Verb.SET, 20, 20, because)
     outcomes = [Outcome(weight, Result.APPLIED)]
     grants = (GRANT, Grant(BESTEFFORT, "weight", 20, (step,)))
     [entry] = make_entries(node(), outcomes, TickReport(grants=grants))
-    assert entry.because == "batch_resources: batch-cpu requested 500m, weight 20"
+    assert entry.because == "elastic_resources: batch-cpu requested 500m, weight 20"
     [released] = make_entries(node(), outcomes, TickReport(grants=(GRANT,)))
     assert released.because == "no policy wants it any more"
 
@@ -96,7 +97,35 @@ def test_a_crowds_entry_says_who_and_how_far() -> None:
         ("quota of 9 groups below kubepods/besteffort", "600m to unlimited", "600m to 700m"),
         ("burst of 12 groups below kubepods/besteffort", "1000", "2000"),
     ]
-    assert told[1].because.startswith("they follow its quota")
+    assert told[1].because.startswith("on cgroup v1 no quota is above that one")
+
+
+ALONE = Because("CPUs that containers hold alone", "1,5", "everybody else has the rest")
+
+
+def narrowed(number: int) -> tuple[list[Outcome], list[Grant]]:
+    """So many containers that leave CPUs to another one, of which the first had fewer before."""
+    full, fewer, rest = CpuSet.parse("0-7"), CpuSet.parse("0-5"), CpuSet.parse("0,2-4")
+    refs = [CgroupRef(f"kubepods/pod{n}/c", 50 + n, Level.CONTAINER) for n in range(number)]
+    changes = [Change(ref, CPUS, full if n else fewer, rest) for n, ref in enumerate(refs)]
+    step = Contribution("pins", Verb.SET, rest, rest, ALONE)
+    grants = [Grant(ref, CPUS.name, rest, (step,)) for ref in refs]
+    return [Outcome(change, Result.APPLIED) for change in changes], grants
+
+
+def test_a_crowd_that_leaves_cpus_to_another_is_told_as_one() -> None:
+    outcomes, grants = narrowed(9)
+    [entry] = make_entries(node(), outcomes, TickReport(grants=tuple(grants)))
+    assert (entry.what, entry.before, entry.after) == (
+        "cpus of 9 groups",
+        "2 sets of CPUs",
+        "0,2-4",
+    )
+    assert entry.because.startswith("pins: CPUs that containers hold alone 1,5")
+    [released] = make_entries(node(), outcomes, TickReport())
+    assert released.because == "no policy wants it any more"
+    few, granted = narrowed(3)
+    assert len(make_entries(node(), few, TickReport(grants=tuple(granted)))) == 3
 
 
 def test_a_release_says_that_nobody_wants_it() -> None:

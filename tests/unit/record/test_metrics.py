@@ -16,16 +16,17 @@ from slackwater.model.plan import Result
 from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Bandwidth, Micros
-from slackwater.record.metric_table import METRICS
+from slackwater.record.metric_table import METRICS, MetricType
 from slackwater.record.metrics import (
     BUCKETS,
     MetricInputs,
     TickCounters,
+    answer_histogram,
     duration_histogram,
     make_samples,
 )
 from tests.unit.policies.nodes import BESTEFFORT, FREE, KUBEPODS, node, pod, rate, reading
-from tests.unit.record.metric_facts import EVERYTHING, LINK, STALLED, facts, full
+from tests.unit.record.metric_facts import EVERYTHING, LINK, STALLED, STARTS, facts, full
 from tests.unit.record.tick_records import OURS, SHARE, note, outcome, record, told
 
 
@@ -85,6 +86,17 @@ def shown(told_facts: MetricInputs) -> dict[str, float]:
         ("slackwater_node_tainted", 0),
         ("slackwater_commands_total/evict/done", 1),
         ("slackwater_commands_in_flight/evict/queued", 1),
+        ("slackwater_oversold_sold/gocrane.io/cpu", 3),
+        ("slackwater_oversold_sold/gocrane.io/memory", 1024),
+        ("slackwater_oversold_allocated/gocrane.io/cpu", 2),
+        ("slackwater_oversold_used/gocrane.io/cpu", 2.5),
+        ("slackwater_oversold_used/gocrane.io/memory", 4096),
+        ("slackwater_oversold_predicted/gocrane.io/cpu", 1.8),
+        ("slackwater_oversold_exceeded_total/gocrane.io/cpu", 7),
+        ("slackwater_cpus/exclusive", 0),
+        ("slackwater_cpus/reserved", 1),
+        ("slackwater_cpus/default", 3),
+        ("slackwater_pods_refused_cpus", 0),
         ("slackwater_source_age_seconds/pods", 90),
         ("slackwater_source_age_seconds/node", 2.5),
         ("slackwater_source_silent/pods", 1),
@@ -92,6 +104,16 @@ def shown(told_facts: MetricInputs) -> dict[str, float]:
         ("slackwater_node_writes_total/written", 3),
         ("slackwater_node_writes_total/refused", 1),
         ("slackwater_events_lost_total", 2),
+        ("slackwater_topology_writes_total/written", 2),
+        ("slackwater_topology_unreported", 1),
+        ("slackwater_cpu_normalization_ratio", 1.2),
+        ("slackwater_cpu_normalization_problem", 0),
+        ("slackwater_normalized_pods", 1),
+        ("slackwater_pod_normalized_cpu_quota_cores/default/pod-1", 1 / 1.2),
+        ("slackwater_node_cpu_amplified_allocatable_cores", 2.4),
+        ("slackwater_container_starts_intercepted", 0),
+        ("slackwater_container_start_answers_total/create/adjusted", 2),
+        ("slackwater_runtime_connections_total", 2),
     ],
 )
 def test_values_in_base_units(sample: str, value: float) -> None:
@@ -99,13 +121,21 @@ def test_values_in_base_units(sample: str, value: float) -> None:
 
 
 def test_without_a_cluster_nothing_is_said_of_one() -> None:
-    clustered = ("source", "node_writes", "events_lost")
+    clustered = ("source", "node_writes", "events_lost", "topology")
     assert not [name for name in shown(facts(full())) if any(word in name for word in clustered)]
 
 
 def test_every_metric_of_the_table_can_be_had() -> None:
     seen = {sample.metric.name for sample in make_samples(facts(full(), link=LINK))}
-    assert seen | {"slackwater_tick_duration_seconds"} == {metric.name for metric in METRICS}
+    histograms = {metric.name for metric in METRICS if metric.kind is MetricType.HISTOGRAM}
+    assert seen | histograms == {metric.name for metric in METRICS}
+
+
+def test_answers_to_the_container_runtime() -> None:
+    buckets, total = answer_histogram(STARTS)
+    assert [count for _, count in buckets] == [1, 1, 1, 2, 2, 3]
+    assert buckets[3][0] == "0.005"
+    assert total == pytest.approx(0.0644)
 
 
 #: What comes from a reading of the node.
@@ -178,7 +208,7 @@ def test_a_quota(quota: Bandwidth, value: float) -> None:
 def test_pods_only_where_everything_is_asked_for() -> None:
     """`top` makes the agent read pods too; series must not come and go with it."""
     needed = msgspec.structs.replace(full(), inputs=record().inputs)
-    assert not [name for name in shown(facts(needed)) if "slackwater_pod_" in name]
+    assert not [name for name in shown(facts(needed)) if "slackwater_pod_cpu_usage" in name]
 
 
 def test_pods_of_one_name_are_one_sample() -> None:

@@ -230,6 +230,13 @@ def test_a_pods_odd_wish_is_told_on_the_pod() -> None:
     )
 
 
+def test_a_remark_about_the_node_is_told_there() -> None:
+    line = msgspec.structs.replace(told(), remarks=(Remark("node", "the ratio is odd"),))
+    [found] = Crier().hear(record(lines=(line,)))
+    assert (found.about.kind, found.reason) == ("Node", "ConfigApplyFailed")
+    assert found.message == "best_effort_share: the ratio is odd"
+
+
 def test_a_pod_without_an_object_is_told_nothing() -> None:
     line = msgspec.structs.replace(told(), remarks=(Remark("gone", "odd"),))
     stray = msgspec.structs.replace(pod(1, Tier.BESTEFFORT), name="gone", namespace="")

@@ -8,13 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater import __version__
-from slackwater.contract.node_report import MOST_ACTIVE_RULES, MOST_OBJECTS, ActiveRule
+from slackwater.contract.node_report import (
+    MOST_ACTIVE_RULES,
+    MOST_OBJECTS,
+    ActiveRule,
+    read_report,
+)
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import (
     Because,
     Contribution,
     Grant,
     PolicyAction,
+    Remark,
     RuleState,
     Verb,
 )
@@ -32,6 +38,7 @@ from slackwater.record.node_status import (
     usage_step,
 )
 from tests.unit.policies.nodes import BESTEFFORT, FREE, held, node
+from tests.unit.record.cpu_ticks import EXCLUSIVE, pinned_tick, placed, pod_with_cpus
 from tests.unit.record.rule_reports import rule, rule_record
 from tests.unit.record.tick_records import OURS, SHARE, outcome, record, told
 
@@ -325,6 +332,16 @@ def test_objects_that_are_followed_and_the_rules_that_are_not_quiet() -> None:
     assert final_status_patch(view(rule_record(*rules)), 0).report.rules == {}
 
 
+def test_a_rule_without_its_metric_is_a_problem_of_the_node() -> None:
+    report = node_report(view(rule_record(rule(seen=None, missing="Connection refused"))))
+    assert report.problems == (
+        "rule NodeQOS/waterline1/cpu: its metric is missing: Connection refused",
+    )
+    lacking = ActiveRule("cpu", "quiet", missing="Connection refused")
+    assert report.rules == {"NodeQOS/waterline1": (lacking,)}
+    assert read_report(report.text()) == report
+
+
 def test_while_a_policy_holds_its_rules_are_those_of_before() -> None:
     """It says nothing about them then, and what it did stands."""
     before, held = rule_record(rule(RuleState.TRIGGERED)), rule_record(course=PolicyAction.HELD)
@@ -344,3 +361,25 @@ def test_a_report_of_many_rules_is_bounded() -> None:
     assert len(report.rules) == MOST_OBJECTS
     assert sum(map(len, report.rules.values())) == MOST_ACTIVE_RULES
     assert len(report.text()) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ((), ()),
+        (("late",), ("no CPUs of their own for prod/late: none is free",)),
+        (("b", "a"), ("no CPUs of their own for 2 pods, such as prod/a: none is free",)),
+    ],
+)
+def test_pods_without_the_cpus_that_they_ask_for_are_one_problem(
+    names: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    pods = [pod_with_cpus(number, name, EXCLUSIVE) for number, name in enumerate(names, 1)]
+    tick = pinned_tick(
+        pods,
+        [placed(pod, EXCLUSIVE, "", refused="none is free") for pod in pods],
+        "0-7",
+        [Remark(pod.title(), "none is free") for pod in pods],
+    )
+    assert node_report(view(tick)).problems == said
+    assert node_report(view(tick, blind="nothing is seen")).problems == ()

@@ -58,13 +58,26 @@ def test_it_says_what_was_done_and_what_holds_it_back() -> None:
     assert event.message.endswith("cpu_total_usage 6500 > 6000, Preview: nothing is done")
 
 
-def test_several_rules_of_a_round_are_one_event() -> None:
-    """They would be counted as one anyway, and only the last would be seen."""
-    [event] = Crier().hear(tick(ABOVE, ABOVE))
-    assert event.message.count("triggered action") == 2
-    [event] = Crier().hear(tick(*[ABOVE] * 30))
-    assert event.message.count("triggered action") == 8
-    assert event.message.endswith("; and 22 more rules; see slackwater explain")
+def test_events_of_different_rules_are_different_series() -> None:
+    """Else only the last would be seen, and counted for all."""
+    one, two = Crier().hear(tick(ABOVE, ABOVE))
+    assert one.series != two.series
+    assert "waterline1/r0" in one.message
+    assert "waterline1/r1" in two.message
+    found = Crier().hear(tick(*[ABOVE] * 30))
+    assert len(found) == 9
+    assert found[-1].message == "and 22 more rules; see slackwater explain"
+
+
+def test_a_missing_metric_is_told_once_while_it_lasts() -> None:
+    crier = Crier()
+    lost = rule_record(rule(QUIET, seen=None, missing="Connection refused"))
+    assert words(crier.hear(lost)) == [
+        ("MetricMissing", "waterline1/cpu: its metric is missing: Connection refused")
+    ]
+    assert not crier.hear(lost)
+    assert not crier.hear(tick(QUIET))
+    assert crier.hear(lost)
 
 
 def test_while_it_stays_triggered_it_is_told_again() -> None:

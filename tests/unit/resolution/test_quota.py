@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from slackwater.model.cgroup import CgroupRef, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import Because, Intent, IntentValue, Verb
-from slackwater.model.units import UNLIMITED, MilliCpu, Ratio, Unlimited
-from slackwater.resolution.quota import Amount, grant_quota, quota_amount
+from slackwater.model.units import UNLIMITED, Micros, MilliCpu, Ratio, Unlimited
+from slackwater.resolution.quota import Amount, grant_quota, granted_quota, quota_amount
 
 TARGET = CgroupRef("kubepods/besteffort", 7, Level.TIER)
 SMALLEST = 10
@@ -72,6 +72,40 @@ def test_rows(
 ) -> None:
     grant = grant_quota(TARGET, baseline, intents)
     assert (grant.value, grant.clipped_by, grant.contest) == (granted, clipped, contest)
+
+
+BY_1_2 = intent(Verb.SCALE, Ratio(100, 120))
+
+
+@pytest.mark.parametrize(
+    ("base", "intents", "period", "written"),
+    [
+        (1000, [BY_1_2], 100_000, 83_334),
+        (2000, [BY_1_2], 100_000, 166_667),
+        (1000, [BY_1_2], 50_000, 41_667),
+        (1000, [BY_1_2, BY_1_2], 100_000, 69_445),
+        (10, [BY_1_2], 100_000, 1_000),  # the kernel's smallest
+        (1000, [BY_1_2, intent(Verb.CAP, m(833))], 100_000, 83_300),
+        (1000, [BY_1_2, intent(Verb.CAP, m(834))], 100_000, 83_334),
+        (1000, [BY_1_2, intent(Verb.CAP, UNLIMITED)], 100_000, 83_334),
+        (1000, [BY_1_2, intent(Verb.FLOOR, m(833))], 100_000, 83_334),
+        (1000, [BY_1_2, intent(Verb.FLOOR, m(834))], 100_000, 83_400),
+        (1000, [BY_1_2, intent(Verb.FLOOR, UNLIMITED)], 100_000, UNLIMITED),
+        (1000, [intent(Verb.RAISE, m(200)), BY_1_2], 100_000, 100_000),
+    ],
+)
+def test_a_scaled_quota_is_rounded_once_to_a_microsecond(
+    base: int, intents: list[Intent], period: int, written: int | Unlimited
+) -> None:
+    grant = grant_quota(TARGET, m(base), intents)
+    assert granted_quota(grant, Micros(period)).limit == written
+
+
+@given(st.integers(1, 64_000), st.integers(100, 500))
+def test_a_scaled_quota_is_the_ceiling(base: int, hundredths: int) -> None:
+    grant = grant_quota(TARGET, m(base), [intent(Verb.SCALE, Ratio(100, hundredths))])
+    exact = -(-base * 100 * 100 // hundredths)
+    assert granted_quota(grant, Micros(100_000)).limit == max(exact, 1000)
 
 
 @given(AMOUNTS, st.lists(INTENTS), st.randoms(use_true_random=False))

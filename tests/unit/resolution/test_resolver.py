@@ -42,9 +42,13 @@ def granted(found: tuple[Grant, ...]) -> dict[tuple[str, str], GrantValue]:
 ALL: list[Intent] = [cap(BESTEFFORT, 600), base(POD, 2000), base(INNER, 400), burst(INNER, 90_000)]
 
 
-@pytest.mark.parametrize(("version", "pod"), [(CgroupVersion.V1, 600), (CgroupVersion.V2, 2000)])
+@pytest.mark.parametrize(
+    ("version", "pod"), [(CgroupVersion.V1, UNLIMITED), (CgroupVersion.V2, 2000)]
+)
 @pytest.mark.parametrize("turn", range(4))
-def test_three_policies_in_any_order(version: CgroupVersion, pod: int, turn: int) -> None:
+def test_three_policies_in_any_order(
+    version: CgroupVersion, pod: int | Unlimited, turn: int
+) -> None:
     found = resolve(snapshot(version), ALL[turn:] + ALL[:turn])
     assert granted(found) == {
         ("besteffort", "quota"): 600,
@@ -55,10 +59,10 @@ def test_three_policies_in_any_order(version: CgroupVersion, pod: int, turn: int
     assert found == resolve(snapshot(version), ALL)
 
 
-def test_on_v1_a_quota_stays_below_the_one_above_it_and_says_whose_it_is() -> None:
+def test_on_v1_a_quota_above_the_one_that_binds_it_is_not_set_and_says_whose_that_is() -> None:
     intents = [cap(BESTEFFORT, 300), base(POD, 2000), base(INNER, 1000)]
     found = resolve(snapshot(CgroupVersion.V1), intents)
-    assert set(granted(found).values()) == {300}
+    assert [grant.value for grant in found] == [300, UNLIMITED, UNLIMITED]
     inner = found[-1]
     assert [(step.by, step.verb) for step in inner.contributions] == [
         ("batch", Verb.BASE),
@@ -70,7 +74,7 @@ def test_on_v1_a_quota_stays_below_the_one_above_it_and_says_whose_it_is() -> No
 
 def test_a_group_far_above_binds_too() -> None:
     found = resolve(snapshot(CgroupVersion.V1), [cap(BESTEFFORT, 300), base(INNER, 1000)])
-    assert granted(found)["c1", "quota"] == 300
+    assert granted(found)["c1", "quota"] is UNLIMITED
 
 
 def test_no_limit_above_binds_nothing() -> None:
@@ -103,6 +107,16 @@ def test_without_a_quota_a_burst_means_nothing(quota: Bandwidth | Gap) -> None:
     assert resolve(snapshot(CgroupVersion.V2, quota), [burst(INNER, 1000)]) == ()
 
 
+@pytest.mark.parametrize(("tier", "value"), [(300, 90_000), (1200, 90_000)])
+def test_on_v1_a_burst_stays_while_a_quota_above_stands_in_for_its_own(
+    tier: int, value: int
+) -> None:
+    """It is not written again whenever the quota above moves past what is asked for."""
+    intents = [cap(BESTEFFORT, tier), base(INNER, 1000), burst(INNER, 90_000)]
+    found = resolve(snapshot(CgroupVersion.V1), intents)
+    assert granted(found)["c1", "burst"] == value
+
+
 def test_a_quota_that_was_not_read_is_granted_nothing() -> None:
     unread = snapshot(CgroupVersion.V2, Gap("gone"))
     assert resolve(unread, [cap(BESTEFFORT, 300)]) == ()
@@ -124,15 +138,16 @@ def standing(version: CgroupVersion, **quotas: int) -> NodeSnapshot:
     ("quotas", "value", "by"),
     [
         ({}, 1000, None),
-        ({"tier": 50_000}, 500, "what stands above it"),
-        ({"pod": 30_000, "tier": 50_000}, 300, "what stands above it"),
-        ({"pod": 30_055}, 300, "what stands above it"),  # never above it by a rounding
+        ({"tier": 50_000}, UNLIMITED, "what stands above it"),
+        ({"pod": 30_000, "tier": 50_000}, UNLIMITED, "what stands above it"),
+        ({"pod": 99_999}, UNLIMITED, "what stands above it"),  # never above it by a rounding
+        ({"pod": 100_000}, 1000, None),
         ({"pod": 200_000}, 1000, None),
         ({"inner": 20_000}, 1000, None),  # its own is there to be changed
     ],
 )
 def test_on_v1_a_strangers_quota_above_binds_too(
-    quotas: dict[str, int], value: int, by: str | None
+    quotas: dict[str, int], value: int | Unlimited, by: str | None
 ) -> None:
     """Else the kernel answers EINVAL at each tick."""
     [found] = resolve(standing(CgroupVersion.V1, **quotas), [base(INNER, 1000)])
@@ -143,8 +158,8 @@ def test_on_v1_a_strangers_quota_above_binds_too(
 
 def test_a_granted_quota_above_counts_as_granted_not_as_it_stands() -> None:
     seen = standing(CgroupVersion.V1, tier=50_000)
-    found = resolve(seen, [base(BESTEFFORT, 800), base(INNER, 1000)])
-    assert granted(found)["c1", "quota"] == 800
+    found = resolve(seen, [base(BESTEFFORT, 800), base(INNER, 700)])
+    assert granted(found)["c1", "quota"] == 700
 
 
 def test_the_smallest_quota_above_is_its_policys_doing() -> None:

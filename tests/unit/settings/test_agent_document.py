@@ -63,9 +63,19 @@ def test_there_is_a_section_for_the_agent_and_for_each_policy() -> None:
     assert [*SECTIONS] == ["agent", *(policy.name for policy in POLICIES)]
     assert [*SETTINGS.defaults.policies] == [policy.name for policy in POLICIES]
     keys = [section_key(attribute) for attribute in SECTIONS]
-    known = ["agent", "bestEffortShare", "batchResources", "qosLevel", "memoryQos", "quotaBurst"]
+    known = ["agent", "bestEffortShare", "elasticResources", "qosLevel", "memoryQos", "quotaBurst"]
     assert keys[: len(known)] == known  # files in use have them; a new policy's follows
     assert all(key.isalpha() and key[0].islower() for key in keys)
+
+
+def test_files_may_use_a_sections_former_key() -> None:
+    spec = {"batchResources": {"enabled": True, "weightFormula": "volcano"}}
+    found = SETTINGS.read_file({**FILE, "spec": spec}, "s.yaml")
+    renamed = {"elasticResources": spec["batchResources"]}
+    assert found == SETTINGS.read_file({**FILE, "spec": renamed}, "s.yaml")
+    assert found == SETTINGS.read_spec(Field("s.yaml", "spec", spec))
+    with pytest.raises(InvalidError, match=r"a key of s\.yaml: spec is 'batchResources'"):
+        SETTINGS.read_file({**FILE, "spec": spec | renamed}, "s.yaml")
 
 
 @EVERY_SECTION
@@ -87,8 +97,9 @@ def test_every_default_is_inside_its_bound(attribute: str) -> None:
 
 
 def test_every_policy_is_off_until_somebody_switches_it_on() -> None:
-    """By settings, or by objects: watermark_relief does nothing without a NodeQOS."""
-    for attribute in SECTIONS.keys() - {"agent", "watermark_relief"}:
+    """By settings, or by objects: watermark_relief does nothing without a NodeQOS, normalization
+    nothing without the Node's ratio."""
+    for attribute in SECTIONS.keys() - {"agent", "watermark_relief", "normalization"}:
         assert section_of(SETTINGS.defaults, attribute).enabled is False
 
 
@@ -243,9 +254,9 @@ def test_names_flags_and_variables_are_unique() -> None:
             "SLACKWATER_BEST_EFFORT_SHARE_THRESHOLD",
         ),
         (
-            "batchResources.cpuResource",
-            "--batch-resources-cpu-resource",
-            "SLACKWATER_BATCH_RESOURCES_CPU_RESOURCE",
+            "elasticResources.cpuResource",
+            "--elastic-resources-cpu-resource",
+            "SLACKWATER_ELASTIC_RESOURCES_CPU_RESOURCE",
         ),
         ("qosLevel.standIn", "--qos-level-stand-in", "SLACKWATER_QOS_LEVEL_STAND_IN"),
     ],
@@ -266,7 +277,7 @@ def test_spellings(key: str, flag: str, variable: str) -> None:
         ("qosLevel.standIn", "idle", "idle, weight or none", "word"),
         ("memoryQos.throttlingFactor", "90 %", "1 % to 100 %", "%"),
         (
-            "batchResources.memoryResource",
+            "elasticResources.memoryResource",
             "kubernetes.io/batch-memory",
             "a domain, a slash and a name, such as example.com/batch-cpu",
             "name",

@@ -137,6 +137,9 @@ def test_spellings(key: str, flag: str, variable: str, default: str, bound: str)
         ("removal", "delete", Removal.DELETE.value),
         ("kafka.lagMode", "require_above", LagMode.REQUIRE_ABOVE.value),
         ("kafka.bootstrapServers", "a:9092,b:9092", ["a:9092", "b:9092"]),
+        ("tolerance", "1.5e0", 1.5),
+        ("tolerance", "15E-1", 1.5),
+        ("minimumImprovement", "1e+1", 10.0),
         ("prometheus.headers", "X-A=1", (("X-A", "1"),)),
         ("prometheus.matchers", "cluster=prod-eu,_x=", (("cluster", "prod-eu"), ("_x", ""))),
     ],
@@ -155,7 +158,8 @@ def test_texts(key: str, text: str, value: object) -> None:
         *[("topK", text, "a whole number, at least 1")
           for text in ("0", "-1", "2.9", "0x10", "1_000", " 2", "abc", "NaN", "٢")],
         *[("minimumPods", text, "a whole number, at least 1") for text in ("0", "1.0")],
-        *[("tolerance", text, "a number, at least 1") for text in ("0.5", "NaN", "inf", "abc")],
+        *[("tolerance", text, "a number, at least 1")
+          for text in ("0.5", "NaN", "inf", "abc", "1e", "e5", "1e999")],
         *[("minimumImprovement", text, "a number, 0 % to 100 %")
           for text in ("-5", "150", "NaN", "100.01")],
         *[("window", text, "a duration such as 500ms, 1s or 1m30s, 1s to 24h")

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.problem import Problem
+from slackwater.settings.prometheus import MetricLabels, PrometheusSettings
 from slackwater.settings.rebalancer import (
     KafkaAccess,
     KafkaProtocol,
     KafkaSettings,
-    MetricLabels,
     MoveSettings,
-    PrometheusSettings,
     Removal,
     RunSettings,
     WorkloadSettings,

@@ -9,9 +9,9 @@ from slackwater.contract.decoding import read_over
 from slackwater.contract.document import Field
 from slackwater.model.problem import InvalidError
 from slackwater.model.units import Micros
-from slackwater.policies.batch_resources import BatchResourcesSettings, WeightRule
 from slackwater.policies.best_effort_share import Accounting, BestEffortShareSettings
 from slackwater.policies.catalog import SETTINGS
+from slackwater.policies.elastic_resources import ElasticResourcesSettings, WeightRule
 from slackwater.policies.memory_qos import MemoryFormula, MemoryQosSettings
 from slackwater.policies.qos_level import QosLevelSettings, StandIn
 from slackwater.policies.quota_burst import QuotaBurstSettings
@@ -156,8 +156,8 @@ MEMORY = "kubernetes.io/batch-memory"
 PERCENT = "a whole number, 1 % to 100 %"
 
 
-def batch(**said: Any) -> BatchResourcesSettings:
-    return BatchResourcesSettings(**said)
+def batch(**said: Any) -> ElasticResourcesSettings:
+    return ElasticResourcesSettings(**said)
 
 
 def memory(**said: Any) -> MemoryQosSettings:
@@ -170,7 +170,7 @@ def burst(**said: Any) -> QuotaBurstSettings:
 
 def test_defaults() -> None:
     """Resource names as facts/volcano.md 3.1, the factor as the kubelet's."""
-    assert BatchResourcesSettings() == batch(
+    assert ElasticResourcesSettings() == batch(
         enabled=False,
         cpu_resource="kubernetes.io/batch-cpu",
         memory_resource="kubernetes.io/batch-memory",
@@ -197,8 +197,8 @@ def test_defaults() -> None:
         ),
     ],
 )
-def test_batch_resources(said: object, expected: BatchResourcesSettings) -> None:
-    assert read_over(Field("", "x", said), BatchResourcesSettings()) == expected
+def test_elastic_resources(said: object, expected: ElasticResourcesSettings) -> None:
+    assert read_over(Field("", "x", said), ElasticResourcesSettings()) == expected
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_batch_resources(said: object, expected: BatchResourcesSettings) -> None
         ),
     ],
 )
-def test_batch_resources_refuses(said: object, sentence: str) -> None:
+def test_elastic_resources_refuses(said: object, sentence: str) -> None:
     with pytest.raises(InvalidError) as caught:
-        read_over(Field("", "x", said), BatchResourcesSettings())
+        read_over(Field("", "x", said), ElasticResourcesSettings())
     assert str(caught.value) == sentence
 
 
@@ -231,8 +231,8 @@ def test_one_resource_is_not_two_over_a_base_either() -> None:
     base = batch(cpu_resource="a/b")
     with pytest.raises(InvalidError, match="another resource than cpuResource"):
         read_over(Field("", "x", {"memoryResource": "a/b"}), base)
-    with pytest.raises(InvalidError, match=r"batchResources\.memoryResource is 'kubernetes\.io"):
-        SETTINGS.with_texts(None, {"batchResources.cpuResource": "kubernetes.io/batch-memory"})
+    with pytest.raises(InvalidError, match=r"elasticResources\.memoryResource is 'kubernetes\.io"):
+        SETTINGS.with_texts(None, {"elasticResources.cpuResource": "kubernetes.io/batch-memory"})
 
 
 @pytest.mark.parametrize("word", [each.value for each in StandIn])
@@ -306,14 +306,14 @@ def test_flags() -> None:
     made = SETTINGS.with_texts(
         None,
         {
-            "batchResources.enabled": "1",
-            "batchResources.cpuResource": "example.com/cpu",
+            "elasticResources.enabled": "1",
+            "elasticResources.cpuResource": "example.com/cpu",
             "qosLevel.standIn": "weight",
             "memoryQos.throttlingFactor": "80",
             "quotaBurst.most": "50",
         },
     )
-    assert made.policies["batch_resources"] == batch(enabled=True, cpu_resource="example.com/cpu")
+    assert made.policies["elastic_resources"] == batch(enabled=True, cpu_resource="example.com/cpu")
     assert made.policies["qos_level"].stand_in is StandIn.WEIGHT
     assert (made.policies["memory_qos"].throttling_factor, made.policies["quota_burst"].most) == (
         80,

@@ -17,8 +17,8 @@ from slackwater.contract.crane.ensurance_set import (
     read_ensurance,
 )
 from slackwater.contract.node_interference import NO_INTERFERENCE, NodeInterference
-from slackwater.execution.commands import CommandAttempt
 from slackwater.execution.ledger import Ledger
+from slackwater.execution.node_states import CommandAttempt
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.decision import Because, Command, RuleState
 from slackwater.model.knob import QUOTA

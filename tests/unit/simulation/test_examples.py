@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from slackwater.model.cpus import CpuSet
 from slackwater.model.units import Micros
 from slackwater.simulation.scenario import Scenario
 from slackwater.simulation.scenario_file import read_scenario
@@ -18,14 +19,22 @@ from tests.unit.simulation.mortal import MEMORY
 pytestmark = pytest.mark.long
 
 FOLDER = Path(__file__).parents[3] / "examples/scenarios"
-NAMES = ("best-effort-only", "nightly-batch", "noisy-neighbour", "qos-ensurance", "spikes")
+NAMES = (
+    "best-effort-only",
+    "cpu-sets",
+    "nightly-batch",
+    "noisy-neighbour",
+    "qos-ensurance",
+    "sold-idle-cpu",
+    "spikes",
+)
 
 
 def example(name: str) -> Scenario:
     return read_scenario(str(FOLDER / f"{name}.yaml"))
 
 
-def lived(scenario: Scenario) -> ScenarioReport:
+def lived(scenario: Scenario, most_rows: int = FEW + 5) -> ScenarioReport:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         simulation = Simulation(scenario, folder)
         simulation.run(lambda _at, _done: None)
@@ -33,7 +42,7 @@ def lived(scenario: Scenario) -> ScenarioReport:
         report = make_report(simulation, rows, simulation.release())
         simulation.close()
     assert draw_scenario(report, simulation.meter, rows).startswith("<svg ")
-    assert len(rows) <= FEW + 5
+    assert len(rows) <= most_rows
     assert report.left == 0
     return report
 
@@ -95,3 +104,33 @@ def test_a_bad_day_ends_well() -> None:
     assert "it came, burstable" in told
     assert any("so released" in why for why in told)
     assert any(why.startswith("yielded for 600 s") for why in told)
+
+
+def test_cpu_sets_are_disjoint_and_given_back() -> None:
+    """The replica finds no room while the report is there, and has it once that has gone."""
+    report = lived(example("cpu-sets"))
+    found = {each.pod: each for each in report.placements}
+    assert found["database"].policy == found["replica"].policy == "exclusive"
+    database, replica, cache = (
+        CpuSet.parse(found[name].cpus) for name in ("database", "replica", "cache")
+    )
+    assert (len(database), len(replica), len(cache)) == (8, 8, 4)
+    assert found["cache"].policy == "share"
+    for name in ("web", "batch", "half"):
+        rest = CpuSet.parse(found[name].cpus)
+        assert found[name].policy == "none"
+        assert not rest & (database | replica)
+        assert cache.within(rest)
+    assert "report" not in found
+    told = [line.because for line in report.timeline]
+    assert any("8 CPUs of its own are not free" in why for why in told)
+    assert any("which no container has: main has request 1500m" in why for why in told)
+
+
+def test_jobs_run_on_idle_cpu_that_is_sold_and_wait_where_it_is_not() -> None:
+    """The first three hours of its day."""
+    scenario = msgspec.structs.replace(example("sold-idle-cpu"), duration=Micros(3 * 3_600_000_000))
+    report = lived(scenario, most_rows=200)  # each job has lines of its own
+    assert report.jobs is not None
+    assert report.jobs.placed > report.jobs.finished > 3
+    assert lost(report, "burstable") < 0.001

@@ -63,7 +63,7 @@ def test_what_rules_look_at_in_a_pod() -> None:
     )
     assert (found.title(), found.priority, found.age) == ("team/web", -10, 72 * 60 * MINUTE)
     assert (found.labels, found.annotations) == ({"app": "x"}, {"slackwater.io/exempt": "true"})
-    assert found.extended == {"gocrane.io/cpu": 2, "gocrane.io/memory": 2048}
+    assert found.extended == {"gocrane.io/cpu": 2000, "gocrane.io/memory": 2048}
     assert (found.grace, found.replaced, found.replaced_after) == (5 * SECOND, True, MINUTE)
 
 
@@ -157,9 +157,8 @@ EVENT = {"at": "1m", "kind": "objects"}
         (
             {"pods": [{**POD, "extendedResources": {"gocrane.io/cpu": -1}}]},
             (
-                "spec.pods[0].extendedResources['gocrane.io/cpu'] is -1, but must be a "
-                "whole number, "
-                "zero or more, such as 2"
+                "spec.pods[0].extendedResources['gocrane.io/cpu'] is -1, but must be CPUs to a "
+                "thousandth, zero or more, such as 2 or 500m"
             ),
         ),
         (

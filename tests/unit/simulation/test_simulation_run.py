@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.agent.program import NO_OVERRIDES, CommandLineOverrides
+from slackwater.agent.dependencies import (
+    NO_OVERRIDES,
+    CommandLineOverrides,
+)
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA

@@ -46,7 +46,7 @@ def measured(
 ) -> tuple[Sample, ...] | Gap:
     request = MetricRequest(MetricKey(name, source))
     metrics = SimulatedMetrics(CPUS, stated)
-    (found,) = metrics.measure(frozenset({request}), snapshot(**said), {}).values()
+    (found,) = metrics.measure(frozenset({request}), snapshot(**said)).values()
     return found
 
 

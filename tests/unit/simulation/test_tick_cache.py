@@ -19,6 +19,7 @@ from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu
 from slackwater.policies.catalog import POLICIES
 from slackwater.policies.policy import Policy
+from slackwater.resolution import nesting
 from slackwater.settings.agent_settings import AgentSettings
 from slackwater.simulation.demand import Steady
 from slackwater.simulation.scenario import ScenarioPod
@@ -26,8 +27,9 @@ from tests.unit.simulation.mortal import MEMORY, Bed
 from tests.unit.simulation.test_handlers import BATCH_CPU, BATCH_MEMORY, NAMES, SAID, chosen
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
-#: More than follow a quota exactly (resolution.nesting).
 PODS = 10
+#: Less than these: raises past them wait (resolution.nesting).
+AT_ONCE = 8
 
 
 def batch_pod(name: str, box: str, limit: int, said: Mapping[str, str]) -> Pod:
@@ -110,6 +112,7 @@ def test_with_and_without_a_cache(version: CgroupVersion, steps: list[tuple[Any,
 
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         patch.setattr(program, "tick", both)
+        patch.setattr(nesting, "AT_ONCE", AT_ONCE)
         crowd = Crowd(folder, version)
         crowd.bed.set(chosen(*NAMES))
         for step in (("pass", 3), *steps, ("pass", 7)):
@@ -178,7 +181,8 @@ def test_who_ignores_counters_does_not_look_at_them(version: CgroupVersion) -> N
         crowd.bed.set(chosen(*NAMES))
         take(crowd, ("pass", 3))
         crowd.bed.alive().end()
-    assert seen == 3 * sum(policy.ignores_counters for policy in POLICIES)
+    # All but normalization, which is off without the Node's ratio.
+    assert seen == 3 * (sum(policy.ignores_counters for policy in POLICIES) - 1)
 
 
 def test_a_quiet_tick_asks_no_policy_that_ignores_counters() -> None:
@@ -200,4 +204,4 @@ def test_a_quiet_tick_asks_no_policy_that_ignores_counters() -> None:
         agent._dependencies = msgspec.structs.replace(agent._dependencies, policies=counted)
         take(crowd, ("pass", 3))
         crowd.bed.alive().end()
-    assert asked == ["best_effort_share"] * 3
+    assert asked == ["best_effort_share", "oversold"] * 3

@@ -7,7 +7,8 @@ import pytest
 
 from slackwater.contract.node_report import ActiveRule, NodeReport, RulesReport
 from slackwater.kube.lease import LeaseSpec
-from slackwater.model.units import MilliCpu
+from slackwater.model.gap import Gap
+from slackwater.model.units import Bytes, MilliCpu
 from slackwater.status.api_objects import (
     AgentPod,
     ClusterNode,
@@ -48,8 +49,29 @@ NODE = {
 def test_a_node() -> None:
     heard = "2026-11-17T10:00:00Z"
     said = ("Acting", "values are held")
-    wanted = ClusterNode("n1", {"pool": "web"}, MilliCpu(3920), "{}", heard, *said, RulesReport())
-    assert read_node(raw(NODE)) == wanted
+    found = read_node(raw(NODE))
+    assert found == ClusterNode(
+        "n1",
+        {"pool": "web"},
+        MilliCpu(3920),
+        "{}",
+        heard,
+        *said,
+        RulesReport(),
+        allocatable_memory=Bytes(1 << 30),
+    )
+    facts = found.facts(Gap("no topology"))
+    assert facts.allocatable == {"cpu": 3920, "memory": 1 << 30}
+
+
+def test_of_a_nodes_annotations_those_of_normalization_are_kept() -> None:
+    stated = {"node.koordinator.sh/cpu-normalization-ratio": "1.20", "other": "x"}
+    node = {"metadata": {"name": "n1", "annotations": stated}}
+    found = read_node(raw(node))
+    assert found.annotations == {"node.koordinator.sh/cpu-normalization-ratio": "1.20"}
+    assert found.facts(Gap("")).allocatable == {}
+    odd = {"metadata": {"name": "n1"}, "status": {"allocatable": {"memory": "lots"}}}
+    assert read_node(raw(odd)).allocatable_memory is None
 
 
 @pytest.mark.parametrize("cpu", ["many", "", "1e99", None, 2, 0.5])

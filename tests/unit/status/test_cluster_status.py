@@ -167,7 +167,7 @@ def test_it_is_stable_json() -> None:
     assert plain["at"] == "2026-11-17T10:00:00Z"
     assert set(plain) == {
         "apiVersion", "kind", "at", "server", "manager", "totals", "problems", "notes", "nodes",
-        "policies",
+        "policies", "normalization",
     }  # fmt: skip
     assert set(plain["totals"]) == {
         "nodes", "reporting", "nodesWithProblems", "withoutAgent", "known", "allocatable", "quota",

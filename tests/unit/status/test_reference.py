@@ -13,6 +13,7 @@ from slackwater.status.cluster_status import (
     PolicyRow,
     Totals,
 )
+from slackwater.status.normalization_status import NormalizationStatus
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status.md").read_text()
 
@@ -22,7 +23,10 @@ def test_every_state_is_a_row(state: NodeState) -> None:
     assert f"\n| `{state.value}` | " in PAGE
 
 
-@pytest.mark.parametrize("kind", [ClusterStatus, Totals, ManagerRow, NodeStatusRow, PolicyRow])
+@pytest.mark.parametrize(
+    "kind",
+    [ClusterStatus, Totals, ManagerRow, NodeStatusRow, PolicyRow, NormalizationStatus],
+)
 def test_every_field_is_named(kind: type[msgspec.Struct]) -> None:
     form = PAGE.partition("## `-o json`")[2]
     for field in msgspec.structs.fields(kind):

@@ -36,7 +36,14 @@ V2 = HostKernel(is_root=True, v1_cpu=None, v2_cpu="/sys/fs/cgroup", writable=Tru
 BARE = HostKernel(is_root=True, v1_cpu=None, v2_cpu=None, writable=False)
 FAST_NAMES = ["lint", "types", "layers", "unit"]
 HOST_NAMES = [*FAST_NAMES, "kafka", "cluster", "node"]
-VIRTUAL_NAMES = ["kernel v2", "kernel v2 systemd", "kubelet systemd", "kubelet cgroupfs"]
+VIRTUAL_NAMES = [
+    "kernel v2",
+    "kernel v2 systemd",
+    "cpu sets v2",
+    "cpu sets v2 systemd",
+    "kubelet systemd",
+    "kubelet cgroupfs",
+]
 ALL_NAMES = [*HOST_NAMES, "kernel v1", *VIRTUAL_NAMES]
 
 

@@ -18,11 +18,11 @@ from slackwater.contract.crane.objects import (
     read_node_qos_ensurance_policy,
     read_pod_qos,
 )
-from slackwater.contract.crane.pod_qos import PodQos
+from slackwater.contract.crane.pod_qos import PodQos, PodQosSpec
 from slackwater.contract.crane.summary import is_for_node
 from slackwater.contract.ensurance_metric import EnsuranceMetric, read_ensurance_metric
 from slackwater.contract.ensurance_plugin import PluginState
-from slackwater.contract.kubernetes import KubernetesObject
+from slackwater.contract.kubernetes import KubernetesObject, ObjectMeta
 
 _Object = TypeVar("_Object", bound=KubernetesObject)
 
@@ -79,6 +79,12 @@ class EnsuranceObjects(msgspec.Struct, frozen=True):
 
 
 NO_OBJECTS = EnsuranceObjects()
+
+
+def allow_nothing(name: str) -> EnsuranceObjects:
+    """In place of a PodQOS of this name that cannot be read: it matches no pod. Without it, an
+    agent that knows no other would choose among all pods."""
+    return EnsuranceObjects(pod_qos=(PodQos(ObjectMeta(name), PodQosSpec()),))
 
 
 def join_ensurance(parts: Iterable[EnsuranceObjects]) -> EnsuranceObjects:

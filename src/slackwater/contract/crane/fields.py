@@ -42,7 +42,9 @@ Name = Annotated[
         extra={BOUND: NAME_WANTED},
     ),
 ]
-_UNSIGNED = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?\Z"
+#: Exponents as far as a quantity can be read (model.units): 1e30 fits in no int64.
+_EXPONENT = r"[eE][+-]?(0?[0-9]|1[0-8])"
+_UNSIGNED = rf"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|{_EXPONENT})?\Z"
 #: A Kubernetes quantity; a bare number may stand without quotes.
 Quantity = Annotated[
     LongNumber | Annotated[str, Meta(max_length=64, pattern=rf"^[+-]?{_UNSIGNED}")],
@@ -255,7 +257,7 @@ class PolicyCondition(msgspec.Struct, frozen=True, rename="camel"):
         Meta(
             min_length=1,
             max_length=316,
-            description="What the condition is about: Valid, Enforced or Triggered.",
+            description="What the condition is about.",
         ),
     ]
     status: Annotated[Truth, Meta(description="Whether it is so.")]

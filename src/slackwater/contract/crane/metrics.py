@@ -45,6 +45,8 @@ METRICS: Mapping[str, str] = {
     "ext_res_container_mem_total_usage": "bytes in use by containers with gocrane.io/memory",
 }
 
+#: Made of the CPUs that containers hold alone, and of what these use.
+_EXCLUSIVE_IDLE = "exclusive_cpu_idle"
 #: Metrics of pods and containers, and what the survey reads of each group for them; memory and
 #: waiting tasks are read by whoever measures them.
 _READINGS: Mapping[str, frozenset[ReadingField]] = {
@@ -62,11 +64,13 @@ _READINGS: Mapping[str, frozenset[ReadingField]] = {
 def needs_of_metrics(requests: Iterable[MetricRequest]) -> Needs:
     """The requests, and what has to be read of which level of the tree for them."""
     asked = frozenset(requests)
-    names = {each.key.name for each in asked if each.key.source == NODE} & _READINGS.keys()
-    if not names:
-        return Needs(metrics=asked)
+    all_names = {each.key.name for each in asked if each.key.source == NODE}
+    exclusive = _EXCLUSIVE_IDLE in all_names
+    names = all_names & _READINGS.keys()
     fields = frozenset[ReadingField]().union(*(_READINGS[name] for name in names))
-    return Needs({Level.POD: fields, Level.CONTAINER: fields}, asked)
+    inner = fields | {ReadingField.TIMES} if exclusive else fields
+    levels = {Level.POD: fields, Level.CONTAINER: inner} if names or exclusive else {}
+    return Needs(levels, asked, topology=exclusive)
 
 
 def is_known(name: str) -> bool:

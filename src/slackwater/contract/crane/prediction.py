@@ -20,23 +20,35 @@ from slackwater.contract.crane.fields import (
     Text,
 )
 from slackwater.contract.kubernetes import KubernetesObject
+from slackwater.contract.schema import BOUND
+
+#: The ConfigMap with the template of every node's prediction, and where it may be: Crane's newer
+#: place first. Each node's prediction is in the same namespace as the template.
+TEMPLATE_NAME = "noderesource-tsp-template"
+TEMPLATE_NAMESPACES = ("crane-system", "default")
+TEMPLATE_KEY = "spec"
 
 
-class SeriesLabel(msgspec.Struct, frozen=True):
+def node_prediction_name(node: str) -> str:
+    """The TimeSeriesPrediction of a node."""
+    return f"noderesource-{node}"
+
+
+class SeriesLabel(msgspec.Struct, frozen=True, omit_defaults=True):
     """A label of the series."""
 
     name: Annotated[str, Meta(max_length=1024, description="Its name.")] = ""
     value: Annotated[str, Meta(max_length=4096, description="Its value.")] = ""
 
 
-class PredictedSample(msgspec.Struct, frozen=True):
+class PredictedSample(msgspec.Struct, frozen=True, omit_defaults=True):
     """One value."""
 
     value: Annotated[str, Meta(max_length=64, description="The value, with five decimals.")] = ""
     timestamp: Annotated[LongNumber, Meta(description="Its time, in seconds since 1970.")] = 0
 
 
-class PredictedSeries(msgspec.Struct, frozen=True):
+class PredictedSeries(msgspec.Struct, frozen=True, omit_defaults=True):
     """One series and its coming values."""
 
     labels: Annotated[
@@ -47,17 +59,48 @@ class PredictedSeries(msgspec.Struct, frozen=True):
     ] = ()
 
 
-class PredictedMetric(msgspec.Struct, frozen=True, rename="camel"):
-    """What came out for one metric."""
+_TIME = {"format": "date-time"}
+
+
+class PredictedMetric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What came out for one metric. Crane has the first three fields."""
 
     ready: Annotated[bool, Meta(description="Whether the samples reach to the window's end.")]
     resource_identifier: Annotated[str, Meta(max_length=253, description="The metric.")] = ""
     prediction: Annotated[
-        tuple[PredictedSeries, ...], Meta(description="The predicted series.")
+        tuple[PredictedSeries, ...], Meta(description="The predicted series.", max_length=256)
     ] = ()
+    estimator: Annotated[
+        str,
+        Meta(max_length=253, description="What the samples are from, such as fft or percentile."),
+    ] = ""
+    estimator_since: Annotated[
+        str,
+        Meta(extra_json_schema=_TIME, description="Since when it is that estimator."),
+    ] = ""
+    last_day_error: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="How far this estimator was off on the last day, when it was given only "
+            "what came before: the mean distance as a share of the mean value. Empty where the "
+            "history is too short.",
+        ),
+    ] = ""
+    predicted_at: Annotated[
+        str, Meta(extra_json_schema=_TIME, description="When the samples were predicted.")
+    ] = ""
+    message: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="Why it is not ready, why the samples are old, or why it is another "
+            "estimator than the one that was asked for.",
+        ),
+    ] = ""
 
 
-class PredictionStatus(msgspec.Struct, frozen=True, rename="camel"):
+class PredictionStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What came out."""
 
     prediction_metrics: Annotated[
@@ -76,10 +119,19 @@ class PredictionStatus(msgspec.Struct, frozen=True, rename="camel"):
     ] = ()
 
 
+#: The one condition, and its reasons.
+READY = "Ready"
+PREDICT_SUCCEED, PREDICT_PARTIAL, PREDICT_FAILED = (
+    "PredictSucceed",
+    "PredictPartial",
+    "PredictFailed",
+)
+
+
 _LONG_TEXT = Annotated[str, Meta(max_length=16384)]
 
 
-class TargetRef(msgspec.Struct, frozen=True, rename="camel"):
+class TargetRef(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The object that the metrics are about."""
 
     name: Annotated[str, Meta(min_length=1, max_length=253, description="Its name.")]
@@ -104,32 +156,65 @@ class QueryResource(enum.Enum):
     MEMORY = "memory"
 
 
-class ExpressionQuery(msgspec.Struct, frozen=True):
+class ExpressionQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     """A query in the language of the metrics' store."""
 
     expression: Annotated[_LONG_TEXT, Meta(description="PromQL.", min_length=1)]
 
 
-class LabelCondition(msgspec.Struct, frozen=True):
+class LabelOperator(enum.Enum):
+    """PromQL's four, and `in` for any of several values."""
+
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    MATCH = "=~"
+    NOT_MATCH = "!~"
+    IN = "in"
+
+
+class LabelCondition(msgspec.Struct, frozen=True, omit_defaults=True):
     """A condition on a label of a series."""
 
-    key: Annotated[Text, Meta(description="The label.")] = ""
-    operator: Annotated[Text, Meta(description="One of = != =~ !~ in.")] = ""
+    key: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=253,
+            pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*\Z",
+            extra={BOUND: "a label's name such as instance"},
+            description="The label.",
+        ),
+    ]
+    operator: Annotated[LabelOperator, Meta(description="How it is compared.")]
     value: Annotated[
-        tuple[Text, ...], Meta(description="What it is compared with.", max_length=64)
-    ] = ()
+        tuple[Text, ...],
+        Meta(
+            description="What it is compared with: with in any of these, otherwise one.",
+            min_length=1,
+            max_length=32,
+        ),
+    ]
 
 
-class MetricQuery(msgspec.Struct, frozen=True, rename="camel"):
-    """A metric by its name and labels. Accepted, has no effect: Crane never predicted these."""
+class MetricQuery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A metric by its name and labels; its series are added up."""
 
-    metric_name: Annotated[Text, Meta(description="The metric's name.")] = ""
+    metric_name: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=253,
+            pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*\Z",
+            extra={BOUND: "a metric's name such as node_load1"},
+            description="The metric's name.",
+        ),
+    ]
     labels: Annotated[
-        tuple[LabelCondition, ...], Meta(description="Conditions on its labels.", max_length=64)
+        tuple[LabelCondition, ...], Meta(description="Conditions on its labels.", max_length=32)
     ] = ()
 
 
-class MaxValueEstimator(msgspec.Struct, frozen=True, rename="camel"):
+class MaxValueEstimator(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The largest value of each time of the period."""
 
     margin_fraction: Annotated[
@@ -137,7 +222,7 @@ class MaxValueEstimator(msgspec.Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class FftEstimator(msgspec.Struct, frozen=True, rename="camel"):
+class FftEstimator(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The strongest waves of the past periods."""
 
     margin_fraction: Annotated[
@@ -157,7 +242,7 @@ class FftEstimator(msgspec.Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Estimators(msgspec.Struct, frozen=True, rename="camel"):
+class Estimators(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The estimators that are tried; the one with the least error is used."""
 
     max_value: Annotated[
@@ -166,7 +251,7 @@ class Estimators(msgspec.Struct, frozen=True, rename="camel"):
     fft: Annotated[tuple[FftEstimator, ...], Meta(description="By waves.", max_length=32)] = ()
 
 
-class Dsp(msgspec.Struct, frozen=True, rename="camel"):
+class Dsp(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Finds a period in the past and continues it."""
 
     sample_interval: Annotated[Duration | None, Meta(description="Time between samples.")] = None
@@ -174,7 +259,7 @@ class Dsp(msgspec.Struct, frozen=True, rename="camel"):
     estimators: Estimators | None = None
 
 
-class Histogram(msgspec.Struct, frozen=True, rename="camel"):
+class Histogram(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The buckets of a percentile."""
 
     max_value: Annotated[Decimal | None, Meta(description="Values above it count as it.")] = None
@@ -191,7 +276,7 @@ class Histogram(msgspec.Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Percentile(msgspec.Struct, frozen=True, rename="camel"):
+class Percentile(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A percentile of the past."""
 
     aggregated: Annotated[bool | None, Meta(description="One result for all series.")] = None
@@ -208,20 +293,37 @@ class Percentile(msgspec.Struct, frozen=True, rename="camel"):
     histogram: Histogram | None = None
 
 
+class Adaptive(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Several guesses of the coming peak, each with a margin learnt from its own past errors."""
+
+    sample_interval: Annotated[
+        Duration | None, Meta(description="Time between samples. Without it: 60s.")
+    ] = None
+    history_length: Annotated[
+        Duration | None, Meta(description="How far to look back. Without it: 3d.")
+    ] = None
+
+
 class AlgorithmType(enum.Enum):
+    """Crane's two, and ours."""
+
     DSP = "dsp"
     PERCENTILE = "percentile"
+    ADAPTIVE = "adaptive"
 
 
-class Algorithm(msgspec.Struct, frozen=True, rename="camel"):
+class Algorithm(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """How the metric is predicted."""
 
-    algorithm_type: Annotated[AlgorithmType, Meta(description="Which of the two counts.")]
+    algorithm_type: Annotated[
+        AlgorithmType, Meta(description="Which one counts. Crane does not know adaptive.")
+    ]
     dsp: Dsp | None = None
     percentile: Percentile | None = None
+    adaptive: Adaptive | None = None
 
 
-class PredictionMetric(msgspec.Struct, frozen=True, rename="camel"):
+class PredictionMetric(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One metric, its query and its algorithm."""
 
     resource_identifier: Annotated[
@@ -236,7 +338,7 @@ class PredictionMetric(msgspec.Struct, frozen=True, rename="camel"):
     metric_query: MetricQuery | None = None
 
 
-class PredictionTemplate(msgspec.Struct, frozen=True, rename="camel"):
+class PredictionTemplate(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What the ConfigMap noderesource-tsp-template holds: a prediction for no object yet."""
 
     prediction_metrics: Annotated[
@@ -248,7 +350,9 @@ class PredictionTemplate(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-class TimeSeriesPredictionSpec(PredictionTemplate, frozen=True, rename="camel", kw_only=True):
+class TimeSeriesPredictionSpec(
+    PredictionTemplate, frozen=True, omit_defaults=True, rename="camel", kw_only=True
+):
     """What is predicted, and how."""
 
     target_ref: TargetRef

@@ -170,7 +170,7 @@ _ROWS = (
         _throttling,
         ("threshold", "jitter", "recover"),
     ),
-    _Row("batchResources", (Feature.RESOURCES,), "", _nothing),
+    _Row("elasticResources", (Feature.RESOURCES,), "", _nothing),
     _Row("qosLevel", (Feature.CPU_QOS,), "cpuQosConfig", _nothing),
     _Row(
         "memoryQos",

@@ -1,75 +1,97 @@
-"""What a controller is: the kinds that it watches, and a pure function to what should be applied.
+"""What a controller is: the kinds that it watches, and a pure function to what should stand there.
 
-It reads one view of the cluster and the time, and returns every status that should stand there;
-the loop writes those that do not. So a controller can be tested without a cluster, and a follower
-runs none of it.
+It reads one view of the cluster and the time, and returns every object and status that should
+stand there or go, and what has to be told; the loop writes what does not stand there yet. So a
+controller can be tested without a cluster, and a follower runs none of it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import enum
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from slackwater.contract.crane.fields import EnsuranceStatus
-from slackwater.contract.resources import NODES, Resource
+from slackwater.contract.resources import Resource
 from slackwater.kube.events import KubeEvent
-from slackwater.kube.informer import InformerView
-from slackwater.manager.policy_object import PolicyObject
-from slackwater.status.api_objects import ClusterNode
-
-_NOT_INSTALLED = "the cluster does not know this kind: its definition is not installed"
+from slackwater.manager.cluster_view import ClusterView, WatchedKind
 
 
-class ClusterView(msgspec.Struct, frozen=True):
-    """The informers' caches at one time."""
+class WriteVerb(enum.Enum):
+    """A status, a whole object, its end, or some of an object's annotations; or a write of a status
+    that changes nothing, for the webhook to see."""
 
-    nodes: InformerView[ClusterNode]
-    policies: Mapping[Resource, InformerView[PolicyObject]]
-
-    def by_kind(self) -> Mapping[Resource, InformerView[Any]]:
-        return {NODES: self.nodes, **self.policies}
-
-    def unsynced(self, kinds: Iterable[Resource]) -> tuple[str, ...]:
-        """Those of the kinds that were never listed though the cluster has them, each with the
-        reason. An object that was not listed yet is not a missing one."""
-        views = self.by_kind()
-        return tuple(
-            f"{kind.kind}: {views[kind].problem or 'not listed yet'}"
-            for kind in kinds
-            if not views[kind].synced and not views[kind].unknown_kind
-        )
-
-    def problems(self) -> Mapping[str, str]:
-        """Why a kind cannot be watched now; empty for one that can."""
-        return {
-            resource.kind: _NOT_INSTALLED if view.unknown_kind else view.problem
-            for resource, view in self.by_kind().items()
-        }
+    STATUS = "status"
+    TOUCH = "touch"
+    APPLY = "apply"
+    DELETE = "delete"
+    ANNOTATE = "annotate"
 
 
-class DesiredStatus(msgspec.Struct, frozen=True):
-    """The status that one object should have. `meaning` is the status without its times: equal
-    where only they differ. `outcome` and `because` are for the log; `event` is sent once the
-    status was written."""
+class DesiredWrite(msgspec.Struct, frozen=True):
+    """What should stand there of one object.
 
+    `body` is the status, the metadata and the spec, or the annotations that are to be changed, None
+    being one that goes; `meaning` is the same without its times:
+    equal where only they differ. `uid` is empty for an object that is not there yet; with it, an
+    object that replaced this one under its name is not mistaken for it. `outcome` and `because` are
+    for the log; `event` is sent once it was written.
+    """
+
+    verb: WriteVerb
     resource: Resource
     name: str
-    uid: str
-    status: EnsuranceStatus
-    meaning: EnsuranceStatus
+    body: Any
+    meaning: object
     is_current: bool
+    namespace: str = ""
+    uid: str = ""
     outcome: str = ""
     because: str = ""
     event: KubeEvent | None = None
 
+    @property
+    def key(self) -> str:
+        """Of the attempts to write it. What is written apart has a key of its own."""
+        kind = _PARTS.get(self.verb, "object")
+        return f"{kind} {self.uid or self.resource.path(self.namespace, self.name)}"
+
     def __str__(self) -> str:
-        return f"{self.resource.kind} {self.name}"
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        what = f"{self.resource.kind} {where}"
+        part = _PARTS.get(self.verb)
+        return f"{part} of {what}" if part else what
+
+
+#: What is written where it is not the whole object.
+_PARTS = {
+    WriteVerb.STATUS: "status",
+    WriteVerb.TOUCH: "amounts",
+    WriteVerb.ANNOTATE: "annotations",
+}
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What has no status to stand in. Told once: in the log, and as an event. `about` names it;
+    another text about the same is told again."""
+
+    about: str
+    text: str
+    event: KubeEvent | None = None
+
+
+class Reconciled(msgspec.Struct, frozen=True):
+    """All that a controller wants: what is no longer among `notices` has ended."""
+
+    writes: tuple[DesiredWrite, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 class Controller(msgspec.Struct, frozen=True):
     """`reconcile` is given the time of day in RFC 3339. It runs once every kind in `watches` has
-    been listed."""
+    been listed; one that the cluster does not know counts as listed and empty, unless it is in
+    `needs`, without which there is nothing to do."""
 
     name: str
-    watches: tuple[Resource, ...]
-    reconcile: Callable[[ClusterView, str], tuple[DesiredStatus, ...]]
+    watches: tuple[WatchedKind[Any], ...]
+    reconcile: Callable[[ClusterView, str], Reconciled]
+    needs: tuple[WatchedKind[Any], ...] = ()

@@ -17,7 +17,7 @@ from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.crane.summary import is_for_node
 from slackwater.contract.ensurance_metric import EnsuranceMetric
 from slackwater.contract.node_report import RELEASED, ActiveRule, FollowedObjects
-from slackwater.manager.controllers.controller import ClusterView
+from slackwater.manager.cluster_view import ClusterView
 from slackwater.manager.policy_object import PolicyObject
 from slackwater.model.gap import Gap
 from slackwater.status.api_objects import ClusterNode
@@ -27,10 +27,12 @@ from slackwater.status.cluster_status import is_stale
 _MOST_NAMED = 3
 #: Reasons.
 FOLLOWED, NO_NODES, NO_AGENT, NOT_FOLLOWED = "Followed", "NoNodes", "NoAgent", "NotFollowed"
+METRIC_MISSING = "MetricMissing"
 USED, NOT_USED, UNREADABLE = "Used", "NotUsed", "Unreadable"
 IN_FORCE, RESTORING, QUIET = "Triggered", "Restoring", "Quiet"
 #: States of a rule, as reports spell them, in which its action is in force.
 _IN_FORCE = ("triggered", "cooling")
+_QUIET = "quiet"
 
 
 class EnforcementVerdict(msgspec.Struct, frozen=True):
@@ -118,9 +120,33 @@ def _judge_rules(
         if others := [name for name in meant if name not in there]:
             message = f"{message}; not {name_some(others)}"
         enforced = EnforcementVerdict(ENFORCED, Truth.TRUE, FOLLOWED, message)
-        return enforced, _judge_triggered(title, following, agents)
+        rules = {name: agents[name].followed[title] for name in following}
+        return _judge_missing(enforced, rules), _judge_triggered(title, following, agents)
     quiet = EnforcementVerdict(TRIGGERED, Truth.UNKNOWN, NOT_FOLLOWED, "no node follows it")
     return _judge_unfollowed(meant, agents), quiet
+
+
+def _judge_missing(
+    enforced: EnforcementVerdict, rules: Mapping[str, Sequence[ActiveRule]]
+) -> EnforcementVerdict:
+    """Where a rule lacks its metric it protects nobody: False where that is so on every node that
+    follows it."""
+    lacking = {
+        name: found
+        for name, active in rules.items()
+        if (found := [each for each in active if each.missing])
+    }
+    if not lacking:
+        return enforced
+    names = sorted(lacking)
+    titles = sorted({each.rule for found in lacking.values() for each in found})
+    why = lacking[names[0]][0].missing
+    message = (
+        f"{enforced.message}; the metric of {name_some(titles)} is missing on {name_some(names)}: "
+        f"{why}"
+    )
+    status = Truth.FALSE if len(lacking) == len(rules) else Truth.TRUE
+    return EnforcementVerdict(ENFORCED, status, METRIC_MISSING, message)
 
 
 def _judge_unfollowed(meant: Sequence[str], agents: Mapping[str, NodeRules]) -> EnforcementVerdict:
@@ -146,7 +172,9 @@ def _judge_triggered(
         told = f"{name_some(rules)} on {name_some(sorted(in_force))}"
         message = f"{told}; Preview: nothing is done" if preview else told
         return EnforcementVerdict(TRIGGERED, Truth.TRUE, IN_FORCE, message)
-    restoring = sorted(name for name, rules in active.items() if rules)
+    restoring = sorted(
+        name for name, rules in active.items() if any(each.state != _QUIET for each in rules)
+    )
     if restoring:
         message = f"what was done is being undone on {name_some(restoring)}"
         return EnforcementVerdict(TRIGGERED, Truth.FALSE, RESTORING, message)

@@ -35,15 +35,16 @@ from slackwater.contract.ensurance_metric_summary import (
     metric_summary,
     unknown_metrics,
 )
-from slackwater.contract.resources import (
-    AVOIDANCE_ACTIONS,
-    ENSURANCE_KINDS,
-    ENSURANCE_METRICS,
-    NODES,
-)
+from slackwater.contract.resources import AVOIDANCE_ACTIONS, ENSURANCE_METRICS
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.kube.informer import InformerView
-from slackwater.manager.controllers.controller import ClusterView, Controller, DesiredStatus
+from slackwater.manager.cluster_view import NODE_KIND, POLICY_KINDS, ClusterView
+from slackwater.manager.controllers.controller import (
+    Controller,
+    DesiredWrite,
+    Reconciled,
+    WriteVerb,
+)
 from slackwater.manager.controllers.policy_enforcement import (
     EnforcementContext,
     enforcement_of,
@@ -154,22 +155,25 @@ def _probes(view: ClusterView) -> Iterator[str]:
                     pass
 
 
-def reconcile(view: ClusterView, now: str) -> tuple[DesiredStatus, ...]:
+def reconcile(view: ClusterView, now: str) -> Reconciled:
     context = context_of(view, now)
-    return tuple(
-        desire_status(policy, judge_policy(policy, context, now))
-        for found in view.policies.values()
-        for policy in found.items.values()
+    return Reconciled(
+        tuple(
+            desire_status(policy, judge_policy(policy, context, now))
+            for found in view.policies.values()
+            for policy in found.items.values()
+        )
     )
 
 
-def desire_status(policy: PolicyObject, wanted: EnsuranceStatus) -> DesiredStatus:
+def desire_status(policy: PolicyObject, wanted: EnsuranceStatus) -> DesiredWrite:
     valid = find_validity(wanted)
-    return DesiredStatus(
+    return DesiredWrite(
+        verb=WriteVerb.STATUS,
         resource=policy.resource,
         name=policy.name,
         uid=policy.uid,
-        status=wanted,
+        body=wanted,
         meaning=_without_times(wanted),
         is_current=is_current(policy, wanted),
         outcome=f"Valid={valid.status.value}" if valid else "",
@@ -270,4 +274,4 @@ def _judged(found: tuple[str, ...], meaning: str, nodes: int | None = None) -> _
     return _PolicyJudgement(Truth.TRUE, "Valid", "", meaning, nodes)
 
 
-CONTROLLER = Controller("policy_status", (NODES, *ENSURANCE_KINDS), reconcile)
+CONTROLLER = Controller("policy_status", (NODE_KIND, *POLICY_KINDS.values()), reconcile)

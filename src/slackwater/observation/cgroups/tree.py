@@ -138,6 +138,12 @@ class CgroupTree:
         for ref in containers[self._container_turn :: _TURNS] if large else containers:
             self._look_at(ref)
 
+    def look_at_everything(self) -> None:
+        """Before a refresh, where whatever starts has to be seen at once, however large the tree:
+        a new container may run on CPUs that another one holds alone."""
+        for ref in (*self._parents, *self._containers):
+            self._look_at(ref)
+
     def read(self, ref: CgroupRef, wants: frozenset[ReadingField], at: Micros) -> CgroupReading:
         """What stands in the group's files. A field that is not wanted is a Gap."""
         reading = self._reader.read(ref, wants, at)
@@ -157,6 +163,10 @@ class CgroupTree:
         if times is VANISHED or pressure is VANISHED:
             self._suspects.add(_parent(ref.path))
         return times, pressure
+
+    def keep_counters(self, groups: frozenset[int]) -> None:
+        """Closes what is open of all other groups: their counters are not asked for any more."""
+        self._reader.keep(groups)
 
     def protected(self) -> tuple[CgroupRef, ...]:
         """What best-effort work must not hurt: the burstable tier and the guaranteed pods, which

@@ -58,11 +58,15 @@ def setting_in_text(data: bytes, setting: KubeletSetting) -> Said:
     """The first usable value: of the key, else of the flag."""
     if b"\0" in data:
         return Said(None, "not a text file: it contains NUL bytes")
-    text = _COMMENT.sub("", data.decode("utf-8", "replace"))
+    text = strip_comments(data)
     keys = re.findall(_KEY.format(setting.key), text, re.MULTILINE)
     by_key = [(setting.key, double or single or bare) for double, single, bare in keys]
     flags = re.findall(_FLAG.format(setting.flag), text)
     return _first_usable(setting, by_key + [(setting.flag, value) for value in flags])
+
+
+def strip_comments(data: bytes) -> str:
+    return _COMMENT.sub("", data.decode("utf-8", "replace"))
 
 
 def setting_in_arguments(arguments: tuple[str, ...], setting: KubeletSetting) -> Said:
@@ -179,6 +183,29 @@ def process_name(roots: Roots, pid: int) -> str | Gap:
 
 def find_kubelet(roots: Roots) -> KubeletProcess | Gap:
     """The only one that counts; of several none does."""
+    found = _find_pids(roots)
+    if isinstance(found, Gap):
+        return found
+    apart, refused = found
+    if len(apart) > 1:
+        shown = ", ".join(map(str, apart[:_SHOWN]))
+        return SeveralKubelets(f"{len(apart)} kubelets run here (pids {shown}): none tells")
+    if apart:
+        return _kubelet(roots, apart[0])
+    aside = "; ".join(f"pid {pid} {why}" for pid, why in list(refused.items())[:_SHOWN])
+    return Gap(f"no process named kubelet in {roots.proc}{f' counts: {aside}' if aside else ''}")
+
+
+def list_kubelets(roots: Roots) -> list[KubeletProcess]:
+    """All that count and can be read."""
+    found = _find_pids(roots)
+    pids = [] if isinstance(found, Gap) else found[0]
+    read = [_kubelet(roots, pid) for pid in pids]
+    return [each for each in read if isinstance(each, KubeletProcess)]
+
+
+def _find_pids(roots: Roots) -> tuple[list[int], dict[int, str]] | Gap:
+    """Of those that count; and why others of that name do not."""
     try:
         names = os.listdir(roots.proc)
     except OSError as error:
@@ -189,13 +216,7 @@ def find_kubelet(roots: Roots) -> KubeletProcess | Gap:
     real = [pid for pid in named if pid not in refused]
     # Between fork and exec a kubelet's child still has its name.
     apart = [pid for pid in real if _status(roots, pid, "PPid") not in [str(each) for each in real]]
-    if len(apart) > 1:
-        shown = ", ".join(map(str, apart[:_SHOWN]))
-        return SeveralKubelets(f"{len(apart)} kubelets run here (pids {shown}): none tells")
-    if apart:
-        return _kubelet(roots, apart[0])
-    aside = "; ".join(f"pid {pid} {why}" for pid, why in list(refused.items())[:_SHOWN])
-    return Gap(f"no process named kubelet in {roots.proc}{f' counts: {aside}' if aside else ''}")
+    return apart, refused
 
 
 def _why_no_kubelet(roots: Roots, pid: int) -> str:

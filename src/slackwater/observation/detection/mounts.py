@@ -267,7 +267,7 @@ def detect_version(
         if isinstance(answer, _Judgement):
             return VersionVerdict(answer.label, answer.version, source, findings)
     magic = next(finding for finding in findings if finding.source == MAGIC_SOURCE)
-    return Undetected(magic.note, findings)
+    return Undetected(magic.note, findings=findings)
 
 
 def _override(variable: str, environ: Mapping[str, str]) -> _Judgement | Gap:

@@ -12,9 +12,10 @@ import msgspec
 
 from slackwater.model.cgroup import CgroupMounts
 from slackwater.model.gap import Gap
-from slackwater.model.metric import NODE, MetricKey, MetricRequest, Samples
+from slackwater.model.metric import NODE, MetricKey, MetricRequest, Samples, stamp
 from slackwater.model.units import Micros
 from slackwater.observation.host import Roots, read_online
+from slackwater.observation.metrics.exclusive_cpus import ExclusiveCpuMetrics
 from slackwater.observation.metrics.node_metrics import (
     CpuMetrics,
     ElasticCpuMetrics,
@@ -55,6 +56,7 @@ def node_families(roots: Roots, mounts: CgroupMounts) -> tuple[NodeMetricFamily,
     series = SeriesOfWorkloads()
     return (
         CpuMetrics(count_cpus),
+        ExclusiveCpuMetrics(),
         LoadMetrics(roots),
         MemoryMetrics(roots),
         disk_metrics(roots),
@@ -130,7 +132,7 @@ class MetricCollector:
             return found
         age = at - last.at
         if age <= self._plan.ages[name]:
-            return last.samples
+            return stamp(last.samples, last.at)
         return Gap(f"{found.reason}; the last sample is {age // _MICROS_PER_SECOND} s old")
 
     def _follow(self, requests: frozenset[MetricRequest]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from slackwater.bounded_read import read_start
+from slackwater.model.elastic import ELASTIC_CPU
 from slackwater.model.gap import Gap
 from slackwater.model.metric import Sample, Samples
 from slackwater.model.units import Micros, MilliCpu
@@ -17,8 +18,9 @@ from slackwater.observation.host import Roots
 from slackwater.observation.metrics import proc_text
 from slackwater.observation.metrics.proc_text import DiskCounters, InterfaceCounters
 from slackwater.observation.metrics.tick_view import NEEDS_SECOND, MetricAges, TickView
+from slackwater.observation.rates import SHORTEST
 
-ELASTIC_CPU, ELASTIC_MEMORY = "gocrane.io/cpu", "gocrane.io/memory"
+_TOO_SOON = Gap("it was read a moment ago, too soon for a rate")
 _MICROS_PER_SECOND = 1_000_000
 _LOOPBACK = "lo"
 
@@ -51,9 +53,7 @@ def cpu_utilization(usage: MilliCpu | Gap, cpus: int) -> Samples | Gap:
 class CpuMetrics:
     """The node's usage is at hand; only its CPUs are counted."""
 
-    names = frozenset(
-        {"cpu_total_usage", "cpu_total_utilization", "cpu_core_numbers", "exclusive_cpu_idle"}
-    )
+    names = frozenset({"cpu_total_usage", "cpu_total_utilization", "cpu_core_numbers"})
     keeps_samples = False
     _sized = frozenset({"cpu_total_utilization", "cpu_core_numbers"})
 
@@ -63,8 +63,7 @@ class CpuMetrics:
     def measure(
         self, _at: Micros, wanted: MetricAges, view: TickView
     ) -> Mapping[str, Samples | Gap]:
-        # No pod holds CPUs for itself here, so none of them can be idle.
-        found = {"cpu_total_usage": cpu_usage(view.usage), "exclusive_cpu_idle": only(0.0)}
+        found = {"cpu_total_usage": cpu_usage(view.usage)}
         if not self._sized.isdisjoint(wanted):
             cpus = self._count_cpus()
             if isinstance(cpus, Gap):
@@ -176,6 +175,8 @@ class CounterMetrics:
         now = text if isinstance(text, Gap) else self._parse(text)
         if isinstance(now, Gap):
             return dict.fromkeys(wanted, now)
+        if self._before is not None and 0 <= at - self._before[0] < SHORTEST:
+            return dict.fromkeys(wanted, _TOO_SOON)
         before, self._before = self._before, (at, now)
         if before is None or at <= before[0]:
             return dict.fromkeys(wanted, NEEDS_SECOND)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
+from slackwater.model.elastic import ELASTIC_CPU, ELASTIC_MEMORY
 from slackwater.model.gap import NOT_ASKED, VANISHED, Gap
 from slackwater.model.metric import Sample, Samples
 from slackwater.model.units import Micros, Unlimited
 from slackwater.model.weight import SMALLEST_WEIGHT, Weight, WeightFormula, shares_from
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.observation.cgroups.paths import container_id
-from slackwater.observation.metrics.node_metrics import ELASTIC_CPU, ELASTIC_MEMORY, only
+from slackwater.observation.metrics.node_metrics import only
 from slackwater.observation.metrics.tick_view import NEEDS_SECOND, MetricAges, TickView
 
 _MILLI = 1000

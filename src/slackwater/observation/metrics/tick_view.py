@@ -6,7 +6,8 @@ from typing import Protocol
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupVersion
-from slackwater.model.gap import Gap
+from slackwater.model.cpus import CpuSet
+from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.metric import Samples
 from slackwater.model.snapshot import NodeSnapshot, Rate
 from slackwater.model.units import Micros, MilliCpu
@@ -15,6 +16,10 @@ from slackwater.model.workload import Amounts, Workload
 
 #: Of a counter that was read once. A rate needs two readings.
 NEEDS_SECOND = Gap("needs a second sample")
+
+
+#: CPUs that nobody else may use, by the container's cgroup.
+SetsHeldAlone = Mapping[int, CpuSet]
 
 
 class TickView(msgspec.Struct, frozen=True):
@@ -29,9 +34,10 @@ class TickView(msgspec.Struct, frozen=True):
     pod_formula: WeightFormula = WeightFormula.LINEAR
     container_formula: WeightFormula = WeightFormula.LINEAR
     offered: Amounts = {}
+    held_alone: SetsHeldAlone | Gap = {}
 
 
-def view_of(seen: NodeSnapshot, offered: Amounts) -> TickView:
+def view_of(seen: NodeSnapshot, held_alone: SetsHeldAlone | Gap = NOT_ASKED) -> TickView:
     return TickView(
         usage=seen.usage,
         workloads=seen.workloads,
@@ -40,7 +46,8 @@ def view_of(seen: NodeSnapshot, offered: Amounts) -> TickView:
         version=seen.version,
         pod_formula=seen.pod_formula,
         container_formula=seen.container_formula,
-        offered=offered,
+        offered=seen.node_resources.extended,
+        held_alone=held_alone,
     )
 
 

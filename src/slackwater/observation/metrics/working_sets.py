@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 
 from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion
+from slackwater.model.elastic import ELASTIC_MEMORY
 from slackwater.model.gap import Gap
 from slackwater.model.metric import Samples
 from slackwater.model.units import Micros
 from slackwater.observation.cgroups.files import GroupFolders, HeldFiles
 from slackwater.observation.kernel_text import garbage, number
-from slackwater.observation.metrics.node_metrics import ELASTIC_MEMORY
 from slackwater.observation.metrics.pod_metrics import (
     GroupSeries,
     SeriesOfWorkloads,

@@ -1,7 +1,8 @@
 """A cluster's objects for one node's agent, as the informers have them now.
 
 Holds what the agent may begin with: everything that was ever asked for was heard once, its Node is
-there, and its configuration is good. Before that nothing is known, and so nothing is decided.
+there, and its configuration is good. Before that the objects that an earlier run saved are used,
+with their age, as soon as the server is known to be silent; without any, nothing is decided.
 Later what cannot be heard, or is wrong, stays as it was. Never waits for the network.
 
 Of each object only what the agent uses is kept: not our own report on the Node, which would make
@@ -17,9 +18,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from slackwater.contract import node_interference
+from slackwater.contract import node_interference, node_offer
 from slackwater.contract.crane.ensurance import AvoidanceAction, NodeQos, NodeQosEnsurancePolicy
 from slackwater.contract.crane.ensurance_set import EnsuranceObjects, join_ensurance
+from slackwater.contract.crane.node_forecast import NodePrediction, read_node_prediction
 from slackwater.contract.crane.objects import (
     read_avoidance_action,
     read_node_qos,
@@ -38,6 +40,7 @@ from slackwater.contract.kubernetes import (
 )
 from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.contract.node_interference import SeenInterference, read_interference
+from slackwater.contract.node_offer import SeenOffer, read_seen_offer
 from slackwater.contract.node_report import ANNOTATION, NodeStatusPatch, read_status_patch
 from slackwater.contract.resources import (
     AVOIDANCE_ACTIONS,
@@ -45,6 +48,7 @@ from slackwater.contract.resources import (
     NODE_QOS,
     NODE_QOS_ENSURANCE_POLICIES,
     POD_QOS,
+    TIME_SERIES_PREDICTIONS,
 )
 from slackwater.contract.volcano.colocation_config import ColocationConfig
 from slackwater.contract.volcano.pod import (
@@ -57,11 +61,12 @@ from slackwater.kube.informer import InformerView
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName, InvalidError, Problem
 from slackwater.model.snapshot import Freshness
-from slackwater.model.units import Micros
+from slackwater.model.units import Micros, format_age
 from slackwater.observation.objects.object_set import (
     STAYS,
     MissingObjects,
     Objects,
+    SavedObjects,
     colocation_in,
     joined,
     settings_in,
@@ -74,6 +79,7 @@ _LEFT_OUT = (
     "kubectl.kubernetes.io/last-applied-configuration",
     ANNOTATION,
     node_interference.ANNOTATION,
+    node_offer.ANNOTATION,
 )
 _Value = TypeVar("_Value")
 
@@ -84,6 +90,7 @@ class SeenNode(msgspec.Struct, frozen=True):
     node: Node
     status_patch: NodeStatusPatch | None
     interference: SeenInterference = SeenInterference()
+    offer: SeenOffer = SeenOffer()
 
 
 class SeenMap(msgspec.Struct, Generic[_Value], frozen=True):
@@ -103,7 +110,9 @@ def node_of(raw: msgspec.Raw) -> SeenNode:
     document = _document(raw, "v1", "Node")
     node = read_node(document, _SOURCE)
     kept = msgspec.structs.replace(node, annotations=_without_noise(node.annotations))
-    return SeenNode(kept, read_status_patch(document), read_interference(document))
+    return SeenNode(
+        kept, read_status_patch(document), read_interference(document), read_seen_offer(document)
+    )
 
 
 def pod_configuration_of(raw: msgspec.Raw) -> PodConfiguration:
@@ -131,6 +140,12 @@ def pod_qos_of(raw: msgspec.Raw) -> PodQos:
 def metric_of(raw: msgspec.Raw) -> EnsuranceMetric:
     kind = ENSURANCE_METRICS
     return read_ensurance_metric(_document(raw, kind.api_version, kind.kind), _SOURCE)
+
+
+def prediction_of(raw: msgspec.Raw, namespace: str = "") -> NodePrediction | None:
+    """`namespace` is our own."""
+    kind = TIME_SERIES_PREDICTIONS
+    return read_node_prediction(_document(raw, kind.api_version, kind.kind), _SOURCE, namespace)
 
 
 def colocation_of(raw: msgspec.Raw) -> SeenMap[ColocationConfig]:
@@ -183,7 +198,11 @@ _KINDS = {
     "actions": AVOIDANCE_ACTIONS.kind,
     "pod_qos": POD_QOS.kind,
     "metrics": ENSURANCE_METRICS.kind,
+    "predictions": TIME_SERIES_PREDICTIONS.kind,
 }
+#: Without these there is nothing to decide. An agent that may not list another kind, because its
+#: role is older than itself, goes on without it.
+_NEEDED = frozenset({"pods", "node", "colocation", "settings"})
 _STAYS = "nothing is decided yet, and values of an earlier run stay"
 
 
@@ -210,6 +229,7 @@ class Feeds(msgspec.Struct, frozen=True):
     actions: Feed[AvoidanceAction]
     pod_qos: Feed[PodQos]
     metrics: Feed[EnsuranceMetric]
+    predictions: Feed[NodePrediction | None]
 
 
 #: What each informer has at one moment, by the source's name.
@@ -222,15 +242,26 @@ def _say_the_same(one: _Views, other: _Views) -> bool:
         mine.items is other[name].items
         and mine.unreadable == other[name].unreadable
         and mine.unknown_kind == other[name].unknown_kind
+        and _is_left_out(name, mine) == _is_left_out(name, other[name])
         for name, mine in one.items()
     )
+
+
+def _is_left_out(name: str, view: InformerView[Any]) -> bool:
+    """Whether the server never let us list it, and the agent goes on without it."""
+    return name not in _NEEDED and view.forbidden and not view.synced
 
 
 class ClusterObjects:
     """Guards the informers, and what was good last."""
 
-    def __init__(self, feeds: Feeds, node: str, started: Micros) -> None:
+    def __init__(
+        self, feeds: Feeds, node: str, started: Micros, saved: SavedObjects | None = None
+    ) -> None:
         self._feeds = feeds
+        self._saved = saved
+        self._reads = 0
+        self._in_use: Objects | None = None
         self._node = node
         self._started = started
         self._taken: _Views | None = None
@@ -255,27 +286,64 @@ class ClusterObjects:
         """The same object again where nothing that the agent uses changed."""
         views = self._views()
         if self._taken is None:
+            self._reads += 1
             lacking = self._lacking(views)
+            if lacking and self._saved is not None and self._may_use_saved(views):
+                return self._use_saved(self._saved, lacking)
             if lacking:
                 problems = tuple(
                     msgspec.structs.replace(each, consequence=_STAYS) for each in lacking.problems
                 )
-                return MissingObjects(f"{lacking.reason}; {_STAYS}", problems)
+                return MissingObjects(f"{lacking.reason}; {_STAYS}", problems=problems)
         elif _say_the_same(views, self._taken):
             return self._known
         self._known = _kept(self._known, self._joined(views))
-        self._taken = views
+        self._taken, self._saved, self._in_use = views, None, None
         return self._known
+
+    def _may_use_saved(self, views: _Views) -> bool:
+        """A server that is there answers within moments: only one that is known to be away, or is
+        silent at the second look, makes us go by what was. A Node that is gone does not."""
+        if views["node"].synced and self._node not in views["node"].items:
+            return False
+        silent = any(view.problem for view in views.values() if not view.synced)
+        return silent or self._reads > 1
+
+    def _use_saved(self, saved: SavedObjects, lacking: MissingObjects) -> Objects:
+        """The same object while the reason is the same."""
+        age = format_age(saved.age)
+        consequence = f"what was known {age} before the agent's start is used"
+        problem = ConfigurationProblem(lacking.reason, consequence=consequence)
+        if self._in_use is None or self._in_use.problems != (problem,):
+            self._in_use = msgspec.structs.replace(
+                saved.objects, problems=(problem,), saved_age=saved.age
+            )
+        return self._in_use
 
     def status_patch(self) -> NodeStatusPatch | None:
         """What the Node shows of us, as far as it is heard."""
         seen = self._seen_node()
         return seen.status_patch if seen else None
 
+    def node(self) -> Node | None:
+        """The Node itself, as far as it is heard. From any thread."""
+        seen = self._seen_node()
+        return seen.node if seen else None
+
     def interference(self) -> SeenInterference | None:
         """Taint and condition of the Node, as far as it is heard. From any thread."""
         seen = self._seen_node()
         return seen.interference if seen else None
+
+    def offer(self) -> SeenOffer | None:
+        """Extended resources of the Node, as far as it is heard. From any thread."""
+        seen = self._seen_node()
+        return seen.offer if seen else None
+
+    def find_pod(self, namespace: str, name: str) -> Pod | None:
+        """As it was heard last. From any thread."""
+        found = self._feeds.pods.view().items.get(f"{namespace}/{name}")
+        return found if isinstance(found, Pod) else None
 
     def _seen_node(self) -> SeenNode | None:
         seen = self._feeds.node.view().items.get(self._node)
@@ -290,12 +358,19 @@ class ClusterObjects:
         return ""
 
     def freshness(self, at: Micros) -> dict[str, Freshness]:
-        """By source; a kind that the server does not have is none."""
+        """By source; a kind that the server does not have is none, nor is one that we go on
+        without."""
         return {
-            name: Freshness(Micros(at - (view.heard_at or self._started)), view.problem)
+            name: Freshness(self._age(view, at), view.problem)
             for name, view in self._views().items()
-            if not view.unknown_kind
+            if not view.unknown_kind and not _is_left_out(name, view)
         }
+
+    def _age(self, view: InformerView[Any], at: Micros) -> Micros:
+        if view.heard_at:
+            return Micros(at - view.heard_at)
+        before = 0 if self._in_use is None else self._in_use.saved_age or 0
+        return Micros(at - self._started + before)
 
     def _all(self) -> tuple[Feed[Any], ...]:
         return tuple(getattr(self._feeds, name) for name in self._feeds.__struct_fields__)
@@ -308,14 +383,14 @@ class ClusterObjects:
         unheard = {
             name: view.problem
             for name, view in views.items()
-            if not view.synced and not view.unknown_kind
+            if not view.synced and not view.unknown_kind and not _is_left_out(name, view)
         }
         if unheard:
             why = next(filter(None, unheard.values()), "no answer yet")
             return MissingObjects(f"waiting for {', '.join(unheard)}: {why}")
         wrong = (*_wrong(views["colocation"]), *_wrong(views["settings"]))
         if wrong:
-            return MissingObjects("; ".join(each.sentence() for each in wrong), wrong)
+            return MissingObjects("; ".join(each.sentence() for each in wrong), problems=wrong)
         if self._node not in views["node"].items:
             known = next(iter(views["node"].unreadable.values()), "")
             return MissingObjects(known or f"there is no Node {self._node}")
@@ -327,6 +402,9 @@ class ClusterObjects:
             for key, reason in view.unreadable.items():
                 about = DocumentName(_SOURCE, _KINDS[name], *_split_key(key))
                 problems[f"{name} {key}"] = ConfigurationProblem(reason, about=about)
+            if _is_left_out(name, view):
+                without = f"the agent goes on without any {_KINDS[name]}, and asks again"
+                problems[name] = ConfigurationProblem(view.problem, consequence=without)
         for name, before in (
             ("colocation", self._known.colocation),
             ("settings", self._known.settings),
@@ -348,6 +426,7 @@ class ClusterObjects:
             settings=_good(views["settings"].items, self._known.settings),
             pod_configurations=_of_kind(views["pod_configurations"]),
             ensurance=join_ensurance((_ensurance(views),)),
+            predictions=tuple(filter(None, _of_kind(views["predictions"]))),
         )
         return joined((found,), problems, self._node)
 

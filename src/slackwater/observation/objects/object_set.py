@@ -5,16 +5,18 @@ that pod's cgroup, and a pod has the memory ratios of the newest ColocationConfi
 selects it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from slackwater.contract.crane.ensurance_set import (
     NO_OBJECTS,
     EnsuranceObjects,
+    allow_nothing,
     join_ensurance,
     read_ensurance,
 )
+from slackwater.contract.crane.node_forecast import NodePrediction, read_node_prediction
 from slackwater.contract.document import Field
 from slackwater.contract.kubernetes import (
     ConfigMap,
@@ -26,6 +28,7 @@ from slackwater.contract.kubernetes import (
 from slackwater.contract.kubernetes_pod import Pod, read_pod
 from slackwater.contract.mirror_pod import assign_cgroups
 from slackwater.contract.pod_protection import exemption_problem
+from slackwater.contract.resources import POD_QOS, TIME_SERIES_PREDICTIONS
 from slackwater.contract.volcano.colocation_config import (
     CONFIG_MAP,
     ColocationConfig,
@@ -41,6 +44,7 @@ from slackwater.contract.volcano.pod import (
 )
 from slackwater.model.gap import Gap
 from slackwater.model.problem import ConfigurationProblem, DocumentName, sentences
+from slackwater.model.units import Micros
 from slackwater.observation.objects.documents import one_document
 from slackwater.policies.catalog import SETTINGS
 from slackwater.settings.agent_document import KIND as SETTINGS_KIND
@@ -64,6 +68,17 @@ class Objects(msgspec.Struct, frozen=True):
     #: What has no effect, such as an unknown key: told, and nothing else.
     warnings: tuple[str, ...] = ()
     ensurance: EnsuranceObjects = NO_OBJECTS
+    #: Of any node.
+    predictions: tuple[NodePrediction, ...] = ()
+    #: How old they were at the agent's start, where they come from its checkpoint.
+    saved_age: Micros | None = None
+
+
+class SavedObjects(msgspec.Struct, frozen=True):
+    """Objects of an earlier run, and how long ago they were known to be so."""
+
+    objects: Objects
+    age: Micros
 
 
 class MissingObjects(Gap, frozen=True):
@@ -120,7 +135,8 @@ def joined(
         tuple(configured.values()),
         told,
         tuple(warned),
-        join_ensurance(each.ensurance for each in parts),
+        join_ensurance((*_unreadable(problems.values()), *(each.ensurance for each in parts))),
+        tuple(each for part in parts for each in part.predictions),
     )
 
 
@@ -152,6 +168,12 @@ def with_object(
             return msgspec.structs.replace(found, settings=schema.read_file(document, source))
         case "" if is_config(document):
             return msgspec.structs.replace(found, colocation=read_config(document, source))
+        case kind if kind == TIME_SERIES_PREDICTIONS.kind:
+            prediction = read_node_prediction(document, source)
+            if prediction is None:
+                return found
+            predictions = (*found.predictions, prediction)
+            return msgspec.structs.replace(found, predictions=predictions)
         case kind:
             read = read_ensurance(kind, document, source)
             if read is None:
@@ -181,3 +203,12 @@ def settings_in(
     if SETTINGS_KEY not in config_map.data:
         raise Field(where, f"data[{SETTINGS_KEY!r}]", None).refused("AgentSettings as YAML")
     return schema.read_file(one_document(config_map.data[SETTINGS_KEY], where), where)
+
+
+def _unreadable(problems: Iterable[ConfigurationProblem]) -> Iterator[EnsuranceObjects]:
+    """Whoever wrote a PodQOS meant to narrow down which pods may be touched: one that cannot be
+    read, and was never good, counts as one that matches none."""
+    for each in problems:
+        for document in (each.about, *(problem.document for problem in each.problems)):
+            if document is not None and document.kind == POD_QOS.kind:
+                yield allow_nothing(document.name)

@@ -7,6 +7,8 @@ is a pod too, called by its uid.
 from collections.abc import Sequence
 
 from slackwater.contract import pod_resources
+from slackwater.contract.crane.cpu_policy import cpu_policy, said_by
+from slackwater.contract.koordinator.pod import bound_cpus
 from slackwater.contract.kubernetes_pod import Phase, Pod
 from slackwater.contract.pod_protection import protection_of
 from slackwater.contract.volcano.pod import memory_qos, qos_level, quota_burst
@@ -78,6 +80,9 @@ def _workload(pod: Pod, ref: CgroupRef | None, inner: _Inner) -> Workload:
         protected=protection_of(pod),
         address=pod.address,
         ports=pod.ports,
+        cpu_policy=cpu_policy(pod.annotations),
+        cpu_policy_key=said_by(pod.annotations),
+        bound_cpus=bound_cpus(pod.labels, pod.annotations),
     )
 
 

@@ -25,12 +25,12 @@ from slackwater.contract.ensurance_plugin import (
 from slackwater.model.cgroup import CgroupRef, Tier
 from slackwater.model.ensurance_plugin import PluginNode, PluginPod
 from slackwater.model.gap import Gap
-from slackwater.model.metric import MetricKey, Sample, Samples
+from slackwater.model.metric import MetricKey, Sample, Samples, stamp
 from slackwater.model.problem import InvalidError
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros
 from slackwater.observation.metrics.collector import NoRemoteSource, RemoteSource
-from slackwater.policies.ensurance_order import (
+from slackwater.policies.ensurance.pod_order import (
     EVICT_RELEASE,
     MEMORY_USAGE,
     PLACE,
@@ -151,7 +151,8 @@ class PluginProcess:
         problem = "; ".join(found.problems.values())
         if problem != self.state.problem:
             self.state = msgspec.structs.replace(self.state, problem=problem)
-        self.answer = (at, found)
+        samples = stamp(found.samples, at)
+        self.answer = (at, msgspec.structs.replace(found, samples=samples))
 
     def _next(self) -> tuple[Micros, PluginNode] | None:
         with self._changed:

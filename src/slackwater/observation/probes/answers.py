@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from slackwater.model.gap import Gap
-from slackwater.model.metric import Sample, Samples
+from slackwater.model.metric import Sample, Samples, stamp
 from slackwater.model.units import Micros
 from slackwater.observation.probes.quantiles import derive, series_needed, split_suffix
 from slackwater.observation.probes.text_format import Exposition, parse_exposition
@@ -26,6 +26,14 @@ class Answer(msgspec.Struct, frozen=True):
 
     at: Micros
     metrics: Mapping[str, Samples | Gap]
+
+    def stamped(self) -> "Answer":
+        """With samples that say when they were measured."""
+        metrics = {
+            name: samples if isinstance(samples, Gap) else stamp(samples, self.at)
+            for name, samples in self.metrics.items()
+        }
+        return Answer(self.at, metrics)
 
 
 class Asker(Protocol):

@@ -13,4 +13,4 @@ def pod_labels(pod: Workload) -> dict[str, str]:
 def label_samples(samples: Samples, pod: Workload) -> Iterator[Sample]:
     own = pod_labels(pod)
     for sample in samples:
-        yield Sample(sample.value, {**sample.labels, **own})
+        yield Sample(sample.value, {**sample.labels, **own}, sample.at)

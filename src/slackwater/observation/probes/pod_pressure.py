@@ -38,7 +38,7 @@ class PressureTarget:
             return Gap("cgroup v1 does not say how long pods wait for a CPU")
         pods = self.pods
         if not pods:
-            return Gap("no pod of this node is selected")
+            return Gap("no pod of this node is selected", is_idle=True)
         earlier, self._before = self._before, {}
         found: list[Sample] = []
         reason = "the pods were read only once so far"

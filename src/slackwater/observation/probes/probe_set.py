@@ -31,7 +31,7 @@ from slackwater.observation.probes.sources import (
     SourceDescription,
     Sources,
 )
-from slackwater.policies.ensurance_selection import matches
+from slackwater.policies.ensurance.pod_selection import matches
 
 #: Pods of one PodQOS that are asked in one period, the kubelet's usual most; where there are more,
 #: each is asked less often.
@@ -192,6 +192,8 @@ class ProbeSet:
         found: Answer | Gap = Gap("asking it ended in an error of ours")
         try:
             found = asker.ask(names)
+            if isinstance(found, Answer):
+                found = found.stamped()
         finally:
             with self._changed:
                 end(target, found, self._context.clock(), source.period())
@@ -233,9 +235,10 @@ class ProbeSet:
 
 def _answer(source: _Source, key: MetricKey, at: Micros) -> Samples | Gap:
     if not source.targets:
-        return Gap(f"no pod of this node is one of {key.source}")
+        return Gap(f"no pod of this node is one of {key.source}", is_idle=True)
     found: list[Sample] = []
     reasons: list[str] = []
+    is_idle = True
     for target in source.targets.values():
         samples = _current(source, target, key.name, at)
         if not isinstance(samples, Gap):
@@ -243,10 +246,11 @@ def _answer(source: _Source, key: MetricKey, at: Micros) -> Samples | Gap:
         else:
             whose = "" if target.pod is None else f"{target.pod.title()}: "
             reasons.append(f"{whose}{samples.reason}")
+            is_idle = is_idle and samples.is_idle
     if found:
         return tuple(found)
     more = f"; and {len(reasons) - 1} more pods" if len(reasons) > 1 else ""
-    return Gap(f"{min(reasons)}{more}")
+    return Gap(f"{min(reasons)}{more}", is_idle)
 
 
 def _current(source: _Source, target: Target, name: str, at: Micros) -> Samples | Gap:

@@ -76,16 +76,18 @@ def _quantiles(
 ) -> tuple[Sample, ...] | Gap:
     """A series for each set of labels without the bound."""
     earlier = _histograms(before)
-    reasons: set[str] = set()
+    gaps: dict[str, Gap] = {}
     found = []
     for labels, buckets in _histograms(now).items():
         observed = _difference(earlier.get(labels), buckets)
         value = observed if isinstance(observed, Gap) else interpolate(quantile, observed)
         if isinstance(value, Gap):
-            reasons.add(value.reason)
+            gaps[value.reason] = value
         else:
             found.append(Sample(value, dict(labels)))
-    return tuple(found) or Gap(f"the histogram {bare!r} {min(reasons, default='has no buckets')}")
+    is_idle = bool(gaps) and all(each.is_idle for each in gaps.values())
+    why = min(gaps, default="has no buckets")
+    return tuple(found) or Gap(f"the histogram {bare!r} {why}", is_idle)
 
 
 def _histograms(samples: Iterable[Sample]) -> dict[_Labels, _Buckets]:
@@ -121,7 +123,7 @@ def interpolate(quantile: float, buckets: Mapping[float, float]) -> float | Gap:
         # A histogram that was read while it counted may not rise everywhere.
         counts.append(max(buckets[bound], counts[-1] if counts else 0.0))
     if counts[-1] <= 0:
-        return Gap("had no observations between the last two looks")
+        return Gap("had no observations between the last two looks", is_idle=True)
     rank = quantile * counts[-1]
     place = next((i for i, count in enumerate(counts[:-1]) if count >= rank), len(counts) - 1)
     if place == len(counts) - 1:

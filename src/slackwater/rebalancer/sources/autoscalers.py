@@ -3,7 +3,7 @@
 Does not guess: if there is none, or several disagree, the target is Unavailable. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -28,18 +28,21 @@ class AutoscalerChoice(msgspec.Struct, frozen=True):
 
 
 def choose(
-    autoscalers: Sequence[Autoscaler], settings: WorkloadSettings
+    autoscalers: Sequence[Autoscaler], settings: WorkloadSettings, exists: Callable[[], bool]
 ) -> AutoscalerChoice | Unavailable:
-    """Of the autoscalers that scale a workload of this name; if none does, of those that have the
-    name themselves."""
-    found = _candidates(autoscalers, settings)
+    """Of the autoscalers that scale a workload of this name; if none does and there is no such
+    workload (`exists`), of those that have the name themselves."""
+    fitting = sorted(
+        (each for each in autoscalers if settings.kind in ("", each.spec.scale_target_ref.kind)),
+        key=lambda each: each.name,
+    )
+    found = [each for each in fitting if each.spec.scale_target_ref.name == settings.name]
     if not found:
-        names = " or ".join(possible_names(settings))
-        return NoAutoscaler(
-            Reason.HPA_TARGET_MISSING,
-            f"no HorizontalPodAutoscaler of namespace {settings.namespace} scales "
-            f"{settings.kind or 'a workload called'} {settings.name} or is called {names}",
-        )
+        names = possible_names(settings)
+        called = [each for each in fitting if each.name in names]
+        if not called or exists():
+            return _none(called, settings)
+        found = called
     targets = {_workload(each): each.spec.scale_target_ref for each in found}
     if len(targets) > 1:
         listed = ", ".join(f"{each.name} scales {_workload(each)}" for each in found)
@@ -65,16 +68,18 @@ def possible_names(settings: WorkloadSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((settings.name, dashed + settings.name, prefix + settings.name)))
 
 
-def _candidates(
-    autoscalers: Sequence[Autoscaler], settings: WorkloadSettings
-) -> tuple[Autoscaler, ...]:
-    fitting = sorted(
-        (each for each in autoscalers if settings.kind in ("", each.spec.scale_target_ref.kind)),
-        key=lambda each: each.name,
+def _none(called: Sequence[Autoscaler], settings: WorkloadSettings) -> NoAutoscaler:
+    """`called`: those that have the workload's name, but scale another one."""
+    told = (
+        f"no HorizontalPodAutoscaler of namespace {settings.namespace} scales "
+        f"{settings.kind or 'a workload called'} {settings.name}"
     )
-    scaling = tuple(each for each in fitting if each.spec.scale_target_ref.name == settings.name)
-    names = possible_names(settings)
-    return scaling or tuple(each for each in fitting if each.name in names)
+    if called:
+        listed = ", ".join(f"{each.name} scales {_workload(each)}" for each in called)
+        told += f": {listed}, whose target is not this workload's"
+    else:
+        told += f" or is called {' or '.join(possible_names(settings))}"
+    return NoAutoscaler(Reason.HPA_TARGET_MISSING, told)
 
 
 def _workload(autoscaler: Autoscaler) -> str:

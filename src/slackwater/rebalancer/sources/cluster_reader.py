@@ -6,8 +6,8 @@ same time; every round needs a new reader.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import TypeVar
+from functools import cached_property, partial
+from typing import NoReturn, TypeVar
 
 import msgspec
 
@@ -187,11 +187,12 @@ def _needed(found: T | Unavailable) -> T:
 
 
 def _read_workload(place: _Namespace, settings: WorkloadSettings) -> ObservedWorkload:
-    choice = choose(_needed(place.autoscalers), settings)
+    named = partial(_named, place, settings)
+    choice = choose(_needed(place.autoscalers), settings, lambda: named() is not None)
     if isinstance(choice, AutoscalerChoice):
         kind, workload = choice.target.kind, _scaled(place, settings, choice.target)
     elif choice.reason is Reason.HPA_TARGET_MISSING:
-        kind, workload = _unscaled(place, settings, choice)
+        kind, workload = named() or _no_workload(place, settings, choice)
     else:
         raise _UnavailableError(choice)
     meta = workload.metadata
@@ -229,17 +230,18 @@ def _scaled(place: _Namespace, settings: WorkloadSettings, target: ScaleTarget) 
     return found
 
 
-def _unscaled(
-    place: _Namespace, settings: WorkloadSettings, problem: Unavailable
-) -> tuple[str, ScaledWorkload]:
-    """A workload without an autoscaler, which can be shown but not rotated."""
+def _named(place: _Namespace, settings: WorkloadSettings) -> tuple[str, ScaledWorkload] | None:
+    """The workload that is called so, with its kind."""
+    for kind in (settings.kind,) if settings.kind else _ROTATED:
+        if kind in _ROTATED and (found := place.workload(kind, settings.name)) is not None:
+            return kind, found
+    return None
+
+
+def _no_workload(place: _Namespace, settings: WorkloadSettings, problem: Unavailable) -> NoReturn:
     kinds = ", ".join(_ROTATED)
     if settings.kind and settings.kind not in _ROTATED:
         raise _missing(f"kind is {settings.kind}, but must be one of {kinds} to be rotated")
-    for kind in (settings.kind,) if settings.kind else _ROTATED:
-        found = place.workload(kind, settings.name)
-        if found is not None:
-            return kind, found
     if place.absent:
         raise _missing(f"namespace {settings.namespace} is not there")
     none = f"no {settings.kind or kinds} is called {settings.name} there either"

@@ -34,8 +34,9 @@ NOT_INSTALLED = (
 _REQUEST_SHARE = 0.25
 _PAUSE_SECONDS = 0.2
 _LONGEST_WORDS = 200
-_FAILED = re.compile(r"Bootstrap connection to \S+ failed: (.*) \(backoff", re.DOTALL)
-_REFUSED = "AuthenticationFailed"
+_FAILED = re.compile(r"Bootstrap connection to (\S+) failed: (.*) \(backoff", re.DOTALL)
+#: What another attempt with the same settings would not change.
+_FINAL = ("AuthenticationFailed", "certificate verify failed")
 #: A name, an IPv4 address, or an IPv6 address in brackets.
 _SERVER = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _HIGHEST_PORT = 65535
@@ -92,7 +93,7 @@ def connected(
     deadline = time.monotonic() + timeout
     check_servers(servers)
     named = ", ".join(servers)
-    with _silenced() as last_words:
+    with _silenced(named, len(servers)) as failures:
         try:
             from kafka.errors import KafkaError, KafkaTimeoutError
         except ImportError as error:
@@ -106,7 +107,7 @@ def connected(
             finally:
                 admin.close()
         except KafkaTimeoutError as error:
-            why = last_words.why or shortened(error)
+            why = failures.why or shortened(error)
             told = f"no broker at {named} answers within {timeout:g} s: {why}"
             raise late(told) from error
         except (KafkaError, OSError, ValueError) as error:
@@ -198,30 +199,44 @@ def _password(path: str) -> str:
         raise BrokerError(f"the password file {path}: {shortened(error)}") from error
 
 
-class _LastWords(logging.Handler):
-    """Keeps why the last connection failed, which the library's exception does not say. A refused
-    password is kept over later failures: some attempts end before they get that far."""
+class ConnectionFailures(logging.Handler):
+    """Keeps why the last connection failed, which the library's exception does not say; a refusal
+    for good counts more than later failures. When every server has refused for good, it ends the
+    library's attempts, which would go on until the timeout: a wrong password that is sent again and
+    again may lock the account."""
 
-    why = ""
+    def __init__(self, named: str, servers: int) -> None:
+        super().__init__()
+        self.why = ""
+        self._named, self._servers = named, servers
+        self._refusing: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         found = _FAILED.match(record.getMessage())
-        if found and _REFUSED not in self.why:
-            self.why = _in_short(found.group(1))
+        if not found:
+            return
+        server, why = found.group(1), _in_short(found.group(2))
+        is_final = any(words in why for words in _FINAL)
+        if is_final or not self._refusing:
+            self.why = why
+        if is_final:
+            self._refusing.add(server)
+            if len(self._refusing) >= self._servers:
+                raise BrokerError(f"the broker at {self._named}: {self.why}")
 
 
 @contextmanager
-def _silenced() -> Iterator[_LastWords]:
+def _silenced(named: str, servers: int) -> Iterator[ConnectionFailures]:
     """Otherwise the program's handlers would print a line for each attempt."""
-    logger, words = logging.getLogger("kafka"), _LastWords()
+    logger, failures = logging.getLogger("kafka"), ConnectionFailures(named, servers)
     before = logger.propagate, logger.level
     logger.propagate = False
     logger.setLevel(logging.WARNING)
-    logger.addHandler(words)
+    logger.addHandler(failures)
     try:
-        yield words
+        yield failures
     finally:
-        logger.removeHandler(words)
+        logger.removeHandler(failures)
         logger.propagate = before[0]
         logger.setLevel(before[1])
 

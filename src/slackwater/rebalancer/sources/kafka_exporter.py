@@ -11,14 +11,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Lag, aggregate_lag
-from slackwater.rebalancer.reason import counted
-from slackwater.rebalancer.sources.prometheus_client import (
+from slackwater.http.prometheus_client import (
     PrometheusClient,
     PrometheusError,
     Series,
 )
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.observed import Lag, aggregate_lag
+from slackwater.rebalancer.reason import counted
 from slackwater.rebalancer.sources.promql import braces, label_value
 from slackwater.settings.rebalancer import KafkaSettings
 

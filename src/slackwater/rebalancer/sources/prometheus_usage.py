@@ -1,38 +1,47 @@
 """What the containers of a namespace use and ask for, from Prometheus.
 
-Owns the way from series to NamespaceUsage: one query for the usage of all workloads and one for
-their requests, at the same instant. A number that means nothing is a Gap; a request that means
-nothing is left out, since the pod's spec has it too. Refuses to guess: no series, or series
-without the labels that tell pods apart, is a Unavailable.
+Owns the way from series to NamespaceUsage: one query for the usage of all workloads, one for how
+old its samples are and one for their requests, at the same instant. A number that means nothing is
+a Gap, and so is one that is stale: `increase` of a series that ended reads too low. A request that
+means nothing is left out, since the pod's spec has it too. Refuses to guess: no series, stale
+series only, or series without the labels that tell pods apart, is a Unavailable.
 """
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from slackwater.http.prometheus_client import (
+    PrometheusClient,
+    PrometheusError,
+    Series,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_client import (
-    PrometheusClient,
-    PrometheusError,
-    QueryResult,
-    Series,
-)
 from slackwater.rebalancer.sources.promql import (
     REQUEST_METRIC,
+    SERIES_LABELS,
     USAGE_METRIC,
     duration,
+    newest_sample_query,
     presence_query,
     request_query,
     usage_query,
 )
-from slackwater.settings.rebalancer import MetricLabels
+from slackwater.settings.prometheus import MetricLabels
 
 #: Clocks that are farther apart than this, in seconds, are worth a word where nothing was found.
 _CLOCKS_APART = 60.0
+#: Samples older than this part of the window are stale: usage would read a third too low.
+_STALE_SHARE = 3
+#: But never younger ones, in seconds: a scrape interval of a minute and cAdvisor's own delay.
+_ALWAYS_FRESH = 75.0
+_MICROS = 1_000_000
+#: Of one container: the labels of a counter, and its cores.
+_Counters = dict[tuple[str, ...], float]
 
 
 def read_usage(
@@ -49,16 +58,82 @@ def read_usage(
         used = prometheus.ask(usage_query(namespace, window, labels), instant)
         if not used.series:
             return _nothing(prometheus, namespace, window, labels, instant)
+        newest = prometheus.ask(newest_sample_query(namespace, labels), instant)
         asked = prometheus.ask(request_query(namespace, labels), instant)
     except PrometheusError as error:
         return Unavailable(Reason.PROMETHEUS_ERROR, str(error))
     named = [each for each in used.series if each.labels.get(labels.pod)]
     if not named:
         return Unavailable(Reason.NO_USAGE_DATA, _nameless(namespace, labels))
-    usage = {_key(each, labels): _cores(each.value) for each in named}
+    ages = {_counter(each, labels): instant - each.value for each in newest.series}
+    oldest = max(window / _MICROS / _STALE_SHARE, _ALWAYS_FRESH)
+    if all(_is_stale(ages.get(_counter(each, labels)), oldest) for each in named):
+        return Unavailable(
+            Reason.NO_USAGE_DATA, _stale(namespace, ages, oldest, newest.clock, instant)
+        )
+    usage = _usage(named, ages, oldest, labels)
     requests = _requests(asked.series, labels)
     lost = len(used.series) - len(named)
-    return NamespaceUsage(usage, requests, _notes(used, asked, lost, len(requests), labels))
+    warnings = (*used.warnings, *newest.warnings, *asked.warnings)
+    unused = len(asked.series) - len(requests)
+    return NamespaceUsage(usage, requests, _notes(warnings, lost, unused, labels))
+
+
+def _usage(
+    named: Iterable[Series],
+    ages: Mapping[tuple[str, ...], float],
+    oldest: float,
+    labels: MetricLabels,
+) -> dict[tuple[str, str], Cores | Gap]:
+    found: dict[tuple[str, str], _Counters] = {}
+    for each in named:
+        found.setdefault(_key(each, labels), {})[_counter(each, labels)] = each.value
+    return {key: _container_usage(counters, ages, oldest) for key, counters in found.items()}
+
+
+def _container_usage(
+    counters: _Counters, ages: Mapping[tuple[str, ...], float], oldest: float
+) -> Cores | Gap:
+    """Of cAdvisor's counters, which add up; where it has none, or they ended, of the kubelet's
+    /metrics/resource, which is the same CPU time again."""
+    plain = {key: value for key, value in counters.items() if not any(key[2:])}
+    detailed = {key: value for key, value in counters.items() if key not in plain}
+    known: list[float] = []
+    for kind in (detailed, plain):
+        # A container that was restarted has a counter that ended and one that goes on.
+        kind_ages = [ages[key] for key in kind if key in ages]
+        if kind and not _is_stale(min(kind_ages, default=None), oldest):
+            return _cores(sum(kind.values()))
+        known += kind_ages
+    if not known:
+        return Gap("its usage is stale: Prometheus has no sample of it any more")
+    return Gap(f"its usage is stale: the newest sample is {min(known):.0f} s old, {_most(oldest)}")
+
+
+def _is_stale(age: float | None, oldest: float) -> bool:
+    return age is None or not age <= oldest
+
+
+def _most(oldest: float) -> str:
+    return f"but must be at most {oldest:.0f} s"
+
+
+def _stale(
+    namespace: str,
+    ages: Mapping[tuple[str, ...], float],
+    oldest: float,
+    clock: float | None,
+    at: float,
+) -> str:
+    newest = min(ages.values(), default=None)
+    told = f"all usage of the namespace {quoted(namespace)} in Prometheus is stale: "
+    told += (
+        "no series has a sample now"
+        if newest is None
+        else f"the newest sample is {newest:.0f} s old, {_most(oldest)} (a third of the window)"
+    )
+    told += "; check that the kubelets' /metrics/cadvisor is still scraped (up)"
+    return told + _clocks(clock, at)
 
 
 def _requests(series: Iterable[Series], labels: MetricLabels) -> dict[tuple[str, str], Cores]:
@@ -68,6 +143,11 @@ def _requests(series: Iterable[Series], labels: MetricLabels) -> dict[tuple[str,
 
 def _key(series: Series, labels: MetricLabels) -> tuple[str, str]:
     return series.labels.get(labels.pod, ""), series.labels.get(labels.container, "")
+
+
+def _counter(series: Series, labels: MetricLabels) -> tuple[str, ...]:
+    more = (series.labels.get(name, "") for name in SERIES_LABELS)
+    return (*_key(series, labels), *more)
 
 
 def _cores(value: float) -> Cores | Gap:
@@ -81,15 +161,15 @@ def _cores(value: float) -> Cores | Gap:
 
 
 def _notes(
-    used: QueryResult, asked: QueryResult, lost: int, requests: int, labels: MetricLabels
+    warnings: Iterable[str], lost: int, unused: int, labels: MetricLabels
 ) -> tuple[str, ...]:
     """What people should know about an answer that is used all the same."""
-    notes = [f"Prometheus warns: {each}" for each in (*used.warnings, *asked.warnings)]
+    notes = [f"Prometheus warns: {each}" for each in warnings]
     if lost:
         notes.append(
             f"{lost} series of {USAGE_METRIC} have no label {labels.pod}; they are left out"
         )
-    if unused := len(asked.series) - requests:
+    if unused:
         notes.append(
             f"{unused} series of {REQUEST_METRIC} have no label {labels.pod} or "
             f"{labels.container}, or no number that a request can be; they are left out"
@@ -123,9 +203,13 @@ def _nothing(
             "check that the kubelets' /metrics/cadvisor is scraped (up), and that this is the "
             f"right server and tenant; {_hint('namespaceLabel')}"
         )
-    if found.clock is not None and abs(found.clock - at) > _CLOCKS_APART:
-        told += f"; its clock and ours are {abs(found.clock - at):.0f} s apart"
-    return Unavailable(Reason.NO_USAGE_DATA, told)
+    return Unavailable(Reason.NO_USAGE_DATA, told + _clocks(found.clock, at))
+
+
+def _clocks(clock: float | None, at: float) -> str:
+    if clock is None or abs(clock - at) <= _CLOCKS_APART:
+        return ""
+    return f"; its clock and ours are {abs(clock - at):.0f} s apart"
 
 
 def _narrowed(labels: MetricLabels) -> str:

@@ -1,18 +1,22 @@
 """The PromQL that the rebalancer sends: its texts, and how values and durations are written in it.
 
 Owns these texts. Refuses everything that Prometheus and VictoriaMetrics do not both read the same
-way: only `sum by`, `max by`, `count`, `increase` with a range in one unit, a division by a number,
-and the matchers `=` and `!=`. No comparison, no `scalar`, no vector matching: numbers are joined
-and compared in process. No `rate` either: see docs/reference/promql.md.
+way: only `max by`, `count`, `increase` with a range in one unit, `timestamp` of a plain selector, a
+division by a number, and the matchers `=` and `!=`. No comparison, no `scalar`, no vector matching:
+numbers are added, joined and compared in process. No `rate` either: see docs/reference/promql.md.
 """
 
 import re
 
 from slackwater.model.units import Micros, promised
-from slackwater.settings.rebalancer import MetricLabels
+from slackwater.settings.prometheus import MetricLabels
 
 USAGE_METRIC = "container_cpu_usage_seconds_total"
 REQUEST_METRIC = "kube_pod_container_resource_requests"
+#: cAdvisor's labels that tell the counters of one container apart: a restarted container has two
+#: `id`s, and a cAdvisor that counts every CPU has several `cpu`s. The kubelet's /metrics/resource
+#: has the same metric with neither: all of the container once more.
+SERIES_LABELS = ("id", "cpu")
 
 #: Within double quotes (Go's rules, which both engines have): what may not stand for itself.
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -22,22 +26,34 @@ _UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
 def usage_query(namespace: str, window: Micros, labels: MetricLabels) -> str:
-    """Cores of each container: seconds of CPU in the window, by its length. The same container
-    scraped twice (two Prometheus servers of one pair) counts once, by max; a container that was
-    restarted within the window has two `id`s, which add up, and so do the CPUs of a cAdvisor that
-    counts each one.
+    """Cores of each counter of a container: seconds of CPU in the window, by its length. The same
+    counter scraped twice (two Prometheus servers of one pair) counts once, by max. Which counters
+    of a container add up is the caller's to know (see SERIES_LABELS).
 
     That is Prometheus' rate(). VictoriaMetrics' rate() divides by the time in which it has samples,
     so that the halves of a restarted container would add up to twice what it uses."""
+    used = f"increase({_usage_series(namespace, labels)}[{duration(window)}])"
+    return f"{_each_counter(labels)} ({used}) / {_seconds(window)}"
+
+
+def newest_sample_query(namespace: str, labels: MetricLabels) -> str:
+    """When each counter of usage_query was last sampled, in seconds since 1970. A series that ended
+    is missing, or has an old time."""
+    return f"{_each_counter(labels)} (timestamp({_usage_series(namespace, labels)}))"
+
+
+def _usage_series(namespace: str, labels: MetricLabels) -> str:
     chosen = _chosen(
         namespace,
         labels,
         (labels.container, "!=", ""),
         (labels.container, "!=", "POD"),  # the sandbox, where cAdvisor shows it
     )
-    used = f"increase({USAGE_METRIC}{chosen}[{duration(window)}])"
-    once = f"max by ({labels.pod}, {labels.container}, id, cpu) ({used})"
-    return f"sum by ({labels.pod}, {labels.container}) ({once}) / {_seconds(window)}"
+    return USAGE_METRIC + chosen
+
+
+def _each_counter(labels: MetricLabels) -> str:
+    return f"max by ({', '.join((labels.pod, labels.container, *SERIES_LABELS))})"
 
 
 def request_query(namespace: str, labels: MetricLabels) -> str:

@@ -259,6 +259,7 @@ PREDICTION = _object(
                             "bucketSizeGrowthRatio": "0.05",
                         },
                     },
+                    "adaptive": {"sampleInterval": "5m", "historyLength": "3d"},
                 },
             },
             {

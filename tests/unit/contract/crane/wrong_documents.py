@@ -122,7 +122,7 @@ def _wrong_rules(kind: resources.Resource, listed: str) -> Iterator[Wrong]:
     count = len(WHOLE[kind]["spec"][listed])
     yield Wrong(kind, ("spec", listed, count), RULE, f"spec.{listed}")
     value = (*rule, "metricRule", "value")
-    for each in (0, -1, "-1", "0", "0.0", "80%", "1 k", "1ki", "", 1.5):
+    for each in (0, -1, "-1", "0", "0.0", "80%", "1 k", "1ki", "", 1.5, "1e30", "1E19"):
         yield Wrong(kind, value, each, f"spec.{listed}[0].metricRule")
     for name in ("cpu_usage", "cpu usage", "1x", "a{b}"):
         yield Wrong(kind, (*rule, "metricRule", "name"), name, "metricRule.name")
@@ -146,7 +146,7 @@ def _wrong_scopes() -> Iterator[Wrong]:
     where = "spec.scopeSelector.matchExpressions"
     for place, values in (
         (0, ("Best-Effort", "guaranteed")),
-        (1, ("low", "1-2-3", "1-", "+1", "1 - 2", "10000000000-2")),
+        (1, ("low", "1-2-3", "1-", "+1", "1 - 2", "10000000000-2", "5-1", "0--1000")),
         (2, ("Kube", "a.b", "a_b")),
     ):
         for value in values:
@@ -173,6 +173,11 @@ def _wrong_predictions() -> Iterator[Wrong]:
     yield Wrong(kind, (*metric, "expressionQuery"), ABSENT)
     yield Wrong(kind, ("spec", "predictionMetrics", 1, "resourceQuery"), ABSENT)
     yield Wrong(kind, ("spec", "predictionMetrics", 1, "type"), "MetricQuery", "metricQuery")
+    label = (*metric, "metricQuery", "labels", 0)
+    yield Wrong(kind, (*metric, "metricQuery", "metricName"), "no name")
+    yield Wrong(kind, (*label, "key"), "a-b")
+    yield Wrong(kind, (*label, "operator"), "==")
+    yield Wrong(kind, (*label, "value"), [])
     dsp = (*metric, "algorithm", "dsp")
     for duration in ("3 days", "60", "1h 30m", "-1s"):
         yield Wrong(kind, (*dsp, "historyLength"), duration)

@@ -11,7 +11,7 @@ from slackwater.contract.crane.fields import ENFORCED, TRIGGERED, Truth
 from slackwater.contract.node_report import ActiveRule, RulesReport
 from slackwater.contract.resources import NODE_QOS_ENSURANCE_POLICIES
 from slackwater.kube.informer import InformerView
-from slackwater.manager.controllers.controller import ClusterView
+from slackwater.manager.cluster_view import ClusterView
 from slackwater.manager.controllers.policy_enforcement import (
     EnforcementContext,
     NodeRules,
@@ -81,6 +81,34 @@ def test_who_follows(context: EnforcementContext, status: Truth, reason: str, me
     assert (verdict.type, verdict.status, verdict.reason) == (ENFORCED, status, reason)
     assert verdict.message == message
     assert (triggered.status is UNKNOWN) is (status is NO)
+
+
+LOST = ActiveRule("latency", "quiet", missing="Connection refused")
+
+
+@pytest.mark.parametrize(
+    ("context", "status", "message"),
+    [
+        (
+            following(n1=(LOST,), n2=(LOST,), n3=(LOST,), n4=(LOST,), n5=(LOST,)),
+            NO,
+            "all 5 nodes follow it; the metric of latency is missing on n1, n2, n3 and 2 more: "
+            + LOST.missing,
+        ),
+        (
+            following(n1=(), n2=(), n3=(LOST,), n4=(UP,), n5=()),
+            YES,
+            "all 5 nodes follow it; the metric of latency is missing on n3: Connection refused",
+        ),
+    ],
+)
+def test_a_rule_without_its_metric_is_not_enforced(
+    context: EnforcementContext, status: Truth, message: str
+) -> None:
+    verdict, triggered = judge_enforcement(policy(), NODES, context)
+    assert (verdict.status, verdict.reason) == (status, "MetricMissing")
+    assert verdict.message == message
+    assert triggered.reason == ("Quiet" if status is NO else "Triggered")
 
 
 def test_a_selector_that_matches_no_node() -> None:
@@ -189,11 +217,11 @@ def test_an_agent_counts_while_it_reports(found: ClusterNode, counts: bool) -> N
 
 def test_conditions_come_from_what_nodes_report() -> None:
     view = world(node("n1", rules=RulesReport(ON, {TITLE: (UP,)})), node("n2", rules=None))
-    throttle, waterline = CONTROLLER.reconcile(view, NOW)
-    said = {each.type: (each.status, each.message) for each in waterline.status.conditions}
+    throttle, waterline = CONTROLLER.reconcile(view, NOW).writes
+    said = {each.type: (each.status, each.message) for each in waterline.body.conditions}
     assert said[ENFORCED] == (YES, "1 of 2 nodes follows it; not n2")
     assert said[TRIGGERED] == (YES, "cpu on n1")
-    said = {each.type: (each.status, each.message) for each in throttle.status.conditions}
+    said = {each.type: (each.status, each.message) for each in throttle.body.conditions}
     assert said[ENFORCED] == (YES, "by NodeQOS/waterline")
 
 

@@ -270,8 +270,11 @@ def test_every_object_of_every_kind_gets_a_status() -> None:
         AvoidanceAction=InformerView({"throttle": known}, synced=True),
         NodeQOS=InformerView({"waterline": unknown}, synced=True),
     )
-    first, second = CONTROLLER.reconcile(view, NOW)
-    assert [str(first), str(second)] == ["AvoidanceAction throttle", "NodeQOS waterline"]
+    first, second = CONTROLLER.reconcile(view, NOW).writes
+    assert [str(first), str(second)] == [
+        "status of AvoidanceAction throttle",
+        "status of NodeQOS waterline",
+    ]
     assert (first.outcome, first.event, first.is_current) == ("Valid=True", None, False)
     assert (second.outcome, second.uid) == ("Valid=False", unknown.uid)
     assert second.because == "rule cpu-usage: there is no AvoidanceAction 'later'"
@@ -282,11 +285,10 @@ def test_every_object_of_every_kind_gets_a_status() -> None:
 def test_what_has_its_status_is_current_and_sends_no_event() -> None:
     found = policy(rule("later"))
     view = view_of(NodeQOS=InformerView({"waterline": found}, synced=True))
-    [first] = CONTROLLER.reconcile(view, EARLIER)
-    done = with_status(found, first.status)
-    [again] = CONTROLLER.reconcile(
-        view_of(NodeQOS=InformerView({"waterline": done}, synced=True)), NOW
-    )
+    [first] = CONTROLLER.reconcile(view, EARLIER).writes
+    done = with_status(found, first.body)
+    later = view_of(NodeQOS=InformerView({"waterline": done}, synced=True))
+    [again] = CONTROLLER.reconcile(later, NOW).writes
     assert again.is_current
     assert again.event is None
     assert again.meaning == first.meaning

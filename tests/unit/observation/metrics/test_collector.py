@@ -9,7 +9,7 @@ import pytest
 from slackwater.contract.crane.metrics import METRICS, needs_of_metrics
 from slackwater.model.cgroup import CgroupVersion, Level
 from slackwater.model.gap import Gap
-from slackwater.model.metric import MetricKey, MetricRequest, Sample, Samples
+from slackwater.model.metric import MetricKey, MetricRequest, Sample, Samples, stamp
 from slackwater.model.needs import Needs, ReadingField
 from slackwater.model.units import Micros, MilliCpu
 from slackwater.observation.metrics.tick_view import NEEDS_SECOND, TickView
@@ -131,7 +131,9 @@ def test_the_last_samples_stand_in_up_to_their_age(
     host.remove("proc/meminfo")
     found = collector.collect(at(100 + seconds), asked, NOTHING)["memory_total"]
     if kept:
-        assert found == first["memory_total"]
+        before = first["memory_total"]
+        assert not isinstance(before, Gap)
+        assert found == stamp(before, at(100))
     else:
         assert isinstance(found, Gap)
         assert "meminfo is not readable: No such file or directory" in found.reason

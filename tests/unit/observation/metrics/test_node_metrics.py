@@ -31,7 +31,6 @@ def host(tmp_path: Path) -> PlainHost:
         ("cpu_total_usage", 1234.0),
         ("cpu_total_utilization", 30.85),
         ("cpu_core_numbers", 4.0),
-        ("exclusive_cpu_idle", 0.0),
         ("cpu_load_1_min", 1.5),
         ("cpu_load_5_min", 2.25),
         ("cpu_load_15_min", 3.0),

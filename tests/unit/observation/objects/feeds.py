@@ -48,7 +48,15 @@ class Hand(Generic[_Item]):
 
 
 #: Kinds of definitions that a cluster may not have.
-CUSTOM = ("pod_configurations", "node_qos", "ensurance_policies", "actions", "pod_qos", "metrics")
+CUSTOM = (
+    "pod_configurations",
+    "node_qos",
+    "ensurance_policies",
+    "actions",
+    "pod_qos",
+    "metrics",
+    "predictions",
+)
 
 
 class Cluster:

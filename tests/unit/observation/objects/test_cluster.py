@@ -69,6 +69,39 @@ def test_nothing_is_known_before_all_was_heard(name: str) -> None:
     assert read(cluster).pods
 
 
+@pytest.mark.parametrize("name", CUSTOM)
+def test_a_kind_that_may_not_be_listed_is_gone_without_and_told(name: str) -> None:
+    """As after an upgrade whose role came later: all other work goes on, and it is asked again."""
+    cluster = Cluster().fill()
+    refused = {"synced": False, "unknown_kind": False, "forbidden": True, "problem": "GET /x: 403"}
+    cluster.hand(name).alter(**refused)
+    found = read(cluster)
+    assert found.pods
+    (problem,) = found.problems
+    assert problem.reason == "GET /x: 403"
+    assert problem.consequence.startswith("the agent goes on without any ")
+    assert name not in cluster.objects.freshness(Micros(10))
+    cluster.hand(name).put({})
+    cluster.hand(name).alter(synced=True, forbidden=False, problem="")
+    assert read(cluster).problems == ()
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(CUSTOM)))
+def test_what_the_agent_cannot_do_without_is_waited_for(name: str) -> None:
+    cluster = Cluster().fill()
+    cluster.hand(name).alter(synced=False, forbidden=True, problem="GET /x: 403")
+    assert waiting(cluster) == f"waiting for {name}: GET /x: 403; {STAYS}"
+
+
+def test_what_was_listed_once_stays_when_it_is_forbidden() -> None:
+    cluster = Cluster().fill()
+    cluster.hand("metrics").alter(synced=True, unknown_kind=False)
+    first = read(cluster)
+    cluster.hand("metrics").alter(forbidden=True, problem="GET /x: 403")
+    assert read(cluster) is first
+    assert cluster.objects.freshness(Micros(10))["metrics"].problem == "GET /x: 403"
+
+
 def test_before_the_first_answer_that_is_said() -> None:
     reason = waiting(Cluster())
     assert reason == f"waiting for {', '.join(NAMES)}: no answer yet; {STAYS}"
@@ -214,6 +247,13 @@ def test_an_unreadable_pod_is_told_and_the_others_go_on() -> None:
     assert problem.sentence() == "API server: Pod d/x: metadata.uid is missing"
     assert problem.about == DocumentName("API server", "Pod", "d", "x")
     assert len(found.pods) == 2
+
+
+def test_an_unreadable_pod_qos_allows_nothing() -> None:
+    cluster = Cluster().fill()
+    cluster.hand("pod_qos").alter(unreadable={"batch": "API server: PodQOS batch: spec is odd"})
+    [stand_in] = read(cluster).ensurance.pod_qos
+    assert (stand_in.metadata.name, stand_in.spec.allowed_actions) == ("batch", ())
 
 
 def configuration(high: int) -> PodConfiguration:

@@ -5,8 +5,12 @@ from pathlib import Path
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.objects.workload_matching import workloads_of
-from slackwater.policies.ensurance_selection import select_pods
-from slackwater.policies.watermark_relief import WatermarkReliefSettings, WatermarkRules, bind
+from slackwater.policies.ensurance.pod_selection import select_pods
+from slackwater.policies.ensurance.watermark_settings import (
+    WatermarkReliefSettings,
+    WatermarkRules,
+    bind,
+)
 
 FOLDER = Path(__file__).parents[4] / "examples" / "latency-objective"
 
@@ -25,7 +29,7 @@ def test_nothing_is_wrong_with_it() -> None:
 
 
 def test_one_rule_throttles_when_the_service_is_slow() -> None:
-    rules = bind(WatermarkReliefSettings(), read().ensurance, {})
+    rules = bind(WatermarkReliefSettings(), read().ensurance, {}, {})
     assert isinstance(rules, WatermarkRules)
     assert rules.remarks == ()
     (rule,) = rules.rules

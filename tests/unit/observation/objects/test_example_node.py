@@ -5,8 +5,11 @@ from typing import Any
 
 import msgspec
 
-from slackwater.agent.effective_settings import EffectiveSettings, resolve_settings
-from slackwater.agent.program import volcano_dialect
+from slackwater.agent.effective_settings import (
+    EffectiveSettings,
+    resolve_settings,
+    volcano_dialect,
+)
 from slackwater.agent.tick import TickMemory, tick
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.snapshot import NodeSnapshot
@@ -62,7 +65,8 @@ def test_nothing_is_wrong_with_it() -> None:
     wishes = resolve_settings(
         found, own_node(found.nodes, "", ""), EffectiveSettings(), {}, volcano_dialect()
     )
-    off = {"memory_qos", "watermark_relief"}  # there is no NodeQOS in the example
+    # There is no NodeQOS in the example, no ratio, and nothing is sold without a word.
+    off = {"memory_qos", "watermark_relief", "oversold", "core_pinning", "normalization"}
     assert set(wishes.policies) == {policy.name for policy in POLICIES} - off
 
 

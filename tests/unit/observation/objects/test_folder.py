@@ -394,3 +394,31 @@ def test_an_unclear_exemption_is_told_and_prevents_nothing(tmp_path: Path) -> No
     assert "metadata.annotations['slackwater.io/exempt'] is 'on', but must be true" in warning
     assert warning.endswith("; until then it is exempt")
     assert found.problems == ()
+
+
+POD_QOS = """
+apiVersion: ensurance.crane.io/v1alpha1
+kind: PodQOS
+metadata: {name: batch}
+spec:
+  allowedActions: [throttle]
+  scopeSelector:
+    matchExpressions: [{scopeName: Priority, operator: In, values: ["VALUES"]}]
+"""
+
+
+def test_a_pod_qos_that_cannot_be_read_allows_nothing(tmp_path: Path) -> None:
+    """Without any PodQOS every pod of low priority may be touched, which nobody meant."""
+    file = tmp_path / "podqos.yaml"
+    file.write_text(POD_QOS.replace("VALUES", "0--1000"))
+    folder = Folder(str(tmp_path))
+    found = read(folder)
+    [stand_in] = found.ensurance.pod_qos
+    assert (stand_in.metadata.name, stand_in.spec.allowed_actions) == ("batch", ())
+    assert "'0--1000'" in sentences_of(found)[0]
+    rewrite(file, POD_QOS.replace("VALUES", "-1000-0"))
+    [good] = read(folder).ensurance.pod_qos
+    assert good.spec.allowed_actions == ("throttle",)
+    # What was good stays good.
+    rewrite(file, POD_QOS.replace("VALUES", "low"))
+    assert read(folder).ensurance.pod_qos == (good,)

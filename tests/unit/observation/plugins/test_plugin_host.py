@@ -75,7 +75,7 @@ def test_what_it_says_reaches_the_tick(path: Path, make: Callable[..., PluginHos
     assert state.attributes is not None
     assert state.problem == ""
     assert host.use(("queue",)) is host.use(("queue",))
-    assert host.samples(OWN, AT) == (Sample(2.0),)
+    assert host.samples(OWN, AT) == (Sample(2.0, {}, AT),)
     assert host.samples(PLACES, AT) == (Sample(0.0, {"PodUid": "2"}), Sample(1.0, {"PodUid": "1"}))
     assert host.samples(RELEASES, AT) == (
         Sample(300.0, {"PodUid": "1"}),
@@ -150,7 +150,7 @@ def test_one_that_raises_stays_on_and_is_told(path: Path, make: Callable[..., Pl
     assert state.attributes is not None
     assert state.problem == "compare raised KeyError: 'team'"
     assert host.samples(PLACES, AT) == Gap("the plug-in queue: compare raised KeyError: 'team'")
-    assert host.samples(OWN, AT) == (Sample(2.0),)
+    assert host.samples(OWN, AT) == (Sample(2.0, {}, AT),)
 
 
 def test_one_that_hangs_ends_with_an_agent_that_is_killed(path: Path, tmp_path: Path) -> None:

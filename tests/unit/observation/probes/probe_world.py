@@ -11,7 +11,7 @@ from slackwater.contract.crane.objects import (
 )
 from slackwater.model.cgroup import Tier
 from slackwater.model.gap import Gap
-from slackwater.model.metric import MetricKey, Samples
+from slackwater.model.metric import MetricKey, Sample, Samples
 from slackwater.model.units import Micros
 from slackwater.model.workload import Workload
 from slackwater.observation.probes.probe_set import ProbeContext, ProbeSet
@@ -105,3 +105,10 @@ def reason_of(found: Samples | Gap) -> str:
 
 def latency(source: str, name: str = "latency") -> MetricKey:
     return MetricKey(name, source)
+
+
+def unstamped(found: Samples | Gap) -> Samples | Gap:
+    """Without when they were measured."""
+    if isinstance(found, Gap):
+        return found
+    return tuple(Sample(each.value, each.labels) for each in found)

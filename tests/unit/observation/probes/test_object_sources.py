@@ -17,6 +17,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.metric import MetricKey, Sample
 from slackwater.model.units import Micros
 from slackwater.observation.probes.object_sources import NodePlace, ObjectSources
+from tests.unit.observation.probes.probe_world import unstamped
 
 QUEUE = MetricKey("queue_length", "NodeQOS/latency")
 PATIENCE = 60.0
@@ -80,7 +81,7 @@ def test_a_probe_is_asked_from_its_object_to_its_answer(port: int) -> None:
         while isinstance(seen := found.samples(QUEUE, now()), Gap):
             assert time.monotonic() < deadline, seen
             time.sleep(0.01)
-        assert seen == (Sample(7.0),)
+        assert unstamped(seen) == (Sample(7.0),)
         found.update(NO_OBJECTS, ())
         assert isinstance(found.samples(QUEUE, now()), Gap)
     finally:
@@ -103,7 +104,7 @@ def test_the_example_of_a_metric_is_read_from_its_file(tmp_path: Path) -> None:
     try:
         while isinstance(seen := found.samples(metric.key(), now()), Gap):
             time.sleep(0.01)
-        assert seen == (Sample(40.0, {"PodNamespace": "batch", "PodName": "w"}),)
+        assert unstamped(seen) == (Sample(40.0, {"PodNamespace": "batch", "PodName": "w"}),)
     finally:
         found.stop()
 

@@ -15,7 +15,7 @@ from slackwater.model.units import UNLIMITED, MilliCpu
 from slackwater.model.workload import Workload, WorkloadContainer
 from slackwater.observation.probes.sources import PressureSource
 from tests.unit.observation.plain_tree import PlainTree
-from tests.unit.observation.probes.probe_world import HandClock, make_pod, probe_set
+from tests.unit.observation.probes.probe_world import HandClock, make_pod, probe_set, unstamped
 
 KEY = MetricKey("cpu-pressure", "EnsuranceMetric/cpu-pressure")
 
@@ -84,7 +84,7 @@ def test_what_waited_without_what_was_throttled(
     world.clock.pass_seconds(1)
     world.write(waited, of_pod, of_container)
     labels = {"PodName": "web", "PodNamespace": "shop", "PodUid": "uid-web"}
-    assert world.look() == (Sample(percent, labels),)
+    assert unstamped(world.look()) == (Sample(percent, labels),)
 
 
 def test_a_container_that_began_anew(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_whom_it_is_about(tmp_path: Path) -> None:
     chosen = PressureSource(Selector({"app": "web"}))
     assert chosen.selects(best_effort)
     world.probes.update({KEY.source: PressureSource(Selector({"app": "db"}))}, (world.pod,))
-    assert world.look() == Gap("no pod of this node is selected")
+    assert world.look() == Gap("no pod of this node is selected", is_idle=True)
 
 
 def test_cgroup_v1_has_none(tmp_path: Path) -> None:

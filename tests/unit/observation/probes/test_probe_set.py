@@ -28,6 +28,7 @@ from tests.unit.observation.probes.probe_world import (
     probe_set,
     reason_of,
     text_answer,
+    unstamped,
 )
 
 NODE_QOS = "NodeQOS/latency"
@@ -49,12 +50,12 @@ def test_only_what_somebody_wants_is_asked() -> None:
         assert probes.ask_due() == 0
         assert probes.samples(latency(NODE_QOS), clock()) == Gap("it has not answered yet")
         assert probes.ask_due() == 1
-        assert probes.samples(latency(NODE_QOS), clock()) == (Sample(1.0),)
+        assert probes.samples(latency(NODE_QOS), clock()) == (Sample(1.0, {}, clock()),)
         assert probes.samples(latency(NODE_QOS, "requests"), clock()) == Gap(
             "it was not asked for this yet"
         )
         assert probes.ask_due() == 1
-        assert probes.samples(latency(NODE_QOS, "requests"), clock()) == (Sample(5.0),)
+        assert unstamped(probes.samples(latency(NODE_QOS, "requests"), clock())) == (Sample(5.0),)
         assert probes.ask_due() == 0
 
 
@@ -135,7 +136,7 @@ def test_a_failure_is_told_and_asked_less_often() -> None:
         clock.pass_seconds(8)
         probes.samples(latency(NODE_QOS), clock())
         probes.ask_due()
-        assert probes.samples(latency(NODE_QOS), clock()) == (Sample(1.0),)
+        assert unstamped(probes.samples(latency(NODE_QOS), clock())) == (Sample(1.0),)
         clock.pass_seconds(1)
         probes.samples(latency(NODE_QOS), clock())
         assert probes.ask_due() == 1
@@ -164,7 +165,7 @@ def test_quantiles_between_two_answers() -> None:
     assert values == [
         Gap("'latency' was seen only once so far"),
         0.099,
-        Gap("the histogram 'latency' had no observations between the last two looks"),
+        Gap("the histogram 'latency' had no observations between the last two looks", is_idle=True),
         0.991,
         Gap("the histogram 'latency' began anew"),
         0.099,
@@ -183,7 +184,7 @@ def test_a_rate_counts_the_time_between_two_answers() -> None:
         server.answer = text_answer("requests 40\n")
         probes.samples(key, clock())
         probes.ask_due()
-    assert probes.samples(key, clock()) == (Sample(15.0),)
+    assert unstamped(probes.samples(key, clock())) == (Sample(15.0),)
 
 
 def test_without_an_object() -> None:
@@ -201,7 +202,7 @@ def test_a_changed_description_begins_anew_and_others_stay() -> None:
             probes.samples(latency(title), clock())
         assert probes.ask_due() == 2
         probes.update({"NodeQOS/a": stays, "NodeQOS/b": node_probe(server.port, path="/x")}, ())
-        assert probes.samples(latency("NodeQOS/a"), clock()) == (Sample(1.0),)
+        assert unstamped(probes.samples(latency("NodeQOS/a"), clock())) == (Sample(1.0),)
         assert reason_of(probes.samples(latency("NodeQOS/b"), clock())) == "it has not answered yet"
         probes.update({}, ())
         assert isinstance(probes.samples(latency("NodeQOS/a"), clock()), Gap)
@@ -223,10 +224,10 @@ def test_each_pod_is_asked_and_its_series_are_labelled() -> None:
         probes.samples(latency(POD_QOS), clock())
         assert probes.ask_due() == 2
         found = probes.samples(latency(POD_QOS), clock())
-    shop = {"PodNamespace": "shop"}
+    shop, now = {"PodNamespace": "shop"}, clock()
     assert found == (
-        Sample(9.0, {"PodName": "web-1", "PodUid": "uid-web-1", "handler": "/", **shop}),
-        Sample(2.0, {"PodName": "web-2", "PodUid": "uid-web-2", **shop}),
+        Sample(9.0, {"PodName": "web-1", "PodUid": "uid-web-1", "handler": "/", **shop}, now),
+        Sample(2.0, {"PodName": "web-2", "PodUid": "uid-web-2", **shop}, now),
     )
 
 
@@ -237,7 +238,7 @@ def test_pods_come_and_go_and_move() -> None:
         probes = probe_set(clock)
         probes.update(sources, ())
         assert probes.samples(latency(POD_QOS), clock()) == Gap(
-            "no pod of this node is one of PodQOS/web"
+            "no pod of this node is one of PodQOS/web", is_idle=True
         )
         probes.update(sources, (make_pod("web-1", ""),))
         assert probes.ask_due() == 0
@@ -347,7 +348,7 @@ def test_whoever_hangs_keeps_nobody_waiting() -> None:
             clock.pass_seconds(1)
         found = probes.samples(latency(NODE_QOS), clock())
         probes.stop()
-    assert found == (Sample(1.0),)
+    assert unstamped(found) == (Sample(1.0),)
     names = [each.name for each in threading.enumerate() if each.name == "probes"]
     assert len(names) <= 4
 

@@ -70,7 +70,7 @@ def test_interpolation(quantile: float, buckets: dict[float, float], value: floa
     ],
 )
 def test_without_a_quantile(buckets: dict[float, float], clause: str) -> None:
-    assert interpolate(0.5, buckets) == Gap(clause)
+    assert interpolate(0.5, buckets) == Gap(clause, is_idle="no observations" in clause)
 
 
 def test_a_quantile_is_of_what_was_observed_in_between() -> None:
@@ -123,7 +123,9 @@ def test_why_a_quantile_is_missing(
         return {"t_bucket": histogram(counts)} if counts else {}
 
     earlier = None if before is None else look(before)
-    assert derive("t:p99", earlier, look(now), 1.0) == Gap(reason)
+    assert derive("t:p99", earlier, look(now), 1.0) == Gap(
+        reason, is_idle="no observations" in reason
+    )
 
 
 def test_rates() -> None:

@@ -10,7 +10,7 @@ from slackwater.model.metric import NODE, MetricKey, MetricRequest, Sample
 from slackwater.observation.metrics.collector import MetricCollector
 from slackwater.observation.metrics.tick_view import TickView
 from slackwater.observation.probes.sources import describe_sources
-from slackwater.policies.ensurance_rules import bind_rule
+from slackwater.policies.ensurance.bound_rules import bind_rule
 from tests.unit.kube.byte_server import serving
 from tests.unit.observation.probes.probe_world import (
     HandClock,
@@ -94,4 +94,4 @@ def test_the_collector_takes_what_is_there() -> None:
         }
         assert probes.ask_due() == 1
         found = collector.collect(clock(), requests, VIEW)
-    assert found == {"NodeQOS/latency:latency": (Sample(0.07),)}
+    assert found == {"NodeQOS/latency:latency": (Sample(0.07, {}, clock()),)}

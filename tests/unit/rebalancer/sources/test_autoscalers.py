@@ -18,9 +18,12 @@ from tests.unit.contract.served import Object, autoscaler, cpu_metric
 WEB = WorkloadSettings("shop", "web")
 
 
-def chosen(*documents: Object, settings: WorkloadSettings = WEB) -> AutoscalerChoice | Unavailable:
+def chosen(
+    *documents: Object, settings: WorkloadSettings = WEB, exists: bool = False
+) -> AutoscalerChoice | Unavailable:
+    """`exists`: whether there is a workload of that name."""
     every = [decode_struct(msgspec.json.encode(each), Autoscaler, "hpa") for each in documents]
-    return choose(every, settings)
+    return choose(every, settings, lambda: exists)
 
 
 def with_(**fields: Any) -> WorkloadSettings:
@@ -88,6 +91,22 @@ def test_none_is_missing() -> None:
     found = chosen(autoscaler(), settings=with_(kind="StatefulSet"))
     assert isinstance(found, Unavailable)
     assert "scales StatefulSet web or is called" in found.because
+
+
+def test_the_name_does_not_count_where_the_workload_exists() -> None:
+    """A Deployment web that nobody scales is not judged by the target of web-green, and web-green
+    is not rotated in its place."""
+    found = chosen(
+        autoscaler("web", "Deployment/web-green"),
+        autoscaler("keda-hpa-web", "StatefulSet/db"),
+        exists=True,
+    )
+    assert found == NoAutoscaler(
+        Reason.HPA_TARGET_MISSING,
+        "no HorizontalPodAutoscaler of namespace shop scales a workload called web: keda-hpa-web "
+        "scales StatefulSet db, web scales Deployment web-green, whose target is not this "
+        "workload's",
+    )
 
 
 def test_one_that_scales_it_beats_one_that_is_only_called_so() -> None:
@@ -182,14 +201,15 @@ def test_targets_that_say_nothing(metric: Object, told: str) -> None:
     assert found == Unavailable(Reason.HPA_TARGET_MISSING, told)
 
 
-def test_another_metric_by_name() -> None:
-    metric = {
-        "type": "Resource",
-        "resource": {"name": "gpu", "target": {"type": "AverageValue", "averageValue": "1"}},
-    }
-    made = autoscaler("web", "Deployment/web", cpu_metric(), metric)
-    found = hpa_target(made, settings=with_(hpa_metric="gpu"))
-    assert found == HpaTarget(HpaTargetKind.AVERAGE_VALUE, 1.0, "web")
+def test_a_target_of_memory_is_none_of_cpu() -> None:
+    target = {"type": "Utilization", "averageUtilization": 80}
+    memory = {"type": "Resource", "resource": {"name": "memory", "target": target}}
+    assert hpa_target(autoscaler("web", "Deployment/web", memory, cpu_metric())) == seventy()
+    assert hpa_target(autoscaler("web", "Deployment/web", memory)) == Unavailable(
+        Reason.HPA_TARGET_MISSING,
+        "HorizontalPodAutoscaler web of namespace shop has no metric of type Resource or "
+        "ContainerResource called cpu",
+    )
 
 
 @pytest.mark.parametrize(

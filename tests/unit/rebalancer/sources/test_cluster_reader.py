@@ -14,6 +14,7 @@ from slackwater.rebalancer.observed import (
     HpaTarget,
     HpaTargetKind,
     LastRotation,
+    NoAutoscaler,
     ObservedWorkload,
     PercentOf,
     Scaling,
@@ -273,6 +274,21 @@ def test_pods_without_a_node(current: int, count: int, told: str) -> None:
     objects[-1]["metadata"]["deletionTimestamp"] = "2026-11-17T10:00:00Z"
     found = observed(*objects, autoscaler(desired=6, current=current))
     assert found.scaling == Scaling(6, 6, told)
+
+
+def test_an_autoscaler_of_that_name_that_scales_another_workload() -> None:
+    green = deployment("web-green")
+    found = observed(*fleet(), green, autoscaler("web", "Deployment/web-green"))
+    assert found.workload.name == "web"
+    assert isinstance(found.hpa_target, NoAutoscaler)
+    assert found.hpa_target.reason is Reason.HPA_TARGET_MISSING
+    assert "web scales Deployment web-green" in found.hpa_target.because
+
+
+def test_an_autoscaler_of_that_name_counts_where_no_workload_has_it() -> None:
+    found = observed(*fleet(), autoscaler("app", "Deployment/web"), settings=with_(name="app"))
+    assert (found.workload.name, len(found.pods)) == ("web", 6)
+    assert isinstance(found.hpa_target, HpaTarget)
 
 
 def test_a_rollout_without_an_autoscaler() -> None:

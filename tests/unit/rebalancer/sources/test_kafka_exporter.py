@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.gap import Gap
-from slackwater.rebalancer.observed import Lag
-from slackwater.rebalancer.sources.kafka_exporter import group_query, offset_query, read_lag
-from slackwater.rebalancer.sources.prometheus_client import (
+from slackwater.http.prometheus_client import (
     PrometheusClient,
     PrometheusError,
     Series,
 )
+from slackwater.model.gap import Gap
+from slackwater.rebalancer.observed import Lag
+from slackwater.rebalancer.sources.kafka_exporter import group_query, offset_query, read_lag
 from slackwater.settings.rebalancer import KafkaSettings, LagSum
 
 Values = Mapping[tuple[str, str], float]

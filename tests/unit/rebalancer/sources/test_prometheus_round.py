@@ -3,15 +3,14 @@
 import pytest
 
 from slackwater.http.prometheus_api import QueryResult
-from slackwater.rebalancer.sources.prometheus_client import (
+from slackwater.http.prometheus_client import (
     PrometheusClient,
     PrometheusError,
     PrometheusTimeoutError,
     PrometheusUnreachableError,
-    RoundPrometheusClient,
 )
-from tests.unit.kube.byte_server import Answer, Request, Wire, serving
-from tests.unit.rebalancer.sources.prometheus_world import (
+from slackwater.rebalancer.sources.round_prometheus import RoundPrometheusClient
+from tests.unit.http.prometheus_world import (
     ONE,
     clear_proxies,
     first_then_well,
@@ -19,6 +18,7 @@ from tests.unit.rebalancer.sources.prometheus_world import (
     settings_for,
     status,
 )
+from tests.unit.kube.byte_server import Answer, Request, Wire, serving
 
 
 @pytest.fixture(autouse=True)

@@ -10,29 +10,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.http.prometheus_api import QueryResult, Series
+from slackwater.http.prometheus_client import PrometheusClient
 from slackwater.model.gap import Gap
 from slackwater.model.units import Micros
 from slackwater.rebalancer.observed import Cores, NamespaceUsage, Unavailable
 from slackwater.rebalancer.reason import Reason
-from slackwater.rebalancer.sources.prometheus_client import PrometheusClient
 from slackwater.rebalancer.sources.prometheus_usage import read_usage
-from slackwater.rebalancer.sources.promql import presence_query, request_query, usage_query
-from slackwater.settings.rebalancer import MetricLabels, PrometheusSettings
+from slackwater.rebalancer.sources.promql import (
+    newest_sample_query,
+    presence_query,
+    request_query,
+    usage_query,
+)
+from slackwater.settings.prometheus import MetricLabels, PrometheusSettings
 from tests.unit.kube.byte_server import ByteServer, Request, Wire
 
 WINDOW = Micros(300 * 1_000_000)
 LABELS = MetricLabels()
 USAGE = usage_query("shop", WINDOW, LABELS)
+NEWEST = newest_sample_query("shop", LABELS)
 REQUESTS = request_query("shop", LABELS)
 PRESENCE = presence_query("shop", LABELS)
 NOW = 1_794_917_409.0
 
 
 class World:
-    """A Prometheus that knows the answers to a few queries; to all others it has no series."""
+    """A Prometheus that knows the answers to a few queries; to all others it has no series. A usage
+    is as fresh as it can be, unless `ages` (in seconds, by pod) says otherwise; None: no sample."""
 
     def __init__(self) -> None:
         self.answers: dict[str, list[tuple[dict[str, str], str]]] = {}
+        self.ages: dict[str, float | None] = {}
         self.warnings: dict[str, list[str]] = {}
         self.clock = NOW
         self.broken: tuple[str, int] | None = None
@@ -45,16 +53,23 @@ class World:
         if self.broken and self.broken[0] == query:
             wire.answer(b"<html>", self.broken[1], "text/html")
             return
-        result = [
-            {"metric": labels, "value": [NOW, value]}
-            for labels, value in self.answers.get(query, ())
-        ]
+        known = self._newest(query) if "timestamp(" in query else self.answers.get(query, ())
+        result = [{"metric": labels, "value": [NOW, value]} for labels, value in known]
         told = {
             "status": "success",
             "data": {"resultType": "vector", "result": result},
             "warnings": self.warnings.get(query, []),
         }
         wire.json(told, 200, ("Date", email.utils.formatdate(self.clock, usegmt=True)))
+
+    def _newest(self, query: str) -> Iterator[tuple[dict[str, str], str]]:
+        same = query.replace("timestamp(", "increase(")[:-2]
+        used = next((each for each in self.answers if each.startswith(same)), "")
+        for labels, _ in self.answers.get(used, ()):
+            place = "/".join(labels.get(name, "") for name in ("pod", "id")).rstrip("/")
+            age = self.ages.get(place, 0.0)
+            if age is not None:
+                yield labels, str(NOW - age)
 
     def read(self, labels: MetricLabels = LABELS) -> NamespaceUsage | Unavailable:
         return read_usage(self.client, "shop", WINDOW, labels, NOW)
@@ -92,6 +107,7 @@ def test_usage_and_requests_of_one_instant(world: World) -> None:
     )
     assert world.asked() == [
         {"query": USAGE, "time": "1794917409.000"},
+        {"query": NEWEST, "time": "1794917409.000"},
         {"query": REQUESTS, "time": "1794917409.000"},
     ]
 
@@ -99,8 +115,7 @@ def test_usage_and_requests_of_one_instant(world: World) -> None:
 def test_without_an_instant_both_have_the_same(world: World) -> None:
     world.answers[USAGE] = [(of("a"), "1.2")]
     read_usage(world.client, "shop", WINDOW, LABELS)
-    first, second = world.asked()
-    assert first["time"] == second["time"]
+    assert len({each["time"] for each in world.asked()}) == 1
 
 
 def test_renamed_labels(world: World) -> None:
@@ -144,6 +159,8 @@ class _Told(PrometheusClient):
         self._series = series
 
     def ask(self, text: str, at: float | None = None) -> QueryResult:  # noqa: ARG002
+        if text == NEWEST:
+            return QueryResult(tuple(Series(each.labels, NOW) for each in self._series))
         return QueryResult(self._series if text == USAGE else ())
 
 
@@ -157,6 +174,105 @@ def test_every_pod_has_a_number_or_a_gap(values: dict[str, float]) -> None:
         cores = found.usage[pod, "app"]
         good = math.isfinite(value) and value >= 0
         assert cores == value if good else isinstance(cores, Gap)
+
+
+TOTAL = {"id": "/pod/1", "cpu": "total"}
+
+
+@pytest.mark.parametrize(
+    ("counters", "cores"),
+    [
+        ([(TOTAL, "0.4")], 0.4),
+        # The kubelet's /metrics/resource beside cAdvisor: the same CPU time again.
+        ([(TOTAL, "0.4"), ({}, "0.41")], 0.4),
+        # Where the scrape configuration drops one of cAdvisor's labels.
+        ([({"cpu": "total"}, "0.4"), ({}, "0.41")], 0.4),
+        ([({"id": "/pod/1"}, "0.4"), ({}, "0.41")], 0.4),
+        # /metrics/resource alone.
+        ([({}, "0.4")], 0.4),
+        # Restarted within the window, and a cAdvisor that counts every CPU.
+        ([(TOTAL, "0.25"), ({**TOTAL, "id": "/pod/2"}, "0.5"), ({}, "0.75")], 0.75),
+        ([({**TOTAL, "cpu": "cpu00"}, "0.5"), ({**TOTAL, "cpu": "cpu01"}, "0.25")], 0.75),
+    ],
+)
+def test_which_counters_of_a_container_add_up(
+    world: World, counters: list[tuple[dict[str, str], str]], cores: float
+) -> None:
+    world.answers[USAGE] = [({**of("a"), **more}, value) for more, value in counters]
+    found = world.read()
+    assert isinstance(found, NamespaceUsage)
+    assert found.usage == {("a", "app"): Cores(cores)}
+
+
+STALE = "its usage is stale: the newest sample is {} s old, but must be at most 100 s"
+
+
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [
+        (0.0, Cores(0.4)),
+        (99.0, Cores(0.4)),
+        (101.0, Gap(STALE.format(101))),
+        (210.0, Gap(STALE.format(210))),
+        (None, Gap("its usage is stale: Prometheus has no sample of it any more")),
+    ],
+)
+def test_a_series_that_ended_is_a_gap(
+    world: World, age: float | None, expected: Cores | Gap
+) -> None:
+    """It reads too low by the time it has not been sampled, and would be taken for a cold pod's."""
+    world.answers[USAGE] = [(of("a"), "0.4"), (of("b"), "0.5")]
+    world.ages = {"a": age}
+    found = world.read()
+    assert isinstance(found, NamespaceUsage)
+    assert found.usage == {("a", "app"): expected, ("b", "app"): Cores(0.5)}
+
+
+def test_a_restarted_container_is_as_fresh_as_its_newest_counter(world: World) -> None:
+    again = {**of("a"), **TOTAL, "id": "/pod/2"}
+    world.answers[USAGE] = [({**of("a"), **TOTAL}, "0.25"), (again, "0.5")]
+    world.ages = {"a//pod/1": 210.0}
+    found = world.read()
+    assert isinstance(found, NamespaceUsage)
+    assert found.usage == {("a", "app"): Cores(0.75)}
+
+
+def test_where_cadvisors_counter_ended_the_kubelets_counts(world: World) -> None:
+    world.answers[USAGE] = [({**of("a"), **TOTAL}, "0.1"), (of("a"), "0.4")]
+    world.ages = {"a//pod/1": 210.0}
+    found = world.read()
+    assert isinstance(found, NamespaceUsage)
+    assert found.usage == {("a", "app"): Cores(0.4)}
+
+
+@pytest.mark.parametrize(
+    ("age", "told"),
+    [
+        (
+            150.0,
+            "the newest sample is 150 s old, but must be at most 100 s (a third of the window)",
+        ),
+        (None, "no series has a sample now"),
+    ],
+)
+def test_everything_stale_is_an_error(world: World, age: float | None, told: str) -> None:
+    world.answers[USAGE] = [(of("a"), "0.4"), (of("b"), "0.5")]
+    world.ages = {"a": age, "b": age}
+    world.clock = NOW - 150.0
+    assert world.problem() == Unavailable(
+        Reason.NO_USAGE_DATA,
+        f"all usage of the namespace 'shop' in Prometheus is stale: {told}; check that the "
+        "kubelets' /metrics/cadvisor is still scraped (up); its clock and ours are 150 s apart",
+    )
+
+
+def test_a_scrape_a_minute_ago_is_fresh_in_any_window(world: World) -> None:
+    short = Micros(120 * 1_000_000)
+    world.answers[usage_query("shop", short, LABELS)] = [(of("a"), "0.4")]
+    world.ages = {"a": 74.0}
+    found = read_usage(world.client, "shop", short, LABELS, NOW)
+    assert isinstance(found, NamespaceUsage)
+    assert found.usage == {("a", "app"): Cores(0.4)}
 
 
 def test_series_without_a_pod_are_left_out(world: World) -> None:
@@ -187,7 +303,7 @@ def test_no_series_with_a_pod_at_all(world: World) -> None:
 
 def test_warnings_are_notes_once(world: World) -> None:
     world.answers[USAGE] = [(of("a"), "1.2")]
-    world.warnings = {USAGE: ["a store is away"], REQUESTS: ["a store is away", "slow"]}
+    world.warnings = {NEWEST: ["a store is away"], REQUESTS: ["a store is away", "slow"]}
     found = world.read()
     assert isinstance(found, NamespaceUsage)
     assert found.notes == ("Prometheus warns: a store is away", "Prometheus warns: slow")
@@ -221,7 +337,7 @@ def test_clocks_that_disagree(world: World, apart: float) -> None:
     assert world.problem().because.endswith("; its clock and ours are 3600 s apart")
 
 
-@pytest.mark.parametrize("query", [USAGE, REQUESTS, PRESENCE])
+@pytest.mark.parametrize("query", [USAGE, NEWEST, REQUESTS, PRESENCE])
 @pytest.mark.parametrize("status", [200, 400, 500, 503])
 def test_a_query_that_fails(world: World, query: str, status: int) -> None:
     """Whichever it is: half of the numbers are not taken for all of them."""

@@ -11,21 +11,31 @@ from slackwater.model.units import Micros
 from slackwater.rebalancer.sources.promql import (
     duration,
     label_value,
+    newest_sample_query,
     presence_query,
     request_query,
     usage_query,
 )
-from slackwater.settings.rebalancer import MetricLabels
+from slackwater.settings.prometheus import MetricLabels
 
 SECOND = 1_000_000
 RENAMED = MetricLabels("exported_pod", "exported_container", "exported_namespace")
 
 
 def test_usage() -> None:
+    """The counters of a container add up in process, where those of the kubelet's /metrics/resource
+    can be told from cAdvisor's."""
     assert usage_query("shop", Micros(300 * SECOND), MetricLabels()) == (
-        "sum by (pod, container) (max by (pod, container, id, cpu) ("
-        'increase(container_cpu_usage_seconds_total{namespace="shop",container!="",container!="POD"}[5m])))'
+        "max by (pod, container, id, cpu) ("
+        'increase(container_cpu_usage_seconds_total{namespace="shop",container!="",container!="POD"}[5m]))'
         " / 300"
+    )
+
+
+def test_newest_samples() -> None:
+    assert newest_sample_query("shop", MetricLabels()) == (
+        "max by (pod, container, id, cpu) (timestamp(container_cpu_usage_seconds_total"
+        '{namespace="shop",container!="",container!="POD"}))'
     )
 
 
@@ -44,10 +54,9 @@ def test_presence() -> None:
 def test_labels_have_the_scrape_configurations_names() -> None:
     usage = usage_query("shop", Micros(90 * SECOND), RENAMED)
     assert usage == (
-        "sum by (exported_pod, exported_container) "
-        "(max by (exported_pod, exported_container, id, cpu) "
+        "max by (exported_pod, exported_container, id, cpu) "
         '(increase(container_cpu_usage_seconds_total{exported_namespace="shop",'
-        'exported_container!="",exported_container!="POD"}[90s]))) / 90'
+        'exported_container!="",exported_container!="POD"}[90s])) / 90'
     )
     assert request_query("shop", RENAMED) == (
         "max by (exported_pod, exported_container) (kube_pod_container_resource_requests"
@@ -61,6 +70,8 @@ def test_our_matchers_are_in_every_question() -> None:
     ours = ',cluster="prod-eu",a="b\\"c"}'
     usage = usage_query("shop", Micros(90 * SECOND), labels)
     assert f'{{namespace="shop",container!="",container!="POD"{ours}[90s]' in usage
+    newest = newest_sample_query("shop", labels)
+    assert f'{{namespace="shop",container!="",container!="POD"{ours})' in newest
     assert f'{{namespace="shop",resource="cpu"{ours})' in request_query("shop", labels)
     assert f'{{namespace="shop"{ours})' in presence_query("shop", labels)
 

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
+from slackwater.nri.plugin import DEFAULT_SOCKET
 from tools.cluster import NODE_NEEDS, node
 from tools.cluster.many_nodes import kwok_arguments, played_node
 from tools.cluster.node import NodeFiles
 
 FILES = NodeFiles(Path("/c/node"))
+SHIM = Path("/programs/containerd-shim-runc-v2")
 
 
 @pytest.fixture
 def containerd() -> dict[str, Any]:
-    return tomllib.loads(node.containerd_config(FILES))
+    return tomllib.loads(node.containerd_config(FILES, SHIM))
 
 
 @pytest.fixture
@@ -28,15 +30,27 @@ def kubelet() -> dict[str, Any]:
 
 def test_kubelet_and_containerd_agree(kubelet: dict[str, Any], containerd: dict[str, Any]) -> None:
     assert kubelet["containerRuntimeEndpoint"] == f"unix://{containerd['grpc']['address']}"
-    runc = containerd["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]["runc"]
+    runtime = containerd["plugins"]["io.containerd.cri.v1.runtime"]
+    runc = runtime["containerd"]["runtimes"]["runc"]
     assert runc["options"]["SystemdCgroup"] is False
+    assert runc["runtime_path"] == str(SHIM)
     assert kubelet["cgroupDriver"] == "cgroupfs"
 
 
 def test_a_root_without_all_capabilities_can_start_pods(containerd: dict[str, Any]) -> None:
-    cri = containerd["plugins"]["io.containerd.grpc.v1.cri"]
-    assert cri["restrict_oom_score_adj"] is True
-    assert cri["sandbox_image"] == node.PAUSE_IMAGE
+    plugins = containerd["plugins"]
+    assert plugins["io.containerd.cri.v1.runtime"]["restrict_oom_score_adj"] is True
+    images = plugins["io.containerd.cri.v1.images"]["pinned_images"]
+    assert images == {"sandbox": node.PAUSE_IMAGE}
+
+
+def test_plugins_of_the_runtime_register_where_they_look_first(containerd: dict[str, Any]) -> None:
+    """And none is started that this machine may have."""
+    nri = containerd["plugins"]["io.containerd.nri.v1.nri"]
+    assert nri["disable"] is False
+    assert nri["socket_path"] == f"/{DEFAULT_SOCKET}"
+    assert Path(nri["plugin_path"]).is_relative_to(FILES.folder)
+    assert FILES.nri_socket.is_relative_to(FILES.folder)
 
 
 def test_images_and_snapshots_are_in_the_nodes_folder(containerd: dict[str, Any]) -> None:
@@ -72,8 +86,8 @@ def test_pods_have_a_cable_each(containerd: dict[str, Any]) -> None:
     [plugin] = config["plugins"]
     assert f"{node.NETWORK_PLUGINS}/{plugin['type']}" in NODE_NEEDS
     assert Path(plugin["ipam"]["dataDir"]).is_relative_to(FILES.folder)
-    cni = containerd["plugins"]["io.containerd.grpc.v1.cri"]["cni"]
-    assert cni == {"bin_dir": node.NETWORK_PLUGINS, "conf_dir": str(FILES.network)}
+    cni = containerd["plugins"]["io.containerd.cri.v1.runtime"]["cni"]
+    assert cni == {"bin_dirs": [node.NETWORK_PLUGINS], "conf_dir": str(FILES.network)}
 
 
 def test_a_played_node_is_one_that_kwok_looks_for() -> None:

@@ -1,0 +1,1 @@
+"""Measures how fast this machine's CPUs are, and turns measurements into a normalization model."""
