@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from slackwater.agent.objects_checkpoint import FILE as CHECKPOINT
 from tests.cluster.agent_process import eventually
-from tests.cluster.agent_stage import SLACK, USER, Stage, allowed, config_map
+from tests.cluster.agent_stage import CPUS, SLACK, USER, Stage, allowed, config_map
 from tests.kernel.bed import Bed
 from tests.kernel.conftest import KERNELS, kernel_name
 from tools.cluster.control_plane import ControlPlane
@@ -98,13 +99,32 @@ def test_bad_configuration_is_told_where_people_look(stage: Stage) -> None:
     eventually("all is good again", lambda: stage.events("ConfigApplySuccess"))
 
 
-def test_configuration_that_is_bad_from_the_start_holds_what_was_set(stage: Stage) -> None:
-    """Nothing good is known yet: what an earlier run set stays, until there is."""
+def test_configuration_that_is_bad_from_the_start_says_what_it_said_before(stage: Stage) -> None:
     stage.throttle(80)
-    stage.start()
+    eventually("what is saved", (stage.start().state / CHECKPOINT).exists)
+    stage.wait_for_share(80)
+    stage.agents.pop().kill()
+    stage.throttle(400)
+    agent = stage.start()
+    [problem] = eventually("the complaint", lambda: agent.get("/readyz").get("problems"))
+    assert "cpuThrottlingThreshold is 400, but must be" in problem
+    assert problem.endswith("what was set before stays")
+    assert agent.get("/readyz")["ok"] is True
+    stage.wait_for_share(80)
+    stage.allocate(CPUS // 2)
+    stage.wait_for_share(80, CPUS // 2)
+    stage.throttle(50)
+    stage.wait_for_share(50, CPUS // 2)
+
+
+def test_configuration_that_was_never_good_holds_what_was_set(stage: Stage) -> None:
+    """Nothing good is known: what an earlier run set stays, until there is."""
+    stage.throttle(80)
+    state = stage.start().state
     stage.wait_for_share(80)
     before = stage.quota()
     stage.agents.pop().kill()
+    (state / CHECKPOINT).unlink(missing_ok=True)
     stage.throttle(400)
     agent = stage.start()
     reason = "cpuThrottlingThreshold is 400, but must be"

@@ -117,7 +117,11 @@ def busy_node(bed: Bed, agent: InProcess) -> list[TickRecord]:
     agent.put("pod", pod_object(UID_1, [batch(500, 64 * MI), batch(1000, 128 * MI, 1)], asked))
     agent.put("rules", *RULES)
     worth = {RATIO_ANNOTATION: "1.25"}
-    agent.put("node", {"kind": "Node", "metadata": {"name": NODE, "annotations": worth}})
+    # So many CPUs that the tier's quota stays above the pods', whatever else runs here: on v1 it
+    # would take the place of theirs.
+    amounts = {"allocatable": {"cpu": "64"}}
+    metadata = {"name": NODE, "annotations": worth}
+    agent.put("node", {"kind": "Node", "metadata": metadata, "status": amounts})
     records = agent.rounds(3)
     tier = f"{bed.kubepods}/besteffort"
     for _ in range(FIGHT):

@@ -45,7 +45,8 @@ class EffectiveSettings(msgspec.Struct, frozen=True):
     """Settings by policy name, where a policy that is off is missing; and the agent's own.
     `off` says of each policy that is missing what would switch it on; `wanted` are those that a
     foreign configuration enables, in vain or not. `remarks` say which of its values do not count,
-    because ours are stated."""
+    because ours are stated. `outdated`: the objects say something that cannot be used, and this is
+    from before."""
 
     policies: dict[str, Any] = {}
     agent: AgentSettings = AgentSettings()
@@ -53,6 +54,7 @@ class EffectiveSettings(msgspec.Struct, frozen=True):
     off: dict[str, str] = {}
     wanted: frozenset[str] = frozenset()
     remarks: tuple[str, ...] = ()
+    outdated: bool = False
 
     def is_known(self) -> bool:
         """Whether the objects were ever good: then each policy is on, or off for a reason."""
@@ -85,9 +87,10 @@ def resolve_settings(
         found = ConfigurationProblem(
             problems=error.problems,
             about=next((each for each in documents if each and each.kind), None),
-            consequence="what was set before stays" if before != EffectiveSettings() else "",
+            consequence="what was set before stays" if before.is_known() else "",
         )
-        return msgspec.structs.replace(before, problems=(*objects.problems, found))
+        problems = (*objects.problems, found)
+        return msgspec.structs.replace(before, problems=problems, outdated=True)
     return EffectiveSettings(
         {each.policy: each.settings for each in choices if each.settings is not None},
         own.agent,

@@ -290,15 +290,19 @@ class Agent:
         going_on = f"no updates of {silent}; the last known objects are used" if silent else ""
         self._log.state("API server", going_on, at)
         found = self._dependencies.source.read()
-        if self._dependencies.checkpoint is not None and isinstance(found, Objects):
-            unsaved = self._dependencies.checkpoint.offer(found, at, heard=not silent)
-            self._log.state("checkpoint", unsaved, at)
         self._unread_objects = found if isinstance(found, Gap) else None
         if isinstance(found, Gap):
             self._log.state(self._dependencies.origin, found.reason, at)
             return
+        kept = found
         if self._dependencies.origin == CLUSTER:
-            found = self._withdrawn.keep(found, at, self.settings.hold_for)
+            kept = self._withdrawn.keep(found, at, self.settings.hold_for)
+        self._use_objects(kept, at)
+        if self._dependencies.checkpoint is not None and not self._effective.outdated:
+            unsaved = self._dependencies.checkpoint.offer(found, at, heard=not silent)
+            self._log.state("checkpoint", unsaved, at)
+
+    def _use_objects(self, found: Objects, at: Micros) -> None:
         plugins = self._use_plugins()
         if found is self._objects and plugins is self._plugins:
             return
@@ -334,10 +338,22 @@ class Agent:
         if self._plugins:
             ensurance = msgspec.structs.replace(objects.ensurance, plugins=self._plugins)
             objects = msgspec.structs.replace(objects, ensurance=ensurance)
+        found = self._resolve_after(self._effective, objects)
+        checkpoint = self._dependencies.checkpoint
+        saved = checkpoint.loaded if checkpoint is not None else None
+        if saved is None or found.is_known():
+            return found
+        # Wrong from the start: what they said in the run before is in force.
+        before = msgspec.structs.replace(
+            objects, settings=saved.settings, colocation=saved.colocation
+        )
+        return self._resolve_after(self._resolve_after(self._effective, before), objects)
+
+    def _resolve_after(self, before: EffectiveSettings, objects: Objects) -> EffectiveSettings:
         return resolve_settings(
             objects,
             self._node(objects),
-            self._effective,
+            before,
             self._overrides.settings,
             volcano_dialect(self._overrides.features),
             self._dependencies.policies,

@@ -15,16 +15,25 @@ from slackwater.agent.program import (
     Agent,
 )
 from slackwater.model.gap import Gap
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.model.units import Micros, MilliCpu, Percent
-from slackwater.observation.objects.cluster import ClusterObjects, SeenMap
+from slackwater.observation.objects.cluster import ClusterObjects, SeenMap, SeenNode
 from slackwater.observation.objects.folder import Folder
-from slackwater.observation.objects.object_set import Objects, SavedObjects
+from slackwater.observation.objects.object_set import STAYS, Objects, SavedObjects
 from slackwater.policies.best_effort_share import BestEffortShareSettings
 from slackwater.policies.catalog import SETTINGS
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent_document import Settings
 from tests.unit.agent.test_program import Bench, at
-from tests.unit.observation.objects.feeds import HERE, Cluster, node, pod, throttling
+from tests.unit.observation.objects.feeds import (
+    CONFIG,
+    HERE,
+    Cluster,
+    broken,
+    node,
+    pod,
+    throttling,
+)
 
 SHARE = BestEffortShareSettings(enabled=True, threshold=Percent(55))
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -231,6 +240,54 @@ def test_of_a_node_that_is_gone_nothing_is_used() -> None:
     assert isinstance(cluster.objects.read(), Gap)
 
 
+def test_settings_that_are_wrong_from_the_start_are_those_that_were_saved() -> None:
+    """The API server is there: only they are old, not the pods."""
+    cluster = Away(SAVED)
+    cluster.fill()
+    problem = ConfigurationProblem("ConfigMap ns/slackwater-agent: odd")
+    cluster.hand("settings").put({"ns/slackwater-agent": SeenMap("uid", None, problem)})
+    found = cluster.objects.read()
+    assert isinstance(found, Objects)
+    assert (found.settings, found.saved_age) == (SAVED.objects.settings, None)
+    assert found.pods == tuple(cluster.hand("pods").view().items.values())
+    assert [each.consequence for each in found.problems] == [STAYS]
+
+
+def test_settings_that_were_never_good_are_waited_for() -> None:
+    cluster = Away(SavedObjects(objects(colocation=None), SAVED.age))
+    cluster.fill()
+    cluster.hand("colocation").put({CONFIG: broken()})
+    for _ in range(3):
+        assert isinstance(cluster.objects.read(), Gap)
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_an_amount_that_is_wrong_from_the_start(disk: Disk, saves: bool) -> None:
+    """It can be read, and a policy refuses it: what was saved is in force, and stays saved."""
+    labelled = {HERE: SeenNode(node(**{"volcano.sh/oversubscription": "true"}), None)}
+    cluster, wrong = Cluster().fill(), Cluster().fill()
+    cluster.hand("node").put(labelled)
+    wrong.hand("node").put(labelled)
+    wrong.hand("colocation").put({CONFIG: throttling(400)})
+    if saves:
+        assert isinstance(_agent(disk, cluster.objects).agent.once(at(1)), TickRecord)
+        os.utime(disk.folder / FILE, (disk.now, disk.now))
+    bench = _agent(disk, wrong.objects)
+    done = bench.agent.once(at(2))
+    problems = [each.sentence() for each in bench.shared.last_round.problems]
+    if not saves:
+        assert isinstance(done, Gap)
+        assert not disk.checkpoint().load()
+        return
+    assert isinstance(done, TickRecord)
+    share = done.inputs.policies["best_effort_share"]
+    assert isinstance(share, BestEffortShareSettings)
+    assert share.threshold == Percent(80)
+    [problem] = problems
+    assert problem.endswith("; what was set before stays")
+    assert disk.load().objects.colocation == throttling(80).value
+
+
 def test_the_agent_controls_within_two_ticks(disk: Disk) -> None:
     """The whole way: a run that saves, a restart without the API server."""
     cluster = Cluster().fill()
@@ -252,8 +309,10 @@ def test_the_agent_controls_within_two_ticks(disk: Disk) -> None:
 
 def _agent(disk: Disk, source: ClusterObjects) -> Bench:
     bench = Bench(overrides=CommandLineOverrides(node=HERE))
+    checkpoint = disk.checkpoint()
+    checkpoint.load()
     dependencies = msgspec.structs.replace(
-        bench.agent._dependencies, source=source, checkpoint=disk.checkpoint(), origin="cluster"
+        bench.agent._dependencies, source=source, checkpoint=checkpoint, origin="cluster"
     )
     bench.agent = Agent(dependencies, bench.lines.append, CommandLineOverrides(node=HERE))
     assert bench.agent.start_waiting(at(0)) == ()

@@ -2,7 +2,8 @@
 
 Holds what the agent may begin with: everything that was ever asked for was heard once, its Node is
 there, and its configuration is good. Before that the objects that an earlier run saved are used,
-with their age, as soon as the server is known to be silent; without any, nothing is decided.
+with their age, as soon as the server is known to be silent; where only the configuration is wrong,
+its last good content. Without any, nothing is decided.
 Later what cannot be heard, or is wrong, stays as it was. Never waits for the network.
 
 Of each object only what the agent uses is kept: not our own report on the Node, which would make
@@ -252,6 +253,15 @@ def _is_left_out(name: str, view: InformerView[Any]) -> bool:
     return name not in _NEEDED and view.forbidden and not view.synced
 
 
+def _unheard(views: _Views) -> dict[str, str]:
+    """The sources that never answered, each with the reason, empty where none is known."""
+    return {
+        name: view.problem
+        for name, view in views.items()
+        if not view.synced and not view.unknown_kind and not _is_left_out(name, view)
+    }
+
+
 class ClusterObjects:
     """Guards the informers, and what was good last."""
 
@@ -290,7 +300,7 @@ class ClusterObjects:
             lacking = self._lacking(views)
             if lacking and self._saved is not None and self._may_use_saved(views):
                 return self._use_saved(self._saved, lacking)
-            if lacking:
+            if lacking and not self._recall_settings(views):
                 problems = tuple(
                     msgspec.structs.replace(each, consequence=_STAYS) for each in lacking.problems
                 )
@@ -306,8 +316,21 @@ class ClusterObjects:
         silent at the second look, makes us go by what was. A Node that is gone does not."""
         if views["node"].synced and self._node not in views["node"].items:
             return False
-        silent = any(view.problem for view in views.values() if not view.synced)
-        return silent or self._reads > 1
+        unheard = _unheard(views)
+        return any(unheard.values()) or (bool(unheard) and self._reads > 1)
+
+    def _recall_settings(self, views: _Views) -> bool:
+        """Everything is heard, and the configuration is wrong: it says what it said when objects
+        were saved. Whether that is known; all other objects are the present ones."""
+        if self._saved is None or _unheard(views) or self._node not in views["node"].items:
+            return False
+        before = self._saved.objects
+        if _wrong(views["colocation"]) and before.colocation is None:
+            return False
+        if _wrong(views["settings"]) and before.settings is None:
+            return False
+        self._known = Objects(colocation=before.colocation, settings=before.settings)
+        return True
 
     def _use_saved(self, saved: SavedObjects, lacking: MissingObjects) -> Objects:
         """The same object while the reason is the same."""
@@ -380,11 +403,7 @@ class ClusterObjects:
 
     def _lacking(self, views: _Views) -> MissingObjects | None:
         """Why the agent cannot begin; None where it can."""
-        unheard = {
-            name: view.problem
-            for name, view in views.items()
-            if not view.synced and not view.unknown_kind and not _is_left_out(name, view)
-        }
+        unheard = _unheard(views)
         if unheard:
             why = next(filter(None, unheard.values()), "no answer yet")
             return MissingObjects(f"waiting for {', '.join(unheard)}: {why}")
