@@ -200,19 +200,39 @@ def _bound(
     changes: Iterable[Change], staying: Mapping[str, Bandwidth], version: CgroupVersion | None
 ) -> Iterator[Change]:
     """The resolver held bursts to the granted quota, and on cgroup v1 quotas to those above: the
-    kernel holds them to the quotas that stay."""
+    kernel holds them to the quotas that stay. One that is not set yet and does not fit below those
+    is not set now: they bind it anyway, and a burst may stand there that would not fit either."""
+    limits = {path: quota for path, quota in staying.items() if not _is_unlimited(quota)}
+    fitting: list[Change] = []
     for change in changes:
         new = change.new
-        for path, quota in staying.items():
-            if isinstance(quota.limit, Unlimited):
+        if version is CgroupVersion.V1 and isinstance(new, Bandwidth):
+            lowered = _lower(change.ref.path, new, limits)
+            if lowered != new and _is_unlimited(change.old):
                 continue
-            if change.knob == BURST and change.ref.path == path and isinstance(new, int):
-                new = min(new, quota.limit)
-            below = version is CgroupVersion.V1 and change.ref.path.startswith(f"{path}/")
-            if below and isinstance(new, Bandwidth) and new.exceeds(quota):
-                new = Bandwidth(Micros(quota.limit * new.period // quota.period), new.period)
+            if lowered != new:
+                limits[change.ref.path] = new = lowered
+        fitting.append(msgspec.structs.replace(change, new=new))
+    for change in fitting:
+        new, quota = change.new, limits.get(change.ref.path)
+        if change.knob == BURST and isinstance(new, int) and quota is not None:
+            new = new if isinstance(quota.limit, Unlimited) else min(new, quota.limit)
         if new != change.old:
             yield msgspec.structs.replace(change, new=new)
+
+
+def _lower(path: str, quota: Bandwidth, limits: Mapping[str, Bandwidth]) -> Bandwidth:
+    """To the quotas above it, in its own period."""
+    for above, limit in limits.items():
+        if path.startswith(f"{above}/") and quota.exceeds(limit):
+            if isinstance(limit.limit, Unlimited):  # nothing exceeds it
+                continue
+            quota = Bandwidth(Micros(limit.limit * quota.period // limit.period), quota.period)
+    return quota
+
+
+def _is_unlimited(quota: KnobValue) -> bool:
+    return isinstance(quota, Bandwidth) and isinstance(quota.limit, Unlimited)
 
 
 def _unwanted(held: Iterable[Held], grants: Sequence[Grant]) -> Iterator[Held]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.model.cgroup import CgroupReading, CgroupRef, CgroupVersion, Level, Tier
@@ -117,6 +117,7 @@ TIERS = st.lists(st.integers(1, 4000), min_size=1, max_size=6)
 PERIODS = st.sampled_from([1_000, 33_333, 100_000, 1_000_000])
 
 
+@example([622], [1244, 1243, 1244], 1_000)
 @given(LIMITS, TIERS, PERIODS)
 def test_what_stands_always_nests(limits: list[int], tiers: list[int], period: int) -> None:
     """tg_cfs_schedulable_down and tg_set_cfs_bandwidth, with what the kernel is asked to hold."""

@@ -172,18 +172,28 @@ def of_pod(knob: Knob, value: int | bool) -> Grant:
 @pytest.mark.parametrize(
     ("version", "tier", "pod", "written"),
     [
-        (CgroupVersion.V1, 2001, 2001, 200_000),  # the tier's raise is not worth a write
+        # The tier's raise is not worth a write, and its quota binds the pod as it is.
+        (CgroupVersion.V1, 2001, 2001, None),
         (CgroupVersion.V2, 2001, 2001, 200_100),
         (CgroupVersion.V1, 2100, 2100, 210_000),
         (CgroupVersion.V1, 2001, 1000, 100_000),
     ],
 )
 def test_on_v1_a_quota_stays_below_one_that_stays(
-    version: CgroupVersion, tier: int, pod: int, written: int
+    version: CgroupVersion, tier: int, pod: int, written: int | None
 ) -> None:
     found = planned(seen(version, quota=FREE), grant(tier), of_pod(QUOTA, pod))
     of = {change.ref.id: change.new for change in found.changes}
-    assert of[POD.id] == Bandwidth(Micros(written))
+    assert of.get(POD.id) == (None if written is None else Bandwidth(Micros(written)))
+
+
+def test_a_burst_stays_within_a_quota_that_is_lowered_for_one_that_stays() -> None:
+    """The pod's quota is raised to the tier's that stays, and not to its own."""
+    lower = Bandwidth(Micros(150_000))
+    grants = grant(2001), of_pod(QUOTA, 2001), of_pod(BURST, 200_100)
+    found = planned(seen(quota=lower, burst=Micros(0)), *grants)
+    made = {change.knob: change.new for change in found.changes if change.ref == POD}
+    assert made == {QUOTA: Bandwidth(Micros(200_000)), BURST: 200_000}
 
 
 def test_a_quota_below_one_that_is_yielded() -> None:
