@@ -118,7 +118,7 @@ def test_what_is_written_and_put_back(bed: Bed, plain: InProcess) -> None:
     for path in (pod, inner):
         assert limit(bed, path) == parse_milli_cpu("1500m") * 100
         assert memory(bed, path) == 64 * MI
-        assert weight(bed, path) == (1536 if bed.version is V1 else 59)
+        assert weight(bed, path) == (1536 if bed.version is V1 else 150)
         if bed.version is not V1:
             high = int(bed.read(path, "memory.high", CgroupController.MEMORY))
             assert high == 64 * MI * 9 // 10 // PAGE * PAGE

@@ -5,6 +5,8 @@ takes, and the list of readings that follow from our own writes although nobody 
 
 - half of a v1 quota: a limit and a period of two values that we noted (kill -9 in between);
 - the union of two cpusets that we noted: a step of a release;
+- a cpuset that we noted, less the CPUs that the v1 kernel took from every group when they went
+  offline;
 - the default weight where we hold or held idle: the kernel's at the end of idle;
 - a weight that idle hides;
 - a file beside its unit: what was set through the unit;
@@ -18,10 +20,10 @@ import msgspec
 from slackwater.execution.knob_writer import Attempt, KnobFiles, KnobWriter
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.unit_writer import UnitWriter
-from slackwater.model.cgroup import CgroupRef, CgroupVersion
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
 from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
-from slackwater.model.knob import IDLE, KNOB, QUOTA, WEIGHT, Knob, KnobValue
+from slackwater.model.knob import CPUS, IDLE, KNOB, QUOTA, WEIGHT, Knob, KnobValue
 from slackwater.model.knob_text import KnobRangeError, encode
 from slackwater.model.plan import FILE_ROUTE, UNIT_ROUTE, LedgerEntry, Ownership
 from slackwater.model.snapshot import WritePrecision
@@ -108,6 +110,15 @@ class Routes:
         found = self.files.read(ref, knob)
         return otherwise if isinstance(found, Gap) else found
 
+    def cpus_above(self, ref: CgroupRef) -> CpuSet | Gap:
+        """The set of the group above: on cgroup v1 nothing below may have more."""
+        path = ref.path.rpartition("/")[0]
+        found = self.files.locate(path)
+        if found is None:
+            return Gap(f"there is no cgroup {path}")
+        cpus = self.files.read(CgroupRef(path, found, Level.POD), CPUS)
+        return cpus if isinstance(cpus, CpuSet | Gap) else Gap("no set of CPUs")
+
     def is_idle(self, ref: CgroupRef) -> bool:
         """As the kernel shows it. A weight reads 0, 1 or 3 then: no baseline, and no write."""
         return self.files.read(ref, IDLE) is True
@@ -127,6 +138,8 @@ def ownership_of(entry: LedgerEntry, text: str, ledger: Ledger, routes: Routes) 
         return Ownership.OURS
     reading = routes.value(entry, text)
     if _is_half_a_quota(reading, noted, routes) or _is_a_union(reading, noted):
+        return Ownership.OURS
+    if _lost_cpus(entry.ref, reading, noted, routes):
         return Ownership.OURS
     if ledger.is_old or was_reset(entry, text, ledger, routes):
         return Ownership.OURS
@@ -190,3 +203,14 @@ def _is_half_a_quota(reading: KnobValue | Gap, noted: list[KnobValue], routes: R
 def _is_a_union(reading: KnobValue | Gap, noted: list[KnobValue]) -> bool:
     known = [value for value in noted if isinstance(value, CpuSet)]
     return any(reading == one | other for one in known for other in known)
+
+
+def _lost_cpus(
+    ref: CgroupRef, reading: KnobValue | Gap, noted: list[KnobValue], routes: Routes
+) -> bool:
+    """cpuset_hotplug_update_tasks on v1: the group above has lost the same CPUs."""
+    if not isinstance(reading, CpuSet) or routes.files.version(CPUS) is not CgroupVersion.V1:
+        return False
+    above = routes.cpus_above(ref)
+    known = [value for value in noted if isinstance(value, CpuSet)]
+    return isinstance(above, CpuSet) and any(reading == each & above for each in known)

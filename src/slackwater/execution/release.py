@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from slackwater.execution.ledger import Ledger
 from slackwater.execution.ownership import (
     Routes,
     note_hidden,
     ownership_of,
 )
+from slackwater.model.cpus import CpuSet
 from slackwater.model.gap import Gap
 from slackwater.model.knob import IDLE, KNOB, WEIGHT
 from slackwater.model.plan import (
@@ -94,7 +97,23 @@ class Release:
             return Outcome(change, Result.REFUSED, writer.reason)
         if entry.knob == WEIGHT.name and self._routes.is_idle(entry.ref):
             return self._hidden(change, entry)
-        return writer.restore(change, entry.baseline)
+        outcome = writer.restore(change, entry.baseline)
+        if outcome.result is Result.REFUSED and isinstance(change.new, CpuSet):
+            return self._with_cpus_above(change, entry) or outcome
+        return outcome
+
+    def _with_cpus_above(self, change: Change, entry: LedgerEntry) -> Outcome | None:
+        """On cgroup v1 a CPU that was offline once is missing above for good: all the others."""
+        above = self._routes.cpus_above(entry.ref)
+        if isinstance(above, Gap) or not isinstance(change.new, CpuSet):
+            return None
+        left = change.new & above
+        if entry.route != FILE_ROUTE or not left or left == change.new:
+            return None
+        lost = (change.new - above).format()
+        detail = f"without CPUs that the group above does not have: {lost}"
+        outcome = self._routes.files.write(replace(change, new=left))
+        return replace(outcome, detail=detail) if outcome.result in DONE else None
 
     def _hidden(self, change: Change, entry: LedgerEntry) -> Outcome:
         """Idle goes back ahead of the weights: a group that is idle still was so before us, or

@@ -6,11 +6,11 @@ and Koordinator (kubernetes.io/batch-cpu in milliCPU, kubernetes.io/batch-memory
 in milliCPU already. The kubelet knows nothing of these resources: such a pod is best effort to it,
 without weight, quota or memory limit. Each container gets what it asked for, and the pod what its
 containers need together; a limit only where every container has one (zero is none). So pods of one
-tier share CPU that is short as they asked for it, and the tier's own weight keeps all of them below
-ordinary pods. What a container asks for in the ordinary way counts as well: it never makes a group
-lighter than the kubelet has it, elastic limits come on top of ordinary ones, and who asks for an
-ordinary amount without a limit has none by an elastic one either. Pods that are latency-critical
-(level 2) are left alone: what they may use is the kubelet's business.
+tier share CPU that is short as they asked for it (ADR 42), and the tier's own weight keeps all of
+them below ordinary pods. What a container asks for in the ordinary way counts as well: it never
+makes a group lighter than the kubelet has it, elastic limits come on top of ordinary ones, and who
+asks for an ordinary amount without a limit has none by an elastic one either. Pods that are
+latency-critical (level 2) are left alone: what they may use is the kubelet's business.
 """
 
 import enum
@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.contract.schema import Percentage, ResourceName, SettingsStruct
-from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.decision import (
     Act,
     Because,
@@ -59,7 +59,7 @@ from slackwater.policies.policy import STATELESS, Policy
 
 
 class WeightRule(enum.Enum):
-    """How a request becomes a weight on cgroup v2."""
+    """How a request becomes a weight on cgroup v2, outside of the best-effort tier."""
 
     KUBELET = "kubelet"
     VOLCANO = "volcano"
@@ -91,9 +91,10 @@ class ElasticResourcesSettings(SettingsStruct, frozen=True):
     weight_formula: Annotated[
         WeightRule,
         Meta(
-            description="How a request becomes a weight on cgroup v2: as the kubelet and the "
-            "runtime of this node do it, or as Volcano does, a tenth of the milliCPU, which "
-            "lets batch pods outweigh others.",
+            description="How the request of a pod that asks for ordinary CPU too becomes a weight "
+            "on cgroup v2: as the kubelet and the runtime of this node do it, or as Volcano does, "
+            "a tenth of the milliCPU, which lets it outweigh others. Best-effort pods always have "
+            "the latter, as they compete with each other only.",
         ),
     ] = WeightRule.KUBELET
     memory_high: Annotated[
@@ -334,10 +335,13 @@ def _milli(amounts: Amounts, names: tuple[str, ...]) -> _Sum:
 
 def _weight(snapshot: NodeSnapshot, wanted: _Wanted, rule: WeightRule) -> int:
     """As this cgroup version counts it, so that it competes fairly with the kubelet's weights;
-    never below what the kubelet gives for the ordinary request alone."""
+    never below what the kubelet gives for the ordinary request alone. Best-effort pods compete
+    with nobody who has one of those, and share as they asked: the newer formula is not linear."""
     total = MilliCpu(wanted.native + wanted.request.amount)
     if snapshot.version is CgroupVersion.V1:
         return shares_of(total)
+    if wanted.ref.tier is Tier.BESTEFFORT:
+        return weight_for(total, WeightFormula.VOLCANO)
     inner = wanted.ref.level is Level.CONTAINER
     own = snapshot.container_formula if inner else snapshot.pod_formula
     if rule is WeightRule.VOLCANO:

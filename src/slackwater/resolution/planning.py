@@ -12,6 +12,7 @@ from operator import is_not
 import msgspec
 
 from slackwater.model.cgroup import CgroupReading, CgroupVersion
+from slackwater.model.cpus import CpuSet
 from slackwater.model.decision import Command, Grant, Note, NoteKind, Yielded
 from slackwater.model.gap import NOT_ASKED, Gap
 from slackwater.model.knob import BURST, IDLE, KNOB, WEIGHT, KnobKey, KnobValue
@@ -146,7 +147,7 @@ class Planner:
             known = drift.get(key, _NO_DRIFT)
             if change is not None or known != _NO_DRIFT:
                 restless.append(place)
-            if change is not None and _is_drift(change, ours.get((key.cgroup, key.knob))):
+            if change is not None and _is_drift(snapshot, change, ours.get((key.cgroup, key.knob))):
                 known, note = _repaired(change, known, snapshot.at, settings)
                 notes += [note] if note else []
             elif change is not None and _is_slight(change, settings.raise_deadband):
@@ -274,9 +275,14 @@ def _is_slight(change: Change, deadband: Permille) -> bool:
     return old.period == new.period and raised > 0 and raised * 1000 < old.limit * deadband
 
 
-def _is_drift(change: Change, held: Held | None) -> bool:
-    """Whether somebody else wrote since we did: the baseline, put back, or another value."""
-    return held is not None and change.old != held.ours
+def _is_drift(snapshot: NodeSnapshot, change: Change, held: Held | None) -> bool:
+    """Whether somebody else wrote since we did: the baseline, put back, or another value. CPUs that
+    went offline nobody took but the kernel, from every set on cgroup v1."""
+    if held is None or change.old == held.ours:
+        return False
+    if isinstance(held.ours, CpuSet) and not isinstance(snapshot.topology, Gap):
+        return change.old != held.ours & snapshot.topology.all()
+    return True
 
 
 def _repaired(

@@ -176,6 +176,8 @@ class FakeCgroup:
         self.idle = False
         #: Empty means none on v1, and the parent's on v2.
         self.cpus = CpuSet()
+        #: Of the root: its CPUs that are offline.
+        self.offline = CpuSet()
         self.memory = dict(INITIAL)
         self.runtime = CfsBandwidth()
         self.claim = Claim(NICE_0_SHARES, 0)
@@ -232,6 +234,20 @@ class FakeCgroup:
             return self.cpus
         above = self.parent.effective_cpus()
         return CpuSet(self.cpus.mask & above.mask or above.mask)
+
+    def lose_offline_cpus(self) -> None:
+        """cpuset_hotplug_workfn on v1: sets shrink for good, and who has none left sees its tasks
+        move up. On v2 only the effective CPUs change."""
+        above = self.parent
+        if above is None or self.version is CgroupVersion.V2:
+            return
+        self.cpus = CpuSet(self.cpus.mask & above.cpus.mask)
+        nearest = above
+        while nearest.parent is not None and not nearest.cpus:
+            nearest = nearest.parent
+        if not self.cpus:
+            nearest.tasks |= {f"{self.ref.path}/{name}": t for name, t in self.tasks.items()}
+            self.tasks = {}
 
     def below(self) -> Iterator["FakeCgroup"]:
         """This group and all below it, parents first."""
@@ -332,7 +348,9 @@ def _cpus_error(group: FakeCgroup, cpus: CpuSet) -> int:
     root = group
     while root.parent is not None:
         root = root.parent
-    if not cpus.within(root.cpus):
+    # top_cpuset.cpus_allowed: those online on v1, every possible one on v2
+    offline = root.offline if group.version is CgroupVersion.V2 else CpuSet()
+    if not cpus.within(root.cpus | offline):
         return errno.EINVAL
     if group.version is CgroupVersion.V1:
         if any(not child.cpus.within(cpus) for child in group.children.values()):

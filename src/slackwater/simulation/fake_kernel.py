@@ -243,6 +243,14 @@ class FakeKernel:
         self._scheduler.forget_layout()
         return _APPLIED
 
+    def take_offline(self, cpus: CpuSet) -> None:
+        """These CPUs are offline from now on, and all others online."""
+        every = self._root.cpus | self._root.offline
+        self._root.offline, self._root.cpus = cpus, CpuSet(every.mask & ~cpus.mask)
+        for group in self._root.below():
+            group.lose_offline_cpus()
+        self._scheduler.forget_layout()
+
     def advance(self, micros: Micros) -> None:
         """Lets time pass."""
         self._scheduler.advance(micros)

@@ -109,10 +109,16 @@ class Timeline:
             self._rows = fold_rows(self._rows, MANY)
 
     def _add(self, row: TimelineRow) -> None:
-        """The same again soon after, between other lines: the earlier line says so."""
+        """The same again soon after, between other lines: the earlier line says so. So it does of
+        the next step to a value in the same tick."""
         for place in range(len(self._rows) - 1, max(len(self._rows) - _NEAR, 0) - 1, -1):
             seen = self._rows[place]
-            if not (row.folds() or row.is_done_command()) and _is_again(seen, row):
+            if row.folds() or row.is_done_command():
+                break
+            if _is_next_step(seen, row):
+                self._rows[place] = replace(seen, after=row.after)
+                return
+            if _is_again(seen, row):
                 again = replace(seen, until=row.until, times=seen.times + 1)
                 self._rows[place] = again
                 return
@@ -126,9 +132,19 @@ def _seconds(at: Micros) -> float:
     return round(at / 1_000_000, 3)
 
 
+def _is_alike(seen: TimelineRow, row: TimelineRow) -> bool:
+    return (seen.what, seen.because, seen.by) == (row.what, row.because, row.by)
+
+
 def _is_again(seen: TimelineRow, row: TimelineRow) -> bool:
-    alike = (seen.what, seen.because, seen.by) == (row.what, row.because, row.by)
-    return alike and seen.result == row.result and round(row.at - seen.until, 3) <= _SOON
+    values = (seen.before, seen.after, seen.result) == (row.before, row.after, row.result)
+    return values and _is_alike(seen, row) and round(row.at - seen.until, 3) <= _SOON
+
+
+def _is_next_step(seen: TimelineRow, row: TimelineRow) -> bool:
+    """A set of CPUs that moves is widened first."""
+    follows = row.changes > 0 and (seen.until, seen.after) == (row.at, row.before)
+    return follows and _is_alike(seen, row) and seen.times == 1
 
 
 def fold_rows(rows: list[TimelineRow], most: int) -> list[TimelineRow]:

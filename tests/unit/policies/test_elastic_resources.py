@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.cgroup import CgroupVersion, Level
+from slackwater.model.cgroup import CgroupRef, CgroupVersion, Level, Tier
 from slackwater.model.decision import Act, Verb
 from slackwater.model.elastic import ELASTIC_CPU, ELASTIC_MEMORY
 from slackwater.model.gap import Gap
@@ -24,7 +24,17 @@ from slackwater.resolution.planning import plan_changes
 from slackwater.resolution.quota import quota_value
 from slackwater.resolution.resolver import resolve
 from slackwater.settings.agent_settings import AgentSettings
-from tests.unit.policies.pods import CPU, MEMORY, V1, V2, asked, box, pod, remarks, snapshot
+from tests.unit.policies.pods import (
+    CPU,
+    MEMORY,
+    V1,
+    V2,
+    asked,
+    box,
+    pod,
+    remarks,
+    snapshot,
+)
 
 ON = ElasticResourcesSettings(enabled=True)
 VOLCANO = ElasticResourcesSettings(enabled=True, weight_formula=WeightRule.VOLCANO)
@@ -68,6 +78,17 @@ def test_row_21_volcanos_weights(milli: int, weight: int) -> None:
     assert asked(decided(seen, VOLCANO))["c1", "weight"] == weight
 
 
+def burstable(made: Workload) -> Workload:
+    """Beside pods that have the kubelet's weights for ordinary requests."""
+
+    def moved(ref: CgroupRef | Gap) -> CgroupRef:
+        assert isinstance(ref, CgroupRef)
+        return msgspec.structs.replace(ref, tier=Tier.BURSTABLE)
+
+    boxes = tuple(msgspec.structs.replace(each, ref=moved(each.ref)) for each in made.containers)
+    return msgspec.structs.replace(made, ref=moved(made.ref), containers=boxes, tier=Tier.BURSTABLE)
+
+
 @pytest.mark.parametrize(
     ("milli", "formula", "weight"),
     [
@@ -87,10 +108,48 @@ def test_weights_as_this_nodes_own_writers_count(
     other = next(each for each in WeightFormula if each is not formula)
     formulas = (formula, other) if level is Level.POD else (other, formula)
     seen = snapshot(
-        pod(box("c1", {CPU: milli})), pod_formula=formulas[0], container_formula=formulas[1]
+        burstable(pod(box("c1", {CPU: milli}))),
+        pod_formula=formulas[0],
+        container_formula=formulas[1],
     )
     name = "pod1" if level is Level.POD else "c1"
     assert asked(decided(seen))[name, "weight"] == weight
+
+
+@pytest.mark.parametrize("rule", WeightRule)
+@pytest.mark.parametrize("formula", [WeightFormula.LINEAR, WeightFormula.QUADRATIC])
+@pytest.mark.parametrize(
+    ("milli", "weight"), [(1, 1), (10, 1), (100, 10), (1000, 100), (3000, 300), (10**6, 10_000)]
+)
+def test_best_effort_weights_are_proportional_whatever_the_nodes_formula(
+    milli: int, weight: int, formula: WeightFormula, rule: WeightRule
+) -> None:
+    """ADR 42: the kubelet gives every other pod of that tier the lowest weight."""
+    seen = snapshot(pod(box("c1", {CPU: milli})), pod_formula=formula, container_formula=formula)
+    settings = ElasticResourcesSettings(True, weight_formula=rule)
+    assert asked(decided(seen, settings)) == {("pod1", "weight"): weight, ("c1", "weight"): weight}
+
+
+@given(st.integers(100, 25_000), st.integers(1, 4), st.sampled_from([V1, V2]))
+def test_best_effort_pods_share_as_they_asked(
+    milli: int, times: int, version: CgroupVersion
+) -> None:
+    """Within 10 % of what they asked for from a tenth of a CPU on, within 1 % from a whole one."""
+    one, other = (
+        pod(box("c1", {CPU: milli})),
+        pod(box("c2", {CPU: times * milli}, number=2), number=2),
+    )
+    seen = snapshot(
+        one,
+        other,
+        version=version,
+        pod_formula=WeightFormula.QUADRATIC,
+        container_formula=WeightFormula.QUADRATIC,
+    )
+    found = asked(decided(seen))
+    for pair in (("pod1", "pod2"), ("c1", "c2")):
+        ratio = found[pair[1], "weight"] / found[pair[0], "weight"]
+        assert ratio == pytest.approx(times, rel=0.01 if milli >= 1000 else 0.1)
 
 
 def test_row_23_on_v1() -> None:
@@ -163,7 +222,8 @@ def test_a_batch_sidecar_never_makes_a_pod_lighter(
 ) -> None:
     """Volcano gives the pod the batch request's weight alone, and its service starves."""
     web, side = box("c1", request=native), box("c2", {CPU: 100})
-    found = asked(decided(snapshot(pod(web, side, request=native), version=version), settings))
+    both = burstable(pod(web, side, request=native))
+    found = asked(decided(snapshot(both, version=version), settings))
     assert found == {(name, "weight"): weight for name, weight in weights.items()}
 
 
@@ -185,7 +245,7 @@ def test_a_weight_is_never_below_the_kubelets(
     native: int, batch: int, version: CgroupVersion, rule: WeightRule, formula: WeightFormula
 ) -> None:
     seen = snapshot(
-        pod(box("c1", request=native), box("c2", {CPU: batch}), request=native),
+        burstable(pod(box("c1", request=native), box("c2", {CPU: batch}), request=native)),
         version=version,
         pod_formula=formula,
     )
@@ -321,7 +381,7 @@ def test_what_cannot_be_used_is_one_sentence_and_the_others_go_on(
     good = pod(box("c9", {CPU: 500}, number=2), number=2)
     act = decided(snapshot(pod(*boxes), good))
     assert remarks(act) == [("default/pod-1", each) for each in said]
-    assert asked(act)["pod2", "weight"] == 20
+    assert asked(act)["pod2", "weight"] == 50
 
 
 def test_cranes_resources_in_cores() -> None:
@@ -390,10 +450,10 @@ def test_other_names_of_the_resources() -> None:
     )
     theirs = box("c1", {names.cpu_resource: 1000}, {names.memory_resource: GIB, CPU: 7})
     assert asked(decided(snapshot(pod(theirs)), names)) == {
-        ("pod1", "weight"): 39,
+        ("pod1", "weight"): 100,
         ("pod1", "memory-max"): GIB,
         ("pod1", "memory-high"): GIB * 9 // 10,
-        ("c1", "weight"): 39,
+        ("c1", "weight"): 100,
         ("c1", "memory-max"): GIB,
         ("c1", "memory-high"): GIB * 9 // 10,
     }

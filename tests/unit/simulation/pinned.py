@@ -19,6 +19,7 @@ from slackwater.model.units import Bandwidth, MilliCpu, bandwidth
 from slackwater.policies.core_pinning import CorePinningSettings
 from slackwater.record.journal import TickRecord
 from slackwater.settings.agent_document import Settings
+from slackwater.simulation.scenario_machine import build_topology, plain_machine
 from tests.unit.simulation.mortal import Bed
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2
@@ -77,6 +78,13 @@ class PinnedNode:
         """From now on these CPUs are online, and these reserved."""
         reader = self.bed.alive().snapshot_reader
         reader._topology, reader._reserved = topology, CpuSet.parse(reserved)
+
+    def take_offline(self, *gone: int) -> None:
+        """Of the machine, as kernel and agent see it."""
+        self.kernel.take_offline(CpuSet.of(gone))
+        whole = build_topology(plain_machine(8))
+        left = tuple(cpu for cpu in whole.cpus if cpu.number not in gone)
+        self.set_machine(Topology(left), "0")
 
     def names(self) -> list[str]:
         return list(self._pods)

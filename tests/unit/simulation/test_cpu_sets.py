@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as few
 from hypothesis import strategies as st
 
+from slackwater.execution.release import DONE
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.cpus import CpuPolicy, CpuSet, Topology
+from slackwater.model.knob import CPUS
 from slackwater.model.units import UNLIMITED
 from slackwater.record.journal import TickRecord
 from slackwater.simulation.scenario_machine import build_topology, plain_machine
@@ -187,21 +189,79 @@ def machine(*gone: int) -> Topology:
 
 
 def test_a_cpu_goes_offline_and_comes_back(node: PinnedNode) -> None:
-    """Its holder gets another; where none is left it is told, and bound again afterwards."""
+    """Its holder gets another; where none is left it is told, and bound again afterwards. On v1 a
+    CPU that came back stays out of the kubelet's groups, and so of ours."""
     node.add("it", 2, policy="exclusive")
     node.add("other", 2, policy="exclusive")
     node.once()
-    node.set_machine(machine(2), "0")
+    node.take_offline(2)
     assert not remarks(node.once())
     assert (node.effective("it", 0), node.effective("other", 0)) == ("1,5", "3-4")
-    node.set_machine(machine(2, 5, 6, 7), "0")
+    node.take_offline(2, 5, 6, 7)
     record = node.once()
     assert remarks(record)["shop/it"].startswith("2 CPUs of its own are not free, 1 are")
     assert node.effective("other", 0) == "3-4"
-    node.set_machine(machine(), "0")
-    assert not remarks(node.once())
-    assert len(CpuSet.parse(node.effective("it", 0))) == 2
+    node.take_offline()
+    told = remarks(node.once())
     assert node.effective("other", 0) == "3-4"
+    if node.kernel.version(CPUS) is V2:
+        assert not told
+        assert len(CpuSet.parse(node.effective("it", 0))) == 2
+    else:
+        assert told["shop/it"].startswith("2 CPUs of its own are not free, 1 are")
+
+
+def test_everybody_follows_when_a_cpu_goes_offline(node: PinnedNode) -> None:
+    """All others follow in the same tick, and nothing is left of it at the end."""
+    node.add("app", 0)
+    node.add("it", 2, policy="exclusive", tier=Tier.GUARANTEED)
+    node.once()
+    node.take_offline(1)
+    node.once()
+    held = CpuSet.parse(node.effective("it", 0))
+    assert len(held) == 2
+    assert 1 not in held
+    assert CpuSet.parse(node.effective("app", 0)) == CpuSet.of({0, 2, 3, 4, 5, 6, 7} - set(held))
+    assert not node.once().outcomes
+
+
+@pytest.mark.parametrize("gone", [2, 5])
+def test_a_cpu_that_goes_offline_is_nobodys_write(node: PinnedNode, gone: int) -> None:
+    """On v1 the kernel takes it from every set."""
+    node.add("app", 0)
+    node.add("it", 2, policy="exclusive", tier=Tier.GUARANTEED)
+    node.once()
+    node.take_offline(gone)
+    assert not node.once().story.notes
+    node.take_offline()
+    assert not node.once().story.notes
+    node.annotate("it", "none")
+    node.once()
+    assert len({cpus for _, cpus in node.leaves()}) == 1
+    assert not node.once().outcomes
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("seen", [False, True])
+@pytest.mark.parametrize("gone", [2, 5])
+def test_release_after_a_cpu_went_offline(
+    node: PinnedNode, gone: int, back: bool, seen: bool
+) -> None:
+    """A holder's or everybody's, whether the agent saw it, and whether the CPU came back: every
+    group has all that its parent has, and nothing is left over."""
+    node.add("app", 0)
+    node.add("it", 2, policy="exclusive", tier=Tier.GUARANTEED)
+    node.once()
+    node.take_offline(gone)
+    if seen:
+        node.once()
+    if back:
+        node.take_offline()
+    outcomes = node.bed.alive().actuator.release()
+    assert not [each for each in outcomes if each.result not in DONE]
+    lasts = back and node.kernel.version(CPUS) is V2
+    everything = set(range(8)) - (set() if lasts else {gone})
+    assert {cpus for _, cpus in node.leaves()} == {CpuSet.of(everything)}
 
 
 def test_a_cpu_that_is_reserved_later_is_given_up_alone(node: PinnedNode) -> None:

@@ -317,3 +317,44 @@ def test_the_executor_works_on_it(version: CgroupVersion, tmp_path: Path) -> Non
     assert {o.result for o in executor.release()} <= {Result.APPLIED, Result.UNCHANGED}
     assert [kernel.read(ref, knob) for ref in refs for knob in knobs] == before
     assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    ("version", "reads", "afterwards"),
+    [(V1, "0,2-3", "0,2-3"), (V2, "0-3", "0-3")],
+)
+def test_a_cpu_that_goes_offline(version: CgroupVersion, reads: str, afterwards: str) -> None:
+    """cpuset_hotplug_update_tasks: v1 takes it for good, v2 only as long as it is offline."""
+    kernel = FakeKernel(version, 4)
+    tier = kernel.make("tier")
+    every = CpuSet.of(range(4))
+    kernel.write(Change(tier, CPUS, CpuSet(), every))
+    kernel.take_offline(CpuSet.of([1]))
+    assert kernel.read(tier, CPUS) == CpuSet.parse(reads)
+    assert kernel.effective_cpus(tier) == CpuSet.of([0, 2, 3])
+    kernel.take_offline(CpuSet())
+    assert kernel.read(tier, CPUS) == kernel.effective_cpus(tier) == CpuSet.parse(afterwards)
+
+
+@pytest.mark.parametrize(("version", "taken"), [(V1, Result.REFUSED), (V2, Result.APPLIED)])
+def test_an_offline_cpu_in_a_set(version: CgroupVersion, taken: Result) -> None:
+    kernel = FakeKernel(version, 4)
+    tier = kernel.make("tier")
+    kernel.take_offline(CpuSet.of([1]))
+    assert kernel.write(Change(tier, CPUS, CpuSet(), CpuSet.of([0, 1]))).result is taken
+
+
+def test_tasks_without_a_cpu_move_up_on_v1() -> None:
+    """remove_tasks_in_empty_cpuset."""
+    kernel = FakeKernel(V1, 4)
+    pod, box = kernel.make("pod"), kernel.make("pod/box")
+    kernel.write(Change(pod, CPUS, CpuSet(), CpuSet.of(range(4))))
+    kernel.write(Change(box, CPUS, CpuSet(), CpuSet.of([3])))
+    kernel.attach(box, SimulatedTask("main", Steady(MilliCpu(1000))))
+    kernel.take_offline(CpuSet.of([3]))
+    assert kernel.read(box, CPUS) == CpuSet()
+    assert kernel.remove(box).result is Result.APPLIED  # nothing is in it any more
+    kernel.advance(Micros(1_000_000))
+    times = kernel.times(pod)
+    assert isinstance(times, CpuTimes)
+    assert times.usage == 1_000_000

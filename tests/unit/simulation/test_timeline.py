@@ -74,6 +74,31 @@ def test_the_same_much_later_is_told_again() -> None:
     assert [(row.at, row.times) for row in timeline.rows()] == [(0, 2), (300, 1)]
 
 
+def moved(at: int, before: str, after: str) -> JournalEntry:
+    what = "cpus of kubepods/podx/main"
+    return JournalEntry(at, Micros(at * SECOND), what, before, after, "2 CPUs", "applied")
+
+
+def test_another_change_for_the_same_reason_is_a_line_of_its_own() -> None:
+    rows = recorded(moved(1, "0-7", "1-2"), moved(5, "1-2", "0-7"), moved(9, "0-7", "1-2")).rows()
+    assert [(row.at, row.before, row.after, row.times) for row in rows] == [
+        (1, "0-7", "1-2", 2),
+        (5, "1-2", "0-7", 1),
+    ]
+
+
+def test_the_steps_of_a_move_are_one_line() -> None:
+    """A set that moves is widened first, in the same tick; other sets are written in between."""
+    between = JournalEntry(
+        9, Micros(9 * SECOND), "cpus of kubepods/podb", "0", "0,2", "", "applied"
+    )
+    rows = recorded(moved(9, "1-2", "1-2,5"), between, moved(9, "1-2,5", "1,5")).rows()
+    assert [(row.before, row.after, row.times) for row in rows] == [
+        ("1-2", "1,5", 1),
+        ("0", "0,2", 1),
+    ]
+
+
 def test_events_say_what_the_effect_says() -> None:
     event = Event("NodeCPUThrottleEvent", "cpu", MilliCpu(5))
     assert recorded(JournalEntry(1, Micros(1), "NodeCPUThrottleEvent", event=event)).rows() == []

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from slackwater.model.cgroup import CgroupController, CgroupMounts, CgroupRef, CgroupVersion, Level
+from slackwater.model.cgroup import (
+    CgroupController,
+    CgroupMounts,
+    CgroupRef,
+    CgroupVersion,
+    Level,
+    Tier,
+)
 from slackwater.model.gap import Gap
 from slackwater.model.needs import ReadingField
 from slackwater.model.units import Micros, MilliCpu
@@ -96,7 +103,9 @@ def _formulas(
 def _container_samples(
     weights: dict[CgroupRef, Weight], pods: WeightFormula
 ) -> Iterator[tuple[Shares, Weight]]:
-    """Pods in which one container has a request: that container has the pod's shares."""
+    """Pods in which one container has a request: that container has the pod's shares. Best-effort
+    pods have no request, and weights only from us (ADR 42)."""
+    weights = {ref: weight for ref, weight in weights.items() if ref.tier is not Tier.BESTEFFORT}
     inside: dict[str, list[Weight]] = {}
     for ref, weight in weights.items():
         if ref.level is Level.CONTAINER and weight > SMALLEST_WEIGHT:

@@ -99,6 +99,17 @@ def test_our_own_weights_are_no_evidence(tree: Tree) -> None:
     assert isinstance(found.containers, Gap)
 
 
+def test_best_effort_weights_are_no_evidence(tree: Tree) -> None:
+    """They are ours, also where nobody knows so: after a lost ledger, and in `doctor`."""
+    tree.weigh(LINEAR, QUADRATIC)
+    for number in range(2, 9):
+        pod = f"kubepods/besteffort/pod{UID.format(number)}"
+        inner = tree.plain.make(f"{pod}/{CONTAINER.format(number)}")
+        tree.put(pod, 300)
+        tree.put(inner, 300)
+    assert tree.formulas() == FormulasInForce(LINEAR, QUADRATIC)
+
+
 def test_what_was_known_stays_known(tree: Tree) -> None:
     tree.weigh(QUADRATIC, QUADRATIC)
     tree.formulas()
