@@ -98,7 +98,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     should be there, and removed when nobody asks any more. An eviction is asked for once. The same
     `key` is the same command. `target` is namespace/name of a pod, the key of a taint, the type of
     a condition, or the name of an extended resource; `value` is a taint's effect, or the amount of
-    a resource. `relief` is what is expected of it, by the metric's title, in the metric's unit.
+    a resource. `relief` is what is expected of it, by the metric's title, in the metric's unit. An
+    eviction that `overrules_exemption` does not ask what the pod says of itself.
     """
 
     key: str
@@ -110,6 +111,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str = ""
     grace_seconds: int | None = None
     relief: dict[str, float] = {}
+    overrules_exemption: bool = False
 
     def title(self) -> str:
         """As the journal and timelines say it: evict batch/job-1, taint interference.crane.io."""

@@ -255,7 +255,7 @@ def _relieve(
     settings: WatermarkRules,
     looks: tuple[RuleLook, ...],
 ) -> Relief:
-    choice = PodChoice(snapshot, settings.pod_qos)
+    choice = PodChoice(snapshot, settings.selection())
     triggered = [each for each in looks if each.is_triggered()]
     throttling = _group(snapshot, settings, (each for each in triggered if each.bound.ratios()))
     evicting = _group(snapshot, settings, (each for each in triggered if each.bound.evicts()))
@@ -399,7 +399,7 @@ def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator
 def explain_pod(settings: WatermarkRules, snapshot: NodeSnapshot, pod: Workload) -> tuple[str, ...]:
     touching = (each for each in settings.rules if each.acts() and (each.ratios() or each.evicts()))
     actions = frozenset(each.rule.action_name for each in touching)
-    return explain_selection(snapshot.workloads, settings.pod_qos, actions, pod)
+    return explain_selection(snapshot.workloads, settings.selection(), actions, pod)
 
 
 POLICY = Policy(

@@ -20,8 +20,18 @@ from slackwater.policies.ensurance.metric_attributes import (
     describe_metric,
     describe_plugin,
 )
+from slackwater.policies.ensurance.pod_selection import SelectionRules
 
 _SECOND = 1_000_000
+#: Of Kubernetes, or all of them.
+NamespaceName = Annotated[
+    str,
+    Meta(
+        max_length=63,
+        pattern=r"^(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)\Z",
+        extra={BOUND: "a namespace's name, or '*'"},
+    ),
+]
 
 
 class TaintEffect(enum.Enum):
@@ -102,6 +112,16 @@ class WatermarkReliefSettings(SettingsStruct, frozen=True):
             "of pods of one's own, in Python. Each runs in a process of its own.",
         ),
     ] = ()
+    exempt_namespaces: Annotated[
+        tuple[NamespaceName, ...],
+        Meta(
+            max_length=64,
+            extra={BOUND: "at most 64 namespaces, or '*'"},
+            description="Namespaces whose pods may keep actions away by their annotation "
+            "slackwater.io/exempt, '*' for every one. Elsewhere a PodQOS that selects a pod "
+            "overrules it.",
+        ),
+    ] = ()
     hold_for: Annotated[
         Duration,
         Meta(
@@ -121,6 +141,9 @@ class WatermarkRules(WatermarkReliefSettings, frozen=True):
     pod_qos: tuple[PodQos, ...] = ()
     metrics: tuple[MetricAttributes, ...] = NODE_METRICS
     remarks: tuple[Remark, ...] = ()
+
+    def selection(self) -> SelectionRules:
+        return SelectionRules(self.pod_qos, self.exempt_namespaces)
 
 
 def bind(
