@@ -169,7 +169,8 @@ class RuleReport(msgspec.Struct, frozen=True, omit_defaults=True):
     count, None where there is none: then `held` says why, and the counts stay. `above` and `below`
     are how many measurements in a row were; `until` is when a wait ends. `did` says what is in
     force because of it, `held` what keeps it from doing more, each in a few words. `missing` is why
-    its metric is missing, once that has lasted: then the rule protects nobody.
+    its metric is missing, once that has lasted, and `vain` why it can never do anything here, such
+    as a limit above the node's size: then the rule protects nobody.
     """
 
     policy: str
@@ -189,6 +190,7 @@ class RuleReport(msgspec.Struct, frozen=True, omit_defaults=True):
     did: str = ""
     held: str = ""
     missing: str = ""
+    vain: str = ""
 
 
 class OfferReport(msgspec.Struct, frozen=True, omit_defaults=True):

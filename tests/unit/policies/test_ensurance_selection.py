@@ -171,8 +171,10 @@ ALLOWS = pod_qos("p", "throttle", labelSelector={"matchLabels": {"a": "b"}})
             (ALLOWS,),
             (
                 "throttle may touch it when a rule is triggered",
-                "it says that it is exempt, which a PodQOS overrules: its namespace is not in "
-                "watermarkRelief.exemptNamespaces",
+                (
+                    "it says that it is exempt, which a PodQOS overrules: its namespace is not in "
+                    "watermarkRelief.exemptNamespaces"
+                ),
                 "evict may not touch it: PodQOS/p does not allow it",
             ),
         ),

@@ -521,7 +521,16 @@ def test_a_rule_that_can_never_trigger_is_remarked_on(
     run.tick(seen(1, metrics={metric: 1} | metrics))
     text = f"it never triggers: {why}" if why else ""
     assert [each.text for each in run.last.remarks] == [text] * bool(text)
-    assert run.last.rules[0].held == text
+    assert (run.last.rules[0].held, run.last.rules[0].vain) == (text, text)
+
+
+def test_a_triggered_rule_whose_action_cannot_help_says_so() -> None:
+    """Not that there is no pod for it."""
+    run = Run(bound(rule(metric=MEMORY), actions=(throttle(),)))
+    run.tick(seen(1, batch(1), metrics={MEMORY: 10**12}))
+    [told] = run.last.rules
+    why = f"no pod can be throttled because of {MEMORY}, so throttle does nothing"
+    assert (told.state.value, told.held, told.vain) == ("triggered", why, why)
 
 
 def test_a_series_of_a_probe_may_be_as_large_as_it_likes() -> None:

@@ -42,9 +42,13 @@ def list_figures(relief: Relief) -> Iterator[tuple[str, int]]:
         yield "throttled pods", len(relief.throttled)
 
 
-def report_rule(look: RuleLook, relief: Relief, snapshot: NodeSnapshot) -> RuleReport:
-    """What a rule saw, what it does, and what keeps it from doing more."""
+def report_rule(
+    look: RuleLook, relief: Relief, snapshot: NodeSnapshot, flaw: str = ""
+) -> RuleReport:
+    """What a rule saw, what it does, and what keeps it from doing more; its flaw keeps it from
+    doing anything."""
     bound, memory = look.bound, look.memory
+    vain = flaw or why_never_above(snapshot, bound)
     return RuleReport(
         bound.policy,
         bound.rule.name,
@@ -61,8 +65,9 @@ def report_rule(look: RuleLook, relief: Relief, snapshot: NodeSnapshot) -> RuleR
         memory.since,
         look.until,
         ", ".join(_done(look, relief, snapshot)),
-        _held(look, relief, snapshot.at) or why_never_above(snapshot, bound),
+        _held(look, relief, snapshot.at, vain) or vain,
         memory.missing,
+        vain,
     )
 
 
@@ -88,7 +93,7 @@ def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
-def _held(look: RuleLook, relief: Relief, at: Micros) -> str:
+def _held(look: RuleLook, relief: Relief, at: Micros, vain: str) -> str:
     memory, name = look.memory, look.bound.rule.action_name
     if look.missing:
         since = at if memory.missing_since is None else memory.missing_since
@@ -101,7 +106,7 @@ def _held(look: RuleLook, relief: Relief, at: Micros) -> str:
             return f"waits {memory.factor} times its cool-down, as it triggered again soon"
         case RuleState.RESTORING if relief.no_room:
             return "there is no room below the watermark"
-        case RuleState.TRIGGERED if look.bound.acts():
+        case RuleState.TRIGGERED if look.bound.acts() and not vain:
             return _held_in_vain(look, relief)
         case _:
             return ""

@@ -24,6 +24,7 @@ from slackwater.model.decision import (
     Decision,
     Intent,
     Remark,
+    RuleReport,
     RuleState,
 )
 from slackwater.model.knob import QUOTA, KnobKey
@@ -222,9 +223,16 @@ def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkR
         (),
         (*settings.remarks, *_remark_on_size(snapshot, settings.rules), *relief.remarks),
         (*_scheduling(looks, settings), *relief.commands),
-        tuple(report_rule(each, relief, snapshot) for each in looks),
+        _report(looks, relief, snapshot, settings),
         is_settling=is_settling,
     )
+
+
+def _report(
+    looks: Iterable[RuleLook], relief: Relief, snapshot: NodeSnapshot, settings: WatermarkRules
+) -> tuple[RuleReport, ...]:
+    flaws = {each.about: each.text for each in settings.remarks}
+    return tuple(report_rule(each, relief, snapshot, flaws.get(each.title(), "")) for each in looks)
 
 
 def _is_watched(look: RuleLook) -> bool:
