@@ -533,6 +533,17 @@ def test_a_triggered_rule_whose_action_cannot_help_says_so() -> None:
     assert (told.state.value, told.held, told.vain) == ("triggered", why, why)
 
 
+def test_the_numbers_of_a_fraction_are_not_cut_to_nothing() -> None:
+    run = Run(bound(rule(metric="latency", value="50m"), actions=(throttle(),), probe=HTTP))
+    run.tick(seen(1, batch(1), usages={1: 100}, metrics={"NodeQOS/q:latency": 0.4204}))
+    numbers = {key: n for key, n in run.last.numbers.items() if "latency" in key}
+    assert numbers["NodeQOS/q:latency used in thousandths"] == 420
+    told = POLICY.explain_numbers(numbers)
+    assert told.startswith(
+        "NodeQOS/q:latency used 0.42; NodeQOS/q:latency watermark 0.05; NodeQOS/q:latency gap 0."
+    )
+
+
 def test_a_series_of_a_probe_may_be_as_large_as_it_likes() -> None:
     stops = rule(metric="cpu_total_utilization", value=500, does="stop")
     run = Run(bound(stops, actions=(STOP,), probe=HTTP))

@@ -1,17 +1,20 @@
 """What QoS ensurance tells of a tick: each rule, what it did, what holds it back, and numbers."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from slackwater.model.decision import Command, Remark, RuleReport, RuleState
+from slackwater.model.metric import NODE
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, format_age
 from slackwater.policies.ensurance.avoidance import Throttled
 from slackwater.policies.ensurance.bound_rules import RuleLook, why_never_above
 from slackwater.policies.ensurance.eviction_budget import EvictionMemory, evictions_in_flight
 from slackwater.policies.ensurance.relief import TriggeredMetric
+
+_IN_THOUSANDTHS, _THOUSAND = " in thousandths", 1000
 
 
 class Relief(msgspec.Struct, frozen=True):
@@ -35,11 +38,25 @@ def list_figures(relief: Relief) -> Iterator[tuple[str, int]]:
     for metric in relief.metrics:
         name = metric.key.title()
         numbers = {"used": metric.used, "watermark": metric.watermark, "gap": metric.gap}
-        for word, number in numbers.items():
-            if number is not None and math.isfinite(number):
+        known = {word: n for word, n in numbers.items() if n is not None and math.isfinite(n)}
+        for word, number in known.items():
+            # The numbers of a decision are whole, and a latency is a fraction of a second.
+            if metric.key.source == NODE:
                 yield f"{name} {word}", int(number)
+            else:
+                yield f"{name} {word}{_IN_THOUSANDTHS}", round(number * _THOUSAND)
     if relief.throttled:
         yield "throttled pods", len(relief.throttled)
+
+
+def explain_numbers(numbers: Mapping[str, int]) -> str:
+    """used 0.42; watermark 0.05."""
+    return "; ".join(
+        f"{name.removesuffix(_IN_THOUSANDTHS)} {number / _THOUSAND:g}"
+        if name.endswith(_IN_THOUSANDTHS)
+        else f"{name} {number}"
+        for name, number in numbers.items()
+    )
 
 
 def report_rule(

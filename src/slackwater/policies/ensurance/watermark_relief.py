@@ -79,7 +79,12 @@ from slackwater.policies.ensurance.pod_order import (
 )
 from slackwater.policies.ensurance.pod_selection import explain_selection, remark_on_pod_qos
 from slackwater.policies.ensurance.relief import TriggeredMetric, group_by_metric
-from slackwater.policies.ensurance.rule_reports import Relief, list_figures, report_rule
+from slackwater.policies.ensurance.rule_reports import (
+    Relief,
+    explain_numbers,
+    list_figures,
+    report_rule,
+)
 from slackwater.policies.ensurance.throttle import claim_intents, demotion_intents
 from slackwater.policies.ensurance.watermark_settings import (
     WatermarkReliefSettings,
@@ -422,6 +427,7 @@ POLICY = Policy(
     bind=bind,
     bound_settings=WatermarkRules,
     explain_pod=explain_pod,
+    explain_numbers=explain_numbers,
     needs_for_now=needs_for_now,
     keep=keep,
     keeps_what_stands=True,
