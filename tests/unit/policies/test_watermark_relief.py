@@ -544,6 +544,26 @@ def test_the_numbers_of_a_fraction_are_not_cut_to_nothing() -> None:
     )
 
 
+def test_a_pod_qos_with_an_action_that_is_not_there_is_told() -> None:
+    """Such as the verb where the name belongs."""
+    typo = pod_qos("p", "throttle", "thrott", labelSelector={})
+    [remark] = bound(rule(), actions=(throttle(),), pods=(typo,)).remarks
+    assert (remark.about, remark.text) == (
+        "PodQOS/p",
+        "allowedActions: there is no AvoidanceAction 'thrott'",
+    )
+
+
+def test_a_rule_that_gives_back_does_not_say_that_it_throttles() -> None:
+    run = Run(bound(rule(value=6000), actions=(throttle(cool_down=1),)))
+    for second, used in ((1, 6500), (2, 100), (3, 100), (4, 100)):
+        run.tick(seen(second, batch(1), batch(2, tier=BU, priority=9), usages={1: 900, 2: 10},
+                      metrics={USAGE: used}))  # fmt: skip
+        if run.last.rules[0].state is RuleState.RESTORING:
+            break
+    assert run.last.rules[0].did == "restores 1 pod"
+
+
 def test_a_series_of_a_probe_may_be_as_large_as_it_likes() -> None:
     stops = rule(metric="cpu_total_utilization", value=500, does="stop")
     run = Run(bound(stops, actions=(STOP,), probe=HTTP))

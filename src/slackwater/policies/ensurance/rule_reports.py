@@ -96,10 +96,11 @@ def _done(look: RuleLook, relief: Relief, snapshot: NodeSnapshot) -> Iterator[st
     if look.bound.ratios() is not None:
         mine = [each for each in relief.throttled.values() if look.title() in each.rules]
         lowered = sum(bool(each.claims) for each in mine)
-        if lowered:
-            yield f"throttles {_pods(lowered)}"
-        if len(mine) > lowered:
-            yield f"demotes {_pods(len(mine) - lowered)}"
+        if look.memory.state is RuleState.RESTORING:
+            counts = {"restores": len(mine)}
+        else:
+            counts = {"throttles": lowered, "demotes": len(mine) - lowered}
+        yield from (f"{verb} {_pods(count)}" for verb, count in counts.items() if count)
     if look.bound.evicts():
         going = len(relief.commands) + len(evictions_in_flight(snapshot))
         if going:

@@ -7,11 +7,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from slackwater.contract.crane.ensurance_set import EnsuranceObjects
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects, pod_qos_title
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.ensurance_plugin import PluginName, PluginState
 from slackwater.contract.schema import BOUND, Count, Duration, Percentage, SettingsStruct
 from slackwater.model.decision import Remark
+from slackwater.model.problem import quoted
 from slackwater.model.units import Micros, Percent
 from slackwater.policies.ensurance.bound_rules import BoundRule, bind_rule, describe_flaw
 from slackwater.policies.ensurance.metric_attributes import (
@@ -167,9 +168,19 @@ def bind(
         remarks=tuple(
             Remark(each.title(), flaw) for each in rules if (flaw := describe_flaw(each, metrics))
         )
-        + tuple(Remark(each.title(), each.problem) for each in ensurance.plugins if each.problem),
+        + tuple(Remark(each.title(), each.problem) for each in ensurance.plugins if each.problem)
+        + tuple(_remark_on_pod_qos(ensurance)),
         metrics=metrics,
     )
+
+
+def _remark_on_pod_qos(ensurance: EnsuranceObjects) -> Iterator[Remark]:
+    """A misspelt action, or "throttle" where its name belongs, allows nothing."""
+    for each in ensurance.pod_qos:
+        for name in each.spec.allowed_actions:
+            if ensurance.action(name) is None:
+                text = f"allowedActions: there is no AvoidanceAction {quoted(name)}"
+                yield Remark(pod_qos_title(each), text)
 
 
 def _describe_plugins(
