@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from benchmarks._colocation import Goal, Spread
 from benchmarks._latency_objective import (
+    HARMED,
     TIMES,
     RowSummary,
     Slice,
@@ -40,6 +41,10 @@ from slackwater.observation.host import Roots
 
 #: Fewer quiet seconds of a row than these decide nothing.
 ENOUGH = 60
+_WHEN_DECIDED = (
+    f"The goals count only where the service is above the objective at least {100 * HARMED:.0f} % "
+    "of the time unprotected."
+)
 HEAD = "round row            p90 ms   p99 ms above %  batch  idle %  demoted  bounded  noise"
 
 
@@ -133,7 +138,7 @@ def _spelled(found: Spread, times: float) -> str:
 
 def goal_line(goal: Goal) -> str:
     verdict = {True: "reached", False: "MISSED", None: "says nothing here"}
-    return f"{goal.what}: {goal.measured}: {verdict[goal.reached]}"
+    return f"goal: {goal.what}: {goal.measured}: {verdict[goal.reached]}"
 
 
 def report(slices: Sequence[Slice], objective: float) -> list[str]:
@@ -147,6 +152,7 @@ def report(slices: Sequence[Slice], objective: float) -> list[str]:
         f"All seconds (objective {objective:.1f} ms; quartiles of the slices in brackets):",
         *table(slices, objective),
         *map(goal_line, goals(slices, objective)),
+        _WHEN_DECIDED,
         "",
         f"Seconds with at most {NOISY:g} CPUs of steal or foreign work:",
         *table(quiet, objective),

@@ -31,6 +31,7 @@ from slackwater.cli.terminal import (
 )
 from slackwater.cli.top_view import UNKNOWN, format_milli
 from slackwater.contract.koordinator.slo_config import SloConfigName
+from slackwater.contract.node_report import ActiveRule
 from slackwater.http.errors import RequestError
 from slackwater.kube.client import Client
 from slackwater.model.decision import RuleState
@@ -195,7 +196,13 @@ def _nodes(
 
 
 def _has_no_active_rule(row: NodeStatusRow) -> bool:
-    return not any(row.rules.values())
+    return not any(_active_rules(row))
+
+
+def _active_rules(row: NodeStatusRow) -> Iterator[tuple[str, ActiveRule]]:
+    """With their objects; a quiet one is there where it lacks its metric or can never act."""
+    for title, rules in row.rules.items():
+        yield from ((title, each) for each in rules if each.state != RuleState.QUIET.value)
 
 
 def _some(rows: list[NodeStatusRow], most: int) -> list[NodeStatusRow]:
@@ -224,12 +231,7 @@ def _node_lines(rows: Sequence[NodeStatusRow], now: dt.datetime, width: int) -> 
 def _rule_lines(row: NodeStatusRow, now: dt.datetime, wide: bool) -> Iterator[Text]:
     """The rules that are not quiet there, the first few without `wide`. That one lacks its metric
     is one of the node's problems."""
-    active = [
-        (title, each)
-        for title, rules in row.rules.items()
-        for each in rules
-        if each.state != RuleState.QUIET.value
-    ]
+    active = list(_active_rules(row))
     shown = active if wide else active[:MOST_RULES]
     for title, rule in shown:
         since = f" for {describe_age(rule.since, now)}" if rule.since else ""

@@ -16,7 +16,7 @@ from slackwater.contract.kubernetes_pod import MIRROR, MirrorClaim, Pod
 from slackwater.model.problem import ConfigurationProblem, DocumentName, below, quoted
 
 # An md5 sum, without the dashes of an API object's uid (pkg/kubelet/config/common.go).
-_STATIC_UID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+STATIC_UID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _WHERE = below("metadata.annotations", MIRROR)
 
 
@@ -71,7 +71,7 @@ def _refute(pod: Pod, pods: Sequence[Pod], claims: Sequence[Pod], node: str, nod
 def _not_the_kubelets(pod: Pod, node: str, node_uid: str) -> str:
     """What this node's kubelet would have written otherwise; empty where nothing is."""
     claim = pod.mirror or MirrorClaim("")
-    if not _STATIC_UID.fullmatch(claim.static_uid):
+    if not STATIC_UID.fullmatch(claim.static_uid):
         return "a static pod's uid has 32 hexadecimal digits and no dashes"
     if not node or claim.node_name != node:
         return f"its controller is not the Node {node}"

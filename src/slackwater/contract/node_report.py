@@ -41,17 +41,19 @@ _Value = TypeVar("_Value")
 
 class ActiveRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """A rule that is not quiet: triggered, cooling or restoring, since when (RFC 3339); or one of
-    which `missing` says why its metric is. One in Preview does nothing."""
+    which `missing` says why its metric is, or `vain` why it can never act there. One in Preview
+    does nothing."""
 
     rule: str
     state: str
     since: str = ""
     preview: bool = False
     missing: str = ""
+    vain: str = ""
 
 
-#: By the title of the object, NodeQOS/waterline1: those of its rules that are not quiet, or lack
-#: their metric. An object that is not followed is not there.
+#: By the title of the object, NodeQOS/waterline1: those of its rules that are not quiet, lack
+#: their metric or can never act. An object that is not followed is not there.
 FollowedObjects = Mapping[str, tuple[ActiveRule, ...]]
 
 
@@ -179,6 +181,7 @@ def _active_rule(field: Field) -> ActiveRule:
         _of(field, "since", text) or "",
         _of(field, "preview", flag) or False,
         _of(field, "missing", text) or "",
+        _of(field, "vain", text) or "",
     )
 
 

@@ -18,6 +18,7 @@ from slackwater.contract.node_interference import (
     SeenInterference,
 )
 from slackwater.contract.node_offer import NO_OFFER, NodeOffer, SeenOffer
+from slackwater.contract.pod_protection import EXEMPT_REASON
 from slackwater.execution.node_states import (
     CommandAttempt,
     NodeMarks,
@@ -291,7 +292,8 @@ def _refuse_eviction(command: Command, pod: Workload | None) -> str:
     """Why this pod is never evicted, whatever a policy says; empty where it may be."""
     if not command.uid:
         return "a pod without a uid could be another one by the time it is evicted"
-    if pod is not None and pod.protected:
+    overruled = command.overrules_exemption and pod is not None and pod.protected == EXEMPT_REASON
+    if pod is not None and pod.protected and not overruled:
         return f"the pod is protected: {pod.protected}"
     if pod is not None and pod.terminating:
         return "the pod is terminating already"

@@ -98,7 +98,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     should be there, and removed when nobody asks any more. An eviction is asked for once. The same
     `key` is the same command. `target` is namespace/name of a pod, the key of a taint, the type of
     a condition, or the name of an extended resource; `value` is a taint's effect, or the amount of
-    a resource. `relief` is what is expected of it, by the metric's title, in the metric's unit.
+    a resource. `relief` is what is expected of it, by the metric's title, in the metric's unit. An
+    eviction that `overrules_exemption` does not ask what the pod says of itself.
     """
 
     key: str
@@ -110,6 +111,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str = ""
     grace_seconds: int | None = None
     relief: dict[str, float] = {}
+    overrules_exemption: bool = False
 
     def title(self) -> str:
         """As the journal and timelines say it: evict batch/job-1, taint interference.crane.io."""
@@ -167,7 +169,8 @@ class RuleReport(msgspec.Struct, frozen=True, omit_defaults=True):
     count, None where there is none: then `held` says why, and the counts stay. `above` and `below`
     are how many measurements in a row were; `until` is when a wait ends. `did` says what is in
     force because of it, `held` what keeps it from doing more, each in a few words. `missing` is why
-    its metric is missing, once that has lasted: then the rule protects nobody.
+    its metric is missing, once that has lasted, and `vain` why it can never do anything here, such
+    as a limit above the node's size: then the rule protects nobody.
     """
 
     policy: str
@@ -187,6 +190,7 @@ class RuleReport(msgspec.Struct, frozen=True, omit_defaults=True):
     did: str = ""
     held: str = ""
     missing: str = ""
+    vain: str = ""
 
 
 class OfferReport(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -68,8 +68,8 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     #: known.
     started: int | None = None
     terminating: bool = False
-    #: Why nothing may be done to it at the expense of others, whatever its priority: "static",
-    #: "critical" or "exempt"; empty where nothing says so.
+    #: Why nothing may be done to it for the sake of others, whatever its priority: "static" or
+    #: "critical"; or "exempt", its own word, which a PodQOS overrules. Empty where nothing says so.
     protected: str = ""
     #: Where its containers can be reached, and their named ports.
     address: str = ""

@@ -30,6 +30,7 @@ from slackwater.record.targets import (
     target_name,
 )
 
+_HIDDEN = "cpu.idle hides it: an idle group has the lowest weight"
 _FAILED = frozenset({Result.REFUSED, Result.UNSUPPORTED, Result.VANISHED})
 NOT_YET = "the agent has not looked yet"
 
@@ -161,7 +162,7 @@ def explain_knob(view: AgentView, record: TickRecord, subject: KnobSubject) -> E
         pod=pod.name if pod else None,
         contest=grant.contest if grant else None,
         yielded_until=None if until is None else view.timestamp(until),
-        adopted=held is not None and changed is None,
+        adopted=held is not None and changed is None and not _is_hidden(record, subject),
         numbers={each.policy: dict(each.numbers) for each in told if each.numbers},
         outcome=None if attempt is None else _write_attempt(view, *attempt),
         last_drift=_last_drift(view, subject),
@@ -258,12 +259,17 @@ def _knob_remarks(
     elif last is not None and last.result is Result.PLANNED:
         yield "a dry run: nothing is written"
     elif subject.grant is not None and _is_hidden(record, subject):
-        yield "cpu.idle hides it: an idle group has the lowest weight; it counts when idle ends"
+        yield f"{_HIDDEN}; it counts when idle ends"
     elif subject.grant is not None and _is_small_raise(record, subject, now):
         yield "a raise this small is not worth a write (agent.raiseDeadband)"
     if subject.grant is None:
         done = any(_is_of(subject, o.change.ref, o.change.knob.name) for o in record.outcomes)
-        yield "put back: no policy wants it any more" if done else "kept until a policy has decided"
+        if done:
+            yield "put back: no policy wants it any more"
+        elif _is_hidden(record, subject):
+            yield f"{_HIDDEN}; it is put back after idle"
+        else:
+            yield "kept until a policy has decided"
 
 
 def _is_hidden(record: TickRecord, subject: KnobSubject) -> bool:

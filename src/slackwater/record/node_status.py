@@ -140,20 +140,22 @@ def _without_cpus(record: TickRecord) -> Iterator[str]:
 
 
 def followed_objects(view: AgentView) -> FollowedObjects:
-    """The objects whose rules are followed, and the rules that are not quiet or lack their metric;
-    bounded."""
+    """The objects whose rules are followed, and the rules that are not quiet, lack their metric or
+    can never act; bounded."""
     found: dict[str, list[ActiveRule]] = {}
     active = 0
     for rule in latest_rules(view.ticks):
         if rule.policy not in found and len(found) >= MOST_OBJECTS:
             continue
         rules = found.setdefault(rule.policy, [])
-        told = rule.state is not RuleState.QUIET or rule.missing
+        told = rule.state is not RuleState.QUIET or rule.missing or rule.vain
         if told and active < MOST_ACTIVE_RULES:
             active += 1
             since = "" if rule.since is None else f"{view.timestamp(rule.since)[:19]}Z"
-            why = shorten(rule.missing, _LONGEST_REASON)
-            rules.append(ActiveRule(rule.rule, rule.state.value, since, rule.preview, why))
+            missing, vain = (shorten(each, _LONGEST_REASON) for each in (rule.missing, rule.vain))
+            rules.append(
+                ActiveRule(rule.rule, rule.state.value, since, rule.preview, missing, vain)
+            )
     return {title: tuple(rules) for title, rules in found.items()}
 
 

@@ -227,6 +227,12 @@ def test_rules_that_are_not_quiet_are_below_their_node() -> None:
     assert "No problem found." in shown
 
 
+def test_a_quiet_rule_that_can_never_act_brings_its_node_no_further_up() -> None:
+    small = {"NodeQOS/w": (ActiveRule("r", "quiet", vain="it never triggers"),)}
+    shown = lines(status(node("n0"), node("n1", rules=small)))
+    assert [line.split()[0] for line in shown if line[:2] in ("n0", "n1")] == ["n0", "n1"]
+
+
 def test_many_rules_of_one_node_are_counted() -> None:
     hot = node("n1", rules=active(*["triggered"] * (MOST_RULES + 2), preview=True))
     shown = lines(status(hot))

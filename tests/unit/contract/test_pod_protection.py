@@ -1,5 +1,6 @@
 """Pods that nothing is done to for the sake of others."""
 
+import msgspec
 import pytest
 
 from slackwater.contract.kubernetes_pod import MIRROR, read_pod
@@ -16,9 +17,10 @@ from tests.unit.contract.documents import pod
     ("annotations", "spec", "why"),
     [
         ({}, {}, ""),
-        ({MIRROR: "0" * 32}, {}, "static"),
-        ({MIRROR: "whatever"}, {}, "static"),  # a claim that is not believed spares itself alone
-        ({CONFIG_SOURCE: "file"}, {}, "static"),
+        # Anybody may write these two: they are the pod's own word.
+        ({MIRROR: "0" * 32}, {}, "exempt"),
+        ({MIRROR: "whatever"}, {}, "exempt"),
+        ({CONFIG_SOURCE: "file"}, {}, "exempt"),
         ({CONFIG_SOURCE: "api"}, {}, ""),
         ({}, {"priority": 1_999_999_999}, ""),
         ({}, {"priority": 2_000_000_000}, "critical"),
@@ -29,11 +31,22 @@ from tests.unit.contract.documents import pod
         ({EXEMPT: "false"}, {}, ""),
         ({EXEMPT: "yes"}, {}, "exempt"),
         ({EXEMPT: ""}, {}, "exempt"),
-        ({EXEMPT: "false", MIRROR: "x"}, {"priority": 2_000_000_000}, "static"),
+        ({EXEMPT: "true", MIRROR: "x"}, {"priority": 2_000_000_000}, "critical"),
     ],
 )
 def test_who_is_spared(annotations: dict[str, str], spec: dict[str, object], why: str) -> None:
     assert protection_of(read_pod(pod(spec, annotations=annotations), "p")) == why
+
+
+def test_a_copy_that_is_believed_is_static() -> None:
+    claimed = read_pod(pod({}, annotations={MIRROR: "0" * 32}), "p")
+    assert protection_of(msgspec.structs.replace(claimed, cgroup_uid="0" * 32)) == "static"
+
+
+def test_the_kubelets_own_object_is_static() -> None:
+    """No object of the API server has a uid without dashes."""
+    found = read_pod(pod({}, annotations={CONFIG_SOURCE: "file"}), "p")
+    assert protection_of(msgspec.structs.replace(found, uid="0" * 32)) == "static"
 
 
 @pytest.mark.parametrize(("said", "told"), [("true", False), ("False", False), ("yes", True)])

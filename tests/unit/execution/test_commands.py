@@ -153,6 +153,16 @@ def test_the_queue_never_evicts(desk: RunnerDesk, why: str) -> None:
     assert desk.told() == [("evict batch/job", REFUSED, sentence, False)]
 
 
+def test_a_pods_own_word_counts_only_where_the_policy_says_so(desk: RunnerDesk) -> None:
+    desk.round(evict(overrules_exemption=True), pods=(pod(protected="exempt"),))
+    assert len(desk.evicted) == 1
+
+
+def test_overruling_an_exemption_overrules_nothing_else(desk: RunnerDesk) -> None:
+    desk.round(evict(overrules_exemption=True), pods=(pod(protected="critical"),))
+    assert (desk.evicted, desk.progress().state) == ([], REFUSED)
+
+
 def test_without_a_uid_nothing_is_evicted(desk: RunnerDesk) -> None:
     desk.round(evict(uid=""))
     assert desk.evicted == []

@@ -9,6 +9,7 @@ from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.model.cgroup import Tier
 from slackwater.model.workload import Workload
 from slackwater.policies.ensurance.pod_selection import (
+    SelectionRules,
     explain_selection,
     matches,
     remark_on_pod_qos,
@@ -19,8 +20,13 @@ from tests.unit.policies.ensurance import batch, pod_qos, scope
 BE, BU, GU = Tier.BESTEFFORT, Tier.BURSTABLE, Tier.GUARANTEED
 
 
-def selected(*pods: Workload, qos: tuple[PodQos, ...] = (), action: str = "throttle") -> list[str]:
-    return [pod.uid for pod in select_pods(pods, qos, action)]
+def selected(
+    *pods: Workload,
+    qos: tuple[PodQos, ...] = (),
+    action: str = "throttle",
+    believed: tuple[str, ...] = (),
+) -> list[str]:
+    return [pod.uid for pod in select_pods(pods, SelectionRules(qos, believed), action)]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +91,36 @@ def test_one_of_several_is_enough() -> None:
     assert selected(*pods, qos=qos) == ["0", "1"]
 
 
-@pytest.mark.parametrize("why", ["static", "critical", "exempt"])
+@pytest.mark.parametrize("why", ["static", "critical"])
 def test_protected_pods_are_never_touched(why: str) -> None:
     pod = batch(1, protected=why, priority=-5)
     assert selected(pod, batch(2, tier=BU)) == []
     assert selected(pod, qos=(pod_qos("p", "throttle", labelSelector={}),)) == []
+
+
+EVERYONE = pod_qos("p", "throttle", labelSelector={})
+
+
+@pytest.mark.parametrize(
+    ("qos", "believed", "wanted"),
+    [
+        pytest.param((), (), [], id="without a PodQOS its word counts"),
+        pytest.param((EVERYONE,), (), ["1"], id="a PodQOS is an administrator's word"),
+        pytest.param((EVERYONE,), ("other",), ["1"], id="another namespace is believed"),
+        pytest.param((EVERYONE,), ("other", "default"), [], id="its namespace is believed"),
+        pytest.param((EVERYONE,), ("*",), [], id="every namespace is believed"),
+    ],
+)
+def test_a_pod_that_exempts_itself(
+    qos: tuple[PodQos, ...], believed: tuple[str, ...], wanted: list[str]
+) -> None:
+    assert selected(batch(1, protected="exempt"), qos=qos, believed=believed) == wanted
+
+
+def test_an_exempted_pod_changes_nothing_for_others() -> None:
+    """Whoever exempts the service still wants the others to yield to it."""
+    service = batch(1, tier=BU, priority=100, protected="exempt")
+    assert selected(service, batch(2, tier=BU)) == ["2"]
 
 
 def test_without_a_pod_qos_those_below_the_highest_priority_and_best_effort() -> None:
@@ -134,6 +165,19 @@ ALLOWS = pod_qos("p", "throttle", labelSelector={"matchLabels": {"a": "b"}})
             ("no rule touches it, as its object is not known",),
         ),
         (batch(1, protected="critical"), (), ("no rule touches it: it is critical",)),
+        (batch(1, protected="exempt"), (), ("no rule touches it: it is exempt",)),
+        (
+            batch(1, protected="exempt", labels={"a": "b"}),
+            (ALLOWS,),
+            (
+                "throttle may touch it when a rule is triggered",
+                (
+                    "it says that it is exempt, which a PodQOS overrules: its namespace is not in "
+                    "watermarkRelief.exemptNamespaces"
+                ),
+                "evict may not touch it: PodQOS/p does not allow it",
+            ),
+        ),
         (
             batch(1, tier=BU, priority=-1),
             (),
@@ -159,5 +203,6 @@ def test_why_a_pod_may_be_touched_or_not(
     pod: Workload, qos: tuple[PodQos, ...], told: tuple[str, ...]
 ) -> None:
     pods = (pod, batch(2, tier=BU, priority=0))
-    assert explain_selection(pods, qos, frozenset({"throttle", "evict"}), pod) == told
-    assert explain_selection(pods, qos, frozenset(), pod) == ()
+    rules = SelectionRules(qos)
+    assert explain_selection(pods, rules, frozenset({"throttle", "evict"}), pod) == told
+    assert explain_selection(pods, rules, frozenset(), pod) == ()

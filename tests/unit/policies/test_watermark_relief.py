@@ -521,7 +521,47 @@ def test_a_rule_that_can_never_trigger_is_remarked_on(
     run.tick(seen(1, metrics={metric: 1} | metrics))
     text = f"it never triggers: {why}" if why else ""
     assert [each.text for each in run.last.remarks] == [text] * bool(text)
-    assert run.last.rules[0].held == text
+    assert (run.last.rules[0].held, run.last.rules[0].vain) == (text, text)
+
+
+def test_a_triggered_rule_whose_action_cannot_help_says_so() -> None:
+    """Not that there is no pod for it."""
+    run = Run(bound(rule(metric=MEMORY), actions=(throttle(),)))
+    run.tick(seen(1, batch(1), metrics={MEMORY: 10**12}))
+    [told] = run.last.rules
+    why = f"no pod can be throttled because of {MEMORY}, so throttle does nothing"
+    assert (told.state.value, told.held, told.vain) == ("triggered", why, why)
+
+
+def test_the_numbers_of_a_fraction_are_not_cut_to_nothing() -> None:
+    run = Run(bound(rule(metric="latency", value="50m"), actions=(throttle(),), probe=HTTP))
+    run.tick(seen(1, batch(1), usages={1: 100}, metrics={"NodeQOS/q:latency": 0.4204}))
+    numbers = {key: n for key, n in run.last.numbers.items() if "latency" in key}
+    assert numbers["NodeQOS/q:latency used in thousandths"] == 420
+    told = POLICY.explain_numbers(numbers)
+    assert told.startswith(
+        "NodeQOS/q:latency used 0.42; NodeQOS/q:latency watermark 0.05; NodeQOS/q:latency gap 0."
+    )
+
+
+def test_a_pod_qos_with_an_action_that_is_not_there_is_told() -> None:
+    """Such as the verb where the name belongs."""
+    typo = pod_qos("p", "throttle", "thrott", labelSelector={})
+    [remark] = bound(rule(), actions=(throttle(),), pods=(typo,)).remarks
+    assert (remark.about, remark.text) == (
+        "PodQOS/p",
+        "allowedActions: there is no AvoidanceAction 'thrott'",
+    )
+
+
+def test_a_rule_that_gives_back_does_not_say_that_it_throttles() -> None:
+    run = Run(bound(rule(value=6000), actions=(throttle(cool_down=1),)))
+    for second, used in ((1, 6500), (2, 100), (3, 100), (4, 100)):
+        run.tick(seen(second, batch(1), batch(2, tier=BU, priority=9), usages={1: 900, 2: 10},
+                      metrics={USAGE: used}))  # fmt: skip
+        if run.last.rules[0].state is RuleState.RESTORING:
+            break
+    assert run.last.rules[0].did == "restores 1 pod"
 
 
 def test_a_series_of_a_probe_may_be_as_large_as_it_likes() -> None:

@@ -22,6 +22,7 @@ from slackwater.model.gap import Gap
 from slackwater.model.knob import QUOTA
 from slackwater.model.plan import Change, Outcome, Result
 from slackwater.model.problem import ConfigurationProblem
+from slackwater.model.snapshot import Held
 from slackwater.model.units import UNLIMITED, Bandwidth, Micros, MilliCpu, Percent, Ratio
 from slackwater.model.workload import BurstRequest, MemoryRatios, Workload, WorkloadContainer
 from slackwater.policies.best_effort_share import BestEffortShareSettings
@@ -255,6 +256,22 @@ def test_an_idle_groups_weight_is_hidden_and_it_is_said() -> None:
     [row] = [r for r in rows(msgspec.structs.replace(view, ticks=(tick,))) if r.knob == "weight"]
     assert (row.now, row.granted) == ("1", "20")
     assert any("cpu.idle hides it" in remark for remark in row.remarks)
+
+
+def test_the_weight_that_goes_with_idle_is_nobodys_and_not_adopted() -> None:
+    """The kernel resets it; it is held so that it can be put back after idle."""
+    kept = (Held(BESTEFFORT, "weight", 20, 1, Micros(0)),)
+    view = Told().tick(node(usage=200, kept=kept)).view()
+    record = view.ticks[-1]
+    reading = msgspec.structs.replace(record.snapshot.readings[BESTEFFORT.id], idle=True, weight=1)
+    snapshot = msgspec.structs.replace(record.snapshot, readings={BESTEFFORT.id: reading})
+    story = msgspec.structs.replace(record.story, grants=())
+    tick = msgspec.structs.replace(record, snapshot=snapshot, story=story, outcomes=())
+    [row] = [r for r in rows(msgspec.structs.replace(view, ticks=(tick,))) if r.knob == "weight"]
+    assert (row.granted, row.adopted) == (None, False)
+    assert row.remarks == (
+        "cpu.idle hides it: an idle group has the lowest weight; it is put back after idle",
+    )
 
 
 def test_a_contest_and_several_parts_in_order() -> None:

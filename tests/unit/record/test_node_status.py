@@ -342,6 +342,16 @@ def test_a_rule_without_its_metric_is_a_problem_of_the_node() -> None:
     assert read_report(report.text()) == report
 
 
+def test_a_rule_that_can_never_act_is_told_and_is_no_problem_of_the_node() -> None:
+    """Another node of the same pool may be larger."""
+    report = node_report(view(rule_record(rule(vain="it never triggers"))))
+    assert report.problems == ()
+    assert report.rules == {
+        "NodeQOS/waterline1": (ActiveRule("cpu", "quiet", vain="it never triggers"),)
+    }
+    assert read_report(report.text()) == report
+
+
 def test_while_a_policy_holds_its_rules_are_those_of_before() -> None:
     """It says nothing about them then, and what it did stands."""
     before, held = rule_record(rule(RuleState.TRIGGERED)), rule_record(course=PolicyAction.HELD)

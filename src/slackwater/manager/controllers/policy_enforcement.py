@@ -27,7 +27,7 @@ from slackwater.status.cluster_status import is_stale
 _MOST_NAMED = 3
 #: Reasons.
 FOLLOWED, NO_NODES, NO_AGENT, NOT_FOLLOWED = "Followed", "NoNodes", "NoAgent", "NotFollowed"
-METRIC_MISSING = "MetricMissing"
+METRIC_MISSING, NEVER_ACTS = "MetricMissing", "NeverActs"
 USED, NOT_USED, UNREADABLE = "Used", "NotUsed", "Unreadable"
 IN_FORCE, RESTORING, QUIET = "Triggered", "Restoring", "Quiet"
 #: States of a rule, as reports spell them, in which its action is in force.
@@ -106,11 +106,12 @@ def judge_enforcement(
             return (_judge_named(metric.metadata.name, context.metrics_named, context),)
         case found:
             meant = [name for name, labels in nodes.items() if is_for_node(found, labels)]
-            return _judge_rules(policy_title(found), sorted(meant), context)
+            rules = len(found.spec.rules)
+            return _judge_rules(policy_title(found), rules, sorted(meant), context)
 
 
 def _judge_rules(
-    title: str, meant: Sequence[str], context: EnforcementContext
+    title: str, count: int, meant: Sequence[str], context: EnforcementContext
 ) -> tuple[EnforcementVerdict, ...]:
     agents = context.agents
     following = [name for name in meant if name in agents and title in agents[name].followed]
@@ -121,7 +122,8 @@ def _judge_rules(
             message = f"{message}; not {name_some(others)}"
         enforced = EnforcementVerdict(ENFORCED, Truth.TRUE, FOLLOWED, message)
         rules = {name: agents[name].followed[title] for name in following}
-        return _judge_missing(enforced, rules), _judge_triggered(title, following, agents)
+        enforced = _judge_missing(_judge_vain(enforced, rules, count), rules)
+        return enforced, _judge_triggered(title, following, agents)
     quiet = EnforcementVerdict(TRIGGERED, Truth.UNKNOWN, NOT_FOLLOWED, "no node follows it")
     return _judge_unfollowed(meant, agents), quiet
 
@@ -147,6 +149,26 @@ def _judge_missing(
     )
     status = Truth.FALSE if len(lacking) == len(rules) else Truth.TRUE
     return EnforcementVerdict(ENFORCED, status, METRIC_MISSING, message)
+
+
+def _judge_vain(
+    enforced: EnforcementVerdict, rules: Mapping[str, Sequence[ActiveRule]], count: int
+) -> EnforcementVerdict:
+    """Where a rule can never act, as its value is above a node's size; False where that is so of
+    all rules on every node."""
+    vain = {
+        name: found
+        for name, active in rules.items()
+        if (found := [each for each in active if each.vain and not each.missing])
+    }
+    if not vain:
+        return enforced
+    names = sorted(vain)
+    titles = sorted({each.rule for found in vain.values() for each in found})
+    why = vain[names[0]][0].vain
+    message = f"{enforced.message}; {name_some(titles)} can do nothing on {name_some(names)}: {why}"
+    useless = len(vain) == len(rules) and all(len(found) == count for found in vain.values())
+    return EnforcementVerdict(ENFORCED, Truth.FALSE if useless else Truth.TRUE, NEVER_ACTS, message)
 
 
 def _judge_unfollowed(meant: Sequence[str], agents: Mapping[str, NodeRules]) -> EnforcementVerdict:

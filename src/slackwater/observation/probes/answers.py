@@ -64,6 +64,9 @@ class TextLooks:
             return found.series[name]
         if not split_suffix(name)[1]:
             return Gap(found.why_missing(name))
+        for source in series_needed(name) - {name}:
+            if source in found.left_out and source not in found.series:
+                return Gap(found.why_missing(source))
         if self._before is None:
             return derive(name, None, found.series, 0.0)
         then, series = self._before

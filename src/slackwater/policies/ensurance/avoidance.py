@@ -12,7 +12,6 @@ from itertools import islice
 
 import msgspec
 
-from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.model.cgroup import CgroupRef
 from slackwater.model.decision import Because, Command, CommandKind, RuleState
 from slackwater.model.snapshot import NodeSnapshot
@@ -21,7 +20,7 @@ from slackwater.policies.ensurance.bound_rules import RuleLook
 from slackwater.policies.ensurance.counting import Verdict
 from slackwater.policies.ensurance.metric_attributes import CPU_SORT, ReleaseCount
 from slackwater.policies.ensurance.pod_order import PodFigures, measure_pods, sort_pods
-from slackwater.policies.ensurance.pod_selection import select_pods
+from slackwater.policies.ensurance.pod_selection import SelectionRules, select_pods
 from slackwater.policies.ensurance.relief import (
     TriggeredMetric,
     has_part,
@@ -54,17 +53,21 @@ Throttled = dict[str, ThrottledPod]
 class PodChoice:
     """Whom which action may touch, worked out once in a tick and only if somebody asks."""
 
-    def __init__(self, snapshot: NodeSnapshot, pod_qos: Sequence[PodQos]) -> None:
+    def __init__(self, snapshot: NodeSnapshot, rules: SelectionRules) -> None:
         self._workloads = snapshot.workloads
-        self._pod_qos = pod_qos
+        self._rules = rules
         self._by_action: dict[str, dict[str, Workload]] = {}
 
     def of(self, action: str) -> Mapping[str, Workload]:
         """By uid."""
         if action not in self._by_action:
-            found = select_pods(self._workloads, self._pod_qos, action)
+            found = select_pods(self._workloads, self._rules, action)
             self._by_action[action] = {pod.uid: pod for pod in found}
         return self._by_action[action]
+
+    def overrules(self, pod: Workload) -> bool:
+        """Whether its own word that it is exempt does not count."""
+        return self._rules.overrules(pod)
 
     def of_rule(self, look: RuleLook) -> Mapping[str, Workload]:
         return self.of(look.bound.rule.action_name)
@@ -345,6 +348,7 @@ def _evict(
         uid=pod.uid,
         grace_seconds=min(graces, default=None),
         relief=relief,
+        overrules_exemption=choice.overrules(pod),
     )
 
 

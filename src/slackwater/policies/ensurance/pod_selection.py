@@ -1,16 +1,20 @@
 """Which pods an AvoidanceAction may touch.
 
 With any PodQOS: pods that one matches whose allowedActions name the action. Without any:
-best-effort pods, and pods whose priority is below the highest on the node. Static, critical and
-exempt pods are never touched, nor do they count for that highest priority; nor is a pod whose
-object is not known, as nobody can say whether it is one of them.
+best-effort pods, and pods whose priority is below the highest on the node. Static and critical pods
+are never touched, nor do they count for that highest priority; nor is a pod whose object is not
+known, as nobody can say whether it is one of them. A pod that exempts itself is not touched where
+its namespace may do that, and where no PodQOS, an administrator's word, selects it.
 """
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from slackwater.contract.crane.ensurance_set import pod_qos_title
 from slackwater.contract.crane.objects import PRIORITY_RANGE
 from slackwater.contract.crane.pod_qos import PodQos, Scope, ScopeExpression, ScopeOperator
+from slackwater.contract.pod_protection import EXEMPT_REASON
 from slackwater.model.cgroup import Tier
 from slackwater.model.decision import Remark
 from slackwater.model.workload import Workload
@@ -21,25 +25,52 @@ _CLASS_NAMES = {
     Tier.BESTEFFORT: "BestEffort",
 }
 
+#: In the settings: a pod may exempt itself wherever it is.
+EVERY_NAMESPACE = "*"
+#: What a pod says of itself, or nothing; all else keeps it from being touched, whatever rules say.
+_OWN_WORD = ("", EXEMPT_REASON)
+_OVERRULED = (
+    "it says that it is exempt, which a PodQOS overrules: its namespace is not in "
+    "watermarkRelief.exemptNamespaces"
+)
+
 #: Of objects in one sentence.
 _MOST_NAMED = 3
 
 
+class SelectionRules(msgspec.Struct, frozen=True):
+    """Who may be touched: the PodQOS objects, and the namespaces in which a pod may exempt itself
+    from them; "*" is every one."""
+
+    pod_qos: tuple[PodQos, ...] = ()
+    exempt_namespaces: tuple[str, ...] = ()
+
+    def spares(self, pod: Workload) -> bool:
+        """Whether its own word keeps it from being touched."""
+        return pod.protected == EXEMPT_REASON and not self.overrules(pod)
+
+    def overrules(self, pod: Workload) -> bool:
+        """Whether a pod's own word does not count."""
+        believed = EVERY_NAMESPACE in self.exempt_namespaces
+        return bool(self.pod_qos) and not believed and pod.namespace not in self.exempt_namespaces
+
+
 def select_pods(
-    workloads: Sequence[Workload], pod_qos: Sequence[PodQos], action: str
+    workloads: Sequence[Workload], rules: SelectionRules, action: str
 ) -> tuple[Workload, ...]:
     """Those that the action of this name may touch, in the order of the input."""
-    touchable = [pod for pod in workloads if pod.namespace and not pod.protected]
-    if pod_qos:
-        allowing = [each for each in pod_qos if action in each.spec.allowed_actions]
+    counted = [pod for pod in workloads if pod.namespace and pod.protected in _OWN_WORD]
+    touchable = [pod for pod in counted if not rules.spares(pod)]
+    if rules.pod_qos:
+        allowing = [each for each in rules.pod_qos if action in each.spec.allowed_actions]
         return tuple(pod for pod in touchable if any(matches(each, pod) for each in allowing))
-    highest = max((pod.priority for pod in touchable), default=0)
+    highest = max((pod.priority for pod in counted), default=0)
     return tuple(pod for pod in touchable if pod.tier is Tier.BESTEFFORT or pod.priority < highest)
 
 
 def explain_selection(
     workloads: Sequence[Workload],
-    pod_qos: Sequence[PodQos],
+    rules: SelectionRules,
     actions: frozenset[str],
     pod: Workload,
 ) -> tuple[str, ...]:
@@ -48,20 +79,22 @@ def explain_selection(
         return ()
     if not pod.namespace:
         return ("no rule touches it, as its object is not known",)
-    if pod.protected:
+    if pod.protected not in _OWN_WORD or rules.spares(pod):
         return (f"no rule touches it: it is {pod.protected}",)
     allowed = {
         action
         for action in actions
-        if any(each.uid == pod.uid for each in select_pods(workloads, pod_qos, action))
+        if any(each.uid == pod.uid for each in select_pods(workloads, rules, action))
     }
     said = []
     if allowed:
         said.append(f"{', '.join(sorted(allowed))} may touch it when a rule is triggered")
+        if pod.protected:
+            said.append(_OVERRULED)
     if refused := ", ".join(sorted(actions - allowed)):
         why = f"its priority {pod.priority} is the highest here"
-        if pod_qos:
-            matching = [pod_qos_title(each) for each in pod_qos if matches(each, pod)]
+        if rules.pod_qos:
+            matching = [pod_qos_title(each) for each in rules.pod_qos if matches(each, pod)]
             named = ", ".join(matching[:_MOST_NAMED])
             why = f"{named} does not allow it" if matching else "no PodQOS matches it"
         said.append(f"{refused} may not touch it: {why}")

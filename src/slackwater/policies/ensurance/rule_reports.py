@@ -1,17 +1,20 @@
 """What QoS ensurance tells of a tick: each rule, what it did, what holds it back, and numbers."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from slackwater.model.decision import Command, Remark, RuleReport, RuleState
+from slackwater.model.metric import NODE
 from slackwater.model.snapshot import NodeSnapshot
 from slackwater.model.units import Micros, format_age
 from slackwater.policies.ensurance.avoidance import Throttled
 from slackwater.policies.ensurance.bound_rules import RuleLook, why_never_above
 from slackwater.policies.ensurance.eviction_budget import EvictionMemory, evictions_in_flight
 from slackwater.policies.ensurance.relief import TriggeredMetric
+
+_IN_THOUSANDTHS, _THOUSAND = " in thousandths", 1000
 
 
 class Relief(msgspec.Struct, frozen=True):
@@ -35,16 +38,34 @@ def list_figures(relief: Relief) -> Iterator[tuple[str, int]]:
     for metric in relief.metrics:
         name = metric.key.title()
         numbers = {"used": metric.used, "watermark": metric.watermark, "gap": metric.gap}
-        for word, number in numbers.items():
-            if number is not None and math.isfinite(number):
+        known = {word: n for word, n in numbers.items() if n is not None and math.isfinite(n)}
+        for word, number in known.items():
+            # The numbers of a decision are whole, and a latency is a fraction of a second.
+            if metric.key.source == NODE:
                 yield f"{name} {word}", int(number)
+            else:
+                yield f"{name} {word}{_IN_THOUSANDTHS}", round(number * _THOUSAND)
     if relief.throttled:
         yield "throttled pods", len(relief.throttled)
 
 
-def report_rule(look: RuleLook, relief: Relief, snapshot: NodeSnapshot) -> RuleReport:
-    """What a rule saw, what it does, and what keeps it from doing more."""
+def explain_numbers(numbers: Mapping[str, int]) -> str:
+    """used 0.42; watermark 0.05."""
+    return "; ".join(
+        f"{name.removesuffix(_IN_THOUSANDTHS)} {number / _THOUSAND:g}"
+        if name.endswith(_IN_THOUSANDTHS)
+        else f"{name} {number}"
+        for name, number in numbers.items()
+    )
+
+
+def report_rule(
+    look: RuleLook, relief: Relief, snapshot: NodeSnapshot, flaw: str = ""
+) -> RuleReport:
+    """What a rule saw, what it does, and what keeps it from doing more; its flaw keeps it from
+    doing anything."""
     bound, memory = look.bound, look.memory
+    vain = flaw or why_never_above(snapshot, bound)
     return RuleReport(
         bound.policy,
         bound.rule.name,
@@ -61,8 +82,9 @@ def report_rule(look: RuleLook, relief: Relief, snapshot: NodeSnapshot) -> RuleR
         memory.since,
         look.until,
         ", ".join(_done(look, relief, snapshot)),
-        _held(look, relief, snapshot.at) or why_never_above(snapshot, bound),
+        _held(look, relief, snapshot.at, vain) or vain,
         memory.missing,
+        vain,
     )
 
 
@@ -74,10 +96,11 @@ def _done(look: RuleLook, relief: Relief, snapshot: NodeSnapshot) -> Iterator[st
     if look.bound.ratios() is not None:
         mine = [each for each in relief.throttled.values() if look.title() in each.rules]
         lowered = sum(bool(each.claims) for each in mine)
-        if lowered:
-            yield f"throttles {_pods(lowered)}"
-        if len(mine) > lowered:
-            yield f"demotes {_pods(len(mine) - lowered)}"
+        if look.memory.state is RuleState.RESTORING:
+            counts = {"restores": len(mine)}
+        else:
+            counts = {"throttles": lowered, "demotes": len(mine) - lowered}
+        yield from (f"{verb} {_pods(count)}" for verb, count in counts.items() if count)
     if look.bound.evicts():
         going = len(relief.commands) + len(evictions_in_flight(snapshot))
         if going:
@@ -88,7 +111,7 @@ def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
-def _held(look: RuleLook, relief: Relief, at: Micros) -> str:
+def _held(look: RuleLook, relief: Relief, at: Micros, vain: str) -> str:
     memory, name = look.memory, look.bound.rule.action_name
     if look.missing:
         since = at if memory.missing_since is None else memory.missing_since
@@ -101,7 +124,7 @@ def _held(look: RuleLook, relief: Relief, at: Micros) -> str:
             return f"waits {memory.factor} times its cool-down, as it triggered again soon"
         case RuleState.RESTORING if relief.no_room:
             return "there is no room below the watermark"
-        case RuleState.TRIGGERED if look.bound.acts():
+        case RuleState.TRIGGERED if look.bound.acts() and not vain:
             return _held_in_vain(look, relief)
         case _:
             return ""

@@ -24,6 +24,7 @@ from slackwater.model.decision import (
     Decision,
     Intent,
     Remark,
+    RuleReport,
     RuleState,
 )
 from slackwater.model.knob import QUOTA, KnobKey
@@ -78,7 +79,12 @@ from slackwater.policies.ensurance.pod_order import (
 )
 from slackwater.policies.ensurance.pod_selection import explain_selection, remark_on_pod_qos
 from slackwater.policies.ensurance.relief import TriggeredMetric, group_by_metric
-from slackwater.policies.ensurance.rule_reports import Relief, list_figures, report_rule
+from slackwater.policies.ensurance.rule_reports import (
+    Relief,
+    explain_numbers,
+    list_figures,
+    report_rule,
+)
 from slackwater.policies.ensurance.throttle import claim_intents, demotion_intents
 from slackwater.policies.ensurance.watermark_settings import (
     WatermarkReliefSettings,
@@ -222,9 +228,16 @@ def decide(snapshot: NodeSnapshot, memory: WatermarkMemory, settings: WatermarkR
         (),
         (*settings.remarks, *_remark_on_size(snapshot, settings.rules), *relief.remarks),
         (*_scheduling(looks, settings), *relief.commands),
-        tuple(report_rule(each, relief, snapshot) for each in looks),
+        _report(looks, relief, snapshot, settings),
         is_settling=is_settling,
     )
+
+
+def _report(
+    looks: Iterable[RuleLook], relief: Relief, snapshot: NodeSnapshot, settings: WatermarkRules
+) -> tuple[RuleReport, ...]:
+    flaws = {each.about: each.text for each in settings.remarks}
+    return tuple(report_rule(each, relief, snapshot, flaws.get(each.title(), "")) for each in looks)
 
 
 def _is_watched(look: RuleLook) -> bool:
@@ -255,7 +268,7 @@ def _relieve(
     settings: WatermarkRules,
     looks: tuple[RuleLook, ...],
 ) -> Relief:
-    choice = PodChoice(snapshot, settings.pod_qos)
+    choice = PodChoice(snapshot, settings.selection())
     triggered = [each for each in looks if each.is_triggered()]
     throttling = _group(snapshot, settings, (each for each in triggered if each.bound.ratios()))
     evicting = _group(snapshot, settings, (each for each in triggered if each.bound.evicts()))
@@ -399,7 +412,7 @@ def _scheduling(looks: Iterable[RuleLook], settings: WatermarkRules) -> Iterator
 def explain_pod(settings: WatermarkRules, snapshot: NodeSnapshot, pod: Workload) -> tuple[str, ...]:
     touching = (each for each in settings.rules if each.acts() and (each.ratios() or each.evicts()))
     actions = frozenset(each.rule.action_name for each in touching)
-    return explain_selection(snapshot.workloads, settings.pod_qos, actions, pod)
+    return explain_selection(snapshot.workloads, settings.selection(), actions, pod)
 
 
 POLICY = Policy(
@@ -414,6 +427,7 @@ POLICY = Policy(
     bind=bind,
     bound_settings=WatermarkRules,
     explain_pod=explain_pod,
+    explain_numbers=explain_numbers,
     needs_for_now=needs_for_now,
     keep=keep,
     keeps_what_stands=True,

@@ -7,11 +7,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from slackwater.contract.crane.ensurance_set import EnsuranceObjects
+from slackwater.contract.crane.ensurance_set import EnsuranceObjects, pod_qos_title
 from slackwater.contract.crane.pod_qos import PodQos
 from slackwater.contract.ensurance_plugin import PluginName, PluginState
 from slackwater.contract.schema import BOUND, Count, Duration, Percentage, SettingsStruct
 from slackwater.model.decision import Remark
+from slackwater.model.problem import quoted
 from slackwater.model.units import Micros, Percent
 from slackwater.policies.ensurance.bound_rules import BoundRule, bind_rule, describe_flaw
 from slackwater.policies.ensurance.metric_attributes import (
@@ -20,8 +21,18 @@ from slackwater.policies.ensurance.metric_attributes import (
     describe_metric,
     describe_plugin,
 )
+from slackwater.policies.ensurance.pod_selection import SelectionRules
 
 _SECOND = 1_000_000
+#: Of Kubernetes, or all of them.
+NamespaceName = Annotated[
+    str,
+    Meta(
+        max_length=63,
+        pattern=r"^(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)\Z",
+        extra={BOUND: "a namespace's name, or '*'"},
+    ),
+]
 
 
 class TaintEffect(enum.Enum):
@@ -102,6 +113,16 @@ class WatermarkReliefSettings(SettingsStruct, frozen=True):
             "of pods of one's own, in Python. Each runs in a process of its own.",
         ),
     ] = ()
+    exempt_namespaces: Annotated[
+        tuple[NamespaceName, ...],
+        Meta(
+            max_length=64,
+            extra={BOUND: "at most 64 namespaces, or '*'"},
+            description="Namespaces whose pods may keep actions away by their annotation "
+            "slackwater.io/exempt, '*' for every one. Elsewhere a PodQOS that selects a pod "
+            "overrules it.",
+        ),
+    ] = ()
     hold_for: Annotated[
         Duration,
         Meta(
@@ -121,6 +142,9 @@ class WatermarkRules(WatermarkReliefSettings, frozen=True):
     pod_qos: tuple[PodQos, ...] = ()
     metrics: tuple[MetricAttributes, ...] = NODE_METRICS
     remarks: tuple[Remark, ...] = ()
+
+    def selection(self) -> SelectionRules:
+        return SelectionRules(self.pod_qos, self.exempt_namespaces)
 
 
 def bind(
@@ -144,9 +168,19 @@ def bind(
         remarks=tuple(
             Remark(each.title(), flaw) for each in rules if (flaw := describe_flaw(each, metrics))
         )
-        + tuple(Remark(each.title(), each.problem) for each in ensurance.plugins if each.problem),
+        + tuple(Remark(each.title(), each.problem) for each in ensurance.plugins if each.problem)
+        + tuple(_remark_on_pod_qos(ensurance)),
         metrics=metrics,
     )
+
+
+def _remark_on_pod_qos(ensurance: EnsuranceObjects) -> Iterator[Remark]:
+    """A misspelt action, or "throttle" where its name belongs, allows nothing."""
+    for each in ensurance.pod_qos:
+        for name in each.spec.allowed_actions:
+            if ensurance.action(name) is None:
+                text = f"allowedActions: there is no AvoidanceAction {quoted(name)}"
+                yield Remark(pod_qos_title(each), text)
 
 
 def _describe_plugins(

@@ -111,6 +111,39 @@ def test_a_rule_without_its_metric_is_not_enforced(
     assert triggered.reason == ("Quiet" if status is NO else "Triggered")
 
 
+SMALL = ActiveRule("cpu-usage", "quiet", vain="cpu_total_usage is 2000 at the most on this node")
+
+
+@pytest.mark.parametrize(
+    ("context", "status", "message"),
+    [
+        (
+            following(n1=(SMALL,), n2=(SMALL,), n3=(SMALL,), n4=(SMALL,), n5=(SMALL,)),
+            NO,
+            "all 5 nodes follow it; cpu-usage can do nothing on n1, n2, n3 and 2 more: "
+            + SMALL.vain,
+        ),
+        (
+            following(n1=(), n2=(), n3=(SMALL,), n4=(UP,), n5=()),
+            YES,
+            "all 5 nodes follow it; cpu-usage can do nothing on n3: " + SMALL.vain,
+        ),
+    ],
+)
+def test_a_rule_that_can_never_act_is_not_enforced(
+    context: EnforcementContext, status: Truth, message: str
+) -> None:
+    verdict, _ = judge_enforcement(policy(), NODES, context)
+    assert (verdict.status, verdict.reason, verdict.message) == (status, "NeverActs", message)
+
+
+def test_a_missing_metric_is_told_first() -> None:
+    """It may come back; why the rule is in vain then shows."""
+    both = ActiveRule("cpu-usage", "quiet", missing="Connection refused", vain="so small")
+    verdict, _ = judge_enforcement(policy(), NODES, following(n1=(both,)))
+    assert verdict.reason == "MetricMissing"
+
+
 def test_a_selector_that_matches_no_node() -> None:
     verdict, _ = judge_enforcement(policy(selector={"pool": "gone"}), NODES, ALL)
     assert (verdict.status, verdict.reason, verdict.message) == (

@@ -5,7 +5,7 @@ from pathlib import Path
 from slackwater.observation.objects.folder import Folder
 from slackwater.observation.objects.object_set import Objects
 from slackwater.observation.objects.workload_matching import workloads_of
-from slackwater.policies.ensurance.pod_selection import select_pods
+from slackwater.policies.ensurance.pod_selection import SelectionRules, select_pods
 from slackwater.policies.ensurance.watermark_settings import (
     WatermarkReliefSettings,
     WatermarkRules,
@@ -41,5 +41,5 @@ def test_one_rule_throttles_when_the_service_is_slow() -> None:
 def test_it_touches_the_batch_pods_and_nobody_else() -> None:
     found = read()
     workloads = workloads_of(found.pods, ())
-    chosen = select_pods(workloads, found.ensurance.pod_qos, "throttle-batch")
+    chosen = select_pods(workloads, SelectionRules(found.ensurance.pod_qos), "throttle-batch")
     assert [pod.name for pod in chosen] == ["encoder-1", "encoder-2"]

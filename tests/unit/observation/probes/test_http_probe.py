@@ -162,6 +162,22 @@ def test_what_cannot_be_used_of_a_good_answer(body: str, samples: object) -> Non
     assert found.metrics == {"latency": samples}
 
 
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ('latency_bucket{le="1"} NaN\n', "latency_bucket{le='1'} is nan, not a finite number"),
+        ('latency_bucket{le="1"} 1\n' * 2, "latency_bucket{le='1'} is there twice"),
+        ("other 1\n", "the answer has no histogram 'latency'"),
+    ],
+)
+def test_what_cannot_be_used_of_a_histogram(body: str, why: str) -> None:
+    """Whoever sees it in the answer would look in the wrong place."""
+    with serving(text_answer(body)) as server:
+        found = target(server.port).ask(frozenset({"latency:p90"}))
+    assert isinstance(found, Answer)
+    assert found.metrics == {"latency:p90": Gap(why)}
+
+
 def test_certificates_are_not_verified() -> None:
     """As the kubelet's probes."""
     papers = Papers("somebody.else.example.com")
