@@ -1,15 +1,17 @@
 """`slackwater forecast backtest`: usage series in, how good each estimator would have been out."""
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 
 import click
+import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
 from slackwater.bounded_read import read_start
 from slackwater.cli.forecast_picture import describe_sold, draw_backtests
-from slackwater.cli.forecast_series import NamedSeries, query_series, read_series
+from slackwater.cli.forecast_series import NamedSeries, query_series, read_all_series
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -210,7 +212,7 @@ def _find_series(
     if bool(url) == bool(files):
         raise click.UsageError("name one or more files, or --prometheus and --query")
     if files:
-        return [read_series(path) for path in files]
+        return read_all_series(files)
     return query_series(
         url,
         query,
@@ -241,9 +243,17 @@ def _run(
                 raise InvalidError(Problem(each.name, f"of no use ({done.reason})", "longer"))
             tests.append(done)
     for each in found:
-        if each.note:
-            click.echo(f"slackwater: {each.name}: {each.note}", err=True)
+        for note in filter(None, (each.note, _describe_excess(each, terms))):
+            click.echo(f"slackwater: {each.name}: {note}", err=True)
     return tests
+
+
+def _describe_excess(series: NamedSeries, terms: BacktestTerms) -> str:
+    """No node uses more than it has: then the capacity or the series is in another unit."""
+    capacity = math.inf if terms.capacity is None else terms.capacity
+    share = float(np.mean(series.history.values > capacity))
+    told = f"{100 * share:.1f} % of its samples are above --capacity {capacity:g}"
+    return f"{told}: is it in the same unit?" if share else ""
 
 
 def _check_length(series: NamedSeries, terms: BacktestTerms) -> None:

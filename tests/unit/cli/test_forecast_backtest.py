@@ -221,6 +221,7 @@ def test_a_picture_that_cannot_be_written(daily: Callable[..., str]) -> None:
         ("ts,value\n60,x\n", "bad.csv line 2, value, is 'x', but must be a number, 0 or more"),
         ("ts,value\n60,-1\n", "value, is '-1'"),
         ("ts,value\n60,inf\n", "value, is 'inf'"),
+        ("ts,value\n60,1e300\n", "value, is '1e300', but must be a number, 0 or more, up to 1e+15"),
         (
             "ts,value\n60,1\n120,1\n60,1\n120,1\n",
             "bad.csv line 4, time, is the time of another line, and so are those of 2 of 4 lines",
@@ -268,6 +269,29 @@ def test_gaps_are_told_and_left_out(tmp_path: Path) -> None:
     assert (
         json.loads(done.stdout)[0]["windows"] == 48 - 10
     )  # nine without samples, and one without samples before it
+
+
+def test_usage_above_the_capacity_is_told(daily: Callable[..., str]) -> None:
+    done = backtest(daily(), "--capacity", "5")
+    assert done.exit_code == 0
+    told = (
+        "slackwater: node: 37.7 % of its samples are above --capacity 5: is it in the same unit?\n"
+    )
+    assert done.stderr == told
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path, daily: Callable[..., str]) -> None:
+    (tmp_path / "other").mkdir()
+    one, other = daily(), daily("other/node.csv")
+    done = backtest(one, other, daily("third.csv"), "-o", "json")
+    names = list(dict.fromkeys(each["series"] for each in json.loads(done.stdout)))
+    assert names == [one, other, "third"]
+
+
+def test_a_file_that_is_named_twice_is_refused(daily: Callable[..., str]) -> None:
+    done = backtest(daily(), daily())
+    assert done.exit_code == 2
+    assert "node.csv is named twice, but must be named once" in done.stderr
 
 
 @pytest.mark.parametrize(
