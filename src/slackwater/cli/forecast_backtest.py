@@ -22,7 +22,7 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.terminal import TableColumn, make_table, print_blocks
 from slackwater.contract.crane.objects import read_time_series_prediction
-from slackwater.contract.crane.prediction import TEMPLATE_KEY, PredictionMetric
+from slackwater.contract.crane.prediction import TEMPLATE_KEY, PredictionTemplate
 from slackwater.contract.kubernetes import read_config_map
 from slackwater.manager.node_template import read_node_template
 from slackwater.model.gap import Gap
@@ -127,7 +127,7 @@ def backtest(
     """
     try:
         terms = _read_terms(history, window, capacity)
-        predictors = _add_template(template)
+        predictors = _add_template(template, terms)
         found = _find_series(series, prometheus, query, since, step)
         tests = _run(found, predictors, terms)
     except InvalidError as error:
@@ -161,18 +161,25 @@ def _read_duration(flag: str, text: str, least: float, most: float, bound: str) 
     return seconds
 
 
-def _add_template(path: str) -> Mapping[str, PeakPredictor]:
+def _add_template(path: str, terms: BacktestTerms) -> Mapping[str, PeakPredictor]:
     """The template's estimator is the second: the picture compares it with the first."""
     if not path:
         return PREDICTORS
-    metric = _read_template(path)
-    own = predict_with(read_parameters(metric.algorithm, f"{path}: predictionMetrics[0].algorithm"))
+    template = _read_template(path)
+    algorithm = template.prediction_metrics[0].algorithm
+    parameters = read_parameters(algorithm, f"{path}: predictionMetrics[0].algorithm")
+    said = (float(template.prediction_window_seconds), parameters.history_length)
+    if said != (terms.window, terms.history):
+        its, tried = f"{_spell(said[0])} from {_spell(said[1])}", _spell(terms.window)
+        told = f"it predicts {its}, but is tried on --window {tried} and --history"
+        click.echo(f"slackwater: {path}: {told} {_spell(terms.history)}", err=True)
+    own = predict_with(parameters)
     first, *others = PREDICTORS
     names = (first, _TEMPLATE, *others)
     return {name: own if name == _TEMPLATE else PREDICTORS[name] for name in names}
 
 
-def _read_template(path: str) -> PredictionMetric:
+def _read_template(path: str) -> PredictionTemplate:
     """As the manager reads it: what it would refuse is refused here."""
     match read_start(path, _LARGEST_TEMPLATE):
         case Gap(reason):
@@ -185,13 +192,13 @@ def _read_template(path: str) -> PredictionMetric:
         raise InvalidError(Problem(path, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
     kind, document = _kind_of(text, path)
     if kind == "TimeSeriesPrediction":
-        return read_time_series_prediction(document, path).spec.prediction_metrics[0]
+        return read_time_series_prediction(document, path).spec
     if kind == "ConfigMap":
         data, path = read_config_map(document, path).data, f"{path}: data.{TEMPLATE_KEY}"
         if TEMPLATE_KEY not in data:
             raise InvalidError(Problem(path, "missing", "a prediction's spec"))
         text = data[TEMPLATE_KEY]
-    return read_node_template(text, path).spec_of(_ANY_NODE).prediction_metrics[0]
+    return read_node_template(text, path).spec_of(_ANY_NODE)
 
 
 def _kind_of(text: str, path: str) -> tuple[str, object]:

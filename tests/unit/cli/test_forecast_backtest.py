@@ -137,6 +137,22 @@ def test_a_template_is_compared(tmp_path: Path, daily: Callable[..., str]) -> No
         assert results[1]["exceeded"] == 0
 
 
+def test_a_template_of_another_window_or_history_is_told(
+    tmp_path: Path, daily: Callable[..., str]
+) -> None:
+    path = tmp_path / "template.yaml"
+    changed = SEED_TEMPLATE.replace("3600", "7200").replace(
+        "historyLength: 3d", "historyLength: 7d"
+    )
+    path.write_text(changed)
+    done = backtest(daily(), "--template", str(path))
+    assert done.exit_code == 0
+    assert done.stderr == (
+        f"slackwater: {path}: it predicts 2 h from 7 d, but is tried on --window 1 h and "
+        "--history 3 d\n"
+    )
+
+
 def test_the_nodes_name_may_stand_anywhere(tmp_path: Path, daily: Callable[..., str]) -> None:
     path = tmp_path / "template.yaml"
     path.write_text(SEED_TEMPLATE.replace("up", "{{.metadata.name}}"))
