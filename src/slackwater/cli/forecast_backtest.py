@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -219,6 +220,7 @@ def _find_series(
     if bool(url) == bool(files):
         raise click.UsageError("name one or more files, or --prometheus and --query")
     if files:
+        _refuse_for_files("since", "step")
         return read_all_series(files)
     return query_series(
         url,
@@ -226,6 +228,12 @@ def _find_series(
         _read_duration("--since", since, DAY, _LONGEST_HISTORY, "1d to 60d"),
         _read_duration("--step", step, 1.0, HOUR, "1s to 1h"),
     )
+
+
+def _refuse_for_files(*names: str) -> None:
+    for name in names:
+        if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} is of a query; it needs --prometheus and --query")
 
 
 def _run(

@@ -321,6 +321,8 @@ def test_a_file_that_is_named_twice_is_refused(daily: Callable[..., str]) -> Non
         (("--capacity", "nan"), "--capacity is nan"),
         (("--prometheus", "http://localhost:1"), "--prometheus and --query belong together"),
         (("--prometheus", "http://x", "--query", "up"), "name one or more files, or --prometheus"),
+        (("--since", "3d"), "--since is of a query; it needs --prometheus and --query"),
+        (("--step", "60s"), "--step is of a query; it needs --prometheus and --query"),
     ],
 )
 def test_wrong_flags(daily: Callable[..., str], arguments: tuple[str, ...], sentence: str) -> None:
