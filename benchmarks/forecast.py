@@ -37,6 +37,7 @@ from slackwater.prediction.backtest import (
     backtest_series,
 )
 from slackwater.prediction.history import History
+from slackwater.prediction.period import find_period
 
 #: Percent of windows, on average and in the worst series, and the least share of the oracle's.
 BAR_EXCEEDED, BAR_WORST, BAR_SOLD = 3.0, 6.0, 0.84
@@ -111,6 +112,15 @@ def print_series(results: Mapping[str, BacktestResult]) -> None:
     for name, result in results.items():
         sold = result.sold_of_oracle or 0.0
         print(f"    {name:<30} {100 * result.exceeded:6.2f} %                          {sold:.3f}")
+
+
+def print_periods(series: Mapping[str, History]) -> None:
+    """What Crane's dsp goes by: a day or a week for most of its own test series."""
+    print("\nperiods")
+    for name, history in series.items():
+        period = find_period(history)
+        told = f"{period.name}, autocorrelation {period.correlation:.2f}" if period else "none"
+        print(f"    {name:<30} {told}")
 
 
 def rows_of(told: Summary) -> list[Row]:
@@ -219,9 +229,11 @@ def main() -> int:
 def _measure(folder: str | None, nodes: int, seeds: int) -> Sequence[Row]:
     rows: list[Row] = []
     if folder:
-        found = try_all(read_folder(folder), PREDICTORS)
+        series = read_folder(folder)
+        found = try_all(series, PREDICTORS)
         print_table(f"{len(found['adaptive'])} real series", found)
         print_series(found["adaptive"])
+        print_periods(series)
         rows += rows_of(summarise(found["adaptive"].values()))
     if seeds:
         made = {

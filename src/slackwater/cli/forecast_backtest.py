@@ -1,15 +1,18 @@
 """`slackwater forecast backtest`: usage series in, how good each estimator would have been out."""
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 
 import click
+import numpy as np
+from click.core import ParameterSource
 from rich.console import RenderableType
 from rich.text import Text
 
 from slackwater.bounded_read import read_start
 from slackwater.cli.forecast_picture import describe_sold, draw_backtests
-from slackwater.cli.forecast_series import NamedSeries, query_series, read_series
+from slackwater.cli.forecast_series import NamedSeries, query_series, read_all_series
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -20,7 +23,7 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.terminal import TableColumn, make_table, print_blocks
 from slackwater.contract.crane.objects import read_time_series_prediction
-from slackwater.contract.crane.prediction import TEMPLATE_KEY, PredictionMetric
+from slackwater.contract.crane.prediction import TEMPLATE_KEY, PredictionTemplate
 from slackwater.contract.kubernetes import read_config_map
 from slackwater.manager.node_template import read_node_template
 from slackwater.model.gap import Gap
@@ -125,7 +128,7 @@ def backtest(
     """
     try:
         terms = _read_terms(history, window, capacity)
-        predictors = _add_template(template)
+        predictors = _add_template(template, terms)
         found = _find_series(series, prometheus, query, since, step)
         tests = _run(found, predictors, terms)
     except InvalidError as error:
@@ -159,18 +162,25 @@ def _read_duration(flag: str, text: str, least: float, most: float, bound: str) 
     return seconds
 
 
-def _add_template(path: str) -> Mapping[str, PeakPredictor]:
+def _add_template(path: str, terms: BacktestTerms) -> Mapping[str, PeakPredictor]:
     """The template's estimator is the second: the picture compares it with the first."""
     if not path:
         return PREDICTORS
-    metric = _read_template(path)
-    own = predict_with(read_parameters(metric.algorithm, f"{path}: predictionMetrics[0].algorithm"))
+    template = _read_template(path)
+    algorithm = template.prediction_metrics[0].algorithm
+    parameters = read_parameters(algorithm, f"{path}: predictionMetrics[0].algorithm")
+    said = (float(template.prediction_window_seconds), parameters.history_length)
+    if said != (terms.window, terms.history):
+        its, tried = f"{_spell(said[0])} from {_spell(said[1])}", _spell(terms.window)
+        told = f"it predicts {its}, but is tried on --window {tried} and --history"
+        click.echo(f"slackwater: {path}: {told} {_spell(terms.history)}", err=True)
+    own = predict_with(parameters)
     first, *others = PREDICTORS
     names = (first, _TEMPLATE, *others)
     return {name: own if name == _TEMPLATE else PREDICTORS[name] for name in names}
 
 
-def _read_template(path: str) -> PredictionMetric:
+def _read_template(path: str) -> PredictionTemplate:
     """As the manager reads it: what it would refuse is refused here."""
     match read_start(path, _LARGEST_TEMPLATE):
         case Gap(reason):
@@ -183,13 +193,13 @@ def _read_template(path: str) -> PredictionMetric:
         raise InvalidError(Problem(path, f"no UTF-8 at byte {error.start}", "UTF-8")) from None
     kind, document = _kind_of(text, path)
     if kind == "TimeSeriesPrediction":
-        return read_time_series_prediction(document, path).spec.prediction_metrics[0]
+        return read_time_series_prediction(document, path).spec
     if kind == "ConfigMap":
         data, path = read_config_map(document, path).data, f"{path}: data.{TEMPLATE_KEY}"
         if TEMPLATE_KEY not in data:
             raise InvalidError(Problem(path, "missing", "a prediction's spec"))
         text = data[TEMPLATE_KEY]
-    return read_node_template(text, path).spec_of(_ANY_NODE).prediction_metrics[0]
+    return read_node_template(text, path).spec_of(_ANY_NODE)
 
 
 def _kind_of(text: str, path: str) -> tuple[str, object]:
@@ -210,13 +220,20 @@ def _find_series(
     if bool(url) == bool(files):
         raise click.UsageError("name one or more files, or --prometheus and --query")
     if files:
-        return [read_series(path) for path in files]
+        _refuse_for_files("since", "step")
+        return read_all_series(files)
     return query_series(
         url,
         query,
         _read_duration("--since", since, DAY, _LONGEST_HISTORY, "1d to 60d"),
         _read_duration("--step", step, 1.0, HOUR, "1s to 1h"),
     )
+
+
+def _refuse_for_files(*names: str) -> None:
+    for name in names:
+        if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} is of a query; it needs --prometheus and --query")
 
 
 def _run(
@@ -241,9 +258,17 @@ def _run(
                 raise InvalidError(Problem(each.name, f"of no use ({done.reason})", "longer"))
             tests.append(done)
     for each in found:
-        if each.note:
-            click.echo(f"slackwater: {each.name}: {each.note}", err=True)
+        for note in filter(None, (each.note, _describe_excess(each, terms))):
+            click.echo(f"slackwater: {each.name}: {note}", err=True)
     return tests
+
+
+def _describe_excess(series: NamedSeries, terms: BacktestTerms) -> str:
+    """No node uses more than it has: then the capacity or the series is in another unit."""
+    capacity = math.inf if terms.capacity is None else terms.capacity
+    share = float(np.mean(series.history.values > capacity))
+    told = f"{100 * share:.1f} % of its samples are above --capacity {capacity:g}"
+    return f"{told}: is it in the same unit?" if share else ""
 
 
 def _check_length(series: NamedSeries, terms: BacktestTerms) -> None:

@@ -32,7 +32,9 @@ _HEADER_WANTED = "ts,value or timestamp,value"
 _LATEST = 253_402_300_799.0
 _TIME_WANTED = "seconds since 1970 or a time such as 2026-11-17T12:00:00Z"
 _MILLISECONDS_WANTED = "in seconds since 1970, and these look like milliseconds"
-_VALUE_WANTED = "a number, 0 or more"
+#: Above what bytes of memory or any CPU could be, and far below where squares overflow.
+_MOST_VALUE = 1e15
+_VALUE_WANTED = f"a number, 0 or more, up to {_MOST_VALUE:g}"
 #: More samples than this share at a time that another one has are not one series.
 _MOST_REPEATED = 0.01
 #: Points of one range query; Prometheus refuses more than 11,000.
@@ -133,7 +135,7 @@ def _value(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return value if 0 <= value <= _MOST_VALUE else None
 
 
 def _in_order(rows: Sequence[_CsvSample], path: str) -> tuple[list[_CsvSample], list[str]]:
@@ -151,6 +153,19 @@ def _in_order(rows: Sequence[_CsvSample], path: str) -> tuple[list[_CsvSample], 
     if again:
         notes.append(f"{len(again)} samples have the time of another; the larger counts")
     return ordered, notes
+
+
+def read_all_series(paths: Sequence[str]) -> list[NamedSeries]:
+    """In that order. Files of one name in several folders are named with their folder."""
+    names = [os.path.basename(path) for path in paths]
+    found = []
+    for place, (path, name) in enumerate(zip(paths, names, strict=True)):
+        if path in paths[:place]:
+            raise InvalidError(Problem(path, "named twice", "named once"))
+        series = read_series(path)
+        alone = names.count(name) == 1
+        found.append(series if alone else msgspec.structs.replace(series, name=path))
+    return found
 
 
 def query_series(url: str, query: str, length: float, step: float) -> list[NamedSeries]:

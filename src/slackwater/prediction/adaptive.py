@@ -5,8 +5,8 @@ all). Three views of the past are tried: all windows alike, those of about the s
 those after a similar peak. Of all guesses, shares and views, those count whose forecasts would have
 been cheapest: capacity that is not sold has its price, and so has a window in which usage exceeds
 the forecast. That second price begins high, rises when forecasts were exceeded too often, and falls
-slowly. The cheapest are averaged, so that no single guess decides. docs/adr/0023 and 0028 have what
-was measured.
+slowly. The cheapest are averaged, so that no single guess decides. docs/adr/0023, 0028
+and 0044 have what was measured.
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,8 @@ _NEAR_TIME, _NEAR_PEAK, _FAR = 4 * HOUR, 0.5, 0.05
 #: A peak below this share of the largest counts as nothing.
 _SMALLEST = 1e-3
 _NOTHING = 1e-12
+#: What is remembered is rounded to 32-bit floats: a forecast is more than it by as much as that.
+_ROUNDED = 1 + 2.0**-22
 #: Sums of weights are not exact.
 _EXACT = 1e-9
 #: The newest part of the last window, which a forecast is never below.
@@ -45,8 +47,8 @@ _TOGETHER = 16
 
 
 class AdaptiveTuning(msgspec.Struct, frozen=True):
-    """The constants that weigh selling against exceeding. docs/adr/0023 and 0028 say how they were
-    chosen.
+    """The constants that weigh selling against exceeding. docs/adr/0023, 0028 and 0044 say how they
+    were chosen.
 
     `averaged` forecasts are averaged. `price` is what an exceeded window costs at least, in windows
     of a whole node that is not sold. Above the share `exceeded_goal` of exceeded windows the price
@@ -55,7 +57,7 @@ class AdaptiveTuning(msgspec.Struct, frozen=True):
     """
 
     averaged: int = 20
-    price: float = 1.0
+    price: float = 1.3
     exceeded_goal: float = 0.03
     price_step: float = 0.3
     highest_caution: float = 3.0
@@ -296,5 +298,5 @@ def _average(guesses: Guesses, margins: Samples, chosen: NDArray[np.int64]) -> S
     """Of the chosen forecasts of the newest window."""
     value, scale = guesses.value[:, None, None, :, -1], guesses.scale[:, None, None, :, -1]
     forecasts = np.maximum(value + margins * scale, 0.0).reshape(len(margins), -1)
-    mean: Samples = np.take_along_axis(forecasts, chosen, axis=1).mean(axis=1)
+    mean: Samples = np.take_along_axis(forecasts, chosen, axis=1).mean(axis=1) * _ROUNDED
     return mean

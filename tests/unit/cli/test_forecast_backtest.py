@@ -137,6 +137,22 @@ def test_a_template_is_compared(tmp_path: Path, daily: Callable[..., str]) -> No
         assert results[1]["exceeded"] == 0
 
 
+def test_a_template_of_another_window_or_history_is_told(
+    tmp_path: Path, daily: Callable[..., str]
+) -> None:
+    path = tmp_path / "template.yaml"
+    changed = SEED_TEMPLATE.replace("3600", "7200").replace(
+        "historyLength: 3d", "historyLength: 7d"
+    )
+    path.write_text(changed)
+    done = backtest(daily(), "--template", str(path))
+    assert done.exit_code == 0
+    assert done.stderr == (
+        f"slackwater: {path}: it predicts 2 h from 7 d, but is tried on --window 1 h and "
+        "--history 3 d\n"
+    )
+
+
 def test_the_nodes_name_may_stand_anywhere(tmp_path: Path, daily: Callable[..., str]) -> None:
     path = tmp_path / "template.yaml"
     path.write_text(SEED_TEMPLATE.replace("up", "{{.metadata.name}}"))
@@ -221,6 +237,7 @@ def test_a_picture_that_cannot_be_written(daily: Callable[..., str]) -> None:
         ("ts,value\n60,x\n", "bad.csv line 2, value, is 'x', but must be a number, 0 or more"),
         ("ts,value\n60,-1\n", "value, is '-1'"),
         ("ts,value\n60,inf\n", "value, is 'inf'"),
+        ("ts,value\n60,1e300\n", "value, is '1e300', but must be a number, 0 or more, up to 1e+15"),
         (
             "ts,value\n60,1\n120,1\n60,1\n120,1\n",
             "bad.csv line 4, time, is the time of another line, and so are those of 2 of 4 lines",
@@ -270,6 +287,29 @@ def test_gaps_are_told_and_left_out(tmp_path: Path) -> None:
     )  # nine without samples, and one without samples before it
 
 
+def test_usage_above_the_capacity_is_told(daily: Callable[..., str]) -> None:
+    done = backtest(daily(), "--capacity", "5")
+    assert done.exit_code == 0
+    told = (
+        "slackwater: node: 37.7 % of its samples are above --capacity 5: is it in the same unit?\n"
+    )
+    assert done.stderr == told
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path, daily: Callable[..., str]) -> None:
+    (tmp_path / "other").mkdir()
+    one, other = daily(), daily("other/node.csv")
+    done = backtest(one, other, daily("third.csv"), "-o", "json")
+    names = list(dict.fromkeys(each["series"] for each in json.loads(done.stdout)))
+    assert names == [one, other, "third"]
+
+
+def test_a_file_that_is_named_twice_is_refused(daily: Callable[..., str]) -> None:
+    done = backtest(daily(), daily())
+    assert done.exit_code == 2
+    assert "node.csv is named twice, but must be named once" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -281,6 +321,8 @@ def test_gaps_are_told_and_left_out(tmp_path: Path) -> None:
         (("--capacity", "nan"), "--capacity is nan"),
         (("--prometheus", "http://localhost:1"), "--prometheus and --query belong together"),
         (("--prometheus", "http://x", "--query", "up"), "name one or more files, or --prometheus"),
+        (("--since", "3d"), "--since is of a query; it needs --prometheus and --query"),
+        (("--step", "60s"), "--step is of a query; it needs --prometheus and --query"),
     ],
 )
 def test_wrong_flags(daily: Callable[..., str], arguments: tuple[str, ...], sentence: str) -> None:

@@ -64,6 +64,14 @@ def test_other_series_are_seldom_exceeded(kind: str) -> None:
     assert (real > said).mean() <= 0.06
 
 
+def test_a_series_that_repeats_itself_exactly_is_never_exceeded() -> None:
+    """What is remembered is rounded; that must not put a forecast below the peak it comes from."""
+    times = MINUTE * np.arange(round(7 * DAY / MINUTE))
+    real, said = walk(1e6 * (2 + np.sin(2 * np.pi * times / DAY)))
+    assert not (real > said).any()
+    assert (said / real).mean() < 1.05
+
+
 def test_the_future_changes_nothing() -> None:
     values = daily(6)
     changed = values.copy()

@@ -55,6 +55,16 @@ def test_periods(days: float, periods: tuple[float, ...], found: float) -> None:
     assert period.correlation > 0.5
 
 
+def test_row_53_days_alike_are_a_day_and_quiet_weekends_a_week() -> None:
+    """The shapes of Crane's own test series; benchmarks/forecast.py looks at the real ones."""
+    each = times(15)
+    day = 10 + at(each, DAY) + 0.2 * noise(len(each))
+    for values, name in ((day, "a day"), (np.where(each // DAY % 7 < 5, day, 9.0), "a week")):
+        period = find_period(History(0.0, MINUTE, values))
+        assert period is not None
+        assert period.name == name
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_has_no_period(seed: int) -> None:
     assert find_period(History(0.0, MINUTE, 10 + noise(3 * 1440, seed))) is None
