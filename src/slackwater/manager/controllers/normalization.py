@@ -20,6 +20,7 @@ from slackwater.contract.koordinator.node_ratios import (
     decide_ratios,
 )
 from slackwater.contract.koordinator.normalization import (
+    AMPLIFICATION_ANNOTATION,
     AMPLIFICATION_KEY,
     ENABLED_LABEL,
     NORMALIZATION_KEY,
@@ -66,11 +67,14 @@ _LAST_GOOD = "the last good configuration stays in force"
 
 
 class _Held(msgspec.Struct, frozen=True):
-    """Why the ratios of a node stay as they are; empty where nothing holds them."""
+    """Why the ratios of a node stay as they are; empty where nothing holds them. `shown` is the
+    same for its condition: empty also on a node that never took part where only the model is at
+    fault, which then does not say whether the node should."""
 
     node: ClusterNode
     reason: str
     text: str
+    shown: str
 
 
 def reconcile(view: ClusterView, source: SloConfigName, now: str) -> Reconciled:
@@ -82,7 +86,7 @@ def reconcile(view: ClusterView, source: SloConfigName, now: str) -> Reconciled:
     held = tuple(_held(state, node, ratios) for node, ratios in decided)
     writes = (
         *(_desire(node, ratios) for node, ratios in decided if _is_anything_left(node, ratios)),
-        *(_desire_condition(each, now) for each in held if each.text or each.node.held),
+        *(_desire_condition(each, now) for each in held if each.shown or each.node.held),
     )
     notices = (*_config_notices(state, state.config, source), *_node_notices(held))
     return Reconciled(writes, notices)
@@ -143,8 +147,8 @@ def _desire_condition(held: _Held, now: str) -> DesiredWrite:
     node, stands = held.node, held.node.held
     wanted = None
     body = {"type": HELD_CONDITION, "$patch": "delete"}
-    if held.text:
-        wanted = ConditionState("True", held.reason, shorten(held.text, LONGEST_MESSAGE))
+    if held.shown:
+        wanted = ConditionState("True", held.reason, shorten(held.shown, LONGEST_MESSAGE))
         body = {"type": HELD_CONDITION, **msgspec.to_builtins(wanted), "lastHeartbeatTime": now}
         if stands is None or stands.status != wanted.status:
             body["lastTransitionTime"] = now
@@ -157,7 +161,7 @@ def _desire_condition(held: _Held, now: str) -> DesiredWrite:
         is_current=wanted == stands,
         uid=node.uid,
         outcome=f"{HELD_CONDITION} {'True' if wanted else 'removed'}",
-        because=held.text,
+        because=held.shown,
     )
 
 
@@ -194,7 +198,9 @@ def _held(state: SloConfigState, node: ClusterNode, ratios: NodeRatios) -> _Held
     text = ratios.problem
     if broken and _takes_part(node, ratios) and broken not in text:
         text = "; ".join(filter(None, (text, f"{broken}; {_LAST_GOOD}")))
-    return _Held(node, CUT_REFUSED if ratios.refused else RATIO_HELD, text)
+    is_shown = ratios.problem not in broken or _took_part(node) or ratios.enabled
+    reason = CUT_REFUSED if ratios.refused else RATIO_HELD
+    return _Held(node, reason, text, text if is_shown else "")
 
 
 def _node_notices(found: tuple[_Held, ...]) -> Iterator[Notice]:
@@ -206,9 +212,12 @@ def _node_notices(found: tuple[_Held, ...]) -> Iterator[Notice]:
 
 
 def _takes_part(node: ClusterNode, ratios: NodeRatios) -> bool:
-    return bool(
-        ratios.takes_part or ENABLED_LABEL in node.labels or RATIO_ANNOTATION in node.annotations
-    )
+    return ratios.takes_part or _took_part(node)
+
+
+def _took_part(node: ClusterNode) -> bool:
+    ours = (RATIO_ANNOTATION, AMPLIFICATION_ANNOTATION)
+    return ENABLED_LABEL in node.labels or any(each in node.annotations for each in ours)
 
 
 def _node_notice(held: _Held) -> Notice:

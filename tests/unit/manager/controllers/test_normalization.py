@@ -10,6 +10,7 @@ import pytest
 from slackwater.contract.koordinator.node_ratios import HELD_CONDITION
 from slackwater.contract.koordinator.normalization import (
     AMPLIFICATION_ANNOTATION,
+    AMPLIFICATION_KEY,
     BASIC_INFO_ANNOTATION,
     ENABLED_LABEL,
     NORMALIZATION_KEY,
@@ -268,6 +269,18 @@ def test_the_condition_goes_with_its_reason() -> None:
     assert write.body == {"type": HELD_CONDITION, "$patch": "delete"}
     assert (write.is_current, write.outcome) == (False, f"{HELD_CONDITION} removed")
     assert conditions(go(seen(node("a", BOTH), models={"a": FAST}))) == []
+
+
+@pytest.mark.parametrize("keys", [{}, {AMPLIFICATION_KEY: "["}])
+def test_of_a_bad_model_after_none_only_nodes_that_took_part_have_a_condition(
+    keys: dict[str, str],
+) -> None:
+    """Nobody knows whether the others should."""
+    state = in_force(config_map("{", **keys))
+    labelled = node("b", labels={ENABLED_LABEL: "true"})
+    done = go(seen(node("a"), labelled, node("c", BOTH), state=state))
+    assert [each.name for each in conditions(done)] == ["b", "c"]
+    assert len([each for each in done.notices if "of Node" in each.about]) == 3
 
 
 def test_a_condition_has_a_bounded_message() -> None:
