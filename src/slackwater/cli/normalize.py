@@ -9,6 +9,7 @@ from slackwater.calibration.ratio_model import (
     read_result,
     render_config_map,
 )
+from slackwater.cli.cluster_options import parse_namespace
 from slackwater.cli.normalize_plan import plan
 from slackwater.cli.output import (
     Failed,
@@ -45,6 +46,7 @@ normalize.add_command(plan)
     "--namespace",
     default=NAMESPACE,
     show_default=True,
+    callback=parse_namespace,
     help="The namespace of the ConfigMap.",
 )
 @output_options

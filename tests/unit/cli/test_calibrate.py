@@ -47,5 +47,7 @@ def test_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"slackwater: {file} is not one (")
     assert refused.stderr.count("\n") == 1
+    odd = run("normalize", "model", str(file), "-n", "Bad NS")
+    assert (odd.returncode, "a DNS label" in odd.stderr) == (2, True)
     assert run("calibrate", "--rounds", "0").returncode == 2
     assert run("calibrate", "--slice", "nan").returncode == 2

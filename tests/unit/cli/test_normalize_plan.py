@@ -239,6 +239,17 @@ def test_an_entry_for_no_node_is_told_to_scripts_too(tmp_path: Path) -> None:
     assert "operator is 'Near'" in table.stdout
 
 
+@pytest.mark.parametrize("twice", [config_map("{}"), node("n1"), topology("n1")])
+def test_an_object_that_stands_there_twice_is_refused(
+    tmp_path: Path, twice: dict[str, Any]
+) -> None:
+    said = run(write(tmp_path, node("n2"), twice, twice))
+    name = twice["metadata"]["name"]
+    assert said.returncode == 2
+    assert f"{twice['kind']} is '{name}', but must be there once" in said.stderr
+    assert said.stderr.count("\n") == 1
+
+
 def test_a_raw_amount_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     odd = node("n1", annotations={RAW_ALLOCATABLE_ANNOTATION: "{"})
     said = run(write(tmp_path, config_map("{}"), odd), "-o", "json")
