@@ -48,7 +48,7 @@ class PhaseWrites(msgspec.Struct, frozen=True):
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=11.0, help="of each of the two phases")
+    parser.add_argument("--minutes", type=float, default=5.5, help="of each of the two phases")
     parser.add_argument("--frequency", default="", help=f"the kubelet's {_FREQUENCY}, such as 1m")
     chosen = parser.parse_args(arguments)
     try:
