@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slackwater.cli.install import manifests
-from slackwater.contract.koordinator.node_ratios import FORCE_ANNOTATION
+from slackwater.contract.koordinator.node_ratios import FORCE_ANNOTATION, HELD_CONDITION
 from slackwater.contract.koordinator.normalization import (
     AMPLIFICATION_ANNOTATION,
     BASIC_INFO_ANNOTATION,
@@ -18,7 +18,11 @@ from slackwater.contract.koordinator.normalization import (
     RATIO_ANNOTATION,
     RAW_ALLOCATABLE_ANNOTATION,
 )
-from slackwater.contract.resources import NODE_TOPOLOGIES
+from slackwater.contract.resources import NODE_TOPOLOGIES, NODES
+from slackwater.kube.api_status import HttpStatusError
+from slackwater.kube.client import Client, PatchKind
+from slackwater.kube.credentials.discovery import find_access
+from slackwater.model.gap import Gap
 from tests.cluster.chart import pod
 from tests.cluster.managers import USER_AGENT, Crew, charts_role, crew, install_kinds
 from tools.cluster import MANY_NODES_PROGRAMS
@@ -27,6 +31,7 @@ from tools.cluster.many_nodes import ManyNodes, played_node
 from tools.cluster.processes import ClusterError, find_programs, wait_for
 
 FAST, SLOW = "Fast(R) CPU @ 3.00GHz", "Slow(R) CPU @ 2.00GHz"
+CHARTS_NAMESPACE = "slackwater-system"
 NAMESPACE, NAME = "koordinator-system", "slo-controller-config"
 MODEL: dict[str, Any] = {
     "enable": False,
@@ -60,7 +65,7 @@ def replicas(plane: ControlPlane, tmp_path: Path) -> Iterator[Crew]:
     """With the rights that the chart grants, and no others; two nodes that kwok plays."""
     for name, model in (("fast", FAST), ("slow", SLOW)):
         plane.create(played_node(name), topology(name, model))
-    with crew(charts_role(plane), "slackwater-system", tmp_path) as made:
+    with crew(charts_role(plane), CHARTS_NAMESPACE, tmp_path) as made:
         yield made
     plane.kubectl("delete", "pod", "--all", "-n", "default", "--force", "--grace-period=0")
     plane.kubectl("delete", "configmap", NAME, "-n", NAMESPACE, "--ignore-not-found")
@@ -121,6 +126,12 @@ def warnings(plane: ControlPlane, namespace: str, name: str) -> list[tuple[str, 
     return [(each["reason"], each["message"]) for each in found["items"]]
 
 
+def held(plane: ControlPlane, node: str) -> dict[str, Any] | None:
+    """The manager's condition on a Node."""
+    conditions = plane.get("node", node)["status"]["conditions"]
+    return next((each for each in conditions if each["type"] == HELD_CONDITION), None)
+
+
 def test_the_story_of_the_seed(plane: ControlPlane, replicas: Crew) -> None:
     """Two nodes of different CPU models, one ConfigMap and a label; then all of it undone."""
     plane.apply(config_map(MODEL))
@@ -163,10 +174,49 @@ def test_a_bad_model_leaves_the_last_good_one_in_force(plane: ControlPlane, repl
         lambda: any(sentence in text for _, text in warnings(plane, "default", "fast")),
     )
     assert "slackwater_manager_slo_config_invalid 1" in manager.ask("/metrics")[1]
+    wait_for("the condition on the Node", lambda: held(plane, "fast"))
+    condition = held(plane, "fast")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("True", "NormalizationHeld")
+    assert sentence in condition["message"]
+    assert held(plane, "slow") is None
     assert annotations(plane, "fast") == ("1.35", '{"cpu":1.35}')
     # A node that comes now follows the last good one too.
     plane.kubectl("label", "node", "slow", LABEL)
     wait_for_annotations(plane, "slow", "1.00", None)
+    # What ends is not told any longer, and the kubelet's conditions are as they were.
+    plane.apply(config_map(MODEL))
+    wait_for("the end of the condition", lambda: held(plane, "fast") is None)
+    assert "Ready" in {each["type"] for each in plane.get("node", "fast")["status"]["conditions"]}
+
+
+def test_of_conditions_the_manager_may_write_its_own_alone(
+    plane: ControlPlane, replicas: Crew
+) -> None:
+    """By its own token: kubectl would need the right to get Nodes."""
+    access = find_access({}, str(charts_role(plane)))
+    assert not isinstance(access, Gap)
+
+    def said_to(**condition: str) -> str:
+        body = {"status": {"conditions": [condition]}}
+        client = Client(access, "test")
+        try:
+            client.patch(NODES, "fast", body, kind=PatchKind.STRATEGIC, subresource="status")
+        except HttpStatusError as refused:
+            return str(refused)
+        finally:
+            client.close()
+        return ""
+
+    good = {"type": HELD_CONDITION, "status": "True", "reason": "NormalizationHeld"}
+    only_its_own = "may change NormalizationHeld only"
+    wait_for("the policy to hold", lambda: only_its_own in said_to(type="Ready", status="False"))
+    assert said_to(**good, message="x" * 1024) == ""
+    assert only_its_own in said_to(type="SlackwaterActing", status="True")
+    assert only_its_own in said_to(**{"type": "Ready", "$patch": "delete"})
+    for wrong in ({"status": "False"}, {"reason": "Another"}, {"message": "x" * 1025}):
+        assert "at most 1024 characters" in said_to(**{**good, **wrong})
+    assert said_to(**{"type": HELD_CONDITION, "$patch": "delete"}) == ""
 
 
 def test_a_cut_that_would_strand_pods_is_refused_until_it_is_forced(

@@ -165,7 +165,7 @@ MANAGER_MAY_NOT: dict[str, tuple[Ask, str]] = {
     "report in a node's status": (patch_status(OWN, **REPORT), "normalization and amplification"),
     "change a node's conditions": (
         patch_status(OWN, status={"conditions": [{"type": "Ready", "status": "True"}]}),
-        "of a Node's status the manager may change allocatable resources only",
+        "of a Node's conditions the manager may change NormalizationHeld only",
     ),
     "see another secret": (lambda who: who.get(SECRETS, "hidden", NAMESPACE), CANNOT.format("get")),
     "make a secret": (

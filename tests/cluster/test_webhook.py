@@ -8,6 +8,7 @@ import pytest
 
 from slackwater.cli.cluster_options import NAMESPACE
 from slackwater.contract.koordinator.amplification import RECORD_ANNOTATION
+from slackwater.contract.koordinator.node_ratios import HELD_CONDITION
 from slackwater.contract.koordinator.normalization import RAW_ALLOCATABLE_ANNOTATION
 from tests.cluster.chart import client, refusal
 from tests.cluster.managers import Crew, ManagerProcess, crew
@@ -166,7 +167,7 @@ def test_the_managers_token_changes_nothing_else_of_a_status(bed: WebhookBed) ->
     node = bed.make_node("guarded")
     manager = client(bed.rights)
     ready = [{"type": "Ready", "status": "True"}]
-    assert "may change allocatable resources only" in refusal(
+    assert "may change NormalizationHeld only" in refusal(
         manager, lambda by: node.write(by, conditions=ready)
     )
     assert "may change cpu and memory only" in refusal(
@@ -193,6 +194,7 @@ def test_released_nodes_have_their_true_amounts_and_no_annotations(bed: WebhookB
     node.set_ratio("1.50")
     node.touch()
     assert node.allocatable() == "12"
+    node.write(node.admin, conditions=[{"type": HELD_CONDITION, "status": "True"}])
     done = bed.manager
     released = ManagerProcess(
         bed.rights, NAMESPACE, "releases", Path(f"{done._log}.release"), "--release-nodes"
@@ -202,8 +204,13 @@ def test_released_nodes_have_their_true_amounts_and_no_annotations(bed: WebhookB
     assert done.end() == 0
     assert released.process.wait() == 0, released.lines()
     assert node.allocatable() == "8"
+    assert HELD_CONDITION not in condition_types(node)
     assert not {RATIO, RAW_ALLOCATABLE_ANNOTATION, RECORD_ANNOTATION} & node.annotations().keys()
     assert "webhooks" not in str(bed.plane.get("mutatingwebhookconfigurations")["items"])
+
+
+def condition_types(node: WrittenNode) -> set[str]:
+    return {each["type"] for each in node.read()["status"].get("conditions", [])}
 
 
 def _replicas(bed: WebhookBed) -> int:

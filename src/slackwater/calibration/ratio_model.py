@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from slackwater.calibration.result import KIND, CalibrationResult
+from slackwater.calibration.result import API_VERSION, KIND, CalibrationResult
 from slackwater.contract.koordinator.node_strategy import CONFIG_MAP
 from slackwater.contract.koordinator.normalization import (
     NORMALIZATION_KEY,
@@ -38,9 +38,13 @@ def read_result(content: bytes, source: str) -> CalibrationResult:
         raise InvalidError(Problem(source, f"not one ({error})", _WANTED)) from None
     if found.kind != KIND:
         raise InvalidError(Problem(f"{source}: kind", quoted(found.kind), f"{KIND}: {_WANTED}"))
-    if found.machine.cpu_model is None:
+    if found.api_version != API_VERSION:
+        seen = quoted(found.api_version)
+        raise InvalidError(Problem(f"{source}: apiVersion", seen, f"{API_VERSION}: {_WANTED}"))
+    if not found.machine.cpu_model:
+        stated = "null" if found.machine.cpu_model is None else quoted("")
         wanted = "the model that /proc/cpuinfo names: write it by hand"
-        raise InvalidError(Problem(f"{source}: machine.cpuModel", "null", wanted))
+        raise InvalidError(Problem(f"{source}: machine.cpuModel", stated, wanted))
     if found.score.all <= 0:
         raise InvalidError(Problem(f"{source}: score.all", str(found.score.all), "above 0"))
     return found

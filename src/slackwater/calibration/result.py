@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-_API_VERSION = "slackwater.io/v1"
+API_VERSION = "slackwater.io/v1"
 KIND = "CalibrationResult"
 #: A slice in which the work got less of its CPU than this was disturbed.
 UNDISTURBED = 0.97
@@ -71,7 +71,7 @@ class Score(msgspec.Struct, frozen=True):
 class CalibrationResult(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What `slackwater calibrate` prints and `slackwater normalize model` reads."""
 
-    api_version: str = _API_VERSION
+    api_version: str = API_VERSION
     kind: str = KIND
     version: str
     machine: MeasuredMachine

@@ -7,6 +7,7 @@ import click
 from slackwater import __version__
 from slackwater.calibration.measurement import measure
 from slackwater.calibration.result import CalibrationResult, MeasuredMachine, Speed, summarize
+from slackwater.cli.number_range import NumberRange
 from slackwater.cli.output import Output, output_options, print_data, wants_colour
 from slackwater.cli.terminal import TableColumn, make_table, on_or_off, print_blocks
 from slackwater.model.gap import Gap
@@ -27,7 +28,7 @@ from slackwater.observation.host import Roots, read_machine, read_ticks
 @click.option(
     "--slice",
     "slice_seconds",
-    type=click.FloatRange(0.05, 60),
+    type=NumberRange(0.05, 60),
     default=0.25,
     show_default=True,
     envvar="SLACKWATER_SLICE",

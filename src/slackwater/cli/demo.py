@@ -2,11 +2,10 @@
 
 import contextlib
 import enum
-import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Self
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -14,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from slackwater.cli.number_range import NumberRange
 from slackwater.cli.output import (
     Failed,
     Output,
@@ -55,25 +55,10 @@ _SAID = 4
 _COLOURS = {"batch": "yellow", "service": "blue", "other": "bright_black", "idle": "dim"}
 
 
-class _Seconds(click.FloatRange):
-    """Rejects nan, which click lets pass: it is neither below nor above."""
-
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Any:  # noqa: ANN401 - click's own signature
-        found = super().convert(value, param, ctx)
-        if math.isnan(found):
-            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
-        return found
-
-
 @click.command()
 @click.option(
     "--seconds",
-    type=_Seconds(_SHORTEST, _LONGEST),
+    type=NumberRange(_SHORTEST, _LONGEST),
     default=_SECONDS,
     show_default=True,
     envvar="SLACKWATER_DEMO_SECONDS",

@@ -9,6 +9,7 @@ from slackwater.calibration.ratio_model import (
     read_result,
     render_config_map,
 )
+from slackwater.cli.cluster_options import parse_namespace
 from slackwater.cli.normalize_plan import plan
 from slackwater.cli.output import (
     Failed,
@@ -45,6 +46,7 @@ normalize.add_command(plan)
     "--namespace",
     default=NAMESPACE,
     show_default=True,
+    callback=parse_namespace,
     help="The namespace of the ConfigMap.",
 )
 @output_options
@@ -54,7 +56,8 @@ def model(results: tuple[str, ...], namespace: str, output: Output, no_color: bo
     RESULT is what `slackwater calibrate -o json` wrote on one machine of each kind; several
     machines of one kind count by their median. The table shows the ratios; -o yaml is the
     ConfigMap, ready to apply. It enables nothing by itself: label the nodes with
-    node.koordinator.sh/cpu-normalization-enabled=true, or set `enable`.
+    node.koordinator.sh/cpu-normalization-enabled=true, or set `enable`. What disturbed a
+    measurement is said on stderr.
 
     \b
     Examples:
@@ -73,6 +76,9 @@ def model(results: tuple[str, ...], namespace: str, output: Output, no_color: bo
         print_data(render_config_map(ratios, namespace), output)
     else:
         print_blocks([_table(ratios)], wants_colour(no_color))
+    for path, result in measured.items():
+        for disturbance in result.disturbances:
+            click.echo(f"slackwater: {path}: {disturbance}", err=True)
 
 
 def _content(path: str) -> bytes:

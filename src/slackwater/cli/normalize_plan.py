@@ -68,8 +68,8 @@ def plan(
       slackwater normalize plan ./objects -o json
 
     \b
-    Exit codes: 0 every ratio can be chosen; 1 one cannot, or the cluster cannot be reached;
-    2 wrong usage, or a file that cannot be read.
+    Exit codes: 0 every ratio can be chosen; 1 one cannot, an entry of the model is for no node, or
+    the cluster cannot be reached; 2 wrong usage, or a file that cannot be read.
     """
     source = SloConfigName(config_namespace, slo_config_name)
     if folder is not None:
@@ -79,10 +79,14 @@ def plan(
     planned = plan_nodes(objects)
     if output in (Output.JSON, Output.YAML):
         print_data(planned, output)
+        for warning in objects.config.warnings:
+            click.echo(f"slackwater: {warning}", err=True)
     else:
         wide = output is Output.WIDE
         print_blocks(_blocks(objects, planned, wide=wide), wants_colour(no_color))
-    sys.exit(1 if objects.config.problems or any(each.problem for each in planned) else 0)
+    config = objects.config
+    wrong = config.problems or config.warnings or any(each.problem for each in planned)
+    sys.exit(1 if wrong else 0)
 
 
 def _from_folder(folder: str, source: SloConfigName) -> PlanObjects:

@@ -123,10 +123,11 @@ def texts(field: Field) -> dict[str, str]:
     return {key: "" if each.value is None else text(each) for key, each in members(field)}
 
 
-def parse_json(content: str, source: str | DocumentName) -> object:
-    """JSON text as plain values. Duplicate keys: the last one counts, as in Go."""
+def parse_json(content: str, source: str | DocumentName, path: str = "") -> object:
+    """JSON text as plain values; `path` is where in the source it stands. Duplicate keys: the last
+    one counts, as in Go."""
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidError(Field(source, "", content).problem(f"JSON ({reason})")) from None
+        raise InvalidError(Field(source, path, content).problem(f"JSON ({reason})")) from None

@@ -16,7 +16,9 @@ from slackwater.contract.koordinator.amplification import (
     NodeAmounts,
     amplify_node,
 )
+from slackwater.contract.koordinator.node_ratios import HELD_CONDITION
 from slackwater.contract.koordinator.normalization import RATIO_ANNOTATION
+from slackwater.contract.kubernetes import Condition
 from slackwater.contract.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NODES
 from slackwater.http.errors import RequestError
 from slackwater.kube.access import Access
@@ -46,6 +48,7 @@ class _Meta(msgspec.Struct, frozen=True, rename="camel"):
 class _Status(msgspec.Struct, frozen=True):
     capacity: dict[str, str] | None = None
     allocatable: dict[str, str] | None = None
+    conditions: tuple[Condition, ...] | None = None
 
 
 class AnnotatedNode(msgspec.Struct, frozen=True):
@@ -85,18 +88,26 @@ def release_nodes(
 
 
 def release_patch(node: AnnotatedNode) -> dict[str, object] | None:
-    """A merge patch for the Node's status; None for one that has nothing of ours. The version is
-    part of it: a kubelet that has just stated another amount is not overruled."""
+    """A strategic merge patch for the Node's status; None for one that has nothing of ours. The
+    version is part of it: a kubelet that has just stated another amount is not overruled."""
     annotations = node.metadata.annotations or {}
     ours = {name: None for name in _OURS if name in annotations}
-    if not ours:
+    conditions = [
+        {"type": HELD_CONDITION, "$patch": "delete"}
+        for each in node.status.conditions or ()
+        if each.type == HELD_CONDITION
+    ]
+    if not ours and not conditions:
         return None
     allocatable = node.status.allocatable or {}
     capacity, name = node.status.capacity or {}, node.metadata.name
     old = NodeAmounts(name, capacity, allocatable, annotations)
     true = amplify_node(old, NodeAmounts(name, capacity, allocatable), by_kubelet=False)
     meta = {"annotations": ours, "resourceVersion": node.metadata.resource_version}
-    return {"metadata": meta, "status": {"allocatable": dict(true.allocatable)}}
+    status: dict[str, object] = {"allocatable": dict(true.allocatable)}
+    if conditions:
+        status["conditions"] = conditions
+    return {"metadata": meta, "status": status}
 
 
 def _read(raw: msgspec.Raw | bytes) -> AnnotatedNode:
@@ -140,7 +151,7 @@ def _release(client: Client, node: AnnotatedNode, tell: Callable[..., None]) -> 
                 node = _read(client.get(NODES, name))
             patch = release_patch(node)
             if patch is not None:
-                client.patch(NODES, name, patch, kind=PatchKind.MERGE, subresource="status")
+                client.patch(NODES, name, patch, kind=PatchKind.STRATEGIC, subresource="status")
         except HttpStatusError as refused:
             if refused.reason == "Conflict":
                 continue

@@ -80,6 +80,16 @@ def apply_with(client: Client, annotate_by: str = "") -> Apply:
                 )
             case WriteVerb.DELETE:
                 client.delete(resource, desired.name, namespace, uid=desired.uid)
+            case WriteVerb.CONDITION:
+                body = {"metadata": identity, "status": {"conditions": [desired.body]}}
+                client.patch(
+                    resource,
+                    desired.name,
+                    body,
+                    kind=PatchKind.STRATEGIC,
+                    namespace=namespace,
+                    subresource="status",
+                )
             case WriteVerb.ANNOTATE:
                 # A merge: server-side apply could not remove what another writer has left there.
                 body = {"metadata": {**identity, "annotations": desired.body}}

@@ -17,12 +17,13 @@ from slackwater.contract.koordinator.amplification import (
 )
 from slackwater.contract.koordinator.node_ratios import (
     CPU,
+    HELD_CONDITION,
     MEMORY,
     NODE_ANNOTATIONS,
     NodeFacts,
 )
 from slackwater.contract.koordinator.normalization import CpuBasicInfo
-from slackwater.contract.kubernetes import Condition, KubernetesObject
+from slackwater.contract.kubernetes import Condition, ConditionState, KubernetesObject
 from slackwater.contract.node_report import ANNOTATION, RULES_POLICY, RulesReport, read_rules
 from slackwater.contract.node_report import CONDITION as ACTING
 from slackwater.kube.lease import Lease, LeaseSpec
@@ -60,6 +61,8 @@ class ClusterNode(msgspec.Struct, frozen=True):
     #: Those that CPU normalization reads and writes.
     annotations: Mapping[str, str] = {}
     allocatable_memory: Bytes | None = None
+    #: The manager's own condition: why a ratio is held back.
+    held: ConditionState | None = None
 
     def facts(self, info: CpuBasicInfo | Gap) -> NodeFacts:
         """For its ratios; `info` is of its NodeResourceTopology."""
@@ -128,7 +131,18 @@ def read_node(raw: msgspec.Raw | bytes) -> ClusterNode:
             if key in node.metadata.annotations
         },
         allocatable_memory=_bytes(node.status.allocatable.get("memory")),
+        held=_held(node),
         amplification=_amplification(node),
+    )
+
+
+def _held(node: _Node) -> ConditionState | None:
+    """One mistake in the model is about thousands of nodes."""
+    found = next((each for each in node.status.conditions if each.type == HELD_CONDITION), None)
+    if found is None:
+        return None
+    return ConditionState(
+        sys.intern(found.status), sys.intern(found.reason), sys.intern(found.message)
     )
 
 

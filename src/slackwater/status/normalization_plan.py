@@ -16,6 +16,7 @@ from slackwater.contract.koordinator.node_ratios import (
     NodeFacts,
     NodeRatios,
     decide_ratios,
+    raw_allocatable,
 )
 from slackwater.contract.koordinator.normalization import (
     ONE,
@@ -107,7 +108,8 @@ def missing_topology(node: str) -> Gap:
 
 def _plan(objects: PlanObjects, node: Node, pods: Sequence[Pod]) -> PlannedNode:
     info = objects.topologies.get(node.name, missing_topology(node.name))
-    ratios = decide_ratios(objects.config, _facts(node, info), lambda: _requested(pods))
+    facts = _facts(node, info)
+    ratios = decide_ratios(objects.config, facts, lambda: _requested(pods))
     known = None if isinstance(info, Gap) else info
     return PlannedNode(
         node.name,
@@ -117,11 +119,18 @@ def _plan(objects: PlanObjects, node: Node, pods: Sequence[Pod]) -> PlannedNode:
         ratios.enabled,
         None if ratios.ratio is None else format_ratio(ratios.ratio),
         ratios.source,
-        ratios.problem,
+        _problem(ratios, raw_allocatable(facts)),
         {name: ratio / 100 for name, ratio in ratios.amplification.items()},
         PlannedAllocatable(_quantities(ratios.raw), _quantities(ratios.amplified)),
         tuple(_quotas(pods, ratios)),
     )
+
+
+def _problem(ratios: NodeRatios, raw: Amounts | Gap) -> str:
+    """The manager writes ratios without the raw amounts; here they would be missing."""
+    if not isinstance(raw, Gap) or raw.reason in ratios.problem:
+        return ratios.problem
+    return "; ".join(filter(None, (ratios.problem, raw.reason)))
 
 
 def _facts(node: Node, info: CpuBasicInfo | Gap) -> NodeFacts:

@@ -22,6 +22,7 @@ from slackwater.contract.resources import CONFIG_MAPS, NODE_TOPOLOGIES, NODES, P
 from slackwater.kube.api_status import HttpStatusError
 from slackwater.kube.client import Client
 from slackwater.model.gap import Gap
+from slackwater.model.problem import InvalidError, Problem, ProblemCode, quoted
 from slackwater.observation.objects.documents import documents_in, file_text
 from slackwater.status.normalization_plan import PlanObjects
 
@@ -41,23 +42,39 @@ class FoundObjects:
         self.nodes: list[Node] = []
         self.topologies: dict[str, CpuBasicInfo | Gap] = {}
         self.pods: list[Pod] = []
+        #: Where each object stands of which there may be one alone.
+        self._places: dict[tuple[str, str], str] = {}
 
     def take(self, document: object, where: str) -> None:
         """Raises InvalidError. Kinds that are not needed are passed over."""
         match kind_of(document, where):
             case CONFIG_MAPS.kind:
-                self._take_config_map(read_config_map(document, where))
+                self._take_config_map(read_config_map(document, where), where)
             case NODES.kind:
-                self.nodes.append(read_node(document, where))
+                node = read_node(document, where)
+                self._note(NODES.kind, node.name, where)
+                self.nodes.append(node)
             case PODS.kind:
                 self.pods.append(read_pod(_with_uid(document), where))
             case NODE_TOPOLOGIES.kind if _is_ours(document):
                 head, _ = read_head(document, where)
+                self._note(NODE_TOPOLOGIES.kind, head.name, where)
                 self.topologies[head.name] = read_basic_info(head.annotations, head.name)
 
-    def _take_config_map(self, found: ConfigMap) -> None:
+    def _note(self, kind: str, name: str, where: str) -> None:
+        """A plan of whichever came last would be a plan of another cluster."""
+        key = kind, name
+        if key in self._places:
+            wanted = f"there once: {self._places[key]} has it too"
+            raise InvalidError(
+                Problem(f"{where}: {kind}", quoted(name), wanted, ProblemCode.CONFLICT)
+            )
+        self._places[key] = where
+
+    def _take_config_map(self, found: ConfigMap, where: str) -> None:
         """A file may leave the namespace out."""
         if found.name == self._source.name and found.namespace in ("", self._source.namespace):
+            self._note(CONFIG_MAPS.kind, found.name, where)
             self.config_map = ConfigMap(self._source.namespace, found.name, found.data)
 
     def objects(self) -> PlanObjects:

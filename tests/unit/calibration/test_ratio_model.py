@@ -62,6 +62,11 @@ def _changed(**fields: object) -> bytes:
         (b"\xff", "a.json is not one ("),
         (b"[1]", "must be a file that `slackwater calibrate -o json` wrote"),
         (_changed(kind="Pod"), "a.json: kind is 'Pod', but must be CalibrationResult"),
+        (_changed(apiVersion="slackwater.io/v9"), "a.json: apiVersion is 'slackwater.io/v9'"),
+        (
+            _changed(machine={**msgspec.to_builtins(FAST), "cpuModel": ""}),
+            "a.json: machine.cpuModel is ''",
+        ),
         (_changed(score={"single": 1, "all": 0}), "a.json: score.all is 0.0, but must be above 0"),
         (
             _changed(

@@ -28,7 +28,9 @@ def test_a_calibration_becomes_a_config_map(tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     file.write_text(done.stdout)
     made = run("normalize", "model", str(file), "-o", "yaml")
-    assert (made.returncode, made.stderr) == (0, "")
+    assert made.returncode == 0
+    # A model of a disturbed measurement says so.
+    assert made.stderr == done.stderr.replace("slackwater: ", f"slackwater: {file}: ")
     config_map = yaml.safe_load(made.stdout)
     model = json.loads(config_map["data"]["cpu-normalization-config"])["ratioModel"]
     assert list(model) == [measured["machine"]["cpuModel"]]
@@ -45,4 +47,7 @@ def test_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"slackwater: {file} is not one (")
     assert refused.stderr.count("\n") == 1
+    odd = run("normalize", "model", str(file), "-n", "Bad NS")
+    assert (odd.returncode, "a DNS label" in odd.stderr) == (2, True)
     assert run("calibrate", "--rounds", "0").returncode == 2
+    assert run("calibrate", "--slice", "nan").returncode == 2

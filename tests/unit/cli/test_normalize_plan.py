@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.contract.koordinator.normalization import BASIC_INFO_ANNOTATION, ENABLED_LABEL
+from slackwater.contract.koordinator.normalization import (
+    BASIC_INFO_ANNOTATION,
+    ENABLED_LABEL,
+    RAW_ALLOCATABLE_ANNOTATION,
+)
 from tests.unit.cli.in_process import run_command
 from tests.unit.cli.served import served
 
@@ -219,6 +223,39 @@ def test_a_bad_model_is_a_sentence_and_an_exit_code(
     assert said.returncode == 1
     assert sentence in " ".join(said.stdout.split())
     assert "cannot be read" in said.stdout
+
+
+def test_an_entry_for_no_node_is_told_to_scripts_too(tmp_path: Path) -> None:
+    selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    entries = [{"name": "a", "enable": True, "nodeSelector": selector}]
+    folder = write(tmp_path, config_map(json.dumps({"nodeConfigs": entries})), node("n1"))
+    for output in ("json", "yaml"):
+        said = run(folder, "-o", output)
+        assert said.returncode == 1
+        assert "operator is 'Near', but must be one of" in said.stderr
+        assert said.stderr.count("\n") == 1
+    table = run(folder)
+    assert (table.returncode, table.stderr) == (1, "")
+    assert "operator is 'Near'" in table.stdout
+
+
+@pytest.mark.parametrize("twice", [config_map("{}"), node("n1"), topology("n1")])
+def test_an_object_that_stands_there_twice_is_refused(
+    tmp_path: Path, twice: dict[str, Any]
+) -> None:
+    said = run(write(tmp_path, node("n2"), twice, twice))
+    name = twice["metadata"]["name"]
+    assert said.returncode == 2
+    assert f"{twice['kind']} is '{name}', but must be there once" in said.stderr
+    assert said.stderr.count("\n") == 1
+
+
+def test_a_raw_amount_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    odd = node("n1", annotations={RAW_ALLOCATABLE_ANNOTATION: "{"})
+    said = run(write(tmp_path, config_map("{}"), odd), "-o", "json")
+    [planned] = json.loads(said.stdout)
+    assert said.returncode == 1
+    assert f"metadata.annotations[{RAW_ALLOCATABLE_ANNOTATION}] is '{{'" in planned["problem"]
 
 
 @pytest.mark.parametrize(

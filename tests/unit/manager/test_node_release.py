@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from slackwater.contract.koordinator.amplification import RECORD_ANNOTATION
+from slackwater.contract.koordinator.node_ratios import HELD_CONDITION
 from slackwater.contract.koordinator.normalization import (
     AMPLIFICATION_ANNOTATION,
     RATIO_ANNOTATION,
@@ -39,6 +40,19 @@ def test_a_node_gets_its_true_amounts_and_loses_our_annotations(
     assert release_patch(node(cpu, **annotations, others="stay")) == {
         "metadata": {"annotations": dict.fromkeys(annotations), "resourceVersion": "7"},
         "status": {"allocatable": expected},
+    }
+
+
+def test_a_condition_of_ours_goes_and_others_stay() -> None:
+    plain = {
+        "metadata": {"name": "n1", "resourceVersion": "7"},
+        "status": {"conditions": [{"type": "Ready"}, {"type": HELD_CONDITION}]},
+    }
+    patch = release_patch(msgspec.convert(plain, AnnotatedNode))
+    assert patch is not None
+    assert patch["status"] == {
+        "allocatable": {},
+        "conditions": [{"type": HELD_CONDITION, "$patch": "delete"}],
     }
 
 

@@ -175,6 +175,23 @@ def test_annotations_are_a_patch_of_exactly_these_keys(by: str) -> None:
     assert named == {"kind": PatchKind.MERGE, "namespace": "", "subresource": by}
 
 
+def test_a_condition_is_a_strategic_patch_of_the_status() -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    class Recorder:
+        def patch(self, *said: Any, **named: Any) -> bytes:
+            asked.append((said, named))
+            return b""
+
+    body = {"type": "NormalizationHeld", "$patch": "delete"}
+    desired = DesiredWrite(WriteVerb.CONDITION, NODES, "n1", body, "x", False, uid="u")
+    assert desired.key == "condition u"
+    apply_with(cast("Client", Recorder()))(desired)
+    [(said, named)] = asked
+    assert said == (NODES, "n1", {"metadata": {"uid": "u"}, "status": {"conditions": [body]}})
+    assert named == {"kind": PatchKind.STRATEGIC, "namespace": "", "subresource": "status"}
+
+
 def test_a_touch_is_an_empty_patch_of_the_status() -> None:
     asked: list[tuple[Any, ...]] = []
 

@@ -37,6 +37,9 @@ from slackwater.model.problem import DocumentName, InvalidError, Problem, quoted
 
 #: Lets a ratio be cut though the node's pods request more than it would have then.
 FORCE_ANNOTATION = "node.slackwater.io/force-normalization"
+#: Type of the Node's condition that says why a ratio is held back; absent where nothing is. The
+#: admission policies of the chart name it too.
+HELD_CONDITION = "NormalizationHeld"
 #: Those that are read here.
 NODE_ANNOTATIONS = (
     RATIO_ANNOTATION,
@@ -175,7 +178,7 @@ def raw_allocatable(node: NodeFacts) -> Amounts | Gap:
     path = f"metadata.annotations[{RAW_ALLOCATABLE_ANNOTATION}]"
     read = {CPU: milli_cpu, MEMORY: size}
     try:
-        found = dict(members(Field(source, path, parse_json(text, source))))
+        found = dict(members(Field(source, path, parse_json(text, source, path))))
         return {name: parse(found[name]) for name, parse in read.items() if name in found}
     except InvalidError as error:
         return Gap(str(error))

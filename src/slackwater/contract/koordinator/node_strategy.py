@@ -53,8 +53,9 @@ def read_strategies(config_map: ConfigMap, key: str, default: S) -> ClusterStrat
     if key not in config_map.data:
         return ClusterStrategy(default)
     source = DocumentName("", "ConfigMap", config_map.namespace, config_map.name)
-    stated = parse_json(config_map.data[key], source)
-    top = Field(source, f"data[{key}]", stated, Spelling.ANY_CASE)
+    path = f"data[{key}]"
+    stated = parse_json(config_map.data[key], source, path)
+    top = Field(source, path, stated, Spelling.ANY_CASE)
     problems: list[Problem] = []
     warnings: list[str] = []
     cluster = _read_over(top, default, problems)
@@ -109,6 +110,7 @@ def _node_strategy(
     if selector is None:
         warnings.append(f"{entry.where()} has no nodeSelector and is for no node")
     elif bad := flaw(selector):
-        warnings.append(f"{entry.where()} is skipped: {bad.sentence()}")
+        # The flaw names the document and its path itself.
+        warnings.append(f"{bad.sentence()}: the entry is for no node")
         selector = None
     return NodeStrategy(selector, strategy, title)

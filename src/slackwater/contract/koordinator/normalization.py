@@ -103,8 +103,8 @@ def read_basic_info(annotations: Mapping[str, str], node: str) -> CpuBasicInfo |
     if BASIC_INFO_ANNOTATION not in annotations:
         return Gap(f"{source} has no annotation {BASIC_INFO_ANNOTATION}")
     try:
-        stated = parse_json(annotations[BASIC_INFO_ANNOTATION], source)
         path = f"metadata.annotations[{BASIC_INFO_ANNOTATION}]"
+        stated = parse_json(annotations[BASIC_INFO_ANNOTATION], source, path)
         return read_struct(Field(source, path, stated, Spelling.ANY_CASE), CpuBasicInfo)
     except InvalidError as error:
         return Gap(str(error))

@@ -17,24 +17,25 @@ from slackwater.manager.cluster_view import ClusterView, WatchedKind
 
 
 class WriteVerb(enum.Enum):
-    """A status, a whole object, its end, or some of an object's annotations; or a write of a status
-    that changes nothing, for the webhook to see."""
+    """A status, a whole object, its end, some of an object's annotations, or one of a Node's
+    conditions; or a write of a status that changes nothing, for the webhook to see."""
 
     STATUS = "status"
     TOUCH = "touch"
     APPLY = "apply"
     DELETE = "delete"
     ANNOTATE = "annotate"
+    CONDITION = "condition"
 
 
 class DesiredWrite(msgspec.Struct, frozen=True):
     """What should stand there of one object.
 
-    `body` is the status, the metadata and the spec, or the annotations that are to be changed, None
-    being one that goes; `meaning` is the same without its times:
-    equal where only they differ. `uid` is empty for an object that is not there yet; with it, an
-    object that replaced this one under its name is not mistaken for it. `outcome` and `because` are
-    for the log; `event` is sent once it was written.
+    `body` is the status, the metadata and the spec, the annotations that are to be changed, None
+    being one that goes, or the condition as an element of a strategic merge patch; `meaning` is
+    the same without its times: equal where only they differ. `uid` is empty for an object that is
+    not there yet; with it, an object that replaced this one under its name is not mistaken for it.
+    `outcome` and `because` are for the log; `event` is sent once it was written.
     """
 
     verb: WriteVerb
@@ -67,6 +68,7 @@ _PARTS = {
     WriteVerb.STATUS: "status",
     WriteVerb.TOUCH: "amounts",
     WriteVerb.ANNOTATE: "annotations",
+    WriteVerb.CONDITION: "condition",
 }
 
 

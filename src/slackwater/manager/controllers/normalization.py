@@ -5,24 +5,29 @@
 
 Both are written together, in one patch, so that nobody sees one without the other. A Node that
 never took part is not touched. What holds a ratio back is told in the log and as an event, about
-the ConfigMap and about the Node.
+the ConfigMap and about the Node, and stands on the Node as a condition until it has ended.
 """
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
 
+import msgspec
+
 from slackwater.contract.koordinator.node_ratios import (
+    HELD_CONDITION,
     Amounts,
     NodeRatios,
     decide_ratios,
 )
 from slackwater.contract.koordinator.normalization import (
+    AMPLIFICATION_ANNOTATION,
     AMPLIFICATION_KEY,
     ENABLED_LABEL,
     NORMALIZATION_KEY,
     RATIO_ANNOTATION,
 )
 from slackwater.contract.koordinator.slo_config import SloConfig, SloConfigName
+from slackwater.contract.kubernetes import ConditionState
 from slackwater.contract.resources import CONFIG_MAPS, NODES
 from slackwater.kube.events import EventType, KubeEvent, ObjectReference
 from slackwater.manager.cluster_view import (
@@ -42,6 +47,7 @@ from slackwater.manager.controllers.controller import (
 from slackwater.manager.scheduled_pod import sum_requests
 from slackwater.manager.slo_config_memory import GONE_AFTER, SloConfigObject, SloConfigState
 from slackwater.model.gap import Gap
+from slackwater.model.problem import shorten
 from slackwater.status.api_objects import ClusterNode
 
 #: Reasons of events about the ConfigMap, by key; the first is Koordinator's own.
@@ -55,18 +61,34 @@ RATIO_HELD, CUT_REFUSED = "NormalizationHeld", "NormalizationCutRefused"
 #: So many nodes are told of by themselves, and the rest is counted: one mistake in the ConfigMap
 #: can concern thousands.
 MOST_TOLD = 50
+#: Characters of a condition's message; the admission policy allows no more.
+LONGEST_MESSAGE = 1024
 _LAST_GOOD = "the last good configuration stays in force"
 
 
-def reconcile(view: ClusterView, source: SloConfigName) -> Reconciled:
+class _Held(msgspec.Struct, frozen=True):
+    """Why the ratios of a node stay as they are; empty where nothing holds them. `shown` is the
+    same for its condition: empty also on a node that never took part where only the model is at
+    fault, which then does not say whether the node should."""
+
+    node: ClusterNode
+    reason: str
+    text: str
+    shown: str
+
+
+def reconcile(view: ClusterView, source: SloConfigName, now: str) -> Reconciled:
+    """`now` is RFC 3339."""
     state = view.slo_config
     if state.config is None:
         return Reconciled()
     decided = tuple(_decide(view, state.config))
-    writes = tuple(
-        _desire(node, ratios) for node, ratios in decided if _is_anything_left(node, ratios)
+    held = tuple(_held(state, node, ratios) for node, ratios in decided)
+    writes = (
+        *(_desire(node, ratios) for node, ratios in decided if _is_anything_left(node, ratios)),
+        *(_desire_condition(each, now) for each in held if each.shown or each.node.held),
     )
-    notices = (*_config_notices(state, state.config, source), *_node_notices(state, decided))
+    notices = (*_config_notices(state, state.config, source), *_node_notices(held))
     return Reconciled(writes, notices)
 
 
@@ -119,6 +141,30 @@ def _desire(node: ClusterNode, ratios: NodeRatios) -> DesiredWrite:
     )
 
 
+def _desire_condition(held: _Held, now: str) -> DesiredWrite:
+    """There while something is held back. A patch without the time of the transition leaves the one
+    that stands there."""
+    node, stands = held.node, held.node.held
+    wanted = None
+    body = {"type": HELD_CONDITION, "$patch": "delete"}
+    if held.shown:
+        wanted = ConditionState("True", held.reason, shorten(held.shown, LONGEST_MESSAGE))
+        body = {"type": HELD_CONDITION, **msgspec.to_builtins(wanted), "lastHeartbeatTime": now}
+        if stands is None or stands.status != wanted.status:
+            body["lastTransitionTime"] = now
+    return DesiredWrite(
+        WriteVerb.CONDITION,
+        NODES,
+        node.name,
+        body,
+        wanted,
+        is_current=wanted == stands,
+        uid=node.uid,
+        outcome=f"{HELD_CONDITION} {'True' if wanted else 'removed'}",
+        because=held.shown,
+    )
+
+
 def _config_notices(
     state: SloConfigState, config: SloConfig, source: SloConfigName
 ) -> Iterator[Notice]:
@@ -147,42 +193,44 @@ def _reference(found: SloConfigObject) -> ObjectReference:
     )
 
 
-def _node_notices(
-    state: SloConfigState, decided: tuple[tuple[ClusterNode, NodeRatios], ...]
-) -> Iterator[Notice]:
+def _held(state: SloConfigState, node: ClusterNode, ratios: NodeRatios) -> _Held:
     broken = "; ".join(state.config.problems.values()) if state.config and state.found else ""
-    told = 0
-    for node, ratios in decided:
-        text = ratios.problem
-        if broken and _takes_part(node, ratios) and broken not in text:
-            text = "; ".join(filter(None, (text, f"{broken}; {_LAST_GOOD}")))
-        if not text:
-            continue
-        told += 1
-        if told <= MOST_TOLD:
-            yield _node_notice(node, ratios, text)
-    if told > MOST_TOLD:
-        more = told - MOST_TOLD
+    text = ratios.problem
+    if broken and _takes_part(node, ratios) and broken not in text:
+        text = "; ".join(filter(None, (text, f"{broken}; {_LAST_GOOD}")))
+    is_shown = ratios.problem not in broken or _took_part(node) or ratios.enabled
+    reason = CUT_REFUSED if ratios.refused else RATIO_HELD
+    return _Held(node, reason, text, text if is_shown else "")
+
+
+def _node_notices(found: tuple[_Held, ...]) -> Iterator[Notice]:
+    held = [each for each in found if each.text]
+    yield from map(_node_notice, held[:MOST_TOLD])
+    if len(held) > MOST_TOLD:
+        more = len(held) - MOST_TOLD
         yield Notice("normalization of further nodes", f"{more} more nodes have such a problem")
 
 
 def _takes_part(node: ClusterNode, ratios: NodeRatios) -> bool:
-    return bool(
-        ratios.takes_part or ENABLED_LABEL in node.labels or RATIO_ANNOTATION in node.annotations
-    )
+    return ratios.takes_part or _took_part(node)
 
 
-def _node_notice(node: ClusterNode, ratios: NodeRatios, text: str) -> Notice:
+def _took_part(node: ClusterNode) -> bool:
+    ours = (RATIO_ANNOTATION, AMPLIFICATION_ANNOTATION)
+    return ENABLED_LABEL in node.labels or any(each in node.annotations for each in ours)
+
+
+def _node_notice(held: _Held) -> Notice:
     """`kubectl describe node` looks for events by the node's name as the uid."""
-    about = ObjectReference(NODES.api_version, NODES.kind, node.name, uid=node.name)
-    reason = CUT_REFUSED if ratios.refused else RATIO_HELD
-    event = KubeEvent(about, reason, text, EventType.WARNING)
-    return Notice(f"normalization of Node {node.name}", text, event)
+    name = held.node.name
+    about = ObjectReference(NODES.api_version, NODES.kind, name, uid=name)
+    event = KubeEvent(about, held.reason, held.text, EventType.WARNING)
+    return Notice(f"normalization of Node {name}", held.text, event)
 
 
 def controller(source: SloConfigName) -> Controller:
     return Controller(
         "normalization",
         (NODE_KIND, slo_config_kind(source), TOPOLOGY_KIND, POD_KIND),
-        lambda view, _now: reconcile(view, source),
+        lambda view, now: reconcile(view, source, now),
     )

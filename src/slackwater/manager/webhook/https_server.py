@@ -34,6 +34,9 @@ _SLOT_SECONDS = 0.5
 _PAUSE_SECONDS = 0.2
 _POLL_SECONDS = 0.5
 _BUFFER = 64 * 1024
+#: Seconds that Python lets one thread compute before another one gets its turn: by default 5 ms,
+#: which a round of the manager's loop would take from each step of an answer.
+_SWITCH_SECONDS = 0.0005
 
 #: The path and the body of a POST; the response.
 Respond = Callable[[str, bytes], Response]
@@ -259,6 +262,7 @@ class HttpsServer:
         )
 
     def start(self) -> None:
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
 
     def close(self) -> None:

@@ -151,7 +151,8 @@ def test_the_first_node_config_that_matches_counts() -> None:
     assert found.for_node({})[1].endswith("nodeConfigs[3]")
     assert len(found.warnings) == 2
     assert found.warnings[0].endswith("nodeConfigs[0] has no nodeSelector and is for no node")
-    assert "nodeConfigs[1] is skipped" in found.warnings[1]
+    assert found.warnings[1].count("ConfigMap") == 1
+    assert found.warnings[1].endswith(": the entry is for no node")
 
 
 def test_keys_are_read_in_any_case_and_unknown_ones_ignored() -> None:
@@ -169,7 +170,7 @@ def test_no_key_is_the_default() -> None:
     [
         (
             '{"enable": tru',
-            "ConfigMap koordinator-system/slo-controller-config is '{\"enable\": tru'",
+            "slo-controller-config: data[cpu-normalization-config] is '{\"enable\": tru'",
         ),
         ("[]", "data[cpu-normalization-config] is a list, but must be a mapping"),
         ('{"enable": "true"}', "data[cpu-normalization-config].enable is 'true', but must be true"),
@@ -269,7 +270,10 @@ def test_basic_info_is_read_from_the_topology() -> None:
     ("annotations", "reason"),
     [
         ({}, f"NodeResourceTopology n1 has no annotation {BASIC_INFO_ANNOTATION}"),
-        ({BASIC_INFO_ANNOTATION: "{"}, "NodeResourceTopology n1 is '{', but must be JSON"),
+        (
+            {BASIC_INFO_ANNOTATION: "{"},
+            f"metadata.annotations[{BASIC_INFO_ANNOTATION}] is '{{', but must be JSON",
+        ),
         (
             {BASIC_INFO_ANNOTATION: '{"turboEnabled": 1}'},
             f"metadata.annotations[{BASIC_INFO_ANNOTATION}].turboEnabled is 1, but must be true",

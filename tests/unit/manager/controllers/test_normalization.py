@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.contract.koordinator.node_ratios import HELD_CONDITION
 from slackwater.contract.koordinator.normalization import (
     AMPLIFICATION_ANNOTATION,
+    AMPLIFICATION_KEY,
     BASIC_INFO_ANNOTATION,
     ENABLED_LABEL,
     NORMALIZATION_KEY,
@@ -27,11 +29,12 @@ from slackwater.manager.cluster_view import (
     slo_config_kind,
 )
 from slackwater.manager.controllers import normalization
-from slackwater.manager.controllers.controller import Reconciled, WriteVerb
+from slackwater.manager.controllers.controller import DesiredWrite, Reconciled, WriteVerb
 from slackwater.manager.controllers.normalization import (
     CONFIG_IGNORED,
     CONFIG_INVALID,
     CUT_REFUSED,
+    LONGEST_MESSAGE,
     MOST_TOLD,
     RATIO_HELD,
     reconcile,
@@ -50,6 +53,7 @@ from slackwater.status.api_objects import ClusterNode, read_node
 from tests.unit.manager.objects import view_of
 
 NAME = SloConfigName()
+NOW = "2026-01-02T03:04:05Z"
 FAST, SLOW = "Fast CPU @ 3.00GHz", "Slow CPU @ 2.00GHz"
 MODEL = {
     "enable": True,
@@ -72,10 +76,14 @@ def node(
     annotations: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     cpu: str = "16",
+    held: Mapping[str, str] | None = None,
 ) -> ClusterNode:
     metadata: dict[str, Any] = {"name": name, "uid": f"uid-of-{name}", "labels": labels or {}}
     metadata["annotations"] = {"theirs": "x", **(annotations or {})}
-    status = {"allocatable": {"cpu": cpu, "memory": "64Gi"}}
+    status: dict[str, Any] = {"allocatable": {"cpu": cpu, "memory": "64Gi"}}
+    status["conditions"] = [{"type": "Ready", "status": "True"}]
+    if held is not None:
+        status["conditions"].append({"type": HELD_CONDITION, **held})
     return read_node(msgspec.json.encode({"metadata": metadata, "status": status}))
 
 
@@ -103,7 +111,15 @@ def seen(
 
 
 def go(view: ClusterView) -> Reconciled:
-    return reconcile(view, NAME)
+    return reconcile(view, NAME, NOW)
+
+
+def annotated(done: Reconciled) -> list[DesiredWrite]:
+    return [each for each in done.writes if each.verb is WriteVerb.ANNOTATE]
+
+
+def conditions(done: Reconciled) -> list[DesiredWrite]:
+    return [each for each in done.writes if each.verb is WriteVerb.CONDITION]
 
 
 def in_force(*objects: SloConfigObject | None, at: int = 0) -> SloConfigState:
@@ -161,7 +177,7 @@ def test_nothing_is_done_before_the_model_is_known() -> None:
 
 def test_a_missing_topology_is_told_on_the_node() -> None:
     done = go(seen(node("a")))
-    assert done.writes == ()
+    assert annotated(done) == []
     [notice] = done.notices
     assert notice.text == "there is no NodeResourceTopology a"
     assert notice.event is not None
@@ -175,7 +191,9 @@ def test_a_cut_that_would_strand_pods_is_refused() -> None:
     amplified = node("a", {**BOTH, RAW_ALLOCATABLE_ANNOTATION: '{"cpu":"16"}'}, cpu="24")
     pods = (ScheduledPod("a", 12_000, 0), ScheduledPod("a", 5_000, 0), ScheduledPod("b", 1, 0))
     done = go(seen(amplified, pods=pods, state=state))
-    assert done.writes == ()
+    assert annotated(done) == []
+    [condition] = conditions(done)
+    assert condition.body["reason"] == CUT_REFUSED
     [notice] = done.notices
     assert notice.event is not None
     assert notice.event.reason == CUT_REFUSED
@@ -191,7 +209,8 @@ def test_a_bad_model_is_told_on_the_config_map_and_on_the_nodes_that_take_part()
     view = seen(node("a", BOTH), node("b"), models={"a": FAST, "b": FAST}, state=state)
     done = go(view)
     # The last good one is in force for new nodes too.
-    assert [each.body for each in done.writes if not each.is_current] == [BOTH]
+    assert [each.body for each in annotated(done) if not each.is_current] == [BOTH]
+    assert [each.name for each in conditions(done)] == ["a", "b"]
     [config, *on_nodes] = done.notices
     assert config.event is not None
     assert (config.event.reason, config.event.about.kind) == (
@@ -225,6 +244,51 @@ def test_one_mistake_about_thousands_of_nodes_is_not_thousands_of_events() -> No
     assert (last.text, last.event) == ("7 more nodes have such a problem", None)
 
 
+def held_condition(text: str) -> dict[str, str]:
+    return {"status": "True", "reason": RATIO_HELD, "message": text}
+
+
+def test_what_holds_a_ratio_back_stands_on_the_node_as_a_condition() -> None:
+    text = "there is no NodeResourceTopology a"
+    [write] = conditions(go(seen(node("a"))))
+    assert (str(write), write.uid, write.is_current) == ("condition of Node a", "uid-of-a", False)
+    times = {"lastHeartbeatTime": NOW, "lastTransitionTime": NOW}
+    assert write.body == {"type": HELD_CONDITION, **held_condition(text), **times}
+    # It stands there: nothing to write.
+    [write] = conditions(go(seen(node("a", held=held_condition(text)))))
+    assert write.is_current
+    # Another reason is no other status: the time of the transition stays.
+    [write] = conditions(go(seen(node("a", held=held_condition("was another")))))
+    assert (write.is_current, write.body["message"]) == (False, text)
+    assert "lastTransitionTime" not in write.body
+
+
+def test_the_condition_goes_with_its_reason() -> None:
+    standing = node("a", BOTH, held=held_condition("was another"))
+    [write] = conditions(go(seen(standing, models={"a": FAST})))
+    assert write.body == {"type": HELD_CONDITION, "$patch": "delete"}
+    assert (write.is_current, write.outcome) == (False, f"{HELD_CONDITION} removed")
+    assert conditions(go(seen(node("a", BOTH), models={"a": FAST}))) == []
+
+
+@pytest.mark.parametrize("keys", [{}, {AMPLIFICATION_KEY: "["}])
+def test_of_a_bad_model_after_none_only_nodes_that_took_part_have_a_condition(
+    keys: dict[str, str],
+) -> None:
+    """Nobody knows whether the others should."""
+    state = in_force(config_map("{", **keys))
+    labelled = node("b", labels={ENABLED_LABEL: "true"})
+    done = go(seen(node("a"), labelled, node("c", BOTH), state=state))
+    assert [each.name for each in conditions(done)] == ["b", "c"]
+    assert len([each for each in done.notices if "of Node" in each.about]) == 3
+
+
+def test_a_condition_has_a_bounded_message() -> None:
+    state = in_force(config_map({**MODEL, "ratioModel": {}}))
+    [write] = conditions(go(seen(node("a"), models={"a": "x" * 5000}, state=state)))
+    assert len(write.body["message"]) <= LONGEST_MESSAGE
+
+
 def test_a_config_map_that_is_gone_holds_for_a_minute() -> None:
     here = in_force(config_map())
     gone = follow(here, None, NAME, Micros(5))
@@ -249,7 +313,7 @@ def test_without_a_config_map_nothing_is_concluded_at_once() -> None:
     assert later.config.absent
     # A bad one afterwards says nothing about what was before.
     held = follow(later, config_map("{"), NAME, GONE_AFTER)
-    [write] = go(seen(node("a", {RATIO_ANNOTATION: "1.50"}), state=held)).writes
+    [write] = annotated(go(seen(node("a", {RATIO_ANNOTATION: "1.50"}), state=held)))
     assert write.body == {AMPLIFICATION_ANNOTATION: '{"cpu":1.50}'}
 
 
@@ -281,5 +345,5 @@ def test_it_waits_for_everything_that_it_reads() -> None:
 def test_a_label_that_is_neither_holds(label: str) -> None:
     odd = node("a", {RATIO_ANNOTATION: "1.30"}, {ENABLED_LABEL: label})
     done = go(seen(odd, models={"a": FAST}))
-    assert [each.body for each in done.writes] == [{AMPLIFICATION_ANNOTATION: '{"cpu":1.30}'}]
+    assert [each.body for each in annotated(done)] == [{AMPLIFICATION_ANNOTATION: '{"cpu":1.30}'}]
     assert f"label {ENABLED_LABEL} is {label!r}, but must be true or false" in done.notices[0].text

@@ -60,6 +60,14 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     made.server.close()
 
 
+def test_a_computing_thread_keeps_no_answer_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manager's loop decides about thousands of nodes in the same process."""
+    asked: list[float] = []
+    monkeypatch.setattr("sys.setswitchinterval", asked.append)
+    Served().server.close()
+    assert asked == [0.0005]
+
+
 def ask(connection: http.client.HTTPConnection, body: bytes, path: str = PATH) -> tuple[int, bytes]:
     connection.request("POST", path, body, {"Content-Type": "application/json"})
     answer = connection.getresponse()
