@@ -90,10 +90,19 @@ def _link_remarks(query: Query) -> tuple[str, ...]:
 
 def readyz(query: Query) -> Response:
     """Problems and a pause are shown and do not make it unready: the values stay in place."""
+    problems = view_of(query.state, query.at).open_problems()
+    return health_response(_readiness(query, problems))
+
+
+def network_readyz(query: Query) -> Response:
+    """Without the problems: their sentences name pods."""
+    return health_response(_readiness(query, ()))
+
+
+def _readiness(query: Query, problems: tuple[str, ...]) -> AgentHealth:
     last = query.state.last_round
     why = last.blind or ("" if query.state.journal.latest else NO_TICK)
-    problems = view_of(query.state, query.at).open_problems()
-    return health_response(AgentHealth(not why, why, problems, last.paused, _link_remarks(query)))
+    return AgentHealth(not why, why, problems, last.paused, _link_remarks(query))
 
 
 def metrics(query: Query) -> Response:
@@ -165,11 +174,12 @@ def release(query: Query) -> Response:
 NETWORK_ROUTES: Mapping[str, Route] = {
     "/metrics": metrics,
     "/healthz": healthz,
-    "/readyz": readyz,
+    "/readyz": network_readyz,
 }
 #: For whoever may use the socket.
 SOCKET_ROUTES: Mapping[str, Route] = {
     **NETWORK_ROUTES,
+    "/readyz": readyz,
     "/v1/explain": explain,
     "/v1/top": top,
     "/v1/cpus": cpus,

@@ -15,8 +15,9 @@ from slackwater.agent.endpoint_server import (
     respond_on_network,
     respond_on_socket,
 )
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.runtime.http_exchange import ListenAddress, Request, Response
-from tests.unit.agent.shared_states import LOOPBACK, context, seconds, shared
+from tests.unit.agent.shared_states import LOOPBACK, context, ended, seconds, shared
 
 NOW = seconds(101)
 
@@ -112,6 +113,16 @@ def test_over_tcp_there_are_metrics_and_probes_alone() -> None:
                 assert error(answer) == said
     answer = respond_on_network(context(), Request("GET", "/v1"), NOW)
     assert error(answer) == "there is no '/v1'; there are /metrics, /healthz, /readyz"
+
+
+def test_over_tcp_problems_are_not_told() -> None:
+    """Their sentences name pods."""
+    state = shared()
+    state.end_round(ended(100, problems=(ConfigurationProblem("of pod shop/web"),)))
+    request = Request("GET", "/readyz")
+    assert b"shop/web" in respond_on_socket(state, request, NOW).body
+    answer = respond_on_network(context(state), request, NOW)
+    assert (answer.status, answer.body) == (503, b'{"ok":false,"because":"no tick yet"}\n')
 
 
 def test_over_the_socket_any_name_is_answered_to() -> None:
