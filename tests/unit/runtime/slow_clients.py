@@ -3,7 +3,9 @@ then, ones that ask for metrics and take the answer byte by byte. Who is cut off
 """
 
 import contextlib
+import enum
 import socket
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -14,10 +16,18 @@ _RECEIVE_BUFFER = 2048
 _SENT = b"GET /metrics HTTP/1.1\r\nX-Slow: " + b"x" * 10_000
 
 
+class Slow(enum.Enum):
+    """In what a client is slow."""
+
+    SILENT = "sends nothing"
+    SENDING = "sends a byte at each step"
+    TAKING = "asks for metrics, and takes a byte at each step"
+
+
 class _SlowClient:
-    def __init__(self, address: ListenAddress, number: int) -> None:
+    def __init__(self, address: ListenAddress, kind: Slow) -> None:
         self._address = address
-        self._kind = number % 3
+        self._kind = kind
         self._sent = 0
         self._connection = self._connect()
 
@@ -27,14 +37,14 @@ class _SlowClient:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         made.connect((self._address.host, self._address.port))
         self._sent = 0
-        if self._kind == 2:
+        if self._kind is Slow.TAKING:
             with contextlib.suppress(ConnectionError):
                 made.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         return made
 
     def step(self) -> None:
         try:
-            if self._kind == 1:
+            if self._kind is Slow.SENDING:
                 self._connection.send(_SENT[self._sent : self._sent + 1])
                 self._sent += 1
             ended = self._connection.recv(1, socket.MSG_DONTWAIT) == b""
@@ -51,10 +61,12 @@ class _SlowClient:
 
 
 class SlowClients:
-    """So many of them, in equal parts of each kind. Each step is a byte of each."""
+    """So many of them, in equal parts of these kinds. Each step is a byte of each."""
 
-    def __init__(self, address: ListenAddress, count: int) -> None:
-        self._all = [_SlowClient(address, number) for number in range(count)]
+    def __init__(
+        self, address: ListenAddress, count: int, kinds: Sequence[Slow] = tuple(Slow)
+    ) -> None:
+        self._all = [_SlowClient(address, kinds[n % len(kinds)]) for n in range(count)]
 
     def step(self) -> None:
         for each in self._all:

@@ -6,7 +6,7 @@ import socket
 import struct
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -22,7 +22,7 @@ from slackwater.runtime.http_exchange import (
 from slackwater.runtime.http_server import MOST_CLIENTS, MOST_UNSENT, HttpServer
 from slackwater.runtime.http_wire import LARGEST_REQUEST
 from tests.unit.runtime.http_asking import ask_all, connect, send_raw
-from tests.unit.runtime.slow_clients import SlowClients
+from tests.unit.runtime.slow_clients import Slow, SlowClients
 
 #: A page of metrics that no socket takes at once.
 PAGE = b"x" * (1 << 20)
@@ -108,8 +108,11 @@ def test_an_empty_connection_is_nothing(served: RunningServer) -> None:
     assert served.reports == []
 
 
-def test_every_probe_is_answered_beside_slow_clients(served: RunningServer) -> None:
-    with SlowClients(served.address, 200) as slow:
+@pytest.mark.parametrize("kinds", [tuple(Slow), *((kind,) for kind in Slow)], ids=str)
+def test_every_probe_is_answered_beside_slow_clients(
+    served: RunningServer, kinds: Sequence[Slow]
+) -> None:
+    with SlowClients(served.address, 200, kinds) as slow:
         for _ in range(20):
             slow.step()
             assert served.ask("GET", "/healthz") == (200, b'{"ok":true}\n')
