@@ -198,9 +198,9 @@ class HttpServer:
         for _ in range(_ACCEPTS):
             try:
                 connection, _ = self._listener.accept()
-            except BlockingIOError:
+            except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError:  # the client has left, or there are no descriptors left
+            except OSError:  # there are no descriptors left
                 if not self._clients.end_oldest():
                     time.sleep(_PAUSE_SECONDS)
                 return

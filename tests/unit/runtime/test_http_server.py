@@ -1,12 +1,15 @@
 """The HTTP server on real sockets: it is bounded, and a slow or broken client harms nobody."""
 
 import contextlib
+import errno
 import fcntl
+import os
 import socket
 import struct
 import termios
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -32,7 +35,7 @@ class RunningServer:
     """A server with the two probes, a page of metrics and whatever routes a test adds. Its time
     stands still unless a test moves it, so that nobody is ever too slow."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, started: bool = True) -> None:
         self.routes: dict[str, Route] = {
             "/healthz": lambda: json_response(200, {"ok": True}),
             "/readyz": lambda: json_response(503, {"ok": False}),
@@ -40,14 +43,15 @@ class RunningServer:
         }
         self.now = 100.0
         self.all_reports: list[str] = []
-        self._server = HttpServer(
+        self.server = HttpServer(
             ListenAddress("127.0.0.1", 0),
             self._respond,
             self.all_reports.append,
             lambda: self.now,
         )
-        self.address = self._server.address
-        self._server.start()
+        self.address = self.server.address
+        if started:
+            self.server.start()
 
     def _respond(self, request: Request) -> Response:
         return dispatch(request.method, request.target, self.routes)
@@ -70,7 +74,7 @@ class RunningServer:
         return connect(self.address)
 
     def close(self) -> None:
-        self._server.close()
+        self.server.close()
 
 
 @pytest.fixture
@@ -128,6 +132,36 @@ def test_more_clients_than_it_keeps(served: RunningServer) -> None:
         assert silent[0].recv(1) == b""  # the oldest had to go
         silent[-1].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert silent[-1].recv(100).startswith(b"HTTP/1.0 200 ")
+
+
+class FullListener:
+    """Takes one connection; for the next one there is no descriptor at first."""
+
+    def __init__(self, real: socket.socket) -> None:
+        self._real = real
+        self.fileno, self.close = real.fileno, real.close
+        self._calls = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        made = self._real.accept()
+        self._calls += 1
+        if self._calls == 2:
+            made[0].close()
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return made
+
+
+def test_without_descriptors_the_oldest_makes_room() -> None:
+    served = RunningServer(started=False)
+    full: Any = FullListener(served.server._listener)
+    served.server._listener = full
+    served.server.start()
+    with served.connect() as oldest:
+        with served.connect() as unlucky:
+            assert unlucky.recv(1) == b""
+        assert oldest.recv(1) == b""
+        assert served.ask("GET", "/healthz")[0] == 200
+    served.close()
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /heal", b"GET /metrics HTTP/1.0\r\n\r\n"])
