@@ -5,6 +5,7 @@ that need a cluster, or parts that are not there yet, are listed as not measured
 a bar was missed.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from slackwater.agent.cluster_connection import ClusterOptions, open_cluster
 from slackwater.agent.dependencies import (
     CommandLineOverrides,
 )
-from slackwater.agent.endpoint_server import EndpointServer
+from slackwater.agent.endpoint_server import EndpointAddresses, serving_endpoints
 from slackwater.agent.launch import (
     BuiltAgent,
 )
@@ -54,15 +55,17 @@ from slackwater.model.units import Bandwidth, Micros
 from slackwater.observation.objects.object_set import Objects
 from slackwater.policies.catalog import SETTINGS
 from slackwater.record.journal import TickRecord
-from slackwater.runtime.http_exchange import parse_listen_address
+from slackwater.runtime.http_exchange import PROBES, ListenAddress
 from slackwater.runtime.loop import monotonic_now
 from tests.unit.agent.test_program import ON, Bench
 from tests.unit.execution.fake_systemd import FakeSystemd
 from tests.unit.execution.plain_kernel import PlainKernel
+from tests.unit.runtime.slow_clients import Slow, SlowClients
 from tools.console import say
 
 ROOT = Path(__file__).resolve().parent.parent
 UNITS = 20
+SLOW_CLIENTS = 200
 MANIFESTS = ROOT / "src/slackwater/manifests/slackwater.yaml"
 
 
@@ -83,7 +86,6 @@ class Figure(msgspec.Struct, frozen=True):
 ELSEWHERE = {
     "rights without a user": "needs the API server; defect 12",
     "left after plain uninstall": "needs a node; defect 14",
-    "probes answered beside 200 slow clients": "defect 8",
     "RSS with 250 pods of 1.4 MB each": "defect 9",
     "evictions per cool-down with lost answers": "tests/unit/rebalancer/test_rotation.py, defect 4",
 }
@@ -239,18 +241,15 @@ class _Dying:
 def dead_thread(_folder: Path) -> Figure:
     """From a thread's end to 503 from a real endpoint, and what the chart's probe adds to it."""
     bench, dying = Bench(), _Dying()
-    address = parse_listen_address("127.0.0.1:0")
     built = BuiltAgent(bench.agent, bench.shared, _no_pipe(), dying)  # type: ignore[arg-type]
-    endpoint = EndpointServer(address, "", bench.shared, monotonic_now, lambda _sentence: None)
-    with pytest.MonkeyPatch.context() as patch:
+    with _listening(bench) as address, pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading, "excepthook", lambda _failure: None)
         with launch._connected(built, once=False, dry_run=False):
             began = time.monotonic()
             dying.told.set()
-            while _health(endpoint) != 503 and time.monotonic() - began < 90:
+            while _probe(address) != 503 and time.monotonic() - began < 90:
                 time.sleep(0.05)
             noticed = time.monotonic() - began
-    endpoint.close()
     probe = _liveness_probe()
     restarted = noticed + probe["periodSeconds"] * probe["failureThreshold"]
     told = f"{noticed:.1f} s; restarted after {restarted:.0f} s"
@@ -261,13 +260,44 @@ def _no_pipe() -> Any:  # noqa: ANN401 - nobody waits here
     return None
 
 
-def _health(endpoint: EndpointServer) -> int:
-    connection = http.client.HTTPConnection(endpoint.address.host, endpoint.address.port)
+@contextlib.contextmanager
+def _listening(bench: Bench) -> Iterator[ListenAddress]:
+    """What an agent serves over TCP."""
+    addresses = EndpointAddresses(ListenAddress("127.0.0.1", 0))
+    with serving_endpoints(addresses, bench.shared, monotonic_now, lambda _sentence: None) as found:
+        assert found is not None
+        yield found
+
+
+def _probe(address: ListenAddress, path: str = "/healthz", patience: float = 60.0) -> int:
+    """The status, as the kubelet asks for it; 0 without an answer in time."""
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=patience)
     try:
-        connection.request("GET", "/healthz")
+        connection.request("GET", path)
         return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return 0
     finally:
         connection.close()
+
+
+def slow_clients(_folder: Path) -> Figure:
+    """Two probes a second, with the kubelet's patience, beside clients that send nothing, send or
+    take a byte a second, and come again when they are cut off: each kind alone, then all."""
+    bench, answered, asked = Bench(), 0, 0
+    patience = float(_liveness_probe()["timeoutSeconds"])
+    for kinds in (*((kind,) for kind in Slow), tuple(Slow)):
+        with _listening(bench) as address, SlowClients(address, SLOW_CLIENTS, kinds) as slow:
+            for _ in range(5):
+                began = time.monotonic()
+                slow.step()
+                for path in PROBES:
+                    asked += 1
+                    answered += _probe(address, path, patience) != 0
+                time.sleep(max(began + 1 - time.monotonic(), 0))
+    told = f"{100 * answered // asked} % of {asked}"
+    name = f"probes answered beside {SLOW_CLIENTS} slow clients"
+    return Figure(name, "100 %", told, answered == asked)
 
 
 def _liveness_probe() -> dict[str, int]:
@@ -313,6 +343,7 @@ FIGURES: tuple[Callable[[Path], Figure], ...] = (
     restart_without_server,
     refused_knobs,
     dead_thread,
+    slow_clients,
     settings_deleted,
     oom_score,
 )

@@ -21,6 +21,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from slackwater.agent.agent_socket import socket_path
+from slackwater.agent.endpoint_client import ask_agent
+
 ROOT = Path(__file__).parent.parent
 #: Annotations, labels, taints and resources: a domain, a slash, a name.
 _QUALIFIED = re.compile(r"[a-z0-9.-]+\.(?:io|sh|com)/[A-Za-z0-9_./-]+")
@@ -223,12 +226,20 @@ def _answers(tree: Tree, name: str, folder: Path) -> dict[str, object]:
             done = tree.slackwater(*command, "--state", state, "-o", "json")
             answers[" ".join(command)] = shape(json.loads(done.stdout))
         answers["metrics"] = _scrape("http://127.0.0.1:10991/metrics")
-        ticks = _fetch("http://127.0.0.1:10991/v1/ticks").splitlines()
+        ticks = _ticks(state).splitlines()
         answers["ticks"] = shape(json.loads(ticks[-1]))
         return answers
     finally:
         agent.terminate()
         agent.wait()
+
+
+def _ticks(state: str) -> str:
+    """Older agents served it over TCP."""
+    path = socket_path(state)
+    if not os.path.exists(path):
+        return _fetch("http://127.0.0.1:10991/v1/ticks")
+    return ask_agent(path, "GET", "/v1/ticks", 30).body.decode()
 
 
 def _fetch(address: str) -> str:

@@ -8,13 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from slackwater.agent.agent_socket import socket_path
+from slackwater.agent.endpoint_client import ask_agent
 from tests.kernel.bed import Bed
+from tests.kernel.running import is_listening
 from tools.cluster.control_plane import ControlPlane
 from tools.cluster.processes import wait_for
 
@@ -69,13 +70,8 @@ class ClusterAgent:
         return [line["because"] for line in self.lines() if line["what"] == what]
 
     def text(self, path: str) -> str:
-        """From its endpoint, whatever the status is."""
-        address = (self.state / "endpoint").read_text().strip()
-        try:
-            with urllib.request.urlopen(f"http://{address}{path}", timeout=300) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError as error:
-            return error.read().decode()
+        """From its socket, whatever the status is."""
+        return ask_agent(socket_path(str(self.state)), "GET", path, 300).body.decode()
 
     def get(self, path: str) -> Any:
         """The same; what is no page of metrics is JSON."""
@@ -83,7 +79,7 @@ class ClusterAgent:
         return found if path == "/metrics" else json.loads(found)
 
     def is_listening(self) -> bool:
-        return (self.state / "endpoint").exists()
+        return is_listening(self.state)
 
     @property
     def pid(self) -> int:
@@ -91,7 +87,6 @@ class ClusterAgent:
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
-        (self.state / "endpoint").unlink(missing_ok=True)
 
     def wait(self) -> int:
         return self._process.wait(60)

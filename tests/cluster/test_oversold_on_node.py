@@ -115,8 +115,7 @@ class Shop:
 
     def looks(self) -> list[tuple[int, OfferReport]]:
         """What every tick that the agent still knows saw and offered, of both resources."""
-        address = self.installed.pod["status"]["podIP"]
-        told = self.installed.node.get(f"http://{address}:10480/v1/ticks")
+        told = self.installed.agent("record").encode()
         return [
             (tick.line.snapshot.tick, offer)
             for tick in decode_recording(told).ticks

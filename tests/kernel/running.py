@@ -2,12 +2,14 @@
 
 import contextlib
 import json
+import socket
 import subprocess
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from slackwater.agent.agent_socket import socket_path
+from slackwater.agent.endpoint_client import ask_agent
 from slackwater.model.cgroup import CgroupVersion
 from tests.kernel import launching
 from tests.kernel.bed import Bed
@@ -34,6 +36,12 @@ PATIENCE = 300.0
 TICKS = 'slackwater_ticks_total{kind="regular"}'
 
 
+def is_listening(state: Path) -> bool:
+    """Whether an agent serves on the socket there; one that was killed leaves the file."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(socket_path(str(state))) == 0
+
+
 class Running:
     """`slackwater agent` as a user starts it."""
 
@@ -55,10 +63,10 @@ class Running:
         return self._launch(*arguments, *self._place)
 
     def get(self, path: str) -> str:
-        """From its endpoint."""
-        address = (self.state / "endpoint").read_text().strip()
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=300) as answer:
-            return str(answer.read().decode())
+        """From its socket."""
+        answer = ask_agent(socket_path(str(self.state)), "GET", path, PATIENCE)
+        assert answer.status == 200, answer
+        return answer.body.decode()
 
     def metric(self, name: str) -> float:
         """By its whole name, labels and all; 0 for one that is not there yet."""
@@ -66,7 +74,7 @@ class Running:
         return next((float(value) for each, _, value in lines if each == name), 0.0)
 
     def await_listening(self) -> None:
-        until((self.state / "endpoint").exists, PATIENCE, lambda: "an endpoint")
+        until(lambda: is_listening(self.state), PATIENCE, lambda: "an endpoint")
 
     def await_ticks(self, number: int) -> None:
         """So many more, whole ones."""

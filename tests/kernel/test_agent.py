@@ -19,6 +19,7 @@ from tests.kernel.running import (
     SETTINGS,
     TICKS,
     Running,
+    is_listening,
     quota,
     read_only,
     wait_for,
@@ -58,14 +59,13 @@ def test_kill_nine_then_another_agent_then_release(
     wait_for(bed, best_effort, 10, ALLOWED)
     running.end(signal.SIGKILL)
     assert quota(bed, best_effort) is not None
-    (running.state / "endpoint").unlink()
     again = start()
 
     def still_held(far_enough: Callable[[], bool]) -> bool:
         assert quota(bed, best_effort) is not None  # never let loose, not for one round
         return far_enough()
 
-    until(lambda: still_held((again.state / "endpoint").exists), PATIENCE)
+    until(lambda: still_held(lambda: is_listening(again.state)), PATIENCE)
     until(lambda: still_held(lambda: again.metric(TICKS) >= 4), PATIENCE)
     lines = again.end(signal.SIGTERM)
     assert lines[0]["what"] == "kubelet's tree"

@@ -126,7 +126,7 @@ def test_switched_off_it_says_what_would_switch_it_on(bed: Bed, running: Running
 
 def test_an_agent_that_ended_is_one_sentence(bed: Bed, running: Running) -> None:
     running.end(signal.SIGTERM)
-    done = ask(running.state, "explain", "--agent", "127.0.0.1:1")
+    done = ask(running.state, "explain", "--agent", "/nowhere/agent.sock")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "start one with `slackwater agent" in done.stderr
     assert running.release()[0] == 0

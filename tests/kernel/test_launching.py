@@ -21,7 +21,7 @@ def end_of(process: subprocess.Popen[str]) -> tuple[int, str, str]:
         ("version",),
         pytest.param(("agent", "--nonsense"), marks=pytest.mark.native),
         pytest.param(("release", "--state", "/nowhere/at/all"), marks=pytest.mark.native),
-        pytest.param(("explain", "--agent", "127.0.0.1:1"), marks=pytest.mark.native),
+        pytest.param(("explain", "--agent", "/nowhere/agent.sock"), marks=pytest.mark.native),
         pytest.param(("completion", "bash"), marks=pytest.mark.native),
     ],
 )

@@ -381,7 +381,6 @@ def test_the_same_cpus_after_a_kill(
     own = node.allowed(ALONE)
     first.process.send_signal(signal.SIGKILL)
     first.process.communicate()
-    (first.state / "endpoint").unlink()
     second = start("--kubelet-config", str(config))
     second.await_listening()
     second.await_ticks(2)

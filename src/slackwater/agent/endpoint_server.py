@@ -1,20 +1,20 @@
-"""The agent's HTTP endpoint: its routes, who may use them, and its server's life.
+"""The agent's HTTP endpoints: their routes, who may use them, and their servers' life.
 
-Its imports are heavy, so import it late. Reading is open to whoever reaches the address; writing
-needs the token. A web page must not read a node through a DNS name that it made to resolve to
-loopback (DNS rebinding), so an endpoint on loopback serves requests for loopback's names only.
+Its imports are heavy, so import it late. Metrics and probes are open to whoever reaches the
+address; what shows pods, or changes something, is on a unix socket for root alone. A web page must
+not read a node through a DNS name that it made to resolve to loopback (DNS rebinding), so an
+endpoint on loopback serves requests for loopback's names only.
 """
 
+import contextlib
 import ipaddress
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from slackwater.agent.endpoint_file import EndpointFile, remove_endpoint_file, write_endpoint_file
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.model.gap import Gap
 from slackwater.model.problem import quoted
@@ -37,6 +37,7 @@ from slackwater.runtime.http_exchange import (
     json_response,
 )
 from slackwater.runtime.http_server import HttpServer, Report
+from slackwater.runtime.unix_server import UnixServer
 
 #: A release is one round: a read and a write for each knob, 10 µs each.
 RELEASE_PATIENCE = 20.0
@@ -45,7 +46,6 @@ NO_TICK = "no tick yet"
 DETAIL_PATIENCE = 2.0
 #: For the kubelet to make its tree again, as after a change of its configuration.
 LOST_PATIENCE = Micros(30_000_000)
-_TOKEN_BYTES = 32
 #: No route has more parameters.
 _MOST_PARAMETERS = 16
 
@@ -90,10 +90,19 @@ def _link_remarks(query: Query) -> tuple[str, ...]:
 
 def readyz(query: Query) -> Response:
     """Problems and a pause are shown and do not make it unready: the values stay in place."""
+    problems = view_of(query.state, query.at).open_problems()
+    return health_response(_readiness(query, problems))
+
+
+def network_readyz(query: Query) -> Response:
+    """Without the problems: their sentences name pods."""
+    return health_response(_readiness(query, ()))
+
+
+def _readiness(query: Query, problems: tuple[str, ...]) -> AgentHealth:
     last = query.state.last_round
     why = last.blind or ("" if query.state.journal.latest else NO_TICK)
-    problems = view_of(query.state, query.at).open_problems()
-    return health_response(AgentHealth(not why, why, problems, last.paused, _link_remarks(query)))
+    return AgentHealth(not why, why, problems, last.paused, _link_remarks(query))
 
 
 def metrics(query: Query) -> Response:
@@ -161,32 +170,53 @@ def release(query: Query) -> Response:
     return json_response(HTTPStatus.OK, done)
 
 
-#: For whoever reaches the endpoint.
-GET_ROUTES: Mapping[str, Route] = {
+#: For whoever reaches the address.
+NETWORK_ROUTES: Mapping[str, Route] = {
     "/metrics": metrics,
     "/healthz": healthz,
+    "/readyz": network_readyz,
+}
+#: For whoever may use the socket.
+SOCKET_ROUTES: Mapping[str, Route] = {
+    **NETWORK_ROUTES,
     "/readyz": readyz,
     "/v1/explain": explain,
     "/v1/top": top,
     "/v1/cpus": cpus,
     "/v1/ticks": ticks,
 }
-#: For whoever has the token.
-POST_ROUTES: Mapping[str, Route] = {"/v1/release": release}
+SOCKET_ORDERS: Mapping[str, Route] = {"/v1/release": release}
 
 
-class EndpointContext(msgspec.Struct, frozen=True):
-    """What requests are answered from. Without a token all writing is refused."""
+class NetworkContext(msgspec.Struct, frozen=True):
+    """What requests over TCP are answered from."""
 
     state: SharedState
     address: ListenAddress
-    token: str = ""
 
 
-def respond(context: EndpointContext, request: Request, at: Micros) -> Response:
+def respond_on_network(context: NetworkContext, request: Request, at: Micros) -> Response:
     if not _is_own_name(context.address, request.host):
         sentence = f"this agent does not answer to the name {quoted(request.host)}"
         return error_response(HTTPStatus.FORBIDDEN, sentence)
+    path = request.target.partition("?")[0]
+    if path in SOCKET_ROUTES.keys() - NETWORK_ROUTES.keys() or path in SOCKET_ORDERS:
+        sentence = f"{path} is on the unix socket in the agent's state folder, for root alone"
+        return error_response(HTTPStatus.NOT_FOUND, sentence)
+    return _dispatch(context.state, request, at, NETWORK_ROUTES, {})
+
+
+def respond_on_socket(state: SharedState, request: Request, at: Micros) -> Response:
+    return _dispatch(state, request, at, SOCKET_ROUTES, SOCKET_ORDERS)
+
+
+def _dispatch(
+    state: SharedState,
+    request: Request,
+    at: Micros,
+    get: Mapping[str, Route],
+    post: Mapping[str, Route],
+) -> Response:
     try:
         parts = urlsplit(request.target)
         parameters = dict(
@@ -195,16 +225,12 @@ def respond(context: EndpointContext, request: Request, at: Micros) -> Response:
     except ValueError:
         sentence = f"{quoted(request.target)} is not a valid address"
         return error_response(HTTPStatus.BAD_REQUEST, sentence)
-    query = Query(context.state, at, parameters, request.accept)
-
-    def authorized(route: Route) -> Response:
-        return _refuse_token(context.token, request) or route(query)
-
+    query = Query(state, at, parameters, request.accept)
     return dispatch(
         request.method,
         parts.path,
-        {path: partial(route, query) for path, route in GET_ROUTES.items()},
-        {path: partial(authorized, route) for path, route in POST_ROUTES.items()},
+        {path: partial(route, query) for path, route in get.items()},
+        {path: partial(route, query) for path, route in post.items()},
     )
 
 
@@ -221,52 +247,37 @@ def _is_own_name(address: ListenAddress, host: str | None) -> bool:
         return False
 
 
-def _refuse_token(token: str, request: Request) -> Response | None:
-    """None if the request carries the token."""
-    if not token:
-        sentence = "this agent takes no orders here: it noted no token"
-        return error_response(HTTPStatus.FORBIDDEN, sentence)
-    scheme, _, given = request.authorization.partition(" ")
-    if scheme.lower() != "bearer":
-        sentence = "this needs the token that the agent keeps in its state folder"
-        return error_response(HTTPStatus.UNAUTHORIZED, sentence, {"WWW-Authenticate": "Bearer"})
-    import hmac  # late: it brings OpenSSL, 4 MiB, and hardly anybody asks for this
+class EndpointAddresses(msgspec.Struct, frozen=True):
+    """Where an agent serves: an address for metrics and probes, a unix socket for commands."""
 
-    if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode()):
-        return error_response(HTTPStatus.FORBIDDEN, "the token is not this agent's")
-    return None
+    network: ListenAddress | None = None
+    socket: str = ""
 
 
-class EndpointServer:
-    """Guards the server, and the files in the state folder that say where it is."""
-
-    def __init__(
-        self,
-        address: ListenAddress,
-        folder: str,
-        state: SharedState,
-        clock: Callable[[], Micros],
-        report: Report,
-    ) -> None:
-        """Serves from now on. Without a folder no file is written, and all writing is refused.
-        Raises CannotListenError."""
-        token = os.urandom(_TOKEN_BYTES).hex() if folder else ""
-        state.health.beat(clock())
-
-        def answer(request: Request) -> Response:
-            return respond(EndpointContext(state, self.address, token), request, clock())
-
-        self._folder = folder
-        self._server = HttpServer(address, answer, report)
-        #: With the port that was found, where any was asked for.
-        self.address = self._server.address
-        failure = write_endpoint_file(folder, EndpointFile(self.address, token)) if folder else None
-        if failure is not None:
-            report(failure.reason)
-        self._server.start()
-
-    def close(self) -> None:
-        """No further request; one that is being served may still end."""
-        if self._folder:
-            remove_endpoint_file(self._folder)
-        self._server.close()
+@contextlib.contextmanager
+def serving_endpoints(
+    addresses: EndpointAddresses,
+    state: SharedState,
+    clock: Callable[[], Micros],
+    report: Report,
+) -> Iterator[ListenAddress | None]:
+    """They serve inside the block, which gets the address with its real port. Raises
+    CannotListenError."""
+    state.health.beat(clock())
+    with contextlib.ExitStack() as open_servers:
+        network = None
+        if addresses.network is not None:
+            context = NetworkContext(state, addresses.network)
+            network = HttpServer(
+                addresses.network, lambda r: respond_on_network(context, r, clock()), report
+            )
+            open_servers.callback(network.close)
+        if addresses.socket:
+            commands = UnixServer(
+                addresses.socket, lambda r: respond_on_socket(state, r, clock()), report
+            )
+            open_servers.callback(commands.close)
+            commands.start()
+        if network is not None:
+            network.start()
+        yield network.address if network else None

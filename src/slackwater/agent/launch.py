@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from slackwater.agent.agent_socket import path_problem, socket_path
 from slackwater.agent.dependencies import (
     CLUSTER,
     FOLDER,
@@ -21,7 +22,6 @@ from slackwater.agent.dependencies import (
     AgentDependencies,
     CommandLineOverrides,
 )
-from slackwater.agent.endpoint_file import remove_endpoint_file
 from slackwater.agent.interception import InterceptionThread, StartAnswers
 from slackwater.agent.node_writers import (
     PAGE_SIZE,
@@ -167,13 +167,16 @@ def run_agent(
 ) -> int:
     """The whole life of an agent; its exit code. Raises CannotStartError, CannotListenError and
     SettingsProblemError."""
+    socket = "" if options.dry_run or how.once else socket_path(paths.state)
+    problem = path_problem(socket)
+    if problem:
+        raise SettingsProblemError(f"--state is too long: {problem}")
     built = build_agent(paths, options, environ, write)
     built.pipe.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    folder = "" if options.dry_run else paths.state
     with (
         _started(built),
         _connected(built, once=how.once, dry_run=options.dry_run),
-        _serving(built, how.address, folder, write),
+        _serving(built, how.address, socket, write),
     ):
         left = _run_rounds(built, how)
     return 1 if left or (how.once and _has_failed(built)) else 0
@@ -225,24 +228,20 @@ def _connected(built: BuiltAgent, *, once: bool, dry_run: bool) -> Iterator[None
 
 @contextlib.contextmanager
 def _serving(
-    built: BuiltAgent, address: ListenAddress | None, folder: str, write: EntrySink
+    built: BuiltAgent, address: ListenAddress | None, socket: str, write: EntrySink
 ) -> Iterator[None]:
-    """Without a folder, in a dry run, no endpoint file is written."""
-    if folder:
-        remove_endpoint_file(folder)  # the ledger is ours, so this is a dead agent's
-    if address is None:
+    """Without a lock on the state folder, in a dry run, there is no socket."""
+    if address is None and not socket:
         yield
         return
-    from slackwater.agent.endpoint_server import EndpointServer
+    from slackwater.agent.endpoint_server import EndpointAddresses, serving_endpoints
 
     def report(sentence: str) -> None:
         write(JournalEntry(0, monotonic_now(), "endpoint", because=sentence))
 
-    endpoint = EndpointServer(address, folder, built.shared, monotonic_now, report)
-    try:
+    addresses = EndpointAddresses(address, socket)
+    with serving_endpoints(addresses, built.shared, monotonic_now, report):
         yield
-    finally:
-        endpoint.close()
 
 
 def _run_rounds(built: BuiltAgent, how: RunOptions) -> int:

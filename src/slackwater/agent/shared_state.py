@@ -4,9 +4,10 @@ The loop's thread writes; the endpoint's threads read frozen values and leave re
 thread that asked for something waits for the loop, never the other way round.
 """
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -25,6 +26,8 @@ from slackwater.settings.agent_settings import DEFAULTS, AgentSettings
 
 #: How long after a request for the detail of single pods each tick still reads them.
 DETAIL_PERIOD = Micros(10_000_000)
+#: Threads that may wait for a tick at once; others leave their places to requests that need none.
+MOST_WAITING = 8
 #: Rounds that may be missed before the loop counts as stalled.
 _MISSED_ROUNDS = 3
 
@@ -65,6 +68,7 @@ class SharedState:
         self._detail_until = Micros(0)
         self._detail_since = Micros(0)
         self._tick_added = threading.Condition()
+        self._waiting = threading.BoundedSemaphore(MOST_WAITING)
         self._release_requested = threading.Event()
         self._release_finished = threading.Event()
         self._released: ReleaseDone | None = None
@@ -99,9 +103,20 @@ class SharedState:
         return at < self._detail_until
 
     def wait_for_detail(self, patience: float) -> bool:
-        """From another thread: until a tick that began after the request has ended."""
-        with self._tick_added:
-            return self._tick_added.wait_for(self._has_detail, patience)
+        """From another thread: until a tick that began after the request has ended. Where too many
+        wait already: at once, with what is there."""
+        with self.detail_place() as placed, self._tick_added:
+            return self._tick_added.wait_for(self._has_detail, patience if placed else 0.0)
+
+    @contextlib.contextmanager
+    def detail_place(self) -> Iterator[bool]:
+        """Whether one more may wait for a tick, inside the block."""
+        placed = self._waiting.acquire(blocking=False)
+        try:
+            yield placed
+        finally:
+            if placed:
+                self._waiting.release()
 
     def _has_detail(self) -> bool:
         latest = self.journal.latest

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     help="Where the ConfigMap volcano-agent-configuration is. Default: the same namespace.",
 )
 @listen_option(
-    "/metrics, /healthz, /readyz and /v1/...", f"Default: {LISTEN}; none with --once or --dry-run."
+    "/metrics, /healthz and /readyz", f"Default: {LISTEN}; none with --once or --dry-run."
 )
 @click.option(
     "--supported-features",

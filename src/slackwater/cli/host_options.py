@@ -38,7 +38,8 @@ def folder_options(command: _Command) -> _Command:
         f"Default: {LASTING}, with a --state of its own that folder."
     )
     command = path_option("--lasting", "", lasting)(command)
-    return path_option("--state", STATE, "Where the ledger is kept.")(command)
+    state = "Where the ledger is kept, and the agent's socket for commands."
+    return path_option("--state", STATE, state)(command)
 
 
 def lasting_folder(state: str, lasting: str) -> str:

@@ -16,7 +16,8 @@ SHELLS = ("bash", "zsh", "fish")
 #: the agent the memory of rich, which it never uses.
 COMMANDS = (
     "demo", "doctor", "agent", "manager", "rebalance", "status", "explain", "top", "cpus",
-    "simulate", "replay", "release", "resume", "install", "forecast", "calibrate", "normalize",
+    "simulate", "record", "replay", "release", "resume", "install", "forecast", "calibrate",
+    "normalize",
 )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def release(
 ) -> None:
     """Restore every value that the agent changed.
 
-    A running agent does it, asked over its endpoint, and is paused until `slackwater resume`, also
+    A running agent does it, asked over its socket, and is paused until `slackwater resume`, also
     over restarts. Without one it is done here, from the ledger alone; with --node the Node's taint
     interference.crane.io, its condition and extended resources and its NodeResourceTopology are
     removed too, if they are the agent's.

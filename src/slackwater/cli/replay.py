@@ -55,7 +55,7 @@ def replay(recording: str, settings: str, exit_code: bool, output: Output, no_co
 
     \b
     Examples:
-      curl -s 127.0.0.1:10480/v1/ticks > node.jsonl     record the last ticks of an agent
+      slackwater record > node.jsonl                    the last ticks of this node's agent
       slackwater replay node.jsonl                      does this version decide the same?
       slackwater replay node.jsonl --settings new.yaml  what if it were set like this?
       slackwater replay node.jsonl -o json | jq .different

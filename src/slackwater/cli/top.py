@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.live import Live
 
 from slackwater.cli.agent_client import (
-    AgentAddress,
     NoAnswer,
     agent_options,
     ask_overview,
@@ -106,23 +105,23 @@ def top(
     \b
     Exit codes: 0 shown, 1 no agent answers, 2 wrong usage.
     """
-    address = find_agent(agent, state)
+    socket = find_agent(agent, state)
     live = output in (Output.TABLE, Output.WIDE) and not once and sys.stdout.isatty()
     if live:
         with contextlib.suppress(KeyboardInterrupt):
-            show_live(address, sort, interval, wants_colour(no_color))
+            show_live(socket, sort, interval, wants_colour(no_color))
         return
-    _print_once(_ask_until_measured(address), sort, output, wants_colour(no_color))
+    _print_once(_ask_until_measured(socket), sort, output, wants_colour(no_color))
 
 
-def _ask_until_measured(address: AgentAddress) -> Overview:
+def _ask_until_measured(socket: str) -> Overview:
     """The node once pods were read twice; what is known by then, if the agent is slow."""
-    first = ask_overview(address)
+    first = ask_overview(socket)
     found, deadline = first, time.monotonic() + _PATIENCE
     while time.monotonic() < deadline and not _is_measured(first, found):
         time.sleep(_BETWEEN_LOOKS)
         with contextlib.suppress(NoAnswer):
-            found = ask_overview(address)
+            found = ask_overview(socket)
     return found
 
 
@@ -175,9 +174,9 @@ class Keyboard:
         return pressed.decode("ascii", "replace")
 
 
-def show_live(address: AgentAddress, sort: str, interval: float, colour: bool) -> None:
-    """Until q is pressed. The first request must succeed, so a wrong address fails at once."""
-    screen = Screen(ask_overview(address, _ANSWER_TIMEOUT), _now())
+def show_live(socket: str, sort: str, interval: float, colour: bool) -> None:
+    """Until q is pressed. The first request must succeed, so a wrong socket fails at once."""
+    screen = Screen(ask_overview(socket, _ANSWER_TIMEOUT), _now())
     console = Console(highlight=False, color_system="auto" if colour else None)
     with (
         Keyboard() as keyboard,
@@ -189,7 +188,7 @@ def show_live(address: AgentAddress, sort: str, interval: float, colour: bool) -
             if any(letter in _QUIT for letter in key):
                 return
             sort = _SORTS.get(key, sort)
-            screen = next_screen(screen, lambda: ask_overview(address, _ANSWER_TIMEOUT), _now())
+            screen = next_screen(screen, lambda: ask_overview(socket, _ANSWER_TIMEOUT), _now())
 
 
 def next_screen(before: Screen, look: Callable[[], Overview], now: dt.datetime) -> Screen:

@@ -1,6 +1,6 @@
 """An HTTP request, its response and the address listened on as values, and the choice of a route.
 
-Knows no socket: those are http_server's. The routes are each program's own.
+Knows no socket: those are http_server's and unix_server's. The routes are each program's own.
 """
 
 import ipaddress
@@ -14,6 +14,8 @@ from slackwater.model.problem import quoted
 #: Answers one request; what it needs to know is bound to it.
 Route = Callable[[], "Response"]
 
+#: What the kubelet asks, and restarts a program over.
+PROBES = ("/healthz", "/readyz")
 _READ_METHODS, _WRITE_METHODS = ("GET", "HEAD"), ("POST",)
 
 
@@ -24,7 +26,6 @@ class Request(msgspec.Struct, frozen=True):
     method: str
     target: str
     host: str | None = None
-    authorization: str = ""
     accept: str = ""
 
 

@@ -1,51 +1,44 @@
-"""A small HTTP server beside a program's loop.
+"""A small HTTP server on TCP beside a program's loop, which slow clients cannot keep busy.
 
-Owns sockets and their bounds: how long a request may take, how large it may be, how many are
-served at once. The loop never waits for any of it. The responses are the program's; requests are
-not logged.
+One thread serves every client and waits for none: a client that is slow costs a descriptor and what
+has arrived of its request, never a thread. Probes are answered before everything else, because an
+unanswered one restarts the program (ADR 35). The responses are the program's, made from memory;
+requests are not logged.
 """
 
 import contextlib
-import io
-import re
+import os
+import selectors
 import socket
-import socketserver
-import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from http import HTTPStatus
-from typing import Any
 
-from slackwater.model.problem import quoted
 from slackwater.runtime.http_exchange import (
+    PROBES,
     CannotListenError,
     ListenAddress,
     Request,
     Response,
-    error_response,
 )
+from slackwater.runtime.http_wire import FAILED, RequestParser, encode_response
 
 #: For a whole request, however slowly it arrives; and for the client to take the response.
 READ_SECONDS, WRITE_SECONDS = 2.0, 10.0
-#: A request line, its headers and a body that is discarded; Prometheus sends 0.5 KiB.
-LARGEST_REQUEST = 16 * 1024
-#: A scrape, a probe and some people, beside clients that are slow. Each is a thread.
-MOST_AT_ONCE = 32
-#: How long one more connection waits for a free thread.
-_SLOT_SECONDS = 1.0
-#: After a failed accept (no descriptors left): without a pause the loop would spin.
+#: Clients at once; one more ends the oldest. A probe would have to be that many connections behind.
+MOST_CLIENTS = 256
+#: Bytes of responses that clients have not taken yet; more ends the oldest of these clients.
+MOST_UNSENT = 2 << 20
+#: The kernel doubles it, and keeps as much for each client beside what is counted above.
+_SEND_BUFFER = 32 * 1024
+#: The kernel's queue of connections; it bounds it further by net.core.somaxconn.
+_BACKLOG = 1024
+#: Connections taken in one turn, so that those that are there get theirs.
+_ACCEPTS = 64
+#: After a failed accept with nobody to end: without a pause the thread would spin.
 _PAUSE_SECONDS = 0.2
-#: How often the server's thread checks whether it was told to end.
-_POLL_SECONDS = 0.5
-_LONGEST_LENGTH = 9
-_MOST_HEADERS = 100
-_TOO_LARGE = f"a request may have {LARGEST_REQUEST} bytes and {_MOST_HEADERS} headers"
-_VERSION = re.compile(r"HTTP/([0-9])\.[0-9]")
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-#: The response when a route raises.
-_FAILED = b"HTTP/1.0 500 Internal Server Error\r\nContent-Type: text/plain\r\n\r\nthis failed\n"
+_READ_SIZE = 4096
 
 #: Answers one request, in any thread.
 Respond = Callable[[Request], Response]
@@ -53,223 +46,233 @@ Respond = Callable[[Request], Response]
 Report = Callable[[str], None]
 
 
-class _BoundedReader(io.RawIOBase):
-    """A socket's bytes until a deadline and up to a size."""
+class _Client:
+    """One connection: its request as it arrives, then its response as it is taken."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._deadline = time.monotonic() + READ_SECONDS
-        self.left = LARGEST_REQUEST
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - io's own signature
-        if self.left <= 0:
-            return 0
-        self._connection.settimeout(max(self._deadline - time.monotonic(), 0.001))
-        count = self._connection.recv_into(memoryview(buffer)[: self.left])
-        self.left -= count
-        return count
+    def __init__(self, connection: socket.socket, until: float) -> None:
+        self.connection = connection
+        #: When it has to be done with what it does now.
+        self.until = until
+        self.parser = RequestParser()
+        self.unsent = memoryview(b"")
 
 
-class _RefusedError(Exception):
-    """A request that is not answered by a route."""
+class _Clients:
+    """Guards the connections, the oldest first."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(sentence)
-        self.response = error_response(status, sentence)
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+        self._all: dict[int, _Client] = {}
+        #: Whose request is whole and not answered yet. They may have gone.
+        self._waiting: deque[tuple[_Client, Request]] = deque()
 
+    def add(self, connection: socket.socket, until: float) -> _Client:
+        if len(self._all) >= MOST_CLIENTS:
+            self.end_oldest()
+        client = _Client(connection, until)
+        self._all[connection.fileno()] = client
+        self._selector.register(connection, selectors.EVENT_READ, client)
+        return client
 
-class _Exchange(socketserver.BaseRequestHandler):
-    """One request, one response, one connection. Not http.server's handler: importing that brings
-    http.client, email and OpenSSL, 6 MiB that an agent without a cluster does not need otherwise
-    (ADR 21)."""
+    def end(self, client: _Client) -> None:
+        if self._all.pop(client.connection.fileno(), None) is None:
+            return
+        self._ignore(client)
+        with contextlib.suppress(OSError):
+            client.connection.shutdown(socket.SHUT_WR)
+        client.connection.close()
 
-    server: "_ThreadedServer"
-    request: socket.socket
+    def end_oldest(self) -> bool:
+        oldest = next(iter(self._all.values()), None)
+        if oldest is not None:
+            self.end(oldest)
+        return oldest is not None
 
-    def handle(self) -> None:
-        self._bounded = _BoundedReader(self.request)
-        # A small buffer, so that no more is read than the request needs.
-        with io.BufferedReader(self._bounded, 1024) as reader:
-            method = ""
-            try:
-                line = reader.readline().decode("latin-1")
-                if not line.split():
-                    return
-                method, target = self._read_request_line(line)
-                request = self._read_request(reader, method, target)
-            except _RefusedError as refused:
-                self._send(method, refused.response)
+    def end_late(self, now: float) -> None:
+        for client in [each for each in self._all.values() if each.until <= now]:
+            self.end(client)
+
+    def end_all(self) -> None:
+        for client in list(self._all.values()):
+            self.end(client)
+
+    def bound_unsent(self, newest: _Client) -> None:
+        """The oldest that take too long give way to the newest."""
+        total = sum(len(each.unsent) for each in self._all.values())
+        for client in [each for each in self._all.values() if each.unsent and each is not newest]:
+            if total <= MOST_UNSENT:
                 return
-            self.server.end_read(self.request)
-            self._send(method, self.server.respond(request))
+            total -= len(client.unsent)
+            self.end(client)
 
-    def _read_request_line(self, line: str) -> tuple[str, str]:
-        """The method and the path with its query. Without a version it is HTTP/0.9's GET."""
-        if not line.endswith("\n") and self._bounded.left <= 0:
-            raise _RefusedError(HTTPStatus.REQUEST_URI_TOO_LONG, _TOO_LARGE)
-        method, *rest = line.split()
-        if not (len(rest) == 2 or (len(rest) == 1 and method == "GET")):
-            raise _RefusedError(
-                HTTPStatus.BAD_REQUEST, f"not a request line: {quoted(line.strip())}"
-            )
-        version = _VERSION.fullmatch(rest[1]) if len(rest) == 2 else None
-        if len(rest) == 2 and version is None:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"not a version: {quoted(rest[1])}")
-        if version is not None and int(version[1]) > 1:
-            sentence = f"HTTP/1.0 and 1.1 are spoken here, not {quoted(rest[1])}"
-            raise _RefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, sentence)
-        # Two slashes would be a host's name.
-        return method, f"/{rest[0].lstrip('/')}" if rest[0].startswith("//") else rest[0]
+    def next_deadline(self) -> float | None:
+        return min((each.until for each in self._all.values()), default=None)
 
-    def _read_request(
-        self, reader: "io.BufferedReader[_BoundedReader]", method: str, target: str
-    ) -> Request:
-        headers = self._read_headers(reader)
-        if method not in _METHODS:
-            sentence = f"there is no method {quoted(method)}"
-            raise _RefusedError(HTTPStatus.NOT_IMPLEMENTED, sentence)
-        length = headers.get("content-length", "0")
-        is_number = length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH
-        if not is_number or int(length) >= self._bounded.left:
-            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)
-        # Unread bytes would reset the connection before the client has the response.
-        reader.read(int(length))
-        return Request(
-            method=method,
-            target=target,
-            host=headers.get("host"),
-            authorization=headers.get("authorization", ""),
-            accept=headers.get("accept", ""),
-        )
+    def put_off(self, client: _Client, request: Request, until: float) -> None:
+        """Its response can wait. It is not read any further."""
+        self._ignore(client)
+        client.until = until
+        self._waiting.append((client, request))
 
-    def _read_headers(self, reader: "io.BufferedReader[_BoundedReader]") -> dict[str, str]:
-        """By their names in lower case; of one that comes twice the first counts."""
-        found: dict[str, str] = {}
-        for _ in range(_MOST_HEADERS):
-            line = reader.readline().decode("latin-1")
-            if not line.endswith("\n") and self._bounded.left <= 0:
-                break
-            if not line.strip():
-                return found
-            name, colon, value = line.partition(":")
-            if not colon or name != name.strip():
-                sentence = f"not a header: {quoted(line.strip())}"
-                raise _RefusedError(HTTPStatus.BAD_REQUEST, sentence)
-            found.setdefault(name.lower(), value.strip())
-        raise _RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_LARGE)
+    def next_waiting(self) -> tuple[_Client, Request] | None:
+        while self._waiting:
+            client, request = self._waiting.popleft()
+            if client.connection.fileno() >= 0:
+                return client, request
+        return None
 
-    def _send(self, method: str, response: Response) -> None:
-        status = HTTPStatus(response.status)
-        headers = {
-            "Server": "slackwater",
-            "Date": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()),
-            "Content-Type": response.content_type,
-            "Content-Length": str(len(response.body)),
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-            **response.headers,
-        }
-        lines = [f"HTTP/1.0 {status.value} {status.phrase}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        head = "\r\n".join((*lines, "", "")).encode("latin-1")
-        self.request.settimeout(WRITE_SECONDS)
-        self.request.sendall(head if method == "HEAD" else head + response.body)
+    def is_any_waiting(self) -> bool:
+        return bool(self._waiting)
 
+    def write_later(self, client: _Client) -> None:
+        self._ignore(client)
+        self._selector.register(client.connection, selectors.EVENT_WRITE, client)
 
-class _ThreadedServer(socketserver.ThreadingTCPServer):
-    """Serves each connection in a thread, up to a number. Not http.server.HTTPServer, which looks
-    up this host's name in DNS."""
-
-    request_queue_size = 32
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self, host: str, port: int, respond: Respond, report: Report) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.respond = respond
-        self._report = report
-        self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._lock = threading.Lock()
-        #: Connections whose request has not arrived yet, the oldest first.
-        self._reading: dict[socket.socket, None] = {}
-        super().__init__((host, port), _Exchange)
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        try:
-            return super().get_request()
-        except OSError:
-            time.sleep(_PAUSE_SECONDS)
-            raise
-
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        if not self._slots.acquire(blocking=False):
-            self._end_oldest_read()
-            if not self._slots.acquire(timeout=_SLOT_SECONDS):
-                self.shutdown_request(request)
-                return
-        with self._lock:
-            self._reading[request] = None
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no more threads
-            self.end_read(request)
-            self._slots.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.end_read(request)
-            self._slots.release()
-
-    def end_read(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._reading.pop(connection, None)
-
-    def _end_oldest_read(self) -> None:
-        """Clients that connect and send nothing must not keep out a probe, which sends at once."""
-        with self._lock:
-            oldest = next(iter(self._reading), None)
-            if oldest is not None:
-                del self._reading[oldest]
-                with contextlib.suppress(OSError):  # it has just ended by itself
-                    oldest.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
-        """A client that left is not reported; a bug in a route is."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            with contextlib.suppress(OSError):
-                request.sendall(_FAILED)
-            self._report(f"a request failed: {type(error).__name__}: {error}")
+    def _ignore(self, client: _Client) -> None:
+        with contextlib.suppress(KeyError):  # one whose response waits is ignored already
+            self._selector.unregister(client.connection)
 
 
 class HttpServer:
     """Guards the socket and its thread. Bound at once, it serves from `start` on."""
 
-    def __init__(self, address: ListenAddress, respond: Respond, report: Report) -> None:
+    def __init__(
+        self,
+        address: ListenAddress,
+        respond: Respond,
+        report: Report,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         try:
-            self._server = _ThreadedServer(address.host, address.port, respond, report)
+            self._listener = _listen(address)
         except OSError as error:
             raise CannotListenError(f"cannot listen on {address}: {error.strerror}") from None
+        self._respond = respond
         self._report = report
+        self._clock = clock
+        self._ending = False
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector = selectors.DefaultSelector()
+        self._clients = _Clients(self._selector)
         #: With the port that was found, where any was asked for.
-        self.address = ListenAddress(address.host, int(self._server.server_address[1]))
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="endpoint", daemon=True
-        )
+        self.address = ListenAddress(address.host, int(self._listener.getsockname()[1]))
+        self._thread = threading.Thread(target=self._serve, name="endpoint", daemon=True)
 
     def start(self) -> None:
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
         self._thread.start()
         self._report(f"listening on http://{self.address}")
 
     def close(self) -> None:
-        """No further request; one that is being served may still end."""
+        """No further request is answered."""
+        self._ending = True
         if self._thread.is_alive():
-            self._server.shutdown()
+            os.eventfd_write(self._wake, 1)
             self._thread.join()
-        self._server.server_close()
+        self._clients.end_all()
+        self._selector.close()
+        self._listener.close()
+        os.close(self._wake)
+
+    def _serve(self) -> None:
+        while not self._ending:
+            for key, _ in self._selector.select(self._patience()):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.data is not None:
+                    self._go_on(key.data)
+            waiting = self._clients.next_waiting()
+            if waiting is not None:  # one in each turn, so that probes never stand behind many
+                self._answer(*waiting)
+            self._clients.end_late(self._clock())
+
+    def _patience(self) -> float | None:
+        """How long nothing has to be done by itself; None is for ever."""
+        if self._clients.is_any_waiting():
+            return 0.0
+        deadline = self._clients.next_deadline()
+        return None if deadline is None else max(deadline - self._clock(), 0.001)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                connection, _ = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:  # there are no descriptors left
+                if not self._clients.end_oldest():
+                    time.sleep(_PAUSE_SECONDS)
+                return
+            connection.setblocking(False)
+            self._read(self._clients.add(connection, self._clock() + READ_SECONDS))
+
+    def _go_on(self, client: _Client) -> None:
+        if client.connection.fileno() < 0:  # ended in this turn, for another
+            return
+        if client.unsent:
+            self._write(client)
+        else:
+            self._read(client)
+
+    def _read(self, client: _Client) -> None:
+        try:
+            data = client.connection.recv(_READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._clients.end(client)
+            return
+        found = client.parser.feed(data) if data else client.parser.end()
+        if isinstance(found, Response):
+            self._send(client, encode_response(client.parser.method, found))
+        elif found is None:
+            if not data:
+                self._clients.end(client)
+        elif found.target.partition("?")[0] in PROBES:
+            self._answer(client, found)
+        else:
+            self._clients.put_off(client, found, self._clock() + WRITE_SECONDS)
+
+    def _answer(self, client: _Client, request: Request) -> None:
+        try:
+            encoded = encode_response(request.method, self._respond(request))
+        except Exception as error:  # noqa: BLE001 - a bug in a route must not end the thread of the probes
+            encoded = FAILED
+            self._report(f"a request failed: {type(error).__name__}: {error}")
+        self._send(client, encoded)
+
+    def _send(self, client: _Client, encoded: bytes) -> None:
+        client.unsent = memoryview(encoded)
+        client.until = self._clock() + WRITE_SECONDS
+        self._write(client)
+        if client.unsent:
+            self._clients.write_later(client)
+            self._clients.bound_unsent(client)
+
+    def _write(self, client: _Client) -> None:
+        try:
+            sent = client.connection.send(client.unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            sent = len(client.unsent)  # it has left
+        client.unsent = client.unsent[sent:]
+        if not client.unsent:
+            self._clients.end(client)
+
+
+def _listen(address: ListenAddress) -> socket.socket:
+    """Not socket.create_server, which forbids IPv4 on [::]."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        listener.bind((address.host, address.port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

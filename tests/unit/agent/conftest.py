@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.runtime import http_server
+from slackwater.runtime import unix_server
 from tests.unit.agent.served import Served
 
 
 @pytest.fixture(autouse=True)
 def _quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(unix_server, "_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     made = Served(str(tmp_path))
     yield made
-    made.endpoint.close()
+    made.close()

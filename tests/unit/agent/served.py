@@ -1,8 +1,10 @@
-"""An endpoint on a real socket of loopback, for tests that ask it."""
+"""An agent's endpoints on real sockets, for tests that ask them."""
 
+import contextlib
 from typing import Any
 
-from slackwater.agent.endpoint_server import EndpointServer
+from slackwater.agent.agent_socket import socket_path
+from slackwater.agent.endpoint_server import EndpointAddresses, serving_endpoints
 from slackwater.agent.shared_state import ReleaseDone, SharedState
 from slackwater.model.units import Micros
 from slackwater.record.journal import JournalEntry
@@ -15,7 +17,7 @@ ENTRY = JournalEntry(3, Micros(7), "quota of kubepods/besteffort", result="appli
 
 
 class Served:
-    """An endpoint, what it complained about, and a loop that releases at once."""
+    """Endpoints, what was reported about them, and a loop that releases at once."""
 
     def __init__(self, state: str, address: ListenAddress = ANY_PORT) -> None:
         made = shared()
@@ -23,24 +25,35 @@ class Served:
         self.released = 0
         self.reports: list[str] = []
         self.now = seconds(100)
-        self.endpoint = EndpointServer(
-            address, state, self.shared, lambda: self.now, self.reports.append
+        self.socket = socket_path(state)
+        self._open = contextlib.ExitStack()
+        serving = serving_endpoints(
+            EndpointAddresses(address, self.socket),
+            self.shared,
+            lambda: self.now,
+            self.reports.append,
         )
+        found = self._open.enter_context(serving)
+        assert found is not None
+        self.address = found
 
-    @property
-    def complaints(self) -> list[str]:
-        """What was reported beside that it listens."""
-        return [each for each in self.reports if not each.startswith("listening on http://")]
+    def close(self) -> None:
+        self._open.close()
 
     def _wake(self) -> None:
         self.released += 1
         self.shared.finish_release(ReleaseDone((ENTRY,), 0))
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
+        """Over TCP."""
         status, _, content = self.ask_all(method, path, body, **headers)
         return status, content
 
     def ask_all(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
-        return ask_all(self.endpoint.address, method, path, body, **headers)
+        return ask_all(self.address, method, path, body, **headers)
+
+    def ask_socket(self, method: str, path: str) -> tuple[int, bytes]:
+        status, _, content = ask_all(self.socket, method, path)
+        return status, content

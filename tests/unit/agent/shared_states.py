@@ -1,6 +1,6 @@
 """Shared states for tests of the endpoint."""
 
-from slackwater.agent.endpoint_server import EndpointContext
+from slackwater.agent.endpoint_server import NetworkContext
 from slackwater.agent.shared_state import SharedState
 from slackwater.model.units import Micros
 from slackwater.record.agent_view import RoundState
@@ -9,7 +9,6 @@ from slackwater.record.metrics import TickCounters
 from slackwater.runtime.http_exchange import ListenAddress
 
 SECOND = 1_000_000
-TOKEN = "the-token"  # noqa: S105
 LOOPBACK = ListenAddress("127.0.0.1", 10480)
 
 
@@ -21,12 +20,10 @@ def seconds(count: float) -> Micros:
     return Micros(int(count * SECOND))
 
 
-def context(
-    shown: SharedState | None = None, address: ListenAddress = LOOPBACK, token: str = TOKEN
-) -> EndpointContext:
+def context(shown: SharedState | None = None, address: ListenAddress = LOOPBACK) -> NetworkContext:
     state = shown or shared()
     state.health.beat(seconds(100))
-    return EndpointContext(state, address, token)
+    return NetworkContext(state, address)
 
 
 def ended(second: float, **said: object) -> RoundState:

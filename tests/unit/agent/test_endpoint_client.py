@@ -7,53 +7,41 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.agent.endpoint_client import ask, ask_release
-from slackwater.agent.endpoint_file import EndpointFile
+from slackwater.agent.endpoint_client import ask_release
 from slackwater.agent.shared_state import ReleaseDone
 from slackwater.model.gap import Gap
 from tests.unit.agent.served import ENTRY, Served
 
 
-def test_a_release_over_the_endpoint(served: Served, tmp_path: Path) -> None:
+def test_a_release_over_the_socket(served: Served, tmp_path: Path) -> None:
     assert ask_release(str(tmp_path)) == ReleaseDone((ENTRY,), 0)
     assert served.released == 1
 
 
-def wrong_token(served: Served, folder: Path) -> object:
-    (folder / "token").write_text("wrong\n")
-    return ask_release(str(folder))
+def no_socket(served: Served, folder: Path) -> None:
+    (folder / "agent.sock").unlink()
 
 
-def no_note(served: Served, folder: Path) -> object:
-    (folder / "endpoint").unlink()
-    return ask_release(str(folder))
-
-
-def nobody_there(served: Served, folder: Path) -> object:
-    served.endpoint.close()
-    note = EndpointFile(served.endpoint.address, "x")
-    return ask(note, "POST", "/v1/release")
-
-
-def no_agent(served: Served, folder: Path) -> object:
-    return ask(EndpointFile(served.endpoint.address, "x"), "GET", "/nowhere")
+def nobody_there(served: Served, folder: Path) -> None:
+    served.close()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(folder / "agent.sock"))
 
 
 @pytest.mark.parametrize(
-    ("asking", "said"),
+    ("spoil", "said"),
     [
-        (wrong_token, "it refuses with 403: the token is not this agent's"),
-        (no_note, "it has no endpoint to be asked at: stop it first"),
-        (nobody_there, "Connection refused"),
-        (no_agent, "it refuses with 404: there is no '/nowhere'"),
+        (no_socket, "agent.sock: No such file or directory; stop it first"),
+        (nobody_there, "agent.sock: Connection refused; stop it first"),
     ],
 )
 def test_a_release_that_cannot_be_asked_for(
-    served: Served, tmp_path: Path, asking: Callable[[Served, Path], object], said: str
+    served: Served, tmp_path: Path, spoil: Callable[[Served, Path], None], said: str
 ) -> None:
-    answer = asking(served, tmp_path)
+    spoil(served, tmp_path)
+    answer = ask_release(str(tmp_path))
     assert isinstance(answer, Gap)
-    assert said in answer.reason
+    assert answer.reason == f"it does not answer at {tmp_path}/{said}"
     assert served.released == 0
 
 
@@ -66,12 +54,10 @@ def test_a_release_that_cannot_be_asked_for(
         (b"", "it does not answer"),
     ],
 )
-def test_somebody_else_took_the_port(tmp_path: Path, answer: bytes, said: str) -> None:
-    """A stale note, and another program where the agent was."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        (tmp_path / "endpoint").write_text(f"127.0.0.1:{port}\n")
-        (tmp_path / "token").write_text("x\n")
+def test_somebody_else_listens(tmp_path: Path, answer: bytes, said: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "agent.sock"))
+        listener.listen()
 
         def reply() -> None:
             connection, _ = listener.accept()

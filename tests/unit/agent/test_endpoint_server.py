@@ -1,16 +1,17 @@
 """The endpoint on real sockets: it answers, it is bounded, and it never harms the loop."""
 
+import contextlib
 import socket
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from slackwater.agent.endpoint_file import read_endpoint_file
-from slackwater.agent.endpoint_server import EndpointServer
+from slackwater.agent.shared_state import MOST_WAITING
 from slackwater.runtime.http_exchange import CannotListenError, ListenAddress
+from slackwater.runtime.unix_server import MOST_AT_ONCE
 from tests.unit.agent.served import Served
-from tests.unit.agent.shared_states import ended, seconds, shared
+from tests.unit.agent.shared_states import ended, seconds
 from tests.unit.record.tick_records import record
 
 
@@ -65,46 +66,54 @@ def test_a_body_is_taken_and_not_minded(served: Served) -> None:
     assert served.ask("POST", "/nowhere", body=b"x" * 1000)[0] == 404
 
 
-def test_two_cannot_listen_at_one_place(served: Served, tmp_path: Path) -> None:
-    with pytest.raises(CannotListenError) as caught:
-        EndpointServer(
-            served.endpoint.address, "", shared(), lambda: seconds(0), served.reports.append
-        )
-    where = served.endpoint.address
-    assert str(caught.value) == f"cannot listen on {where}: Address already in use"
-    assert read_endpoint_file(str(tmp_path)) is not None  # the first one's
+def test_commands_come_by_the_socket(served: Served) -> None:
+    served.shared.add_tick(record())
+    assert served.ask("GET", "/v1/top")[0] == 404
+    assert served.ask_socket("GET", "/v1/top")[0] == 200
+    assert served.ask("POST", "/v1/release")[0] == 404
+    assert served.released == 0
+    assert served.ask_socket("POST", "/v1/release")[0] == 200
+    assert served.released == 1
+    assert served.ask_socket("GET", "/healthz") == (200, b'{"ok":true}\n')
 
 
-def test_the_note_lives_as_long_as_the_endpoint(tmp_path: Path) -> None:
+def test_the_socket_lives_as_long_as_the_endpoint(tmp_path: Path) -> None:
     served = Served(str(tmp_path))
-    note = read_endpoint_file(str(tmp_path))
-    assert note is not None
-    assert note.address == served.endpoint.address
-    assert len(note.token) == 64
-    other = Served("")
-    assert other.endpoint.address.port != 0
-    served.endpoint.close()
-    other.endpoint.close()
-    assert read_endpoint_file(str(tmp_path)) is None
+    assert [each.name for each in tmp_path.iterdir()] == ["agent.sock"]
+    assert served.reports == [
+        f"listening on unix:{tmp_path}/agent.sock",
+        f"listening on http://{served.address}",
+    ]
+    served.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tokens_are_not_used_twice(tmp_path: Path) -> None:
-    notes = []
-    for _ in range(2):
-        served = Served(str(tmp_path))
-        notes.append(read_endpoint_file(str(tmp_path)))
-        served.endpoint.close()
-    assert None not in notes
-    assert notes[0] != notes[1]
-
-
-def test_a_state_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    served = Served(str(tmp_path / "gone"))
+def test_an_address_in_use_leaves_nothing_behind(served: Served, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(CannotListenError) as caught:
+        Served(str(other), served.address)
+    assert str(caught.value) == f"cannot listen on {served.address}: Address already in use"
+    assert list(other.iterdir()) == []
     assert served.ask("GET", "/healthz")[0] == 200
-    served.endpoint.close()
-    [complaint] = served.complaints
-    assert "cannot be noted" in complaint
+
+
+def test_a_folder_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CannotListenError) as caught:
+        Served(str(tmp_path / "gone"))
+    path = f"{tmp_path}/gone/agent.sock"
+    assert str(caught.value) == f"cannot listen on {path}: No such file or directory"
+
+
+def test_few_that_wait_for_a_tick_leave_room_for_the_others(served: Served) -> None:
+    """Those that wait for single pods are bounded; one more answers from what is there."""
+    served.shared.add_tick(record())
+    assert MOST_WAITING < MOST_AT_ONCE / 2
+    with contextlib.ExitStack() as places:
+        for _ in range(MOST_WAITING):
+            places.enter_context(served.shared.detail_place())
+        assert served.ask_socket("GET", "/v1/explain?target=nobody")[0] == 404
+        assert served.ask_socket("POST", "/v1/release")[0] == 200
 
 
 def test_ipv6(tmp_path: Path) -> None:
@@ -112,5 +121,4 @@ def test_ipv6(tmp_path: Path) -> None:
         pytest.skip("this machine has no IPv6")
     served = Served(str(tmp_path), ListenAddress("::1", 0))
     assert served.ask("GET", "/healthz")[0] == 200
-    assert read_endpoint_file(str(tmp_path)) is not None
-    served.endpoint.close()
+    served.close()

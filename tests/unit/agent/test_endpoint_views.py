@@ -5,7 +5,7 @@ import threading
 import msgspec
 import pytest
 
-from slackwater.agent.endpoint_server import GET_ROUTES, Query
+from slackwater.agent.endpoint_server import SOCKET_ROUTES, Query
 from slackwater.agent.shared_state import SharedState, view_of
 from slackwater.model.cgroup import CgroupVersion, Tier
 from slackwater.model.problem import ConfigurationProblem
@@ -35,7 +35,7 @@ def shared(*, ticks: int = 1) -> SharedState:
 
 
 def asked(of: SharedState, path: str, **query: str) -> tuple[int, bytes]:
-    answer = GET_ROUTES[path](Query(of, Micros(0), query))
+    answer = SOCKET_ROUTES[path](Query(of, Micros(0), query))
     return answer.status, answer.body
 
 

@@ -186,7 +186,7 @@ def test_a_port_in_use_is_one_sentence(roots: Roots, top: Path) -> None:
     assert (done.returncode, done.stdout.count("\n")) == (1, 1)
     assert f"cannot listen on {address}: Address already in use" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert not (top / "state/endpoint").exists()
+    assert not (top / "state/agent.sock").exists()
 
 
 ONCE = ("--standalone", "node", "--once", "--period", "100ms")
@@ -217,7 +217,7 @@ def test_whether_it_listens(
         assert re.fullmatch(r"listening on http://\S+:[1-9][0-9]*", told[0]["because"])
     dry = "--dry-run" in arguments
     assert (top / "state").exists() is not dry
-    assert not (top / "state/endpoint").exists()  # it is over
+    assert not (top / "state/agent.sock").exists()  # it is over
 
 
 def test_every_line_has_the_time_of_day_first(roots: Roots, top: Path) -> None:
@@ -229,24 +229,25 @@ def test_every_line_has_the_time_of_day_first(roots: Roots, top: Path) -> None:
         assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
 
 
-@pytest.mark.parametrize("arguments", [(), ("--listen", "127.0.0.1:0")])
-def test_what_a_killed_agent_left_is_removed(
-    roots: Roots, top: Path, arguments: tuple[str, ...]
-) -> None:
-    put(top / "state/endpoint", "127.0.0.1:1\n")
-    put(top / "state/token", "old\n")
-    assert slackwater(roots, "agent", *ONCE, *arguments, **V2).returncode == 0
-    assert not (top / "state/endpoint").exists()
-    assert not (top / "state/token").exists()
+def test_a_state_folder_too_deep_for_a_socket_is_one_sentence(roots: Roots, top: Path) -> None:
+    deep = f"{top}/{'x' * 100}"
+    done = slackwater(roots, "agent", "--standalone", "node", "--state", deep, **V2)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    path = f"{deep}/agent.sock"
+    assert (
+        f"--state is too long: the path of the socket {path} has {len(path)} bytes" in done.stderr
+    )
+    assert "it may have 107" in done.stderr
+    assert not Path(deep).exists()
 
 
-def test_release_does_not_believe_a_dead_agents_note(roots: Roots, top: Path) -> None:
+def test_release_asks_nobody_who_holds_no_ledger(roots: Roots, top: Path) -> None:
     """The lock is free, so whoever listens there is somebody else."""
     state = top / "state"
     state.mkdir()
     served = Served(str(state))
     done = slackwater(roots, "release", **V2)
-    served.endpoint.close()
+    served.close()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert served.released == 0
 
@@ -257,7 +258,7 @@ def test_release_asks_who_holds_the_ledger(roots: Roots, top: Path) -> None:
     lock = locked(str(state / "ledger.lock"))
     served = Served(str(state))
     done = slackwater(roots, "release", **V2)
-    served.endpoint.close()
+    served.close()
     assert isinstance(lock, int)
     os.close(lock)
     assert (done.returncode, served.released) == (0, 1)
@@ -274,11 +275,14 @@ def test_release_where_the_agent_cannot_be_asked(roots: Roots, top: Path) -> Non
     lock = locked(str(state / "ledger.lock"))
     assert isinstance(lock, int)
     unasked = slackwater(roots, "release", **V2)
-    put(state / "endpoint", "127.0.0.1:1\n")
-    put(state / "token", "x\n")
-    unheard = slackwater(roots, "release", **V2)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(state / "agent.sock"))
+        unheard = slackwater(roots, "release", **V2)
     os.close(lock)
-    for done, said in ((unasked, "it has no endpoint"), (unheard, "Connection refused")):
+    for done, said in (
+        (unasked, "agent.sock: No such file or directory; stop it first"),
+        (unheard, "agent.sock: Connection refused; stop it first"),
+    ):
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert f"process {os.getpid()} holds the ledger" in done.stderr
         assert said in done.stderr

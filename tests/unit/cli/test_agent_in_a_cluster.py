@@ -207,6 +207,7 @@ def test_the_end_does_not_wait_for_a_server_that_hangs(roots: Roots) -> None:
         process = started(roots, *flags)
         assert process.stdout is not None
         assert "kubelet's tree" in process.stdout.readline()
+        assert "listening on unix:" in process.stdout.readline()
         assert "waiting for" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         code, _, _ = done(process)

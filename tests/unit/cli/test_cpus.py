@@ -13,7 +13,7 @@ from slackwater.cli.output import Output
 from slackwater.model.cpus import CpuSet
 from slackwater.record.cpu_map import ContainerCpus, CpuCounts, CpuMap, CpuMoveRow, CpuRow
 from slackwater.simulation.scenario_machine import ScenarioMachine, build_topology
-from tests.unit.cli.served import always, served, slackwater
+from tests.unit.cli.served import always, served_agent, slackwater
 
 
 def container(name: str, policy: str, cpus: str) -> ContainerCpus:
@@ -146,7 +146,7 @@ def test_two_that_share_a_cpu() -> None:
 
 @pytest.mark.long
 def test_as_a_command() -> None:
-    with served(always(BOUND)) as agent:
+    with served_agent(always(BOUND)) as agent:
         found = slackwater("cpus", "--agent", agent.address, "-o", "json")
         assert json.loads(found.stdout)["containers"][0]["cpus"] == "2-3,10-11"
         plain = slackwater("cpus", "--agent", agent.address, NO_COLOR="1", COLUMNS="100")
@@ -179,7 +179,7 @@ def test_a_plan_with_nothing_to_do() -> None:
 
 @pytest.mark.long
 def test_the_flag_shows_the_plan_alone() -> None:
-    with served(always(BOUND)) as agent:
+    with served_agent(always(BOUND)) as agent:
         done = slackwater("cpus", "--plan-defragment", "--agent", agent.address)
         assert done.returncode == 0
         assert done.stdout.startswith("Nothing to defragment")

@@ -25,7 +25,7 @@ from slackwater.record.explanation import (
 )
 from slackwater.record.rules import CommandRow, RuleRow
 from slackwater.record.timestamps import describe_age, parse_timestamp, time_of_day
-from tests.unit.cli.served import always, served, slackwater
+from tests.unit.cli.served import always, served_agent, slackwater
 from tests.unit.policies.nodes import node
 from tests.unit.record.stories import Told
 
@@ -267,11 +267,10 @@ def test_times_that_are_none() -> None:
     assert time_of_day("2026-01-01T12:00:01", dt.UTC) == "12:00:01"
 
 
-def test_the_command_against_a_server(tmp_path: Path) -> None:
+def test_the_command_against_a_server() -> None:
     rows = of(Told().tick(node(usage=200)).view())
-    with served(always(rows)) as server:
-        (tmp_path / "endpoint").write_text(f"{server.address}\n")
-        done = slackwater("explain", "besteffort", "--state", str(tmp_path))
+    with served_agent(always(rows)) as server:
+        done = slackwater("explain", "besteffort", "--state", str(Path(server.address).parent))
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("besteffort tier   quota 600m   (without us: unlimited)")
         assert server.asked == ["/v1/explain?target=besteffort"]
@@ -285,7 +284,7 @@ def test_the_command_against_a_server(tmp_path: Path) -> None:
 
 def test_an_unknown_target_is_one_sentence() -> None:
     error = {"error": "there is no 'x' here: there are node"}
-    with served(always(error, 404)) as server:
+    with served_agent(always(error, 404)) as server:
         done = slackwater("explain", "x", "--agent", server.address)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "slackwater: there is no 'x' here: there are node\n"
@@ -293,14 +292,13 @@ def test_an_unknown_target_is_one_sentence() -> None:
 
 @pytest.mark.parametrize("command", ["explain", "top"])
 def test_no_agent_is_one_sentence_that_says_how_to_start_one(command: str, tmp_path: Path) -> None:
-    (tmp_path / "endpoint").write_text("127.0.0.1:1\n")
     done = slackwater(command, "--state", str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "start one with `slackwater agent --standalone DIR`" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["explain", "top"])
-@pytest.mark.parametrize("arguments", [("--agent", "nowhere"), ("-o", "xml"), ("--nonsense",)])
+@pytest.mark.parametrize("arguments", [("--agent", "x" * 200), ("-o", "xml"), ("--nonsense",)])
 def test_wrong_usage_is_two(command: str, arguments: tuple[str, ...]) -> None:
     done = slackwater(command, *arguments)
     assert (done.returncode, done.stdout) == (2, "")

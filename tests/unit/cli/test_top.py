@@ -32,7 +32,7 @@ from slackwater.cli.top_view import (
 from slackwater.record.overview import EntryRow, NodeOverview, Overview, SourceRow, UsageRow
 from slackwater.record.rules import RuleRow
 from slackwater.record.timestamps import time_of_day
-from tests.unit.cli.served import Served, always, served, slackwater
+from tests.unit.cli.served import Served, always, served_agent, slackwater
 
 pytestmark = pytest.mark.long
 
@@ -235,7 +235,7 @@ def test_plain_shows_every_pod_and_wide_every_container() -> None:
 
 
 def test_without_a_terminal_it_is_one_table() -> None:
-    with served(always(SHOWN)) as server:
+    with served_agent(always(SHOWN)) as server:
         done = slackwater("top", "--agent", server.address, "--sort", "name")
         assert (done.returncode, done.stderr) == (0, "")
         assert "\x1b" not in done.stdout
@@ -251,7 +251,7 @@ def test_once_waits_until_pods_were_read_twice() -> None:
     def reply(_path: str) -> tuple[int, bytes]:
         return 200, msgspec.json.encode(ticks.pop(0) if len(ticks) > 1 else ticks[0])
 
-    with served(reply) as server:
+    with served_agent(reply) as server:
         done = slackwater("top", "--once", "-o", "json", "--agent", server.address)
     assert json.loads(done.stdout)["tick"] == 7
     assert len(server.asked) == 3
@@ -260,7 +260,7 @@ def test_once_waits_until_pods_were_read_twice() -> None:
 def test_a_blind_agent_is_not_waited_for() -> None:
     gone = "the tree is gone"
     shown = Overview(state="blind", because=gone, problems=(gone, "a problem"))
-    with served(always(shown)) as server:
+    with served_agent(always(shown)) as server:
         done = slackwater("top", "--once", "--agent", server.address)
     assert (done.returncode, len(server.asked)) == (0, 1)
     assert (done.stdout.count(gone), done.stdout.count("a problem")) == (1, 1)
@@ -315,7 +315,7 @@ def live(server: Served) -> Terminal:
 
 
 def test_q_ends_the_live_view_and_leaves_the_terminal_as_it_was() -> None:
-    with served(always(SHOWN)) as server:
+    with served_agent(always(SHOWN)) as server:
         shown = live(server)
         asked = len(server.asked)
         shown.until(lambda: len(server.asked) > asked + 2)
@@ -325,7 +325,7 @@ def test_q_ends_the_live_view_and_leaves_the_terminal_as_it_was() -> None:
 
 
 def test_ctrl_c_ends_it_as_well() -> None:
-    with served(always(SHOWN)) as server:
+    with served_agent(always(SHOWN)) as server:
         shown = live(server)
         shown.process.send_signal(signal.SIGINT)
         assert shown.end() == 0
@@ -333,7 +333,7 @@ def test_ctrl_c_ends_it_as_well() -> None:
 
 
 def test_the_live_view_outlives_an_agent_that_is_away() -> None:
-    with served(always(SHOWN)) as server:
+    with served_agent(always(SHOWN)) as server:
         shown = live(server)
         server.reply = always(b"", 500)
         shown.until(lambda: "no answer for" in shown.text)

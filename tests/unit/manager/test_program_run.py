@@ -10,7 +10,6 @@ import pytest
 from slackwater.kube.informer import Informer
 from slackwater.manager.program import run_manager
 from slackwater.record.journal import JournalEntry
-from slackwater.runtime import http_server
 from slackwater.runtime.http_exchange import CannotListenError, ListenAddress
 from slackwater.runtime.leadership import Candidate
 from slackwater.runtime.wakeup import WakePipe
@@ -42,11 +41,6 @@ class RunningManager:
         self.pipe.request_stop()
         self._thread.join()
         self.pipe.close()
-
-
-@pytest.fixture(autouse=True)
-def _quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
 """The HTTP server on real sockets: it is bounded, and a slow or broken client harms nobody."""
 
 import contextlib
+import errno
+import fcntl
+import os
 import socket
+import struct
+import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import msgspec
 import pytest
 
-from slackwater.runtime import http_server as module
 from slackwater.runtime.http_exchange import (
     CannotListenError,
     ListenAddress,
@@ -18,26 +22,36 @@ from slackwater.runtime.http_exchange import (
     dispatch,
     json_response,
 )
-from slackwater.runtime.http_server import LARGEST_REQUEST, MOST_AT_ONCE, HttpServer
+from slackwater.runtime.http_server import MOST_CLIENTS, MOST_UNSENT, HttpServer
+from slackwater.runtime.http_wire import LARGEST_REQUEST
 from tests.unit.runtime.http_asking import ask_all, connect, send_raw
+from tests.unit.runtime.slow_clients import Slow, SlowClients
 
-
-@pytest.fixture(autouse=True)
-def _quick_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_POLL_SECONDS", 0.01)
+#: A page of metrics that no socket takes at once.
+PAGE = b"x" * (1 << 20)
 
 
 class RunningServer:
-    """A server with /healthz and whatever routes a test adds."""
+    """A server with the two probes, a page of metrics and whatever routes a test adds. Its time
+    stands still unless a test moves it, so that nobody is ever too slow."""
 
-    def __init__(self) -> None:
-        self.routes: dict[str, Route] = {"/healthz": lambda: json_response(200, {"ok": True})}
+    def __init__(self, *, started: bool = True) -> None:
+        self.routes: dict[str, Route] = {
+            "/healthz": lambda: json_response(200, {"ok": True}),
+            "/readyz": lambda: json_response(503, {"ok": False}),
+            "/metrics": lambda: Response(200, "text/plain", PAGE),
+        }
+        self.now = 100.0
         self.all_reports: list[str] = []
-        self._server = HttpServer(
-            ListenAddress("127.0.0.1", 0), self._respond, self.all_reports.append
+        self.server = HttpServer(
+            ListenAddress("127.0.0.1", 0),
+            self._respond,
+            self.all_reports.append,
+            lambda: self.now,
         )
-        self.address = self._server.address
-        self._server.start()
+        self.address = self.server.address
+        if started:
+            self.server.start()
 
     def _respond(self, request: Request) -> Response:
         return dispatch(request.method, request.target, self.routes)
@@ -60,7 +74,7 @@ class RunningServer:
         return connect(self.address)
 
     def close(self) -> None:
-        self._server.close()
+        self.server.close()
 
 
 @pytest.fixture
@@ -70,30 +84,9 @@ def served() -> Iterator[RunningServer]:
     made.close()
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"GET /healthz HTTP/1.1\r\n\r\n", 200),
-        (b"GET /healthz HTTP/1.0\n\n", 200),
-        (b"GET /healthz\r\n\r\n", 200),
-        (b"FETCH /healthz HTTP/1.1\r\n\r\n", 501),
-        (b"GET /healthz HTTP/9.9\r\n\r\n", 505),
-        (b"GET /healthz HTTP/x\r\n\r\n", 400),
-        (b"one two three four\r\n\r\n", 400),
-        (b"\xff\xfe\x00\x01 / HTTP/1.1\r\n\r\n", 501),
-        (b"\x16\x03\x01\x02 \x00\x01\r\n\r\n", 400),  # somebody speaks TLS
-        (b"GET /healthz HTTP/1.1\r\nContent-Length: 99999\r\n\r\n", 413),
-        (b"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 413),
-        (b"GET /healthz HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
-        (b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n", 431),
-    ],
-)
-def test_odd_requests_get_a_sentence(served: RunningServer, sent: bytes, status: int) -> None:
-    got = served.raw(sent)
-    head, _, body = got.partition(b"\r\n\r\n")
-    assert head.startswith(f"HTTP/1.0 {status} ".encode()), got
-    assert body.count(b"\n") == 1
-    assert msgspec.json.decode(body)
+def test_odd_requests_get_a_sentence(served: RunningServer) -> None:
+    assert served.raw(b"one two three four\r\n\r\n").startswith(b"HTTP/1.0 400 ")
+    assert served.ask("HEAD", "/healthz") == (200, b"")
     assert served.reports == []
 
 
@@ -115,72 +108,136 @@ def test_a_request_that_is_too_large_is_not_read(served: RunningServer, sent: by
 
 def test_an_empty_connection_is_nothing(served: RunningServer) -> None:
     served.connect().close()
-    assert served.raw(b"\r\n") == b""
     assert served.ask("GET", "/healthz")[0] == 200
     assert served.reports == []
 
 
-def test_who_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A byte now and then keeps no place: the whole request has one deadline."""
-    monkeypatch.setattr(module, "READ_SECONDS", 0.5)
-    served = RunningServer()
-    try:
-        with served.connect() as slow:
-            slow.settimeout(0.05)
-            got, sent = b"?", 0
+@pytest.mark.parametrize("kinds", [tuple(Slow), *((kind,) for kind in Slow)], ids=str)
+def test_every_probe_is_answered_beside_slow_clients(
+    served: RunningServer, kinds: Sequence[Slow]
+) -> None:
+    with SlowClients(served.address, 200, kinds) as slow:
+        for _ in range(20):
+            slow.step()
+            assert served.ask("GET", "/healthz") == (200, b'{"ok":true}\n')
+            assert served.ask("GET", "/readyz")[0] == 503
+    assert served.reports == []
+
+
+def test_more_clients_than_it_keeps(served: RunningServer) -> None:
+    with contextlib.ExitStack() as open_connections:
+        silent = [open_connections.enter_context(served.connect()) for _ in range(MOST_CLIENTS + 9)]
+        for _ in range(3):
+            assert served.ask("GET", "/healthz")[0] == 200
+        assert silent[0].recv(1) == b""  # the oldest had to go
+        silent[-1].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert silent[-1].recv(100).startswith(b"HTTP/1.0 200 ")
+
+
+class FullListener:
+    """Takes one connection; for the next one there is no descriptor at first."""
+
+    def __init__(self, real: socket.socket) -> None:
+        self._real = real
+        self.fileno, self.close = real.fileno, real.close
+        self._calls = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        made = self._real.accept()
+        self._calls += 1
+        if self._calls == 2:
+            made[0].close()
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return made
+
+
+def test_without_descriptors_the_oldest_makes_room() -> None:
+    served = RunningServer(started=False)
+    full: Any = FullListener(served.server._listener)
+    served.server._listener = full
+    served.server.start()
+    with served.connect() as oldest:
+        with served.connect() as unlucky:
+            assert unlucky.recv(1) == b""
+        assert oldest.recv(1) == b""
+        assert served.ask("GET", "/healthz")[0] == 200
+    served.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /heal", b"GET /metrics HTTP/1.0\r\n\r\n"])
+def test_who_takes_too_long_is_cut_off(served: RunningServer, sent: bytes) -> None:
+    """A byte now and then keeps no place: the whole request has one deadline, and the answer."""
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        slow.connect((served.address.host, served.address.port))
+        slow.sendall(sent)
+        await_arrival(slow)
+        assert served.ask("GET", "/healthz")[0] == 200
+        served.now += 60
+        for _ in range(2):  # the first one's turn ends with those that are late
+            assert served.ask("GET", "/healthz")[0] == 200
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            while chunk := slow.recv(65_536):
+                got += chunk
+        assert len(got) < len(PAGE)
+
+
+def test_what_is_not_taken_is_bounded(served: RunningServer) -> None:
+    """The oldest that take too long give way, so that pages do not fill the memory."""
+    with contextlib.ExitStack() as open_connections:
+        takers = []
+        for _ in range(2 * MOST_UNSENT // len(PAGE)):
+            taker = open_connections.enter_context(socket.socket())
+            taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            taker.connect((served.address.host, served.address.port))
+            taker.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            taker.recv(1)  # the server is at it
+            takers.append(taker)
+        sizes = []
+        for taker in takers:
+            got = 1
             with contextlib.suppress(ConnectionError):
-                while got and sent < 400:
-                    slow.sendall(b"G")
-                    sent += 1
-                    with contextlib.suppress(TimeoutError):
-                        got = slow.recv(1)
-        assert sent < 400  # 400 bytes would have taken 20 s
-    finally:
-        served.close()
+                while chunk := taker.recv(65_536):
+                    got += len(chunk)
+            sizes.append(got)
+    assert sizes[0] < len(PAGE) < sizes[-1]
 
 
-def test_only_so_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SLOT_SECONDS", 0.1)
-    served = RunningServer()
-    inside, leave = threading.Semaphore(0), threading.Event()
+def test_probes_do_not_stand_behind_metrics(served: RunningServer) -> None:
+    order: list[str] = []
+    inside, leave = threading.Event(), threading.Event()
 
-    def slow() -> Response:
-        inside.release()
+    def page() -> Response:
+        order.append("/metrics")
+        inside.set()
         leave.wait()
         return Response(200, "text/plain", b"")
 
-    served.routes["/slow"] = slow
-    try:
-        with contextlib.ExitStack() as open_connections:
-            waiting = [
-                open_connections.enter_context(served.connect()) for _ in range(MOST_AT_ONCE)
-            ]
-            for connection in waiting:
-                connection.sendall(b"GET /slow HTTP/1.0\r\n\r\n")
-                assert inside.acquire()
-            assert served.raw(b"GET /healthz HTTP/1.0\r\n\r\n") == b""  # no place
-            leave.set()
-            for connection in waiting:
-                assert connection.recv(100).startswith(b"HTTP/1.0 200 ")
-        assert served.ask("GET", "/healthz")[0] == 200
-    finally:
+    def probe() -> Response:
+        order.append("/healthz")
+        return Response(200, "text/plain", b"")
+
+    served.routes |= {"/metrics": page, "/healthz": probe}
+    with contextlib.ExitStack() as open_connections:
+        asking = []
+        for path in ("/metrics",) * 20 + ("/healthz",):
+            made = open_connections.enter_context(served.connect())
+            made.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            await_arrival(made)
+            asking.append(made)
+            if len(asking) == 1:
+                assert inside.wait()
         leave.set()
-        served.close()
+        for made in asking:
+            assert made.recv(100).startswith(b"HTTP/1.0 200 ")
+    assert order == ["/metrics", "/healthz", *["/metrics"] * 19]
 
 
-def test_clients_that_send_nothing_do_not_keep_out_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "READ_SECONDS", 3600.0)
-    served = RunningServer()
-    try:
-        with contextlib.ExitStack() as open_connections:
-            silent = [
-                open_connections.enter_context(served.connect()) for _ in range(2 * MOST_AT_ONCE)
-            ]
-            for _ in range(3):
-                assert served.ask("GET", "/healthz")[0] == 200
-            assert silent[0].recv(1) == b""  # the oldest had to go
-    finally:
-        served.close()
+def await_arrival(connection: socket.socket) -> None:
+    """Until the other side's kernel has all that was sent."""
+    while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0]:
+        pass
 
 
 def test_a_bug_is_told_and_hurts_nobody_else(
@@ -211,7 +268,6 @@ def test_a_client_that_leaves_is_no_news(
     leaving.close()
     gone.set()
     assert served.ask("GET", "/healthz")[0] == 200
-    served.close()
     assert served.reports == []
     assert capfd.readouterr() == ("", "")
 

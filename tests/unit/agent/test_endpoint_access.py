@@ -1,4 +1,4 @@
-"""Who may ask what: names of the host, methods, the token."""
+"""Who may ask what: over TCP metrics and probes, over the socket everything; names of the host."""
 
 from typing import Any
 
@@ -8,16 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent import endpoint_server
-from slackwater.agent.endpoint_server import GET_ROUTES, POST_ROUTES, respond
-from slackwater.agent.shared_state import ReleaseDone, SharedState
+from slackwater.agent.endpoint_server import (
+    NETWORK_ROUTES,
+    SOCKET_ORDERS,
+    SOCKET_ROUTES,
+    respond_on_network,
+    respond_on_socket,
+)
+from slackwater.model.problem import ConfigurationProblem
 from slackwater.runtime.http_exchange import ListenAddress, Request, Response
-from tests.unit.agent.shared_states import LOOPBACK, TOKEN, context, seconds, shared
+from tests.unit.agent.shared_states import LOOPBACK, context, ended, seconds, shared
 
 NOW = seconds(101)
 
 
 def ask(method: str, target: str, **said: Any) -> Response:
-    return respond(context(), Request(method, target, **said), NOW)
+    """Over the socket."""
+    return respond_on_socket(context().state, Request(method, target, **said), NOW)
 
 
 def error(answer: Response) -> str:
@@ -87,59 +94,40 @@ def test_a_wrong_method_hears_the_right_ones() -> None:
 )
 def test_names_that_are_answered_to(listens: str, host: str | None, served: bool) -> None:
     behind = context(address=ListenAddress(listens, 10480))
-    answer = respond(behind, Request("GET", "/healthz", host), NOW)
+    answer = respond_on_network(behind, Request("GET", "/healthz", host), NOW)
     assert answer.status == (200 if served else 403)
     if not served:
         assert "does not answer to the name" in error(answer)
 
 
-class Loop:
-    """A loop that would release at once, and counts how often."""
-
-    def __init__(self) -> None:
-        self.released = 0
-        made = shared()
-        self.shared = SharedState(made.journal, made.tally, self._wake)
-
-    def _wake(self) -> None:
-        self.released += 1
-        self.shared.finish_release(ReleaseDone((), 0))
-
-
-@pytest.mark.parametrize(
-    ("token", "authorization", "status"),
-    [
-        (TOKEN, f"Bearer {TOKEN}", 200),
-        (TOKEN, f"bearer  {TOKEN} ", 200),
-        (TOKEN, "", 401),
-        (TOKEN, TOKEN, 401),
-        (TOKEN, f"Basic {TOKEN}", 401),
-        (TOKEN, "Bearer", 403),
-        (TOKEN, "Bearer ", 403),
-        (TOKEN, "Bearer wrong", 403),
-        (TOKEN, f"Bearer {TOKEN}x", 403),
-        (TOKEN, f"Bearer {TOKEN[:-1]}", 403),
-        (TOKEN, "Bearer \u00e9\udcff", 403),
-        ("", "Bearer ", 403),  # a dry run: nobody orders anything
-        ("", "", 403),
-    ],
-)
-def test_a_release_needs_the_token(token: str, authorization: str, status: int) -> None:
-    loop = Loop()
-    request = Request("POST", "/v1/release", "localhost", authorization)
-    answer = respond(context(loop.shared, token=token), request, NOW)
-    assert answer.status == status
-    assert loop.released == (1 if status == 200 else 0)
-    if status != 200:
-        assert TOKEN not in error(answer)
-    assert answer.headers == ({"WWW-Authenticate": "Bearer"} if status == 401 else {})
+def test_over_tcp_there_are_metrics_and_probes_alone() -> None:
+    assert set(NETWORK_ROUTES) == {"/metrics", "/healthz", "/readyz"}
+    for path in (*SOCKET_ROUTES, *SOCKET_ORDERS):
+        for method in ("GET", "HEAD", "POST"):
+            answer = respond_on_network(context(), Request(method, f"{path}?target=x"), NOW)
+            if path in NETWORK_ROUTES:
+                assert answer.status in (200, 405, 503)
+            else:
+                assert answer.status == 404
+                said = f"{path} is on the unix socket in the agent's state folder, for root alone"
+                assert error(answer) == said
+    answer = respond_on_network(context(), Request("GET", "/v1"), NOW)
+    assert error(answer) == "there is no '/v1'; there are /metrics, /healthz, /readyz"
 
 
-def test_a_foreign_name_with_the_right_token_is_a_foreign_name() -> None:
-    loop = Loop()
-    request = Request("POST", "/v1/release", "evil.example", f"Bearer {TOKEN}")
-    assert respond(context(loop.shared), request, NOW).status == 403
-    assert loop.released == 0
+def test_over_tcp_problems_are_not_told() -> None:
+    """Their sentences name pods."""
+    state = shared()
+    state.end_round(ended(100, problems=(ConfigurationProblem("of pod shop/web"),)))
+    request = Request("GET", "/readyz")
+    assert b"shop/web" in respond_on_socket(state, request, NOW).body
+    answer = respond_on_network(context(state), request, NOW)
+    assert (answer.status, answer.body) == (503, b'{"ok":false,"because":"no tick yet"}\n')
+
+
+def test_over_the_socket_any_name_is_answered_to() -> None:
+    """No web page reaches a unix socket."""
+    assert ask("GET", "/healthz", host="agent").status == 200
 
 
 def test_the_last_of_two_words_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,20 +137,22 @@ def test_the_last_of_two_words_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(dict(asked.parameters))
         return Response(200, "text/plain", b"")
 
-    monkeypatch.setitem(GET_ROUTES, "/look", look)
+    monkeypatch.setitem(SOCKET_ROUTES, "/look", look)
     ask("GET", "/look?target=a%2Fb&target=c%20d&empty=")
     assert seen == [{"target": "c d", "empty": ""}]
 
 
 def test_looks_and_orders_are_apart() -> None:
-    assert not GET_ROUTES.keys() & POST_ROUTES.keys()
-    assert set(GET_ROUTES) == {
+    assert not SOCKET_ROUTES.keys() & SOCKET_ORDERS.keys()
+    assert set(SOCKET_ROUTES) == {
         "/metrics", "/healthz", "/readyz", "/v1/explain", "/v1/top", "/v1/cpus", "/v1/ticks",
     }  # fmt: skip
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.none() | st.text(max_size=30))
 def test_whatever_is_asked_there_is_an_answer(method: str, target: str, host: str | None) -> None:
-    """A line of http.server's is latin-1; anything at all must do."""
-    answer = respond(context(address=LOOPBACK), Request(method, target, host, target), NOW)
-    assert answer.status in (200, 400, 401, 403, 404, 405, 503)
+    """A line over HTTP is latin-1; anything at all must do."""
+    request = Request(method, target, host, target)
+    answer = respond_on_network(context(address=LOOPBACK), request, NOW)
+    assert answer.status in (200, 400, 403, 404, 405, 503)
+    assert respond_on_socket(shared(), request, NOW).status in (200, 400, 404, 405, 503)
