@@ -40,12 +40,17 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "agent.capabilities=null",
         "agent.tolerations=null",
     ),
-    "a rebalancer": ("rebalancer.enabled=true", "agent.volcanoNamespace=default"),
+    "a rebalancer": (
+        "rebalancer.enabled=true",
+        "rebalancer.clusterWide=true",
+        "agent.volcanoNamespace=default",
+    ),
     "a resident rebalancer": (
         "rebalancer.enabled=true",
         "rebalancer.mode=deployment",
         "rebalancer.namespaces={default}",
         "rebalancer.settings.removal=delete",
+        "rebalancer.allowDelete=true",
         "rebalancer.settings.workloads[0].name=web",
         "rebalancer.extraVolumes[0].name=secrets",
         "rebalancer.extraVolumes[0].emptyDir.medium=Memory",
