@@ -15,6 +15,7 @@ matchConditions:
       request.userInfo.username == "system:serviceaccount:{{ .Release.Namespace }}:slackwater-rebalancer"
 {{- end -}}
 
+{{- /* Each of the three by itself: what a policy of these holds goes by the account's own name. */ -}}
 {{- define "slackwater.heldPrograms" -}}
 failurePolicy: Fail
 matchConditions:
